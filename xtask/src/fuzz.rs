@@ -1,0 +1,6 @@
+//! Placeholder.
+#[derive(clap::Args)]
+pub struct Options {}
+pub fn run(_: &Options) -> anyhow::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,4 @@
+//! Placeholder.
+pub fn run() -> anyhow::Result<()> {
+    Ok(())
+}

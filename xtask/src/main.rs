@@ -1,0 +1,42 @@
+//! The project's own jobs: `cargo xtask <job>`.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a job talks to the developer's terminal"
+)]
+
+mod bench;
+mod check;
+mod fuzz;
+mod interop;
+mod sh;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The project's own jobs")]
+struct Args {
+    #[command(subcommand)]
+    job: Job,
+}
+
+#[derive(Subcommand)]
+enum Job {
+    /// Everything CI checks: format, clippy, docs, tests, doctests, interop with foreign servers
+    Test(check::Options),
+    /// Install Node and the foreign MCP servers into target/interop, and run the tests against them
+    Interop,
+    /// Measure against other clients in one interleaved run; table on screen and target/bench/results.json
+    Bench(bench::Options),
+    /// Run every fuzz target for a minute
+    Fuzz(fuzz::Options),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Args::parse().job {
+        Job::Test(options) => check::run(&options),
+        Job::Interop => interop::run(),
+        Job::Bench(options) => bench::run(&options),
+        Job::Fuzz(options) => fuzz::run(&options),
+    }
+}
