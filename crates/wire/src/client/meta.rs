@@ -1,0 +1,95 @@
+//! The metadata that goes with every request: nothing for a legacy server, who we are for a modern one.
+
+use crate::json::{Json, ObjectWriter};
+use crate::mcp::Implementation;
+
+/// Prepared once per connection, as JSON text.
+#[derive(Clone, Default)]
+pub(super) struct RequestMeta(String);
+
+impl RequestMeta {
+    pub(super) fn legacy() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn modern(version: &str, info: &Implementation, capabilities: &Json) -> Self {
+        let mut members = ObjectWriter::new();
+        members.string("io.modelcontextprotocol/protocolVersion", version);
+        // Two strings always serialise; an empty object would be a lesser evil than no request.
+        let info = Json::of(info).unwrap_or_else(|_| Json::empty_object());
+        members.raw("io.modelcontextprotocol/clientInfo", &info);
+        members.raw("io.modelcontextprotocol/clientCapabilities", capabilities);
+        Self(members.into_fragment())
+    }
+
+    /// Adds `_meta` to a request's params, where there is anything to say.
+    pub(super) fn add_to(
+        &self,
+        params: &mut ObjectWriter,
+        token: Option<u64>,
+        more: Option<&Json>,
+    ) {
+        if self.0.is_empty() && token.is_none() && more.is_none() {
+            return;
+        }
+        let mut meta = ObjectWriter::with_capacity(self.0.len() + 64);
+        if let Some(token) = token {
+            meta.integer("progressToken", token);
+        }
+        meta.fragment(&self.0);
+        if let Some(more) = more {
+            // What the protocol owns is not the caller's to set.
+            more.members(|key, value| {
+                if key != "progressToken" && !key.starts_with("io.modelcontextprotocol/") {
+                    meta.raw(key, &value);
+                }
+            });
+        }
+        params.raw("_meta", &meta.finish());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(meta: &RequestMeta, token: Option<u64>, more: Option<&str>) -> String {
+        let mut params = ObjectWriter::new();
+        params.string("name", "t");
+        let more = more.map(|more| Json::parse(more.to_owned()).unwrap());
+        meta.add_to(&mut params, token, more.as_ref());
+        params.finish().to_string()
+    }
+
+    #[test]
+    fn a_legacy_request_carries_only_what_was_asked_for() {
+        let meta = RequestMeta::legacy();
+        assert_eq!(params(&meta, None, None), r#"{"name":"t"}"#);
+        assert_eq!(
+            params(&meta, Some(4), None),
+            r#"{"name":"t","_meta":{"progressToken":4}}"#
+        );
+        assert_eq!(
+            params(&meta, Some(4), Some(r#"{"a":1,"progressToken":9}"#)),
+            r#"{"name":"t","_meta":{"progressToken":4,"a":1}}"#
+        );
+    }
+
+    #[test]
+    fn a_modern_request_says_who_asks() {
+        let info = Implementation {
+            name: "n".into(),
+            title: None,
+            version: "1".into(),
+        };
+        let meta = RequestMeta::modern("2026-07-28", &info, &Json::empty_object());
+        assert_eq!(
+            params(&meta, None, None),
+            concat!(
+                r#"{"name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
+                r#""io.modelcontextprotocol/clientInfo":{"name":"n","version":"1"},"#,
+                r#""io.modelcontextprotocol/clientCapabilities":{}}}"#
+            )
+        );
+    }
+}

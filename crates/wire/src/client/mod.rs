@@ -1,0 +1,291 @@
+//! An MCP client over a [`Peer`]: the same methods whichever era the server belongs to.
+
+mod handshake;
+mod lists;
+mod meta;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytestring::ByteString;
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+pub use handshake::{ConnectError, ConnectOptions, PROBE_PATIENCE, connect};
+pub use lists::{Listing, MAX_CURSOR_BYTES, MAX_ITEMS, MAX_PAGES};
+use meta::RequestMeta;
+
+use crate::json::{Json, ObjectWriter};
+use crate::mcp::{CallResult, ResultKind, ServerIdentity};
+use crate::peer::{Handler, Peer, Progress, RequestError, RequestOptions};
+use crate::rpc_error::RpcError;
+use crate::version::{Era, MODERN, newest_common};
+
+/// How often a server may ask for input before it answers one request (CALL-3).
+pub const MAX_INPUT_ROUNDS: usize = 10;
+
+/// A connected MCP client. Clones share the connection.
+#[derive(Clone)]
+pub struct Client {
+    peer: Peer,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    era: Era,
+    identity: ServerIdentity,
+    meta: RequestMeta,
+    /// Answers what a server asks in the middle of a call, by request (legacy) or by MRTR (modern).
+    handler: Arc<dyn Handler>,
+}
+
+/// How one tool call is to be made.
+#[derive(Default)]
+pub struct CallRequest<'a> {
+    /// The tool's name as the server knows it.
+    pub tool: &'a str,
+    /// The arguments, an object.
+    pub arguments: Option<&'a Json>,
+    /// Members to add to `_meta`.
+    pub meta: Option<&'a Json>,
+    /// When to give up.
+    pub deadline: Option<Instant>,
+    /// How long the server may send nothing at all.
+    pub idle: Option<Duration>,
+    /// Called with each step of progress, in order.
+    pub on_progress: Option<&'a mut (dyn FnMut(Progress) + Send)>,
+}
+
+/// Which changes a server is to tell of (modern: `subscriptions/listen`).
+#[derive(Clone, Debug, Default)]
+pub struct Subscription {
+    /// When its tools change.
+    pub tools: bool,
+    /// When its resources change.
+    pub resources: bool,
+    /// When its prompts change.
+    pub prompts: bool,
+    /// When one of these resources changes.
+    pub uris: Vec<String>,
+}
+
+impl Client {
+    fn new(
+        peer: Peer,
+        era: Era,
+        identity: ServerIdentity,
+        meta: RequestMeta,
+        handler: Arc<dyn Handler>,
+    ) -> Self {
+        Self {
+            peer,
+            shared: Arc::new(Shared {
+                era,
+                identity,
+                meta,
+                handler,
+            }),
+        }
+    }
+
+    /// The era the server belongs to.
+    pub fn era(&self) -> Era {
+        self.shared.era
+    }
+
+    /// Who the server says it is.
+    pub fn identity(&self) -> &ServerIdentity {
+        &self.shared.identity
+    }
+
+    /// The link underneath.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Calls a tool, answering whatever input the server asks for on the way.
+    pub async fn call_tool(&self, mut call: CallRequest<'_>) -> Result<CallResult, RequestError> {
+        let token = self.peer.progress_token();
+        let mut inputs = None;
+        let mut ignore = |_: Progress| {};
+        for _ in 0..=MAX_INPUT_ROUNDS {
+            let arguments = call
+                .arguments
+                .map_or(2, |arguments| arguments.as_str().len());
+            let mut params = ObjectWriter::with_capacity(arguments + 512);
+            params.string("name", call.tool);
+            if let Some(arguments) = call.arguments {
+                params.raw("arguments", arguments);
+            }
+            if let Some(Inputs { responses, state }) = inputs.take() {
+                if let Some(responses) = responses {
+                    params.raw("inputResponses", &responses);
+                }
+                if let Some(state) = state {
+                    params.raw("requestState", &state);
+                }
+            }
+            self.shared.meta.add_to(&mut params, Some(token), call.meta);
+            let options = RequestOptions {
+                deadline: call.deadline,
+                idle: call.idle,
+                progress_token: Some(token),
+                cancellable: true,
+            };
+            let on_progress: &mut (dyn FnMut(Progress) + Send) = match &mut call.on_progress {
+                Some(on_progress) => &mut **on_progress,
+                None => &mut ignore,
+            };
+            let params = params.finish();
+            let result = self
+                .send("tools/call", params, options, on_progress)
+                .await?;
+            let (kind, result) = CallResult::read(&result).map_err(RequestError::Malformed)?;
+            match kind {
+                ResultKind::Complete => return Ok(result),
+                ResultKind::InputRequired { requests, state } => {
+                    inputs = Some(self.answer_inputs(requests, state).await?);
+                }
+                ResultKind::Unknown(kind) => {
+                    return Err(RequestError::Malformed(format!(
+                        "unknown result type `{kind}`"
+                    )));
+                }
+            }
+        }
+        Err(RequestError::Malformed(format!(
+            "the server asked for input more than {MAX_INPUT_ROUNDS} times"
+        )))
+    }
+
+    /// Asks to be told of changes; the future ends when the server ends the subscription. Notifications arrive at the
+    /// handler. Only modern servers know this.
+    pub async fn listen(&self, subscription: &Subscription) -> Result<(), RequestError> {
+        let mut filter = ObjectWriter::new();
+        for (member, wanted) in [
+            ("toolsListChanged", subscription.tools),
+            ("resourcesListChanged", subscription.resources),
+            ("promptsListChanged", subscription.prompts),
+        ] {
+            if wanted {
+                filter.raw(member, &Json::trusted(ByteString::from_static("true")));
+            }
+        }
+        if !subscription.uris.is_empty() {
+            let uris = Json::of(&subscription.uris)
+                .map_err(|error| RequestError::Malformed(error.to_string()))?;
+            filter.raw("resourceSubscriptions", &uris);
+        }
+        let mut params = ObjectWriter::new();
+        params.raw("notifications", &filter.finish());
+        self.shared.meta.add_to(&mut params, None, None);
+        self.send(
+            "subscriptions/listen",
+            params.finish(),
+            RequestOptions::default(),
+            &mut |_| {},
+        )
+        .await
+        .map(drop)
+    }
+
+    /// Sends a request with the members of `params` beside the metadata of this connection.
+    pub(crate) async fn request(
+        &self,
+        method: &'static str,
+        mut params: ObjectWriter,
+        deadline: Option<Instant>,
+    ) -> Result<Json, RequestError> {
+        self.shared.meta.add_to(&mut params, None, None);
+        let options = RequestOptions {
+            deadline,
+            ..RequestOptions::default()
+        };
+        self.send(method, params.finish(), options, &mut |_| {})
+            .await
+    }
+
+    /// Sends, and once more if the server turned down the version although it names one that we speak.
+    async fn send(
+        &self,
+        method: &'static str,
+        params: Json,
+        options: RequestOptions,
+        on_progress: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<Json, RequestError> {
+        if self.shared.era == Era::Legacy {
+            return self
+                .peer
+                .request_with_progress(method, params, options, on_progress)
+                .await;
+        }
+        let again = RequestOptions { ..options };
+        let outcome = self
+            .peer
+            .request_with_progress(method, params.clone(), options, &mut *on_progress)
+            .await;
+        match outcome {
+            Err(RequestError::Rpc(error)) if common_version(&error).is_some() => {
+                self.peer
+                    .request_with_progress(method, params, again, on_progress)
+                    .await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn answer_inputs(
+        &self,
+        requests: Vec<(String, Json)>,
+        state: Option<Json>,
+    ) -> Result<Inputs, RequestError> {
+        if requests.is_empty() {
+            return Ok(Inputs {
+                responses: None,
+                state,
+            });
+        }
+        let answers = requests.iter().map(|(key, request)| async move {
+            let method = request.get("method").and_then(|method| method.as_string());
+            let method = method
+                .ok_or_else(|| RequestError::Malformed(format!("input `{key}` has no method")))?;
+            let answer = self
+                .shared
+                .handler
+                .request(method.clone(), request.get("params"))
+                .await;
+            answer.map_err(|error| {
+                RequestError::Malformed(format!(
+                    "the server needs `{method}`, which is not available: {error}"
+                ))
+            })
+        });
+        let mut responses = ObjectWriter::new();
+        for ((key, _), answer) in requests.iter().zip(join_all(answers).await) {
+            responses.raw(key, &answer?);
+        }
+        Ok(Inputs {
+            responses: Some(responses.finish()),
+            state,
+        })
+    }
+}
+
+/// What goes along with the next round of a request.
+struct Inputs {
+    responses: Option<Json>,
+    state: Option<Json>,
+}
+
+/// The modern version that we share with a server that refused another, from its error.
+fn common_version(error: &RpcError) -> Option<&'static str> {
+    if error.code != RpcError::UNSUPPORTED_VERSION {
+        return None;
+    }
+    newest_common(MODERN, &supported_versions(error))
+}
+
+fn supported_versions(error: &RpcError) -> Vec<String> {
+    let supported = error.data.as_ref().and_then(|data| data.field("supported"));
+    supported.unwrap_or_default()
+}

@@ -1,0 +1,431 @@
+//! Reads the envelope of a JSON-RPC message and leaves its payload alone.
+//!
+//! Every input has a defined outcome, because a server's mistake may cost it the one call it answered and never another:
+//!
+//! | input | outcome |
+//! |---|---|
+//! | no `jsonrpc`, extra keys | accepted |
+//! | a repeated key | the last one counts |
+//! | `error: null` beside a `result` | a result |
+//! | neither `result` nor `error`, or only `error: null` | that call fails: [`Message::Malformed`] with its id |
+//! | both a `result` and an `error` | the error counts |
+//! | an id that is our number as a float or a string | the same id |
+//! | bytes that are not UTF-8 | replaced by U+FFFD, then read as usual |
+//! | a batch | each member by itself |
+//! | anything else | [`Message::Malformed`] without id: reported, and nothing else happens |
+//!
+//! Nesting costs nothing here: the payload is skipped without recursion, and whoever decodes it has a limit of its own.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::json::{self, Json};
+use crate::rpc_error::RpcError;
+
+/// One message, with its payload still raw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// The other side asks something.
+    Request {
+        /// As it was written, so that the answer can repeat it to the letter.
+        id: Json,
+        /// What is asked.
+        method: ByteString,
+        /// The `params` member, if any.
+        params: Option<Json>,
+    },
+    /// The other side tells something.
+    Notification {
+        /// What is told.
+        method: ByteString,
+        /// The `params` member, if any.
+        params: Option<Json>,
+    },
+    /// The other side answers.
+    Response {
+        /// Which request; absent when the other side could not tell.
+        id: Option<Json>,
+        /// The raw result or the error.
+        outcome: Result<Json, RpcError>,
+    },
+    /// Not a JSON-RPC message.
+    Malformed {
+        /// The id it carries, if that much could be read.
+        id: Option<Json>,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// What one frame holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// A message.
+    Single(Message),
+    /// A batch, as protocol version 2025-03-26 allowed.
+    Batch(Vec<Message>),
+}
+
+/// Reads one frame. Never fails: what cannot be read is a [`Message::Malformed`].
+///
+/// ```
+/// use trunkline_wire::envelope::{Frame, Message, decode};
+///
+/// let frame = decode(&r#"{"id":1,"result":{"ok":true},"error":null}"#.into());
+/// let Frame::Single(Message::Response { outcome: Ok(result), .. }) = frame else { panic!() };
+/// assert_eq!(result.as_str(), r#"{"ok":true}"#);
+/// ```
+pub fn decode(frame: &Bytes) -> Frame {
+    let text = match ByteString::try_from(frame.clone()) {
+        Ok(text) => text,
+        Err(_) => String::from_utf8_lossy(frame).into_owned().into(),
+    };
+    if text.trim_start().starts_with('[') {
+        match serde_json::from_str::<Vec<&RawValue>>(&text) {
+            Ok(members) => Frame::Batch(
+                members
+                    .into_iter()
+                    .map(|member| decode_one(&text, member.get()))
+                    .collect(),
+            ),
+            Err(error) => Frame::Single(malformed(None, format!("not valid JSON: {error}"))),
+        }
+    } else {
+        Frame::Single(decode_one(&text, &text))
+    }
+}
+
+fn decode_one(whole: &ByteString, text: &str) -> Message {
+    let members = match serde_json::from_str::<Members>(text) {
+        Ok(members) => members,
+        Err(error) => return malformed(None, format!("not a JSON object: {error}")),
+    };
+    let share = |value: &RawValue| Json::trusted(whole.slice_ref(value.get()));
+    let present = |value: &&RawValue| value.get() != "null";
+    let id = members.id.filter(present).map(share);
+    if let Some(method) = members.method {
+        let params = members.params.filter(present).map(share);
+        return match (json::string_in(whole, method.get()), id) {
+            (None, id) => malformed(id, "its method is not a string".to_owned()),
+            (Some(method), None) => Message::Notification { method, params },
+            (Some(method), Some(id)) => Message::Request { id, method, params },
+        };
+    }
+    match (members.result, members.error.filter(present)) {
+        (_, Some(error)) => Message::Response {
+            id,
+            outcome: Err(RpcError::from_json(&share(error))),
+        },
+        (Some(result), None) => Message::Response {
+            id,
+            outcome: Ok(share(result)),
+        },
+        (None, None) => malformed(id, "it has no method, no result and no error".to_owned()),
+    }
+}
+
+/// The members of the envelope. Reading them checks the whole message.
+#[derive(Default)]
+struct Members<'a> {
+    id: Option<&'a RawValue>,
+    method: Option<&'a RawValue>,
+    params: Option<&'a RawValue>,
+    result: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+}
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        #[derive(serde::Deserialize)]
+        struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("a message")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Members::default();
+                let mut other = None;
+                while let Some(Key(key)) = map.next_key()? {
+                    let member = match &*key {
+                        "id" => &mut members.id,
+                        "method" => &mut members.method,
+                        "params" => &mut members.params,
+                        "result" => &mut members.result,
+                        "error" => &mut members.error,
+                        _ => &mut other,
+                    };
+                    *member = Some(map.next_value()?);
+                }
+                Ok(members)
+            }
+        }
+
+        deserializer.deserialize_map(Reader)
+    }
+}
+
+fn malformed(id: Option<Json>, reason: String) -> Message {
+    Message::Malformed { id, reason }
+}
+
+/// The number a peer gave its request, however the answer spells it: `7`, `7.0`, `7e0` or `"7"`.
+pub fn request_number(id: &Json) -> Option<u64> {
+    let text = id.as_str();
+    let text = text
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'))
+        .unwrap_or(text);
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    let float: f64 = text.parse().ok()?;
+    // Above 2^53 a float no longer names one integer.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked to be in range"
+    )]
+    ((0.0..9_007_199_254_740_992.0).contains(&float) && float.fract() == 0.0)
+        .then_some(float as u64)
+}
+
+/// The id in a message too long to keep, from its first and last bytes: a plain number beside other scalars at
+/// the start, or just before the closing brace.
+pub fn salvage_id(head: &[u8], tail: &[u8]) -> Option<Json> {
+    id_at_start(head).or_else(|| id_at_end(tail))
+}
+
+fn id_at_start(head: &[u8]) -> Option<Json> {
+    let mut rest = String::from_utf8_lossy(head);
+    let text = rest.to_mut().trim_start().strip_prefix('{')?.to_owned();
+    let mut text = text.as_str();
+    loop {
+        text = text.trim_start().strip_prefix('"')?;
+        let (key, after) = text.split_once('"')?;
+        let after = after.trim_start().strip_prefix(':')?.trim_start();
+        let end = after.find([',', '}'])?;
+        let value = after[..end].trim_end();
+        if value.starts_with(['{', '[']) {
+            return None;
+        }
+        if key == "id" {
+            return Json::parse(value.to_owned()).ok();
+        }
+        text = &after[end + 1..];
+    }
+}
+
+fn id_at_end(tail: &[u8]) -> Option<Json> {
+    let text = String::from_utf8_lossy(tail);
+    let text = text.trim_end().strip_suffix('}')?.trim_end();
+    let text = text
+        .strip_suffix(r#""jsonrpc":"2.0""#)
+        .map_or(text, |text| {
+            text.trim_end().trim_end_matches(',').trim_end()
+        });
+    let (before, value) = text.rsplit_once(':')?;
+    before.trim_end().strip_suffix("\"id\"")?;
+    // Only a number: a brace or quote before it would mean that the id belongs to something nested.
+    let value = value.trim();
+    value
+        .bytes()
+        .all(|b| b.is_ascii_digit())
+        .then(|| Json::parse(value.to_owned()).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One line that says what a frame was read as.
+    fn outcome(text: &str) -> String {
+        match decode(&Bytes::copy_from_slice(text.as_bytes())) {
+            Frame::Single(message) => describe(&message),
+            Frame::Batch(messages) => {
+                let parts: Vec<_> = messages.iter().map(describe).collect();
+                format!("batch [{}]", parts.join("; "))
+            }
+        }
+    }
+
+    fn describe(message: &Message) -> String {
+        let id = |id: &Option<Json>| id.as_ref().map_or("-".to_owned(), Json::to_string);
+        let params =
+            |params: &Option<Json>| params.as_ref().map_or("-".to_owned(), Json::to_string);
+        match message {
+            Message::Request {
+                id,
+                method,
+                params: p,
+            } => format!("request {id} {method} {}", params(p)),
+            Message::Notification { method, params: p } => {
+                format!("notification {method} {}", params(p))
+            }
+            Message::Response {
+                id: i,
+                outcome: Ok(result),
+            } => format!("result {} {result}", id(i)),
+            Message::Response {
+                id: i,
+                outcome: Err(error),
+            } => format!("error {} {error}", id(i)),
+            Message::Malformed { id: i, .. } => format!("malformed {}", id(i)),
+        }
+    }
+
+    #[test]
+    fn each_kind_of_frame_has_its_outcome() {
+        let cases = [
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":{"a":[1]}}"#,
+                r#"result 1 {"a":[1]}"#,
+            ),
+            (r#"{"id":1,"result":{},"error":null}"#, "result 1 {}"),
+            (r#"{"id":1,"result":null}"#, "result 1 null"),
+            (r#"{"id":1,"error":null}"#, "malformed 1"),
+            (r#"{"id":1}"#, "malformed 1"),
+            (
+                r#"{"id":1,"result":{},"error":{"code":-1,"message":"m"}}"#,
+                "error 1 m (error -1)",
+            ),
+            (
+                r#"{"id":null,"error":{"code":-32700,"message":"m"}}"#,
+                "error - m (error -32700)",
+            ),
+            (r#"{"id":1,"error":"text"}"#, "error 1 text (error -32603)"),
+            (r#"{"id":1.0,"result":2}"#, "result 1.0 2"),
+            (r#"{"id":1,"id":2,"result":3}"#, "result 2 3"),
+            (r#"{"id":"x","method":"ping"}"#, r#"request "x" ping -"#),
+            (
+                r#"{"id":1,"method":"a/b","params":{"x":1}}"#,
+                r#"request 1 a/b {"x":1}"#,
+            ),
+            (r#"{"method":"n","params":null}"#, "notification n -"),
+            (r#"{"id":null,"method":"n"}"#, "notification n -"),
+            (r#"{"method":"a\u002fb"}"#, "notification a/b -"),
+            (r#"{"id":4,"method":5}"#, "malformed 4"),
+            (r#"  {"id":1,"result":1}  "#, "result 1 1"),
+            (
+                r#"[{"id":1,"result":1},7,{"method":"n"}]"#,
+                "batch [result 1 1; malformed -; notification n -]",
+            ),
+            ("[]", "batch []"),
+            ("[[]]", "batch [malformed -]"),
+            ("[1,", "malformed -"),
+            ("", "malformed -"),
+            ("null", "malformed -"),
+            ("\"text\"", "malformed -"),
+            ("Server listening on port 3000", "malformed -"),
+            (r#"{"id":1,"result":{}"#, "malformed -"),
+            (r#"{"id":1,"result":{}} trailing"#, "malformed -"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(outcome(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf8_are_replaced_and_the_answer_arrives() {
+        let mut frame = br#"{"id":1,"result":{"text":"a"#.to_vec();
+        frame.push(0xff);
+        frame.extend_from_slice(br#"b"}}"#);
+        let Frame::Single(message) = decode(&frame.into()) else {
+            panic!()
+        };
+        assert_eq!(describe(&message), "result 1 {\"text\":\"a\u{fffd}b\"}");
+    }
+
+    #[test]
+    fn absurd_nesting_is_skipped_without_recursion() {
+        let depth = 1_000_000;
+        let text = format!(
+            r#"{{"id":1,"result":{}{}}}"#,
+            "[".repeat(depth),
+            "]".repeat(depth)
+        );
+        let Frame::Single(Message::Response {
+            outcome: Ok(result),
+            ..
+        }) = decode(&text.into())
+        else {
+            panic!()
+        };
+        assert!(
+            result.to_value().is_err(),
+            "decoding has a limit of its own"
+        );
+    }
+
+    #[test]
+    fn a_payload_shares_the_memory_of_its_frame() {
+        let frame = Bytes::from(r#"{"id":1,"result":{"big":"payload"}}"#);
+        let range = frame.as_ptr_range();
+        let Frame::Single(Message::Response {
+            outcome: Ok(result),
+            ..
+        }) = decode(&frame)
+        else {
+            panic!()
+        };
+        assert!(range.contains(&result.as_str().as_ptr()));
+    }
+
+    #[test]
+    fn a_request_number_is_read_from_every_spelling() {
+        let cases = [
+            ("7", Some(7)),
+            ("7.0", Some(7)),
+            ("70e-1", Some(7)),
+            ("\"7\"", Some(7)),
+            ("7.5", None),
+            ("-7", None),
+            ("1e300", None),
+            ("\"abc\"", None),
+            ("\"NaN\"", None),
+            ("{}", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(
+                request_number(&Json::parse(text).unwrap()),
+                expected,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_id_of_an_oversize_message_is_salvaged_from_either_end() {
+        let cases = [
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"x"#, "…", Some("7")),
+            (r#"{ "id" : "a" , "result":"#, "…", Some("\"a\"")),
+            (
+                r#"{"result":{"id":9,"#,
+                r#"…"}},"jsonrpc":"2.0","id":12}"#,
+                Some("12"),
+            ),
+            (
+                r#"{"result":{"#,
+                r#"…"},"id": 12 ,"jsonrpc":"2.0"}"#,
+                Some("12"),
+            ),
+            (r#"{"result":{"#, r#"…,"id":12}}"#, None),
+            (r#"{"result":"#, r#"…"}"#, None),
+            ("garbage", "garbage", None),
+        ];
+        for (head, tail, expected) in cases {
+            let id = salvage_id(head.as_bytes(), tail.as_bytes());
+            assert_eq!(id.as_ref().map(Json::as_str), expected, "{head} {tail}");
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! JSON kept as the text it arrived in.
+
+use std::fmt;
+
+use bytestring::ByteString;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::scan;
+
+/// The text of one JSON value: checked once, then shared and sliced without copying.
+///
+/// ```
+/// use trunkline_wire::Json;
+///
+/// let json = Json::parse(r#"{"a": [1, 2]}"#)?;
+/// assert_eq!(json.as_str(), r#"{"a": [1, 2]}"#);
+/// assert_eq!(json.get("a").unwrap().as_str(), "[1, 2]");
+/// # Ok::<(), trunkline_wire::InvalidJson>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Json(ByteString);
+
+/// The text was not JSON.
+#[derive(Debug, thiserror::Error)]
+#[error("not valid JSON: {0}")]
+pub struct InvalidJson(#[from] serde_json::Error);
+
+impl Json {
+    /// Checks that `text` is one JSON value and keeps it.
+    pub fn parse(text: impl Into<ByteString>) -> Result<Self, InvalidJson> {
+        let text = text.into();
+        let trimmed = serde_json::from_str::<&RawValue>(&text)?.get();
+        Ok(Self(text.slice_ref(trimmed)))
+    }
+
+    /// The JSON text of a value.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, InvalidJson> {
+        Ok(Self(serde_json::to_string(value)?.into()))
+    }
+
+    /// The empty object.
+    pub fn empty_object() -> Self {
+        Self(ByteString::from_static("{}"))
+    }
+
+    /// The null value.
+    pub fn null() -> Self {
+        Self(ByteString::from_static("null"))
+    }
+
+    /// A text that a JSON parser has already accepted, or that was written by [`ObjectWriter`].
+    pub(crate) fn trusted(text: impl Into<ByteString>) -> Self {
+        Self(text.into())
+    }
+
+    /// The part `part` of this text, sharing its memory; `part` must point into it.
+    fn share(&self, part: &str) -> Self {
+        Self(self.0.slice_ref(part))
+    }
+
+    /// The text itself.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Decodes into a type.
+    pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, InvalidJson> {
+        Ok(serde_json::from_str(&self.0)?)
+    }
+
+    /// The whole value as a tree; nesting deeper than 128 is an error.
+    pub fn to_value(&self) -> Result<serde_json::Value, InvalidJson> {
+        self.decode()
+    }
+
+    /// The member `key`, if this is an object that has it; the last one where a key is repeated.
+    pub fn get(&self, key: &str) -> Option<Self> {
+        let mut found = None;
+        scan::members(&self.0, |name, value| {
+            if name == key {
+                found = Some(value);
+            }
+        });
+        found.map(|value| self.share(value))
+    }
+
+    /// Decodes the member `key` into a type; `None` when it is absent or of another type.
+    pub fn field<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        self.get(key)?.decode().ok()
+    }
+
+    /// Calls `visit` with the key and the raw text of each member, in order; false if this is not an object.
+    pub fn members(&self, mut visit: impl FnMut(&str, Self)) -> bool {
+        scan::members(&self.0, |key, value| visit(key, self.share(value)))
+    }
+
+    /// The elements of an array, raw; `None` if this is not an array.
+    pub fn elements(&self) -> Option<Vec<Self>> {
+        let mut elements = Vec::new();
+        scan::elements(&self.0, |element| elements.push(self.share(element))).then_some(elements)
+    }
+
+    /// True for `null`.
+    pub fn is_null(&self) -> bool {
+        self.as_str() == "null"
+    }
+
+    /// True for an object.
+    pub fn is_object(&self) -> bool {
+        self.as_str().starts_with('{')
+    }
+
+    /// A string value: shared where the text holds it verbatim, decoded where it has escapes.
+    pub fn as_string(&self) -> Option<ByteString> {
+        string_in(&self.0, self.as_str())
+    }
+}
+
+/// The string that `raw`, a part of `whole`, spells; `None` when it is not a string.
+pub(crate) fn string_in(whole: &ByteString, raw: &str) -> Option<ByteString> {
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+    if memchr::memchr(b'\\', inner.as_bytes()).is_some() {
+        serde_json::from_str::<String>(raw)
+            .ok()
+            .map(ByteString::from)
+    } else {
+        Some(whole.slice_ref(inner))
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_json::from_str::<&RawValue>(&self.0)
+            .map_err(serde::ser::Error::custom)?
+            .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw: Box<RawValue> = Deserialize::deserialize(deserializer)?;
+        Ok(Self(String::from(Box::<str>::from(raw)).into()))
+    }
+}
+
+impl From<serde_json::Value> for Json {
+    fn from(value: serde_json::Value) -> Self {
+        Self(value.to_string().into())
+    }
+}
+
+impl From<&serde_json::Value> for Json {
+    fn from(value: &serde_json::Value) -> Self {
+        Self(value.to_string().into())
+    }
+}
+
+/// Writes one JSON object, member by member, without an intermediate tree.
+///
+/// ```
+/// use trunkline_wire::{Json, ObjectWriter};
+///
+/// let mut object = ObjectWriter::new();
+/// object.string("name", "a \"quoted\" word").raw("arguments", &Json::empty_object());
+/// assert_eq!(object.finish().as_str(), r#"{"name":"a \"quoted\" word","arguments":{}}"#);
+/// ```
+pub struct ObjectWriter {
+    text: String,
+}
+
+impl Default for ObjectWriter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ObjectWriter {
+    /// An object with no members yet.
+    pub fn new() -> Self {
+        Self::with_capacity(64)
+    }
+
+    /// As [`ObjectWriter::new`], with room for about `bytes` bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        let mut text = String::with_capacity(bytes);
+        text.push('{');
+        Self { text }
+    }
+
+    /// Adds a string member.
+    pub fn string(&mut self, key: &str, value: &str) -> &mut Self {
+        self.key(key);
+        push_string(&mut self.text, value);
+        self
+    }
+
+    /// Adds an integer member.
+    pub fn integer(&mut self, key: &str, value: u64) -> &mut Self {
+        self.key(key);
+        self.text.push_str(itoa::Buffer::new().format(value));
+        self
+    }
+
+    /// Adds a member whose value is JSON already.
+    pub fn raw(&mut self, key: &str, value: &Json) -> &mut Self {
+        self.key(key);
+        self.text.push_str(value.as_str());
+        self
+    }
+
+    /// Adds the members of a prepared fragment, `"a":1,"b":2`.
+    pub(crate) fn fragment(&mut self, members: &str) -> &mut Self {
+        if !members.is_empty() {
+            self.comma();
+            self.text.push_str(members);
+        }
+        self
+    }
+
+    /// The object's members without the braces, for [`ObjectWriter::fragment`].
+    pub(crate) fn into_fragment(mut self) -> String {
+        self.text.remove(0);
+        self.text
+    }
+
+    /// The finished object.
+    pub fn finish(mut self) -> Json {
+        self.text.push('}');
+        Json::trusted(self.text)
+    }
+
+    fn comma(&mut self) {
+        if self.text.len() > 1 {
+            self.text.push(',');
+        }
+    }
+
+    fn key(&mut self, key: &str) {
+        self.comma();
+        push_string(&mut self.text, key);
+        self.text.push(':');
+    }
+}
+
+/// Appends `value` as a JSON string.
+pub(crate) fn push_string(out: &mut String, value: &str) {
+    if value.bytes().all(|b| b >= 0x20 && b != b'"' && b != b'\\') {
+        out.push('"');
+        out.push_str(value);
+        out.push('"');
+    } else {
+        // Writing a string as JSON cannot fail; the empty string keeps the text well-formed if it ever did.
+        out.push_str(&serde_json::to_string(value).unwrap_or_else(|_| "\"\"".to_owned()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_found_by_their_unescaped_key_and_the_last_wins() {
+        let cases = [
+            (r#"{"a":1}"#, Some("1")),
+            (r#"{"\u0061":2}"#, Some("2")),
+            (r#"{"a":1,"a":3}"#, Some("3")),
+            (r#"{"b":{"a":1}}"#, None),
+            ("[1]", None),
+            (r#""a""#, None),
+        ];
+        for (text, expected) in cases {
+            let found = Json::parse(text).unwrap().get("a");
+            assert_eq!(found.as_ref().map(Json::as_str), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_string_without_escapes_is_shared_and_one_with_escapes_is_decoded() {
+        let plain = Json::parse(r#""plain""#).unwrap();
+        assert_eq!(
+            plain.as_string().unwrap().as_ptr(),
+            plain.as_str()[1..].as_ptr()
+        );
+        let escaped = Json::parse(r#""a\n\u00e9""#).unwrap();
+        assert_eq!(&*escaped.as_string().unwrap(), "a\né");
+        assert_eq!(Json::parse("1").unwrap().as_string(), None);
+    }
+
+    #[test]
+    fn parse_rejects_what_is_not_one_value() {
+        for text in ["", "{", "1 2", "{}x", "nul"] {
+            assert!(Json::parse(text).is_err(), "{text}");
+        }
+        assert_eq!(Json::parse(" [1] ").unwrap().as_str(), "[1]");
+    }
+
+    #[test]
+    fn the_writer_escapes_keys_and_strings() {
+        let mut object = ObjectWriter::new();
+        object.string("q\"", "line\n\u{1}").integer("n", 7);
+        object.fragment("").fragment(r#""x":null"#);
+        let json = object.finish();
+        let value: serde_json::Value = serde_json::from_str(json.as_str()).unwrap();
+        assert_eq!(
+            value,
+            serde_json::json!({"q\"": "line\n\u{1}", "n": 7, "x": null})
+        );
+    }
+}

@@ -1,0 +1,258 @@
+//! What a tool gives back.
+
+use bytestring::ByteString;
+
+use crate::json::Json;
+
+/// One block of a result.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// Text.
+    Text(ByteString),
+    /// Anything else, known or not, as the server wrote it; the type's name is beside it.
+    Other {
+        /// The block's `type`: `image`, `audio`, `resource`, `resource_link`, or something newer.
+        kind: ByteString,
+        /// The whole block.
+        raw: Json,
+    },
+}
+
+impl Content {
+    fn read(raw: Json) -> Self {
+        let (mut kind, mut text, mut extra) = (None, None, false);
+        raw.members(|key, value| match key {
+            "type" => kind = value.as_string(),
+            "text" => text = value.as_string(),
+            _ => extra = true,
+        });
+        match (kind, text) {
+            (Some(kind), Some(text)) if &*kind == "text" && !extra => Self::Text(text),
+            (kind, _) => Self::Other {
+                kind: kind.unwrap_or_default(),
+                raw,
+            },
+        }
+    }
+
+    /// The block's `type`.
+    pub fn kind(&self) -> &str {
+        match self {
+            Self::Text(_) => "text",
+            Self::Other { kind, .. } => kind,
+        }
+    }
+
+    /// The text of a text block, annotated or not.
+    pub fn text(&self) -> Option<ByteString> {
+        match self {
+            Self::Text(text) => Some(text.clone()),
+            Self::Other { kind, raw } if &**kind == "text" => raw.get("text")?.as_string(),
+            Self::Other { .. } => None,
+        }
+    }
+
+    /// The block as JSON.
+    pub fn to_json(&self) -> Json {
+        match self {
+            Self::Text(text) => {
+                let mut object = crate::ObjectWriter::with_capacity(text.len() + 32);
+                object.string("type", "text").string("text", text);
+                object.finish()
+            }
+            Self::Other { raw, .. } => raw.clone(),
+        }
+    }
+}
+
+/// The result of `tools/call`.
+#[derive(Clone, Debug)]
+pub struct CallResult {
+    /// The blocks, in order.
+    pub content: Vec<Content>,
+    /// The machine-readable result, byte for byte.
+    pub structured_content: Option<Json>,
+    /// The tool ran and reports a failure of its own.
+    pub is_error: bool,
+    /// The result's `_meta`.
+    pub meta: Option<Json>,
+}
+
+/// What a modern server answered, by `resultType`.
+#[derive(Clone, Debug)]
+pub enum ResultKind {
+    /// The answer.
+    Complete,
+    /// It needs something from us first (MRTR).
+    InputRequired {
+        /// What it needs, by key; each value is a request object.
+        requests: Vec<(String, Json)>,
+        /// To be given back to the letter.
+        state: Option<Json>,
+    },
+    /// A kind this client does not know.
+    Unknown(String),
+}
+
+impl CallResult {
+    /// Reads the result of `tools/call`, and what kind of result it is, in one walk.
+    pub fn read(result: &Json) -> Result<(ResultKind, Self), String> {
+        let mut read = Self {
+            content: Vec::new(),
+            structured_content: None,
+            is_error: false,
+            meta: None,
+        };
+        let mut kind = KindMembers::default();
+        let object = result.members(|key, value| match key {
+            "content" => read.content = read_blocks(value),
+            // `toolResult` is from protocol version 2024-10-07, and still sent by some.
+            "structuredContent" | "toolResult" => read.structured_content = Some(value),
+            "isError" => read.is_error = value.as_str() == "true",
+            "_meta" => read.meta = Some(value),
+            _ => kind.member(key, value),
+        });
+        if !object {
+            return Err("the result is not an object".to_owned());
+        }
+        Ok((kind.into(), read))
+    }
+}
+
+fn read_blocks(blocks: Json) -> Vec<Content> {
+    match blocks.elements() {
+        Some(blocks) => blocks.into_iter().map(Content::read).collect(),
+        // Not a list: a bare string, or one block.
+        None => vec![
+            blocks
+                .as_string()
+                .map_or_else(|| Content::read(blocks), Content::Text),
+        ],
+    }
+}
+
+/// The members that tell the kind of a result.
+#[derive(Default)]
+struct KindMembers {
+    kind: Option<ByteString>,
+    requests: Option<Json>,
+    state: Option<Json>,
+}
+
+impl KindMembers {
+    fn member(&mut self, key: &str, value: Json) {
+        match key {
+            "resultType" => self.kind = value.as_string(),
+            "inputRequests" => self.requests = Some(value),
+            "requestState" => self.state = Some(value),
+            _ => {}
+        }
+    }
+}
+
+impl From<KindMembers> for ResultKind {
+    fn from(members: KindMembers) -> Self {
+        match members.kind.as_deref() {
+            None | Some("complete") => Self::Complete,
+            Some("input_required") => {
+                let mut requests = Vec::new();
+                if let Some(inputs) = members.requests {
+                    inputs.members(|key, value| requests.push((key.to_owned(), value)));
+                }
+                Self::InputRequired {
+                    requests,
+                    state: members.state,
+                }
+            }
+            Some(other) => Self::Unknown(other.to_owned()),
+        }
+    }
+}
+
+impl ResultKind {
+    /// The kind of any result: absent means complete.
+    pub fn read(result: &Json) -> Self {
+        let mut members = KindMembers::default();
+        result.members(|key, value| members.member(key, value));
+        members.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> CallResult {
+        CallResult::read(&Json::parse(text.to_owned()).unwrap())
+            .unwrap()
+            .1
+    }
+
+    #[test]
+    fn an_unknown_block_or_key_costs_nothing() {
+        let result = read(
+            r#"{"content":[{"type":"text","text":"a"},{"type":"hologram","x":1},5,{"type":"text","text":7}],
+                "structuredContent":[1, 2],"isError":true,"messages":[],"_meta":{"k":1}}"#,
+        );
+        let kinds: Vec<_> = result.content.iter().map(Content::kind).collect();
+        assert_eq!(kinds, ["text", "hologram", "", "text"]);
+        assert_eq!(result.content[0].text().as_deref(), Some("a"));
+        assert_eq!(
+            result.content[1].to_json().as_str(),
+            r#"{"type":"hologram","x":1}"#
+        );
+        assert_eq!(result.content[3].text(), None);
+        assert_eq!(result.structured_content.unwrap().as_str(), "[1, 2]");
+        assert!(result.is_error);
+    }
+
+    #[test]
+    fn an_annotated_text_block_keeps_its_annotations() {
+        let result = read(
+            r#"{"content":[{"type":"text","text":"a","annotations":{"audience":["system"]}}]}"#,
+        );
+        assert_eq!(result.content[0].text().as_deref(), Some("a"));
+        assert!(result.content[0].to_json().as_str().contains("audience"));
+    }
+
+    #[test]
+    fn a_result_of_an_odd_shape_is_read_as_far_as_it_goes() {
+        assert!(read("{}").content.is_empty());
+        assert_eq!(
+            read(r#"{"content":"bare"}"#).content[0].text().as_deref(),
+            Some("bare")
+        );
+        assert_eq!(
+            read(r#"{"content":{"type":"text","text":"one"}}"#).content[0]
+                .text()
+                .as_deref(),
+            Some("one")
+        );
+        assert!(CallResult::read(&Json::null()).is_err());
+    }
+
+    #[test]
+    fn the_kind_of_result_is_told_apart() {
+        let kind = |text: &str| ResultKind::read(&Json::parse(text.to_owned()).unwrap());
+        assert!(matches!(kind("{}"), ResultKind::Complete));
+        assert!(matches!(
+            kind(r#"{"resultType":"complete"}"#),
+            ResultKind::Complete
+        ));
+        assert!(matches!(
+            kind(r#"{"content":"resultType"}"#),
+            ResultKind::Complete
+        ));
+        assert!(matches!(
+            kind(r#"{"resultType":"task"}"#),
+            ResultKind::Unknown(_)
+        ));
+        let ResultKind::InputRequired { requests, state } = kind(
+            r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}},"requestState":"x\u0041"}"#,
+        ) else {
+            panic!()
+        };
+        assert_eq!(requests[0].0, "a");
+        assert_eq!(state.unwrap().as_str(), r#""x\u0041""#);
+    }
+}

@@ -1,0 +1,139 @@
+//! One page of a list, read so that a bad entry costs that entry.
+
+use bytestring::ByteString;
+
+use super::Item;
+use crate::json::Json;
+
+/// Which of a server's lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ListKind {
+    /// `tools/list`
+    Tools,
+    /// `resources/list`
+    Resources,
+    /// `resources/templates/list`
+    ResourceTemplates,
+    /// `prompts/list`
+    Prompts,
+}
+
+impl ListKind {
+    /// The method that fetches it.
+    pub fn method(self) -> &'static str {
+        match self {
+            Self::Tools => "tools/list",
+            Self::Resources => "resources/list",
+            Self::ResourceTemplates => "resources/templates/list",
+            Self::Prompts => "prompts/list",
+        }
+    }
+
+    /// The member of the result that holds it.
+    pub fn member(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Resources => "resources",
+            Self::ResourceTemplates => "resourceTemplates",
+            Self::Prompts => "prompts",
+        }
+    }
+}
+
+/// An entry that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadItem {
+    /// Its place in the list, from 0.
+    pub index: usize,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// One page of a list.
+#[derive(Clone, Debug)]
+pub struct Page<T> {
+    /// The good entries, in the server's order.
+    pub items: Vec<T>,
+    /// The bad ones.
+    pub bad: Vec<BadItem>,
+    /// Where the next page starts, if there is one.
+    pub next_cursor: Option<ByteString>,
+    /// How long the server says this stays fresh, in milliseconds.
+    pub ttl_ms: Option<u64>,
+}
+
+impl<T: Item> Page<T> {
+    /// Reads the result of a list request; fails only when there is no list in it.
+    pub fn read(kind: ListKind, result: &Json) -> Result<Self, String> {
+        let mut page = Self {
+            items: Vec::new(),
+            bad: Vec::new(),
+            next_cursor: None,
+            ttl_ms: None,
+        };
+        let mut entries = None;
+        let object = result.members(|key, value| match key {
+            "nextCursor" => page.next_cursor = value.as_string(),
+            "ttlMs" => page.ttl_ms = value.decode().ok(),
+            key if key == kind.member() => entries = Some(value),
+            _ => {}
+        });
+        let entries = match entries {
+            _ if !object => return Err("it is not an object".to_owned()),
+            None => return Err(format!("it has no `{}`", kind.member())),
+            Some(entries) => entries
+                .elements()
+                .ok_or_else(|| format!("its `{}` is not a list", kind.member()))?,
+        };
+        page.items.reserve_exact(entries.len());
+        for (index, entry) in entries.into_iter().enumerate() {
+            match T::read(entry) {
+                Ok(item) => page.items.push(item),
+                Err(reason) => page.bad.push(BadItem { index, reason }),
+            }
+        }
+        Ok(page)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Tool;
+    use super::*;
+
+    fn read(text: &str) -> Result<Page<Tool>, String> {
+        Page::read(ListKind::Tools, &Json::parse(text.to_owned()).unwrap())
+    }
+
+    #[test]
+    fn a_bad_entry_is_reported_and_its_neighbours_stay() {
+        let page = read(
+            r#"{"tools":[{"name":"a","inputSchema":{}},7,{"inputSchema":{}},{"name":5},{"name":"b","extra":[1]}],
+                "nextCursor":"c","ttlMs":60000,"more":1}"#,
+        )
+        .unwrap();
+        let names: Vec<_> = page
+            .items
+            .iter()
+            .map(|tool| tool.name.to_string())
+            .collect();
+        assert_eq!(names, ["a", "b"]);
+        let bad: Vec<_> = page.bad.iter().map(|bad| bad.index).collect();
+        assert_eq!(bad, [1, 2, 3]);
+        assert_eq!(page.next_cursor.as_deref(), Some("c"));
+        assert_eq!(page.ttl_ms, Some(60_000));
+    }
+
+    #[test]
+    fn a_result_without_a_list_is_an_error() {
+        for text in ["{}", "[]", "null", r#"{"tools":{}}"#, r#"{"tools":null}"#] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        assert!(
+            read(r#"{"tools":[],"nextCursor":null}"#)
+                .unwrap()
+                .next_cursor
+                .is_none()
+        );
+    }
+}

@@ -1,0 +1,22 @@
+//! The MCP types this host looks into: lean, lenient, and raw where nothing needs to look.
+//!
+//! An unknown field stays in the item's raw text; a field of the wrong type counts as absent unless the item makes no
+//! sense without it, and then the item alone is lost, with a reason.
+
+mod content;
+mod list;
+mod server;
+mod tool;
+
+pub use content::{CallResult, Content, ResultKind};
+pub use list::{BadItem, ListKind, Page};
+pub use server::{Implementation, ServerCapabilities, ServerIdentity};
+pub use tool::{Prompt, Resource, ResourceTemplate, Tool, ToolHints};
+
+use crate::json::Json;
+
+/// An entry of one of a server's lists.
+pub trait Item: Sized {
+    /// Reads one entry; the error says what is wrong with it.
+    fn read(raw: Json) -> Result<Self, String>;
+}

@@ -1,0 +1,397 @@
+//! What the peer's handles and tasks share: the queue of outgoing messages and the table of pending calls.
+//!
+//! One lock guards both, and it is never held across an await. Requests get their number as they enter the queue, so
+//! numbers leave in order, and one watermark (`taken`) tells for every call whether it may have reached the server.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::slot::Slot;
+use super::{Progress, RequestError, RequestOptions};
+use crate::json::Json;
+use crate::transport::{CloseReason, Closed, Outgoing};
+
+/// How many messages may wait to be sent before callers wait for room.
+pub(super) const MAX_QUEUED: usize = 1024;
+
+/// How many messages the queue holds at most. Answers and cancellations wait for no room, because nobody could wait with
+/// them; past this number the other side is flooding us without reading, and they are dropped.
+const MAX_QUEUED_IN_ALL: usize = 4 * MAX_QUEUED;
+
+/// How many messages, and about how many bytes, go out in one write.
+const MAX_BATCH: usize = 256;
+const MAX_BATCH_BYTES: usize = 256 * 1024;
+
+/// How far closing has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub(super) enum Phase {
+    Open,
+    Closing,
+    Closed,
+}
+
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// Room in the queue, for callers.
+    pub(super) room: Semaphore,
+    /// There is something to send.
+    pub(super) outgoing: Notify,
+    /// An earlier deadline than the armed one has come up.
+    pub(super) deadline: Notify,
+    pub(super) phase: watch::Sender<Phase>,
+    started: Instant,
+    /// Milliseconds from `started` to the last message received.
+    last_received: AtomicU64,
+}
+
+struct State {
+    next_id: u64,
+    /// Requests up to this number were handed to the transport.
+    taken: u64,
+    queue: VecDeque<Outgoing>,
+    pending: HashMap<u64, Pending>,
+    /// Calls that asked for progress, by token.
+    progress: HashMap<u64, Arc<Slot>>,
+    /// Requests of the other side that are being answered, by their id.
+    serving: HashMap<Json, AbortHandle>,
+    /// When the clock task wakes next.
+    armed: Option<Instant>,
+    closed: Option<Closed>,
+}
+
+struct Pending {
+    slot: Arc<Slot>,
+    deadline: Option<Instant>,
+    idle: Option<Duration>,
+    sent_at: Instant,
+    token: Option<u64>,
+    cancellable: bool,
+}
+
+impl Pending {
+    /// When this call has waited long enough, if nothing more arrives.
+    fn due(&self, last_received: Instant) -> Option<Instant> {
+        let idle = self.idle.map(|idle| self.sent_at.max(last_received) + idle);
+        match (self.deadline, idle) {
+            (Some(deadline), Some(idle)) => Some(deadline.min(idle)),
+            (one, other) => one.or(other),
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                next_id: 0,
+                taken: 0,
+                queue: VecDeque::new(),
+                pending: HashMap::new(),
+                progress: HashMap::new(),
+                serving: HashMap::new(),
+                armed: None,
+                closed: None,
+            }),
+            room: Semaphore::new(MAX_QUEUED),
+            outgoing: Notify::new(),
+            deadline: Notify::new(),
+            phase: watch::Sender::new(Phase::Open),
+            started: Instant::now(),
+            last_received: AtomicU64::new(0),
+        }
+    }
+
+    /// Waits for room in the queue, but not past the deadline.
+    pub(super) async fn take_room(&self, deadline: Option<Instant>) -> Result<(), RequestError> {
+        let started = Instant::now();
+        let permit = match (self.room.try_acquire(), deadline) {
+            (Ok(permit), _) => Ok(permit),
+            (Err(_), None) => self.room.acquire().await,
+            (Err(_), Some(deadline)) => tokio::time::timeout_at(deadline, self.room.acquire())
+                .await
+                .map_err(|_| RequestError::Timeout {
+                    after: started.elapsed(),
+                    sent: false,
+                })?,
+        };
+        permit
+            .map(SemaphorePermit::forget)
+            .map_err(|_| RequestError::Closed {
+                cause: self.closed(),
+                sent: false,
+            })
+    }
+
+    /// Sends a notification, waiting for room in the queue if it is full.
+    pub(super) async fn notify(
+        &self,
+        method: &'static str,
+        params: Option<Json>,
+    ) -> Result<(), RequestError> {
+        self.take_room(None).await?;
+        self.enqueue(Outgoing::Notification { method, params })
+            .map_err(|cause| RequestError::Closed { cause, sent: false })
+    }
+
+    /// Queues a request for which the caller has taken room.
+    pub(super) fn enqueue_request(
+        &self,
+        method: &'static str,
+        params: Json,
+        options: &RequestOptions,
+    ) -> Result<(u64, Arc<Slot>), Closed> {
+        let slot = Arc::new(Slot::default());
+        let pending = Pending {
+            slot: Arc::clone(&slot),
+            deadline: options.deadline,
+            idle: options.idle,
+            sent_at: Instant::now(),
+            token: options.progress_token,
+            cancellable: options.cancellable,
+        };
+        let due = pending.due(pending.sent_at);
+        let (id, rearm) = {
+            let mut state = self.lock();
+            if let Some(closed) = &state.closed {
+                return Err(closed.clone());
+            }
+            state.next_id += 1;
+            let id = state.next_id;
+            if let Some(token) = options.progress_token {
+                state.progress.insert(token, Arc::clone(&slot));
+            }
+            state.pending.insert(id, pending);
+            state
+                .queue
+                .push_back(Outgoing::Request { id, method, params });
+            let rearm = due.is_some_and(|due| state.armed.is_none_or(|armed| due < armed));
+            if rearm {
+                state.armed = due;
+            }
+            (id, rearm)
+        };
+        if rearm {
+            self.deadline.notify_one();
+        }
+        self.outgoing.notify_one();
+        Ok((id, slot))
+    }
+
+    /// Queues an answer, a cancellation, or a notification for which the caller has taken room.
+    pub(super) fn enqueue(&self, message: Outgoing) -> Result<(), Closed> {
+        {
+            let mut state = self.lock();
+            if let Some(closed) = &state.closed {
+                return Err(closed.clone());
+            }
+            state.push(message);
+        }
+        self.outgoing.notify_one();
+        Ok(())
+    }
+
+    /// Moves what is to be sent next into `batch`.
+    pub(super) fn take_batch(&self, batch: &mut Vec<Outgoing>) {
+        let mut freed = 0;
+        {
+            let mut state = self.lock();
+            let mut bytes = 0;
+            while batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
+                let Some(message) = state.queue.pop_front() else {
+                    break;
+                };
+                bytes += message.size_hint();
+                if let Outgoing::Request { id, .. } = message {
+                    state.taken = id;
+                }
+                freed += usize::from(took_room(&message));
+                batch.push(message);
+            }
+        }
+        if freed > 0 {
+            self.room.add_permits(freed);
+        }
+    }
+
+    /// Delivers an answer; false when nobody waits for it.
+    pub(super) fn complete(&self, id: u64, outcome: Result<Json, RequestError>) -> bool {
+        let Some(pending) = self.lock().remove(id) else {
+            return false;
+        };
+        pending.slot.finish(outcome);
+        true
+    }
+
+    /// Delivers progress; false when nobody waits for it.
+    pub(super) fn progress(&self, token: u64, progress: Progress) -> bool {
+        let slot = self.lock().progress.get(&token).cloned();
+        slot.is_some_and(|slot| {
+            slot.progress(progress);
+            true
+        })
+    }
+
+    /// Gives up a call: one that has not been sent is withdrawn, one that has is cancelled at the server.
+    pub(super) fn abandon(&self, id: u64, reason: &'static str) {
+        self.give_up(&mut self.lock(), id, reason);
+    }
+
+    fn give_up(&self, state: &mut State, id: u64, reason: &'static str) -> Option<Pending> {
+        let pending = state.remove(id)?;
+        if id <= state.taken {
+            if pending.cancellable && state.closed.is_none() {
+                state.push(Outgoing::Cancel { id, reason });
+                self.outgoing.notify_one();
+            }
+        } else if let Some(at) = state.queue.iter().position(
+            |message| matches!(message, Outgoing::Request { id: queued, .. } if *queued == id),
+        ) {
+            state.queue.remove(at);
+            self.room.add_permits(1);
+        }
+        Some(pending)
+    }
+
+    /// Ends the calls that are due and says when to look again.
+    pub(super) fn expire(&self, now: Instant) -> Option<Instant> {
+        let last_received = self.last_received();
+        let mut state = self.lock();
+        let due: Vec<u64> = state
+            .pending
+            .iter()
+            .filter(|(_, pending)| pending.due(last_received).is_some_and(|due| due <= now))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in due {
+            let sent = id <= state.taken;
+            if let Some(pending) = self.give_up(&mut state, id, "timed out") {
+                let timed_out = pending.deadline.is_some_and(|deadline| deadline <= now);
+                let after = if timed_out {
+                    now - pending.sent_at
+                } else {
+                    pending.idle.unwrap_or_default()
+                };
+                pending.slot.finish(Err(if timed_out {
+                    RequestError::Timeout { after, sent }
+                } else {
+                    RequestError::Idle { after, sent }
+                }));
+            }
+        }
+        state.armed = state
+            .pending
+            .values()
+            .filter_map(|pending| pending.due(last_received))
+            .min();
+        state.armed
+    }
+
+    /// Ends the link for all: every pending call fails with the cause, and nothing new is taken.
+    pub(super) fn fail_all(&self, cause: &Closed) {
+        let (pending, serving) = {
+            let mut state = self.lock();
+            if state.closed.is_some() {
+                return;
+            }
+            state.closed = Some(cause.clone());
+            state.queue.clear();
+            state.progress.clear();
+            let taken = state.taken;
+            let pending: Vec<_> = state
+                .pending
+                .drain()
+                .map(|(id, pending)| (pending, id <= taken))
+                .collect();
+            let serving: Vec<_> = state.serving.drain().map(|(_, task)| task).collect();
+            (pending, serving)
+        };
+        for (pending, sent) in pending {
+            pending.slot.finish(Err(RequestError::Closed {
+                cause: cause.clone(),
+                sent,
+            }));
+        }
+        for task in serving {
+            task.abort();
+        }
+        self.room.close();
+        self.begin_closing();
+    }
+
+    /// Tells the writer to stop.
+    pub(super) fn begin_closing(&self) {
+        self.phase.send_if_modified(|phase| {
+            let open = *phase == Phase::Open;
+            if open {
+                *phase = Phase::Closing;
+            }
+            open
+        });
+    }
+
+    pub(super) fn closed(&self) -> Closed {
+        let closed = self.lock().closed.clone();
+        closed.unwrap_or_else(|| Closed::new(CloseReason::ByUs))
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().closed.is_some()
+    }
+
+    /// Remembers who answers request `id` of the other side; false when that id is being answered already.
+    pub(super) fn serve(&self, id: &Json, start: impl FnOnce() -> AbortHandle) -> bool {
+        let mut state = self.lock();
+        if state.closed.is_some() || state.serving.contains_key(id) {
+            return false;
+        }
+        state.serving.insert(id.clone(), start());
+        true
+    }
+
+    pub(super) fn served(&self, id: &Json) -> Option<AbortHandle> {
+        self.lock().serving.remove(id)
+    }
+
+    pub(super) fn received(&self) {
+        let elapsed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last_received.store(elapsed, Ordering::Relaxed);
+    }
+
+    fn last_received(&self) -> Instant {
+        self.started + Duration::from_millis(self.last_received.load(Ordering::Relaxed))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a message was queued by [`Shared::enqueue_request`] or as a notification, for which room was taken.
+fn took_room(message: &Outgoing) -> bool {
+    matches!(
+        message,
+        Outgoing::Request { .. } | Outgoing::Notification { .. }
+    )
+}
+
+impl State {
+    fn push(&mut self, message: Outgoing) {
+        if took_room(&message) || self.queue.len() < MAX_QUEUED_IN_ALL {
+            self.queue.push_back(message);
+        }
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Pending> {
+        let pending = self.pending.remove(&id)?;
+        if let Some(token) = pending.token {
+            self.progress.remove(&token);
+        }
+        Some(pending)
+    }
+}

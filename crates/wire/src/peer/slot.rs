@@ -1,0 +1,78 @@
+//! Where one call waits: its progress in order, then its outcome.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use super::{Progress, RequestError};
+use crate::json::Json;
+
+/// How much progress is kept for a caller that does not look; the oldest gives way.
+const MAX_PROGRESS: usize = 256;
+
+/// The outcome of a call.
+pub(super) type Outcome = Result<Json, RequestError>;
+
+/// What woke the caller.
+pub(super) enum Event {
+    Progress(Progress),
+    Done(Outcome),
+}
+
+#[derive(Default)]
+pub(super) struct Slot(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    progress: VecDeque<Progress>,
+    outcome: Option<Outcome>,
+    waker: Option<Waker>,
+}
+
+impl Slot {
+    /// Ends the call; the first outcome counts.
+    pub(super) fn finish(&self, outcome: Outcome) {
+        self.change(|state| {
+            state.outcome.get_or_insert(outcome);
+        });
+    }
+
+    pub(super) fn progress(&self, progress: Progress) {
+        self.change(|state| {
+            if state.progress.len() == MAX_PROGRESS {
+                state.progress.pop_front();
+            }
+            state.progress.push_back(progress);
+        });
+    }
+
+    pub(super) fn poll(&self, context: &mut Context) -> Poll<Event> {
+        let mut state = self.lock();
+        if let Some(progress) = state.progress.pop_front() {
+            return Poll::Ready(Event::Progress(progress));
+        }
+        if let Some(outcome) = state.outcome.take() {
+            return Poll::Ready(Event::Done(outcome));
+        }
+        match &mut state.waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let waker = {
+            let mut state = self.lock();
+            change(&mut state);
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,226 @@
+//! The three tasks behind a peer: reader, writer and clock.
+
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::Instant;
+
+use super::handler::Handler;
+use super::shared::{Phase, Shared};
+use super::{Progress, RequestError};
+use crate::envelope::{self, Frame, Message};
+use crate::json::Json;
+use crate::rpc_error::RpcError;
+use crate::transport::{Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport};
+
+/// How many requests of the other side are answered at once (SEC-4); more are refused.
+pub(super) const MAX_SERVING: usize = 64;
+
+pub(super) fn start<T: Transport>(transport: T, shared: &Arc<Shared>, handler: Arc<dyn Handler>) {
+    let (sender, receiver) = transport.split();
+    let reader = tokio::spawn(read(receiver, Arc::clone(shared), handler));
+    let clock = tokio::spawn(keep_time(Arc::clone(shared)));
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        write(sender, &shared).await;
+        // The reader went on until here, so that a server's last words were heard while it was shut down.
+        reader.abort();
+        clock.abort();
+        shared.phase.send_replace(Phase::Closed);
+    });
+}
+
+async fn write<S: SendHalf>(mut sender: S, shared: &Shared) {
+    let mut phase = shared.phase.subscribe();
+    let mut batch = Vec::new();
+    loop {
+        shared.take_batch(&mut batch);
+        let step = async {
+            if batch.is_empty() {
+                shared.outgoing.notified().await;
+                Ok(())
+            } else {
+                sender.send(&mut batch).await
+            }
+        };
+        // A server that has stopped reading must not keep us from closing.
+        let outcome = tokio::select! {
+            biased;
+            outcome = step => outcome,
+            _ = phase.wait_for(|phase| *phase != Phase::Open) => break,
+        };
+        if let Err(cause) = outcome {
+            shared.fail_all(&cause);
+            break;
+        }
+        batch.clear();
+    }
+    sender.close().await;
+}
+
+async fn keep_time(shared: Arc<Shared>) {
+    loop {
+        let due = shared.expire(Instant::now());
+        tokio::select! {
+            () = shared.deadline.notified() => {}
+            () = sleep_until(due) => {}
+        }
+    }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn read<R: ReceiveHalf>(mut receiver: R, shared: Arc<Shared>, handler: Arc<dyn Handler>) {
+    let reader = Reader {
+        shared,
+        handler,
+        serving: Arc::new(Semaphore::new(MAX_SERVING)),
+    };
+    let cause = loop {
+        match receiver.receive().await {
+            Ok(incoming) => reader.incoming(incoming),
+            Err(cause) => break cause,
+        }
+    };
+    reader.shared.fail_all(&cause);
+}
+
+struct Reader {
+    shared: Arc<Shared>,
+    handler: Arc<dyn Handler>,
+    serving: Arc<Semaphore>,
+}
+
+impl Reader {
+    fn incoming(&self, incoming: Incoming) {
+        self.shared.received();
+        match incoming {
+            Incoming::Frame(frame) => match envelope::decode(&frame) {
+                Frame::Single(message) => self.message(message, &frame),
+                Frame::Batch(messages) => {
+                    for message in messages {
+                        self.message(message, &frame);
+                    }
+                }
+            },
+            Incoming::Oversize {
+                bytes,
+                limit,
+                head,
+                tail,
+            } => {
+                let what = format!("a message of {bytes} bytes is over the limit of {limit}");
+                self.fail_or_report(envelope::salvage_id(&head, &tail).as_ref(), what, &head);
+            }
+        }
+    }
+
+    fn message(&self, message: Message, frame: &[u8]) {
+        match message {
+            Message::Response {
+                id: Some(id),
+                outcome,
+            } => {
+                let number = envelope::request_number(&id);
+                let outcome = outcome.map_err(RequestError::Rpc);
+                if !number.is_some_and(|number| self.shared.complete(number, outcome)) {
+                    self.handler
+                        .nonsense("an answer to a request that is not waiting", frame);
+                }
+            }
+            Message::Response { id: None, .. } => {
+                self.handler.nonsense("an answer without an id", frame)
+            }
+            Message::Malformed { id, reason } => self.fail_or_report(id.as_ref(), reason, frame),
+            Message::Request { id, method, params } => self.serve(id, method, params),
+            Message::Notification { method, params } => match (&*method, params) {
+                ("notifications/progress", Some(params)) => self.progress(&params),
+                ("notifications/cancelled", params) => {
+                    let id = params.as_ref().and_then(|params| params.get("requestId"));
+                    match id.and_then(|id| self.shared.served(&id)) {
+                        Some(task) => task.abort(),
+                        None => self.handler.notification(&method, params),
+                    }
+                }
+                (_, params) => self.handler.notification(&method, params),
+            },
+        }
+    }
+
+    /// Fails the call that a broken message was the answer to, or reports it where there is none.
+    fn fail_or_report(&self, id: Option<&Json>, what: String, frame: &[u8]) {
+        let number = id.and_then(envelope::request_number);
+        let delivered = number.is_some_and(|number| {
+            self.shared
+                .complete(number, Err(RequestError::Malformed(what.clone())))
+        });
+        if !delivered {
+            self.handler.nonsense(&what, frame);
+        }
+    }
+
+    fn progress(&self, params: &Json) {
+        let token = params
+            .get("progressToken")
+            .and_then(|token| envelope::request_number(&token));
+        let progress = Progress {
+            progress: params.field("progress").unwrap_or_default(),
+            total: params.field("total"),
+            message: params.field("message"),
+        };
+        if let Some(token) = token {
+            self.shared.progress(token, progress);
+        }
+    }
+
+    fn serve(&self, id: Json, method: bytestring::ByteString, params: Option<Json>) {
+        if &*method == "ping" {
+            self.answer(id, Ok(Json::empty_object()));
+            return;
+        }
+        let Ok(permit) = Arc::clone(&self.serving).try_acquire_owned() else {
+            let error = RpcError::new(RpcError::INTERNAL_ERROR, "too many requests at once");
+            self.answer(id, Err(error));
+            return;
+        };
+        let work = self.handler.request(method, params);
+        let shared = Arc::clone(&self.shared);
+        let answered = id.clone();
+        // The task starts only once it stands in the table: otherwise a quick answer could miss its own entry.
+        let (entered, start) = oneshot::channel::<()>();
+        let accepted = self.shared.serve(&id, || {
+            tokio::spawn(async move {
+                let _permit = permit;
+                if start.await.is_err() {
+                    return;
+                }
+                let outcome = work.await;
+                if shared.served(&answered).is_some() {
+                    // The link may have ended meanwhile; then nobody waits for this.
+                    let _ = shared.enqueue(Outgoing::Response {
+                        id: answered,
+                        outcome,
+                    });
+                }
+            })
+            .abort_handle()
+        });
+        if accepted {
+            let _ = entered.send(());
+        } else if !self.shared.is_closed() {
+            self.handler.nonsense(
+                "a second request with an id that is being answered",
+                id.as_str().as_bytes(),
+            );
+        }
+    }
+
+    fn answer(&self, id: Json, outcome: Result<Json, RpcError>) {
+        let _: Result<(), Closed> = self.shared.enqueue(Outgoing::Response { id, outcome });
+    }
+}
