@@ -1,1 +1,17 @@
-//! Placeholder.
+//! How messages move between us and a server (SPEC chapter 2, TRN): child processes and linked pairs today; HTTP, SSE,
+//! WebSocket, the IDE variants and the SDK bridge are to come, each in a file of its own.
+//!
+//! Everything here implements [`Transport`], and everything above is written once against that.
+//!
+//! What is deliberately absent: JSON. A transport moves frames; it never looks into one.
+
+pub mod lines;
+mod linked;
+pub mod stdio;
+
+pub use linked::{LinkedEnd, linked_pair};
+pub use stdio::{SpawnError, StdioServer, StdioTransport};
+pub use trunkline_wire::transport::Transport;
+
+/// How long one message may be (SEC-4).
+pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;

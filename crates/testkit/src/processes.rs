@@ -1,0 +1,164 @@
+//! Which processes are alive, read from `/proc`: the proof that nothing is left behind (Linux).
+
+use std::{
+    fs, process,
+    sync::atomic::{AtomicU32, Ordering},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The environment variable that carries a [`Marker`].
+pub const MARKER_VAR: &str = "TRUNKLINE_TESTKIT_MARKER";
+
+/// A unique value put in a process's environment, which all its descendants inherit, however often they re-parent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Marker(String);
+
+impl Marker {
+    /// A marker no other process has.
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |t| t.as_nanos());
+        Self(format!(
+            "{now:x}-{}-{}",
+            process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        ))
+    }
+
+    /// The variable and value to set: `command.envs([marker.env()])`.
+    pub fn env(&self) -> (&'static str, &str) {
+        (MARKER_VAR, &self.0)
+    }
+
+    /// The live processes that carry it, except this one.
+    pub fn processes(&self) -> Vec<u32> {
+        processes_with_env(&format!("{MARKER_VAR}={}", self.0))
+    }
+
+    /// Waits until no process carries it.
+    ///
+    /// # Panics
+    /// When one still does after `limit`, naming each.
+    #[track_caller]
+    pub fn assert_gone(&self, limit: Duration) {
+        let start = std::time::Instant::now();
+        loop {
+            let left = self.processes();
+            if left.is_empty() {
+                return;
+            }
+            assert!(
+                start.elapsed() < limit,
+                "still alive after {limit:?}: {}",
+                describe(&left)
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Kills every process that carries it.
+    pub fn kill_all(&self) {
+        for pid in self.processes() {
+            if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+                // Gone already is what was wanted.
+                kill_process(pid, Signal::KILL).ok();
+            }
+        }
+    }
+}
+
+impl Default for Marker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The live processes, except this one, whose environment at their start held exactly `entry` (`NAME=value`).
+pub fn processes_with_env(entry: &str) -> Vec<u32> {
+    let here = process::id();
+    let holds = |pid: u32| {
+        // A process that has ended, or is another user's, has no environment to read.
+        let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environ
+            .split(|byte| *byte == 0)
+            .any(|var| var == entry.as_bytes())
+    };
+    all()
+        .filter(|stat| stat.alive && stat.pid != here && holds(stat.pid))
+        .map(|stat| stat.pid)
+        .collect()
+}
+
+/// The live processes of a process group; zombies are not alive.
+pub fn processes_in_group(group: u32) -> Vec<u32> {
+    all()
+        .filter(|stat| stat.alive && stat.group == group)
+        .map(|stat| stat.pid)
+        .collect()
+}
+
+/// The live processes below `pid`, at any depth, as long as the chain of parents is unbroken.
+pub fn descendants(pid: u32) -> Vec<u32> {
+    let stats: Vec<_> = all().collect();
+    let mut found = Vec::new();
+    let mut parents = vec![pid];
+    while let Some(parent) = parents.pop() {
+        for stat in stats.iter().filter(|stat| stat.parent == parent) {
+            parents.push(stat.pid);
+            if stat.alive {
+                found.push(stat.pid);
+            }
+        }
+    }
+    found
+}
+
+/// Whether a process lives; a zombie does not.
+pub fn alive(pid: u32) -> bool {
+    stat(pid).is_some_and(|stat| stat.alive)
+}
+
+struct Stat {
+    pid: u32,
+    parent: u32,
+    group: u32,
+    alive: bool,
+}
+
+fn all() -> impl Iterator<Item = Stat> {
+    fs::read_dir("/proc")
+        .expect("these helpers need /proc")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(stat)
+}
+
+fn stat(pid: u32) -> Option<Stat> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in brackets, may itself hold spaces and brackets.
+    let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
+    Some(Stat {
+        pid,
+        parent,
+        group,
+        alive: !matches!(state, "Z" | "X" | "x"),
+    })
+}
+
+fn describe(pids: &[u32]) -> String {
+    let one = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&line).replace('\0', " ");
+        format!(
+            "{pid} ({})",
+            text.trim_end().chars().take(120).collect::<String>()
+        )
+    };
+    pids.iter().map(one).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,55 @@
+//! One request being worked on, which may be cancelled meanwhile.
+
+use std::{
+    sync::{Condvar, Mutex},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use super::Request;
+
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) request: Request,
+    /// Whether the reader itself does this job, so that no answer can arrive meanwhile.
+    pub(super) inline: bool,
+    /// The client's answer to the last request this job made.
+    pub(super) answer: Mutex<Option<Value>>,
+    cancelled: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl Job {
+    pub(super) fn new(request: Request, inline: bool) -> Self {
+        Self {
+            request,
+            inline,
+            answer: Mutex::default(),
+            cancelled: Mutex::new(false),
+            wake: Condvar::new(),
+        }
+    }
+
+    pub(super) fn cancel(&self) {
+        *self.cancelled.lock().unwrap() = true;
+        self.wake.notify_all();
+    }
+
+    pub(super) fn cancelled(&self) -> bool {
+        *self.cancelled.lock().unwrap()
+    }
+
+    /// Sleeps, or wakes early when cancelled.
+    pub(super) fn sleep(&self, time: Duration) {
+        let end = Instant::now() + time;
+        let mut cancelled = self.cancelled.lock().unwrap();
+        while !*cancelled
+            && let Some(left) = end
+                .checked_duration_since(Instant::now())
+                .filter(|left| !left.is_zero())
+        {
+            cancelled = self.wake.wait_timeout(cancelled, left).unwrap().0;
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Where a server runs, and so what it may do to its surroundings.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Seek, Write},
+    net::Shutdown,
+    os::unix::net::UnixStream,
+    path::Path,
+    process, thread,
+    time::Duration,
+};
+
+use rustix::process::{Signal, getpid, kill_process};
+
+/// What the server is made of.
+pub(super) enum Place {
+    /// A process of its own, which it may kill.
+    Process,
+    /// A thread behind a socket, which it may shut.
+    Socket(UnixStream),
+    /// Streams of which it knows nothing, which it may drop.
+    Streams,
+}
+
+impl Place {
+    /// Exits, or closes both directions.
+    pub(super) fn end(&self, code: i32) {
+        match self {
+            Self::Process => process::exit(code),
+            Self::Socket(stream) => stream.shutdown(Shutdown::Both).unwrap_or_default(),
+            Self::Streams => {}
+        }
+    }
+
+    /// Closes the direction to the client. The caller drops its writer.
+    pub(super) fn close_output(&self) {
+        match self {
+            Self::Process => {
+                let null = OpenOptions::new()
+                    .write(true)
+                    .open("/dev/null")
+                    .expect("/dev/null");
+                rustix::stdio::dup2_stdout(&null).expect("stdout to be replaced");
+            }
+            Self::Socket(stream) => stream.shutdown(Shutdown::Write).unwrap_or_default(),
+            Self::Streams => {}
+        }
+    }
+
+    /// Sends this process a signal; elsewhere, the same as an end.
+    pub(super) fn signal(&self, signal: Signal) {
+        if !matches!(self, Self::Process) {
+            return self.end(1);
+        }
+        // The Rust runtime's own SIGSEGV handler swallows the first, and steps aside for the next.
+        for _ in 0..3 {
+            kill_process(getpid(), signal).expect("a signal to itself");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub(super) fn ignore(&self, signal: Signal) {
+        if matches!(self, Self::Process) {
+            ignore(signal);
+        }
+    }
+}
+
+/// Makes this process survive a signal: a handler that only sets a flag.
+pub(super) fn ignore(signal: Signal) {
+    signal_hook::flag::register(signal.as_raw(), std::sync::Arc::default())
+        .expect("a signal that can be ignored");
+}
+
+/// Writes a file whole or not at all, so that whoever waits for it finds it complete.
+pub(super) fn write_whole(path: &Path, text: &str) {
+    let part = path.with_extension(format!("part{}", process::id()));
+    fs::write(&part, text)
+        .and_then(|()| fs::rename(&part, path))
+        .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+}
+
+/// Appends in one write.
+pub(super) fn append(path: &Path, bytes: &[u8]) {
+    let file = OpenOptions::new().append(true).create(true).open(path);
+    file.and_then(|mut file| file.write_all(bytes))
+        .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+}
+
+/// Adds one to the number in a file, under its lock.
+pub(super) fn count(path: &Path) {
+    let add = || -> io::Result<()> {
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        file.lock()?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        let number: u64 = text.trim().parse().unwrap_or(0);
+        file.rewind()?;
+        // The number never gets shorter, so nothing of the old one is left behind it.
+        write!(file, "{}", number + 1)
+    };
+    add().unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+}
+
+/// This process's stdin, unbuffered.
+pub(super) struct Stdin;
+
+impl Read for Stdin {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::retry_on_intr(|| {
+            rustix::io::read(rustix::stdio::stdin(), &mut *buffer)
+        })?)
+    }
+}
+
+/// This process's stdout, unbuffered.
+pub(super) struct Stdout;
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::io::retry_on_intr(|| {
+            rustix::io::write(rustix::stdio::stdout(), bytes)
+        })?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,291 @@
+//! Running a list of actions for one request.
+
+use std::{
+    fs,
+    io::Write,
+    ops::ControlFlow::{self, Break, Continue},
+    path::Path,
+    sync::{Arc, atomic::Ordering, mpsc::channel},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    Server,
+    answers::{arguments, text},
+    error, grandchild,
+    job::Job,
+    place,
+};
+use crate::{Action, InputRequired, Message, Progress};
+
+/// How long an action waits for something that may never come.
+const PATIENCE: Duration = Duration::from_mins(1);
+const POLL: Duration = Duration::from_millis(2);
+
+/// Runs actions in order until one replies, ends the list, or the request is cancelled.
+pub(super) fn all(server: &Arc<Server>, job: &Job, actions: &[Action]) {
+    let answered = answered_rounds(&job.request.params, actions);
+    for (index, action) in actions.iter().enumerate() {
+        if job.cancelled() {
+            return;
+        }
+        let flow = match action {
+            Action::InputRequired(_) if answered.is_some_and(|last| index <= last) => Continue(()),
+            Action::InputRequired(input) => server.ask(job, input),
+            other => server.step(job, other),
+        };
+        if flow.is_break() {
+            return;
+        }
+    }
+}
+
+/// The index of the last `inputRequired` a request answers: the one whose state it carries, or else all of them.
+fn answered_rounds(params: &Value, actions: &[Action]) -> Option<usize> {
+    let state = params.get("requestState");
+    if state.is_none() && params.get("inputResponses").is_none() {
+        return None;
+    }
+    let same = |action: &Action| matches!(action, Action::InputRequired(InputRequired { request_state: Some(own), .. }) if state.is_some_and(|state| state == own));
+    Some(actions.iter().position(same).unwrap_or(usize::MAX))
+}
+
+impl Server {
+    fn step(self: &Arc<Self>, job: &Job, action: &Action) -> ControlFlow<()> {
+        match action {
+            Action::ReplyTwice(false)
+            | Action::Echo(false)
+            | Action::ReplyInputs(false)
+            | Action::ReplyAnswer(false)
+            | Action::Default(false)
+            | Action::Silence(false)
+            | Action::CloseStdout(false)
+            | Action::StopReading(false) => return Continue(()),
+            Action::SleepMs(time) => job.sleep(Duration::from_millis(*time)),
+            Action::Progress(progress) => self.progress(job, progress),
+            Action::Notify(Message { method, params }) => {
+                self.output.message(&outgoing(method, params.as_ref()));
+            }
+            Action::Publish(Message { method, params }) => {
+                self.publish(method, params.as_ref().unwrap_or(&json!({})));
+            }
+            Action::Write(line) => self.output.line(line.clone().into_bytes()),
+            Action::WriteHex(digits) => self.output.bytes(&hex(digits)),
+            Action::SlowWrite(slow) => {
+                let pause = Duration::from_millis(slow.every_ms);
+                self.output
+                    .slowly(&with_id(&slow.text, job), slow.chunk.unwrap_or(1), pause);
+            }
+            Action::Garbage(count) => self.output.line(garbage(*count)),
+            Action::Stderr(line) => to_stderr(format!("{line}\n").as_bytes()),
+            Action::StderrFlood(count) => to_stderr(&flood(*count)),
+            Action::Request(message) => self.ask_client(job, message),
+            Action::CloseStdout(true) => {
+                self.output.close();
+                self.place.close_output();
+            }
+            Action::StopReading(true) => self.stopped.store(true, Ordering::Release),
+            Action::IgnoreSignals(names) => names
+                .iter()
+                .for_each(|name| self.place.ignore(name.signal())),
+            Action::SpawnGrandchild(settings) => grandchild::spawn(settings),
+            Action::AddTool(tool) => {
+                self.tools.lock().unwrap().push(tool.clone());
+                self.publish("notifications/tools/list_changed", &json!({}));
+            }
+            Action::RemoveTool(name) => {
+                self.tools.lock().unwrap().retain(|tool| tool.name != *name);
+                self.publish("notifications/tools/list_changed", &json!({}));
+            }
+            Action::WritePid(path) => place::write_whole(path, &std::process::id().to_string()),
+            Action::WaitForFile(path) => wait_for_file(job, path),
+            Action::Touch(path) => place::append(path, b""),
+            Action::AppendFile(append) => place::append(&append.path, append.text.as_bytes()),
+            Action::CountFile(path) => place::count(path),
+            Action::Exit(code) => {
+                self.end(*code);
+                return Break(());
+            }
+            Action::Signal(name) => {
+                self.place.signal(name.signal());
+                if !matches!(self.place, place::Place::Process) {
+                    self.end(1);
+                }
+            }
+            reply => {
+                self.reply(job, reply);
+                return Break(());
+            }
+        }
+        Continue(())
+    }
+
+    /// The actions that end a list with a reply, or on purpose without one.
+    fn reply(&self, job: &Job, action: &Action) {
+        let Some(id) = job.request.id.as_ref().filter(|_| !job.cancelled()) else {
+            return;
+        };
+        let modern = job.request.modern;
+        let say = |id: &Value, said: &str| self.reply_result(id, &self.shape(text(said), modern));
+        match action {
+            Action::Reply(result) => self.reply_result(id, &self.shape(result.clone(), modern)),
+            Action::ReplyText(said) => say(id, said),
+            Action::ReplyError(refusal) => self.reply_error(id, refusal),
+            Action::ReplyTwice(_) => {
+                say(id, "first");
+                say(id, "second");
+            }
+            Action::ReplyWithId(spelling) => say(&respell(id, spelling), "ok"),
+            Action::ReplyRaw(line) => self.output.line(with_id(line, job).into_bytes()),
+            Action::Echo(_) => say(id, &arguments(&job.request.params)),
+            Action::HugeText(count) => say(id, &"x".repeat(*count)),
+            Action::Deep(depth) => {
+                let content = format!("{}{}", "[".repeat(*depth), "]".repeat(*depth));
+                let rest = self.shape(json!({"content": []}), modern);
+                self.reply_result(
+                    id,
+                    &format!(r#"{{"structuredContent":{content},{}"#, &rest[1..]),
+                );
+            }
+            Action::ReplyInputs(_) => {
+                let params = &job.request.params;
+                let got = json!({"inputResponses": params["inputResponses"], "requestState": params["requestState"]});
+                say(id, &got.to_string());
+            }
+            Action::ReplyAnswer(_) => {
+                let answer = job.answer.lock().unwrap().take().unwrap_or_default();
+                let part = answer
+                    .get("result")
+                    .or_else(|| answer.get("error"))
+                    .cloned()
+                    .unwrap_or_default();
+                say(id, &part.to_string());
+            }
+            Action::Default(_) => self.answer_default(&job.request),
+            _ => {}
+        }
+    }
+
+    fn ask(&self, job: &Job, input: &InputRequired) -> ControlFlow<()> {
+        let mut result = json!({"resultType": "input_required"});
+        if let Some(requests) = &input.input_requests {
+            result["inputRequests"] = requests.clone();
+        }
+        if let Some(state) = &input.request_state {
+            result["requestState"] = json!(state);
+        }
+        if let Some(id) = &job.request.id {
+            self.reply_result(id, &self.shape(result, job.request.modern));
+        }
+        Break(())
+    }
+
+    fn progress(&self, job: &Job, progress: &Progress) {
+        let Some(token) = job.request.params["_meta"].get("progressToken") else {
+            return;
+        };
+        for step in 1..=progress.steps {
+            job.sleep(Duration::from_millis(progress.every_ms));
+            if job.cancelled() {
+                return;
+            }
+            let mut params = json!({"progressToken": token, "progress": step});
+            if progress.total {
+                params["total"] = json!(progress.steps);
+            }
+            if let Some(message) = &progress.message {
+                params["message"] = json!(message);
+            }
+            self.output
+                .message(&outgoing("notifications/progress", Some(&params)));
+        }
+    }
+
+    fn ask_client(&self, job: &Job, message: &Message) {
+        let id = json!(format!(
+            "testkit-{}",
+            self.next_id.fetch_add(1, Ordering::Relaxed)
+        ));
+        let (sender, receiver) = channel();
+        self.waiting.lock().unwrap().insert(id.to_string(), sender);
+        let mut request = outgoing(&message.method, message.params.as_ref());
+        request["id"] = id;
+        self.output.message(&request);
+        let start = Instant::now();
+        while !job.inline && !job.cancelled() && start.elapsed() < PATIENCE {
+            if let Ok(answer) = receiver.recv_timeout(POLL) {
+                *job.answer.lock().unwrap() = Some(answer);
+                return;
+            }
+        }
+        *job.answer.lock().unwrap() = Some(json!({"error": error(0, "no answer")}));
+    }
+}
+
+fn outgoing(method: &str, params: Option<&Value>) -> Value {
+    let mut message = json!({"jsonrpc": "2.0", "method": method});
+    if let Some(params) = params {
+        message["params"] = params.clone();
+    }
+    message
+}
+
+fn respell(id: &Value, spelling: &Value) -> Value {
+    match spelling.as_str() {
+        Some("float") => json!(id.as_f64().expect("a number to respell as a float")),
+        Some("string") => json!(id.to_string()),
+        _ => spelling.clone(),
+    }
+}
+
+fn with_id(line: &str, job: &Job) -> String {
+    line.replace(
+        "$ID",
+        &job.request
+            .id
+            .as_ref()
+            .map_or_else(|| "null".into(), Value::to_string),
+    )
+}
+
+fn wait_for_file(job: &Job, path: &Path) {
+    let start = Instant::now();
+    while !fs::exists(path).unwrap_or(false) && !job.cancelled() && start.elapsed() < PATIENCE {
+        job.sleep(POLL);
+    }
+}
+
+fn to_stderr(bytes: &[u8]) {
+    // A reader that has closed our stderr is its own affair.
+    std::io::stderr().write_all(bytes).ok();
+}
+
+fn flood(count: usize) -> Vec<u8> {
+    let line = b"the quick brown fox jumps over the lazy dog; the server floods its stderr now.\n";
+    line.iter().copied().cycle().take(count).collect()
+}
+
+/// Bytes that are neither JSON nor UTF-8 nor newlines, the same each time.
+fn garbage(count: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_u32;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state.to_le_bytes()[1]
+    };
+    std::iter::once(0xff)
+        .chain(std::iter::repeat_with(next).filter(|byte| *byte != b'\n'))
+        .take(count)
+        .collect()
+}
+
+fn hex(digits: &str) -> Vec<u8> {
+    let digits: Vec<_> = digits.chars().filter(|c| !c.is_whitespace()).collect();
+    let byte = |pair: &[char]| {
+        u8::from_str_radix(&pair.iter().collect::<String>(), 16).expect("pairs of hex digits")
+    };
+    digits.chunks(2).map(byte).collect()
+}

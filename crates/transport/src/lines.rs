@@ -1,0 +1,216 @@
+//! Cuts a stream of bytes into lines, one message each, however the bytes arrive.
+
+use bytes::{Bytes, BytesMut};
+use memchr::memchr;
+use trunkline_wire::transport::Incoming;
+
+/// How much of an oversize line's start and end is kept, to find its id.
+const KEPT: usize = 512;
+
+/// Collects bytes and gives back whole lines. A line may be no longer than the limit; a longer one is skipped and reported,
+/// and the line behind it is intact.
+///
+/// ```
+/// use trunkline_transport::lines::LineDecoder;
+///
+/// let mut lines = LineDecoder::new(1024);
+/// lines.buffer().extend_from_slice(b"{\"a\":1}\r\n\n{\"b\"");
+/// assert!(lines.next_line().is_some());
+/// assert!(lines.next_line().is_none());
+/// lines.buffer().extend_from_slice(b":2}\n");
+/// assert!(lines.next_line().is_some());
+/// ```
+pub struct LineDecoder {
+    buffer: BytesMut,
+    /// How much of the buffer is known to hold no newline.
+    searched: usize,
+    limit: usize,
+    skipping: Option<Skipped>,
+}
+
+/// What is kept of a line that is being skipped.
+struct Skipped {
+    bytes: u64,
+    head: Bytes,
+    tail: BytesMut,
+}
+
+impl LineDecoder {
+    /// A decoder for lines of at most `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            buffer: BytesMut::new(),
+            searched: 0,
+            limit,
+            skipping: None,
+        }
+    }
+
+    /// Where the bytes that arrive are to be appended.
+    pub fn buffer(&mut self) -> &mut BytesMut {
+        &mut self.buffer
+    }
+
+    /// The next whole line, without its line end; blank lines are passed over.
+    pub fn next_line(&mut self) -> Option<Incoming> {
+        loop {
+            let Some(offset) = memchr(b'\n', &self.buffer[self.searched..]) else {
+                self.searched = self.buffer.len();
+                self.skip_if_oversize();
+                return None;
+            };
+            let line = self.buffer.split_to(self.searched + offset + 1);
+            self.searched = 0;
+            if let Some(incoming) = self.finish(&line.freeze()) {
+                return Some(incoming);
+            }
+        }
+    }
+
+    /// The last line of a stream that ended without a newline.
+    pub fn last_line(&mut self) -> Option<Incoming> {
+        let rest = self.buffer.split().freeze();
+        self.searched = 0;
+        self.finish(&rest)
+    }
+
+    fn finish(&mut self, line: &Bytes) -> Option<Incoming> {
+        if let Some(mut skipped) = self.skipping.take() {
+            skipped.add(line);
+            return Some(skipped.report(self.limit));
+        }
+        let length = line.len() - usize::from(line.ends_with(b"\n"));
+        if length > self.limit {
+            return Some(Skipped::start(line).report(self.limit));
+        }
+        let text = line.trim_ascii_end().len();
+        (text > 0).then(|| Incoming::Frame(line.slice(..text)))
+    }
+
+    /// Lets go of what has come of a line that is already too long.
+    fn skip_if_oversize(&mut self) {
+        match &mut self.skipping {
+            Some(skipped) => skipped.add(&self.buffer.split()),
+            None if self.buffer.len() > self.limit => {
+                self.skipping = Some(Skipped::start(&self.buffer.split()));
+            }
+            None => return,
+        }
+        self.searched = 0;
+    }
+}
+
+impl Skipped {
+    fn start(bytes: &[u8]) -> Self {
+        let mut skipped = Self {
+            bytes: 0,
+            head: Bytes::copy_from_slice(&bytes[..bytes.len().min(KEPT)]),
+            tail: BytesMut::new(),
+        };
+        skipped.add(bytes);
+        skipped
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.bytes += (bytes.len() - usize::from(bytes.ends_with(b"\n"))) as u64;
+        let newest = &bytes[bytes.len().saturating_sub(KEPT)..];
+        let keep = self.tail.len().min(KEPT - newest.len());
+        let _ = self.tail.split_to(self.tail.len() - keep);
+        self.tail.extend_from_slice(newest);
+    }
+
+    fn report(self, limit: usize) -> Incoming {
+        Incoming::Oversize {
+            bytes: self.bytes,
+            limit,
+            head: self.head,
+            tail: self.tail.freeze(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Feeds `chunks` one by one and tells what came out.
+    fn decode(limit: usize, chunks: &[&[u8]]) -> Vec<String> {
+        let mut lines = LineDecoder::new(limit);
+        let mut out = Vec::new();
+        let mut keep = |incoming| {
+            out.push(match incoming {
+                Incoming::Frame(line) => String::from_utf8_lossy(&line).into_owned(),
+                Incoming::Oversize { bytes, .. } => format!("<{bytes} bytes>"),
+            });
+        };
+        for chunk in chunks {
+            lines.buffer().extend_from_slice(chunk);
+            while let Some(incoming) = lines.next_line() {
+                keep(incoming);
+            }
+        }
+        lines.last_line().into_iter().for_each(&mut keep);
+        out
+    }
+
+    #[test]
+    fn lines_are_cut_at_newlines() {
+        let cases: [(&str, &[&str]); 6] = [
+            ("a\nb\n", &["a", "b"]),
+            ("a\r\n\r\n  \nb", &["a", "b"]),
+            ("", &[]),
+            ("\n\n", &[]),
+            ("1234567890\nok\n", &["<10 bytes>", "ok"]),
+            ("12345678\nok", &["12345678", "ok"]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(decode(8, &[text.as_bytes()]), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_oversize_line_keeps_its_ends() {
+        let mut lines = LineDecoder::new(1000);
+        let line = format!("HEAD{}TAIL\nnext\n", "x".repeat(5000));
+        let mut found = Vec::new();
+        for chunk in line.as_bytes().chunks(300) {
+            lines.buffer().extend_from_slice(chunk);
+            while let Some(incoming) = lines.next_line() {
+                found.push(incoming);
+            }
+        }
+        let [
+            Incoming::Oversize {
+                bytes, head, tail, ..
+            },
+            Incoming::Frame(next),
+        ] = &found[..]
+        else {
+            panic!("{found:?}")
+        };
+        assert_eq!(*bytes, 5008);
+        assert!(head.starts_with(b"HEAD") && tail.ends_with(b"TAIL\n"));
+        assert_eq!(&next[..], b"next");
+    }
+
+    proptest! {
+        #[test]
+        fn the_lines_do_not_depend_on_how_the_bytes_arrive(
+            text in "[a-c \r\n]{0,60}",
+            cuts in prop::collection::vec(0_usize..60, 0..8),
+        ) {
+            let bytes = text.as_bytes();
+            let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
+            cuts.sort_unstable();
+            let mut chunks = Vec::new();
+            let mut from = 0;
+            for cut in cuts.into_iter().chain([bytes.len()]) {
+                chunks.push(&bytes[from..cut]);
+                from = cut;
+            }
+            prop_assert_eq!(decode(100, &chunks), decode(100, &[bytes]));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! A server as a child process, one JSON message a line (TRN-1, stdio).
+//!
+//! Three parties look after a child. The sending half owns its stdin and ends it. The receiving half owns its stdout and
+//! reports its death. The [`process`] module's watcher owns the process itself, so that whoever else is stuck or gone, the
+//! child and its process group are taken down and reaped.
+
+mod command;
+mod process;
+mod stderr;
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{ChildStdin, ChildStdout};
+use trunkline_wire::transport::{
+    CloseReason, Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport,
+};
+
+pub use command::{SpawnError, StdioServer};
+use process::{Exit, Process};
+pub use process::{INTERRUPT_GRACE, KILL_GRACE, STDIN_GRACE, TERMINATE_GRACE};
+pub use stderr::{STDERR_CAP, StderrLog};
+
+use crate::MAX_MESSAGE_BYTES;
+use crate::lines::LineDecoder;
+
+/// How many of the server's last stderr lines go with the news of its end.
+const LAST_WORDS: usize = 20;
+
+/// How much is read at once, to begin with; a connection that moves more grows its buffer.
+const READ_BYTES: usize = 8 * 1024;
+
+/// From this size on a message is worth a larger pipe: the default of 64 KiB would make it go in several turns.
+/// Not before, because the kernel allows each user only so much pipe memory.
+const LARGE: usize = 32 * 1024;
+const LARGE_PIPE: usize = 1024 * 1024;
+
+/// How long after a child's death its output may still come in: what it wrote before is in the pipe already.
+const DRAIN: Duration = Duration::from_millis(200);
+
+/// A running server.
+pub struct StdioTransport {
+    sender: StdioSender,
+    receiver: StdioReceiver,
+    stderr: StderrLog,
+    pid: u32,
+}
+
+impl StdioTransport {
+    /// What the server writes to stderr; stays readable after it has ended.
+    pub fn stderr(&self) -> StderrLog {
+        self.stderr.clone()
+    }
+
+    /// The server's process id, which is also its process group's.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+}
+
+impl Transport for StdioTransport {
+    type Sender = StdioSender;
+    type Receiver = StdioReceiver;
+
+    fn split(self) -> (StdioSender, StdioReceiver) {
+        (self.sender, self.receiver)
+    }
+}
+
+/// The half that writes to the server's stdin, and that ends the server.
+pub struct StdioSender {
+    stdin: ChildStdin,
+    process: Process,
+    text: Vec<u8>,
+    grown: bool,
+}
+
+impl SendHalf for StdioSender {
+    async fn send(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), Closed> {
+        self.text.clear();
+        for message in batch.drain(..) {
+            message.encode(&mut self.text);
+            self.text.push(b'\n');
+        }
+        if !self.grown && self.text.len() >= LARGE {
+            self.grown = true;
+            grow_pipe(&self.stdin);
+        }
+        let written = self.stdin.write_all(&self.text).await;
+        if self.text.capacity() > LARGE_PIPE {
+            self.text = Vec::new();
+        }
+        match written {
+            Ok(()) => Ok(()),
+            // The receiving half finds out why and says it better: give it the time to.
+            Err(error) => {
+                self.process.reaped().await;
+                tokio::time::sleep(DRAIN).await;
+                Err(Closed::new(CloseReason::Io(format!(
+                    "writing to its stdin failed: {error}"
+                ))))
+            }
+        }
+    }
+
+    async fn close(self) {
+        drop(self.stdin);
+        self.process.shut_down().await;
+    }
+}
+
+/// The half that reads the server's stdout.
+pub struct StdioReceiver {
+    stdout: ChildStdout,
+    lines: LineDecoder,
+    exit: Exit,
+    stderr: StderrLog,
+    grown: bool,
+}
+
+impl ReceiveHalf for StdioReceiver {
+    async fn receive(&mut self) -> Result<Incoming, Closed> {
+        loop {
+            if let Some(incoming) = self.lines.next_line() {
+                return Ok(incoming);
+            }
+            let read = tokio::select! {
+                biased;
+                read = read_some(&mut self.stdout, self.lines.buffer()) => read,
+                // Dead, and yet its stdout is open: a grandchild holds it. Take what is there, and leave.
+                _ = self.exit.status() => {
+                    let read = read_some(&mut self.stdout, self.lines.buffer());
+                    tokio::time::timeout(DRAIN, read).await.unwrap_or(Ok(0))
+                }
+            };
+            match read {
+                Ok(0) => match self.lines.last_line() {
+                    Some(incoming) => return Ok(incoming),
+                    None => return Err(self.ended().await),
+                },
+                Ok(bytes) if !self.grown && bytes >= LARGE => {
+                    self.grown = true;
+                    grow_pipe(&self.stdout);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    let reason = CloseReason::Io(format!("reading its stdout failed: {error}"));
+                    return Err(Closed::with_stderr(
+                        reason,
+                        self.stderr.last_lines(LAST_WORDS),
+                    ));
+                }
+            }
+        }
+    }
+}
+
+impl StdioReceiver {
+    /// Why stdout ended, with the child's last words.
+    async fn ended(&mut self) -> Closed {
+        let exited = tokio::time::timeout(DRAIN, self.exit.status()).await;
+        let reason = match exited {
+            Ok(status) => status.clone(),
+            Err(_) => {
+                CloseReason::Io("the server closed its stdout but is still running".to_owned())
+            }
+        };
+        self.stderr.ended(DRAIN).await;
+        Closed::with_stderr(reason, self.stderr.last_lines(LAST_WORDS))
+    }
+}
+
+async fn read_some(stdout: &mut ChildStdout, buffer: &mut BytesMut) -> std::io::Result<usize> {
+    // Room for what comes: a long message doubles it each time until it is in.
+    let room = buffer.len().clamp(READ_BYTES, MAX_MESSAGE_BYTES);
+    buffer.reserve(room);
+    stdout.read_buf(buffer).await
+}
+
+/// Makes room for a large message in one go. It may be refused; then it takes more turns.
+#[cfg(target_os = "linux")]
+fn grow_pipe(pipe: impl std::os::fd::AsFd) {
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, LARGE_PIPE);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn grow_pipe<T>(_: T) {}
