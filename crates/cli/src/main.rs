@@ -1,2 +1,63 @@
-//! Placeholder.
-fn main() {}
+//! The `trunkline` program: commands for the person who configures, debugs and uses MCP servers.
+//!
+//! Each command is a file in [`commands`]; what they share is in [`session`] (the host they work with) and [`output`] (the
+//! only place that prints).
+
+mod args;
+mod arguments;
+mod commands;
+mod exit;
+mod interrupt;
+mod output;
+mod session;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+use exit::Exit;
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        // Help and version come this way too, and are no mistake.
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Done
+            }
+            .into();
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let exit = match runtime {
+        Ok(runtime) => runtime.block_on(run(args)),
+        Err(error) => {
+            output::error(&format!("the program could not start: {error}"), None);
+            Exit::Failed
+        }
+    };
+    exit.into()
+}
+
+async fn run(args: Args) -> Exit {
+    let Args {
+        mcp_config,
+        json,
+        command,
+    } = args;
+    match command {
+        Command::Demo => commands::demo::run(json).await,
+        Command::List => commands::list::run(&mcp_config, json).await,
+        Command::Tools { server } => {
+            commands::tools::run(&mcp_config, server.as_deref(), json).await
+        }
+        Command::Call(call) => commands::call::run(&mcp_config, call, json).await,
+        Command::Completions { shell } => commands::completions::run(shell),
+    }
+}

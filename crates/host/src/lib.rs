@@ -1,1 +1,55 @@
-//! Placeholder.
+//! An MCP host: it connects to MCP servers, turns what they offer into one pool of tools, and calls them.
+//!
+//! ```
+//! use trunkline::{Builtin, CallOptions, Host};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let greeter = Builtin::new("greeter").tool(
+//!     "hello",
+//!     "Greets somebody",
+//!     serde_json::json!({"type": "object", "properties": {"name": {"type": "string"}}}),
+//!     |call| async move { Ok(format!("Hello, {}!", call.text("name").unwrap_or_default()).into()) },
+//! );
+//! let host = Host::builder().builtin(greeter).start();
+//! host.ready().await;
+//!
+//! let arguments = serde_json::json!({"name": "Ada"});
+//! let output = host.call("mcp__greeter__hello", arguments, CallOptions::default()).await?;
+//! assert_eq!(output.text(), "Hello, Ada!");
+//! host.shutdown().await;
+//! # Ok(()) }
+//! ```
+//!
+//! [`Host::builder`] is where to begin. Servers come from configuration ([`ServerEntry`]) or from the embedding program
+//! ([`Builtin`]); each is owned by one connection task, and everyone else reads immutable snapshots: [`Host::pool`],
+//! [`Host::servers`].
+//!
+//! What is deliberately absent: JSON-RPC, processes and sockets (`trunkline-wire`, `trunkline-transport`), and any way to
+//! call a tool other than [`Host::call`].
+
+mod builder;
+mod builtin;
+mod call;
+mod catalog;
+mod connection;
+mod eras;
+mod events;
+mod host;
+mod settings;
+mod suggest;
+
+pub use builder::HostBuilder;
+pub use builtin::{Builtin, BuiltinCall, BuiltinOutput};
+pub use call::{CallError, CallOptions, CallOutput};
+pub use catalog::{Catalog, Pool, PoolTool, normalize_name, tool_name};
+pub use connection::{ConnectFailure, Connected, Elicit, FailureKind, ServerStatus, State};
+pub use eras::EraMemory;
+pub use events::{Changes, Events};
+pub use host::Host;
+pub use settings::Settings;
+pub use suggest::nearest;
+pub use trunkline_config::{Scope, ServerEntry, TransportEntry};
+pub use trunkline_wire::mcp::{Content, Prompt, Resource, ResourceTemplate, Tool, ToolHints};
+pub use trunkline_wire::peer::Progress;
+pub use trunkline_wire::version::Era;
+pub use trunkline_wire::{Json, RpcError};

@@ -1,0 +1,287 @@
+//! `trunkline call`: calls one tool.
+
+use std::io::Read;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use trunkline::{
+    CallError, CallOptions, CallOutput, Content, Host, Progress, ServerEntry, State, nearest,
+    normalize_name,
+};
+
+use super::tools::unknown_server;
+use crate::args::CallArgs;
+use crate::arguments;
+use crate::exit::Exit;
+use crate::output::{self, StatusLine};
+use crate::session;
+
+pub(crate) async fn run(mcp_config: &[String], call: CallArgs, as_json: bool) -> Exit {
+    let configured = match session::configuration(mcp_config) {
+        Ok(configured) => configured,
+        Err(exit) => return exit,
+    };
+    for diagnostic in &configured.diagnostics {
+        output::warning(&diagnostic.to_string());
+    }
+    let wanted = match Wanted::read(&call.words, &configured.servers) {
+        Ok(wanted) => wanted,
+        Err(exit) => return exit,
+    };
+    // Before anything starts: waiting for a person's input must not keep a server waiting.
+    let json_args = match read_json_args(call.json_args.as_deref()) {
+        Ok(json_args) => json_args,
+        Err(problem) => {
+            output::error(&problem, None);
+            return Exit::Usage;
+        }
+    };
+    let timeout = call.timeout.map(Duration::from_millis);
+    let (wanted, json_args) = (&wanted, json_args.as_deref());
+    let servers = wanted.servers(configured.servers);
+    session::with_host(session::builder().servers(servers), |host| async move {
+        session::ready(&host).await;
+        call_and_show(&host, wanted, json_args, timeout, as_json).await
+    })
+    .await
+}
+
+/// Which tool is wanted, and the words behind it.
+enum Wanted<'a> {
+    /// `<server> <tool>`
+    Of {
+        server: &'a str,
+        tool: &'a str,
+        words: &'a [String],
+    },
+    /// `mcp__<server>__<tool>`
+    Named { name: &'a str, words: &'a [String] },
+}
+
+impl<'a> Wanted<'a> {
+    fn read(words: &'a [String], servers: &[ServerEntry]) -> Result<Self, Exit> {
+        let known = || servers.iter().map(|entry| entry.name.as_str());
+        match words {
+            [name, words @ ..]
+                if name.starts_with("mcp__") && !known().any(|known| known == name) =>
+            {
+                Ok(Self::Named { name, words })
+            }
+            [server, ..] if !known().any(|known| known == server) => {
+                Err(unknown_server(server, known()))
+            }
+            [server, tool, words @ ..] => Ok(Self::Of {
+                server,
+                tool,
+                words,
+            }),
+            _ => {
+                let hint = "write `call <server> <tool>`; `trunkline tools <server>` shows them";
+                output::error("which tool?", Some(hint));
+                Err(Exit::Usage)
+            }
+        }
+    }
+
+    /// The servers that may have it; no other need start.
+    fn servers(&self, mut servers: Vec<ServerEntry>) -> Vec<ServerEntry> {
+        match self {
+            Self::Of { server, .. } => servers.retain(|entry| entry.name == *server),
+            Self::Named { name, .. } => {
+                servers.retain(|entry| {
+                    name.starts_with(&format!("mcp__{}_", normalize_name(&entry.name)))
+                });
+            }
+        }
+        servers
+    }
+
+    fn words(&self) -> &'a [String] {
+        match self {
+            Self::Of { words, .. } | Self::Named { words, .. } => words,
+        }
+    }
+}
+
+async fn call_and_show(
+    host: &Host,
+    wanted: &Wanted<'_>,
+    json_args: Option<&str>,
+    timeout: Option<Duration>,
+    as_json: bool,
+) -> Exit {
+    let pool = host.pool();
+    let found = match wanted {
+        Wanted::Of { server, tool, .. } => pool.find(server, tool),
+        Wanted::Named { name, .. } => pool.get(name),
+    };
+    let Some(tool) = found else {
+        return explain_missing(host, wanted);
+    };
+    let arguments = match arguments::read(wanted.words(), json_args, Some(&tool.tool.input_schema))
+    {
+        Ok(arguments) => arguments,
+        Err(problem) => {
+            output::error(&problem, None);
+            return Exit::Usage;
+        }
+    };
+    let mut line = StatusLine::new();
+    let options = CallOptions {
+        timeout,
+        on_progress: Some(Box::new(move |progress| line.show(&describe(&progress)))),
+        meta: None,
+    };
+    match host.call(&tool.name, arguments, options).await {
+        Ok(output) => {
+            show(&output, as_json);
+            if output.is_error {
+                Exit::Failed
+            } else {
+                Exit::Done
+            }
+        }
+        Err(error) => fail(&error),
+    }
+}
+
+/// The value of `--json-args`, from standard input if it says so.
+fn read_json_args(given: Option<&str>) -> Result<Option<String>, String> {
+    if given != Some("-") {
+        return Ok(given.map(str::to_owned));
+    }
+    let mut input = String::new();
+    let read = std::io::stdin().lock().read_to_string(&mut input);
+    read.map_err(|error| format!("standard input cannot be read: {error}"))?;
+    Ok(Some(input))
+}
+
+/// One step of progress, for people.
+pub(crate) fn describe(progress: &Progress) -> String {
+    let message = progress.message.as_deref().unwrap_or_default();
+    match progress.total {
+        Some(total) => format!("[{}/{total}] {message}", progress.progress),
+        None => format!("[{}] {message}", progress.progress),
+    }
+}
+
+/// Says why a tool is not there: its server failed, or there is none of that name.
+fn explain_missing(host: &Host, wanted: &Wanted<'_>) -> Exit {
+    let servers = host.servers();
+    let failed = servers.iter().find_map(|server| match &server.state {
+        State::Failed(failure) => Some((server, failure)),
+        _ => None,
+    });
+    if let Some((server, failure)) = failed {
+        output::error(
+            &format!("could not connect to \"{}\": {failure}", server.name),
+            failure.hint(),
+        );
+        output::stderr_lines(&failure.stderr);
+        return Exit::NotConnected;
+    }
+    if let Some(server) = servers
+        .iter()
+        .find(|server| matches!(server.state, State::Disabled))
+    {
+        output::error(&format!("the server \"{}\" is disabled", server.name), None);
+        return Exit::NotConnected;
+    }
+    let pool = host.pool();
+    let (what, near) = match wanted {
+        Wanted::Of { server, tool, .. } => (
+            format!("the server \"{server}\" has no tool \"{tool}\""),
+            nearest(tool, pool.tools().iter().map(|tool| &*tool.tool.name)),
+        ),
+        Wanted::Named { name, .. } => (
+            format!("there is no tool \"{name}\""),
+            nearest(name, pool.tools().iter().map(|tool| tool.name.as_str())),
+        ),
+    };
+    let hint = match near {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None => "`trunkline tools` shows what there is".to_owned(),
+    };
+    // A list that could not be fetched explains it better than any guess.
+    let problems = servers
+        .iter()
+        .flat_map(|server| server.catalog.diagnostics.iter());
+    for problem in problems {
+        output::warning(problem);
+    }
+    output::error(&what, Some(&hint));
+    Exit::Usage
+}
+
+/// Shows what a tool gave back.
+pub(crate) fn show(result: &CallOutput, as_json: bool) {
+    if as_json {
+        output::json(&as_value(result));
+        return;
+    }
+    for block in &result.content {
+        match block.text() {
+            Some(text) => output::tool_text(&text),
+            None => output::tool_text(&summary(block)),
+        }
+    }
+    if let (true, Some(structured)) = (result.content.is_empty(), &result.structured_content) {
+        output::tool_text(structured.as_str());
+    }
+    if result.is_error {
+        output::note("the tool reported an error\n");
+    }
+}
+
+/// One line in place of a block that is not text.
+fn summary(block: &Content) -> String {
+    let raw = block.to_json();
+    let field = |name: &str| raw.field::<String>(name);
+    let kind = block.kind();
+    match kind {
+        "image" | "audio" => {
+            let size = field("data").map_or(0, |data| data.len() / 4 * 3);
+            let mime = field("mimeType").unwrap_or_default();
+            format!("[{kind} {mime}, about {size} bytes; --json shows it]")
+        }
+        "resource_link" => format!("[resource {}]", field("uri").unwrap_or_default()),
+        "resource" => {
+            let resource = raw.get("resource");
+            let text = resource
+                .as_ref()
+                .and_then(|resource| resource.field::<String>("text"));
+            let uri = resource
+                .as_ref()
+                .and_then(|resource| resource.field::<String>("uri"));
+            text.unwrap_or_else(|| {
+                format!("[resource {}; --json shows it]", uri.unwrap_or_default())
+            })
+        }
+        _ => raw.to_string(),
+    }
+}
+
+fn as_value(result: &CallOutput) -> Value {
+    // A block nested too deeply to be a tree is shown as text rather than lost.
+    let tree = |json: &trunkline::Json| {
+        json.to_value()
+            .unwrap_or_else(|_| Value::String(json.to_string()))
+    };
+    let content: Vec<_> = result
+        .content
+        .iter()
+        .map(|block| tree(&block.to_json()))
+        .collect();
+    let mut value = json!({"content": content, "isError": result.is_error, "files": []});
+    if let Some(structured) = &result.structured_content {
+        value["structuredContent"] = tree(structured);
+    }
+    value
+}
+
+/// Explains why a call has no result.
+pub(crate) fn fail(error: &CallError) -> Exit {
+    output::error(&error.to_string(), error.hint().as_deref());
+    output::stderr_lines(error.stderr());
+    error.into()
+}

@@ -1,0 +1,178 @@
+//! `trunkline demo`: the whole path, from server to result, with nothing installed.
+
+use std::time::Duration;
+
+use serde_json::json;
+use trunkline::{Builtin, BuiltinOutput, CallOptions, Host, ServerEntry};
+
+use super::{call, list, tools};
+use crate::exit::Exit;
+use crate::output;
+use crate::session;
+
+pub(crate) async fn run(as_json: bool) -> Exit {
+    let builder = session::builder()
+        .builtin(calculator())
+        .builtin(kitchen())
+        .server(ServerEntry::stdio(
+            "missing",
+            "trunkline-demo-no-such-program",
+            ["--stdio"],
+        ));
+    session::with_host(builder, |host| async move {
+        host.ready().await;
+        if as_json {
+            output::json(
+                &host
+                    .servers()
+                    .iter()
+                    .map(|server| list::as_value(server))
+                    .collect(),
+            );
+            return Exit::Done;
+        }
+        show(&host).await
+    })
+    .await
+}
+
+async fn show(host: &Host) -> Exit {
+    heading("Servers: two that live in this process, and one whose program is not installed");
+    output::result(&list::table(host));
+
+    heading("Tools, as a model would see them");
+    output::result(&tools::table(
+        host.pool().tools().iter().map(|tool| &**tool),
+    ));
+
+    heading("A call: mcp__calculator__add {\"a\": 2, \"b\": 3}");
+    if let Err(exit) = step(host, "mcp__calculator__add", json!({"a": 2, "b": 3}), false).await {
+        return exit;
+    }
+
+    heading("A call with progress: mcp__kitchen__bake {\"what\": \"bread\"}");
+    if let Err(exit) = step(host, "mcp__kitchen__bake", json!({"what": "bread"}), false).await {
+        return exit;
+    }
+
+    heading(
+        "A call that fails, explained by the tool: mcp__calculator__divide {\"a\": 1, \"b\": 0}",
+    );
+    if let Err(exit) = step(
+        host,
+        "mcp__calculator__divide",
+        json!({"a": 1, "b": 0}),
+        true,
+    )
+    .await
+    {
+        return exit;
+    }
+
+    heading("A call of a tool that is not there: mcp__calculator__ad {}");
+    match host
+        .call("mcp__calculator__ad", json!({}), CallOptions::default())
+        .await
+    {
+        Ok(_) => return Exit::Failed,
+        Err(error) => {
+            let hint = error.hint().unwrap_or_default();
+            output::result(&format!("error: {error}\n  hint: {hint}\n"));
+        }
+    }
+
+    output::result(
+        "\nThat is the whole path. Now with servers of your own:\n  trunkline --mcp-config servers.json list\n  \
+         trunkline --mcp-config servers.json call <server> <tool> key=value\n",
+    );
+    Exit::Done
+}
+
+fn heading(text: &str) {
+    output::result(&format!("\n== {text}\n"));
+}
+
+/// Makes one call and shows it; an `Err` means that it went otherwise than it should.
+async fn step(
+    host: &Host,
+    name: &str,
+    arguments: serde_json::Value,
+    fails: bool,
+) -> Result<(), Exit> {
+    let options = CallOptions {
+        on_progress: Some(Box::new(|progress| {
+            output::result(&format!("{}\n", call::describe(&progress)));
+        })),
+        ..CallOptions::default()
+    };
+    match host.call(name, arguments, options).await {
+        Ok(result) => {
+            let said = if result.is_error {
+                "the tool failed: "
+            } else {
+                ""
+            };
+            output::result(&format!("{said}{}\n", result.text()));
+            if result.is_error == fails {
+                Ok(())
+            } else {
+                Err(Exit::Failed)
+            }
+        }
+        Err(error) => Err(call::fail(&error)),
+    }
+}
+
+fn calculator() -> Builtin {
+    let two_numbers = json!({
+        "type": "object",
+        "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+        "required": ["a", "b"],
+    });
+    Builtin::new("calculator")
+        .instructions("Adds and divides.")
+        .tool(
+            "add",
+            "Adds two numbers",
+            two_numbers.clone(),
+            |call| async move {
+                match (call.number("a"), call.number("b")) {
+                    (Some(a), Some(b)) => Ok(BuiltinOutput::structured(&json!({"sum": a + b}))),
+                    _ => Err("a and b must be numbers".to_owned()),
+                }
+            },
+        )
+        .tool(
+            "divide",
+            "Divides one number by another",
+            two_numbers,
+            |call| async move {
+                match (call.number("a"), call.number("b")) {
+                    (Some(_), Some(0.0)) => Err("division by zero: b must not be 0".to_owned()),
+                    (Some(a), Some(b)) => {
+                        Ok(BuiltinOutput::structured(&json!({"quotient": a / b})))
+                    }
+                    _ => Err("a and b must be numbers".to_owned()),
+                }
+            },
+        )
+}
+
+fn kitchen() -> Builtin {
+    let schema =
+        json!({"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]});
+    Builtin::new("kitchen").tool(
+        "bake",
+        "Bakes something, and tells how far it has come",
+        schema,
+        |call| async move {
+            let what = call.text("what").unwrap_or_else(|| "cake".to_owned());
+            let steps = ["mixing", "kneading", "baking", "cooling"];
+            for (done, step) in (1..).zip(steps) {
+                tokio::time::sleep(Duration::from_millis(120)).await;
+                call.progress(done, 4, step).await;
+            }
+            Ok(format!("The {what} is ready.").into())
+        },
+    )
+}

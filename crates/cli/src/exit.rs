@@ -1,0 +1,41 @@
+//! How the program ends (UI-2).
+
+use std::process::ExitCode;
+
+use trunkline::CallError;
+
+/// The program's exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Done = 0,
+    /// The tool, or its server, reported an error.
+    Failed = 1,
+    /// Bad usage or configuration.
+    Usage = 2,
+    NotConnected = 3,
+    NeedsAuth = 4,
+    TimedOut = 6,
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+impl From<&CallError> for Exit {
+    fn from(error: &CallError) -> Self {
+        if error.is_usage() {
+            Self::Usage
+        } else if error.is_auth_required() {
+            Self::NeedsAuth
+        } else if error.is_connection() {
+            Self::NotConnected
+        } else if error.is_timeout() {
+            Self::TimedOut
+        } else {
+            Self::Failed
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The only place that prints. Results go to standard output, everything else to standard error, and text that a server
+//! controls is made harmless for a terminal on the way (SEC-3).
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+
+/// Writes a result. A reader that has gone away (`| head`) is no error.
+pub(crate) fn result(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Writes a JSON document, indented on a terminal.
+pub(crate) fn json(value: &serde_json::Value) {
+    let text = if io::stdout().is_terminal() {
+        serde_json::to_string_pretty(value)
+    } else {
+        serde_json::to_string(value)
+    };
+    result(&(text.unwrap_or_default() + "\n"));
+}
+
+/// Writes what a tool gave back: as it is into a pipe or file, made harmless on a terminal.
+pub(crate) fn tool_text(text: &str) {
+    let text: Cow<str> = if io::stdout().is_terminal() {
+        harmless_lines(text).into()
+    } else {
+        text.into()
+    };
+    let newline = if text.ends_with('\n') { "" } else { "\n" };
+    result(&format!("{text}{newline}"));
+}
+
+/// Writes an error with what to do about it.
+pub(crate) fn error(what: &str, hint: Option<&str>) {
+    let mut text = format!("error: {}\n", harmless_lines(what));
+    if let Some(hint) = hint {
+        let _ = writeln!(text, "  hint: {}", harmless_lines(hint));
+    }
+    note(&text);
+}
+
+/// Writes a warning.
+pub(crate) fn warning(what: &str) {
+    note(&format!("warning: {}\n", harmless_lines(what)));
+}
+
+/// Writes a server's last words below an error.
+pub(crate) fn stderr_lines(lines: &[String]) {
+    note(&indented_stderr(lines, "  "));
+}
+
+/// A server's last words as they are shown below its failure.
+pub(crate) fn indented_stderr(lines: &[String], indent: &str) -> String {
+    let mut text = String::new();
+    if !lines.is_empty() {
+        let _ = writeln!(text, "{indent}its last lines on stderr:");
+    }
+    for line in lines {
+        let _ = writeln!(text, "{indent}  | {}", harmless(line));
+    }
+    text
+}
+
+/// Writes to standard error.
+pub(crate) fn note(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// A line on a terminal's standard error that the next one replaces; nothing where there is no terminal.
+pub(crate) struct StatusLine {
+    shown: bool,
+}
+
+impl StatusLine {
+    pub(crate) fn new() -> Self {
+        Self { shown: false }
+    }
+
+    pub(crate) fn show(&mut self, text: &str) {
+        if io::stderr().is_terminal() {
+            self.shown = true;
+            let text: String = harmless(text).chars().take(100).collect();
+            note(&format!("\r\x1b[K{text}"));
+        }
+    }
+}
+
+impl Drop for StatusLine {
+    fn drop(&mut self) {
+        if self.shown {
+            note("\r\x1b[K");
+        }
+    }
+}
+
+/// A text of several lines, with everything in it that could steer a terminal shown instead of sent.
+pub(crate) fn harmless_lines(text: &str) -> String {
+    text.split('\n')
+        .map(harmless)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// One line, with everything in it that could steer a terminal shown instead of sent.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_harmful) {
+        return text.into();
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_harmful(c) {
+            let _ = write!(shown, "{}", c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown.into()
+}
+
+/// Control characters, and those that are invisible or turn the direction of writing.
+fn is_harmful(c: char) -> bool {
+    (c.is_control() && c != '\t')
+        || matches!(
+            c,
+            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_steer_a_terminal_is_shown_instead() {
+        assert_eq!(harmless("plain é\tx"), "plain é\tx");
+        assert_eq!(harmless("\x1b[31mred\r"), "\\u{1b}[31mred\\u{d}");
+        assert_eq!(harmless("a\u{202e}b\u{200b}"), "a\\u{202e}b\\u{200b}");
+        assert_eq!(harmless_lines("a\x07\nb"), "a\\u{7}\nb");
+    }
+}

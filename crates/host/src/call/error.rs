@@ -1,0 +1,238 @@
+//! Why a call has no result.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use trunkline_wire::{Closed, RequestError, RpcError};
+
+use crate::catalog::PoolTool;
+use crate::connection::{ConnectFailure, State};
+
+/// Why a call has no result. A tool that ran and failed is not an error here: see
+/// [`CallOutput::is_error`](crate::CallOutput::is_error).
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CallError {
+    /// There is no such tool.
+    #[error("there is no tool \"{name}\"")]
+    UnknownTool {
+        /// What was asked for.
+        name: String,
+        /// What may have been meant.
+        suggestion: Option<String>,
+    },
+    /// The arguments are not an object.
+    #[error("the arguments of \"{tool}\" are not a JSON object")]
+    BadArguments {
+        /// The tool.
+        tool: String,
+    },
+    /// Its server is not connected.
+    #[error("the server \"{server}\" is not connected: {}", reason(state))]
+    NotConnected {
+        /// The server.
+        server: String,
+        /// Where its connection stands.
+        state: State,
+    },
+    /// The server answered with a protocol error: it did not run the tool.
+    #[error("the server \"{server}\" refused the call of \"{tool}\": {error}")]
+    Refused {
+        /// The server.
+        server: String,
+        /// The tool, by its original name.
+        tool: String,
+        /// What it answered.
+        error: RpcError,
+    },
+    /// No answer in time.
+    #[error("\"{tool}\" of \"{server}\" did not answer within {} ms{}", after.as_millis(), ran(*may_have_run))]
+    TimedOut {
+        /// The server.
+        server: String,
+        /// The tool, by its original name.
+        tool: String,
+        /// How long it had.
+        after: Duration,
+        /// Whether it may have run.
+        may_have_run: bool,
+    },
+    /// The server sent nothing at all for too long.
+    #[error("the server \"{server}\" sent nothing for {} s while \"{tool}\" was running{}", after.as_secs(), ran(*may_have_run))]
+    Idle {
+        /// The server.
+        server: String,
+        /// The tool, by its original name.
+        tool: String,
+        /// How long it was silent.
+        after: Duration,
+        /// Whether the tool may have run.
+        may_have_run: bool,
+    },
+    /// The connection was lost during the call.
+    #[error("the connection to \"{server}\" was lost during the call of \"{tool}\": {cause}{}", ran(*may_have_run))]
+    ConnectionLost {
+        /// The server.
+        server: String,
+        /// The tool, by its original name.
+        tool: String,
+        /// What ended it.
+        cause: Closed,
+        /// Whether the tool may have run.
+        may_have_run: bool,
+    },
+    /// The answer made no sense.
+    #[error("the answer of \"{tool}\" of \"{server}\" cannot be used: {reason}")]
+    Malformed {
+        /// The server.
+        server: String,
+        /// The tool, by its original name.
+        tool: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+fn ran(may_have_run: bool) -> &'static str {
+    if may_have_run {
+        "; the tool may have run"
+    } else {
+        "; the tool did not run"
+    }
+}
+
+fn reason(state: &State) -> String {
+    match state {
+        State::Failed(failure) => failure.to_string(),
+        State::Pending {
+            last_failure: Some(failure),
+            attempt,
+        } => format!("{failure} (attempt {attempt} to reconnect is under way)"),
+        State::Pending { .. } => "it is still starting".to_owned(),
+        State::Disabled => "it is disabled".to_owned(),
+        State::NeedsAuth => "it needs a sign-in".to_owned(),
+        State::Connected(_) => "it is being replaced".to_owned(),
+    }
+}
+
+impl CallError {
+    pub(super) fn of(tool: &PoolTool, error: RequestError) -> Self {
+        let may_have_run = error.may_have_run();
+        let (server, tool) = (tool.server.to_string(), tool.tool.name.to_string());
+        match error {
+            RequestError::Rpc(error) => Self::Refused {
+                server,
+                tool,
+                error,
+            },
+            RequestError::Timeout { after, .. } => Self::TimedOut {
+                server,
+                tool,
+                after,
+                may_have_run,
+            },
+            RequestError::Idle { after, .. } => Self::Idle {
+                server,
+                tool,
+                after,
+                may_have_run,
+            },
+            RequestError::Closed { cause, .. } => Self::ConnectionLost {
+                server,
+                tool,
+                cause,
+                may_have_run,
+            },
+            RequestError::Malformed(reason) => Self::Malformed {
+                server,
+                tool,
+                reason,
+            },
+        }
+    }
+
+    pub(super) fn not_connected(tool: &PoolTool, state: &State) -> Self {
+        Self::NotConnected {
+            server: tool.server.to_string(),
+            state: state.clone(),
+        }
+    }
+
+    /// No answer in time.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::TimedOut { .. } | Self::Idle { .. })
+    }
+
+    /// The server could not be reached, or was lost.
+    pub fn is_connection(&self) -> bool {
+        matches!(
+            self,
+            Self::NotConnected { .. } | Self::ConnectionLost { .. }
+        )
+    }
+
+    /// The server wants a sign-in.
+    pub fn is_auth_required(&self) -> bool {
+        matches!(
+            self,
+            Self::NotConnected {
+                state: State::NeedsAuth,
+                ..
+            }
+        )
+    }
+
+    /// The caller asked for something that is not there or not well-formed.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::UnknownTool { .. } | Self::BadArguments { .. })
+    }
+
+    /// Whether the tool may have run.
+    pub fn may_have_run(&self) -> bool {
+        match self {
+            Self::TimedOut { may_have_run, .. }
+            | Self::Idle { may_have_run, .. }
+            | Self::ConnectionLost { may_have_run, .. } => *may_have_run,
+            Self::Malformed { .. } => true,
+            Self::UnknownTool { .. }
+            | Self::BadArguments { .. }
+            | Self::NotConnected { .. }
+            | Self::Refused { .. } => false,
+        }
+    }
+
+    /// The server's last lines on stderr, where they may explain it; untrusted text.
+    pub fn stderr(&self) -> &[String] {
+        match self {
+            Self::NotConnected { state, .. } => failure(state)
+                .map(|failure| &failure.stderr[..])
+                .unwrap_or_default(),
+            Self::ConnectionLost { cause, .. } => cause.stderr(),
+            _ => &[],
+        }
+    }
+
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::UnknownTool { suggestion, .. } => suggestion
+                .as_ref()
+                .map(|suggestion| format!("did you mean \"{suggestion}\"?")),
+            Self::NotConnected { state, .. } => failure(state)?.hint().map(str::to_owned),
+            Self::TimedOut { .. } => Some(
+                "MCP_TOOL_TIMEOUT (ms) or the entry's \"timeout\" gives it more time".to_owned(),
+            ),
+            _ => None,
+        }
+    }
+}
+
+fn failure(state: &State) -> Option<&Arc<ConnectFailure>> {
+    match state {
+        State::Failed(failure)
+        | State::Pending {
+            last_failure: Some(failure),
+            ..
+        } => Some(failure),
+        _ => None,
+    }
+}

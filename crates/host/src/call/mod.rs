@@ -1,0 +1,153 @@
+//! The one way to call a tool (CALL-1): look up, make sure of the connection, send, read the result.
+//!
+//! Permission, policy, pinning and audit will sit here, between looking up and sending, and nowhere else.
+
+mod error;
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use trunkline_wire::client::CallRequest;
+use trunkline_wire::mcp::{CallResult, Content};
+use trunkline_wire::peer::Progress;
+use trunkline_wire::{Json, RequestError};
+
+pub use error::CallError;
+
+use crate::catalog::PoolTool;
+use crate::connection::Connection;
+use crate::host::Host;
+
+/// How one call is to be made. To cancel a call, drop its future: the server is told.
+#[derive(Default)]
+pub struct CallOptions {
+    /// How long it may take; by default what the server's entry or the settings say.
+    pub timeout: Option<Duration>,
+    /// Called with each step of progress, in order, before the call returns.
+    pub on_progress: Option<Box<dyn FnMut(Progress) + Send>>,
+    /// Members to add to the request's `_meta`.
+    pub meta: Option<Json>,
+}
+
+impl fmt::Debug for CallOptions {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_struct("CallOptions")
+            .field("timeout", &self.timeout)
+            .field("on_progress", &self.on_progress.is_some())
+            .field("meta", &self.meta)
+            .finish()
+    }
+}
+
+/// What a tool gave back.
+#[derive(Clone, Debug)]
+pub struct CallOutput {
+    /// The blocks, in order; unknown kinds included.
+    pub content: Vec<Content>,
+    /// The machine-readable result, byte for byte.
+    pub structured_content: Option<Json>,
+    /// The tool ran and reports a failure of its own (CALL-5).
+    pub is_error: bool,
+    /// The result's `_meta`.
+    pub meta: Option<Json>,
+}
+
+impl CallOutput {
+    /// The text blocks, one below the other.
+    pub fn text(&self) -> String {
+        let texts: Vec<_> = self.content.iter().filter_map(Content::text).collect();
+        texts.join("\n")
+    }
+}
+
+impl From<CallResult> for CallOutput {
+    fn from(result: CallResult) -> Self {
+        let CallResult {
+            content,
+            structured_content,
+            is_error,
+            meta,
+        } = result;
+        Self {
+            content,
+            structured_content,
+            is_error,
+            meta,
+        }
+    }
+}
+
+impl Host {
+    /// Calls the tool named `name` with `arguments`, an object.
+    pub async fn call(
+        &self,
+        name: &str,
+        arguments: impl Into<Json>,
+        options: CallOptions,
+    ) -> Result<CallOutput, CallError> {
+        let pool = self.pool();
+        let Some(tool) = pool.get(name) else {
+            return Err(self.unknown_tool(name, &pool));
+        };
+        let arguments = arguments.into();
+        if !arguments.is_object() {
+            return Err(CallError::BadArguments {
+                tool: name.to_owned(),
+            });
+        }
+        let connection = self
+            .connection(&tool.server)
+            .ok_or_else(|| self.unknown_tool(name, &pool))?;
+        self.call_tool(tool, &connection, &arguments, options).await
+    }
+
+    async fn call_tool(
+        &self,
+        tool: &PoolTool,
+        connection: &Connection,
+        arguments: &Json,
+        mut options: CallOptions,
+    ) -> Result<CallOutput, CallError> {
+        let limit = options
+            .timeout
+            .or_else(|| connection.entry().and_then(|entry| entry.timeout))
+            .unwrap_or(self.settings().call_timeout);
+        let started = Instant::now();
+        let deadline = started + limit;
+        let mut again = true;
+        loop {
+            let connected = connection
+                .ensure(deadline)
+                .await
+                .map_err(|state| CallError::not_connected(tool, &state))?;
+            let request = CallRequest {
+                tool: &tool.tool.name,
+                arguments: Some(arguments),
+                meta: options.meta.as_ref(),
+                deadline: Some(deadline),
+                idle: self.settings().idle_local,
+                on_progress: match &mut options.on_progress {
+                    Some(on_progress) => Some(&mut **on_progress),
+                    None => None,
+                },
+            };
+            let error = match connected.client.call_tool(request).await {
+                Ok(result) => return Ok(result.into()),
+                Err(error) => error,
+            };
+            // A call whose connection was lost is repeated only where repeating cannot do harm (CALL-5).
+            let harmless =
+                !error.may_have_run() || tool.tool.hints.read_only || tool.tool.hints.idempotent;
+            if again
+                && harmless
+                && matches!(error, RequestError::Closed { .. })
+                && Instant::now() < deadline
+            {
+                again = false;
+                continue;
+            }
+            return Err(CallError::of(tool, error));
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The names by which a model calls tools (TOOL-1).
+
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+
+/// How long a tool's name may be.
+pub(crate) const MAX_NAME: usize = 64;
+
+/// The length of a hash suffix: `_` and eight hex digits.
+const SUFFIX: usize = 9;
+
+/// A server's or tool's name with every character outside `[A-Za-z0-9_-]` turned into `_`.
+///
+/// ```
+/// assert_eq!(trunkline::normalize_name("my.server/v2"), "my_server_v2");
+/// assert_eq!(trunkline::normalize_name("claude.ai  Google Drive!"), "claude_ai_Google_Drive");
+/// ```
+pub fn normalize_name(name: &str) -> String {
+    let normal = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '-' {
+            c
+        } else {
+            '_'
+        }
+    };
+    let normalized: String = name.chars().map(normal).collect();
+    if !name.starts_with("claude.ai ") {
+        return normalized;
+    }
+    // Connector names are for people; runs of `_` would look like the separator.
+    let words: Vec<&str> = normalized
+        .split('_')
+        .filter(|word| !word.is_empty())
+        .collect();
+    words.join("_")
+}
+
+/// The name by which a model calls `tool` of `server`, shortened with a stable suffix where it would be too long.
+///
+/// ```
+/// assert_eq!(trunkline::tool_name("github", "create issue"), "mcp__github__create_issue");
+/// ```
+pub fn tool_name(server: &str, tool: &str) -> String {
+    let name = format!("mcp__{}__{}", normalize_name(server), normalize_name(tool));
+    if name.len() <= MAX_NAME {
+        name
+    } else {
+        with_suffix(&name, server, tool)
+    }
+}
+
+/// `name` made unique by a suffix that depends only on the original names.
+pub(crate) fn with_suffix(name: &str, server: &str, tool: &str) -> String {
+    let digest = Sha256::digest(format!("{server}\0{tool}"));
+    let mut unique = name[..name.len().min(MAX_NAME - SUFFIX)].to_owned();
+    unique.push('_');
+    for byte in &digest[..4] {
+        let _ = write!(unique, "{byte:02x}");
+    }
+    unique
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_normalised() {
+        let cases = [
+            ("github", "get_issue", "mcp__github__get_issue"),
+            ("a.b c", "x/y:z", "mcp__a_b_c__x_y_z"),
+            ("ünï", "t", "mcp___n___t"),
+            ("plugin:p:s", "t-1", "mcp__plugin_p_s__t-1"),
+            (
+                "claude.ai Slack (Team)",
+                "t",
+                "mcp__claude_ai_Slack_Team__t",
+            ),
+            ("claude.ai", "t", "mcp__claude_ai__t"),
+        ];
+        for (server, tool, expected) in cases {
+            assert_eq!(tool_name(server, tool), expected);
+        }
+    }
+
+    #[test]
+    fn a_long_name_is_shortened_to_a_stable_and_different_one() {
+        let one = tool_name("server", &"a".repeat(80));
+        let other = tool_name("server", &"a".repeat(81));
+        assert_eq!(one.len(), MAX_NAME);
+        assert_ne!(one, other);
+        assert_eq!(one, tool_name("server", &"a".repeat(80)));
+        assert!(one.starts_with("mcp__server__aaa"));
+        assert_eq!(tool_name("s", &"a".repeat(56)).len(), MAX_NAME);
+        assert!(tool_name("s", &"a".repeat(56)).ends_with('a'));
+    }
+}

@@ -1,0 +1,183 @@
+//! The pool: the tools of all servers, sorted, as one immutable snapshot.
+
+use std::sync::Arc;
+
+use trunkline_wire::mcp::Tool;
+
+use super::names::{tool_name, with_suffix};
+
+/// One server's tools, named and sorted.
+pub(crate) type Part = Vec<Arc<PoolTool>>;
+
+/// A tool as a model sees it.
+#[derive(Clone, Debug)]
+pub struct PoolTool {
+    /// The name by which it is called: `mcp__<server>__<tool>`.
+    pub name: String,
+    /// The server's name as configured.
+    pub server: Arc<str>,
+    /// What the server says about it, under its original name.
+    pub tool: Tool,
+}
+
+/// All tools, sorted by name. An unchanged set is always in the same order.
+#[derive(Clone, Debug, Default)]
+pub struct Pool {
+    tools: Vec<Arc<PoolTool>>,
+    diagnostics: Vec<String>,
+}
+
+/// Names and sorts one server's tools; says which had to be renamed.
+pub(crate) fn part(server: &Arc<str>, tools: Vec<Tool>) -> (Part, Vec<String>) {
+    let named = tools
+        .into_iter()
+        .map(|tool| {
+            Arc::new(PoolTool {
+                name: tool_name(server, &tool.name),
+                server: Arc::clone(server),
+                tool,
+            })
+        })
+        .collect();
+    sorted_and_unique(named)
+}
+
+/// Sorts by name; of several with one name the first keeps it and the others get a suffix (TOOL-1).
+fn sorted_and_unique(mut tools: Part) -> (Part, Vec<String>) {
+    let mut diagnostics = Vec::new();
+    let by_name = |a: &Arc<PoolTool>, b: &Arc<PoolTool>| a.name.cmp(&b.name);
+    // A tool may be renamed only once: the suffix tells apart every pair of original names, and a server that lists
+    // the very same tool twice has only itself to blame.
+    for _ in 0..2 {
+        tools.sort_by(by_name);
+        let mut renamed = false;
+        for at in 1..tools.len() {
+            if tools[at].name != tools[at - 1].name {
+                continue;
+            }
+            let (first, later) = (&tools[at - 1], &tools[at]);
+            let name = with_suffix(&later.name, &later.server, &later.tool.name);
+            diagnostics.push(format!(
+                "{} of {} and {} of {} have the same name; the latter is called {name}",
+                first.tool.name, first.server, later.tool.name, later.server
+            ));
+            tools[at] = Arc::new(PoolTool {
+                name,
+                ..(**later).clone()
+            });
+            renamed = true;
+        }
+        if !renamed {
+            break;
+        }
+    }
+    tools.sort_by(by_name);
+    tools.dedup_by(|later, first| later.name == first.name);
+    (tools, diagnostics)
+}
+
+impl Pool {
+    /// Puts the servers' parts together; they must come in an order that does not change by itself.
+    pub(crate) fn of<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Self {
+        let tools = parts.into_iter().flatten().cloned().collect();
+        let (tools, diagnostics) = sorted_and_unique(tools);
+        Self { tools, diagnostics }
+    }
+
+    /// The tools, sorted by name.
+    pub fn tools(&self) -> &[Arc<PoolTool>] {
+        &self.tools
+    }
+
+    /// The tool called `name`.
+    pub fn get(&self, name: &str) -> Option<&Arc<PoolTool>> {
+        let at = self
+            .tools
+            .binary_search_by(|tool| tool.name.as_str().cmp(name));
+        at.ok().map(|at| &self.tools[at])
+    }
+
+    /// The tool that `server` knows as `tool`, or whose name is so when normalised.
+    pub fn find(&self, server: &str, tool: &str) -> Option<&Arc<PoolTool>> {
+        let of_server = || {
+            self.tools
+                .iter()
+                .filter(|candidate| &*candidate.server == server)
+        };
+        of_server()
+            .find(|candidate| &*candidate.tool.name == tool)
+            .or_else(|| {
+                self.get(&tool_name(server, tool))
+                    .filter(|found| &*found.server == server)
+            })
+    }
+
+    /// Which tools had to be renamed because another server's came to the same name.
+    pub fn diagnostics(&self) -> &[String] {
+        &self.diagnostics
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_wire::Json;
+    use trunkline_wire::mcp::Item;
+
+    use super::*;
+
+    fn part_of(server: &str, tools: &[&str]) -> Part {
+        let tools = tools
+            .iter()
+            .map(|name| Tool::read(Json::from(serde_json::json!({"name": name}))).unwrap())
+            .collect();
+        part(&server.into(), tools).0
+    }
+
+    fn names(pool: &Pool) -> Vec<&str> {
+        pool.tools().iter().map(|tool| tool.name.as_str()).collect()
+    }
+
+    #[test]
+    fn the_pool_is_sorted_and_found_by_name() {
+        let (b, a) = (part_of("b", &["z", "y"]), part_of("a", &["m"]));
+        let pool = Pool::of([&b, &a]);
+        assert_eq!(names(&pool), ["mcp__a__m", "mcp__b__y", "mcp__b__z"]);
+        assert_eq!(&*pool.get("mcp__b__y").unwrap().tool.name, "y");
+        assert!(pool.get("mcp__b__x").is_none());
+        assert_eq!(pool.find("b", "z").unwrap().name, "mcp__b__z");
+        assert!(pool.find("a", "z").is_none());
+    }
+
+    #[test]
+    fn tools_that_come_to_one_name_stay_callable_under_two() {
+        let pool = Pool::of([&part_of("s", &["a.b", "a_b", "a b"])]);
+        assert_eq!(pool.tools().len(), 3);
+        let originals: Vec<_> = pool
+            .tools()
+            .iter()
+            .map(|tool| tool.tool.name.to_string())
+            .collect();
+        assert_eq!(pool.get("mcp__s__a_b").unwrap().tool.name, "a.b");
+        for original in ["a.b", "a_b", "a b"] {
+            assert!(originals.contains(&original.to_owned()));
+            assert_eq!(&*pool.find("s", original).unwrap().tool.name, original);
+        }
+    }
+
+    #[test]
+    fn servers_that_come_to_one_name_do_not_hide_each_other() {
+        let (dot, line) = (part_of("x.y", &["t"]), part_of("x_y", &["t"]));
+        let pool = Pool::of([&dot, &line]);
+        assert_eq!(pool.tools().len(), 2);
+        assert_eq!(&*pool.get("mcp__x_y__t").unwrap().server, "x.y");
+        assert_eq!(pool.diagnostics().len(), 1);
+        assert_eq!(names(&pool), names(&Pool::of([&dot, &line])));
+        assert_eq!(&*pool.find("x_y", "t").unwrap().server, "x_y");
+    }
+
+    #[test]
+    fn a_tool_listed_twice_counts_once_or_under_two_names() {
+        let pool = Pool::of([&part_of("s", &["same", "same", "same"])]);
+        assert_eq!(pool.tools().len(), 2);
+    }
+}

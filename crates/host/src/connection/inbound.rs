@@ -1,0 +1,122 @@
+//! What a server says or asks without being asked.
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use trunkline_wire::peer::{Handler, Served};
+use trunkline_wire::{ByteString, Json, RpcError};
+
+/// How much of a server's nonsense is kept, in characters.
+const NONSENSE_KEPT: usize = 200;
+
+/// Asks the user what a server wants to know.
+pub trait Elicit: Send + Sync + 'static {
+    /// Answers an `elicitation/create` request of `server` with an `ElicitResult`, both as MCP defines them.
+    fn elicit(&self, server: &str, params: Json) -> Pin<Box<dyn Future<Output = Json> + Send>>;
+}
+
+/// Takes what a server says or asks without being asked.
+pub(super) struct Inbound {
+    server: Arc<str>,
+    project_dir: Option<Arc<Path>>,
+    elicit: Option<Arc<dyn Elicit>>,
+    nonsense: Mutex<Option<String>>,
+}
+
+impl Inbound {
+    pub(super) fn new(
+        server: Arc<str>,
+        project_dir: Option<&Path>,
+        elicit: Option<Arc<dyn Elicit>>,
+    ) -> Self {
+        Self {
+            server,
+            project_dir: project_dir.map(Arc::from),
+            elicit,
+            nonsense: Mutex::default(),
+        }
+    }
+
+    /// The first thing it sent that was no message.
+    pub(super) fn take_nonsense(&self) -> Option<String> {
+        self.nonsense
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
+    fn roots(&self) -> Json {
+        let root = self.project_dir.as_ref().map(|dir| {
+            let name = dir.file_name().unwrap_or(dir.as_os_str());
+            serde_json::json!({"uri": file_uri(dir), "name": name.to_string_lossy()})
+        });
+        Json::from(serde_json::json!({ "roots": Vec::from_iter(root) }))
+    }
+}
+
+/// What we offer every server (LIF-6).
+pub(super) fn capabilities() -> Json {
+    Json::from(serde_json::json!({"roots": {}, "elicitation": {"form": {}, "url": {}}}))
+}
+
+impl Handler for Inbound {
+    fn request(&self, method: ByteString, params: Option<Json>) -> Served {
+        match &*method {
+            "roots/list" => {
+                let roots = self.roots();
+                Box::pin(async move { Ok(roots) })
+            }
+            "elicitation/create" => {
+                let answer = self.elicit.as_ref().map(|elicit| {
+                    elicit.elicit(&self.server, params.unwrap_or_else(Json::empty_object))
+                });
+                Box::pin(async move {
+                    Ok(match answer {
+                        Some(answer) => answer.await,
+                        // Nobody is there to ask (ELI-1).
+                        None => Json::from(serde_json::json!({"action": "cancel"})),
+                    })
+                })
+            }
+            _ => Box::pin(async move { Err(RpcError::method_not_found(&method)) }),
+        }
+    }
+
+    fn nonsense(&self, _what: &str, frame: &[u8]) {
+        let mut nonsense = self.nonsense.lock().unwrap_or_else(PoisonError::into_inner);
+        nonsense.get_or_insert_with(|| {
+            let text = String::from_utf8_lossy(&frame[..frame.len().min(4 * NONSENSE_KEPT)]);
+            text.chars().take(NONSENSE_KEPT).collect()
+        });
+    }
+}
+
+/// `file://` and the path, with everything outside the unreserved characters of RFC 3986 percent-encoded.
+fn file_uri(path: &Path) -> String {
+    use std::fmt::Write as _;
+
+    let mut uri = "file://".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
+                uri.push(char::from(*byte))
+            }
+            _ => {
+                let _ = write!(uri, "%{byte:02X}");
+            }
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_is_a_file_uri() {
+        assert_eq!(file_uri(Path::new("/a b/é.x")), "file:///a%20b/%C3%A9.x");
+    }
+}

@@ -1,0 +1,243 @@
+//! Connections: one task owns each, everyone else holds a handle and reads snapshots.
+
+mod backoff;
+mod inbound;
+mod open;
+mod state;
+mod task;
+mod window;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+use trunkline_config::ServerEntry;
+
+pub use inbound::Elicit;
+pub use state::{ConnectFailure, Connected, FailureKind, State};
+pub(crate) use window::Window;
+
+use crate::builtin::Builtin;
+use crate::catalog::Catalog;
+use crate::eras::EraMemory;
+use crate::events::Teller;
+use crate::settings::Settings;
+
+/// What all connections of a host share.
+pub(crate) struct Context {
+    pub(crate) settings: Settings,
+    pub(crate) eras: EraMemory,
+    pub(crate) window: Window,
+    pub(crate) teller: Teller,
+    pub(crate) elicit: Option<Arc<dyn Elicit>>,
+    /// Counts the changes to any catalog, so that the pool knows when it is out of date.
+    pub(crate) catalogs: AtomicU64,
+}
+
+/// Where a server comes from.
+#[derive(Clone)]
+pub(crate) enum Source {
+    Entry(ServerEntry),
+    Builtin(Arc<Builtin>),
+}
+
+impl Source {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Entry(entry) => &entry.name,
+            Self::Builtin(builtin) => builtin.name(),
+        }
+    }
+
+    pub(crate) fn hash(&self) -> String {
+        match self {
+            Self::Entry(entry) => entry.hash(),
+            Self::Builtin(builtin) => format!("builtin:{}", builtin.name()),
+        }
+    }
+
+    fn is_local(&self) -> bool {
+        true
+    }
+}
+
+/// A server as it stands now: an immutable snapshot.
+#[derive(Clone, Debug)]
+pub struct ServerStatus {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its entry; absent for one that is built into the embedding program.
+    pub entry: Option<Arc<ServerEntry>>,
+    /// Where its connection stands.
+    pub state: State,
+    /// What it offers. A connection that was lost keeps what it last offered.
+    pub catalog: Arc<Catalog>,
+}
+
+/// The handle of a connection. The connection ends when the last handle is dropped.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    core: Arc<Core>,
+    commands: mpsc::Sender<Command>,
+}
+
+/// What the task and the handles share.
+struct Core {
+    name: Arc<str>,
+    source: Source,
+    hash: String,
+    status: ArcSwap<ServerStatus>,
+    /// Counts the changes of `status`.
+    version: watch::Sender<u64>,
+    context: Arc<Context>,
+}
+
+enum Command {
+    Reconnect,
+    Disable,
+    ShutDown(oneshot::Sender<()>),
+}
+
+impl Connection {
+    pub(crate) fn start(source: Source, context: &Arc<Context>) -> Self {
+        let name: Arc<str> = source.name().into();
+        let (entry, disabled) = match &source {
+            Source::Entry(entry) => (Some(Arc::new(entry.clone())), entry.disabled),
+            Source::Builtin(_) => (None, false),
+        };
+        let state = if disabled {
+            State::Disabled
+        } else {
+            State::Pending {
+                attempt: 1,
+                last_failure: None,
+            }
+        };
+        let core = Arc::new(Core {
+            status: ArcSwap::from_pointee(ServerStatus {
+                name: Arc::clone(&name),
+                entry,
+                state,
+                catalog: Arc::default(),
+            }),
+            name,
+            hash: source.hash(),
+            source,
+            version: watch::Sender::new(0),
+            context: Arc::clone(context),
+        });
+        let (commands, receiver) = mpsc::channel(16);
+        tokio::spawn(task::run(Arc::clone(&core), receiver));
+        Self { core, commands }
+    }
+
+    pub(crate) fn hash(&self) -> &str {
+        &self.core.hash
+    }
+
+    pub(crate) fn status(&self) -> Arc<ServerStatus> {
+        self.core.status.load_full()
+    }
+
+    pub(crate) fn entry(&self) -> Option<Arc<ServerEntry>> {
+        self.core.status.load().entry.clone()
+    }
+
+    /// The connection if it stands, without waiting.
+    pub(crate) fn now(&self) -> Option<Arc<Connected>> {
+        match &self.core.status.load().state {
+            State::Connected(connected) if !connected.client.peer().is_closed() => {
+                Some(Arc::clone(connected))
+            }
+            _ => None,
+        }
+    }
+
+    /// Waits until it stands or has failed for the first time.
+    pub(crate) async fn settled(&self) {
+        let mut version = self.core.version.subscribe();
+        loop {
+            version.mark_unchanged();
+            if !matches!(self.status().state, State::Pending { .. }) {
+                return;
+            }
+            if version.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Waits until it stands, asking for one more try if it has failed (CALL-1). `Err` holds the state it ended in, or the
+    /// one it is still in at the deadline.
+    pub(crate) async fn ensure(&self, deadline: Instant) -> Result<Arc<Connected>, State> {
+        if let Some(connected) = self.now() {
+            return Ok(connected);
+        }
+        match tokio::time::timeout_at(deadline, self.ensure_patiently()).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(self.status().state.clone()),
+        }
+    }
+
+    async fn ensure_patiently(&self) -> Result<Arc<Connected>, State> {
+        let mut version = self.core.version.subscribe();
+        let mut asked = false;
+        loop {
+            version.mark_unchanged();
+            if let Some(connected) = self.now() {
+                return Ok(connected);
+            }
+            match &self.status().state {
+                State::Failed(_) if !asked => {
+                    asked = true;
+                    self.reconnect().await;
+                }
+                state @ (State::Failed(_) | State::Disabled | State::NeedsAuth) => {
+                    return Err(state.clone());
+                }
+                State::Pending { .. } | State::Connected(_) => {}
+            }
+            if version.changed().await.is_err() {
+                return Err(self.status().state.clone());
+            }
+        }
+    }
+
+    /// Drops what stands and connects afresh.
+    pub(crate) async fn reconnect(&self) {
+        let _ = self.commands.send(Command::Reconnect).await;
+    }
+
+    pub(crate) async fn disable(&self) {
+        let _ = self.commands.send(Command::Disable).await;
+    }
+
+    /// Ends the connection and waits until nothing of it is left.
+    pub(crate) async fn shut_down(&self) {
+        let (done, ended) = oneshot::channel();
+        if self.commands.send(Command::ShutDown(done)).await.is_ok() {
+            let _ = ended.await;
+        }
+    }
+}
+
+impl Core {
+    /// Publishes a new state.
+    fn publish(&self, state: State, catalog: Option<Arc<Catalog>>) {
+        let current = self.status.load_full();
+        let new_catalog = catalog.is_some();
+        self.status.store(Arc::new(ServerStatus {
+            name: Arc::clone(&self.name),
+            entry: current.entry.clone(),
+            state,
+            catalog: catalog.unwrap_or_else(|| Arc::clone(&current.catalog)),
+        }));
+        if new_catalog {
+            self.context.catalogs.fetch_add(1, Ordering::Release);
+        }
+        self.version.send_modify(|version| *version += 1);
+        self.context.teller.changed(&self.name);
+    }
+}

@@ -1,0 +1,134 @@
+//! Makes one connection: opens the transport, finds out the era, introduces us (LIF-4, LIF-5).
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use trunkline_config::{ServerEntry, TransportEntry};
+use trunkline_transport::stdio::StderrLog;
+use trunkline_transport::{StdioServer, linked_pair};
+use trunkline_wire::client::{self, ConnectError, ConnectOptions};
+use trunkline_wire::mcp::Implementation;
+use trunkline_wire::peer::Handler;
+use trunkline_wire::version::Era;
+use trunkline_wire::{Client, Peer};
+
+use super::inbound::{self, Inbound};
+use super::state::{ConnectFailure, Connected, FailureKind};
+use super::{Context, Source};
+
+/// How many stderr lines are shown with a failure.
+const LAST_WORDS: usize = 20;
+
+/// Makes the connection, or tears down whatever it had opened. `stop` makes it give up.
+pub(super) async fn open(
+    context: &Context,
+    server: &Arc<str>,
+    source: &Source,
+    deadline: Instant,
+    stop: &Notify,
+) -> Result<Connected, ConnectFailure> {
+    let started = Instant::now();
+    let hash = source.hash();
+    let project_dir = context.settings.project_dir.as_deref();
+    let inbound = Arc::new(Inbound::new(
+        Arc::clone(server),
+        project_dir,
+        context.elicit.clone(),
+    ));
+    let mut skip_probe = context.eras.get(&hash) == Some(Era::Legacy);
+    loop {
+        let (peer, stderr) = start(context, source, &inbound)?;
+        let options = ConnectOptions {
+            client_info: Implementation {
+                name: "trunkline".to_owned(),
+                title: None,
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            capabilities: inbound::capabilities(),
+            skip_probe,
+            legacy_only: context.settings.legacy_only,
+        };
+        let handler: Arc<dyn Handler> = inbound.clone();
+        let outcome = tokio::select! {
+            biased;
+            outcome = client::connect(peer.clone(), handler, &options) => outcome.map_err(FailureKind::Handshake),
+            () = tokio::time::sleep_until(deadline) => Err(FailureKind::TimedOut(started.elapsed())),
+            () = stop.notified() => Err(FailureKind::Abandoned),
+        };
+        let kind = match outcome {
+            Ok(client) => {
+                remember(context, &hash, &client);
+                return Ok(Connected { client, stderr });
+            }
+            Err(kind) => kind,
+        };
+        peer.close().await;
+        if matches!(kind, FailureKind::Handshake(ConnectError::DiedOfProbe(_))) && !skip_probe {
+            skip_probe = true;
+            continue;
+        }
+        // Whatever we believed about it was no help.
+        context.eras.set(&hash, None);
+        let mut failure = ConnectFailure::new(kind);
+        failure.nonsense = inbound.take_nonsense();
+        if let (true, Some(stderr)) = (failure.stderr.is_empty(), stderr) {
+            failure.stderr = stderr.last_lines(LAST_WORDS);
+        }
+        return Err(failure);
+    }
+}
+
+fn remember(context: &Context, hash: &str, client: &Client) {
+    if !context.settings.legacy_only {
+        context.eras.set(hash, Some(client.era()));
+    }
+}
+
+fn start(
+    context: &Context,
+    source: &Source,
+    inbound: &Arc<Inbound>,
+) -> Result<(Peer, Option<StderrLog>), ConnectFailure> {
+    let handler: Arc<dyn Handler> = inbound.clone();
+    match source {
+        Source::Builtin(builtin) => {
+            let (ours, theirs) = linked_pair();
+            builtin.serve(theirs);
+            Ok((Peer::start(ours, handler), None))
+        }
+        Source::Entry(ServerEntry { transport, .. }) => match transport {
+            TransportEntry::Stdio {
+                command,
+                args,
+                env,
+                cwd,
+            } => {
+                let mut env = env.clone();
+                if let Some(dir) = context
+                    .settings
+                    .project_dir
+                    .as_ref()
+                    .and_then(|dir| dir.to_str())
+                {
+                    env.entry("CLAUDE_PROJECT_DIR".to_owned())
+                        .or_insert_with(|| dir.to_owned());
+                }
+                let server = StdioServer {
+                    command: command.clone(),
+                    args: args.clone(),
+                    env,
+                    cwd: cwd.clone(),
+                };
+                let transport = server
+                    .spawn()
+                    .map_err(|error| ConnectFailure::new(FailureKind::Spawn(error)))?;
+                let stderr = transport.stderr();
+                Ok((Peer::start(transport, handler), Some(stderr)))
+            }
+            TransportEntry::Unsupported { kind } => {
+                Err(ConnectFailure::new(FailureKind::Unsupported(kind.clone())))
+            }
+        },
+    }
+}

@@ -1,0 +1,197 @@
+//! The states of a connection (LIF-1): one enum, so that nothing contradictory can be written down.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use trunkline_transport::SpawnError;
+use trunkline_transport::stdio::StderrLog;
+use trunkline_wire::client::ConnectError;
+use trunkline_wire::mcp::ServerIdentity;
+use trunkline_wire::transport::Closed;
+use trunkline_wire::version::Era;
+use trunkline_wire::{Client, RequestError};
+
+/// Where a connection stands.
+#[derive(Clone, Debug)]
+pub enum State {
+    /// It is being made, or will be tried again.
+    Pending {
+        /// The first attempt is 1.
+        attempt: u32,
+        /// Why the one before failed.
+        last_failure: Option<Arc<ConnectFailure>>,
+    },
+    /// It stands.
+    Connected(Arc<Connected>),
+    /// The server wants a sign-in first.
+    NeedsAuth,
+    /// It could not be made; nothing happens until somebody asks for it again.
+    Failed(Arc<ConnectFailure>),
+    /// It is switched off.
+    Disabled,
+}
+
+impl State {
+    /// The state's name in `list --json`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Pending { .. } => "pending",
+            Self::Connected(_) => "connected",
+            Self::NeedsAuth => "needs-auth",
+            Self::Failed(_) => "failed",
+            Self::Disabled => "disabled",
+        }
+    }
+}
+
+/// A connection that stands.
+pub struct Connected {
+    pub(crate) client: Client,
+    pub(crate) stderr: Option<StderrLog>,
+}
+
+impl Connected {
+    /// Who the server says it is, and what it offers.
+    pub fn identity(&self) -> &ServerIdentity {
+        self.client.identity()
+    }
+
+    /// Which era the server belongs to.
+    pub fn era(&self) -> Era {
+        self.client.era()
+    }
+
+    /// The newest lines on the server's stderr; untrusted text.
+    pub fn stderr(&self, lines: usize) -> Vec<String> {
+        let log = self.stderr.as_ref();
+        log.map(|log| log.last_lines(lines)).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Connected {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_struct("Connected")
+            .field("era", &self.era())
+            .field("identity", self.identity())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a connection could not be made, or was lost.
+#[derive(Clone, Debug)]
+pub struct ConnectFailure {
+    /// What went wrong.
+    pub kind: FailureKind,
+    /// The server's last lines on stderr; untrusted text.
+    pub stderr: Vec<String>,
+    /// What it wrote to stdout that was no message, if anything; untrusted text.
+    pub nonsense: Option<String>,
+}
+
+/// What went wrong with a connection.
+#[derive(Clone, Debug)]
+pub enum FailureKind {
+    /// The process could not be started.
+    Spawn(SpawnError),
+    /// The handshake failed.
+    Handshake(ConnectError),
+    /// It took too long.
+    TimedOut(Duration),
+    /// It stood, and was lost.
+    Lost(Closed),
+    /// This version cannot open that transport yet.
+    Unsupported(String),
+    /// It was given up on our side before it stood.
+    Abandoned,
+}
+
+impl ConnectFailure {
+    pub(crate) fn new(kind: FailureKind) -> Self {
+        let stderr = match &kind {
+            FailureKind::Handshake(
+                ConnectError::DiedOfProbe(cause)
+                | ConnectError::Request(RequestError::Closed { cause, .. }),
+            )
+            | FailureKind::Lost(cause) => cause.stderr().to_vec(),
+            _ => Vec::new(),
+        };
+        Self {
+            kind,
+            stderr,
+            nonsense: None,
+        }
+    }
+
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match &self.kind {
+            FailureKind::Spawn(SpawnError::NotFound(_)) => {
+                Some("install the program, or write its full path as the \"command\"")
+            }
+            FailureKind::Spawn(SpawnError::NotExecutable(_)) => {
+                Some("make the file executable, or start it through its interpreter")
+            }
+            FailureKind::Spawn(SpawnError::NoDirectory(_)) => {
+                Some("correct the \"cwd\" of its entry")
+            }
+            FailureKind::TimedOut(_) if self.nonsense.is_some() => {
+                Some("an MCP server may write only messages to stdout; have it log to stderr")
+            }
+            FailureKind::TimedOut(_) => Some(
+                "check that the command is an MCP server on stdio; MCP_TIMEOUT (ms) gives it more time",
+            ),
+            FailureKind::Unsupported(_) => Some("this version connects to \"stdio\" servers only"),
+            FailureKind::Handshake(ConnectError::Request(RequestError::Closed { .. }))
+            | FailureKind::Lost(_) => Some("run the command by itself to see why it ends"),
+            FailureKind::Spawn(_) | FailureKind::Handshake(_) | FailureKind::Abandoned => None,
+        }
+    }
+}
+
+impl fmt::Display for ConnectFailure {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match &self.kind {
+            FailureKind::Spawn(error) => write!(f, "{error}"),
+            FailureKind::Handshake(
+                ConnectError::DiedOfProbe(_) | ConnectError::Request(RequestError::Closed { .. }),
+            ) => write!(f, "{} before it was connected", Cause(&self.kind)),
+            FailureKind::Handshake(ConnectError::Request(RequestError::Rpc(error))) => {
+                write!(f, "the server turned down the handshake: {error}")
+            }
+            FailureKind::Handshake(error) => write!(f, "{error}"),
+            FailureKind::TimedOut(after) => {
+                write!(
+                    f,
+                    "no answer to the handshake after {} s",
+                    after.as_secs_f64()
+                )
+            }
+            FailureKind::Lost(cause) => write!(f, "{cause}"),
+            FailureKind::Unsupported(kind) => {
+                write!(f, "the transport \"{kind}\" is not supported yet")
+            }
+            FailureKind::Abandoned => f.write_str("connecting was given up"),
+        }?;
+        if let Some(nonsense) = &self.nonsense {
+            write!(
+                f,
+                "; it wrote to stdout what is not a message: {nonsense:?}"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+struct Cause<'a>(&'a FailureKind);
+
+impl fmt::Display for Cause<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self.0 {
+            FailureKind::Handshake(error) => write!(f, "{error}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ConnectFailure {}

@@ -1,0 +1,195 @@
+//! The task that owns a connection and is alone in changing its state.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use super::backoff::{self, MAX_ATTEMPTS, STABLE};
+use super::open::open;
+use super::state::{ConnectFailure, Connected, FailureKind, State};
+use super::{Command, Core};
+use crate::catalog::{self, Catalog};
+
+/// What to do next.
+enum Next {
+    /// Connect for the first time, or because somebody asked: a failure is final.
+    Connect,
+    /// Connect again, for the `attempt`th time in a row, counted from 1: a failure is followed by another attempt.
+    Reconnect {
+        attempt: u32,
+    },
+    /// Keep the connection, which took `attempts` attempts to get back, until it is lost.
+    Keep {
+        connected: Arc<Connected>,
+        attempts: u32,
+    },
+    /// Wait, then connect again.
+    Wait {
+        attempt: u32,
+    },
+    /// Do nothing until told to.
+    Rest,
+    End,
+}
+
+pub(super) async fn run(core: Arc<Core>, mut commands: mpsc::Receiver<Command>) {
+    let disabled = matches!(core.status.load().state, State::Disabled);
+    let mut next = if disabled { Next::Rest } else { Next::Connect };
+    loop {
+        next = match next {
+            Next::Connect => connect(&core, &mut commands, None).await,
+            Next::Reconnect { attempt } => connect(&core, &mut commands, Some(attempt)).await,
+            Next::Keep {
+                connected,
+                attempts,
+            } => keep(&core, &mut commands, connected, attempts).await,
+            Next::Wait { attempt } => tokio::select! {
+                command = commands.recv() => obey(&core, command),
+                () = tokio::time::sleep(backoff::delay(attempt)) => Next::Reconnect { attempt },
+            },
+            Next::Rest => {
+                let command = commands.recv().await;
+                obey(&core, command)
+            }
+            Next::End => return,
+        };
+    }
+}
+
+/// What a command leads to, once nothing is connected.
+fn obey(core: &Core, command: Option<Command>) -> Next {
+    match command {
+        Some(Command::Reconnect) => {
+            core.publish(pending(1, None), None);
+            Next::Connect
+        }
+        Some(Command::Disable) => {
+            core.publish(State::Disabled, Some(Arc::default()));
+            Next::Rest
+        }
+        Some(Command::ShutDown(done)) => {
+            core.publish(State::Disabled, Some(Arc::default()));
+            let _ = done.send(());
+            Next::End
+        }
+        None => Next::End,
+    }
+}
+
+fn pending(attempt: u32, last_failure: Option<Arc<ConnectFailure>>) -> State {
+    State::Pending {
+        attempt,
+        last_failure,
+    }
+}
+
+async fn connect(
+    core: &Arc<Core>,
+    commands: &mut mpsc::Receiver<Command>,
+    again: Option<u32>,
+) -> Next {
+    let stop = Notify::new();
+    let mut attempt_to = pin!(make(core, &stop));
+    let outcome = tokio::select! {
+        outcome = &mut attempt_to => outcome,
+        command = commands.recv() => {
+            // Give up in good order first: what was opened must be gone before anyone is told so.
+            stop.notify_one();
+            if let Ok((connected, _)) = attempt_to.await {
+                connected.client.peer().close().await;
+            }
+            return obey(core, command);
+        }
+    };
+    match outcome {
+        Ok((connected, catalog)) => {
+            let connected = Arc::new(connected);
+            core.publish(
+                State::Connected(Arc::clone(&connected)),
+                Some(Arc::new(catalog)),
+            );
+            let attempts = again.unwrap_or(0);
+            Next::Keep {
+                connected,
+                attempts,
+            }
+        }
+        Err(failure) => match again {
+            Some(attempt) => try_again(core, attempt + 1, failure),
+            None => {
+                core.publish(State::Failed(Arc::new(failure)), None);
+                Next::Rest
+            }
+        },
+    }
+}
+
+/// Makes attempt `attempt` after a while, unless that would be one too many.
+fn try_again(core: &Core, attempt: u32, failure: ConnectFailure) -> Next {
+    let failure = Arc::new(failure);
+    if attempt > MAX_ATTEMPTS {
+        core.publish(State::Failed(failure), None);
+        return Next::Rest;
+    }
+    core.publish(pending(attempt, Some(failure)), None);
+    Next::Wait { attempt }
+}
+
+/// Connects and fetches the catalog, within one time limit.
+async fn make(core: &Arc<Core>, stop: &Notify) -> Result<(Connected, Catalog), ConnectFailure> {
+    let context = &core.context;
+    let limit = core
+        .status
+        .load()
+        .entry
+        .as_ref()
+        .and_then(|entry| entry.connect_timeout);
+    let start = async {
+        let deadline = Instant::now() + limit.unwrap_or(context.settings.connect_timeout);
+        let connected = open(context, &core.name, &core.source, deadline, stop).await?;
+        let catalog = tokio::select! {
+            catalog = catalog::fetch(&core.name, &connected.client, deadline) => catalog,
+            () = stop.notified() => Catalog::default(),
+        };
+        Ok((connected, catalog))
+    };
+    let place = tokio::select! {
+        place = context.window.enter(core.source.is_local()) => place,
+        () = stop.notified() => return Err(ConnectFailure::new(FailureKind::Abandoned)),
+    };
+    place.run(start).await
+}
+
+async fn keep(
+    core: &Arc<Core>,
+    commands: &mut mpsc::Receiver<Command>,
+    connected: Arc<Connected>,
+    attempts: u32,
+) -> Next {
+    let since = Instant::now();
+    let peer = connected.client.peer();
+    let outcome = tokio::select! {
+        cause = peer.closed() => Ok(cause),
+        command = commands.recv() => Err(command),
+    };
+    // Either way: what the transport had opened must be gone before anything new is opened.
+    peer.close().await;
+    match outcome {
+        Ok(cause) => {
+            // One that stood for a while has earned a fresh count; one that keeps dying has not.
+            let before = if since.elapsed() >= STABLE {
+                0
+            } else {
+                attempts
+            };
+            try_again(
+                core,
+                before + 1,
+                ConnectFailure::new(FailureKind::Lost(cause)),
+            )
+        }
+        Err(command) => obey(core, command),
+    }
+}

@@ -1,0 +1,109 @@
+//! Which era each server was found to belong to, so that the probe is paid once (LIF-5).
+//!
+//! A file shared by all processes of a user. It only saves time: a file that cannot be read or written does no harm, and
+//! a wrong verdict is corrected by the next connection.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use trunkline_wire::version::Era;
+
+/// How many verdicts the file keeps.
+const MAX_VERDICTS: usize = 1000;
+
+/// Remembers each server entry's era, by the entry's hash.
+#[derive(Default)]
+pub struct EraMemory {
+    file: Option<PathBuf>,
+    verdicts: Mutex<BTreeMap<String, Era>>,
+}
+
+impl EraMemory {
+    /// Forgets when the program ends.
+    pub fn in_memory() -> Self {
+        Self::default()
+    }
+
+    /// Kept in `file`, which need not exist.
+    pub fn at(file: PathBuf) -> Self {
+        let text = fs::read(&file).unwrap_or_default();
+        Self {
+            verdicts: Mutex::new(serde_json::from_slice(&text).unwrap_or_default()),
+            file: Some(file),
+        }
+    }
+
+    pub(crate) fn get(&self, hash: &str) -> Option<Era> {
+        self.verdicts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(hash)
+            .copied()
+    }
+
+    /// Remembers a verdict; writes the file only when it is news.
+    pub(crate) fn set(&self, hash: &str, era: Option<Era>) {
+        let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
+        if verdicts.get(hash).copied() == era {
+            return;
+        }
+        match era {
+            Some(era) => verdicts.insert(hash.to_owned(), era),
+            None => verdicts.remove(hash),
+        };
+        if let Some(file) = &self.file {
+            // Others may have learned something meanwhile; theirs is kept where ours is silent.
+            let text = fs::read(file).unwrap_or_default();
+            let mut merged: BTreeMap<String, Era> =
+                serde_json::from_slice(&text).unwrap_or_default();
+            if era.is_none() {
+                merged.remove(hash);
+            }
+            merged.extend(verdicts.iter().map(|(hash, era)| (hash.clone(), *era)));
+            while merged.len() > MAX_VERDICTS {
+                merged.pop_first();
+            }
+            let _ = write_whole(file, &merged);
+        }
+    }
+}
+
+/// Writes beside the file and moves it into place, so that nobody ever reads half of it.
+fn write_whole(file: &PathBuf, verdicts: &BTreeMap<String, Era>) -> std::io::Result<()> {
+    if let Some(parent) = file.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    let beside = file.with_extension(format!("{}.tmp", std::process::id()));
+    fs::write(&beside, serde_json::to_vec(verdicts)?)?;
+    fs::rename(&beside, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_outlive_the_process_and_a_broken_file_does_no_harm() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("deep/eras.json");
+        let memory = EraMemory::at(file.clone());
+        memory.set("a", Some(Era::Legacy));
+        EraMemory::at(file.clone()).set("b", Some(Era::Modern));
+        memory.set("c", Some(Era::Modern));
+        let later = EraMemory::at(file.clone());
+        assert_eq!(
+            (later.get("a"), later.get("b")),
+            (Some(Era::Legacy), Some(Era::Modern))
+        );
+        later.set("a", None);
+        assert_eq!(EraMemory::at(file.clone()).get("a"), None);
+
+        fs::write(&file, "{broken").unwrap();
+        let broken = EraMemory::at(file.clone());
+        assert_eq!(broken.get("b"), None);
+        broken.set("b", Some(Era::Legacy));
+        assert_eq!(EraMemory::at(file).get("b"), Some(Era::Legacy));
+    }
+}

@@ -1,0 +1,119 @@
+//! Tells whoever listens what has changed (LIF-11).
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, broadcast};
+
+/// How long changes are collected before they are told.
+const BATCH: Duration = Duration::from_millis(16);
+
+/// How many batches a slow listener may be behind before it misses some.
+const CAPACITY: usize = 64;
+
+/// What has changed since the last time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// The servers whose state or catalog changed, by name.
+    pub servers: BTreeSet<Arc<str>>,
+    /// The listener was too slow and missed something: look at everything.
+    pub missed: bool,
+}
+
+/// A listener's end. Being slow harms nobody but the listener.
+pub struct Events(broadcast::Receiver<Arc<Changes>>);
+
+impl Events {
+    /// Waits for the next changes; `None` once the host is gone.
+    pub async fn next(&mut self) -> Option<Changes> {
+        match self.0.recv().await {
+            Ok(changes) => Some(Arc::unwrap_or_clone(changes)),
+            Err(broadcast::error::RecvError::Lagged(_)) => Some(Changes {
+                servers: BTreeSet::new(),
+                missed: true,
+            }),
+            Err(broadcast::error::RecvError::Closed) => None,
+        }
+    }
+}
+
+/// The teller's end.
+pub(crate) struct Teller {
+    changed: Mutex<BTreeSet<Arc<str>>>,
+    news: Notify,
+    listeners: broadcast::Sender<Arc<Changes>>,
+}
+
+impl Teller {
+    pub(crate) fn new() -> Self {
+        Self {
+            changed: Mutex::default(),
+            news: Notify::new(),
+            listeners: broadcast::Sender::new(CAPACITY),
+        }
+    }
+
+    pub(crate) fn changed(&self, server: &Arc<str>) {
+        if self.listeners.receiver_count() == 0 {
+            return;
+        }
+        self.lock().insert(Arc::clone(server));
+        self.news.notify_one();
+    }
+
+    pub(crate) fn subscribe(&self) -> Events {
+        Events(self.listeners.subscribe())
+    }
+
+    /// Tells in batches, for as long as it is polled.
+    pub(crate) async fn tell(&self) {
+        loop {
+            self.news.notified().await;
+            tokio::time::sleep(BATCH).await;
+            let servers = std::mem::take(&mut *self.lock());
+            if !servers.is_empty() {
+                let _ = self.listeners.send(Arc::new(Changes {
+                    servers,
+                    missed: false,
+                }));
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<Arc<str>>> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_is_told_once_and_a_slow_listener_is_told_that_it_missed_some() {
+        let teller = Arc::new(Teller::new());
+        let mut quick = teller.subscribe();
+        let mut slow = teller.subscribe();
+        let telling = tokio::spawn({
+            let teller = Arc::clone(&teller);
+            async move { teller.tell().await }
+        });
+        let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
+        for _ in 0..10 {
+            teller.changed(&a);
+            teller.changed(&b);
+        }
+        assert_eq!(
+            quick.next().await.unwrap().servers,
+            BTreeSet::from([a.clone(), b])
+        );
+        for _ in 0..CAPACITY + 1 {
+            teller.changed(&a);
+            quick.next().await.unwrap();
+        }
+        assert!(slow.next().await.unwrap().missed);
+        assert!(!slow.next().await.unwrap().missed);
+        telling.abort();
+    }
+}

@@ -1,0 +1,219 @@
+//! The host itself: its servers, its pool, its events.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use futures_util::future::join_all;
+use tokio::task::AbortHandle;
+use trunkline_config::ServerEntry;
+
+use crate::builder::HostBuilder;
+use crate::call::CallError;
+use crate::catalog::{Pool, normalize_name};
+use crate::connection::{Connection, Context, ServerStatus, Source, Window};
+use crate::events::{Events, Teller};
+use crate::settings::Settings;
+use crate::suggest::nearest;
+
+type Connections = BTreeMap<Arc<str>, Connection>;
+
+/// An MCP host. Clones share it; when the last one is dropped, its connections are closed in the background. To wait for
+/// that, call [`Host::shutdown`].
+#[derive(Clone)]
+pub struct Host {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    context: Arc<Context>,
+    connections: ArcSwap<Connections>,
+    /// Held, never across an await, by whoever adds or removes connections.
+    changing: Mutex<()>,
+    pool: ArcSwap<Built>,
+    teller: AbortHandle,
+}
+
+/// A pool and the count of catalog changes that it includes.
+struct Built {
+    catalogs: u64,
+    pool: Arc<Pool>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.teller.abort();
+    }
+}
+
+impl Host {
+    /// Begins to put a host together.
+    pub fn builder() -> HostBuilder {
+        HostBuilder::default()
+    }
+
+    pub(crate) fn start(builder: HostBuilder) -> Self {
+        let HostBuilder {
+            sources,
+            settings,
+            eras,
+            elicit,
+        } = builder;
+        let context = Arc::new(Context {
+            window: Window::new(settings.local_at_once, settings.remote_at_once),
+            settings,
+            eras,
+            teller: Teller::new(),
+            elicit,
+            catalogs: AtomicU64::new(0),
+        });
+        let telling = Arc::clone(&context);
+        let teller = tokio::spawn(async move { telling.teller.tell().await }).abort_handle();
+        let host = Self {
+            inner: Arc::new(Inner {
+                context,
+                connections: ArcSwap::default(),
+                changing: Mutex::default(),
+                pool: ArcSwap::from_pointee(Built {
+                    catalogs: 0,
+                    pool: Arc::default(),
+                }),
+                teller,
+            }),
+        };
+        host.add_all(sources);
+        host
+    }
+
+    /// Adds a server and starts connecting to it. The same name with the same entry is the same connection (LIF-3); with
+    /// another entry, the old connection is closed and replaced.
+    pub fn add(&self, entry: ServerEntry) {
+        self.add_all([Source::Entry(entry)]);
+    }
+
+    fn add_all(&self, sources: impl IntoIterator<Item = Source>) {
+        let _changing = self
+            .inner
+            .changing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut connections = Connections::clone(&self.inner.connections.load());
+        for source in sources {
+            let same = connections
+                .get(source.name())
+                .is_some_and(|connection| connection.hash() == source.hash());
+            if !same {
+                let name: Arc<str> = source.name().into();
+                // A replaced connection closes by itself when its handle is dropped.
+                connections.insert(name, Connection::start(source, &self.inner.context));
+            }
+        }
+        self.inner.connections.store(Arc::new(connections));
+        self.inner.context.catalogs.fetch_add(1, Ordering::Release);
+    }
+
+    /// Drops the connection to a server and makes it afresh.
+    pub async fn reconnect(&self, server: &str) {
+        if let Some(connection) = self.connection(server) {
+            connection.reconnect().await;
+        }
+    }
+
+    /// Switches a server off until [`Host::reconnect`].
+    pub async fn disable(&self, server: &str) {
+        if let Some(connection) = self.connection(server) {
+            connection.disable().await;
+        }
+    }
+
+    /// Waits until every server is connected or has failed for the first time.
+    pub async fn ready(&self) {
+        let connections = self.inner.connections.load_full();
+        join_all(connections.values().map(Connection::settled)).await;
+    }
+
+    /// All servers as they stand now, sorted by name.
+    pub fn servers(&self) -> Vec<Arc<ServerStatus>> {
+        self.inner
+            .connections
+            .load()
+            .values()
+            .map(Connection::status)
+            .collect()
+    }
+
+    /// One server as it stands now.
+    pub fn server(&self, name: &str) -> Option<Arc<ServerStatus>> {
+        self.connection(name).map(|connection| connection.status())
+    }
+
+    /// The tools of all servers: an immutable snapshot, put together when something has changed since the last.
+    pub fn pool(&self) -> Arc<Pool> {
+        let catalogs = &self.inner.context.catalogs;
+        let built = self.inner.pool.load();
+        if built.catalogs == catalogs.load(Ordering::Acquire) {
+            return Arc::clone(&built.pool);
+        }
+        let _changing = self
+            .inner
+            .changing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // Counted before looking: a change in between makes this one out of date at once, not forgotten.
+        let count = catalogs.load(Ordering::Acquire);
+        let built = self.inner.pool.load();
+        if built.catalogs == count {
+            return Arc::clone(&built.pool);
+        }
+        let statuses = self.servers();
+        let pool = Arc::new(Pool::of(
+            statuses.iter().map(|status| &*status.catalog.tools),
+        ));
+        self.inner.pool.store(Arc::new(Built {
+            catalogs: count,
+            pool: Arc::clone(&pool),
+        }));
+        pool
+    }
+
+    /// Changes of state and catalog from now on, in batches.
+    pub fn events(&self) -> Events {
+        self.inner.context.teller.subscribe()
+    }
+
+    /// Closes every connection and waits until no process of theirs is left. Every wait inside has an end.
+    pub async fn shutdown(&self) {
+        let connections = self.inner.connections.swap(Arc::default());
+        join_all(connections.values().map(Connection::shut_down)).await;
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.inner.context.settings
+    }
+
+    pub(crate) fn connection(&self, server: &str) -> Option<Connection> {
+        self.inner.connections.load().get(server).cloned()
+    }
+
+    /// The error for a name that is in no pool: its server may be down, or it may be misspelt.
+    pub(crate) fn unknown_tool(&self, name: &str, pool: &Pool) -> CallError {
+        let down = self.servers().into_iter().find(|status| {
+            status.catalog.tools.is_empty()
+                && name.starts_with(&format!("mcp__{}__", normalize_name(&status.name)))
+        });
+        match down {
+            Some(status) if !matches!(status.state, crate::State::Connected(_)) => {
+                CallError::NotConnected {
+                    server: status.name.to_string(),
+                    state: status.state.clone(),
+                }
+            }
+            _ => CallError::UnknownTool {
+                name: name.to_owned(),
+                suggestion: nearest(name, pool.tools().iter().map(|tool| tool.name.as_str()))
+                    .map(str::to_owned),
+            },
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The numbers a host works by.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use trunkline_config::env_vars;
+
+/// How long opening and handshake may take together (LIF-4).
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long one tool call may take (CALL-4).
+const CALL_TIMEOUT: Duration = Duration::from_millis(100_000_000);
+/// How many local servers start at a time (LIF-2).
+const LOCAL_AT_ONCE: usize = 3;
+/// How many remote servers are connected at a time (LIF-2).
+const REMOTE_AT_ONCE: usize = 20;
+/// How long a local server may send nothing while a call waits (TRN-4).
+const IDLE_LOCAL: Duration = Duration::from_mins(30);
+
+/// The numbers a host works by; each has SPEC's default.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How long opening and handshake may take together.
+    pub connect_timeout: Duration,
+    /// How long one tool call may take, unless the server's entry or the call says otherwise.
+    pub call_timeout: Duration,
+    /// How many local servers start at a time.
+    pub local_at_once: usize,
+    /// How many remote servers are connected at a time.
+    pub remote_at_once: usize,
+    /// How long a local server may send nothing while a call waits; `None` is for ever.
+    pub idle_local: Option<Duration>,
+    /// Never speak the modern protocol.
+    pub legacy_only: bool,
+    /// The project: what servers are told as their root, and `CLAUDE_PROJECT_DIR`.
+    pub project_dir: Option<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            connect_timeout: CONNECT_TIMEOUT,
+            call_timeout: CALL_TIMEOUT,
+            local_at_once: LOCAL_AT_ONCE,
+            remote_at_once: REMOTE_AT_ONCE,
+            idle_local: Some(IDLE_LOCAL),
+            legacy_only: false,
+            project_dir: None,
+        }
+    }
+}
+
+impl Settings {
+    /// The defaults, changed by the variables in [`trunkline_config::env_vars`].
+    pub fn from_env() -> Self {
+        let defaults = Self::default();
+        let at_once = |name, default| {
+            let number = env_vars::number(name).and_then(|number| usize::try_from(number).ok());
+            number.filter(|number| *number > 0).unwrap_or(default)
+        };
+        let limit = |name, default| {
+            let limit = env_vars::milliseconds(name);
+            limit.filter(|limit| !limit.is_zero()).unwrap_or(default)
+        };
+        Self {
+            connect_timeout: limit(env_vars::MCP_TIMEOUT, defaults.connect_timeout),
+            call_timeout: limit(env_vars::MCP_TOOL_TIMEOUT, defaults.call_timeout),
+            local_at_once: at_once(
+                env_vars::MCP_SERVER_CONNECTION_BATCH_SIZE,
+                defaults.local_at_once,
+            ),
+            remote_at_once: at_once(
+                env_vars::MCP_REMOTE_SERVER_CONNECTION_BATCH_SIZE,
+                defaults.remote_at_once,
+            ),
+            idle_local: match env_vars::milliseconds(env_vars::CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT) {
+                Some(Duration::ZERO) => None,
+                set => set.or(defaults.idle_local),
+            },
+            legacy_only: std::env::var(env_vars::MCP_PROTOCOL_NEGOTIATION)
+                .is_ok_and(|value| value == "legacy"),
+            project_dir: None,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The name somebody may have meant.
+
+/// The candidate nearest to `wanted`, if it is near enough to be worth suggesting.
+///
+/// ```
+/// assert_eq!(trunkline::nearest("get-smu", ["get-sum", "echo"]), Some("get-sum"));
+/// assert_eq!(trunkline::nearest("weather", ["get-sum", "echo"]), None);
+/// ```
+pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let near_enough = (wanted.chars().count() / 3).max(1) + 1;
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(wanted, candidate), candidate))
+        .filter(|(distance, candidate)| {
+            *distance <= near_enough || candidate.eq_ignore_ascii_case(wanted)
+        })
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// How many single-character changes lead from one word to the other (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_count_single_changes() {
+        for (one, other, expected) in [
+            ("", "abc", 3),
+            ("abc", "abc", 0),
+            ("kitten", "sitting", 3),
+            ("ab", "ba", 2),
+        ] {
+            assert_eq!(distance(one, other), expected, "{one} {other}");
+        }
+    }
+}
