@@ -16,16 +16,12 @@
 //!
 //! Nesting costs nothing here: the payload is skipped without recursion, and whoever decodes it has a limit of its own.
 
-use std::borrow::Cow;
-use std::fmt;
-
 use bytes::Bytes;
 use bytestring::ByteString;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
 
 use crate::json::{self, Json};
 use crate::rpc_error::RpcError;
+use crate::{check, scan};
 
 /// One message, with its payload still raw.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,38 +81,44 @@ pub fn decode(frame: &Bytes) -> Frame {
         Ok(text) => text,
         Err(_) => String::from_utf8_lossy(frame).into_owned().into(),
     };
-    if text.trim_start().starts_with('[') {
-        match serde_json::from_str::<Vec<&RawValue>>(&text) {
-            Ok(members) => Frame::Batch(
-                members
-                    .into_iter()
-                    .map(|member| decode_one(&text, member.get()))
-                    .collect(),
-            ),
-            Err(error) => Frame::Single(malformed(None, format!("not valid JSON: {error}"))),
-        }
-    } else {
-        Frame::Single(decode_one(&text, &text))
+    if !text.trim_start().starts_with('[') {
+        return Frame::Single(decode_one(&text, &text));
+    }
+    let mut messages = Vec::new();
+    match check::array(&text, |member| messages.push(decode_one(&text, member))) {
+        Ok(()) => Frame::Batch(messages),
+        Err(error) => Frame::Single(malformed(None, format!("not valid JSON: {error}"))),
     }
 }
 
 fn decode_one(whole: &ByteString, text: &str) -> Message {
-    let members = match serde_json::from_str::<Members>(text) {
-        Ok(members) => members,
-        Err(error) => return malformed(None, format!("not a JSON object: {error}")),
-    };
-    let share = |value: &RawValue| Json::trusted(whole.slice_ref(value.get()));
-    let present = |value: &&RawValue| value.get() != "null";
-    let id = members.id.filter(present).map(share);
-    if let Some(method) = members.method {
-        let params = members.params.filter(present).map(share);
-        return match (json::string_in(whole, method.get()), id) {
+    let (mut id, mut method, mut params, mut result, mut error) = (None, None, None, None, None);
+    let checked = check::object(text, |key, value| {
+        let member = match &*scan::unquoted(key) {
+            "id" => &mut id,
+            "method" => &mut method,
+            "params" => &mut params,
+            "result" => &mut result,
+            "error" => &mut error,
+            _ => return,
+        };
+        *member = Some(value);
+    });
+    if let Err(error) = checked {
+        return malformed(None, format!("not a JSON object: {error}"));
+    }
+    let share = |value: &str| Json::trusted(whole.slice_ref(value));
+    let present = |value: &&str| *value != "null";
+    let id = id.filter(present).map(share);
+    if let Some(method) = method {
+        let params = params.filter(present).map(share);
+        return match (json::string_in(whole, method), id) {
             (None, id) => malformed(id, "its method is not a string".to_owned()),
             (Some(method), None) => Message::Notification { method, params },
             (Some(method), Some(id)) => Message::Request { id, method, params },
         };
     }
-    match (members.result, members.error.filter(present)) {
+    match (result, error.filter(present)) {
         (_, Some(error)) => Message::Response {
             id,
             outcome: Err(RpcError::from_json(&share(error))),
@@ -126,52 +128,6 @@ fn decode_one(whole: &ByteString, text: &str) -> Message {
             outcome: Ok(share(result)),
         },
         (None, None) => malformed(id, "it has no method, no result and no error".to_owned()),
-    }
-}
-
-/// The members of the envelope. Reading them checks the whole message.
-#[derive(Default)]
-struct Members<'a> {
-    id: Option<&'a RawValue>,
-    method: Option<&'a RawValue>,
-    params: Option<&'a RawValue>,
-    result: Option<&'a RawValue>,
-    error: Option<&'a RawValue>,
-}
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-
-        #[derive(serde::Deserialize)]
-        struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
-
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("a message")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Members::default();
-                let mut other = None;
-                while let Some(Key(key)) = map.next_key()? {
-                    let member = match &*key {
-                        "id" => &mut members.id,
-                        "method" => &mut members.method,
-                        "params" => &mut members.params,
-                        "result" => &mut members.result,
-                        "error" => &mut members.error,
-                        _ => &mut other,
-                    };
-                    *member = Some(map.next_value()?);
-                }
-                Ok(members)
-            }
-        }
-
-        deserializer.deserialize_map(Reader)
     }
 }
 

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::check::plain_prefix;
 use crate::scan;
 
 /// The text of one JSON value: checked once, then shared and sliced without copying.
@@ -159,13 +160,52 @@ impl<'de> Deserialize<'de> for Json {
 
 impl From<serde_json::Value> for Json {
     fn from(value: serde_json::Value) -> Self {
-        Self(value.to_string().into())
+        Self::from(&value)
     }
 }
 
 impl From<&serde_json::Value> for Json {
     fn from(value: &serde_json::Value) -> Self {
-        Self(value.to_string().into())
+        let mut text = String::with_capacity(128);
+        push_value(&mut text, value);
+        Self(text.into())
+    }
+}
+
+/// Appends a tree. Arguments arrive as trees; writing them here is several times as fast as through `Display`.
+fn push_value(out: &mut String, value: &serde_json::Value) {
+    use serde_json::Value;
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(true) => out.push_str("true"),
+        Value::Bool(false) => out.push_str("false"),
+        Value::Number(number) => match number.as_i64() {
+            Some(integer) => out.push_str(itoa::Buffer::new().format(integer)),
+            None => out.push_str(&number.to_string()),
+        },
+        Value::String(text) => push_string(out, text),
+        Value::Array(elements) => {
+            out.push('[');
+            for (index, element) in elements.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                push_value(out, element);
+            }
+            out.push(']');
+        }
+        Value::Object(members) => {
+            out.push('{');
+            for (index, (key, value)) in members.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                push_string(out, key);
+                out.push(':');
+                push_value(out, value);
+            }
+            out.push('}');
+        }
     }
 }
 
@@ -258,7 +298,8 @@ impl ObjectWriter {
 
 /// Appends `value` as a JSON string.
 pub(crate) fn push_string(out: &mut String, value: &str) {
-    if value.bytes().all(|b| b >= 0x20 && b != b'"' && b != b'\\') {
+    if plain_prefix(value.as_bytes()) == value.len() {
+        out.reserve(value.len() + 2);
         out.push('"');
         out.push_str(value);
         out.push('"');
@@ -306,6 +347,15 @@ mod tests {
             assert!(Json::parse(text).is_err(), "{text}");
         }
         assert_eq!(Json::parse(" [1] ").unwrap().as_str(), "[1]");
+    }
+
+    #[test]
+    fn a_tree_is_written_as_serde_json_writes_it() {
+        let value = serde_json::json!({
+            "a\"": [null, true, false, 0, -5, u64::MAX, 1.5, 1e300, "", "x\ny", "é".repeat(100), {}, []],
+            "long": format!("{}\\", "x".repeat(200)),
+        });
+        assert_eq!(Json::from(&value).as_str(), value.to_string());
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //!
 //! What is deliberately absent: processes, sockets, configuration, and any policy about what may be called.
 
+mod check;
 pub mod client;
 pub mod envelope;
 mod json;

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr2;
+use memchr::{memchr, memchr2};
 
 /// Calls `visit` with the key and the raw text of each member of the object in `text`; false if it is not an object.
 pub(crate) fn members<'a>(text: &'a str, mut visit: impl FnMut(&str, &'a str)) -> bool {
@@ -44,9 +44,9 @@ pub(crate) fn elements<'a>(text: &'a str, mut visit: impl FnMut(&'a str)) -> boo
 }
 
 /// The string that `raw` spells; empty when it is not one.
-fn unquoted(raw: &str) -> Cow<'_, str> {
+pub(crate) fn unquoted(raw: &str) -> Cow<'_, str> {
     match raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')) {
-        Some(inner) if !inner.contains('\\') => Cow::Borrowed(inner),
+        Some(inner) if memchr(b'\\', inner.as_bytes()).is_none() => Cow::Borrowed(inner),
         _ => Cow::Owned(serde_json::from_str(raw).unwrap_or_default()),
     }
 }

@@ -58,7 +58,7 @@ pub(super) async fn open(
         };
         let kind = match outcome {
             Ok(client) => {
-                remember(context, &hash, &client);
+                remember(context, source, &hash, &client);
                 return Ok(Connected { client, stderr });
             }
             Err(kind) => kind,
@@ -79,8 +79,9 @@ pub(super) async fn open(
     }
 }
 
-fn remember(context: &Context, hash: &str, client: &Client) {
-    if !context.settings.legacy_only {
+/// A server of the embedding program costs nothing to probe, and the file is shared with other programs.
+fn remember(context: &Context, source: &Source, hash: &str, client: &Client) {
+    if matches!(source, Source::Entry(_)) && !context.settings.legacy_only {
         context.eras.set(hash, Some(client.era()));
     }
 }

@@ -163,7 +163,7 @@ impl fmt::Display for ConnectFailure {
             FailureKind::TimedOut(after) => {
                 write!(
                     f,
-                    "no answer to the handshake after {} s",
+                    "no answer to the handshake after {:.1} s",
                     after.as_secs_f64()
                 )
             }

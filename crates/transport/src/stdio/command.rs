@@ -84,6 +84,7 @@ impl StdioServer {
                 exit,
                 stderr: stderr.clone(),
                 grown: false,
+                usual: 0,
             },
             stderr,
             pid,

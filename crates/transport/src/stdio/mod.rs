@@ -1,7 +1,7 @@
 //! A server as a child process, one JSON message a line (TRN-1, stdio).
 //!
 //! Three parties look after a child. The sending half owns its stdin and ends it. The receiving half owns its stdout and
-//! reports its death. The [`process`] module's watcher owns the process itself, so that whoever else is stuck or gone, the
+//! reports its death. The `process` module's watcher owns the process itself, so that whoever else is stuck or gone, the
 //! child and its process group are taken down and reaped.
 
 mod command;
@@ -117,20 +117,25 @@ pub struct StdioReceiver {
     exit: Exit,
     stderr: StderrLog,
     grown: bool,
+    /// About how long the latest message was, so that the next like it is read in one go.
+    usual: usize,
 }
 
 impl ReceiveHalf for StdioReceiver {
     async fn receive(&mut self) -> Result<Incoming, Closed> {
         loop {
             if let Some(incoming) = self.lines.next_line() {
+                if let Incoming::Frame(frame) = &incoming {
+                    self.usual = (frame.len() + 1).min(LARGE_PIPE);
+                }
                 return Ok(incoming);
             }
             let read = tokio::select! {
                 biased;
-                read = read_some(&mut self.stdout, self.lines.buffer()) => read,
+                read = read_some(&mut self.stdout, self.lines.buffer(), self.usual) => read,
                 // Dead, and yet its stdout is open: a grandchild holds it. Take what is there, and leave.
                 _ = self.exit.status() => {
-                    let read = read_some(&mut self.stdout, self.lines.buffer());
+                    let read = read_some(&mut self.stdout, self.lines.buffer(), self.usual);
                     tokio::time::timeout(DRAIN, read).await.unwrap_or(Ok(0))
                 }
             };
@@ -171,9 +176,13 @@ impl StdioReceiver {
     }
 }
 
-async fn read_some(stdout: &mut ChildStdout, buffer: &mut BytesMut) -> std::io::Result<usize> {
-    // Room for what comes: a long message doubles it each time until it is in.
-    let room = buffer.len().clamp(READ_BYTES, MAX_MESSAGE_BYTES);
+async fn read_some(
+    stdout: &mut ChildStdout,
+    buffer: &mut BytesMut,
+    usual: usize,
+) -> std::io::Result<usize> {
+    // Room for what usually comes; a longer message doubles it each time until it is in.
+    let room = buffer.len().clamp(READ_BYTES.max(usual), MAX_MESSAGE_BYTES);
     buffer.reserve(room);
     stdout.read_buf(buffer).await
 }

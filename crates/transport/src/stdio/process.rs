@@ -8,7 +8,7 @@ use tokio::sync::{oneshot, watch};
 use trunkline_wire::transport::CloseReason;
 
 /// How long a server may take to end once its stdin is closed.
-pub const STDIN_GRACE: Duration = Duration::from_millis(700);
+pub const STDIN_GRACE: Duration = Duration::from_millis(400);
 /// How long it may take after SIGINT.
 pub const INTERRUPT_GRACE: Duration = Duration::from_millis(300);
 /// How long it may take after SIGTERM.

@@ -129,7 +129,8 @@ impl Client {
             let options = RequestOptions {
                 deadline: call.deadline,
                 idle: call.idle,
-                progress_token: Some(token),
+                // Without anyone to tell, progress only has to keep the idle limit from running out.
+                progress_token: call.on_progress.is_some().then_some(token),
                 cancellable: true,
             };
             let on_progress: &mut (dyn FnMut(Progress) + Send) = match &mut call.on_progress {

@@ -4,6 +4,7 @@
 //! numbers leave in order, and one watermark (`taken`) tells for every call whether it may have reached the server.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -55,14 +56,37 @@ struct State {
     /// Requests up to this number were handed to the transport.
     taken: u64,
     queue: VecDeque<Outgoing>,
-    pending: HashMap<u64, Pending>,
+    pending: HashMap<u64, Pending, ByNumber>,
     /// Calls that asked for progress, by token.
-    progress: HashMap<u64, Arc<Slot>>,
+    progress: HashMap<u64, Arc<Slot>, ByNumber>,
     /// Requests of the other side that are being answered, by their id.
     serving: HashMap<Json, AbortHandle>,
     /// When the clock task wakes next.
     armed: Option<Instant>,
     closed: Option<Closed>,
+}
+
+/// Hashes the numbers we give out ourselves, which need no protection against an attacker's choice.
+type ByNumber = BuildHasherDefault<NumberHasher>;
+
+#[derive(Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Fibonacci hashing spreads consecutive numbers over the whole range.
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 struct Pending {
@@ -92,8 +116,8 @@ impl Shared {
                 next_id: 0,
                 taken: 0,
                 queue: VecDeque::new(),
-                pending: HashMap::new(),
-                progress: HashMap::new(),
+                pending: HashMap::default(),
+                progress: HashMap::default(),
                 serving: HashMap::new(),
                 armed: None,
                 closed: None,
@@ -109,11 +133,14 @@ impl Shared {
 
     /// Waits for room in the queue, but not past the deadline.
     pub(super) async fn take_room(&self, deadline: Option<Instant>) -> Result<(), RequestError> {
+        if let Ok(permit) = self.room.try_acquire() {
+            permit.forget();
+            return Ok(());
+        }
         let started = Instant::now();
-        let permit = match (self.room.try_acquire(), deadline) {
-            (Ok(permit), _) => Ok(permit),
-            (Err(_), None) => self.room.acquire().await,
-            (Err(_), Some(deadline)) => tokio::time::timeout_at(deadline, self.room.acquire())
+        let permit = match deadline {
+            None => self.room.acquire().await,
+            Some(deadline) => tokio::time::timeout_at(deadline, self.room.acquire())
                 .await
                 .map_err(|_| RequestError::Timeout {
                     after: started.elapsed(),

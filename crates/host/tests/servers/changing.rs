@@ -1,0 +1,202 @@
+//! Servers that are added, replaced, switched off and reconnected while the host runs (LIF-3, CFG-10).
+
+use serde_json::json;
+use trunkline::{CallError, Host, ServerEntry, State};
+use trunkline_testkit::{Script, processes};
+
+use crate::lab::{
+    LONGEST_PAUSE, Lab, call, connected, eventually, in_time, pass, until, until_attempt,
+    until_connected,
+};
+
+fn echo() -> Script {
+    Script::default().tool_with(json!({"name": "t"}))
+}
+
+#[tokio::test]
+async fn the_same_entry_added_twice_is_one_connection() {
+    let lab = Lab::new();
+    let entry = lab.server("s", echo());
+    let host = lab.host([entry.clone(), entry.clone()]).await;
+    let first = lab.pid("s");
+    host.add(ServerEntry {
+        source: "found elsewhere".to_owned(),
+        ..entry
+    });
+    in_time("the host to be ready", host.ready()).await;
+    assert_eq!(host.servers().len(), 1);
+    call(&host, "mcp__s__t", json!({})).await.unwrap();
+    lab.end(host).await;
+    assert_eq!((lab.starts("s"), lab.pid("s")), (1, first));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_same_entry_added_by_many_at_once_is_one_connection() {
+    let lab = Lab::new();
+    let entry = lab.server("s", echo());
+    let host = Host::builder().start();
+    let adding: Vec<_> = (0..50)
+        .map(|_| {
+            let (host, entry) = (host.clone(), entry.clone());
+            tokio::spawn(async move {
+                host.add(entry);
+                host.ready().await;
+                call(&host, "mcp__s__t", json!({})).await.unwrap();
+            })
+        })
+        .collect();
+    for task in adding {
+        task.await.unwrap();
+    }
+    lab.end(host).await;
+    assert_eq!(lab.starts("s"), 1);
+}
+
+#[tokio::test]
+async fn a_changed_entry_replaces_the_old_connection() {
+    let lab = Lab::new();
+    let host = lab
+        .host([lab.server("old", echo()), lab.server("other", echo())])
+        .await;
+    let (old, other) = (lab.pid("old"), lab.pid("other"));
+    let changed = Script::default().tool_with(json!({"name": "changed"}));
+    host.add(ServerEntry {
+        name: "old".to_owned(),
+        ..lab.server("new", changed)
+    });
+    in_time("the host to be ready", host.ready()).await;
+    let names: Vec<_> = host
+        .pool()
+        .tools()
+        .iter()
+        .map(|tool| tool.name.clone())
+        .collect();
+    assert_eq!(names, ["mcp__old__changed", "mcp__other__t"]);
+    call(&host, "mcp__old__changed", json!({})).await.unwrap();
+    eventually("the old process to be gone", || !processes::alive(old)).await;
+    assert!(processes::alive(other));
+    assert_eq!(
+        (lab.starts("old"), lab.starts("new"), lab.starts("other")),
+        (1, 1, 1)
+    );
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn a_disabled_entry_is_not_started_until_it_is_asked_for() {
+    let lab = Lab::new();
+    let mut entry = lab.server("s", echo());
+    entry.disabled = true;
+    let host = lab.host([entry]).await;
+    assert!(matches!(host.server("s").unwrap().state, State::Disabled));
+    let error = call(&host, "mcp__s__t", json!({})).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the server \"s\" is not connected: it is disabled"
+    );
+    assert_eq!(lab.starts("s"), 0);
+    host.reconnect("s").await;
+    until_connected(&host, "s").await;
+    call(&host, "mcp__s__t", json!({})).await.unwrap();
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn disabling_ends_the_server_and_reconnecting_brings_it_back() {
+    let lab = Lab::new();
+    let host = lab.host([lab.server("s", echo())]).await;
+    host.disable("s").await;
+    until(&host, "s", "disabled", |state| {
+        matches!(state, State::Disabled).then_some(())
+    })
+    .await;
+    lab.nothing_left().await;
+    assert!(host.pool().tools().is_empty());
+    let error = call(&host, "mcp__s__t", json!({})).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            CallError::NotConnected {
+                state: State::Disabled,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    host.reconnect("s").await;
+    until_connected(&host, "s").await;
+    assert_eq!(call(&host, "mcp__s__t", json!({})).await.unwrap(), "{}");
+    assert_eq!(lab.starts("s"), 2);
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn once_disable_has_returned_the_server_is_disabled() {
+    let lab = Lab::new();
+    let host = lab.host([lab.server("s", echo())]).await;
+    in_time("disabling", host.disable("s")).await;
+    assert!(matches!(host.server("s").unwrap().state, State::Disabled));
+    assert!(host.pool().tools().is_empty());
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn once_reconnect_has_returned_calls_reach_the_new_process() {
+    let lab = Lab::new();
+    let host = lab.host([lab.server("s", echo())]).await;
+    in_time("reconnecting", host.reconnect("s")).await;
+    assert_eq!(call(&host, "mcp__s__t", json!({})).await.unwrap(), "{}");
+    assert_eq!(lab.starts("s"), 2);
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn disabling_stops_the_attempts_to_reconnect() {
+    let lab = Lab::new();
+    let host = lab.host([lab.server("s", echo())]).await;
+    lab.kill("s");
+    until_attempt(&host, "s", 1).await;
+    host.disable("s").await;
+    until(&host, "s", "disabled", |state| {
+        matches!(state, State::Disabled).then_some(())
+    })
+    .await;
+    pass(LONGEST_PAUSE).await;
+    // A connection that came back would be there before this one, which is started later.
+    host.add(lab.server("later", echo()));
+    in_time("the host to be ready", host.ready()).await;
+    assert!(matches!(host.server("s").unwrap().state, State::Disabled));
+    assert_eq!(lab.starts("s"), 1);
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn a_manual_reconnect_does_not_wait_for_the_next_attempt() {
+    let lab = Lab::new();
+    let host = lab.host([lab.breakable("s", echo())]).await;
+    lab.scratch.write("s.broken", "");
+    lab.kill("s");
+    for attempt in 1..=4 {
+        until_attempt(&host, "s", attempt).await;
+        pass(LONGEST_PAUSE).await;
+    }
+    until_attempt(&host, "s", 5).await;
+    std::fs::remove_file(lab.at("s.broken")).unwrap();
+    // The fifth attempt would come after 12 s at the earliest, which is longer than this waits.
+    let asked = std::time::Instant::now();
+    host.reconnect("s").await;
+    until_connected(&host, "s").await;
+    assert!(asked.elapsed().as_secs() < 11);
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn servers_unknown_to_the_host_are_left_alone() {
+    let lab = Lab::new();
+    let host = lab.host([lab.server("s", echo())]).await;
+    host.disable("t").await;
+    host.reconnect("t").await;
+    assert!(host.server("t").is_none());
+    connected(&host, "s");
+    lab.end(host).await;
+}

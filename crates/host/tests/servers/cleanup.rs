@@ -1,0 +1,164 @@
+//! However a host ends, nothing of its servers is left (LIF-12).
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use trunkline::{CallError, CallOptions, Host};
+use trunkline_testkit::processes;
+
+use crate::lab::{Lab, SOON, call, in_time};
+
+/// Servers that do not go by themselves, each with what makes it so.
+fn stubborn() -> Vec<(&'static str, Value)> {
+    let grandchild = |settings: Value| json!({"tools": [{"name": "t"}], "onStart": [{"spawnGrandchild": settings}]});
+    vec![
+        ("well-behaved", json!({"tools": [{"name": "t"}]})),
+        ("ignores the end of stdin", json!({"onEof": "ignore"})),
+        (
+            "ignores signals",
+            json!({"onEof": "ignore", "onStart": [{"ignoreSignals": ["INT", "TERM", "HUP"]}]}),
+        ),
+        ("leaves a grandchild", grandchild(json!({}))),
+        (
+            "leaves a stubborn grandchild",
+            grandchild(json!({"ignoreTerm": true})),
+        ),
+        (
+            "leaves a grandchild with its stdout",
+            grandchild(json!({"ignoreTerm": true, "holdStdout": true})),
+        ),
+        (
+            "has stopped reading",
+            json!({"onEof": "ignore", "resources": [{"uri": "x:"}],
+            "on": {"resources/list": [{"stopReading": true}, {"default": true}]}}),
+        ),
+        (
+            "writes without end",
+            json!({"tools": [{"name": "t"}],
+            "on": {"notifications/initialized": [{"stderrFlood": 50_000_000}]}, "era": "legacy"}),
+        ),
+        (
+            "never connects",
+            json!({"on": {"server/discover": [{"silence": true}], "initialize": [{"silence": true}]}}),
+        ),
+    ]
+}
+
+/// Starts one of each and waits until those that will connect have.
+async fn start_all(lab: &Lab) -> Host {
+    let servers = stubborn()
+        .into_iter()
+        .map(|(name, script)| lab.server(name, script));
+    let host = Host::builder().servers(servers).start();
+    for (name, _) in stubborn() {
+        if name == "never connects" {
+            lab.file(&format!("{name}.pid")).await;
+        } else {
+            crate::lab::until_connected(&host, name).await;
+        }
+    }
+    host
+}
+
+#[tokio::test]
+async fn shutdown_leaves_nothing() {
+    let lab = Lab::new();
+    let host = start_all(&lab).await;
+    assert!(lab.scratch.marker().processes().len() >= stubborn().len() + 3);
+    let started = Instant::now();
+    in_time("shutdown", host.shutdown()).await;
+    // All at once, each within the sum of its grace periods.
+    assert!(
+        started.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        started.elapsed()
+    );
+    for (name, _) in stubborn() {
+        assert!(!processes::alive(lab.pid(name)), "{name}");
+    }
+    lab.scratch.assert_no_processes(Duration::from_secs(1));
+    assert!(host.servers().is_empty() && host.pool().tools().is_empty());
+}
+
+#[tokio::test]
+async fn dropping_the_host_leaves_nothing() {
+    let lab = Lab::new();
+    drop(start_all(&lab).await);
+    lab.nothing_left().await;
+}
+
+#[test]
+fn dropping_the_runtime_leaves_nothing() {
+    for threads in [false, true] {
+        let lab = Lab::new();
+        let mut builder = if threads {
+            tokio::runtime::Builder::new_multi_thread()
+        } else {
+            tokio::runtime::Builder::new_current_thread()
+        };
+        let runtime = builder.enable_all().build().unwrap();
+        let host = runtime.block_on(start_all(&lab));
+        drop(runtime);
+        lab.scratch.assert_no_processes(SOON);
+        drop(host);
+    }
+}
+
+#[tokio::test]
+async fn a_grandchild_that_outlives_a_crashed_server_is_taken_along() {
+    let lab = Lab::new();
+    let script = json!({"tools": [{"name": "t"}],
+        "onStart": [{"spawnGrandchild": {"ignoreTerm": true, "holdStdout": true, "pidFile": lab.at("grandchild")}}]});
+    let host = lab.host([lab.server("s", script)]).await;
+    let grandchild: u32 = lab.scratch.read("grandchild").parse().unwrap();
+    lab.kill("s");
+    crate::lab::until_attempt(&host, "s", 1).await;
+    crate::lab::eventually("the grandchild to be gone", || {
+        !processes::alive(grandchild)
+    })
+    .await;
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn calls_in_flight_end_with_the_host() {
+    let lab = Lab::new();
+    let script = json!({"tools": [{"name": "wait", "do": [{"touch": lab.at("called")}, {"silence": true}]}]});
+    let host = lab.host([lab.server("s", script)]).await;
+    let calling = host.clone();
+    let waiting = tokio::spawn(async move {
+        calling
+            .call("mcp__s__wait", json!({}), CallOptions::default())
+            .await
+    });
+    lab.file("called").await;
+    in_time("shutdown", host.shutdown()).await;
+    let error = in_time("the call", waiting).await.unwrap().unwrap_err();
+    assert!(
+        matches!(
+            error,
+            CallError::ConnectionLost {
+                may_have_run: true,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let error = call(&host, "mcp__s__wait", json!({})).await.unwrap_err();
+    assert!(error.is_usage() || error.is_connection(), "{error}");
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn shutting_down_twice_and_from_two_sides_ends() {
+    let lab = Lab::new();
+    let host = lab
+        .host([lab.server("s", json!({"onEof": "ignore"}))])
+        .await;
+    let other = host.clone();
+    in_time("both", async {
+        tokio::join!(host.shutdown(), other.shutdown())
+    })
+    .await;
+    lab.end(host).await;
+}

@@ -1,0 +1,267 @@
+//! How connections are made, and how they fail (LIF-1, LIF-2, LIF-4).
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use trunkline::{Builtin, CallError, FailureKind, Host, ServerEntry, TransportEntry};
+use trunkline_testkit::Script;
+
+use crate::lab::{Lab, call, connected, failure, in_time};
+
+/// A server that never answers.
+fn mute() -> Value {
+    json!({"on": {"server/discover": [{"silence": true}], "initialize": [{"silence": true}]}})
+}
+
+#[tokio::test]
+async fn when_connecting_takes_too_long_everything_is_torn_down() {
+    let cases = [
+        ("mute", mute()),
+        (
+            "mute at start",
+            json!({"onStart": [{"waitForFile": "/no/such/file"}]}),
+        ),
+        (
+            "with a stubborn grandchild",
+            json!({"on": mute()["on"],
+            "onStart": [{"spawnGrandchild": {"ignoreTerm": true, "holdStdout": true}}]}),
+        ),
+        (
+            "stubborn itself",
+            json!({"on": mute()["on"], "onEof": "ignore",
+            "onStart": [{"ignoreSignals": ["INT", "TERM", "HUP"]}]}),
+        ),
+    ];
+    for (what, script) in cases {
+        let lab = Lab::new();
+        let mut entry = lab.server("s", script);
+        entry.connect_timeout = Some(Duration::from_millis(500));
+        let host = lab.host([entry]).await;
+        let failure = failure(&host, "s");
+        assert!(
+            matches!(failure.kind, FailureKind::TimedOut(_)),
+            "{what}: {failure}"
+        );
+        let said = failure.to_string();
+        assert!(
+            said.starts_with("no answer to the handshake after 0."),
+            "{what}: {said}"
+        );
+        assert!(failure.hint().unwrap().contains("MCP_TIMEOUT"), "{what}");
+        lab.scratch.assert_no_processes(Duration::from_secs(2));
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_wrote_instead_of_an_answer_is_shown() {
+    let lab = Lab::new();
+    let script = json!({"on": mute()["on"], "onStart": [{"write": "Listening on port 8080"}, {"stderr": "a warning"}]});
+    let mut entry = lab.server("s", script);
+    entry.connect_timeout = Some(Duration::from_secs(1));
+    let host = lab.host([entry]).await;
+    let failure = failure(&host, "s");
+    assert!(
+        failure
+            .to_string()
+            .ends_with(r#"it wrote to stdout what is not a message: "Listening on port 8080""#),
+        "{failure}"
+    );
+    assert!(failure.hint().unwrap().contains("log to stderr"));
+    assert_eq!(failure.stderr, ["a warning"]);
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn a_handshake_that_fails_is_explained() {
+    let refusal = json!({"replyError": {"code": -32000, "message": "go away"}});
+    let cases = [
+        (
+            json!({"era": "legacy", "on": {"initialize": [refusal]}}),
+            "the server turned down the handshake: go away (error -32000)",
+        ),
+        (
+            json!({"era": "modern", "versions": ["2030-01-01"]}),
+            "the server speaks none of our protocol versions, only 2030-01-01",
+        ),
+        (
+            json!({"era": "legacy", "on": {"initialize": [{"reply": {"protocolVersion": "1999-01-01"}}]}}),
+            "the server speaks none of our protocol versions, only 1999-01-01",
+        ),
+        (
+            json!({"era": "legacy", "on": {"initialize": [{"reply": {"capabilities": {}}}]}}),
+            "the server's answer cannot be read: it names no protocol version",
+        ),
+        (
+            json!({"onStart": [{"stderr": "no licence"}, {"exit": 3}]}),
+            "the server's process exited with status 3 before it was connected",
+        ),
+        (
+            json!({"era": "legacy", "on": {"initialize": [{"stderr": "no licence"}, {"signal": "KILL"}]}}),
+            "the server's process was ended by SIGKILL before it was connected",
+        ),
+        (
+            json!({"era": "legacy", "on": {"initialize": [{"exit": 0}]}}),
+            "the server's process exited with status 0 before it was connected",
+        ),
+    ];
+    for (script, expected) in cases {
+        let lab = Lab::new();
+        let host = lab.host([lab.server("s", script.clone())]).await;
+        let failure = failure(&host, "s");
+        assert_eq!(failure.to_string(), expected, "{script}");
+        if script.to_string().contains("no licence") {
+            assert_eq!(failure.stderr, ["no licence"], "{script}");
+        }
+        lab.scratch.assert_no_processes(Duration::from_secs(2));
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_be_started_is_explained() {
+    let lab = Lab::new();
+    let plain = lab.scratch.write("plain", "not a program");
+    let script = lab.scratch.write("script", "#!/no/such/interpreter\n");
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    let path = |path: &std::path::Path| path.to_str().unwrap().to_owned();
+    let mut nowhere = ServerEntry::stdio("nowhere", "cat", [""; 0]);
+    if let TransportEntry::Stdio { cwd, .. } = &mut nowhere.transport {
+        *cwd = Some("/no/such/directory".into());
+    }
+    let mut pigeon = ServerEntry::stdio("pigeon", "", [""; 0]);
+    pigeon.transport = TransportEntry::Unsupported {
+        kind: "sse".to_owned(),
+    };
+    let cases = [
+        (
+            ServerEntry::stdio("missing", "no-such-program", [""; 0]),
+            "command not found: no-such-program".to_owned(),
+            "install the program",
+        ),
+        (
+            ServerEntry::stdio("plain", path(&plain), [""; 0]),
+            format!("not executable: {}", plain.display()),
+            "make the file executable",
+        ),
+        (
+            ServerEntry::stdio("script", path(&script), [""; 0]),
+            format!(
+                "{} could not be started: the interpreter named in its first line is missing",
+                script.display()
+            ),
+            "",
+        ),
+        (
+            nowhere,
+            "its working directory does not exist: /no/such/directory".to_owned(),
+            "\"cwd\"",
+        ),
+        (
+            pigeon,
+            "the transport \"sse\" is not supported yet".to_owned(),
+            "\"stdio\" servers only",
+        ),
+    ];
+    let host = lab
+        .host(cases.iter().map(|(entry, ..)| entry.clone()))
+        .await;
+    for (entry, expected, hint) in &cases {
+        let failure = failure(&host, &entry.name);
+        assert_eq!(&failure.to_string(), expected);
+        assert!(
+            failure.hint().unwrap_or_default().contains(hint),
+            "{expected}"
+        );
+    }
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn one_servers_failure_does_not_affect_the_others() {
+    let lab = Lab::new();
+    let mut slow = lab.server("mute", mute());
+    slow.connect_timeout = Some(Duration::from_secs(1));
+    let echo = Script::default().tool_with(json!({"name": "t"}));
+    let host = lab
+        .host([
+            ServerEntry::stdio("missing", "no-such-program", [""; 0]),
+            lab.server("crash", json!({"onStart": [{"exit": 1}]})),
+            slow,
+            lab.server(
+                "garbage",
+                json!({"onStart": [{"garbage": 100_000}, {"exit": 1}]}),
+            ),
+            lab.server("good", echo.clone()),
+            lab.server("good-2", echo),
+        ])
+        .await;
+    for name in ["missing", "crash", "mute", "garbage"] {
+        failure(&host, name);
+    }
+    for name in ["good", "good-2"] {
+        connected(&host, name);
+        let said = call(&host, &format!("mcp__{name}__t"), json!({"to": name})).await;
+        assert_eq!(said.unwrap(), json!({"to": name}).to_string());
+        assert_eq!(lab.starts(name), 1);
+    }
+    // A tool of a server that is down is not unknown: its server is what is missing.
+    let error = call(&host, "mcp__crash__t", json!({})).await.unwrap_err();
+    assert!(
+        matches!(&error, CallError::NotConnected { server, .. } if server == "crash"),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains("exited with status 1"),
+        "{error}"
+    );
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn slow_starters_overlap() {
+    let lab = Lab::new();
+    let names: Vec<String> = (0..12).map(|number| format!("s{number}")).collect();
+    // None goes on before all are up: if they did not overlap, this would never end.
+    let servers = names.iter().map(|name| {
+        let up = lab.at(&format!("{name}.up"));
+        lab.server(name, json!({"tools": [{"name": "t"}], "onStart": [{"touch": up}, {"waitForFile": lab.at("go")}]}))
+    });
+    let host = Host::builder().servers(servers).start();
+    for name in &names {
+        lab.file(&format!("{name}.up")).await;
+    }
+    lab.scratch.write("go", "");
+    in_time("the host to be ready", host.ready()).await;
+    for name in &names {
+        connected(&host, name);
+    }
+    assert_eq!(host.pool().tools().len(), 12);
+    lab.end(host).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_that_come_together_are_told_together() {
+    let builtins = (0..20).map(|number| Builtin::new(format!("b{number}")));
+    let host = builtins
+        .fold(Host::builder(), |host, builtin| host.builtin(builtin))
+        .start();
+    let mut events = host.events();
+    let changes = events.next().await.unwrap();
+    assert_eq!((changes.servers.len(), changes.missed), (20, false));
+    host.ready().await;
+    host.disable("b7").await;
+    let changes = events.next().await.unwrap();
+    assert_eq!(
+        changes
+            .servers
+            .iter()
+            .map(|name| &**name)
+            .collect::<Vec<_>>(),
+        ["b7"]
+    );
+    host.shutdown().await;
+    drop(host);
+    while events.next().await.is_some() {}
+}

@@ -1,0 +1,252 @@
+//! What servers ask of the host: input during a call, roots (CALL-3, ELI-1, LIF-6).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use trunkline::{CallError, CallOptions, Elicit, Host, Json};
+use trunkline_testkit::Script;
+
+use crate::lab::{Lab, call, in_time};
+
+/// Answers every question with what it was asked, and notes who asked.
+#[derive(Clone, Default)]
+struct Parrot(Arc<Mutex<Vec<String>>>);
+
+impl Elicit for Parrot {
+    fn elicit(&self, server: &str, params: Json) -> Pin<Box<dyn Future<Output = Json> + Send>> {
+        self.0.lock().unwrap().push(server.to_owned());
+        let asked: String = params.field("message").unwrap_or_default();
+        Box::pin(async move { json!({"action": "accept", "content": {"asked": asked}}).into() })
+    }
+}
+
+/// Somebody who has gone to lunch.
+struct Absent;
+
+impl Elicit for Absent {
+    fn elicit(&self, _: &str, _: Json) -> Pin<Box<dyn Future<Output = Json> + Send>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+fn question(message: &str) -> Value {
+    json!({"method": "elicitation/create", "params": {"message": message, "requestedSchema": {"type": "object"}}})
+}
+
+/// A modern server that asks `rounds` times before it answers.
+fn asking(rounds: usize) -> Script {
+    let mut actions: Vec<Value> = (0..rounds)
+        .map(|round| {
+            json!({"inputRequired": {"inputRequests": {"name": question(&format!("round {round}"))},
+            "requestState": format!("state {round}")}})
+        })
+        .collect();
+    actions.push(json!({"replyInputs": true}));
+    Script::default().tool("ask", json!(actions))
+}
+
+async fn host_with(lab: &Lab, script: Script, elicit: Option<Parrot>) -> Host {
+    let mut builder = Host::builder().server(lab.server("s", script));
+    if let Some(elicit) = elicit {
+        builder = builder.elicit(elicit);
+    }
+    lab.ready(builder).await
+}
+
+#[tokio::test]
+async fn input_that_a_call_needs_is_asked_for_and_sent_along() {
+    let parrot = Parrot::default();
+    let lab = Lab::new();
+    let host = host_with(&lab, asking(3), Some(parrot.clone())).await;
+    let said: Value =
+        serde_json::from_str(&call(&host, "mcp__s__ask", json!({"a": 1})).await.unwrap()).unwrap();
+    assert_eq!(
+        said["inputResponses"]["name"]["content"]["asked"],
+        "round 2"
+    );
+    assert_eq!(said["requestState"], "state 2");
+    assert_eq!(*parrot.0.lock().unwrap(), ["s", "s", "s"]);
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn without_anyone_to_ask_the_answer_is_cancel() {
+    let lab = Lab::new();
+    let host = host_with(&lab, asking(1), None).await;
+    let said: Value =
+        serde_json::from_str(&call(&host, "mcp__s__ask", json!({})).await.unwrap()).unwrap();
+    assert_eq!(
+        said["inputResponses"],
+        json!({"name": {"action": "cancel"}})
+    );
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn a_server_may_ask_ten_times_and_no_more() {
+    for (rounds, answered) in [(10, true), (11, false)] {
+        let lab = Lab::new();
+        let host = host_with(&lab, asking(rounds), Some(Parrot::default())).await;
+        let outcome = call(&host, "mcp__s__ask", json!({})).await;
+        assert_eq!(outcome.is_ok(), answered, "{outcome:?}");
+        if let Err(error) = outcome {
+            assert!(
+                error
+                    .to_string()
+                    .contains("asked for input more than 10 times"),
+                "{error}"
+            );
+        }
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn input_of_a_kind_that_is_not_offered_fails_the_call_and_names_it() {
+    let lab = Lab::new();
+    let request = json!({"method": "sampling/createMessage", "params": {}});
+    let script = Script::default().tool(
+        "ask",
+        json!([{"inputRequired": {"inputRequests": {"x": request}}}]),
+    );
+    let host = host_with(&lab, script, None).await;
+    let error = call(&host, "mcp__s__ask", json!({})).await.unwrap_err();
+    assert!(matches!(error, CallError::Malformed { .. }), "{error}");
+    assert!(
+        error.to_string().contains("sampling/createMessage"),
+        "{error}"
+    );
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn a_call_ends_by_its_deadline_while_the_user_is_being_asked() {
+    for era in ["modern", "legacy"] {
+        let lab = Lab::new();
+        let asks = if era == "modern" {
+            json!([{"inputRequired": {"inputRequests": {"name": question("who?")}}}, {"replyInputs": true}])
+        } else {
+            json!([{"request": question("who?")}, {"replyAnswer": true}])
+        };
+        let script: Script = json!({"era": era, "tools": [{"name": "ask", "do": asks}]}).into();
+        let host = lab
+            .ready(
+                Host::builder()
+                    .server(lab.server("s", script))
+                    .elicit(Absent),
+            )
+            .await;
+        let options = CallOptions {
+            timeout: Some(Duration::from_millis(300)),
+            ..CallOptions::default()
+        };
+        let error = in_time(era, host.call("mcp__s__ask", json!({}), options))
+            .await
+            .unwrap_err();
+        assert!(error.is_timeout(), "{era}: {error}");
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn a_legacy_servers_requests_are_answered() {
+    let lab = Lab::new();
+    let project = lab
+        .scratch
+        .write("my project/x", "")
+        .parent()
+        .unwrap()
+        .to_owned();
+    let uri = format!("file://{}", project.to_str().unwrap().replace(' ', "%20"));
+    let cases = [
+        (
+            json!({"method": "roots/list"}),
+            json!({"roots": [{"uri": uri, "name": "my project"}]}),
+        ),
+        (json!({"method": "ping"}), json!({})),
+        (
+            question("who?"),
+            json!({"action": "accept", "content": {"asked": "who?"}}),
+        ),
+        (
+            json!({"method": "sampling/createMessage", "params": {}}),
+            json!({"code": -32601, "message": "method not found: sampling/createMessage"}),
+        ),
+    ];
+    let script = cases
+        .iter()
+        .enumerate()
+        .fold(Script::default(), |script, (n, (request, _))| {
+            script.tool(
+                &format!("t{n}"),
+                json!([{"request": request}, {"replyAnswer": true}]),
+            )
+        });
+    for era in [trunkline_testkit::Era::Legacy, trunkline_testkit::Era::Dual] {
+        let builder = Host::builder()
+            .server(lab.server("s", script.clone().era(era)))
+            .elicit(Parrot::default())
+            .project_dir(&project);
+        let host = lab.ready(builder).await;
+        for (n, (request, answer)) in cases.iter().enumerate() {
+            let said = call(&host, &format!("mcp__s__t{n}"), json!({}))
+                .await
+                .unwrap();
+            assert_eq!(
+                serde_json::from_str::<Value>(&said).unwrap(),
+                *answer,
+                "{request}"
+            );
+        }
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn a_legacy_servers_question_without_anyone_to_ask_is_cancelled() {
+    let lab = Lab::new();
+    let script = Script::default().era(trunkline_testkit::Era::Legacy).tool(
+        "ask",
+        json!([{"request": question("who?")}, {"replyAnswer": true}]),
+    );
+    let host = host_with(&lab, script, None).await;
+    assert_eq!(
+        call(&host, "mcp__s__ask", json!({})).await.unwrap(),
+        r#"{"action":"cancel"}"#
+    );
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn servers_are_told_what_the_host_can_do_and_where_the_project_is() {
+    for (era, place) in [
+        ("legacy", "/params/capabilities"),
+        (
+            "modern",
+            "/params/_meta/io.modelcontextprotocol~1clientCapabilities",
+        ),
+    ] {
+        let lab = Lab::new();
+        let script =
+            json!({"era": era, "receivedLog": lab.at("received"), "tools": [{"name": "t"}]});
+        let host = lab.host([lab.server("s", script)]).await;
+        let log = lab.scratch.read("received");
+        let method = if era == "legacy" {
+            "\"initialize\""
+        } else {
+            "\"tools/list\""
+        };
+        let line: Value =
+            serde_json::from_str(log.lines().find(|line| line.contains(method)).unwrap()).unwrap();
+        let capabilities = line.pointer(place).unwrap();
+        assert!(
+            capabilities["roots"].is_object() && capabilities["elicitation"]["form"].is_object(),
+            "{capabilities}"
+        );
+        assert!(capabilities.get("sampling").is_none());
+        lab.end(host).await;
+    }
+}

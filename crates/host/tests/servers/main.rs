@@ -1,0 +1,19 @@
+//! The host against real server processes, each scripted to behave or to misbehave.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test's helpers fail the test by panicking"
+)]
+
+mod calls;
+mod catalog;
+mod changing;
+mod cleanup;
+mod connecting;
+mod eras;
+mod faults;
+mod inputs;
+mod lab;
+mod names;
+mod restarts;

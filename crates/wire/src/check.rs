@@ -1,0 +1,416 @@
+//! Checks that a text is JSON and finds the members of the outermost object, in one pass.
+//!
+//! The envelope of every message goes through here, so it is written for speed: strings, which are most of a large
+//! message, are looked at a block at a time. It accepts exactly what `serde_json` accepts (a property test and the fuzz
+//! target compare the two), without its limit on nesting, since it does not recurse.
+
+use std::fmt;
+
+/// Where and why a text is not JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Invalid {
+    at: usize,
+    what: &'static str,
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{} at byte {}", self.what, self.at + 1)
+    }
+}
+
+/// Checks `text`, which must be one object, and calls `visit` with the raw key (quotes included) and the raw value of each
+/// of its members, in order.
+pub(crate) fn object<'a>(
+    text: &'a str,
+    mut visit: impl FnMut(&'a str, &'a str),
+) -> Result<(), Invalid> {
+    let mut check = Check::new(text);
+    check.expect(b'{', "expected an object")?;
+    if check.peek() == Some(b'}') {
+        check.at += 1;
+        return check.end();
+    }
+    loop {
+        check.blank();
+        let key = check.at;
+        check.string()?;
+        let key = &text[key..check.at];
+        check.expect(b':', "expected `:`")?;
+        check.blank();
+        let value = check.at;
+        check.value()?;
+        visit(key, &text[value..check.at]);
+        if !check.more(b'}')? {
+            return check.end();
+        }
+    }
+}
+
+/// Checks `text`, which must be one array, and calls `visit` with each of its elements.
+pub(crate) fn array<'a>(text: &'a str, mut visit: impl FnMut(&'a str)) -> Result<(), Invalid> {
+    let mut check = Check::new(text);
+    check.expect(b'[', "expected an array")?;
+    if check.peek() == Some(b']') {
+        check.at += 1;
+        return check.end();
+    }
+    loop {
+        check.blank();
+        let value = check.at;
+        check.value()?;
+        visit(&text[value..check.at]);
+        if !check.more(b']')? {
+            return check.end();
+        }
+    }
+}
+
+struct Check<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Check<'a> {
+    fn new(text: &'a str) -> Self {
+        Self {
+            bytes: text.as_bytes(),
+            at: 0,
+        }
+    }
+
+    fn invalid<T>(&self, what: &'static str) -> Result<T, Invalid> {
+        Err(Invalid { at: self.at, what })
+    }
+
+    fn blank(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+    }
+
+    /// The next byte that is not white space.
+    fn peek(&mut self) -> Option<u8> {
+        self.blank();
+        self.bytes.get(self.at).copied()
+    }
+
+    fn expect(&mut self, wanted: u8, what: &'static str) -> Result<(), Invalid> {
+        if self.peek() != Some(wanted) {
+            return self.invalid(what);
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Behind a member: true if another follows, false if the container closes.
+    fn more(&mut self, close: u8) -> Result<bool, Invalid> {
+        match self.peek() {
+            Some(b',') => {
+                self.at += 1;
+                Ok(true)
+            }
+            Some(found) if found == close => {
+                self.at += 1;
+                Ok(false)
+            }
+            _ => self.invalid("expected `,` or the closing bracket"),
+        }
+    }
+
+    fn end(&mut self) -> Result<(), Invalid> {
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => self.invalid("text behind the message"),
+        }
+    }
+
+    /// One value, from its first byte. Containers are kept on a stack of one bit each, not on ours.
+    fn value(&mut self) -> Result<(), Invalid> {
+        let mut open = Nesting::default();
+        loop {
+            // A value begins here.
+            match self.peek() {
+                Some(b'{') => {
+                    self.at += 1;
+                    if self.peek() != Some(b'}') {
+                        open.push(true);
+                        self.key()?;
+                        continue;
+                    }
+                    self.at += 1;
+                }
+                Some(b'[') => {
+                    self.at += 1;
+                    if self.peek() != Some(b']') {
+                        open.push(false);
+                        continue;
+                    }
+                    self.at += 1;
+                }
+                Some(b'"') => self.string()?,
+                Some(b'-' | b'0'..=b'9') => self.number()?,
+                Some(b't') => self.word(b"true")?,
+                Some(b'f') => self.word(b"false")?,
+                Some(b'n') => self.word(b"null")?,
+                _ => return self.invalid("expected a value"),
+            }
+            // A value has ended; so may the containers around it.
+            loop {
+                let Some(in_object) = open.innermost() else {
+                    return Ok(());
+                };
+                if self.more(if in_object { b'}' } else { b']' })? {
+                    if in_object {
+                        self.key()?;
+                    }
+                    break;
+                }
+                open.pop();
+            }
+        }
+    }
+
+    fn key(&mut self) -> Result<(), Invalid> {
+        self.blank();
+        self.string()?;
+        self.expect(b':', "expected `:`")
+    }
+
+    fn word(&mut self, word: &[u8]) -> Result<(), Invalid> {
+        if !self.bytes[self.at..].starts_with(word) {
+            return self.invalid("expected a value");
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), Invalid> {
+        if self.bytes.get(self.at) == Some(&b'-') {
+            self.at += 1;
+        }
+        match self.bytes.get(self.at) {
+            // Nothing but a fraction or an exponent may follow a leading zero.
+            Some(b'0') => self.at += 1,
+            _ => self.digits()?,
+        }
+        if self.bytes.get(self.at) == Some(&b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.bytes.get(self.at) {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.bytes.get(self.at) {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), Invalid> {
+        let start = self.at;
+        while let Some(b'0'..=b'9') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+        if self.at == start {
+            return self.invalid("expected a digit");
+        }
+        Ok(())
+    }
+
+    /// A string, from its opening quote.
+    fn string(&mut self) -> Result<(), Invalid> {
+        if self.bytes.get(self.at) != Some(&b'"') {
+            return self.invalid("expected a string");
+        }
+        self.at += 1;
+        loop {
+            self.at += plain_prefix(&self.bytes[self.at..]);
+            match self.bytes.get(self.at) {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => self.escape()?,
+                Some(_) => return self.invalid("a control character in a string"),
+                None => return self.invalid("a string without an end"),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), Invalid> {
+        let length = match self.bytes.get(self.at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
+            Some(b'u') => {
+                let digits = self.bytes.get(self.at + 2..self.at + 6).unwrap_or_default();
+                if digits.len() < 4 || !digits.iter().all(u8::is_ascii_hexdigit) {
+                    return self.invalid("a broken \\u escape");
+                }
+                6
+            }
+            _ => return self.invalid("an unknown escape"),
+        };
+        self.at += length;
+        Ok(())
+    }
+}
+
+/// How many bytes at the start of `bytes` need no attention inside a string.
+pub(crate) fn plain_prefix(bytes: &[u8]) -> usize {
+    const BLOCK: usize = 32;
+    let special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    let mut plain = 0;
+    // Without a branch inside a block the compiler makes vector instructions of it.
+    for block in bytes.chunks_exact(BLOCK) {
+        if block
+            .iter()
+            .fold(false, |found, byte| found | special(byte))
+        {
+            break;
+        }
+        plain += BLOCK;
+    }
+    let rest = &bytes[plain..];
+    plain + rest.iter().position(special).unwrap_or(rest.len())
+}
+
+/// Which containers are open, innermost last: a bit each, true for an object.
+#[derive(Default)]
+struct Nesting {
+    bits: u64,
+    depth: usize,
+    outer: Vec<u64>,
+}
+
+impl Nesting {
+    fn push(&mut self, object: bool) {
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.outer.push(self.bits);
+        }
+        self.bits = self.bits << 1 | u64::from(object);
+        self.depth += 1;
+    }
+
+    fn pop(&mut self) {
+        self.depth -= 1;
+        self.bits >>= 1;
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.bits = self.outer.pop().unwrap_or_default();
+        }
+    }
+
+    fn innermost(&self) -> Option<bool> {
+        (self.depth > 0).then_some(self.bits & 1 == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    fn accepts(text: &str) -> bool {
+        array(&format!("[{text}]"), |_| {}).is_ok()
+    }
+
+    fn parser_accepts(text: &str) -> bool {
+        serde_json::from_str::<Vec<&RawValue>>(&format!("[{text}]")).is_ok()
+    }
+
+    #[test]
+    fn it_accepts_what_the_parser_accepts() {
+        let texts = [
+            "1",
+            "-0",
+            "01",
+            "1.",
+            ".5",
+            "-",
+            "1.5e+3",
+            "1e",
+            "1e999",
+            "--1",
+            "+1",
+            "0x1",
+            "1,2",
+            "1,,2",
+            ",",
+            "",
+            "true",
+            "tru",
+            "nullx",
+            "null",
+            "\"a\"",
+            "\"",
+            "\"\\",
+            "\"\\u12\"",
+            "\"\\u12g4\"",
+            "\"\\ud800\"",
+            "\"\\x\"",
+            "\"\n\"",
+            "\"\u{7f}é\"",
+            "{}",
+            "{\"a\":1}",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{a:1}",
+            "{\"a\":1,}",
+            "{,}",
+            "[]",
+            "[1,]",
+            "[[],[{}]]",
+            "[}",
+            "{]",
+            "[",
+            "{\"a\":[{\"b\":[1,{}]}],\"c\":null}",
+            " 1 ",
+            "\u{a0}1",
+            "[1 2]",
+            "{\"a\" 1}",
+            "{\"a\":1 \"b\":2}",
+        ];
+        for text in texts {
+            assert_eq!(accepts(text), parser_accepts(text), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn nesting_is_followed_past_a_word_of_bits() {
+        for depth in [1, 63, 64, 65, 128, 129, 1000] {
+            let mut text = String::new();
+            let mut close = String::new();
+            for level in 0..depth {
+                text += if level % 3 == 0 { "{\"k\":" } else { "[" };
+                close.insert(0, if level % 3 == 0 { '}' } else { ']' });
+            }
+            text += "1";
+            assert!(accepts(&format!("{text}{close}")), "{depth}");
+            let wrong = close.replacen('}', "]", 1);
+            assert!(!accepts(&format!("{text}{wrong}")), "{depth}");
+        }
+    }
+
+    #[test]
+    fn a_plain_prefix_ends_at_the_first_special_byte_wherever_that_is() {
+        for length in 0..100 {
+            let plain = "x".repeat(length);
+            for special in ["\"", "\\", "\n", "\u{0}"] {
+                assert_eq!(
+                    plain_prefix(format!("{plain}{special}tail").as_bytes()),
+                    length
+                );
+            }
+            assert_eq!(plain_prefix(plain.as_bytes()), length);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_the_parser_on_near_json(text in r#"([\[\]{},:" \\]|"[a-z\\u0-9]{0,4}"|-?[0-9]{1,3}|[.eE+-]|true|false|null){0,16}"#) {
+            prop_assert_eq!(accepts(&text), parser_accepts(&text), "{}", text);
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! A transport made of channels: a test sees what was sent, says what arrives, and can make sending get stuck.
+//!
+//! Tests run on a paused clock, so [`settle`] returns exactly when nothing is left to do but wait.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test binary uses a part of it"
+)]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+use trunkline_wire::peer::{Handler, Served};
+use trunkline_wire::transport::{Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport};
+use trunkline_wire::{ByteString, Json, Peer, RequestError, RpcError};
+
+/// Far beyond every limit in these tests; on the paused clock it costs nothing.
+const NEVER: Duration = Duration::from_hours(10_000);
+
+/// What sending does at the moment.
+#[derive(Clone)]
+enum Gate {
+    Open,
+    Stuck,
+    Broken(Closed),
+}
+
+/// The link, as the peer sees it.
+pub struct Scripted {
+    sender: ScriptedSender,
+    receiver: ScriptedReceiver,
+}
+
+pub struct ScriptedSender {
+    sent: mpsc::UnboundedSender<String>,
+    gate: watch::Receiver<Gate>,
+    closed: watch::Sender<bool>,
+}
+
+pub struct ScriptedReceiver(mpsc::UnboundedReceiver<Result<Incoming, Closed>>);
+
+/// The link, as the test sees it.
+pub struct Wire {
+    sent: mpsc::UnboundedReceiver<String>,
+    feed: mpsc::UnboundedSender<Result<Incoming, Closed>>,
+    gate: watch::Sender<Gate>,
+    closed: watch::Receiver<bool>,
+}
+
+pub fn scripted() -> (Scripted, Wire) {
+    let (sent, sent_messages) = mpsc::unbounded_channel();
+    let (feed, fed) = mpsc::unbounded_channel();
+    let (gate, gate_seen) = watch::channel(Gate::Open);
+    let (closed, closed_seen) = watch::channel(false);
+    let transport = Scripted {
+        sender: ScriptedSender {
+            sent,
+            gate: gate_seen,
+            closed,
+        },
+        receiver: ScriptedReceiver(fed),
+    };
+    let wire = Wire {
+        sent: sent_messages,
+        feed,
+        gate,
+        closed: closed_seen,
+    };
+    (transport, wire)
+}
+
+impl Transport for Scripted {
+    type Sender = ScriptedSender;
+    type Receiver = ScriptedReceiver;
+
+    fn split(self) -> (ScriptedSender, ScriptedReceiver) {
+        (self.sender, self.receiver)
+    }
+}
+
+impl SendHalf for ScriptedSender {
+    async fn send(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), Closed> {
+        let free = self.gate.wait_for(|gate| !matches!(gate, Gate::Stuck));
+        // A test that has let go of its end of the wire no longer holds anything back.
+        let gate = free.await.map_or(Gate::Open, |gate| gate.clone());
+        if let Gate::Broken(cause) = gate {
+            return Err(cause);
+        }
+        for message in batch.drain(..) {
+            let mut text = Vec::new();
+            message.encode(&mut text);
+            self.sent.send(String::from_utf8(text).unwrap()).ok();
+        }
+        Ok(())
+    }
+
+    async fn close(self) {
+        self.closed.send_replace(true);
+    }
+}
+
+impl ReceiveHalf for ScriptedReceiver {
+    async fn receive(&mut self) -> Result<Incoming, Closed> {
+        match self.0.recv().await {
+            Some(received) => received,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Wire {
+    /// The next message sent, to the letter.
+    pub async fn sent_text(&mut self) -> String {
+        let next = tokio::time::timeout(NEVER, self.sent.recv()).await;
+        next.expect("something was to be sent").unwrap()
+    }
+
+    /// The next message sent.
+    pub async fn sent(&mut self) -> Value {
+        serde_json::from_str(&self.sent_text().await).unwrap()
+    }
+
+    /// The next message sent, which must be a request of this method; gives its id and params.
+    pub async fn request(&mut self, method: &str) -> (u64, Value) {
+        let mut message = self.sent().await;
+        assert_eq!(message["method"], method, "{message}");
+        let id = message["id"].as_u64().expect("a request has an id");
+        (id, message["params"].take())
+    }
+
+    /// The next message sent, which must be the cancellation of request `id`.
+    pub async fn cancellation_of(&mut self, id: u64) {
+        let message = self.sent().await;
+        assert_eq!(message["method"], "notifications/cancelled", "{message}");
+        assert_eq!(message["params"]["requestId"], id, "{message}");
+        assert_eq!(message["id"], Value::Null, "{message}");
+    }
+
+    /// Asserts that all is done and nothing more was sent.
+    #[track_caller]
+    pub fn assert_silent(&mut self) {
+        if let Ok(text) = self.sent.try_recv() {
+            panic!("sent: {text}");
+        }
+    }
+
+    /// The next message, if one was sent already.
+    pub fn try_sent(&mut self) -> Option<Value> {
+        let text = self.sent.try_recv().ok()?;
+        Some(serde_json::from_str(&text).unwrap())
+    }
+
+    /// Lets these bytes arrive.
+    pub fn feed(&self, frame: impl AsRef<[u8]>) {
+        self.receive(Incoming::Frame(Bytes::copy_from_slice(frame.as_ref())));
+    }
+
+    /// Lets anything arrive.
+    pub fn receive(&self, incoming: Incoming) {
+        self.feed.send(Ok(incoming)).ok();
+    }
+
+    /// Answers request `id`.
+    pub fn answer(&self, id: u64, result: impl std::fmt::Display) {
+        self.feed(format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#
+        ));
+    }
+
+    /// Answers request `id` with an error object.
+    pub fn refuse(&self, id: u64, error: impl std::fmt::Display) {
+        self.feed(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#));
+    }
+
+    /// Ends the link from the other side.
+    pub fn end(&self, cause: Closed) {
+        self.feed.send(Err(cause)).ok();
+    }
+
+    /// From now on the other side reads nothing.
+    pub fn stick(&self) {
+        self.gate.send_replace(Gate::Stuck);
+    }
+
+    /// The other side reads again.
+    pub fn unstick(&self) {
+        self.gate.send_replace(Gate::Open);
+    }
+
+    /// From now on sending fails.
+    pub fn break_sending(&self, cause: Closed) {
+        self.gate.send_replace(Gate::Broken(cause));
+    }
+
+    /// Waits until the peer has closed its transport.
+    pub async fn transport_closed(&mut self) {
+        let closed = tokio::time::timeout(NEVER, self.closed.wait_for(|closed| *closed)).await;
+        closed.expect("the transport was to be closed").ok();
+    }
+}
+
+/// Waits until every task waits: on the paused clock, time moves only then.
+pub async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+type Answer = Box<dyn Fn(&str, Option<Json>) -> Served + Send + Sync>;
+
+/// A handler that remembers what it was told and answers as it was told to.
+pub struct Recorder {
+    answer: Answer,
+    pub notifications: Mutex<Vec<String>>,
+    pub nonsense: Mutex<Vec<String>>,
+    pub requests: Mutex<Vec<String>>,
+}
+
+impl Recorder {
+    /// Knows no method.
+    pub fn new() -> Arc<Self> {
+        Self::answering(|method, _| {
+            let error = RpcError::method_not_found(method);
+            Box::pin(async move { Err(error) })
+        })
+    }
+
+    pub fn answering(
+        answer: impl Fn(&str, Option<Json>) -> Served + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            answer: Box::new(answer),
+            notifications: Mutex::default(),
+            nonsense: Mutex::default(),
+            requests: Mutex::default(),
+        })
+    }
+
+    /// What was nonsense so far; forgets it.
+    pub fn take_nonsense(&self) -> Vec<String> {
+        std::mem::take(&mut self.nonsense.lock().unwrap())
+    }
+
+    /// The requests so far, `method params`.
+    pub fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// The notifications so far, `method params`.
+    pub fn notifications(&self) -> Vec<String> {
+        self.notifications.lock().unwrap().clone()
+    }
+}
+
+impl Handler for Recorder {
+    fn request(&self, method: ByteString, params: Option<Json>) -> Served {
+        let told = describe(&method, params.as_ref());
+        self.requests.lock().unwrap().push(told);
+        (self.answer)(&method, params)
+    }
+
+    fn notification(&self, method: &str, params: Option<Json>) {
+        let told = describe(method, params.as_ref());
+        self.notifications.lock().unwrap().push(told);
+    }
+
+    fn nonsense(&self, what: &str, _frame: &[u8]) {
+        self.nonsense.lock().unwrap().push(what.to_owned());
+    }
+}
+
+fn describe(method: &str, params: Option<&Json>) -> String {
+    params.map_or_else(|| method.to_owned(), |params| format!("{method} {params}"))
+}
+
+/// A peer over a scripted link.
+pub fn peer(handler: &Arc<Recorder>) -> (Peer, Wire) {
+    let (transport, wire) = scripted();
+    (Peer::start(transport, handler.clone()), wire)
+}
+
+/// An outcome in one line.
+pub fn tell(outcome: Result<Json, RequestError>) -> String {
+    match outcome {
+        Ok(result) => result.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
