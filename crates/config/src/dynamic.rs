@@ -92,15 +92,12 @@ impl Loaded {
             self.problem(source, Some((1, 1)), None, message);
             return;
         };
-        let servers: Servers = match serde_json::from_str(servers.get()) {
-            Ok(servers) => servers,
-            Err(_) => {
-                let place = position(text, offset(text, servers.get()));
-                let message = "\"mcpServers\" is not an object; write {\"name\": {\"command\": …}}"
-                    .to_owned();
-                self.problem(source, Some(place), None, message);
-                return;
-            }
+        let Ok(servers) = serde_json::from_str::<Servers>(servers.get()) else {
+            let place = position(text, offset(text, servers.get()));
+            let message =
+                "\"mcpServers\" is not an object; write {\"name\": {\"command\": …}}".to_owned();
+            self.problem(source, Some(place), None, message);
+            return;
         };
         for (name, raw) in servers.0 {
             self.entry(text, source, &name, raw);
@@ -128,7 +125,7 @@ impl Loaded {
                 self.servers.push(entry);
             }
             Err((at, message)) => {
-                self.problem(source, Some(position(text, at)), Some(name), message)
+                self.problem(source, Some(position(text, at)), Some(name), message);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! One server as a configuration file describes it (CFG-2).
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -108,11 +108,11 @@ impl ServerEntry {
                 .map(|limit| limit.as_millis().to_string()),
             self.disabled,
         ]);
-        let mut hex = String::with_capacity(64);
-        for byte in Sha256::digest(whole.to_string()) {
-            let _ = write!(hex, "{byte:02x}");
-        }
-        hex
+        let digest = Sha256::digest(whole.to_string());
+        let nibbles = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        nibbles
+            .filter_map(|nibble| char::from_digit(nibble.into(), 16))
+            .collect()
     }
 }
 

@@ -3,7 +3,7 @@
 /// The line and column, both from 1, of the byte at `offset`.
 pub(crate) fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = &text.as_bytes()[..offset.min(text.len())];
-    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    let line = before.split(|byte| *byte == b'\n').count();
     let start = before
         .iter()
         .rposition(|byte| *byte == b'\n')

@@ -110,7 +110,7 @@ impl Builtin {
         self,
         name: &str,
         description: &str,
-        input_schema: serde_json::Value,
+        input_schema: &serde_json::Value,
         work: F,
     ) -> Self
     where
@@ -168,6 +168,11 @@ struct Serving {
 }
 
 impl Handler for Serving {
+    /// As many as the host asks for: both ends are ours.
+    fn max_serving(&self) -> usize {
+        tokio::sync::Semaphore::MAX_PERMITS
+    }
+
     fn request(&self, method: ByteString, params: Option<Json>) -> Served {
         let answer = match &*method {
             "server/discover" => Ok(self.discover()),
@@ -180,7 +185,7 @@ impl Handler for Serving {
                     .collect();
                 Ok(serde_json::json!({"resultType": "complete", "tools": tools}))
             }
-            "tools/call" => return self.call(params.unwrap_or_else(Json::empty_object)),
+            "tools/call" => return self.call(&params.unwrap_or_else(Json::empty_object)),
             _ => Err(RpcError::method_not_found(&method)),
         };
         Box::pin(async move { answer.map(Json::from) })
@@ -198,7 +203,7 @@ impl Serving {
         })
     }
 
-    fn call(&self, params: Json) -> Served {
+    fn call(&self, params: &Json) -> Served {
         let name: Option<String> = params.field("name");
         let tool = self
             .server

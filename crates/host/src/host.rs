@@ -100,13 +100,14 @@ impl Host {
             .unwrap_or_else(PoisonError::into_inner);
         let mut connections = Connections::clone(&self.inner.connections.load());
         for source in sources {
+            let hash = source.hash();
             let same = connections
                 .get(source.name())
-                .is_some_and(|connection| connection.hash() == source.hash());
+                .is_some_and(|connection| connection.hash() == hash);
             if !same {
                 let name: Arc<str> = source.name().into();
                 // A replaced connection closes by itself when its handle is dropped.
-                connections.insert(name, Connection::start(source, &self.inner.context));
+                connections.insert(name, Connection::start(source, hash, &self.inner.context));
             }
         }
         self.inner.connections.store(Arc::new(connections));

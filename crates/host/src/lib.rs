@@ -7,7 +7,7 @@
 //! let greeter = Builtin::new("greeter").tool(
 //!     "hello",
 //!     "Greets somebody",
-//!     serde_json::json!({"type": "object", "properties": {"name": {"type": "string"}}}),
+//!     &serde_json::json!({"type": "object", "properties": {"name": {"type": "string"}}}),
 //!     |call| async move { Ok(format!("Hello, {}!", call.text("name").unwrap_or_default()).into()) },
 //! );
 //! let host = Host::builder().builtin(greeter).start();

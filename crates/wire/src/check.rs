@@ -271,8 +271,58 @@ pub(crate) fn plain_prefix(bytes: &[u8]) -> usize {
         }
         plain += BLOCK;
     }
-    let rest = &bytes[plain..];
-    plain + rest.iter().position(special).unwrap_or(rest.len())
+    plain
+        + words::find(&bytes[plain..], |word| {
+            words::below_space(word) | words::equal(word, b'"') | words::equal(word, b'\\')
+        })
+}
+
+/// Where a string ends or has an escape: the first quote or backslash in `bytes`, which were checked before.
+pub(crate) fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
+    /// Up to here eight bytes at a time are quicker than setting up a search.
+    const SHORT: usize = 64;
+    let start = &bytes[..bytes.len().min(SHORT)];
+    let found = words::find(start, |word| {
+        words::equal(word, b'"') | words::equal(word, b'\\')
+    });
+    if found < start.len() {
+        return Some(found);
+    }
+    memchr::memchr2(b'"', b'\\', &bytes[found..]).map(|at| found + at)
+}
+
+/// Looks at eight bytes at a time in a register.
+mod words {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+
+    /// The index of the first byte for which `marks` sets the high bit; the length if there is none. Marks behind the
+    /// first may be wrong, which does no harm.
+    pub(super) fn find(bytes: &[u8], marks: impl Fn(u64) -> u64) -> usize {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for (index, word) in words.iter().enumerate() {
+            let found = marks(u64::from_le_bytes(*word));
+            if found != 0 {
+                return index * 8 + found.trailing_zeros() as usize / 8;
+            }
+        }
+        let mut last = [b' '; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        let found = marks(u64::from_le_bytes(last));
+        let at = found.trailing_zeros() as usize / 8;
+        words.len() * 8 + at.min(rest.len())
+    }
+
+    /// Marks the bytes that are equal to `byte`.
+    pub(super) fn equal(word: u64, byte: u8) -> u64 {
+        let difference = word ^ (ONES * u64::from(byte));
+        difference.wrapping_sub(ONES) & !difference & HIGH
+    }
+
+    /// Marks the bytes below 0x20.
+    pub(super) fn below_space(word: u64) -> u64 {
+        word.wrapping_sub(ONES * 0x20) & !word & HIGH
+    }
 }
 
 /// Which containers are open, innermost last: a bit each, true for an object.
@@ -408,6 +458,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn special_bytes_are_found_where_a_plain_search_finds_them(bytes in prop::collection::vec(prop_oneof![Just(b'a'), any::<u8>()], 0..120)) {
+            let special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+            prop_assert_eq!(plain_prefix(&bytes), bytes.iter().position(special).unwrap_or(bytes.len()));
+            let end = |byte: &u8| *byte == b'"' || *byte == b'\\';
+            prop_assert_eq!(quote_or_backslash(&bytes), bytes.iter().position(end));
+        }
+
         #[test]
         fn it_agrees_with_the_parser_on_near_json(text in r#"([\[\]{},:" \\]|"[a-z\\u0-9]{0,4}"|-?[0-9]{1,3}|[.eE+-]|true|false|null){0,16}"#) {
             prop_assert_eq!(accepts(&text), parser_accepts(&text), "{}", text);

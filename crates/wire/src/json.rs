@@ -97,10 +97,16 @@ impl Json {
         scan::members(&self.0, |key, value| visit(key, self.share(value)))
     }
 
+    /// Calls `visit` with the raw text of each element, in order; false if this is not an array.
+    pub fn elements(&self, mut visit: impl FnMut(Self)) -> bool {
+        scan::elements(&self.0, |element| visit(self.share(element)))
+    }
+
     /// The elements of an array, raw; `None` if this is not an array.
-    pub fn elements(&self) -> Option<Vec<Self>> {
+    pub fn to_elements(&self) -> Option<Vec<Self>> {
         let mut elements = Vec::new();
-        scan::elements(&self.0, |element| elements.push(self.share(element))).then_some(elements)
+        self.elements(|element| elements.push(element))
+            .then_some(elements)
     }
 
     /// True for `null`.
@@ -262,6 +268,15 @@ impl ObjectWriter {
         self
     }
 
+    /// Adds a member that is an object; `write` adds that object's members.
+    pub fn object(&mut self, key: &str, write: impl FnOnce(&mut Self)) -> &mut Self {
+        self.key(key);
+        self.text.push('{');
+        write(self);
+        self.text.push('}');
+        self
+    }
+
     /// Adds the members of a prepared fragment, `"a":1,"b":2`.
     pub(crate) fn fragment(&mut self, members: &str) -> &mut Self {
         if !members.is_empty() {
@@ -284,7 +299,7 @@ impl ObjectWriter {
     }
 
     fn comma(&mut self) {
-        if self.text.len() > 1 {
+        if !self.text.ends_with('{') {
             self.text.push(',');
         }
     }

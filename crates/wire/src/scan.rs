@@ -5,7 +5,9 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr2};
+use memchr::memchr;
+
+use crate::check::quote_or_backslash;
 
 /// Calls `visit` with the key and the raw text of each member of the object in `text`; false if it is not an object.
 pub(crate) fn members<'a>(text: &'a str, mut visit: impl FnMut(&str, &'a str)) -> bool {
@@ -101,7 +103,7 @@ impl<'a> Walk<'a> {
         self.at += 1;
         loop {
             let rest = self.rest();
-            match memchr2(b'"', b'\\', rest) {
+            match quote_or_backslash(rest) {
                 Some(offset) if rest.get(offset) == Some(&b'"') => {
                     self.at += offset + 1;
                     return;

@@ -255,7 +255,7 @@ mod era {
             wire.feed(json!({"id": id, *member: answer}).to_string());
             settle().await;
         }
-        let connected = tokio::time::timeout(Duration::from_secs(60), connecting).await;
+        let connected = tokio::time::timeout(Duration::from_mins(1), connecting).await;
         (connected.expect("a verdict").unwrap(), wire)
     }
 
@@ -829,6 +829,13 @@ mod input_required {
 mod lists {
     use super::*;
 
+    /// What the server answers page by page, the names that are kept of it, and what the warning says.
+    type Fault = (
+        Vec<(&'static str, Value)>,
+        &'static [&'static str],
+        &'static str,
+    );
+
     /// Answers page after page with `answers`, checking that each asks for the cursor given before.
     async fn fetch(answers: &[(&str, Value)]) -> Result<Listing<Tool>, RequestError> {
         let (client, mut wire) = modern().await;
@@ -870,7 +877,7 @@ mod lists {
     async fn what_came_before_a_fault_is_kept_with_a_warning() {
         let error = json!({"code": -1, "message": "tired"});
         let huge = "x".repeat(70_000);
-        let cases: [(Vec<(&str, Value)>, &[&str], &str); 4] = [
+        let cases: [Fault; 4] = [
             (
                 vec![
                     ("result", page(&["a"], &json!("1"))),

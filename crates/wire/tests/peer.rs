@@ -273,7 +273,7 @@ mod answers {
                 r#"…"},"id":1,"jsonrpc":"2.0"}"#,
                 true,
             ),
-            (r#"{"result":{"#, r#"…}}"#, false),
+            (r#"{"result":{"#, "…}}", false),
             (r#"{"jsonrpc":"2.0","id":77,"result":"#, "…", false),
         ];
         for (head, tail, salvaged) in cases {

@@ -131,21 +131,16 @@ fn calculator() -> Builtin {
     });
     Builtin::new("calculator")
         .instructions("Adds and divides.")
-        .tool(
-            "add",
-            "Adds two numbers",
-            two_numbers.clone(),
-            |call| async move {
-                match (call.number("a"), call.number("b")) {
-                    (Some(a), Some(b)) => Ok(BuiltinOutput::structured(&json!({"sum": a + b}))),
-                    _ => Err("a and b must be numbers".to_owned()),
-                }
-            },
-        )
+        .tool("add", "Adds two numbers", &two_numbers, |call| async move {
+            match (call.number("a"), call.number("b")) {
+                (Some(a), Some(b)) => Ok(BuiltinOutput::structured(&json!({"sum": a + b}))),
+                _ => Err("a and b must be numbers".to_owned()),
+            }
+        })
         .tool(
             "divide",
             "Divides one number by another",
-            two_numbers,
+            &two_numbers,
             |call| async move {
                 match (call.number("a"), call.number("b")) {
                     (Some(_), Some(0.0)) => Err("division by zero: b must not be 0".to_owned()),
@@ -164,7 +159,7 @@ fn kitchen() -> Builtin {
     Builtin::new("kitchen").tool(
         "bake",
         "Bakes something, and tells how far it has come",
-        schema,
+        &schema,
         |call| async move {
             let what = call.text("what").unwrap_or_else(|| "cake".to_owned());
             let steps = ["mixing", "kneading", "baking", "cooling"];

@@ -101,7 +101,7 @@ fn file_uri(path: &Path) -> String {
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
-                uri.push(char::from(*byte))
+                uri.push(char::from(*byte));
             }
             _ => {
                 let _ = write!(uri, "%{byte:02X}");

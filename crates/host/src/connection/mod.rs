@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
-use trunkline_config::ServerEntry;
+use trunkline_config::{ServerEntry, TransportEntry};
 
 pub use inbound::Elicit;
 pub use state::{ConnectFailure, Connected, FailureKind, State};
@@ -58,8 +58,12 @@ impl Source {
         }
     }
 
+    /// Whether it starts something on this machine, or only connects to something elsewhere (LIF-2).
     fn is_local(&self) -> bool {
-        true
+        match self {
+            Self::Entry(entry) => matches!(entry.transport, TransportEntry::Stdio { .. }),
+            Self::Builtin(_) => true,
+        }
     }
 }
 
@@ -101,7 +105,7 @@ enum Command {
 }
 
 impl Connection {
-    pub(crate) fn start(source: Source, context: &Arc<Context>) -> Self {
+    pub(crate) fn start(source: Source, hash: String, context: &Arc<Context>) -> Self {
         let name: Arc<str> = source.name().into();
         let (entry, disabled) = match &source {
             Source::Entry(entry) => (Some(Arc::new(entry.clone())), entry.disabled),
@@ -123,7 +127,7 @@ impl Connection {
                 catalog: Arc::default(),
             }),
             name,
-            hash: source.hash(),
+            hash,
             source,
             version: watch::Sender::new(0),
             context: Arc::clone(context),

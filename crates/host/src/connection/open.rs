@@ -15,28 +15,32 @@ use trunkline_wire::{Client, Peer};
 
 use super::inbound::{self, Inbound};
 use super::state::{ConnectFailure, Connected, FailureKind};
-use super::{Context, Source};
+use super::{Context, Core, Source};
 
 /// How many stderr lines are shown with a failure.
 const LAST_WORDS: usize = 20;
 
 /// Makes the connection, or tears down whatever it had opened. `stop` makes it give up.
 pub(super) async fn open(
-    context: &Context,
-    server: &Arc<str>,
-    source: &Source,
+    core: &Core,
     deadline: Instant,
     stop: &Notify,
 ) -> Result<Connected, ConnectFailure> {
+    let Core {
+        name: server,
+        source,
+        hash,
+        context,
+        ..
+    } = core;
     let started = Instant::now();
-    let hash = source.hash();
     let project_dir = context.settings.project_dir.as_deref();
     let inbound = Arc::new(Inbound::new(
         Arc::clone(server),
         project_dir,
         context.elicit.clone(),
     ));
-    let mut skip_probe = context.eras.get(&hash) == Some(Era::Legacy);
+    let mut skip_probe = context.eras.get(hash) == Some(Era::Legacy);
     loop {
         let (peer, stderr) = start(context, source, &inbound)?;
         let options = ConnectOptions {
@@ -58,7 +62,7 @@ pub(super) async fn open(
         };
         let kind = match outcome {
             Ok(client) => {
-                remember(context, source, &hash, &client);
+                remember(context, source, hash, &client);
                 return Ok(Connected { client, stderr });
             }
             Err(kind) => kind,
@@ -69,7 +73,7 @@ pub(super) async fn open(
             continue;
         }
         // Whatever we believed about it was no help.
-        context.eras.set(&hash, None);
+        context.eras.set(hash, None);
         let mut failure = ConnectFailure::new(kind);
         failure.nonsense = inbound.take_nonsense();
         if let (true, Some(stderr)) = (failure.stderr.is_empty(), stderr) {

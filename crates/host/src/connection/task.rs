@@ -1,6 +1,5 @@
 //! The task that owns a connection and is alone in changing its state.
 
-use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::sync::{Notify, mpsc};
@@ -91,7 +90,8 @@ async fn connect(
     again: Option<u32>,
 ) -> Next {
     let stop = Notify::new();
-    let mut attempt_to = pin!(make(core, &stop));
+    // On the heap: it is large, and needed only until the connection stands.
+    let mut attempt_to = Box::pin(make(core, &stop));
     let outcome = tokio::select! {
         outcome = &mut attempt_to => outcome,
         command = commands.recv() => {
@@ -116,13 +116,14 @@ async fn connect(
                 attempts,
             }
         }
-        Err(failure) => match again {
-            Some(attempt) => try_again(core, attempt + 1, failure),
-            None => {
+        Err(failure) => {
+            if let Some(attempt) = again {
+                try_again(core, attempt + 1, failure)
+            } else {
                 core.publish(State::Failed(Arc::new(failure)), None);
                 Next::Rest
             }
-        },
+        }
     }
 }
 
@@ -148,7 +149,7 @@ async fn make(core: &Arc<Core>, stop: &Notify) -> Result<(Connected, Catalog), C
         .and_then(|entry| entry.connect_timeout);
     let start = async {
         let deadline = Instant::now() + limit.unwrap_or(context.settings.connect_timeout);
-        let connected = open(context, &core.name, &core.source, deadline, stop).await?;
+        let connected = open(core, deadline, stop).await?;
         let catalog = tokio::select! {
             catalog = catalog::fetch(&core.name, &connected.client, deadline) => catalog,
             () = stop.notified() => Catalog::default(),

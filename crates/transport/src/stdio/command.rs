@@ -75,6 +75,7 @@ impl StdioServer {
             sender: StdioSender {
                 stdin,
                 process,
+                stderr: stderr.clone(),
                 text: Vec::new(),
                 grown: false,
             },
@@ -84,6 +85,7 @@ impl StdioServer {
                 exit,
                 stderr: stderr.clone(),
                 grown: false,
+                drain_until: None,
                 usual: 0,
             },
             stderr,

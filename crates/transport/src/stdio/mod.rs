@@ -13,6 +13,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, ChildStdout};
+use tokio::time::Instant;
 use trunkline_wire::transport::{
     CloseReason, Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport,
 };
@@ -72,6 +73,7 @@ impl Transport for StdioTransport {
 pub struct StdioSender {
     stdin: ChildStdin,
     process: Process,
+    stderr: StderrLog,
     text: Vec<u8>,
     grown: bool,
 }
@@ -93,13 +95,19 @@ impl SendHalf for StdioSender {
         }
         match written {
             Ok(()) => Ok(()),
-            // The receiving half finds out why and says it better: give it the time to.
+            // If it died, the receiving half finds out how and says it better: give it the time to.
             Err(error) => {
-                self.process.reaped().await;
-                tokio::time::sleep(DRAIN).await;
-                Err(Closed::new(CloseReason::Io(format!(
-                    "writing to its stdin failed: {error}"
-                ))))
+                if tokio::time::timeout(DRAIN, self.process.reaped())
+                    .await
+                    .is_ok()
+                {
+                    tokio::time::sleep(2 * DRAIN).await;
+                }
+                let reason = CloseReason::Io(format!("writing to its stdin failed: {error}"));
+                Err(Closed::with_stderr(
+                    reason,
+                    self.stderr.last_lines(LAST_WORDS),
+                ))
             }
         }
     }
@@ -117,6 +125,8 @@ pub struct StdioReceiver {
     exit: Exit,
     stderr: StderrLog,
     grown: bool,
+    /// Set once the child is dead: when to stop waiting for what it wrote before.
+    drain_until: Option<Instant>,
     /// About how long the latest message was, so that the next like it is read in one go.
     usual: usize,
 }
@@ -130,14 +140,24 @@ impl ReceiveHalf for StdioReceiver {
                 }
                 return Ok(incoming);
             }
-            let read = tokio::select! {
-                biased;
-                read = read_some(&mut self.stdout, self.lines.buffer(), self.usual) => read,
-                // Dead, and yet its stdout is open: a grandchild holds it. Take what is there, and leave.
-                _ = self.exit.status() => {
+            let read = match self.drain_until {
+                None => tokio::select! {
+                    biased;
+                    read = read_some(&mut self.stdout, self.lines.buffer(), self.usual) => read,
+                    _ = self.exit.status() => {
+                        self.drain_until = Some(Instant::now() + DRAIN);
+                        continue;
+                    }
+                },
+                // Dead, and yet its stdout is open: a grandchild holds it, and may go on talking for ever.
+                Some(until) => {
                     let read = read_some(&mut self.stdout, self.lines.buffer(), self.usual);
-                    tokio::time::timeout(DRAIN, read).await.unwrap_or(Ok(0))
+                    tokio::time::timeout_at(until, read).await.unwrap_or(Ok(0))
                 }
+            };
+            let read = match self.drain_until {
+                Some(until) if Instant::now() >= until => Ok(0),
+                _ => read,
             };
             match read {
                 Ok(0) => match self.lines.last_line() {

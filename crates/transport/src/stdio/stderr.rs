@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStderr;
 use tokio::sync::watch;
@@ -12,8 +11,8 @@ use tokio::sync::watch;
 /// How much of a server's stderr is kept; the oldest gives way to the newest (TRN-1).
 pub const STDERR_CAP: usize = 64 * 1024 * 1024;
 
-/// How much is read at once.
-const READ_BYTES: usize = 4 * 1024;
+/// How much is read at once, and kept together.
+const CHUNK: usize = 4 * 1024;
 
 /// How long one of the lines in [`StderrLog::last_lines`] may be, in bytes.
 const MAX_LINE: usize = 2000;
@@ -27,8 +26,8 @@ pub struct StderrLog {
 
 #[derive(Default)]
 struct Kept {
-    chunks: VecDeque<Bytes>,
-    bytes: usize,
+    /// Full but for the last, each of [`CHUNK`] bytes, so that what is kept takes about its own size.
+    chunks: VecDeque<Vec<u8>>,
     /// How many bytes have come in all.
     total: u64,
 }
@@ -43,13 +42,9 @@ impl StderrLog {
         };
         let kept = Arc::clone(&log.kept);
         tokio::spawn(async move {
-            let mut buffer = BytesMut::new();
-            loop {
-                buffer.reserve(READ_BYTES);
-                match stderr.read_buf(&mut buffer).await {
-                    Ok(0) | Err(_) => break,
-                    Ok(_) => lock(&kept).push(buffer.split().freeze(), STDERR_CAP),
-                }
+            let mut buffer = vec![0; CHUNK];
+            while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+                lock(&kept).push(&buffer[..count], STDERR_CAP);
             }
             closed.send_replace(false);
         });
@@ -68,7 +63,7 @@ impl StderrLog {
 
     /// How many bytes are kept.
     pub fn kept_bytes(&self) -> usize {
-        lock(&self.kept).bytes
+        lock(&self.kept).chunks.iter().map(Vec::len).sum()
     }
 
     /// Waits until stderr has ended, but not longer than `limit`: a grandchild may hold it open.
@@ -78,15 +73,22 @@ impl StderrLog {
 }
 
 impl Kept {
-    fn push(&mut self, chunk: Bytes, cap: usize) {
-        self.total += chunk.len() as u64;
-        self.bytes += chunk.len();
-        self.chunks.push_back(chunk);
-        while self.bytes > cap {
-            let Some(oldest) = self.chunks.pop_front() else {
-                break;
-            };
-            self.bytes -= oldest.len();
+    fn push(&mut self, mut bytes: &[u8], cap: usize) {
+        self.total += bytes.len() as u64;
+        while !bytes.is_empty() {
+            match self.chunks.back_mut() {
+                Some(last) if last.len() < CHUNK => {
+                    let (fits, rest) = bytes.split_at(bytes.len().min(CHUNK - last.len()));
+                    last.extend_from_slice(fits);
+                    bytes = rest;
+                }
+                _ => {
+                    if (self.chunks.len() + 1) * CHUNK > cap {
+                        self.chunks.pop_front();
+                    }
+                    self.chunks.push_back(Vec::with_capacity(CHUNK));
+                }
+            }
         }
     }
 
@@ -129,21 +131,26 @@ mod tests {
     #[test]
     fn the_newest_is_kept_and_the_oldest_gives_way() {
         let mut kept = Kept::default();
-        for number in 0..100 {
-            kept.push(Bytes::from(format!("line {number}\n")), 50);
+        let cap = 3 * CHUNK;
+        for number in 0..5000 {
+            kept.push(format!("line {number}\n").as_bytes(), cap);
         }
-        assert!(kept.bytes <= 50);
-        assert_eq!(kept.last_lines(2), ["line 98", "line 99"]);
-        assert_eq!(kept.total, 790);
+        assert_eq!(kept.chunks.len(), 3);
+        assert_eq!(kept.last_lines(2), ["line 4998", "line 4999"]);
+        assert_eq!(kept.total, 48_890);
     }
 
     #[test]
-    fn lines_may_be_split_over_chunks_and_are_shortened_whole_characters() {
+    fn lines_may_be_split_over_chunks_and_are_shortened_at_whole_characters() {
         let mut kept = Kept::default();
-        kept.push(Bytes::from_static(b"first\n\n  \nsec"), 1000);
-        kept.push(Bytes::from_static("ond \u{e9}".as_bytes()), 1000);
-        assert_eq!(kept.last_lines(5), ["first", "second é"]);
-        kept.push(Bytes::from(format!("\n{}", "é".repeat(MAX_LINE))), 10_000);
+        let long = "x".repeat(CHUNK - 3);
+        for text in ["first\n\n  \nsec", "ond \u{e9}\n", &long, "abcdef"] {
+            kept.push(text.as_bytes(), STDERR_CAP);
+        }
+        let lines = kept.last_lines(5);
+        assert_eq!(lines[..2], ["first", "second é"]);
+        assert!(lines[2].starts_with("xxx") && lines[2].ends_with("x…"));
+        kept.push(format!("\n{}", "é".repeat(MAX_LINE)).as_bytes(), STDERR_CAP);
         let last = kept.last_lines(1).remove(0);
         assert!(last.ends_with("é…") && last.len() < MAX_LINE + 4);
     }

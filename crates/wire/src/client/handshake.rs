@@ -35,7 +35,7 @@ pub struct ConnectOptions {
 /// Why no connection came about.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The link ended while only the probe had been sent: start the server again and skip the probe.
+    /// The link ended while the probe was unanswered: start the server again and skip the probe.
     #[error("{0}")]
     DiedOfProbe(Closed),
     /// The handshake failed.
@@ -108,27 +108,34 @@ async fn with_probe(
     match answered {
         Some(Ok(Probe::Modern(identity))) => return Ok((Era::Modern, identity)),
         Some(Ok(Probe::Legacy)) => return initialize(peer, options).await.map(legacy),
-        Some(Err(ConnectError::Request(RequestError::Closed { cause, .. }))) => {
-            return Err(ConnectError::DiedOfProbe(cause));
-        }
-        Some(Err(error)) => return Err(error),
+        Some(Err(error)) => return Err(blame_probe(error)),
         None => {}
     }
     let mut hello = pin!(initialize(peer, options));
     tokio::select! {
         biased;
-        outcome = &mut probe => match outcome? {
+        outcome = &mut probe => match outcome.map_err(blame_probe)? {
             Probe::Modern(identity) => Ok((Era::Modern, identity)),
             Probe::Legacy => hello.await.map(legacy),
         },
         outcome = &mut hello => match outcome {
             // A slow modern server turns `initialize` down and still has the probe to answer.
-            Err(refused @ ConnectError::Request(RequestError::Rpc(_))) => match probe.await? {
+            Err(refused @ ConnectError::Request(RequestError::Rpc(_))) => match probe.await.map_err(blame_probe)? {
                 Probe::Modern(identity) => Ok((Era::Modern, identity)),
                 Probe::Legacy => Err(refused),
             },
-            outcome => outcome.map(legacy),
+            outcome => outcome.map(legacy).map_err(blame_probe),
         },
+    }
+}
+
+/// A server that dies with the probe unanswered may have died of it.
+fn blame_probe(error: ConnectError) -> ConnectError {
+    match error {
+        ConnectError::Request(RequestError::Closed { cause, .. }) => {
+            ConnectError::DiedOfProbe(cause)
+        }
+        error => error,
     }
 }
 
@@ -168,7 +175,7 @@ async fn discover(peer: &Peer, options: &ConnectOptions) -> Result<Probe, Connec
                     version = common;
                     retried = true;
                 }
-                _ if error.code == RpcError::UNSUPPORTED_VERSION => {
+                None if error.code == RpcError::UNSUPPORTED_VERSION => {
                     return fall_back(supported_versions(&error));
                 }
                 _ if error.is_modern() => return Err(RequestError::Rpc(error).into()),

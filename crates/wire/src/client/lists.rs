@@ -82,6 +82,7 @@ impl Client {
             };
             cursor = fetched.next_cursor;
             let stop = match &cursor {
+                None if fetched.odd_cursor => "its cursor is not a string",
                 None => return Ok(listing),
                 Some(next) if next.len() > MAX_CURSOR_BYTES => "its cursor is too long",
                 Some(next) if !seen.insert(next.clone()) => "its cursor repeats",

@@ -32,20 +32,20 @@ impl RequestMeta {
         if self.0.is_empty() && token.is_none() && more.is_none() {
             return;
         }
-        let mut meta = ObjectWriter::with_capacity(self.0.len() + 64);
-        if let Some(token) = token {
-            meta.integer("progressToken", token);
-        }
-        meta.fragment(&self.0);
-        if let Some(more) = more {
-            // What the protocol owns is not the caller's to set.
-            more.members(|key, value| {
-                if key != "progressToken" && !key.starts_with("io.modelcontextprotocol/") {
-                    meta.raw(key, &value);
-                }
-            });
-        }
-        params.raw("_meta", &meta.finish());
+        params.object("_meta", |meta| {
+            if let Some(token) = token {
+                meta.integer("progressToken", token);
+            }
+            meta.fragment(&self.0);
+            if let Some(more) = more {
+                // What the protocol owns is not the caller's to set.
+                more.members(|key, value| {
+                    if key != "progressToken" && !key.starts_with("io.modelcontextprotocol/") {
+                        meta.raw(key, &value);
+                    }
+                });
+            }
+        });
     }
 }
 

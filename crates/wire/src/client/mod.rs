@@ -108,7 +108,7 @@ impl Client {
         let token = self.peer.progress_token();
         let mut inputs = None;
         let mut ignore = |_: Progress| {};
-        for _ in 0..=MAX_INPUT_ROUNDS {
+        for round in 0..=MAX_INPUT_ROUNDS {
             let arguments = call
                 .arguments
                 .map_or(2, |arguments| arguments.as_str().len());
@@ -144,6 +144,7 @@ impl Client {
             let (kind, result) = CallResult::read(&result).map_err(RequestError::Malformed)?;
             match kind {
                 ResultKind::Complete => return Ok(result),
+                ResultKind::InputRequired { .. } if round == MAX_INPUT_ROUNDS => break,
                 ResultKind::InputRequired { requests, state } => {
                     inputs = Some(self.answer_inputs(requests, state).await?);
                 }

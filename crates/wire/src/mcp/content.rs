@@ -120,15 +120,16 @@ impl CallResult {
 }
 
 fn read_blocks(blocks: Json) -> Vec<Content> {
-    match blocks.elements() {
-        Some(blocks) => blocks.into_iter().map(Content::read).collect(),
+    let mut content = Vec::new();
+    if !blocks.elements(|block| content.push(Content::read(block))) {
         // Not a list: a bare string, or one block.
-        None => vec![
+        content.push(
             blocks
                 .as_string()
                 .map_or_else(|| Content::read(blocks), Content::Text),
-        ],
+        );
     }
+    content
 }
 
 /// The members that tell the kind of a result.

@@ -58,6 +58,8 @@ pub struct Page<T> {
     pub bad: Vec<BadItem>,
     /// Where the next page starts, if there is one.
     pub next_cursor: Option<ByteString>,
+    /// There is a cursor, but it is not a string.
+    pub odd_cursor: bool,
     /// How long the server says this stays fresh, in milliseconds.
     pub ttl_ms: Option<u64>,
 }
@@ -69,11 +71,15 @@ impl<T: Item> Page<T> {
             items: Vec::new(),
             bad: Vec::new(),
             next_cursor: None,
+            odd_cursor: false,
             ttl_ms: None,
         };
         let mut entries = None;
         let object = result.members(|key, value| match key {
-            "nextCursor" => page.next_cursor = value.as_string(),
+            "nextCursor" => {
+                page.next_cursor = value.as_string();
+                page.odd_cursor = page.next_cursor.is_none() && !value.is_null();
+            }
             "ttlMs" => page.ttl_ms = value.decode().ok(),
             key if key == kind.member() => entries = Some(value),
             _ => {}
@@ -81,16 +87,18 @@ impl<T: Item> Page<T> {
         let entries = match entries {
             _ if !object => return Err("it is not an object".to_owned()),
             None => return Err(format!("it has no `{}`", kind.member())),
-            Some(entries) => entries
-                .elements()
-                .ok_or_else(|| format!("its `{}` is not a list", kind.member()))?,
+            Some(entries) => entries,
         };
-        page.items.reserve_exact(entries.len());
-        for (index, entry) in entries.into_iter().enumerate() {
+        let mut index = 0;
+        let list = entries.elements(|entry| {
             match T::read(entry) {
                 Ok(item) => page.items.push(item),
                 Err(reason) => page.bad.push(BadItem { index, reason }),
             }
+            index += 1;
+        });
+        if !list {
+            return Err(format!("its `{}` is not a list", kind.member()));
         }
         Ok(page)
     }

@@ -37,19 +37,27 @@ pub struct ServerCapabilities {
 
 impl ServerCapabilities {
     pub(crate) fn read(raw: Json) -> Self {
-        let has = |name: &str| raw.get(name).is_some_and(|value| value.is_object());
-        let changes = |name: &str| {
-            let feature = raw.get(name);
-            feature.is_some_and(|feature| feature.field("listChanged") == Some(true))
+        let mut read = Self {
+            tools: false,
+            resources: false,
+            prompts: false,
+            completions: false,
+            list_changed: [false; 3],
+            raw: Json::empty_object(),
         };
-        Self {
-            tools: has("tools"),
-            resources: has("resources"),
-            prompts: has("prompts"),
-            completions: has("completions"),
-            list_changed: ["tools", "resources", "prompts"].map(changes),
-            raw,
-        }
+        raw.members(|key, feature| {
+            let has = feature.is_object();
+            let changes = || feature.field("listChanged") == Some(true);
+            match key {
+                "tools" => (read.tools, read.list_changed[0]) = (has, changes()),
+                "resources" => (read.resources, read.list_changed[1]) = (has, changes()),
+                "prompts" => (read.prompts, read.list_changed[2]) = (has, changes()),
+                "completions" => read.completions = has,
+                _ => {}
+            }
+        });
+        read.raw = raw;
+        read
     }
 }
 
@@ -69,16 +77,50 @@ pub struct ServerIdentity {
 impl ServerIdentity {
     /// Reads the parts that the answers of both eras share; only `serverInfo` moved into `_meta`.
     pub(crate) fn read(result: &Json, protocol_version: String) -> Self {
-        let capabilities = result.get("capabilities").filter(Json::is_object);
-        let info = result.field("serverInfo").or_else(|| {
-            let meta = result.get("_meta")?;
-            meta.field("io.modelcontextprotocol/serverInfo")
+        let (mut capabilities, mut info, mut meta, mut instructions) = (None, None, None, None);
+        result.members(|key, value| match key {
+            "capabilities" => capabilities = Some(value),
+            "serverInfo" => info = value.decode().ok(),
+            "_meta" => meta = Some(value),
+            "instructions" => instructions = value.decode().ok(),
+            _ => {}
         });
+        let in_meta = || meta?.field("io.modelcontextprotocol/serverInfo");
+        let capabilities = capabilities.filter(Json::is_object);
         Self {
             protocol_version,
             capabilities: ServerCapabilities::read(capabilities.unwrap_or_else(Json::empty_object)),
-            info,
-            instructions: result.field("instructions"),
+            info: info.or_else(in_meta),
+            instructions,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_is_read_from_the_answers_of_both_eras() {
+        let read = |text: &str| {
+            ServerIdentity::read(&Json::parse(text.to_owned()).unwrap(), "v".to_owned())
+        };
+        let legacy = read(
+            r#"{"capabilities":{"tools":{"listChanged":true},"prompts":{},"logging":{}},"serverInfo":{"name":"n"},"instructions":"i"}"#,
+        );
+        assert!(
+            legacy.capabilities.tools
+                && legacy.capabilities.prompts
+                && !legacy.capabilities.resources
+        );
+        assert_eq!(legacy.capabilities.list_changed, [true, false, false]);
+        assert_eq!(legacy.info.unwrap().name, "n");
+        assert_eq!(legacy.instructions.as_deref(), Some("i"));
+        let modern =
+            read(r#"{"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"m","version":"2"}}}"#);
+        assert_eq!(modern.info.unwrap().version, "2");
+        assert!(!modern.capabilities.tools);
+        let odd = read(r#"{"capabilities":[],"serverInfo":"x","instructions":5}"#);
+        assert!(odd.info.is_none() && odd.instructions.is_none() && !odd.capabilities.tools);
     }
 }

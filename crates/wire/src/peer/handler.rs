@@ -19,6 +19,11 @@ pub trait Handler: Send + Sync + 'static {
         Box::pin(async move { Err(RpcError::method_not_found(&method)) })
     }
 
+    /// How many requests are answered at once; more are refused (SEC-4).
+    fn max_serving(&self) -> usize {
+        64
+    }
+
     /// Takes note of a notification. Called in the order of arrival, on the reader's task: it must not wait.
     fn notification(&self, method: &str, params: Option<Json>) {
         let _ = (method, params);

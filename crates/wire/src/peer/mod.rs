@@ -168,10 +168,11 @@ impl Peer {
         options: RequestOptions,
         mut on_progress: impl FnMut(Progress) + Send,
     ) -> Result<Json, RequestError> {
-        self.shared.take_room(options.deadline).await?;
+        let since = Instant::now();
+        self.shared.take_room(since, &options).await?;
         let (id, slot) = self
             .shared
-            .enqueue_request(method, params, &options)
+            .enqueue_request(method, params, options, since)
             .map_err(|cause| RequestError::Closed { cause, sent: false })?;
         let mut waiting = Waiting {
             shared: &self.shared,

@@ -91,20 +91,28 @@ impl Hasher for NumberHasher {
 
 struct Pending {
     slot: Arc<Slot>,
-    deadline: Option<Instant>,
-    idle: Option<Duration>,
-    sent_at: Instant,
-    token: Option<u64>,
-    cancellable: bool,
+    options: RequestOptions,
+    since: Instant,
 }
 
-impl Pending {
-    /// When this call has waited long enough, if nothing more arrives.
-    fn due(&self, last_received: Instant) -> Option<Instant> {
-        let idle = self.idle.map(|idle| self.sent_at.max(last_received) + idle);
+impl RequestOptions {
+    /// When a request that waits since `since` has waited long enough, if nothing more arrives.
+    fn due(&self, since: Instant, last_received: Instant) -> Option<Instant> {
+        let idle = self.idle.map(|idle| since.max(last_received) + idle);
         match (self.deadline, idle) {
             (Some(deadline), Some(idle)) => Some(deadline.min(idle)),
             (one, other) => one.or(other),
+        }
+    }
+
+    /// The error of a request that is due.
+    fn expired(&self, since: Instant, now: Instant, sent: bool) -> RequestError {
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
+            let after = now - since;
+            RequestError::Timeout { after, sent }
+        } else {
+            let after = self.idle.unwrap_or_default();
+            RequestError::Idle { after, sent }
         }
     }
 }
@@ -131,28 +139,36 @@ impl Shared {
         }
     }
 
-    /// Waits for room in the queue, but not past the deadline.
-    pub(super) async fn take_room(&self, deadline: Option<Instant>) -> Result<(), RequestError> {
+    /// Waits for room in the queue, but no longer than the request may wait at all.
+    pub(super) async fn take_room(
+        &self,
+        since: Instant,
+        options: &RequestOptions,
+    ) -> Result<(), RequestError> {
         if let Ok(permit) = self.room.try_acquire() {
             permit.forget();
             return Ok(());
         }
-        let started = Instant::now();
-        let permit = match deadline {
-            None => self.room.acquire().await,
-            Some(deadline) => tokio::time::timeout_at(deadline, self.room.acquire())
-                .await
-                .map_err(|_| RequestError::Timeout {
-                    after: started.elapsed(),
+        loop {
+            let due = options.due(since, self.last_received());
+            let permit = match due {
+                None => self.room.acquire().await,
+                Some(due) => match tokio::time::timeout_at(due, self.room.acquire()).await {
+                    Ok(permit) => permit,
+                    // Something may have arrived meanwhile, and with it more patience.
+                    Err(_) if options.due(since, self.last_received()) > Some(Instant::now()) => {
+                        continue;
+                    }
+                    Err(_) => return Err(options.expired(since, Instant::now(), false)),
+                },
+            };
+            return permit
+                .map(SemaphorePermit::forget)
+                .map_err(|_| RequestError::Closed {
+                    cause: self.closed(),
                     sent: false,
-                })?,
-        };
-        permit
-            .map(SemaphorePermit::forget)
-            .map_err(|_| RequestError::Closed {
-                cause: self.closed(),
-                sent: false,
-            })
+                });
+        }
     }
 
     /// Sends a notification, waiting for room in the queue if it is full.
@@ -161,7 +177,8 @@ impl Shared {
         method: &'static str,
         params: Option<Json>,
     ) -> Result<(), RequestError> {
-        self.take_room(None).await?;
+        self.take_room(Instant::now(), &RequestOptions::default())
+            .await?;
         self.enqueue(Outgoing::Notification { method, params })
             .map_err(|cause| RequestError::Closed { cause, sent: false })
     }
@@ -171,18 +188,11 @@ impl Shared {
         &self,
         method: &'static str,
         params: Json,
-        options: &RequestOptions,
+        options: RequestOptions,
+        since: Instant,
     ) -> Result<(u64, Arc<Slot>), Closed> {
         let slot = Arc::new(Slot::default());
-        let pending = Pending {
-            slot: Arc::clone(&slot),
-            deadline: options.deadline,
-            idle: options.idle,
-            sent_at: Instant::now(),
-            token: options.progress_token,
-            cancellable: options.cancellable,
-        };
-        let due = pending.due(pending.sent_at);
+        let due = options.due(since, since);
         let (id, rearm) = {
             let mut state = self.lock();
             if let Some(closed) = &state.closed {
@@ -193,6 +203,11 @@ impl Shared {
             if let Some(token) = options.progress_token {
                 state.progress.insert(token, Arc::clone(&slot));
             }
+            let pending = Pending {
+                slot: Arc::clone(&slot),
+                options,
+                since,
+            };
             state.pending.insert(id, pending);
             state
                 .queue
@@ -272,7 +287,7 @@ impl Shared {
     fn give_up(&self, state: &mut State, id: u64, reason: &'static str) -> Option<Pending> {
         let pending = state.remove(id)?;
         if id <= state.taken {
-            if pending.cancellable && state.closed.is_none() {
+            if pending.options.cancellable && state.closed.is_none() {
                 state.push(Outgoing::Cancel { id, reason });
                 self.outgoing.notify_one();
             }
@@ -292,29 +307,25 @@ impl Shared {
         let due: Vec<u64> = state
             .pending
             .iter()
-            .filter(|(_, pending)| pending.due(last_received).is_some_and(|due| due <= now))
+            .filter(|(_, pending)| {
+                pending
+                    .options
+                    .due(pending.since, last_received)
+                    .is_some_and(|due| due <= now)
+            })
             .map(|(id, _)| *id)
             .collect();
         for id in due {
             let sent = id <= state.taken;
             if let Some(pending) = self.give_up(&mut state, id, "timed out") {
-                let timed_out = pending.deadline.is_some_and(|deadline| deadline <= now);
-                let after = if timed_out {
-                    now - pending.sent_at
-                } else {
-                    pending.idle.unwrap_or_default()
-                };
-                pending.slot.finish(Err(if timed_out {
-                    RequestError::Timeout { after, sent }
-                } else {
-                    RequestError::Idle { after, sent }
-                }));
+                let error = pending.options.expired(pending.since, now, sent);
+                pending.slot.finish(Err(error));
             }
         }
         state.armed = state
             .pending
             .values()
-            .filter_map(|pending| pending.due(last_received))
+            .filter_map(|pending| pending.options.due(pending.since, last_received))
             .min();
         state.armed
     }
@@ -416,7 +427,7 @@ impl State {
 
     fn remove(&mut self, id: u64) -> Option<Pending> {
         let pending = self.pending.remove(&id)?;
-        if let Some(token) = pending.token {
+        if let Some(token) = pending.options.progress_token {
             self.progress.remove(&token);
         }
         Some(pending)

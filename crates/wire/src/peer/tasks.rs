@@ -11,10 +11,7 @@ use super::{Progress, RequestError};
 use crate::envelope::{self, Frame, Message};
 use crate::json::Json;
 use crate::rpc_error::RpcError;
-use crate::transport::{Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport};
-
-/// How many requests of the other side are answered at once (SEC-4); more are refused.
-pub(super) const MAX_SERVING: usize = 64;
+use crate::transport::{CloseReason, Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport};
 
 pub(super) fn start<T: Transport>(transport: T, shared: &Arc<Shared>, handler: Arc<dyn Handler>) {
     let (sender, receiver) = transport.split();
@@ -77,9 +74,9 @@ async fn sleep_until(due: Option<Instant>) {
 
 async fn read<R: ReceiveHalf>(mut receiver: R, shared: Arc<Shared>, handler: Arc<dyn Handler>) {
     let reader = Reader {
-        shared,
+        shared: FailOnDrop(shared),
+        serving: Arc::new(Semaphore::new(handler.max_serving())),
         handler,
-        serving: Arc::new(Semaphore::new(MAX_SERVING)),
     };
     let cause = loop {
         match receiver.receive().await {
@@ -87,18 +84,56 @@ async fn read<R: ReceiveHalf>(mut receiver: R, shared: Arc<Shared>, handler: Arc
             Err(cause) => break cause,
         }
     };
-    reader.shared.fail_all(&cause);
+    reader.shared.0.fail_all(&cause);
+}
+
+/// Without a reader no call would ever end: if a handler's panic takes it down, the link goes down with it.
+struct FailOnDrop(Arc<Shared>);
+
+impl Drop for FailOnDrop {
+    fn drop(&mut self) {
+        let reason = CloseReason::Io("the handler of its messages failed".to_owned());
+        self.0.fail_all(&Closed::new(reason));
+    }
+}
+
+/// Answers a request whose handler panicked, so that the other side does not wait for ever.
+struct AnswerOnDrop {
+    shared: Arc<Shared>,
+    id: Json,
+}
+
+impl AnswerOnDrop {
+    /// Answers, unless the request was cancelled meanwhile.
+    fn answer(&self, outcome: Result<Json, RpcError>) {
+        if self.shared.served(&self.id).is_some() {
+            // The link may have ended meanwhile; then nobody waits for this.
+            let _ = self.shared.enqueue(Outgoing::Response {
+                id: self.id.clone(),
+                outcome,
+            });
+        }
+    }
+}
+
+impl Drop for AnswerOnDrop {
+    fn drop(&mut self) {
+        self.answer(Err(RpcError::new(
+            RpcError::INTERNAL_ERROR,
+            "the request could not be answered",
+        )));
+    }
 }
 
 struct Reader {
-    shared: Arc<Shared>,
+    shared: FailOnDrop,
     handler: Arc<dyn Handler>,
     serving: Arc<Semaphore>,
 }
 
 impl Reader {
     fn incoming(&self, incoming: Incoming) {
-        self.shared.received();
+        self.shared.0.received();
         match incoming {
             Incoming::Frame(frame) => match envelope::decode(&frame) {
                 Frame::Single(message) => self.message(message, &frame),
@@ -115,7 +150,7 @@ impl Reader {
                 tail,
             } => {
                 let what = format!("a message of {bytes} bytes is over the limit of {limit}");
-                self.fail_or_report(envelope::salvage_id(&head, &tail).as_ref(), what, &head);
+                self.fail_or_report(envelope::salvage_id(&head, &tail).as_ref(), &what, &head);
             }
         }
     }
@@ -128,21 +163,21 @@ impl Reader {
             } => {
                 let number = envelope::request_number(&id);
                 let outcome = outcome.map_err(RequestError::Rpc);
-                if !number.is_some_and(|number| self.shared.complete(number, outcome)) {
+                if !number.is_some_and(|number| self.shared.0.complete(number, outcome)) {
                     self.handler
                         .nonsense("an answer to a request that is not waiting", frame);
                 }
             }
             Message::Response { id: None, .. } => {
-                self.handler.nonsense("an answer without an id", frame)
+                self.handler.nonsense("an answer without an id", frame);
             }
-            Message::Malformed { id, reason } => self.fail_or_report(id.as_ref(), reason, frame),
+            Message::Malformed { id, reason } => self.fail_or_report(id.as_ref(), &reason, frame),
             Message::Request { id, method, params } => self.serve(id, method, params),
             Message::Notification { method, params } => match (&*method, params) {
                 ("notifications/progress", Some(params)) => self.progress(&params),
                 ("notifications/cancelled", params) => {
                     let id = params.as_ref().and_then(|params| params.get("requestId"));
-                    match id.and_then(|id| self.shared.served(&id)) {
+                    match id.and_then(|id| self.shared.0.served(&id)) {
                         Some(task) => task.abort(),
                         None => self.handler.notification(&method, params),
                     }
@@ -153,14 +188,15 @@ impl Reader {
     }
 
     /// Fails the call that a broken message was the answer to, or reports it where there is none.
-    fn fail_or_report(&self, id: Option<&Json>, what: String, frame: &[u8]) {
+    fn fail_or_report(&self, id: Option<&Json>, what: &str, frame: &[u8]) {
         let number = id.and_then(envelope::request_number);
         let delivered = number.is_some_and(|number| {
             self.shared
-                .complete(number, Err(RequestError::Malformed(what.clone())))
+                .0
+                .complete(number, Err(RequestError::Malformed(what.to_owned())))
         });
         if !delivered {
-            self.handler.nonsense(&what, frame);
+            self.handler.nonsense(what, frame);
         }
     }
 
@@ -174,7 +210,7 @@ impl Reader {
             message: params.field("message"),
         };
         if let Some(token) = token {
-            self.shared.progress(token, progress);
+            self.shared.0.progress(token, progress);
         }
     }
 
@@ -189,30 +225,27 @@ impl Reader {
             return;
         };
         let work = self.handler.request(method, params);
-        let shared = Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.shared.0);
         let answered = id.clone();
         // The task starts only once it stands in the table: otherwise a quick answer could miss its own entry.
         let (entered, start) = oneshot::channel::<()>();
-        let accepted = self.shared.serve(&id, || {
+        let accepted = self.shared.0.serve(&id, || {
             tokio::spawn(async move {
                 let _permit = permit;
                 if start.await.is_err() {
                     return;
                 }
-                let outcome = work.await;
-                if shared.served(&answered).is_some() {
-                    // The link may have ended meanwhile; then nobody waits for this.
-                    let _ = shared.enqueue(Outgoing::Response {
-                        id: answered,
-                        outcome,
-                    });
-                }
+                let answer = AnswerOnDrop {
+                    shared,
+                    id: answered,
+                };
+                answer.answer(work.await);
             })
             .abort_handle()
         });
         if accepted {
             let _ = entered.send(());
-        } else if !self.shared.is_closed() {
+        } else if !self.shared.0.is_closed() {
             self.handler.nonsense(
                 "a second request with an id that is being answered",
                 id.as_str().as_bytes(),
@@ -221,6 +254,6 @@ impl Reader {
     }
 
     fn answer(&self, id: Json, outcome: Result<Json, RpcError>) {
-        let _: Result<(), Closed> = self.shared.enqueue(Outgoing::Response { id, outcome });
+        let _: Result<(), Closed> = self.shared.0.enqueue(Outgoing::Response { id, outcome });
     }
 }

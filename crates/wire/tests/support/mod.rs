@@ -51,23 +51,23 @@ pub struct Wire {
 }
 
 pub fn scripted() -> (Scripted, Wire) {
-    let (sent, sent_messages) = mpsc::unbounded_channel();
-    let (feed, fed) = mpsc::unbounded_channel();
+    let (sent, messages) = mpsc::unbounded_channel();
+    let (feed, arrivals) = mpsc::unbounded_channel();
     let (gate, gate_seen) = watch::channel(Gate::Open);
-    let (closed, closed_seen) = watch::channel(false);
+    let (closed, closing) = watch::channel(false);
     let transport = Scripted {
         sender: ScriptedSender {
             sent,
             gate: gate_seen,
             closed,
         },
-        receiver: ScriptedReceiver(fed),
+        receiver: ScriptedReceiver(arrivals),
     };
     let wire = Wire {
-        sent: sent_messages,
+        sent: messages,
         feed,
         gate,
-        closed: closed_seen,
+        closed: closing,
     };
     (transport, wire)
 }
