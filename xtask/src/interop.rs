@@ -1,4 +1,164 @@
-//! Placeholder.
-pub fn run() -> anyhow::Result<()> {
-    Ok(())
+//! Foreign MCP servers: installed into `target/interop`, driven by the real program in `crates/cli/tests/interop.rs`.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{check, sh};
+
+/// Node itself: the package for this machine is installed under this one name, so the tests need not know which it is.
+/// (The package `node` would need its install script.)
+const NODE: &str = "24.21.0";
+
+/// What npm installs, with exact versions. The SDK is pinned too: it is what the servers really speak.
+const NPM: [(&str, &str); 5] = [
+    ("@modelcontextprotocol/server-everything", "2026.8.31"),
+    ("@modelcontextprotocol/server-filesystem", "2026.8.31"),
+    ("@modelcontextprotocol/server-memory", "2026.8.31"),
+    (
+        "@modelcontextprotocol/server-sequential-thinking",
+        "2026.8.31",
+    ),
+    ("@modelcontextprotocol/sdk", "1.32.2"),
+];
+
+/// What pip installs, with exact versions.
+const PYPI: [(&str, &str); 3] = [
+    ("mcp-server-time", "2026.10.19"),
+    ("mcp-server-git", "2026.10.19"),
+    ("mcp", "2.3.0"),
+];
+
+/// Installs what is missing, then runs the tests.
+pub(crate) fn run() -> Result<()> {
+    let folder = install()?;
+    check::nextest(tests(&folder)).map(drop)
+}
+
+/// The tests against the servers in `folder`. The whole workspace is named so that its features, and with them the
+/// compiled dependencies, are the same as in a plain test run.
+pub(crate) fn tests(folder: &Path) -> Command {
+    let mut command = sh::cargo(&[
+        "nextest",
+        "run",
+        "--workspace",
+        "--features",
+        "trunkline-cli/interop",
+        "--test",
+        "interop",
+    ]);
+    command.env("TRUNKLINE_INTEROP", folder);
+    command
+}
+
+/// Makes `target/interop` hold exactly the versions above. Does nothing when the stamp says that it does.
+pub(crate) fn install() -> Result<PathBuf> {
+    let folder = sh::root().join("target/interop");
+    let stamp = folder.join("installed");
+    let wanted = wanted()?;
+    if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+        println!("target/interop is up to date");
+        return Ok(folder);
+    }
+    if folder.exists() {
+        fs::remove_dir_all(&folder).context("could not clear target/interop")?;
+    }
+    fs::create_dir_all(&folder).context("could not create target/interop")?;
+    ensure_system_packages()?;
+    install_npm(&folder)?;
+    install_pypi(&folder)?;
+    fs::write(&stamp, wanted).context("could not write the stamp of target/interop")?;
+    Ok(folder)
+}
+
+/// One line for each package: what the stamp holds.
+fn wanted() -> Result<String> {
+    let mut lines = vec![node_package()?];
+    lines.extend(specs(&NPM, "@"));
+    lines.extend(specs(&PYPI, "=="));
+    Ok(lines.join("\n"))
+}
+
+fn specs<'a>(
+    table: &'a [(&str, &str)],
+    separator: &'a str,
+) -> impl Iterator<Item = String> + use<'a> {
+    table
+        .iter()
+        .map(move |(name, version)| format!("{name}{separator}{version}"))
+}
+
+fn node_package() -> Result<String> {
+    let machine = match (std::env::consts::OS, std::env::consts::ARCH) {
+        ("linux", "x86_64") => "linux-x64",
+        ("linux", "aarch64") => "linux-arm64",
+        (os, arch) => bail!("no Node package is known for {os} on {arch}"),
+    };
+    Ok(format!("node@npm:node-{machine}@{NODE}"))
+}
+
+fn install_npm(folder: &Path) -> Result<()> {
+    // Without a package.json of its own npm would look for one in the folders above.
+    fs::write(folder.join("package.json"), "{ \"private\": true }\n")?;
+    let mut npm = Command::new("npm");
+    npm.current_dir(folder)
+        .args(["install", "--ignore-scripts", "--no-audit", "--no-fund"])
+        .args(["--no-package-lock", "--save-exact", "--loglevel=error"])
+        .arg(node_package()?)
+        .args(specs(&NPM, "@"));
+    sh::run(&mut npm, Duration::from_mins(10)).context("could not install the npm servers")
+}
+
+fn install_pypi(folder: &Path) -> Result<()> {
+    let mut venv = Command::new("python3");
+    venv.args(["-m", "venv"]).arg(folder.join("venv"));
+    sh::run(&mut venv, Duration::from_mins(5)).context("could not make a Python environment")?;
+    let mut pip = Command::new(folder.join("venv/bin/python"));
+    pip.args(["-m", "pip", "install", "--quiet"])
+        .args(["--disable-pip-version-check", "--no-input"])
+        .args(specs(&PYPI, "=="));
+    sh::run(&mut pip, Duration::from_mins(10)).context("could not install the Python servers")
+}
+
+/// npm (any Node that can run it), Python with venv, and git, which the git server drives.
+fn ensure_system_packages() -> Result<()> {
+    let works = |program: &str, args: &[&str]| sh::succeeds(Command::new(program).args(args));
+    let mut missing = Vec::new();
+    if !works("npm", &["--version"]) {
+        missing.extend(["nodejs", "npm"]);
+    }
+    if !works("python3", &["-c", "import venv, ensurepip"]) {
+        missing.extend(["python3", "python3-venv"]);
+    }
+    if !works("git", &["--version"]) {
+        missing.push("git");
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages = missing.join(" ");
+    let is_root = fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0);
+    if !is_root || !works("apt-get", &["--version"]) {
+        bail!(
+            "missing on this machine: {packages}; install them (Debian: `apt-get install {packages}` as root) and run again"
+        );
+    }
+    println!("missing on this machine: {packages}; installing them with apt-get");
+    sh::run(apt_get().arg("update"), Duration::from_mins(10))?;
+    let install = ["install", "--yes", "--no-install-recommends"];
+    sh::run(
+        apt_get().args(install).args(&missing),
+        Duration::from_mins(15),
+    )
+    .with_context(|| format!("could not install {packages}"))
+}
+
+fn apt_get() -> Command {
+    let mut command = Command::new("apt-get");
+    command.arg("-qq").env("DEBIAN_FRONTEND", "noninteractive");
+    command
 }

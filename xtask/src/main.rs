@@ -9,7 +9,11 @@ mod bench;
 mod check;
 mod fuzz;
 mod interop;
+mod process_tree;
 mod sh;
+mod tools;
+
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -32,11 +36,19 @@ enum Job {
     Fuzz(fuzz::Options),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Args::parse().job {
+fn main() -> ExitCode {
+    let done = match Args::parse().job {
         Job::Test(options) => check::run(&options),
         Job::Interop => interop::run(),
         Job::Bench(options) => bench::run(&options),
         Job::Fuzz(options) => fuzz::run(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        // Without anyhow's backtrace: what failed is a command, and its own output stands above.
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }

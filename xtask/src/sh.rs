@@ -1,1 +1,222 @@
-//! Running commands.
+//! Running commands: announced, timed, with a time limit, and an error that says which command and why.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::process_tree;
+
+/// How often a running command is looked at.
+const POLL: Duration = Duration::from_millis(20);
+
+/// How long the output of a command that has ended is waited for.
+const PIPE_ENDS_WITHIN: Duration = Duration::from_secs(5);
+
+/// The workspace's folder, wherever `cargo xtask` was started.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .map_or_else(PathBuf::new, Path::to_path_buf)
+}
+
+/// `cargo` in the workspace's folder, able to see the tools installed in `target/tools`.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command
+        .args(args)
+        .current_dir(root())
+        .env("PATH", path_with(&root().join("target/tools/bin")));
+    command
+}
+
+/// `PATH` with one more folder in front.
+pub(crate) fn path_with(folder: &Path) -> OsString {
+    let old = std::env::var_os("PATH").unwrap_or_default();
+    let all = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&old));
+    std::env::join_paths(all).unwrap_or(old)
+}
+
+/// Runs a command with its output on the terminal.
+pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<()> {
+    announce(command);
+    let child = spawn(command)?;
+    finish(command, child, limit)
+}
+
+/// Which lines of a command's stderr are treated specially.
+#[derive(Clone, Copy)]
+pub(crate) struct Lines {
+    /// The last line that contains this is handed back.
+    pub(crate) noted: &'static str,
+    /// Lines that contain one of these are not shown.
+    pub(crate) hidden: &'static [&'static str],
+}
+
+/// Runs a command with its output on the terminal, and hands back the line of its stderr that was to be noted.
+pub(crate) fn run_noting(
+    command: &mut Command,
+    limit: Duration,
+    lines: Lines,
+) -> Result<Option<String>> {
+    announce(command);
+    let mut child = spawn(command.stderr(Stdio::piped()))?;
+    let stderr = child.stderr.take().context("the stderr pipe is missing")?;
+    let (done, noted) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(forward(BufReader::new(stderr), lines)));
+    let finished = finish(command, child, limit);
+    // The pipe ends with the command, unless something it left behind still holds it.
+    let noted = noted.recv_timeout(PIPE_ENDS_WITHIN).ok().flatten();
+    finished.map(|()| noted)
+}
+
+/// Whether a command exists and exits with 0; its output is dropped.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// A duration the way people read it: `840 ms`, `12.3 s`, `4 min 05 s`.
+pub(crate) fn human(time: Duration) -> String {
+    match time.as_secs() {
+        0 => format!("{} ms", time.as_millis()),
+        1..=59 => format!("{:.1} s", time.as_secs_f64()),
+        seconds => format!("{} min {:02} s", seconds / 60, seconds % 60),
+    }
+}
+
+fn announce(command: &Command) {
+    println!("$ {}", line(command));
+}
+
+/// The command as one would type it, without the workspace's own path.
+fn line(command: &Command) -> String {
+    let root = format!("{}/", root().display());
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    words.extend(
+        command
+            .get_args()
+            .map(|arg| arg.to_string_lossy().into_owned()),
+    );
+    words.join(" ").replace(&root, "")
+}
+
+fn spawn(command: &mut Command) -> Result<Child> {
+    let child = command.stdin(Stdio::null()).spawn();
+    child.with_context(|| format!("could not start `{}`", line(command)))
+}
+
+fn finish(command: &Command, mut child: Child, limit: Duration) -> Result<()> {
+    let Some(status) = wait(&mut child, limit)? else {
+        bail!("`{}` took longer than {}", line(command), human(limit));
+    };
+    if !status.success() {
+        bail!("`{}` failed ({status})", line(command));
+    }
+    Ok(())
+}
+
+/// Waits for the child; at the limit ends it with everything it started and returns `None`.
+fn wait(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if start.elapsed() > limit {
+            process_tree::end(child);
+            return Ok(None);
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Copies lines to our stderr; returns the last one to be noted, without colours.
+fn forward(from: impl BufRead, lines: Lines) -> Option<String> {
+    let mut found = None;
+    for bytes in from.split(b'\n').map_while(Result::ok) {
+        let text = without_colours(&String::from_utf8_lossy(&bytes));
+        if !lines.hidden.iter().any(|hidden| text.contains(hidden)) {
+            let mut err = std::io::stderr().lock();
+            let _ = err.write_all(&bytes);
+            let _ = err.write_all(b"\n");
+        }
+        if text.contains(lines.noted) {
+            found = Some(text.trim().to_owned());
+        }
+    }
+    found
+}
+
+fn without_colours(text: &str) -> String {
+    let mut pieces = text.split("\u{1b}[");
+    let first = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(first, |kept, piece| {
+        kept + piece.split_once('m').map_or(piece, |(_, rest)| rest)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_well() {
+        let check = |ms, expected: &str| assert_eq!(human(Duration::from_millis(ms)), expected);
+        check(7, "7 ms");
+        check(12_340, "12.3 s");
+        check(245_000, "4 min 05 s");
+    }
+
+    #[test]
+    fn colours_are_removed() {
+        let check = |text, expected: &str| assert_eq!(without_colours(text), expected);
+        check("plain [1s]", "plain [1s]");
+        check("\u{1b}[32;1mSummary\u{1b}[0m [1s]", "Summary [1s]");
+    }
+
+    #[test]
+    fn a_command_past_its_limit_ends_with_its_children() {
+        let marker = "61.0257";
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("sleep {marker} & sleep {marker}; true")]);
+        let error = run(&mut command, Duration::from_millis(300)).unwrap_err();
+        assert!(error.to_string().contains("took longer than"), "{error}");
+        let left = std::fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+            .filter(|line| line == format!("sleep\0{marker}\0").as_bytes())
+            .count();
+        assert_eq!(left, 0);
+    }
+
+    #[test]
+    fn a_failing_command_is_named() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exit 3"]);
+        let error = run(&mut command, Duration::from_mins(1))
+            .unwrap_err()
+            .to_string();
+        assert_eq!(error, "`sh -c exit 3` failed (exit status: 3)");
+    }
+
+    #[test]
+    fn the_wanted_line_is_noted() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo one >&2; echo two >&2; echo three >&2"]);
+        let lines = Lines {
+            noted: "tw",
+            hidden: &["two"],
+        };
+        let noted = run_noting(&mut command, Duration::from_mins(1), lines).unwrap();
+        assert_eq!(noted.as_deref(), Some("two"));
+    }
+}

@@ -1,0 +1,139 @@
+//! Trunkline's public API as a benchmark client: the whole `Host::call` path, not a bare peer.
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::time::Instant;
+
+use bench_client::{Args, Report, Scenario};
+use serde_json::json;
+use tokio::task::JoinSet;
+use trunkline::{CallOptions, Content, Host, ServerEntry};
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// What the first server's `echo` is called in the pool.
+const ECHO: &str = "mcp__echo__echo";
+
+fn main() -> Result<(), Failure> {
+    let args = Args::from_env()?;
+    let mut runtime = if args.multi {
+        tokio::runtime::Builder::new_multi_thread()
+    } else {
+        tokio::runtime::Builder::new_current_thread()
+    };
+    runtime.enable_all().build()?.block_on(async {
+        match args.scenario {
+            Scenario::Sequential => sequential(&args).await,
+            Scenario::Inflight => inflight(&args).await,
+            Scenario::List => list(&args).await,
+            Scenario::Connect => connect(&args).await,
+            Scenario::Oneshot => oneshot(&args).await,
+        }
+    })
+}
+
+/// A host with `count` servers, all of them connected and listed: `echo`, `echo1`, `echo2`, …
+async fn ready(args: &Args, count: usize) -> Host {
+    let (command, arguments) = &args.server;
+    let entry = |index| {
+        let name = if index == 0 {
+            "echo".to_owned()
+        } else {
+            format!("echo{index}")
+        };
+        ServerEntry::stdio(name, command, arguments)
+    };
+    let host = Host::builder().servers((0..count).map(entry)).start();
+    host.ready().await;
+    host
+}
+
+async fn call(host: &Host, text: &str) -> Result<(), Failure> {
+    let result = host
+        .call(ECHO, json!({ "text": text }), CallOptions::default())
+        .await?;
+    match result.content.first().and_then(Content::text) {
+        Some(echo) if echo.len() == text.len() => Ok(()),
+        _ => Err("the echo is not what was sent".into()),
+    }
+}
+
+async fn sequential(args: &Args) -> Result<(), Failure> {
+    let host = ready(args, 1).await;
+    let text = args.text();
+    for _ in 0..args.warm_up() {
+        call(&host, &text).await?;
+    }
+    let start = Instant::now();
+    for _ in 0..args.n {
+        call(&host, &text).await?;
+    }
+    Report::since(start, args.n).print();
+    host.shutdown().await;
+    Ok(())
+}
+
+async fn inflight(args: &Args) -> Result<(), Failure> {
+    let host = ready(args, 1).await;
+    workers(&host, args, args.warm_up()).await?;
+    let start = Instant::now();
+    let calls = workers(&host, args, args.n).await?;
+    Report::since(start, calls).print();
+    host.shutdown().await;
+    Ok(())
+}
+
+/// `args.inflight` tasks, each calling again as soon as its answer is there.
+async fn workers(host: &Host, args: &Args, total: usize) -> Result<usize, Failure> {
+    let each = total.div_ceil(args.inflight);
+    let mut tasks = JoinSet::new();
+    for _ in 0..args.inflight {
+        let (host, text) = (host.clone(), args.text());
+        tasks.spawn(async move {
+            for _ in 0..each {
+                call(&host, &text).await?;
+            }
+            Ok::<_, Failure>(())
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    Ok(each * args.inflight)
+}
+
+/// To a ready pool, the server's start included, as for every client.
+async fn list(args: &Args) -> Result<(), Failure> {
+    let start = Instant::now();
+    let host = ready(args, 1).await;
+    let tools = host.pool().tools().len();
+    let report = Report::since(start, 1);
+    if tools != args.n {
+        return Err(format!("expected {} tools, got {tools}", args.n).into());
+    }
+    report.print();
+    host.shutdown().await;
+    Ok(())
+}
+
+async fn connect(args: &Args) -> Result<(), Failure> {
+    let start = Instant::now();
+    let host = ready(args, args.servers).await;
+    let tools = host.pool().tools().len();
+    let report = Report::since(start, args.servers);
+    if tools != args.servers {
+        return Err(format!("expected {} tools, got {tools}", args.servers).into());
+    }
+    report.print();
+    host.shutdown().await;
+    Ok(())
+}
+
+async fn oneshot(args: &Args) -> Result<(), Failure> {
+    let start = Instant::now();
+    let host = ready(args, 1).await;
+    call(&host, &args.text()).await?;
+    host.shutdown().await;
+    Report::since(start, 1).print();
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! What is measured, and the targets each figure is held to.
+
+use super::clients::OURS;
+
+/// What a client program is asked to do: the first word of its command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Sequential,
+    Inflight,
+    List,
+    Connect,
+    Oneshot,
+}
+
+/// One row of the benchmark.
+pub(super) struct Scenario {
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    pub(super) kind: Kind,
+    /// Calls to measure (`sequential`, `inflight`) or tools to list.
+    pub(super) n: usize,
+    /// Bytes of text in a call.
+    pub(super) payload: usize,
+    pub(super) servers: usize,
+    /// Runs of each client in a round; slow clients get at most two.
+    pub(super) samples: usize,
+    pub(super) targets: &'static [Target],
+}
+
+/// What a figure, pinned, must reach.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Target {
+    /// At least this many times as fast as the client.
+    Faster(&'static str, f64),
+    /// At most this many times the client's time.
+    Within(&'static str, f64),
+    /// Our peak memory in MB.
+    PeakMb(f64),
+}
+
+impl Target {
+    /// The client in whose row it is shown.
+    pub(super) fn client(self) -> &'static str {
+        match self {
+            Self::Faster(client, _) | Self::Within(client, _) => client,
+            Self::PeakMb(_) => OURS,
+        }
+    }
+}
+
+impl Kind {
+    /// The word on the command line.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Sequential => "sequential",
+            Self::Inflight => "inflight",
+            Self::List => "list",
+            Self::Connect => "connect",
+            Self::Oneshot => "oneshot",
+        }
+    }
+
+    /// Whether the figure is calls a second (more is better) or milliseconds (less is better).
+    pub(super) fn is_rate(self) -> bool {
+        matches!(self, Self::Sequential | Self::Inflight)
+    }
+
+    pub(super) fn unit(self) -> &'static str {
+        if self.is_rate() { "calls/s" } else { "ms" }
+    }
+}
+
+/// Calls kept in flight.
+pub(super) const INFLIGHT: usize = 64;
+
+const BASE: Scenario = Scenario {
+    name: "",
+    title: "",
+    kind: Kind::Sequential,
+    n: 1,
+    payload: 100,
+    servers: 1,
+    samples: 1,
+    targets: &[],
+};
+
+const ALL: [Scenario; 8] = [
+    Scenario {
+        name: "sequential-100",
+        title: "stdio sequential, 100 B",
+        n: 20_000,
+        targets: &[Target::Faster("rmcp", 1.8), Target::Faster("ts1", 2.8)],
+        ..BASE
+    },
+    Scenario {
+        name: "sequential-100k",
+        title: "stdio sequential, 100 KB",
+        n: 2_000,
+        payload: 100_000,
+        targets: &[Target::Faster("rmcp", 1.5), Target::Faster("ts1", 1.5)],
+        ..BASE
+    },
+    Scenario {
+        name: "inflight-64",
+        title: "stdio, 64 in flight, 100 B",
+        kind: Kind::Inflight,
+        n: 64_000,
+        targets: &[Target::Faster("rmcp", 3.5), Target::Faster("ts1", 6.0)],
+        ..BASE
+    },
+    Scenario {
+        name: "list-10000",
+        title: "connect and list 10,000 tools, first time",
+        kind: Kind::List,
+        n: 10_000,
+        samples: 2,
+        targets: &[
+            Target::Faster("rmcp", 3.0),
+            Target::Faster("ts1", 6.0),
+            Target::PeakMb(60.0),
+        ],
+        ..BASE
+    },
+    Scenario {
+        name: "connect-1",
+        title: "connect and list 1 server",
+        kind: Kind::Connect,
+        samples: 5,
+        ..BASE
+    },
+    Scenario {
+        name: "connect-10",
+        title: "connect and list 10 servers",
+        kind: Kind::Connect,
+        servers: 10,
+        samples: 3,
+        ..BASE
+    },
+    Scenario {
+        name: "connect-50",
+        title: "connect and list 50 servers",
+        kind: Kind::Connect,
+        servers: 50,
+        samples: 3,
+        targets: &[Target::Within("limit", 1.1), Target::PeakMb(8.0)],
+        ..BASE
+    },
+    Scenario {
+        name: "oneshot",
+        title: "one-shot call, whole process",
+        kind: Kind::Oneshot,
+        samples: 10,
+        targets: &[
+            Target::Within("rmcp", 2.0),
+            Target::Faster("mcporter", 40.0),
+        ],
+        ..BASE
+    },
+];
+
+/// The scenarios of this run.
+pub(super) fn selected(quick: bool, only: Option<&str>) -> Vec<Scenario> {
+    let wanted = |scenario: &Scenario| only.is_none_or(|only| scenario.name.starts_with(only));
+    let shorten = |mut scenario: Scenario| {
+        if quick {
+            scenario.samples = scenario.samples.min(3);
+            if scenario.kind.is_rate() {
+                scenario.n /= 10;
+            }
+        }
+        scenario
+    };
+    ALL.into_iter().filter(wanted).map(shorten).collect()
+}
+
+/// The names there are, for messages.
+pub(super) fn names() -> String {
+    ALL.iter()
+        .map(|scenario| scenario.name)
+        .collect::<Vec<_>>()
+        .join(", ")
+}

@@ -1,0 +1,126 @@
+//! Ratios and whether a target is met.
+
+use super::clients::OURS;
+use super::measure::Outcome;
+use super::scenarios::{Scenario, Target};
+
+/// A target with what was measured.
+pub(super) struct Verdict {
+    /// What is asked, as shown.
+    pub(super) asked: String,
+    /// What was measured in the same terms.
+    pub(super) value: Option<f64>,
+    /// `None` when one of the figures is missing.
+    pub(super) met: Option<bool>,
+}
+
+/// How many times as fast as `client` we are: 2.0 is twice the calls, or half the time.
+pub(super) fn speed_ratio(
+    outcome: &Outcome,
+    scenario: &Scenario,
+    cores: &'static str,
+    client: &'static str,
+) -> Option<f64> {
+    let figure = |client| outcome.get(scenario, cores, client)?.median();
+    let (ours, theirs) = (figure(OURS)?, figure(client)?);
+    Some(if scenario.kind.is_rate() {
+        ours / theirs
+    } else {
+        theirs / ours
+    })
+}
+
+/// Judges by the pinned figures.
+pub(super) fn judge(outcome: &Outcome, scenario: &Scenario, target: Target) -> Verdict {
+    match target {
+        Target::Faster(client, times) => {
+            let value = speed_ratio(outcome, scenario, "pinned", client);
+            Verdict {
+                asked: format!("≥ {times}×"),
+                value,
+                met: value.map(|value| value >= times),
+            }
+        }
+        Target::Within(client, times) => {
+            let value = speed_ratio(outcome, scenario, "pinned", client).map(f64::recip);
+            Verdict {
+                asked: format!("≤ {times}× its time"),
+                value,
+                met: value.map(|value| value <= times),
+            }
+        }
+        Target::PeakMb(limit) => {
+            let value = outcome
+                .get(scenario, "pinned", OURS)
+                .and_then(super::measure::Cell::peak_mb);
+            Verdict {
+                asked: format!("≤ {limit} MB"),
+                value,
+                met: value.map(|value| value <= limit),
+            }
+        }
+    }
+}
+
+impl Verdict {
+    /// `met`, `missed` with the value, or a dash.
+    pub(super) fn words(&self) -> String {
+        match (self.met, self.value) {
+            (Some(true), Some(value)) => format!("met ({value:.2})"),
+            (Some(false), Some(value)) => format!("MISSED ({value:.2})"),
+            _ => "–".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::measure::Cell;
+    use super::super::scenarios::selected;
+    use super::*;
+
+    #[test]
+    fn rates_and_times_give_the_same_kind_of_ratio() {
+        let scenarios = selected(false, None);
+        let check = |name: &str, ours: f64, theirs: f64, target: Target, met: bool| {
+            let scenario = scenarios
+                .iter()
+                .find(|scenario| scenario.name == name)
+                .expect("a scenario");
+            let mut outcome = Outcome::default();
+            for (client, sample) in [(OURS, ours), ("rmcp", theirs)] {
+                let cell = Cell {
+                    samples: vec![sample],
+                    peak_mb: vec![sample],
+                    ..Cell::default()
+                };
+                outcome
+                    .cells
+                    .insert((scenario.name, "pinned", client), cell);
+            }
+            assert_eq!(
+                judge(&outcome, scenario, target).met,
+                Some(met),
+                "{name} {target:?}"
+            );
+        };
+        check(
+            "inflight-64",
+            400.0,
+            100.0,
+            Target::Faster("rmcp", 3.5),
+            true,
+        );
+        check(
+            "inflight-64",
+            300.0,
+            100.0,
+            Target::Faster("rmcp", 3.5),
+            false,
+        );
+        check("list-10000", 10.0, 40.0, Target::Faster("rmcp", 3.0), true);
+        check("oneshot", 10.0, 5.5, Target::Within("rmcp", 2.0), true);
+        check("oneshot", 12.0, 5.5, Target::Within("rmcp", 2.0), false);
+        check("list-10000", 61.0, 40.0, Target::PeakMb(60.0), false);
+    }
+}
