@@ -17,7 +17,7 @@ use crate::events::{Events, Teller};
 use crate::settings::Settings;
 use crate::suggest::nearest;
 
-type Connections = BTreeMap<Arc<str>, Connection>;
+pub(crate) type Connections = BTreeMap<Arc<str>, Connection>;
 
 /// An MCP host. Clones share it; when the last one is dropped, its connections are closed in the background. To wait for
 /// that, call [`Host::shutdown`].
@@ -193,7 +193,11 @@ impl Host {
         &self.inner.context.settings
     }
 
-    pub(crate) fn connection(&self, server: &str) -> Option<Connection> {
+    pub(crate) fn connections(&self) -> Arc<Connections> {
+        self.inner.connections.load_full()
+    }
+
+    fn connection(&self, server: &str) -> Option<Connection> {
         self.inner.connections.load().get(server).cloned()
     }
 

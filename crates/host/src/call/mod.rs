@@ -96,10 +96,11 @@ impl Host {
                 tool: name.to_owned(),
             });
         }
-        let connection = self
-            .connection(&tool.server)
-            .ok_or_else(|| self.unknown_tool(name, &pool))?;
-        self.call_tool(tool, &connection, &arguments, options).await
+        let connections = self.connections();
+        match connections.get(&tool.server) {
+            Some(connection) => self.call_tool(tool, connection, &arguments, options).await,
+            None => Err(self.unknown_tool(name, &pool)),
+        }
     }
 
     async fn call_tool(
@@ -111,10 +112,9 @@ impl Host {
     ) -> Result<CallOutput, CallError> {
         let limit = options
             .timeout
-            .or_else(|| connection.entry().and_then(|entry| entry.timeout))
+            .or(connection.timeout())
             .unwrap_or(self.settings().call_timeout);
-        let started = Instant::now();
-        let deadline = started + limit;
+        let deadline = Instant::now() + limit;
         let mut again = true;
         loop {
             let connected = connection

@@ -9,6 +9,7 @@ mod window;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -145,8 +146,12 @@ impl Connection {
         self.core.status.load_full()
     }
 
-    pub(crate) fn entry(&self) -> Option<Arc<ServerEntry>> {
-        self.core.status.load().entry.clone()
+    /// How long one call may take, where the server's entry says so.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        match &self.core.source {
+            Source::Entry(entry) => entry.timeout,
+            Source::Builtin(_) => None,
+        }
     }
 
     /// The connection if it stands, without waiting.

@@ -29,8 +29,8 @@ fn stubborn() -> Vec<(&'static str, Value)> {
         ),
         (
             "has stopped reading",
-            json!({"onEof": "ignore", "resources": [{"uri": "x:"}],
-            "on": {"resources/list": [{"stopReading": true}, {"default": true}]}}),
+            json!({"onEof": "ignore", "prompts": [{"name": "p"}],
+            "on": {"prompts/list": [{"stopReading": true}, {"default": true}]}}),
         ),
         (
             "writes without end",

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use trunkline::{Builtin, CallError, FailureKind, Host, ServerEntry, TransportEntry};
+use trunkline::{Builtin, CallError, FailureKind, Host, HostBuilder, ServerEntry, TransportEntry};
 use trunkline_testkit::Script;
 
 use crate::lab::{Lab, call, connected, failure, in_time};
@@ -244,9 +244,7 @@ async fn slow_starters_overlap() {
 #[tokio::test(start_paused = true)]
 async fn changes_that_come_together_are_told_together() {
     let builtins = (0..20).map(|number| Builtin::new(format!("b{number}")));
-    let host = builtins
-        .fold(Host::builder(), |host, builtin| host.builtin(builtin))
-        .start();
+    let host = builtins.fold(Host::builder(), HostBuilder::builtin).start();
     let mut events = host.events();
     let changes = events.next().await.unwrap();
     assert_eq!((changes.servers.len(), changes.missed), (20, false));

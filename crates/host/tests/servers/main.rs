@@ -13,6 +13,7 @@ mod cleanup;
 mod connecting;
 mod eras;
 mod faults;
+mod floods;
 mod inputs;
 mod lab;
 mod names;

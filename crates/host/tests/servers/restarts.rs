@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
-use trunkline::{CallOptions, State};
+use trunkline::{CallOptions, Host, State};
 use trunkline_testkit::{Script, processes};
 
 use crate::lab::{
@@ -86,11 +86,9 @@ async fn five_attempts_that_fail_are_the_end_of_it() {
     lab.end(host).await;
 }
 
-#[tokio::test]
-async fn a_server_that_crashes_each_time_it_is_connected_is_given_up_too() {
-    let lab = Lab::new();
-    // It dies as soon as it is asked for what comes after the tools.
-    let script = echo()
+/// A server that exits with status 9 while it is asked for its lists, after it was connected.
+fn short_lived(lab: &Lab) -> Script {
+    echo()
         .resource("file:///x", "x")
         .on(
             "resources/list",
@@ -99,8 +97,15 @@ async fn a_server_that_crashes_each_time_it_is_connected_is_given_up_too() {
         .on(
             "tools/list",
             json!([{"touch": lab.at("listed")}, {"default": true}]),
-        );
-    let host = lab.host([lab.server("s", script)]).await;
+        )
+}
+
+#[tokio::test]
+async fn a_server_that_crashes_each_time_it_is_connected_is_given_up_too() {
+    let lab = Lab::new();
+    let host = Host::builder()
+        .server(lab.server("s", short_lived(&lab)))
+        .start();
     for attempt in 1..=5 {
         let failure = until_attempt(&host, "s", attempt).await;
         assert_eq!(
@@ -111,6 +116,18 @@ async fn a_server_that_crashes_each_time_it_is_connected_is_given_up_too() {
     }
     until_failed(&host, "s").await;
     assert_eq!(lab.starts("s"), 6);
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn waiting_for_the_host_does_not_include_waiting_for_restarts() {
+    let lab = Lab::new();
+    let host = Host::builder()
+        .server(lab.server("s", short_lived(&lab)))
+        .start();
+    until_attempt(&host, "s", 1).await;
+    // The attempts would go on for half a minute.
+    in_time("the host to be ready", host.ready()).await;
     lab.end(host).await;
 }
 

@@ -238,11 +238,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Moves what is to be sent next into `batch`.
-    pub(super) fn take_batch(&self, batch: &mut Vec<Outgoing>) {
+    /// Moves what is to be sent next into `batch`; false once the link has ended.
+    pub(super) fn take_batch(&self, batch: &mut Vec<Outgoing>) -> bool {
         let mut freed = 0;
         {
             let mut state = self.lock();
+            if state.closed.is_some() {
+                return false;
+            }
             let mut bytes = 0;
             while batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
                 let Some(message) = state.queue.pop_front() else {
@@ -259,6 +262,7 @@ impl Shared {
         if freed > 0 {
             self.room.add_permits(freed);
         }
+        true
     }
 
     /// Delivers an answer; false when nobody waits for it.
@@ -359,11 +363,7 @@ impl Shared {
             task.abort();
         }
         self.room.close();
-        self.begin_closing();
-    }
-
-    /// Tells the writer to stop.
-    pub(super) fn begin_closing(&self) {
+        self.outgoing.notify_one();
         self.phase.send_if_modified(|phase| {
             let open = *phase == Phase::Open;
             if open {

@@ -30,20 +30,15 @@ pub(super) fn start<T: Transport>(transport: T, shared: &Arc<Shared>, handler: A
 async fn write<S: SendHalf>(mut sender: S, shared: &Shared) {
     let mut phase = shared.phase.subscribe();
     let mut batch = Vec::new();
-    loop {
-        shared.take_batch(&mut batch);
-        let step = async {
-            if batch.is_empty() {
-                shared.outgoing.notified().await;
-                Ok(())
-            } else {
-                sender.send(&mut batch).await
-            }
-        };
+    while shared.take_batch(&mut batch) {
+        if batch.is_empty() {
+            shared.outgoing.notified().await;
+            continue;
+        }
         // A server that has stopped reading must not keep us from closing.
         let outcome = tokio::select! {
             biased;
-            outcome = step => outcome,
+            outcome = sender.send(&mut batch) => outcome,
             _ = phase.wait_for(|phase| *phase != Phase::Open) => break,
         };
         if let Err(cause) = outcome {

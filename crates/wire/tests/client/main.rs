@@ -1,0 +1,16 @@
+//! The client over a scripted link: finding the server's era, then the same methods for both.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs,
+    reason = "test code"
+)]
+
+mod calls;
+mod era;
+mod input_required;
+mod lab;
+mod lists;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,20 @@
+//! The peer over a scripted link: every message has its outcome, and no call costs another.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs,
+    reason = "test code"
+)]
+
+mod answers;
+mod giving_up;
+mod idle_limit;
+mod lab;
+mod panics;
+mod progress;
+mod serving;
+mod stuck;
+#[path = "../support/mod.rs"]
+mod support;
+mod the_end;

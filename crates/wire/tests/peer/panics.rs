@@ -1,0 +1,82 @@
+//! A handler that panics leaves nobody waiting: neither the other side nor a call of ours.
+
+use std::sync::Arc;
+
+use trunkline_wire::peer::{Handler, Served};
+use trunkline_wire::transport::CloseReason;
+use trunkline_wire::{ByteString, Json, Peer, RequestError, RpcError};
+
+use crate::lab::{call, seconds, two_calls};
+use crate::support::{Wire, scripted, tell};
+
+/// Panics while it answers `boom` and at every notification; answers everything else with its params.
+struct Fragile;
+
+impl Handler for Fragile {
+    fn request(&self, method: ByteString, params: Option<Json>) -> Served {
+        Box::pin(async move {
+            assert_ne!(&*method, "boom", "as the test wants it");
+            Ok(params.unwrap_or_else(Json::null))
+        })
+    }
+
+    /// One, so that a place that is not given back is missed at once.
+    fn max_serving(&self) -> usize {
+        1
+    }
+
+    fn notification(&self, method: &str, _params: Option<Json>) {
+        panic!("as the test wants it: {method}");
+    }
+}
+
+fn fragile() -> (Peer, Wire) {
+    let (transport, wire) = scripted();
+    (Peer::start(transport, Arc::new(Fragile)), wire)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_answering_panics_is_answered_with_an_error_and_the_link_goes_on() {
+    let (peer, mut wire) = fragile();
+    let (first, second) = two_calls(&peer, &mut wire).await;
+    for id in ["a", "b"] {
+        wire.feed(format!(r#"{{"id":"{id}","method":"boom"}}"#));
+        let answer = wire.sent().await;
+        assert_eq!(answer["id"], id);
+        assert_eq!(answer["error"]["code"], RpcError::INTERNAL_ERROR);
+        assert_eq!(
+            answer["error"]["message"],
+            "the request could not be answered"
+        );
+    }
+    wire.feed(r#"{"id":"c","method":"fine","params":[1]}"#);
+    assert_eq!(
+        wire.sent_text().await,
+        r#"{"jsonrpc":"2.0","id":"c","result":[1]}"#
+    );
+    wire.answer(1, "1");
+    wire.answer(2, "2");
+    assert_eq!(tell(first.await.unwrap()), "1");
+    assert_eq!(tell(second.await.unwrap()), "2");
+    assert!(!peer.is_closed());
+    wire.assert_silent();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notification_whose_handling_panics_fails_the_calls_at_once() {
+    let (peer, mut wire) = fragile();
+    let (first, second) = two_calls(&peer, &mut wire).await;
+    wire.feed(r#"{"method":"n"}"#);
+    for (call, was_sent) in [(first, true), (second, true), (call(&peer), false)] {
+        let outcome = tokio::time::timeout(seconds(1), call).await;
+        let error = outcome.expect("it hangs").unwrap().unwrap_err();
+        let RequestError::Closed { cause, sent } = &error else {
+            panic!("{error:?}")
+        };
+        let expected = CloseReason::Io("the handler of its messages failed".to_owned());
+        assert_eq!(*cause.reason(), expected);
+        assert_eq!(*sent, was_sent);
+    }
+    wire.transport_closed().await;
+    wire.assert_silent();
+}

@@ -1,0 +1,197 @@
+//! What the other side asks and tells.
+
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, mpsc};
+use trunkline_wire::peer::Silent;
+use trunkline_wire::{Json, Peer, RpcError};
+
+use crate::support::{Recorder, peer, scripted, settle};
+
+/// What the peer serves at once (SEC-4).
+const SERVED_AT_ONCE: usize = 64;
+
+/// A handler that answers `fast` at once with its params, and `slow` with `"done"` for each permit given.
+/// The channel tells of each `slow` that was dropped before its time.
+fn slow_and_fast() -> (
+    Arc<Recorder>,
+    Arc<Semaphore>,
+    mpsc::UnboundedReceiver<&'static str>,
+) {
+    struct Witness(Option<mpsc::UnboundedSender<&'static str>>);
+    impl Drop for Witness {
+        fn drop(&mut self) {
+            if let Some(dropped) = self.0.take() {
+                dropped.send("dropped").ok();
+            }
+        }
+    }
+    let go = Arc::new(Semaphore::new(0));
+    let (dropped, drops) = mpsc::unbounded_channel();
+    let permits = Arc::clone(&go);
+    let handler = Recorder::answering(move |method, params| match method {
+        "slow" => {
+            let permits = Arc::clone(&permits);
+            let mut witness = Witness(Some(dropped.clone()));
+            Box::pin(async move {
+                permits.acquire().await.unwrap().forget();
+                witness.0.take();
+                Ok(Json::parse(r#""done""#).unwrap())
+            })
+        }
+        "fast" => Box::pin(async move { Ok(params.unwrap_or_else(Json::null)) }),
+        other => {
+            let error = RpcError::method_not_found(other);
+            Box::pin(async move { Err(error) })
+        }
+    });
+    (handler, go, drops)
+}
+
+#[tokio::test(start_paused = true)]
+async fn notifications_reach_the_handler_in_order() {
+    let handler = Recorder::new();
+    let (_peer, wire) = peer(&handler);
+    for number in 0..1000 {
+        wire.feed(format!(
+            r#"[{{"method":"a","params":{number}}},{{"method":"b","params":{{"n":{number}}}}}]"#
+        ));
+    }
+    wire.feed(r#"{"method":"c"}"#);
+    settle().await;
+    let told = handler.notifications();
+    let mut expected: Vec<_> = (0..1000)
+        .flat_map(|number| [format!("a {number}"), format!(r#"b {{"n":{number}}}"#)])
+        .collect();
+    expected.push("c".to_owned());
+    assert_eq!(told, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_are_answered_under_their_id_to_the_letter() {
+    let (handler, ..) = slow_and_fast();
+    let (_peer, mut wire) = peer(&handler);
+    for id in ["1", "1.0", "1e0", r#""1""#, r#""\u0041""#, "-3", "\"\""] {
+        wire.feed(format!(r#"{{"id":{id},"method":"fast","params":[1]}}"#));
+        let expected = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":[1]}}"#);
+        assert_eq!(wire.sent_text().await, expected);
+    }
+    wire.feed(r#"{"id":2,"method":"what"}"#);
+    assert_eq!(wire.sent().await["error"]["code"], -32601);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_serves_nothing_says_so() {
+    let (transport, mut wire) = scripted();
+    let _peer = Peer::start(transport, Arc::new(Silent));
+    wire.feed(r#"{"id":"a","method":"roots/list"}"#);
+    let answer = wire.sent().await;
+    assert_eq!(answer["id"], "a");
+    assert_eq!(answer["error"]["code"], -32601);
+    assert_eq!(answer["error"]["message"], "method not found: roots/list");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_request_does_not_hold_up_a_fast_one() {
+    let (handler, go, _drops) = slow_and_fast();
+    let (_peer, mut wire) = peer(&handler);
+    wire.feed(r#"{"id":"s","method":"slow"}"#);
+    wire.feed(r#"{"id":2,"method":"fast"}"#);
+    assert_eq!(wire.sent().await["id"], 2);
+    go.add_permits(1);
+    let answer = wire.sent().await;
+    assert_eq!(
+        (&answer["id"], &answer["result"]),
+        (&"s".into(), &"done".into())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_the_cap_is_refused_while_ping_is_always_answered() {
+    let (handler, go, _drops) = slow_and_fast();
+    let (_peer, mut wire) = peer(&handler);
+    for id in 0..SERVED_AT_ONCE {
+        wire.feed(format!(r#"{{"id":{id},"method":"slow"}}"#));
+    }
+    settle().await;
+    wire.assert_silent();
+    wire.feed(r#"{"id":"p","method":"ping"}"#);
+    assert_eq!(
+        wire.sent_text().await,
+        r#"{"jsonrpc":"2.0","id":"p","result":{}}"#
+    );
+    wire.feed(r#"{"id":"x","method":"slow"}"#);
+    let refusal = wire.sent().await;
+    assert_eq!(refusal["id"], "x");
+    assert_eq!(refusal["error"]["code"], RpcError::INTERNAL_ERROR);
+    assert_eq!(refusal["error"]["message"], "too many requests at once");
+    assert_eq!(handler.requests().len(), SERVED_AT_ONCE);
+    go.add_permits(1);
+    assert_eq!(wire.sent().await["result"], "done");
+    wire.feed(r#"{"id":"y","method":"fast"}"#);
+    assert_eq!(wire.sent().await["id"], "y", "there is room again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_request_is_aborted_and_makes_room() {
+    let (handler, go, mut drops) = slow_and_fast();
+    let (_peer, mut wire) = peer(&handler);
+    for round in 0..3 * SERVED_AT_ONCE {
+        wire.feed(r#"{"id":"s","method":"slow"}"#);
+        settle().await;
+        wire.feed(r#"{"method":"notifications/cancelled","params":{"requestId":"s"}}"#);
+        settle().await;
+        assert_eq!(drops.try_recv(), Ok("dropped"), "round {round}");
+    }
+    wire.assert_silent();
+    go.add_permits(1);
+    wire.feed(r#"{"id":"s","method":"slow"}"#);
+    assert_eq!(wire.sent().await["result"], "done");
+    assert!(handler.take_nonsense().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_of_nothing_is_a_notification_like_any_other() {
+    let handler = Recorder::new();
+    let (_peer, wire) = peer(&handler);
+    for params in [r#"{"requestId":9}"#, "{}", "7"] {
+        wire.feed(format!(
+            r#"{{"method":"notifications/cancelled","params":{params}}}"#
+        ));
+    }
+    settle().await;
+    assert_eq!(handler.notifications().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_request_with_an_id_in_use_is_reported_and_the_first_is_answered_once() {
+    let (handler, go, _drops) = slow_and_fast();
+    let (_peer, mut wire) = peer(&handler);
+    wire.feed(r#"{"id":5,"method":"slow"}"#);
+    wire.feed(r#"{"id":5,"method":"fast"}"#);
+    settle().await;
+    wire.assert_silent();
+    let nonsense = handler.take_nonsense();
+    assert_eq!(
+        nonsense,
+        ["a second request with an id that is being answered"]
+    );
+    go.add_permits(1);
+    assert_eq!(wire.sent().await["result"], "done");
+    settle().await;
+    wire.assert_silent();
+    wire.feed(r#"{"id":5,"method":"fast","params":1}"#);
+    assert_eq!(wire.sent().await["result"], 1, "the id is free again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_being_answered_is_dropped_when_the_link_ends() {
+    let (handler, _go, mut drops) = slow_and_fast();
+    let (peer, mut wire) = peer(&handler);
+    wire.feed(r#"{"id":5,"method":"slow"}"#);
+    settle().await;
+    peer.close().await;
+    settle().await;
+    assert_eq!(drops.try_recv(), Ok("dropped"));
+    wire.assert_silent();
+}
