@@ -108,7 +108,7 @@ mod tests {
             quick.next().await.unwrap().servers,
             BTreeSet::from([a.clone(), b])
         );
-        for _ in 0..CAPACITY + 1 {
+        for _ in 0..=CAPACITY {
             teller.changed(&a);
             quick.next().await.unwrap();
         }

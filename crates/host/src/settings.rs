@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use trunkline_config::env_vars;
 
 /// How long opening and handshake may take together (LIF-4).
@@ -15,6 +16,14 @@ const LOCAL_AT_ONCE: usize = 3;
 const REMOTE_AT_ONCE: usize = 20;
 /// How long a local server may send nothing while a call waits (TRN-4).
 const IDLE_LOCAL: Duration = Duration::from_mins(30);
+
+/// Longer than this is for ever; a clock cannot count much further.
+const FOR_EVER: Duration = Duration::from_hours(24 * 365 * 10);
+
+/// When something that starts now and may take `limit` is over.
+pub(crate) fn deadline(limit: Duration) -> Instant {
+    Instant::now() + limit.min(FOR_EVER)
+}
 
 /// The numbers a host works by; each has SPEC's default.
 #[derive(Clone, Debug)]

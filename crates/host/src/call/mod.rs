@@ -18,6 +18,7 @@ pub use error::CallError;
 use crate::catalog::PoolTool;
 use crate::connection::Connection;
 use crate::host::Host;
+use crate::settings::deadline;
 
 /// How one call is to be made. To cancel a call, drop its future: the server is told.
 #[derive(Default)]
@@ -114,7 +115,7 @@ impl Host {
             .timeout
             .or(connection.timeout())
             .unwrap_or(self.settings().call_timeout);
-        let deadline = Instant::now() + limit;
+        let deadline = deadline(limit);
         let mut again = true;
         loop {
             let connected = connection

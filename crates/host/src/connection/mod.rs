@@ -100,7 +100,10 @@ struct Core {
 }
 
 enum Command {
+    /// Drop what stands and connect afresh.
     Reconnect,
+    /// Connect if the last attempt has failed; many callers may ask for it at once.
+    Retry,
     Disable,
     ShutDown(oneshot::Sender<()>),
 }
@@ -201,7 +204,7 @@ impl Connection {
             match &self.status().state {
                 State::Failed(_) if !asked => {
                     asked = true;
-                    self.reconnect().await;
+                    let _ = self.commands.send(Command::Retry).await;
                 }
                 state @ (State::Failed(_) | State::Disabled | State::NeedsAuth) => {
                     return Err(state.clone());

@@ -10,6 +10,7 @@ use super::open::open;
 use super::state::{ConnectFailure, Connected, FailureKind, State};
 use super::{Command, Core};
 use crate::catalog::{self, Catalog};
+use crate::settings::deadline;
 
 /// What to do next.
 enum Next {
@@ -45,7 +46,7 @@ pub(super) async fn run(core: Arc<Core>, mut commands: mpsc::Receiver<Command>) 
                 attempts,
             } => keep(&core, &mut commands, connected, attempts).await,
             Next::Wait { attempt } => tokio::select! {
-                command = commands.recv() => obey(&core, command),
+                command = next_order(&mut commands) => obey(&core, command),
                 () = tokio::time::sleep(backoff::delay(attempt)) => Next::Reconnect { attempt },
             },
             Next::Rest => {
@@ -57,10 +58,20 @@ pub(super) async fn run(core: Arc<Core>, mut commands: mpsc::Receiver<Command>) 
     }
 }
 
+/// The next command, while a connection stands or is under way: another try is what is being made already.
+async fn next_order(commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
+    loop {
+        match commands.recv().await {
+            Some(Command::Retry) => {}
+            command => return command,
+        }
+    }
+}
+
 /// What a command leads to, once nothing is connected.
 fn obey(core: &Core, command: Option<Command>) -> Next {
     match command {
-        Some(Command::Reconnect) => {
+        Some(Command::Reconnect | Command::Retry) => {
             core.publish(pending(1, None), None);
             Next::Connect
         }
@@ -94,7 +105,7 @@ async fn connect(
     let mut attempt_to = Box::pin(make(core, &stop));
     let outcome = tokio::select! {
         outcome = &mut attempt_to => outcome,
-        command = commands.recv() => {
+        command = next_order(commands) => {
             // Give up in good order first: what was opened must be gone before anyone is told so.
             stop.notify_one();
             if let Ok((connected, _)) = attempt_to.await {
@@ -148,7 +159,7 @@ async fn make(core: &Arc<Core>, stop: &Notify) -> Result<(Connected, Catalog), C
         .as_ref()
         .and_then(|entry| entry.connect_timeout);
     let start = async {
-        let deadline = Instant::now() + limit.unwrap_or(context.settings.connect_timeout);
+        let deadline = deadline(limit.unwrap_or(context.settings.connect_timeout));
         let connected = open(core, deadline, stop).await?;
         let catalog = tokio::select! {
             catalog = catalog::fetch(&core.name, &connected.client, deadline) => catalog,
@@ -173,7 +184,7 @@ async fn keep(
     let peer = connected.client.peer();
     let outcome = tokio::select! {
         cause = peer.closed() => Ok(cause),
-        command = commands.recv() => Err(command),
+        command = next_order(commands) => Err(command),
     };
     // Either way: what the transport had opened must be gone before anything new is opened.
     peer.close().await;

@@ -98,7 +98,9 @@ struct Pending {
 impl RequestOptions {
     /// When a request that waits since `since` has waited long enough, if nothing more arrives.
     fn due(&self, since: Instant, last_received: Instant) -> Option<Instant> {
-        let idle = self.idle.map(|idle| since.max(last_received) + idle);
+        let idle = self
+            .idle
+            .and_then(|idle| since.max(last_received).checked_add(idle));
         match (self.deadline, idle) {
             (Some(deadline), Some(idle)) => Some(deadline.min(idle)),
             (one, other) => one.or(other),
