@@ -1,0 +1,160 @@
+//! Bad configuration: what is wrong, where, and everything else still works.
+
+use serde_json::json;
+
+use crate::lab::{Lab, echo};
+
+const COMMANDS: [&[&str]; 3] = [&["list"], &["tools"], &["call", "good", "echo"]];
+
+#[test]
+fn without_configuration_the_way_to_give_one_is_shown() {
+    let lab = Lab::new();
+    for command in COMMANDS {
+        lab.finish(&mut lab.bare(command)).is(
+            2,
+            "",
+            "error: no servers are configured\n  \
+             hint: name a file with --mcp-config FILE, or see it all at work with `trunkline demo`\n",
+        );
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_named_with_the_place() {
+    let cases: [(&[u8], &str); 6] = [
+        (
+            b"{\n  \"mcpServers\": {,}\n}",
+            "bad.json:2:18: not valid JSON: key must be a string",
+        ),
+        (
+            b"",
+            "bad.json:1:1: not valid JSON: EOF while parsing a value",
+        ),
+        (
+            b"{\"servers\": {}}",
+            "bad.json:1:1: it has no \"mcpServers\" object",
+        ),
+        (
+            b"{\"mcpServers\": []}",
+            "bad.json:1:16: \"mcpServers\" is not an object; write {\"name\": {\"command\": …}}",
+        ),
+        (b"\xff\xfe", "bad.json: the file is not UTF-8 text"),
+        (
+            b"{\"mcpServers\":\n {\"x\": {\"command\": 5}}}",
+            "bad.json:2:20: server \"x\": invalid type: integer `5`, expected a string",
+        ),
+    ];
+    for (text, complaint) in cases {
+        let lab = Lab::new();
+        lab.scratch.write("bad.json", text);
+        for command in COMMANDS {
+            let run = lab.finish(lab.bare(&["--mcp-config", "bad.json"]).args(command));
+            run.is(2, "", &format!("error: {complaint}\n"));
+        }
+    }
+}
+
+#[test]
+fn a_missing_file_is_bad_configuration() {
+    let lab = Lab::new();
+    for command in COMMANDS {
+        lab.finish(lab.bare(&["--mcp-config", "missing.json"]).args(command)).is(
+            2,
+            "",
+            "error: missing.json: the file cannot be read: No such file or directory (os error 2)\n",
+        );
+    }
+}
+
+#[test]
+fn one_bad_entry_costs_only_itself() {
+    let lab = Lab::new();
+    let good = lab.scratch.entry("good", &echo());
+    lab.scratch.write(".mcp-config.json", format!("{{\"mcpServers\": {{\n\"good\": {good},\n\"bad\": {{\"command\": 5}},\n\"worse\": {{}}}}}}"));
+    let bad = ".mcp-config.json:3:20: server \"bad\": invalid type: integer `5`, expected a string";
+    let worse =
+        ".mcp-config.json:4:10: server \"worse\": it has neither a \"command\" nor a \"url\"";
+    let warnings = format!("warning: {bad}\nwarning: {worse}\n");
+    lab.run(&["call", "good", "echo"]).is(0, "{}\n", &warnings);
+    lab.run(&["tools"])
+        .is(0, "mcp__good__echo  Echoes\n", &warnings);
+    lab.run(&["list"]).is(
+        0,
+        &format!("good  connected  stdio       1 tool  (testkit 1.0.0)  2026-07-28\n\nproblems:\n  {bad}\n  {worse}\n"),
+        "",
+    );
+    let run = lab.run(&["list", "--json"]);
+    assert_eq!(run.json().as_array().unwrap().len(), 1);
+    assert_eq!(run.err, warnings);
+}
+
+#[test]
+fn a_configuration_may_be_given_as_text_and_several_times() {
+    let lab = Lab::new();
+    let [one, two] = ["one", "two"]
+        .map(|name| json!({"mcpServers": {name: lab.scratch.entry(name, &echo())}}).to_string());
+    let file = lab.scratch.write("two.json", two);
+    let configs = ["--mcp-config", &one, "--mcp-config", file.to_str().unwrap()];
+    lab.finish(lab.bare(&configs).arg("tools")).is(
+        0,
+        "mcp__one__echo  Echoes\nmcp__two__echo  Echoes\n",
+        "",
+    );
+    lab.finish(lab.bare(&["call", "one", "echo"]).args(configs))
+        .is(0, "{}\n", "");
+}
+
+#[test]
+fn a_file_that_is_missing_beside_a_good_one_is_a_warning() {
+    let lab = Lab::with([("good", echo())]);
+    let configs = ["--mcp-config", "missing.json", "call", "good", "echo"];
+    lab.run(&configs).is(
+        0,
+        "{}\n",
+        "warning: missing.json: the file cannot be read: No such file or directory (os error 2)\n",
+    );
+}
+
+#[test]
+fn configurations_before_and_after_the_command_add_up() {
+    let lab = Lab::with([("one", echo())]);
+    let two = json!({"mcpServers": {"two": lab.scratch.entry("two", &echo())}}).to_string();
+    let run = lab.run(&["tools", "--mcp-config", &two]);
+    run.is(0, "mcp__one__echo  Echoes\nmcp__two__echo  Echoes\n", "");
+}
+
+#[test]
+fn an_empty_configuration_has_no_servers() {
+    let lab = Lab::new();
+    lab.scratch
+        .write(".mcp-config.json", "{\"mcpServers\": {}}");
+    lab.run(&["list"]).is(0, "no servers\n", "");
+    assert_eq!(lab.run(&["list", "--json"]).json(), json!([]));
+    lab.run(&["tools"]).is(0, "", "");
+    let run = lab.run(&["call", "good", "echo"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(2), ""));
+    assert!(
+        run.err.starts_with("error: there is no server \"good\"\n"),
+        "{}",
+        run.err
+    );
+}
+
+#[test]
+fn the_environment_and_directory_of_an_entry_are_used() {
+    let lab = Lab::with_entries(|lab| {
+        let mut entry = lab.scratch.entry("s", &echo());
+        let command = entry["command"].take();
+        let args = entry["args"].take();
+        lab.scratch.write("elsewhere/here", "");
+        let line = "echo \"$(pwd) $TOKEN $CLAUDE_PROJECT_DIR\" > seen; exec \"$0\" \"$@\"";
+        let mut words = vec![json!("-c"), json!(line), command];
+        words.extend(args.as_array().unwrap().clone());
+        json!({"s": {"command": "sh", "args": words, "cwd": lab.at("elsewhere"), "env": {"TOKEN": "secret value"}}})
+    });
+    lab.run(&["call", "s", "echo"]).is(0, "{}\n", "");
+    let seen = lab.plain(&lab.scratch.read("elsewhere/seen"));
+    assert_eq!(seen, "[DIR]/elsewhere secret value [DIR]\n");
+    let listed = lab.run(&["list", "--json"]);
+    assert!(!listed.out.contains("secret"), "{}", listed.out);
+}

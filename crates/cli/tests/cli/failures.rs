@@ -1,0 +1,190 @@
+//! Servers that cannot be connected: each a clear message, exit 3, no hang.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::json;
+
+use crate::lab::Lab;
+
+const RUN_IT: &str = "  hint: run the command by itself to see why it ends\n";
+
+#[test]
+fn a_program_that_cannot_be_started_is_explained() {
+    let lab = Lab::with_entries(|lab| {
+        lab.scratch.write("plain", "not a program");
+        let script = lab.scratch.write("script", "#!/no/such/interpreter\n");
+        std::fs::set_permissions(script, PermissionsExt::from_mode(0o755)).unwrap();
+        json!({
+            "missing": {"command": "no-such-program"},
+            "gone": {"command": "/no/such/program"},
+            "plain": {"command": "./plain"},
+            "script": {"command": "./script"},
+            "nowhere": {"command": "cat", "cwd": "/no/such/directory"},
+            "remote": {"url": "https://example.com/mcp"},
+            "off": {"command": "cat", "disabled": true},
+        })
+    });
+    let install = "  hint: install the program, or write its full path as the \"command\"\n";
+    let cases = [
+        ("missing", "command not found: no-such-program", install),
+        ("gone", "command not found: /no/such/program", install),
+        (
+            "plain",
+            "not executable: ./plain",
+            "  hint: make the file executable, or start it through its interpreter\n",
+        ),
+        (
+            "script",
+            "./script could not be started: the interpreter named in its first line is missing",
+            "",
+        ),
+        (
+            "nowhere",
+            "its working directory does not exist: /no/such/directory",
+            "  hint: correct the \"cwd\" of its entry\n",
+        ),
+        (
+            "remote",
+            "the transport \"http\" is not supported yet",
+            "  hint: this version connects to \"stdio\" servers only\n",
+        ),
+    ];
+    for (server, cause, hint) in cases {
+        let complaint = format!("error: could not connect to \"{server}\": {cause}\n{hint}");
+        lab.run(&["call", server, "t"]).is(3, "", &complaint);
+        lab.run(&["call", &format!("mcp__{server}__t")])
+            .is(3, "", &complaint);
+    }
+    lab.run(&["call", "off", "t"])
+        .is(3, "", "error: the server \"off\" is disabled\n");
+}
+
+#[test]
+fn a_server_that_crashes_on_start_is_shown_with_its_last_words() {
+    let cases = [
+        (
+            json!([{"stderr": "Error: API_KEY is not set"}, {"stderr": "    at main.js:3"}, {"exit": 1}]),
+            "the server's process exited with status 1",
+            "    | Error: API_KEY is not set\n    |     at main.js:3\n",
+        ),
+        (
+            json!([{"stderr": "bang"}, {"signal": "SEGV"}]),
+            "the server's process was ended by SIGSEGV",
+            "    | bang\n",
+        ),
+        (
+            json!([{"exit": 0}]),
+            "the server's process exited with status 0",
+            "",
+        ),
+    ];
+    for (on_start, cause, words) in cases {
+        let lab = Lab::with([("s", json!({ "onStart": on_start }))]);
+        let heading = if words.is_empty() {
+            ""
+        } else {
+            "  its last lines on stderr:\n"
+        };
+        lab.run(&["call", "s", "t"]).is(
+            3,
+            "",
+            &format!("error: could not connect to \"s\": {cause} before it was connected\n{RUN_IT}{heading}{words}"),
+        );
+    }
+}
+
+#[test]
+fn only_the_newest_lines_of_a_talkative_server_are_shown() {
+    let lab = Lab::with([(
+        "s",
+        json!({"onStart": [{"stderrFlood": 5_000_000}, {"stderr": "\nfatal"}, {"exit": 1}]}),
+    )]);
+    let run = lab.run(&["call", "s", "t"]);
+    let shown: Vec<_> = run
+        .err
+        .lines()
+        .filter(|line| line.starts_with("    | "))
+        .collect();
+    assert_eq!(
+        (run.code, shown.len(), *shown.last().unwrap()),
+        (Some(3), 20, "    | fatal")
+    );
+}
+
+#[test]
+fn a_server_that_never_answers_is_given_up_in_time() {
+    let mute = json!({"server/discover": [{"silence": true}], "initialize": [{"silence": true}]});
+    let lab = Lab::with([
+        (
+            "mute",
+            json!({"on": mute, "onEof": "ignore", "onStart": [{"ignoreSignals": ["INT", "TERM"]}]}),
+        ),
+        (
+            "garbage",
+            json!({"on": mute, "onStart": [{"write": "Hello!"}, {"garbage": 100_000}]}),
+        ),
+    ]);
+    let cases = [
+        (
+            "mute",
+            " s\n",
+            "check that the command is an MCP server on stdio; MCP_TIMEOUT (ms) gives it more time",
+        ),
+        (
+            "garbage",
+            "it wrote to stdout what is not a message: \"Hello!\"\n",
+            "an MCP server may write only messages to stdout; have it log to stderr",
+        ),
+    ];
+    for (server, cause, hint) in cases {
+        let run = lab.finish(
+            lab.command(&["call", server, "t"])
+                .env("MCP_TIMEOUT", "500"),
+        );
+        assert_eq!((run.code, run.out.as_str()), (Some(3), ""), "{run:#?}");
+        let start = format!(
+            "error: could not connect to \"{server}\": no answer to the handshake after 0."
+        );
+        assert!(run.err.starts_with(&start), "{}", run.err);
+        assert!(
+            run.err.ends_with(&format!("{cause}  hint: {hint}\n")),
+            "{}",
+            run.err
+        );
+    }
+}
+
+#[test]
+fn a_server_that_turns_us_down_is_explained() {
+    let refusal = json!([{"replyError": {"code": -32000, "message": "licence expired"}}]);
+    let cases = [
+        (
+            json!({"era": "legacy", "on": {"initialize": refusal}}),
+            "the server turned down the handshake: licence expired (error -32000)",
+        ),
+        (
+            json!({"era": "modern", "versions": ["2030-01-01"]}),
+            "the server speaks none of our protocol versions, only 2030-01-01",
+        ),
+    ];
+    for (script, cause) in cases {
+        let lab = Lab::with([("s", script)]);
+        lab.run(&["call", "s", "t"]).is(
+            3,
+            "",
+            &format!("error: could not connect to \"s\": {cause}\n"),
+        );
+    }
+}
+
+#[test]
+fn a_list_that_could_not_be_fetched_explains_a_missing_tool() {
+    let script = json!({"tools": [{"name": "t"}], "on": {"tools/list": [{"replyError": {"code": -32603, "message": "the database is down"}}]}});
+    let lab = Lab::with([("s", script)]);
+    lab.run(&["call", "s", "t"]).is(
+        2,
+        "",
+        "warning: tools/list failed: the database is down (error -32603)\n\
+         error: the server \"s\" has no tool \"t\"\n  hint: `trunkline tools` shows what there is\n",
+    );
+}

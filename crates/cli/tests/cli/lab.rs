@@ -1,0 +1,208 @@
+//! Runs the program in a directory and a home of its own, and proves each time that no process is left.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use trunkline_testkit::{Scratch, Script, bin, wait_for};
+
+/// How long a run may take, on a busy machine too.
+const SOON: Duration = Duration::from_secs(30);
+
+/// How long after the program's end its servers' processes may still be on their way out.
+const GONE: Duration = Duration::from_secs(2);
+
+/// One test's home, files and servers.
+pub(crate) struct Lab {
+    pub(crate) scratch: Scratch,
+}
+
+/// What a run of the program came to.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    /// Standard output, with the test's own directory as `[DIR]`.
+    pub(crate) out: String,
+    /// Standard error, likewise.
+    pub(crate) err: String,
+}
+
+/// A run that has not ended yet.
+pub(crate) struct Running<'a> {
+    lab: &'a Lab,
+    pub(crate) child: Child,
+}
+
+impl Lab {
+    pub(crate) fn new() -> Self {
+        Self {
+            scratch: Scratch::new(),
+        }
+    }
+
+    /// A lab whose configuration has these scripted servers.
+    pub(crate) fn with<S: Into<Script>>(
+        servers: impl IntoIterator<Item = (&'static str, S)>,
+    ) -> Self {
+        let lab = Self::new();
+        lab.configure(servers);
+        lab
+    }
+
+    /// Writes a configuration with these scripted servers.
+    pub(crate) fn configure<'a, S: Into<Script>>(
+        &self,
+        servers: impl IntoIterator<Item = (&'a str, S)>,
+    ) {
+        let servers: Vec<(&str, Script)> = servers
+            .into_iter()
+            .map(|(name, script)| (name, script.into()))
+            .collect();
+        self.scratch.config(&servers);
+    }
+
+    /// A lab whose configuration has these entries.
+    pub(crate) fn with_entries(entries: impl FnOnce(&Self) -> Value) -> Self {
+        let lab = Self::new();
+        let entries = entries(&lab);
+        lab.scratch.write(
+            ".mcp-config.json",
+            json!({"mcpServers": entries}).to_string(),
+        );
+        lab
+    }
+
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.scratch.join(name)
+    }
+
+    /// The program with the test's configuration and these arguments.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.bare(&["--mcp-config"]);
+        command.arg(".mcp-config.json").args(arguments);
+        command
+    }
+
+    /// The program with these arguments alone, and nothing of our own environment that it would heed.
+    pub(crate) fn bare(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trunkline"));
+        command
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.scratch.home())
+            .envs([self.scratch.marker().env()])
+            .current_dir(self.scratch.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the program with the test's configuration to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Run {
+        self.finish(&mut self.command(arguments))
+    }
+
+    /// Runs the program with this text on its standard input.
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Run {
+        let mut running = self.start(self.command(arguments).stdin(Stdio::piped()));
+        let mut stdin = running.child.stdin.take().unwrap();
+        stdin.write_all(input.as_bytes()).unwrap();
+        drop(stdin);
+        running.end()
+    }
+
+    pub(crate) fn finish(&self, command: &mut Command) -> Run {
+        self.start(command).end()
+    }
+
+    /// Starts the program; what it prints goes into files, so that nobody need read along.
+    pub(crate) fn start(&self, command: &mut Command) -> Running<'_> {
+        let file = |name| File::create(self.at(name)).unwrap();
+        let child = command.stdout(file("stdout")).stderr(file("stderr"));
+        Running {
+            lab: self,
+            child: child.spawn().expect("the program"),
+        }
+    }
+
+    /// Text with what differs between runs replaced.
+    pub(crate) fn plain(&self, text: &str) -> String {
+        let server = bin("testkit-server");
+        text.replace(self.scratch.path().to_str().unwrap(), "[DIR]")
+            .replace(server.to_str().unwrap(), "[SERVER]")
+    }
+
+    /// Waits until a file is there.
+    pub(crate) fn file(&self, name: &str) {
+        wait_for(SOON, name, || self.at(name).exists().then_some(()));
+    }
+
+    /// The number in a file that a script counts in.
+    pub(crate) fn count(&self, file: &str) -> u32 {
+        self.scratch.read(file).trim().parse().unwrap_or(0)
+    }
+}
+
+impl Running<'_> {
+    /// Waits for the program's end.
+    pub(crate) fn status(&mut self) -> ExitStatus {
+        wait_for(SOON, "the program's end", || self.child.try_wait().unwrap())
+    }
+
+    /// Waits for the program's end and proves that nothing is left of it.
+    pub(crate) fn end(mut self) -> Run {
+        let status = self.status();
+        self.lab.scratch.assert_no_processes(GONE);
+        let read = |name| self.lab.plain(&self.lab.scratch.read(name));
+        Run {
+            code: status.code(),
+            out: read("stdout"),
+            err: read("stderr"),
+        }
+    }
+}
+
+impl Run {
+    /// Everything about the run is as expected.
+    #[track_caller]
+    pub(crate) fn is(&self, code: i32, out: &str, err: &str) {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        assert_eq!(self.out, out, "standard output");
+        assert_eq!(self.err, err, "standard error");
+    }
+
+    /// The run succeeded and printed one JSON document and nothing else.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.code, Some(0), "{self:#?}");
+        self.document()
+    }
+
+    /// The one JSON document on standard output.
+    #[track_caller]
+    pub(crate) fn document(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
+}
+
+/// A server whose tool `echo` echoes.
+pub(crate) fn echo() -> Script {
+    Script::default().tool_with(json!({"name": "echo", "description": "Echoes", "inputSchema": {"type": "object",
+        "properties": {"n": {"type": "integer"}, "on": {"type": "boolean"}, "s": {"type": "string"}}}}))
+}
+
+/// Whether a path is under another; for files that must not be written elsewhere.
+pub(crate) fn files_under(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.path().is_dir() {
+            found.extend(files_under(&entry.path()));
+        } else {
+            found.push(entry.path());
+        }
+    }
+    found
+}

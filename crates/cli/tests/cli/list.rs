@@ -1,0 +1,186 @@
+//! `trunkline list`.
+
+use serde_json::{Value, json};
+
+use crate::lab::{Lab, echo};
+
+/// One server of every fate that this version knows.
+fn of_every_fate() -> Lab {
+    Lab::with_entries(|lab| {
+        let mut off = lab.scratch.entry(
+            "off",
+            &echo().on_start(json!([{"touch": lab.at("off.started")}])),
+        );
+        off["disabled"] = json!(true);
+        let good = echo()
+            .resource("file:///x", "x")
+            .prompt(json!({"name": "p"}))
+            .prompt(json!({"name": "q"}));
+        json!({
+            "good": lab.scratch.entry("good", &good),
+            "old": lab.scratch.entry("old", &json!({"era": "legacy", "serverInfo": {"name": "old", "version": "0.9", "title": "Old"}})),
+            "crashes": lab.scratch.entry("crashes", &json!({"onStart": [{"stderr": "no licence found"}, {"exit": 3}]})),
+            "missing": {"command": "no-such-program"},
+            "remote": {"type": "http", "url": "https://example.com/mcp"},
+            "off": off,
+        })
+    })
+}
+
+#[test]
+fn each_server_is_shown_with_its_state_and_why_it_failed() {
+    let lab = of_every_fate();
+    lab.run(&["list"]).is(
+        0,
+        "\
+crashes  failed     stdio       the server's process exited with status 3 before it was connected
+  hint: run the command by itself to see why it ends
+  its last lines on stderr:
+    | no licence found
+good     connected  stdio       1 tool, 2 prompts, 1 resource  (testkit 1.0.0)  2026-07-28
+missing  failed     stdio       command not found: no-such-program
+  hint: install the program, or write its full path as the \"command\"
+off      disabled   stdio    \u{20}
+old      connected  stdio       0 tools  (old 0.9)  2025-11-25
+remote   failed     http        the transport \"http\" is not supported yet
+  hint: this version connects to \"stdio\" servers only
+",
+        "",
+    );
+    assert!(!lab.at("off.started").exists());
+}
+
+#[test]
+fn as_json_it_is_one_document_of_the_promised_shape() {
+    let lab = of_every_fate();
+    let servers = lab.run(&["list", "--json"]).json();
+    let of = |name: &str, rest: Value| {
+        let mut server = json!({"name": name, "scope": "dynamic", "transport": "stdio", "tools": 0, "prompts": 0,
+            "resources": 0, "source": ".mcp-config.json"});
+        server
+            .as_object_mut()
+            .unwrap()
+            .extend(rest.as_object().unwrap().clone());
+        server
+    };
+    let expected = json!([
+        of(
+            "crashes",
+            json!({"state": "failed", "stderr": ["no licence found"],
+            "error": "the server's process exited with status 3 before it was connected"})
+        ),
+        of(
+            "good",
+            json!({"state": "connected", "tools": 1, "prompts": 2, "resources": 1, "protocolVersion": "2026-07-28",
+            "serverInfo": {"name": "testkit", "version": "1.0.0"}})
+        ),
+        of(
+            "missing",
+            json!({"state": "failed", "stderr": [], "error": "command not found: no-such-program"})
+        ),
+        of("off", json!({"state": "disabled"})),
+        of(
+            "old",
+            json!({"state": "connected", "protocolVersion": "2025-11-25",
+            "serverInfo": {"name": "old", "version": "0.9", "title": "Old"}})
+        ),
+        of(
+            "remote",
+            json!({"transport": "http", "state": "failed", "stderr": [],
+            "error": "the transport \"http\" is not supported yet"})
+        ),
+    ]);
+    assert_eq!(servers, expected);
+    assert_eq!(lab.run(&["--json", "list"]).json(), expected);
+}
+
+#[test]
+fn what_is_wrong_with_servers_lists_is_shown_below() {
+    let lab = Lab::with([(
+        "s",
+        json!({"tools": [{"name": "a.b"}, {"name": "a_b"}], "rawTools": [{"description": "nameless"}]}),
+    )]);
+    let run = lab.run(&["list"]);
+    let (table, problems) = run.out.split_once("\nproblems:\n").expect("problems");
+    assert_eq!(
+        table,
+        "s  connected  stdio       2 tools  (testkit 1.0.0)  2026-07-28\n"
+    );
+    assert!(
+        problems.contains("  s: tools/list: entry 2 was left out: it has no name\n"),
+        "{problems}"
+    );
+    assert!(
+        problems.contains(
+            "  s: a.b of s and a_b of s have the same name; the latter is called mcp__s__a_b_"
+        ),
+        "{problems}"
+    );
+    let diagnostics = lab.run(&["list", "--json"]).json()[0]["diagnostics"].clone();
+    assert_eq!(diagnostics.as_array().unwrap().len(), 2, "{diagnostics}");
+}
+
+#[test]
+fn a_server_that_never_answers_or_prints_garbage_is_explained_in_time() {
+    let mute = json!({"server/discover": [{"silence": true}], "initialize": [{"silence": true}]});
+    let lab = Lab::with([
+        (
+            "garbage",
+            json!({"on": mute, "onStart": [{"write": "Hello from my server"}]}),
+        ),
+        ("mute", json!({"on": mute})),
+    ]);
+    let run = lab.finish(lab.command(&["list"]).env("MCP_TIMEOUT", "600"));
+    let lines: Vec<_> = run.out.lines().collect();
+    assert_eq!(
+        (run.code, lines.len(), run.err.as_str()),
+        (Some(0), 4, ""),
+        "{run:#?}"
+    );
+    assert!(
+        lines[0].starts_with("garbage  failed     stdio       no answer to the handshake after 0."),
+        "{}",
+        lines[0]
+    );
+    assert!(
+        lines[0].ends_with("; it wrote to stdout what is not a message: \"Hello from my server\""),
+        "{}",
+        lines[0]
+    );
+    assert_eq!(
+        lines[1],
+        "  hint: an MCP server may write only messages to stdout; have it log to stderr"
+    );
+    assert!(
+        lines[2].starts_with("mute     failed     stdio       no answer to the handshake after 0."),
+        "{}",
+        lines[2]
+    );
+    assert!(
+        lines[3].contains("MCP_TIMEOUT (ms) gives it more time"),
+        "{}",
+        lines[3]
+    );
+}
+
+#[test]
+fn a_server_that_dies_right_after_it_was_connected_does_not_keep_the_list_waiting() {
+    let lab = Lab::new();
+    let script = json!({"tools": [{"name": "t"}], "prompts": [{"name": "p"}], "on": {
+        "tools/list": [{"touch": lab.at("listed")}, {"default": true}],
+        "prompts/list": [{"waitForFile": lab.at("listed")}, {"sleepMs": 20}, {"stderr": "out of memory"}, {"exit": 9}]}});
+    lab.scratch
+        .config(&[("s", script), ("t", serde_json::to_value(echo()).unwrap())]);
+    let started = std::time::Instant::now();
+    let servers = lab.run(&["list", "--json"]).json();
+    assert!(started.elapsed().as_secs() < 15, "{:?}", started.elapsed());
+    assert_eq!(servers[1]["state"], "connected");
+    assert_ne!(servers[0]["state"], "connected");
+    assert!(
+        servers[0]["error"]
+            .as_str()
+            .is_some_and(|error| error.contains("status 9")),
+        "{}",
+        servers[0]
+    );
+}

@@ -1,0 +1,110 @@
+//! Ctrl-C and its relatives: exit 130, servers told, nothing left (LIF-12).
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::lab::{Lab, Running};
+
+fn send(running: &Running, signal: Signal) {
+    let pid = Pid::from_raw(running.child.id().cast_signed()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+/// A server whose tool `t` never answers, with whatever else it does.
+fn hanging(lab: &Lab, more: &Value) -> Value {
+    let mut script = json!({"tools": [{"name": "t", "do": [{"touch": lab.at("called")}, {"silence": true}]}],
+        "cancelLog": lab.at("cancelled")});
+    script
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    script
+}
+
+#[test]
+fn a_signal_during_a_call_cancels_it_and_leaves_nothing() {
+    let grandchild =
+        json!({"onStart": [{"spawnGrandchild": {"ignoreTerm": true, "holdStdout": true}}]});
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        for more in [json!({}), json!({"era": "legacy"}), grandchild.clone()] {
+            let lab = Lab::new();
+            lab.configure([("s", hanging(&lab, &more))]);
+            let running = lab.start(&mut lab.command(&["call", "s", "t"]));
+            lab.file("called");
+            send(&running, signal);
+            running.end().is(130, "", "");
+            assert_eq!(
+                lab.scratch.read("cancelled").lines().count(),
+                1,
+                "{signal:?} {more}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_signal_while_servers_start_leaves_nothing() {
+    let lab = Lab::new();
+    let starting = |name: &str| json!({"onStart": [{"touch": lab.at(name)}, {"waitForFile": "/no/such/file"}]});
+    lab.scratch
+        .config(&[("a", starting("a")), ("b", starting("b"))]);
+    for command in [&["list"][..], &["tools"], &["call", "a", "t"]] {
+        let running = lab.start(&mut lab.command(command));
+        lab.file("a");
+        if command[0] != "call" {
+            lab.file("b");
+        }
+        send(&running, Signal::INT);
+        running.end().is(130, "", "");
+        for name in ["a", "b"] {
+            std::fs::remove_file(lab.at(name)).ok();
+        }
+    }
+}
+
+#[test]
+fn a_second_signal_does_not_wait_for_a_server_that_ignores_everything() {
+    let lab = Lab::new();
+    let stubborn = json!({"onEof": "ignore", "on": {"notifications/cancelled": [{"touch": lab.at("told")}]}, "onStart": [
+        {"ignoreSignals": ["INT", "TERM", "HUP"]}, {"spawnGrandchild": {"ignoreTerm": true, "holdStdout": true}}]});
+    lab.configure([("s", hanging(&lab, &stubborn))]);
+    let running = lab.start(&mut lab.command(&["call", "s", "t"]));
+    lab.file("called");
+    send(&running, Signal::INT);
+    // The server was told, so the first signal has been seen.
+    lab.file("told");
+    let second = Instant::now();
+    send(&running, Signal::INT);
+    running.end().is(130, "", "");
+    assert!(
+        second.elapsed() < Duration::from_millis(1500),
+        "{:?}",
+        second.elapsed()
+    );
+}
+
+#[test]
+fn one_signal_is_enough_for_a_server_that_ignores_everything() {
+    let lab = Lab::new();
+    let stubborn = json!({"onEof": "ignore", "onStart": [
+        {"ignoreSignals": ["INT", "TERM", "HUP"]}, {"spawnGrandchild": {"ignoreTerm": true, "holdStdout": true}}]});
+    lab.configure([("s", hanging(&lab, &stubborn))]);
+    let running = lab.start(&mut lab.command(&["call", "s", "t"]));
+    lab.file("called");
+    send(&running, Signal::INT);
+    running.end().is(130, "", "");
+}
+
+#[test]
+fn a_program_that_is_killed_leaves_no_server_that_behaves() {
+    let lab = Lab::new();
+    lab.configure([("s", hanging(&lab, &json!({})))]);
+    let mut running = lab.start(&mut lab.command(&["call", "s", "t"]));
+    lab.file("called");
+    send(&running, Signal::KILL);
+    assert_eq!(running.status().code(), None);
+    // Nobody is left to end it; it sees the end of its stdin.
+    lab.scratch.assert_no_processes(Duration::from_secs(5));
+}

@@ -1,0 +1,155 @@
+//! What a server says never steers the user's terminal (SEC-3).
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::process::Command;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::{Value, json};
+
+use crate::lab::Lab;
+
+/// Everything that could steer a terminal: colours, the title, the bell, carriage return, C1, bidi, zero width.
+const EVIL: &str = "\u{1b}[31mred\u{1b}]0;title\u{7}\r\u{8}\u{7f}\u{9b}2J\u{202e}\u{200b}end";
+
+/// The characters of [`EVIL`] that must not arrive.
+fn harmful(text: &str) -> Vec<char> {
+    // The program's own status line may steer; it goes back to the start of its line and clears it.
+    let text = text.replace("\r\u{1b}[K", "").replace("\r\n", "\n");
+    text.chars()
+        .filter(|c| (c.is_control() && !"\n\t".contains(*c)) || "\u{202e}\u{200b}".contains(*c))
+        .collect()
+}
+
+/// A server that says it everywhere.
+fn evil() -> Value {
+    json!({
+        "serverInfo": {"name": EVIL, "version": EVIL},
+        "onStart": [{"stderr": EVIL}],
+        "tools": [
+            {"name": format!("say{EVIL}"), "description": EVIL, "do": [{"replyText": EVIL}]},
+            {"name": "say", "description": EVIL, "do": [{"progress": {"steps": 3, "message": EVIL}}, {"replyText": EVIL}]},
+            {"name": "other", "do": [{"reply": {"content": [{"type": EVIL, "text": EVIL}], "structuredContent": EVIL}}]},
+            {"name": "fail", "do": [{"reply": {"content": [{"type": "text", "text": EVIL}], "isError": true}}]},
+            {"name": "refuse", "do": [{"replyError": {"code": -1, "message": EVIL}}]},
+            {"name": "crash", "do": [{"stderr": EVIL}, {"exit": 1}]},
+        ],
+        "rawTools": [{"name": "", "x": EVIL}],
+    })
+}
+
+fn lab() -> Lab {
+    Lab::with([
+        ("evil", evil()),
+        (
+            "crash",
+            json!({"onStart": [{"write": EVIL}, {"stderr": EVIL}, {"exit": 1}]}),
+        ),
+        (
+            "refuse",
+            json!({"era": "legacy", "on": {"initialize": [{"replyError": {"code": -1, "message": EVIL}}]}}),
+        ),
+        (
+            "versions",
+            json!({"era": "modern", "versions": [format!("2030{EVIL}")]}),
+        ),
+    ])
+}
+
+const COMMANDS: [&[&str]; 8] = [
+    &["list"],
+    &["tools"],
+    &["call", "evil", "refuse"],
+    &["call", "evil", "crash"],
+    &["call", "crash", "t"],
+    &["call", "refuse", "t"],
+    &["call", "versions", "t"],
+    &["tools", "crash"],
+];
+
+/// Runs the program with a terminal as its output and gives all that the terminal received.
+fn on_a_terminal(command: &mut Command) -> String {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let slave = File::options()
+        .read(true)
+        .write(true)
+        .open(name.to_str().unwrap())
+        .unwrap();
+    let other = OwnedFd::from(slave.try_clone().unwrap());
+    let mut child = command.stdout(slave).stderr(other).spawn().unwrap();
+    // The command holds its own copies, without which the end of the output would never come.
+    command
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null());
+    let mut received = Vec::new();
+    // A terminal whose last writer has gone ends with an error, not with an end.
+    let _ = File::from(master).read_to_end(&mut received);
+    child.wait().unwrap();
+    String::from_utf8_lossy(&received).into_owned()
+}
+
+#[test]
+fn what_servers_say_is_escaped_outside_of_results_even_in_a_pipe() {
+    let lab = lab();
+    for arguments in COMMANDS {
+        let run = lab.run(arguments);
+        assert_eq!(harmful(&run.err), [], "{arguments:?}: {}", run.err);
+        assert_eq!(harmful(&run.out), [], "{arguments:?}: {}", run.out);
+        assert!(
+            format!("{}{}", run.out, run.err).contains("end"),
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn results_are_escaped_on_a_terminal_and_only_there() {
+    let lab = lab();
+    let results: [&[&str]; 3] = [
+        &["call", "evil", "say"],
+        &["call", "evil", "other"],
+        &["call", "evil", "fail"],
+    ];
+    for arguments in COMMANDS.iter().chain(&results) {
+        let shown = on_a_terminal(&mut lab.command(arguments));
+        assert_eq!(harmful(&shown), [], "{arguments:?}: {shown}");
+        assert!(shown.contains("end"), "{arguments:?}: {shown}");
+    }
+    lab.run(&["call", "evil", "say"])
+        .is(0, &format!("{EVIL}\n"), "");
+}
+
+#[test]
+fn json_on_a_terminal_is_escaped_and_still_the_same_json() {
+    let lab = lab();
+    for arguments in [
+        &["list", "--json"][..],
+        &["tools", "evil", "--json"],
+        &["call", "evil", "say", "--json"],
+    ] {
+        let shown = on_a_terminal(&mut lab.command(arguments));
+        assert_eq!(harmful(&shown), [], "{arguments:?}: {shown}");
+        let start = shown.find(['[', '{']).unwrap();
+        let mut documents =
+            serde_json::Deserializer::from_str(&shown[start..]).into_iter::<Value>();
+        let document = documents.next().unwrap().unwrap();
+        assert!(document.to_string().contains("2J"), "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_lines_that_show_how_far_it_is_are_gone_at_the_end() {
+    let lab = Lab::with([(
+        "s",
+        json!({"tools": [{"name": "t", "do": [
+        {"progress": {"steps": 3, "total": true, "message": "working"}}, {"replyText": "done"}]}]}),
+    )]);
+    let shown = on_a_terminal(&mut lab.command(&["call", "s", "t"]));
+    assert!(shown.contains("connecting (0 of 1): s"), "{shown:?}");
+    assert!(shown.contains("[3/3] working"), "{shown:?}");
+    assert!(shown.ends_with("\r\u{1b}[Kdone\r\n"), "{shown:?}");
+}

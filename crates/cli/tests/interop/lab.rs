@@ -1,0 +1,285 @@
+//! A scratch home, a config with foreign servers in it, and the real program run there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+/// The environment variable by which a server's processes are recognised afterwards.
+const MARK: &str = "TRUNKLINE_INTEROP_MARK";
+
+/// How long a killed process may take to leave the process table after the program has ended.
+const GONE_WITHIN: Duration = Duration::from_millis(250);
+
+/// The foreign servers that `cargo xtask interop` installs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    Everything,
+    Filesystem,
+    Memory,
+    SequentialThinking,
+    Time,
+    Git,
+}
+
+impl Server {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Everything,
+        Self::Filesystem,
+        Self::Memory,
+        Self::SequentialThinking,
+        Self::Time,
+        Self::Git,
+    ];
+
+    /// Its name in the config.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Everything => "everything",
+            Self::Filesystem => "filesystem",
+            Self::Memory => "memory",
+            Self::SequentialThinking => "sequential-thinking",
+            Self::Time => "time",
+            Self::Git => "git",
+        }
+    }
+
+    /// What the program connects to: command and arguments.
+    fn command(self, project: &Path) -> (PathBuf, Vec<String>) {
+        let project = project.display().to_string();
+        match self {
+            Self::Everything => self.node(&["stdio"]),
+            Self::Filesystem => self.node(&[&project]),
+            Self::Memory | Self::SequentialThinking => self.node(&[]),
+            Self::Time => python("mcp_server_time", &["--local-timezone", "UTC"]),
+            Self::Git => python("mcp_server_git", &["--repository", &project]),
+        }
+    }
+
+    fn node(self, args: &[&str]) -> (PathBuf, Vec<String>) {
+        let modules = installed().join("node_modules");
+        let entry = modules.join(format!(
+            "@modelcontextprotocol/server-{}/dist/index.js",
+            self.name()
+        ));
+        let args = std::iter::once(entry.display().to_string())
+            .chain(args.iter().map(ToString::to_string))
+            .collect();
+        (modules.join("node/bin/node"), args)
+    }
+}
+
+fn python(module: &str, args: &[&str]) -> (PathBuf, Vec<String>) {
+    let args = ["-m", module]
+        .iter()
+        .chain(args)
+        .map(ToString::to_string)
+        .collect();
+    (installed().join("venv/bin/python"), args)
+}
+
+fn installed() -> PathBuf {
+    std::env::var_os("TRUNKLINE_INTEROP")
+        .map(PathBuf::from)
+        .expect("TRUNKLINE_INTEROP is not set: run these tests with `cargo xtask interop`")
+}
+
+/// One test's own home and project, gone when the test ends.
+pub(crate) struct Lab {
+    folder: tempfile::TempDir,
+    /// The program's working directory, which is also the only root the filesystem and git servers may touch.
+    pub(crate) project: PathBuf,
+    mark: String,
+}
+
+impl Lab {
+    /// A lab whose config names these servers.
+    pub(crate) fn with(servers: &[Server]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let project = folder.path().canonicalize().unwrap().join("project");
+        fs::create_dir(&project).unwrap();
+        fs::create_dir(folder.path().join("home")).unwrap();
+        let mark = format!("{MARK}={}", folder.path().display());
+        let lab = Self {
+            folder,
+            project,
+            mark,
+        };
+        lab.write_config(servers);
+        lab
+    }
+
+    fn write_config(&self, servers: &[Server]) {
+        let entries: Map<String, Value> = servers
+            .iter()
+            .map(|server| {
+                let (command, args) = server.command(&self.project);
+                let env = json!({
+                    MARK: self.folder.path(),
+                    "MEMORY_FILE_PATH": self.project.join("memory.jsonl"),
+                    "GIT_AUTHOR_NAME": "Ada",
+                    "GIT_AUTHOR_EMAIL": "ada@example.com",
+                    "GIT_COMMITTER_NAME": "Ada",
+                    "GIT_COMMITTER_EMAIL": "ada@example.com",
+                });
+                let entry = json!({ "command": command, "args": args, "env": env });
+                (server.name().to_owned(), entry)
+            })
+            .collect();
+        let text = json!({ "mcpServers": entries }).to_string();
+        fs::write(self.config(), text).unwrap();
+    }
+
+    fn config(&self) -> PathBuf {
+        self.folder.path().join("mcp.json")
+    }
+
+    /// A program in the project, with the scratch home and nothing of the developer's environment but `PATH`.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .current_dir(&self.project)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.folder.path().join("home"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs git in the project, to set a scene or to check one.
+    pub(crate) fn git(&self, args: &[&str]) -> String {
+        let output = self.command("git").args(args).output().unwrap();
+        assert!(output.status.success(), "git {args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs the program with the lab's config, and proves that it leaves no process behind.
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
+        let output = self
+            .command(env!("CARGO_BIN_EXE_trunkline"))
+            .arg("--mcp-config")
+            .arg(self.config())
+            .args(args)
+            .output()
+            .unwrap();
+        let ran = Ran {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        };
+        self.check_nothing_left(args);
+        ran
+    }
+
+    /// Runs the program with a terminal for its output (made by `script`, an essential Debian program); returns all that
+    /// was written on it.
+    pub(crate) fn run_on_terminal(&self, args: &[&str]) -> String {
+        let words = [env!("CARGO_BIN_EXE_trunkline"), "--mcp-config"];
+        let config = self.config().display().to_string();
+        let line: Vec<String> = words
+            .iter()
+            .chain([&config.as_str()])
+            .chain(args)
+            .map(|word| format!("'{word}'"))
+            .collect();
+        let output = self
+            .command("script")
+            .args(["--quiet", "--return", "--command", &line.join(" ")])
+            .arg("/dev/null")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        self.check_nothing_left(args);
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn check_nothing_left(&self, args: &[&str]) {
+        let left = self.processes_left();
+        assert!(left.is_empty(), "left behind after {args:?}: {left:?}");
+    }
+
+    /// Runs `call` for a result that must be good, as text.
+    pub(crate) fn call(&self, args: &[&str]) -> String {
+        self.run(&[&["call"], args].concat()).done().stdout
+    }
+
+    /// Runs `call --json` for a result that must be good.
+    pub(crate) fn call_json(&self, args: &[&str]) -> Value {
+        let result = self
+            .run(&[&["call", "--json"], args].concat())
+            .done()
+            .json();
+        assert_eq!(result["isError"], false, "{result}");
+        result
+    }
+
+    /// The marked processes that are still alive, as soon as there are none or after a short grace.
+    fn processes_left(&self) -> Vec<String> {
+        let start = Instant::now();
+        loop {
+            let left = self.marked_processes();
+            if left.is_empty() || start.elapsed() > GONE_WITHIN {
+                return left;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn marked_processes(&self) -> Vec<String> {
+        fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter(|process| {
+                fs::read(process.path().join("environ")).is_ok_and(|environ| {
+                    environ
+                        .split(|byte| *byte == 0)
+                        .any(|variable| variable == self.mark.as_bytes())
+                })
+            })
+            .map(|process| {
+                let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
+                let line = String::from_utf8_lossy(&line).replace('\0', " ");
+                format!("{}: {line}", process.file_name().display())
+            })
+            .collect()
+    }
+}
+
+/// How a run of the program ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    /// It must have ended with exit code 0.
+    pub(crate) fn done(self) -> Self {
+        assert_eq!(self.code, Some(0), "{self:#?}");
+        self
+    }
+
+    /// Its stdout, which must be one JSON document.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
+}
+
+#[test]
+fn a_process_left_behind_is_seen() {
+    let lab = Lab::with(&[]);
+    let mut command = lab.command("sleep");
+    let mut sleeper = command
+        .arg("60")
+        .env(MARK, lab.folder.path())
+        .spawn()
+        .unwrap();
+    let left = lab.processes_left();
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    assert_eq!(left, [format!("{}: sleep 60 ", sleeper.id())]);
+    assert_eq!(lab.processes_left(), [""; 0]);
+}
