@@ -6,9 +6,8 @@ use clap::{Parser, Subcommand};
 #[derive(Parser)]
 #[command(name = "trunkline", version, about, after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Use the servers in this file, or in this JSON text; may be repeated
-    #[arg(long, global = true, value_name = "FILE|JSON")]
-    pub(crate) mcp_config: Vec<String>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
 
     /// Print one JSON document to standard output
     #[arg(long, global = true)]
@@ -18,20 +17,40 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
+/// Where servers come from. Taken before and after the command alike: what stands in both places adds up.
+#[derive(clap::Args)]
+pub(crate) struct ConfigArgs {
+    /// Use the servers in this file, or in this JSON text; may be repeated
+    #[arg(long, value_name = "FILE|JSON")]
+    pub(crate) mcp_config: Vec<String>,
+}
+
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Show the whole path, from server to result, with nothing installed
     Demo,
     /// Connect to every server and show how it fares
-    List,
+    List {
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
     /// Show the tools of all servers, or of one
     Tools {
+        #[command(flatten)]
+        config: ConfigArgs,
+
         /// Only this server's
         server: Option<String>,
     },
     /// Call a tool
     #[command(after_help = CALL_HELP)]
-    Call(CallArgs),
+    Call {
+        #[command(flatten)]
+        config: ConfigArgs,
+
+        #[command(flatten)]
+        call: CallArgs,
+    },
     /// Print a completion script for a shell
     Completions {
         /// Which shell

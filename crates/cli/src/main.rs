@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Args, Command};
+use args::{Args, Command, ConfigArgs};
 use exit::Exit;
 
 fn main() -> ExitCode {
@@ -47,17 +47,18 @@ fn main() -> ExitCode {
 
 async fn run(args: Args) -> Exit {
     let Args {
-        mcp_config,
+        config: before,
         json,
         command,
     } = args;
+    let both = |after: ConfigArgs| [before.mcp_config, after.mcp_config].concat();
     match command {
         Command::Demo => commands::demo::run(json).await,
-        Command::List => commands::list::run(&mcp_config, json).await,
-        Command::Tools { server } => {
-            commands::tools::run(&mcp_config, server.as_deref(), json).await
+        Command::List { config } => commands::list::run(&both(config), json).await,
+        Command::Tools { config, server } => {
+            commands::tools::run(&both(config), server.as_deref(), json).await
         }
-        Command::Call(call) => commands::call::run(&mcp_config, call, json).await,
+        Command::Call { config, call } => commands::call::run(&both(config), &call, json).await,
         Command::Completions { shell } => commands::completions::run(shell),
     }
 }

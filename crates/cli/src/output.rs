@@ -14,7 +14,7 @@ pub(crate) fn result(text: &str) {
 /// Writes a JSON document, indented on a terminal.
 pub(crate) fn json(value: &serde_json::Value) {
     let text = if io::stdout().is_terminal() {
-        serde_json::to_string_pretty(value)
+        serde_json::to_string_pretty(value).map(|text| harmless_json(&text))
     } else {
         serde_json::to_string(value)
     };
@@ -119,6 +119,22 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
+/// A JSON document that says the same, with what could steer a terminal written as escapes. Such characters stand only
+/// inside strings.
+fn harmless_json(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c == '\n' || !is_harmful(c) {
+            shown.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let _ = write!(shown, "\\u{unit:04x}");
+        }
+    }
+    shown
+}
+
 /// Control characters, and those that are invisible or turn the direction of writing.
 fn is_harmful(c: char) -> bool {
     (c.is_control() && c != '\t')
@@ -138,5 +154,16 @@ mod tests {
         assert_eq!(harmless("\x1b[31mred\r"), "\\u{1b}[31mred\\u{d}");
         assert_eq!(harmless("a\u{202e}b\u{200b}"), "a\\u{202e}b\\u{200b}");
         assert_eq!(harmless_lines("a\x07\nb"), "a\\u{7}\nb");
+    }
+
+    #[test]
+    fn json_for_a_terminal_says_the_same_without_steering_it() {
+        let value = serde_json::json!({"a": ["\u{9b}31m\u{7f}", "\u{202e}\u{e0041}é\n"]});
+        let shown = harmless_json(&serde_json::to_string_pretty(&value).unwrap());
+        assert!(shown.chars().all(|c| c == '\n' || !is_harmful(c)));
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&shown).unwrap(),
+            value
+        );
     }
 }

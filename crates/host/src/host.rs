@@ -11,7 +11,7 @@ use trunkline_config::ServerEntry;
 
 use crate::builder::HostBuilder;
 use crate::call::CallError;
-use crate::catalog::{Pool, normalize_name};
+use crate::catalog::{Pool, may_belong_to};
 use crate::connection::{Connection, Context, ServerStatus, Source, Window};
 use crate::events::{Events, Teller};
 use crate::settings::Settings;
@@ -86,7 +86,7 @@ impl Host {
         host
     }
 
-    /// Adds a server and starts connecting to it. The same name with the same entry is the same connection (LIF-3); with
+    /// Adds a server and starts connecting to it; must be called on a Tokio runtime. The same name with the same entry is the same connection (LIF-3); with
     /// another entry, the old connection is closed and replaced.
     pub fn add(&self, entry: ServerEntry) {
         self.add_all([Source::Entry(entry)]);
@@ -99,7 +99,12 @@ impl Host {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let mut connections = Connections::clone(&self.inner.connections.load());
-        for source in sources {
+        // Of several with one name the last counts, and only that one is started.
+        let by_name: BTreeMap<String, Source> = sources
+            .into_iter()
+            .map(|source| (source.name().to_owned(), source))
+            .collect();
+        for source in by_name.into_values() {
             let hash = source.hash();
             let same = connections
                 .get(source.name())
@@ -121,7 +126,7 @@ impl Host {
         }
     }
 
-    /// Switches a server off until [`Host::reconnect`].
+    /// Switches a server off until [`Host::reconnect`]; returns once nothing of it is left.
     pub async fn disable(&self, server: &str) {
         if let Some(connection) = self.connection(server) {
             connection.disable().await;
@@ -203,10 +208,10 @@ impl Host {
 
     /// The error for a name that is in no pool: its server may be down, or it may be misspelt.
     pub(crate) fn unknown_tool(&self, name: &str, pool: &Pool) -> CallError {
-        let down = self.servers().into_iter().find(|status| {
-            status.catalog.tools.is_empty()
-                && name.starts_with(&format!("mcp__{}__", normalize_name(&status.name)))
-        });
+        let down = self
+            .servers()
+            .into_iter()
+            .find(|status| status.catalog.tools.is_empty() && may_belong_to(name, &status.name));
         match down {
             Some(status) if !matches!(status.state, crate::State::Connected(_)) => {
                 CallError::NotConnected {

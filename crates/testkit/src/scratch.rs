@@ -86,7 +86,7 @@ impl Scratch {
     /// # Panics
     /// When it is not a script.
     pub fn entry<S: Serialize>(&self, name: &str, script: &S) -> Value {
-        let text = serde_json::to_string_pretty(script).expect("a script serialises");
+        let text = serde_json::to_string(script).expect("a script serialises");
         Script::parse(&text).unwrap_or_else(|e| panic!("server {name}: {e}"));
         let file: String = name
             .chars()

@@ -268,6 +268,13 @@ impl ObjectWriter {
         self
     }
 
+    /// Adds a member from a tree.
+    pub fn value(&mut self, key: &str, value: &serde_json::Value) -> &mut Self {
+        self.key(key);
+        push_value(&mut self.text, value);
+        self
+    }
+
     /// Adds a member that is an object; `write` adds that object's members.
     pub fn object(&mut self, key: &str, write: impl FnOnce(&mut Self)) -> &mut Self {
         self.key(key);

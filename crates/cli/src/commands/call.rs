@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use trunkline::{
-    CallError, CallOptions, CallOutput, Content, Host, Progress, ServerEntry, State, nearest,
-    normalize_name,
+    CallError, CallOptions, CallOutput, Content, Host, Progress, ServerEntry, State, may_belong_to,
+    nearest,
 };
 
 use super::tools::unknown_server;
@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::output::{self, StatusLine};
 use crate::session;
 
-pub(crate) async fn run(mcp_config: &[String], call: CallArgs, as_json: bool) -> Exit {
+pub(crate) async fn run(mcp_config: &[String], call: &CallArgs, as_json: bool) -> Exit {
     let configured = match session::configuration(mcp_config) {
         Ok(configured) => configured,
         Err(exit) => return exit,
@@ -88,9 +88,7 @@ impl<'a> Wanted<'a> {
         match self {
             Self::Of { server, .. } => servers.retain(|entry| entry.name == *server),
             Self::Named { name, .. } => {
-                servers.retain(|entry| {
-                    name.starts_with(&format!("mcp__{}_", normalize_name(&entry.name)))
-                });
+                servers.retain(|entry| may_belong_to(name, &entry.name));
             }
         }
         servers

@@ -61,11 +61,11 @@ pub(crate) fn as_value(server: &ServerStatus) -> Value {
                 value["serverInfo"] = json!(info);
             }
         }
-        State::Failed(failure) => {
-            value["error"] = json!(failure.to_string());
-            value["stderr"] = json!(failure.stderr);
-        }
-        State::Pending { .. } | State::NeedsAuth | State::Disabled => {}
+        State::Pending { .. } | State::Failed(_) | State::NeedsAuth | State::Disabled => {}
+    }
+    if let Some(failure) = server.state.failure() {
+        value["error"] = json!(failure.to_string());
+        value["stderr"] = json!(failure.stderr);
     }
     if !server.catalog.diagnostics.is_empty() {
         value["diagnostics"] = json!(*server.catalog.diagnostics);
@@ -123,14 +123,17 @@ pub(crate) fn table(host: &Host) -> String {
                 }
                 let _ = writeln!(text, "  {}", identity.protocol_version);
             }
-            State::Failed(failure) => {
+            State::Pending { .. } | State::Failed(_) | State::NeedsAuth | State::Disabled => {
+                let Some(failure) = server.state.failure() else {
+                    text.push('\n');
+                    continue;
+                };
                 let _ = writeln!(text, "  {}", harmless_lines(&failure.to_string()));
                 if let Some(hint) = failure.hint() {
                     let _ = writeln!(text, "  hint: {hint}");
                 }
                 text += &indented_stderr(&failure.stderr, "  ");
             }
-            State::Pending { .. } | State::NeedsAuth | State::Disabled => text.push('\n'),
         }
     }
     text

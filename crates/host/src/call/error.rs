@@ -1,12 +1,11 @@
 //! Why a call has no result.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline_wire::{Closed, RequestError, RpcError};
 
 use crate::catalog::PoolTool;
-use crate::connection::{ConnectFailure, State};
+use crate::connection::State;
 
 /// Why a call has no result. A tool that ran and failed is not an error here: see
 /// [`CallOutput::is_error`](crate::CallOutput::is_error).
@@ -203,7 +202,8 @@ impl CallError {
     /// The server's last lines on stderr, where they may explain it; untrusted text.
     pub fn stderr(&self) -> &[String] {
         match self {
-            Self::NotConnected { state, .. } => failure(state)
+            Self::NotConnected { state, .. } => state
+                .failure()
                 .map(|failure| &failure.stderr[..])
                 .unwrap_or_default(),
             Self::ConnectionLost { cause, .. } => cause.stderr(),
@@ -217,22 +217,11 @@ impl CallError {
             Self::UnknownTool { suggestion, .. } => suggestion
                 .as_ref()
                 .map(|suggestion| format!("did you mean \"{suggestion}\"?")),
-            Self::NotConnected { state, .. } => failure(state)?.hint().map(str::to_owned),
+            Self::NotConnected { state, .. } => state.failure()?.hint().map(str::to_owned),
             Self::TimedOut { .. } => Some(
                 "MCP_TOOL_TIMEOUT (ms) or the entry's \"timeout\" gives it more time".to_owned(),
             ),
             _ => None,
         }
-    }
-}
-
-fn failure(state: &State) -> Option<&Arc<ConnectFailure>> {
-    match state {
-        State::Failed(failure)
-        | State::Pending {
-            last_failure: Some(failure),
-            ..
-        } => Some(failure),
-        _ => None,
     }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use trunkline_wire::client::CallRequest;
+use trunkline_wire::client::{Arguments, CallRequest};
 use trunkline_wire::mcp::{CallResult, Content};
 use trunkline_wire::peer::Progress;
 use trunkline_wire::{Json, RequestError};
@@ -84,7 +84,7 @@ impl Host {
     pub async fn call(
         &self,
         name: &str,
-        arguments: impl Into<Json>,
+        arguments: impl Into<Arguments>,
         options: CallOptions,
     ) -> Result<CallOutput, CallError> {
         let pool = self.pool();
@@ -108,7 +108,7 @@ impl Host {
         &self,
         tool: &PoolTool,
         connection: &Connection,
-        arguments: &Json,
+        arguments: &Arguments,
         mut options: CallOptions,
     ) -> Result<CallOutput, CallError> {
         let limit = options

@@ -7,7 +7,7 @@ mod pool;
 use std::sync::Arc;
 
 pub(crate) use fetch::fetch;
-pub use names::{normalize_name, tool_name};
+pub use names::{may_belong_to, normalize_name, tool_name};
 pub(crate) use pool::{Part, part};
 pub use pool::{Pool, PoolTool};
 use trunkline_wire::mcp::{Prompt, Resource, ResourceTemplate};

@@ -50,6 +50,18 @@ pub fn tool_name(server: &str, tool: &str) -> String {
     }
 }
 
+/// Whether `name` may be the name of one of `server`'s tools, as far as the name tells.
+///
+/// ```
+/// assert!(trunkline::may_belong_to("mcp__github__create_issue", "github"));
+/// assert!(!trunkline::may_belong_to("mcp__github__create_issue", "git"));
+/// ```
+pub fn may_belong_to(name: &str, server: &str) -> bool {
+    let prefix = format!("mcp__{}__", normalize_name(server));
+    // A name that was shortened may have lost the end of its server's name.
+    name.starts_with(&prefix[..prefix.len().min(MAX_NAME - SUFFIX)])
+}
+
 /// `name` made unique by a suffix that depends only on the original names.
 pub(crate) fn with_suffix(name: &str, server: &str, tool: &str) -> String {
     let digest = Sha256::digest(format!("{server}\0{tool}"));

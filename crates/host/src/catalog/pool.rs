@@ -1,5 +1,6 @@
 //! The pool: the tools of all servers, sorted, as one immutable snapshot.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use trunkline_wire::mcp::Tool;
@@ -27,27 +28,36 @@ pub struct Pool {
     diagnostics: Vec<String>,
 }
 
-/// Names and sorts one server's tools; says which had to be renamed.
+/// Names and sorts one server's tools; says which were listed twice and which had to be renamed.
 pub(crate) fn part(server: &Arc<str>, tools: Vec<Tool>) -> (Part, Vec<String>) {
-    let named = tools
-        .into_iter()
-        .map(|tool| {
-            Arc::new(PoolTool {
-                name: tool_name(server, &tool.name),
-                server: Arc::clone(server),
-                tool,
-            })
-        })
-        .collect();
-    sorted_and_unique(named)
+    let mut seen = HashSet::with_capacity(tools.len());
+    let mut diagnostics = Vec::new();
+    let mut named = Vec::with_capacity(tools.len());
+    for tool in tools {
+        if !seen.insert(tool.name.clone()) {
+            diagnostics.push(format!(
+                "the tool \"{}\" is listed twice; the first counts",
+                tool.name
+            ));
+            continue;
+        }
+        named.push(Arc::new(PoolTool {
+            name: tool_name(server, &tool.name),
+            server: Arc::clone(server),
+            tool,
+        }));
+    }
+    let (named, renamed) = sorted_and_unique(named);
+    diagnostics.extend(renamed);
+    (named, diagnostics)
 }
 
 /// Sorts by name; of several with one name the first keeps it and the others get a suffix (TOOL-1).
 fn sorted_and_unique(mut tools: Part) -> (Part, Vec<String>) {
     let mut diagnostics = Vec::new();
     let by_name = |a: &Arc<PoolTool>, b: &Arc<PoolTool>| a.name.cmp(&b.name);
-    // A tool may be renamed only once: the suffix tells apart every pair of original names, and a server that lists
-    // the very same tool twice has only itself to blame.
+    // Once is enough but for a name that already looks like another's with its suffix: the suffix tells apart every pair
+    // of original names.
     for _ in 0..2 {
         tools.sort_by(by_name);
         let mut renamed = false;
@@ -176,8 +186,8 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_listed_twice_counts_once_or_under_two_names() {
-        let pool = Pool::of([&part_of("s", &["same", "same", "same"])]);
-        assert_eq!(pool.tools().len(), 2);
+    fn a_tool_listed_twice_counts_once() {
+        let pool = Pool::of([&part_of("s", &["same", "other", "same"])]);
+        assert_eq!(names(&pool), ["mcp__s__other", "mcp__s__same"]);
     }
 }

@@ -100,11 +100,13 @@ struct Core {
 }
 
 enum Command {
-    /// Drop what stands and connect afresh.
-    Reconnect,
+    /// Drop what stands and connect afresh; answered once that is under way.
+    Reconnect(oneshot::Sender<()>),
     /// Connect if the last attempt has failed; many callers may ask for it at once.
     Retry,
-    Disable,
+    /// Drop what stands and rest; answered once nothing is left.
+    Disable(oneshot::Sender<()>),
+    /// As `Disable`, for good.
     ShutDown(oneshot::Sender<()>),
 }
 
@@ -167,12 +169,18 @@ impl Connection {
         }
     }
 
-    /// Waits until it stands or has failed for the first time.
+    /// Waits until it stands or has failed for the first time; not for attempts to get it back.
     pub(crate) async fn settled(&self) {
         let mut version = self.core.version.subscribe();
         loop {
             version.mark_unchanged();
-            if !matches!(self.status().state, State::Pending { .. }) {
+            if !matches!(
+                self.status().state,
+                State::Pending {
+                    last_failure: None,
+                    ..
+                }
+            ) {
                 return;
             }
             if version.changed().await.is_err() {
@@ -217,20 +225,26 @@ impl Connection {
         }
     }
 
-    /// Drops what stands and connects afresh.
+    /// Drops what stands and begins to connect afresh.
     pub(crate) async fn reconnect(&self) {
-        let _ = self.commands.send(Command::Reconnect).await;
+        self.order(Command::Reconnect).await;
     }
 
+    /// Ends the connection until it is asked for again.
     pub(crate) async fn disable(&self) {
-        let _ = self.commands.send(Command::Disable).await;
+        self.order(Command::Disable).await;
     }
 
     /// Ends the connection and waits until nothing of it is left.
     pub(crate) async fn shut_down(&self) {
-        let (done, ended) = oneshot::channel();
-        if self.commands.send(Command::ShutDown(done)).await.is_ok() {
-            let _ = ended.await;
+        self.order(Command::ShutDown).await;
+    }
+
+    /// Gives an order and waits until it has been carried out.
+    async fn order(&self, order: impl FnOnce(oneshot::Sender<()>) -> Command) {
+        let (done, carried_out) = oneshot::channel();
+        if self.commands.send(order(done)).await.is_ok() {
+            let _ = carried_out.await;
         }
     }
 }

@@ -33,6 +33,15 @@ pub enum State {
 }
 
 impl State {
+    /// Why it is not connected: the last attempt's failure, whether or not another will be made.
+    pub fn failure(&self) -> Option<&Arc<ConnectFailure>> {
+        match self {
+            Self::Failed(failure) => Some(failure),
+            Self::Pending { last_failure, .. } => last_failure.as_ref(),
+            Self::Connected(_) | Self::NeedsAuth | Self::Disabled => None,
+        }
+    }
+
     /// The state's name in `list --json`.
     pub fn name(&self) -> &'static str {
         match self {

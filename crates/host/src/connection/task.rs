@@ -70,17 +70,24 @@ async fn next_order(commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
 
 /// What a command leads to, once nothing is connected.
 fn obey(core: &Core, command: Option<Command>) -> Next {
+    let off = || core.publish(State::Disabled, Some(Arc::default()));
     match command {
-        Some(Command::Reconnect | Command::Retry) => {
+        Some(Command::Retry) => {
             core.publish(pending(1, None), None);
             Next::Connect
         }
-        Some(Command::Disable) => {
-            core.publish(State::Disabled, Some(Arc::default()));
+        Some(Command::Reconnect(done)) => {
+            core.publish(pending(1, None), None);
+            let _ = done.send(());
+            Next::Connect
+        }
+        Some(Command::Disable(done)) => {
+            off();
+            let _ = done.send(());
             Next::Rest
         }
         Some(Command::ShutDown(done)) => {
-            core.publish(State::Disabled, Some(Arc::default()));
+            off();
             let _ = done.send(());
             Next::End
         }

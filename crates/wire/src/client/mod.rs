@@ -39,13 +39,44 @@ struct Shared {
     handler: Arc<dyn Handler>,
 }
 
+/// The arguments of a tool call. A tree is written straight into the request, so that large ones are copied once less.
+#[derive(Clone, Debug)]
+pub enum Arguments {
+    /// As text.
+    Text(Json),
+    /// As a tree.
+    Tree(serde_json::Value),
+}
+
+impl Arguments {
+    /// Whether they are an object, as they must be.
+    pub fn is_object(&self) -> bool {
+        match self {
+            Self::Text(json) => json.is_object(),
+            Self::Tree(value) => value.is_object(),
+        }
+    }
+}
+
+impl From<Json> for Arguments {
+    fn from(json: Json) -> Self {
+        Self::Text(json)
+    }
+}
+
+impl From<serde_json::Value> for Arguments {
+    fn from(value: serde_json::Value) -> Self {
+        Self::Tree(value)
+    }
+}
+
 /// How one tool call is to be made.
 #[derive(Default)]
 pub struct CallRequest<'a> {
     /// The tool's name as the server knows it.
     pub tool: &'a str,
     /// The arguments, an object.
-    pub arguments: Option<&'a Json>,
+    pub arguments: Option<&'a Arguments>,
     /// Members to add to `_meta`.
     pub meta: Option<&'a Json>,
     /// When to give up.
@@ -109,13 +140,12 @@ impl Client {
         let mut inputs = None;
         let mut ignore = |_: Progress| {};
         for round in 0..=MAX_INPUT_ROUNDS {
-            let arguments = call
-                .arguments
-                .map_or(2, |arguments| arguments.as_str().len());
-            let mut params = ObjectWriter::with_capacity(arguments + 512);
+            let mut params = ObjectWriter::with_capacity(512);
             params.string("name", call.tool);
-            if let Some(arguments) = call.arguments {
-                params.raw("arguments", arguments);
+            match call.arguments {
+                Some(Arguments::Text(json)) => drop(params.raw("arguments", json)),
+                Some(Arguments::Tree(value)) => drop(params.value("arguments", value)),
+                None => {}
             }
             if let Some(Inputs { responses, state }) = inputs.take() {
                 if let Some(responses) = responses {
@@ -146,7 +176,7 @@ impl Client {
                 ResultKind::Complete => return Ok(result),
                 ResultKind::InputRequired { .. } if round == MAX_INPUT_ROUNDS => break,
                 ResultKind::InputRequired { requests, state } => {
-                    inputs = Some(self.answer_inputs(requests, state).await?);
+                    inputs = Some(self.answer_in_time(requests, state, call.deadline).await?);
                 }
                 ResultKind::Unknown(kind) => {
                     return Err(RequestError::Malformed(format!(
@@ -233,6 +263,27 @@ impl Client {
                     .await
             }
             outcome => outcome,
+        }
+    }
+
+    /// Answers what the server asks for, but not past the call's deadline: a user may never answer.
+    async fn answer_in_time(
+        &self,
+        requests: Vec<(String, Json)>,
+        state: Option<Json>,
+        deadline: Option<Instant>,
+    ) -> Result<Inputs, RequestError> {
+        let since = Instant::now();
+        let answers = self.answer_inputs(requests, state);
+        match deadline {
+            None => answers.await,
+            Some(deadline) => {
+                let in_time = tokio::time::timeout_at(deadline, answers).await;
+                in_time.map_err(|_| RequestError::Timeout {
+                    after: since.elapsed(),
+                    sent: true,
+                })?
+            }
         }
     }
 

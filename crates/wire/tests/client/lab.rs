@@ -115,7 +115,7 @@ pub(crate) fn assert_modern(params: &Value) {
 pub(crate) fn call_tool(client: &Client) -> JoinHandle<Result<CallResult, RequestError>> {
     let client = client.clone();
     tokio::spawn(async move {
-        let arguments = Json::parse(r#"{"a":1}"#).unwrap();
+        let arguments = Json::parse(r#"{"a":1}"#).unwrap().into();
         let call = CallRequest {
             tool: "t",
             arguments: Some(&arguments),
