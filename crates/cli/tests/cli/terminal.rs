@@ -133,9 +133,11 @@ fn json_on_a_terminal_is_escaped_and_still_the_same_json() {
     ] {
         let shown = on_a_terminal(&mut lab.command(arguments));
         assert_eq!(harmful(&shown), [], "{arguments:?}: {shown}");
-        let start = shown.find(['[', '{']).unwrap();
+        // Behind the last line that showed how far it was.
+        let (_, document) = shown.rsplit_once("\u{1b}[K").unwrap();
+        let start = document.find(['[', '{']).unwrap();
         let mut documents =
-            serde_json::Deserializer::from_str(&shown[start..]).into_iter::<Value>();
+            serde_json::Deserializer::from_str(&document[start..]).into_iter::<Value>();
         let document = documents.next().unwrap().unwrap();
         assert!(document.to_string().contains("2J"), "{arguments:?}");
     }
