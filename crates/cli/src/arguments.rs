@@ -31,7 +31,7 @@ pub(crate) fn read(
                 })?;
                 (key, value)
             }
-            None => (key, plain(value, expected_type(schema, key).as_deref())),
+            None => (key, plain(value, &expected_types(schema, key))),
         };
         if key.is_empty() {
             return Err(format!("\"{word}\" has no name before the \"=\""));
@@ -43,23 +43,43 @@ pub(crate) fn read(
     Ok(Value::Object(arguments).into())
 }
 
-/// The `type` that a tool's schema gives an argument.
-fn expected_type(schema: Option<&Json>, key: &str) -> Option<String> {
-    schema?.get("properties")?.get(key)?.field("type")
+/// The types that a tool's schema allows an argument: its `type`, one or several, and those of its alternatives.
+fn expected_types(schema: Option<&Json>, key: &str) -> Vec<String> {
+    let Some(property) = schema.and_then(|schema| schema.get("properties")?.get(key)) else {
+        return Vec::new();
+    };
+    let of = |schema: &Json| -> Vec<String> {
+        let one = schema.field::<String>("type").map(|one| vec![one]);
+        one.or_else(|| schema.field("type")).unwrap_or_default()
+    };
+    let mut types = of(&property);
+    for alternatives in ["anyOf", "oneOf"] {
+        if let Some(alternatives) = property.get(alternatives) {
+            alternatives.elements(|alternative| types.extend(of(&alternative)));
+        }
+    }
+    types
 }
 
-/// A plain value as the type that the tool asks for, or as text where it does not fit: the server will say so better.
-fn plain(value: &str, expected: Option<&str>) -> Value {
-    let parsed = || serde_json::from_str::<Value>(value).ok();
-    let fitting = match expected {
-        Some("number") => parsed().filter(Value::is_number),
-        Some("integer") => parsed().filter(|value| value.is_i64() || value.is_u64()),
-        Some("boolean") => parsed().filter(Value::is_boolean),
-        Some("array") => parsed().filter(Value::is_array),
-        Some("object") => parsed().filter(Value::is_object),
-        _ => None,
+/// A plain value as a type that the tool asks for, or as text where it does not fit: the server will say so better.
+fn plain(value: &str, expected: &[String]) -> Value {
+    let text = || Value::String(value.to_owned());
+    if expected.iter().any(|expected| expected == "string") {
+        return text();
+    }
+    let fits = |parsed: &Value, expected: &str| match expected {
+        "number" => parsed.is_number(),
+        "integer" => parsed.is_i64() || parsed.is_u64(),
+        "boolean" => parsed.is_boolean(),
+        "array" => parsed.is_array(),
+        "object" => parsed.is_object(),
+        "null" => parsed.is_null(),
+        _ => false,
     };
-    fitting.unwrap_or_else(|| Value::String(value.to_owned()))
+    let parsed = serde_json::from_str::<Value>(value).ok();
+    parsed
+        .filter(|parsed| expected.iter().any(|expected| fits(parsed, expected)))
+        .unwrap_or_else(text)
 }
 
 #[cfg(test)]
@@ -68,7 +88,7 @@ mod tests {
 
     fn check(words: &[&str], json_args: Option<&str>, expected: Result<&str, &str>) {
         let schema = Json::parse(
-            r#"{"properties":{"n":{"type":"integer"},"x":{"type":"number"},"on":{"type":"boolean"},"s":{"type":"string"},"l":{"type":"array"}}}"#,
+            r#"{"properties":{"n":{"type":"integer"},"x":{"type":"number"},"on":{"type":"boolean"},"s":{"type":"string"},"l":{"type":"array"},"maybe":{"type":["integer","null"]},"either":{"anyOf":[{"type":"number"},{"type":"null"}]},"both":{"type":["string","integer"]}}}"#,
         )
         .unwrap();
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
@@ -87,6 +107,11 @@ mod tests {
             &["n=3", "x=1.5", "on=true", "l=[1]"],
             None,
             Ok(r#"{"n":3,"x":1.5,"on":true,"l":[1]}"#),
+        );
+        check(
+            &["maybe=3", "either=null", "both=3"],
+            None,
+            Ok(r#"{"maybe":3,"either":null,"both":"3"}"#),
         );
         check(
             &["n=three", "on=yes"],

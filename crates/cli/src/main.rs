@@ -42,7 +42,11 @@ fn main() -> ExitCode {
             Exit::Failed
         }
     };
-    exit.into()
+    match exit {
+        Exit::Done if output::lost() => Exit::Failed,
+        exit => exit,
+    }
+    .into()
 }
 
 async fn run(args: Args) -> Exit {

@@ -4,21 +4,44 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Writes a result. A reader that has gone away (`| head`) is no error.
+use serde::Serialize;
+
+/// Whether a result could not be written.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Writes a result. A reader that has gone away (`| head`) is no error; a full disk is one, see [`lost`].
 pub(crate) fn result(text: &str) {
     let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if let Err(problem) = written
+        && problem.kind() != io::ErrorKind::BrokenPipe
+        && !LOST.swap(true, Ordering::Relaxed)
+    {
+        error(&format!("the result could not be written: {problem}"), None);
+    }
 }
 
-/// Writes a JSON document, indented on a terminal.
-pub(crate) fn json(value: &serde_json::Value) {
+/// Whether a result was lost on its way out.
+pub(crate) fn lost() -> bool {
+    LOST.load(Ordering::Relaxed)
+}
+
+/// Writes a JSON document, indented on a terminal. Raw parts of it stay as a server wrote them.
+pub(crate) fn json(value: &impl Serialize) {
     let text = if io::stdout().is_terminal() {
         serde_json::to_string_pretty(value).map(|text| harmless_json(&text))
     } else {
         serde_json::to_string(value)
     };
-    result(&(text.unwrap_or_default() + "\n"));
+    match text {
+        Ok(text) => result(&(text + "\n")),
+        Err(problem) => error(
+            &format!("the result cannot be written as JSON: {problem}"),
+            None,
+        ),
+    }
 }
 
 /// Writes what a tool gave back: as it is into a pipe or file, made harmless on a terminal.
@@ -81,7 +104,13 @@ impl StatusLine {
     pub(crate) fn show(&mut self, text: &str) {
         if io::stderr().is_terminal() {
             self.shown = true;
-            let text: String = harmless(text).chars().take(100).collect();
+            // A line that wraps could not be taken back whole.
+            let width = terminal_size::terminal_size_of(io::stderr())
+                .map_or(80, |(width, _)| usize::from(width.0));
+            let text: String = harmless(text)
+                .chars()
+                .take(width.saturating_sub(1))
+                .collect();
             note(&format!("\r\x1b[K{text}"));
         }
     }
@@ -135,12 +164,25 @@ fn harmless_json(text: &str) -> String {
     shown
 }
 
-/// Control characters, and those that are invisible or turn the direction of writing.
+/// Control characters, and those that are invisible, break lines, or turn the direction of writing.
 fn is_harmful(c: char) -> bool {
     (c.is_control() && c != '\t')
         || matches!(
             c,
-            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}'
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{115f}'
+                | '\u{1160}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}'
+                | '\u{feff}'
+                | '\u{ffa0}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e01ef}'
         )
 }
 
@@ -153,6 +195,17 @@ mod tests {
         assert_eq!(harmless("plain é\tx"), "plain é\tx");
         assert_eq!(harmless("\x1b[31mred\r"), "\\u{1b}[31mred\\u{d}");
         assert_eq!(harmless("a\u{202e}b\u{200b}"), "a\\u{202e}b\\u{200b}");
+        for c in [
+            '\u{ad}',
+            '\u{61c}',
+            '\u{2028}',
+            '\u{3164}',
+            '\u{fe0f}',
+            '\u{e0041}',
+            '\u{e0100}',
+        ] {
+            assert!(harmless(&c.to_string()).starts_with("\\u{"), "{c:?}");
+        }
         assert_eq!(harmless_lines("a\x07\nb"), "a\\u{7}\nb");
     }
 

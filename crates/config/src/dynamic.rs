@@ -131,12 +131,14 @@ impl Loaded {
     }
 }
 
-/// A JSON error without its own place, which counts from the wrong start.
+/// A JSON error without its own place, which counts from the wrong start, and without the value it quotes, which may be
+/// a secret (SEC-1): `invalid type: string "…", expected a map` becomes `expected a map`.
 fn plain(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    match text.rfind(" at line ") {
-        Some(at) => text[..at].to_owned(),
-        None => text,
+    let text = text.rfind(" at line ").map_or(&*text, |at| &text[..at]);
+    match text.rfind("expected ") {
+        Some(at) if error.is_data() => text[at..].to_owned(),
+        _ => text.to_owned(),
     }
 }
 
@@ -194,7 +196,7 @@ mod tests {
             ),
             (
                 "{\"mcpServers\":{\n  \"x\": {\"command\": 5}}}",
-                "--mcp-config:2:20: server \"x\": invalid type: integer `5`, expected a string",
+                "--mcp-config:2:20: server \"x\": expected a string",
             ),
             (
                 "{\"mcpServers\":{\"good\":{\"command\":\"c\"},\n \"x\": {\"type\":\"pigeon\"}}}",
@@ -217,6 +219,26 @@ mod tests {
                 loaded.servers.len(),
                 usize::from(text.contains("good")),
                 "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_diagnostic_does_not_quote_what_may_be_a_secret() {
+        for env in [
+            r#""TOKEN=hunter2""#,
+            r#"{"PIN":["hunter2"]}"#,
+            r#"{"PIN":481516}"#,
+        ] {
+            let loaded = load_dynamic([format!(
+                r#"{{"mcpServers":{{"x":{{"command":"c","env":{env}}}}}}}"#
+            )]);
+            let shown = format!("{:?}", loaded.diagnostics);
+            assert!(
+                shown.contains("expected a ")
+                    && !shown.contains("hunter2")
+                    && !shown.contains("481516"),
+                "{shown}"
             );
         }
     }

@@ -61,6 +61,8 @@ pub enum TransportEntry {
     Unsupported {
         /// Its `type`.
         kind: String,
+        /// Where it is.
+        url: Option<String>,
     },
 }
 
@@ -98,7 +100,9 @@ impl ServerEntry {
             } => {
                 serde_json::json!({"command": command, "args": args, "env": env, "cwd": cwd})
             }
-            TransportEntry::Unsupported { kind } => serde_json::json!({ "type": kind }),
+            TransportEntry::Unsupported { kind, url } => {
+                serde_json::json!({"type": kind, "url": url})
+            }
         };
         let whole = serde_json::json!([
             self.name,
@@ -121,7 +125,7 @@ impl TransportEntry {
     pub fn kind(&self) -> &str {
         match self {
             Self::Stdio { .. } => "stdio",
-            Self::Unsupported { kind } => kind,
+            Self::Unsupported { kind, .. } => kind,
         }
     }
 }
@@ -142,7 +146,7 @@ impl fmt::Debug for TransportEntry {
                 .field("env", &env.keys().collect::<Vec<_>>())
                 .field("cwd", cwd)
                 .finish(),
-            Self::Unsupported { kind } => {
+            Self::Unsupported { kind, .. } => {
                 f.debug_struct("Unsupported").field("kind", kind).finish()
             }
         }
@@ -229,11 +233,13 @@ impl RawEntry {
                     KNOWN_TYPES.join(", ")
                 ));
             }
-            (Some(kind), ..) => TransportEntry::Unsupported {
+            (Some(kind), _, url) => TransportEntry::Unsupported {
                 kind: kind.to_owned(),
+                url,
             },
-            (None, None, Some(_)) => TransportEntry::Unsupported {
+            (None, None, url @ Some(_)) => TransportEntry::Unsupported {
                 kind: "http".to_owned(),
+                url,
             },
             (None, None, None) => {
                 return Err("it has neither a \"command\" nor a \"url\"".to_owned());
@@ -244,11 +250,17 @@ impl RawEntry {
             scope,
             source: source.to_owned(),
             transport,
-            timeout: timeout.map(Duration::from_millis),
-            connect_timeout: connect_timeout.map(Duration::from_millis),
+            timeout: limit(timeout),
+            connect_timeout: limit(connect_timeout),
             disabled,
         })
     }
+}
+
+/// A limit in milliseconds; 0 is none of its own, as it is for the environment variables.
+fn limit(milliseconds: Option<u64>) -> Option<Duration> {
+    let given = milliseconds.filter(|milliseconds| *milliseconds > 0);
+    given.map(Duration::from_millis)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use trunkline_wire::version::Era;
@@ -54,28 +55,30 @@ impl EraMemory {
             None => verdicts.remove(hash),
         };
         if let Some(file) = &self.file {
-            // Others may have learned something meanwhile; theirs is kept where ours is silent.
+            // Others may have learned something meanwhile; only what is news here is changed.
             let text = fs::read(file).unwrap_or_default();
             let mut merged: BTreeMap<String, Era> =
                 serde_json::from_slice(&text).unwrap_or_default();
-            if era.is_none() {
-                merged.remove(hash);
-            }
-            merged.extend(verdicts.iter().map(|(hash, era)| (hash.clone(), *era)));
-            while merged.len() > MAX_VERDICTS {
+            merged.remove(hash);
+            while merged.len() >= MAX_VERDICTS {
                 merged.pop_first();
             }
+            merged.extend(era.map(|era| (hash.to_owned(), era)));
             let _ = write_whole(file, &merged);
         }
     }
 }
+
+/// Tells apart the files that one process writes at the same time.
+static COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// Writes beside the file and moves it into place, so that nobody ever reads half of it.
 fn write_whole(file: &PathBuf, verdicts: &BTreeMap<String, Era>) -> std::io::Result<()> {
     if let Some(parent) = file.parent() {
         fs::create_dir_all(parent)?;
     }
-    let beside = file.with_extension(format!("{}.tmp", std::process::id()));
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let beside = file.with_extension(format!("{}-{count}.tmp", std::process::id()));
     fs::write(&beside, serde_json::to_vec(verdicts)?)?;
     fs::rename(&beside, file)
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use trunkline_config::ServerEntry;
 
 use crate::builder::HostBuilder;
@@ -17,7 +17,7 @@ use crate::events::{Events, Teller};
 use crate::settings::Settings;
 use crate::suggest::nearest;
 
-pub(crate) type Connections = BTreeMap<Arc<str>, Connection>;
+type Connections = BTreeMap<Arc<str>, Arc<Connection>>;
 
 /// An MCP host. Clones share it; when the last one is dropped, its connections are closed in the background. To wait for
 /// that, call [`Host::shutdown`].
@@ -30,9 +30,20 @@ struct Inner {
     context: Arc<Context>,
     connections: ArcSwap<Connections>,
     /// Held, never across an await, by whoever adds or removes connections.
-    changing: Mutex<()>,
+    changing: Mutex<Changing>,
     pool: ArcSwap<Built>,
+    /// Held, never across an await, by whoever builds the pool.
+    building: Mutex<()>,
     teller: AbortHandle,
+}
+
+/// What only those who add or remove connections need to know.
+#[derive(Default)]
+struct Changing {
+    /// Nothing is started any more.
+    ended: bool,
+    /// Replaced connections on their way out.
+    leaving: Vec<JoinHandle<()>>,
 }
 
 /// A pool and the count of catalog changes that it includes.
@@ -75,6 +86,7 @@ impl Host {
                 context,
                 connections: ArcSwap::default(),
                 changing: Mutex::default(),
+                building: Mutex::default(),
                 pool: ArcSwap::from_pointee(Built {
                     catalogs: 0,
                     pool: Arc::default(),
@@ -93,26 +105,28 @@ impl Host {
     }
 
     fn add_all(&self, sources: impl IntoIterator<Item = Source>) {
-        let _changing = self
-            .inner
-            .changing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let mut connections = Connections::clone(&self.inner.connections.load());
         // Of several with one name the last counts, and only that one is started.
         let by_name: BTreeMap<String, Source> = sources
             .into_iter()
             .map(|source| (source.name().to_owned(), source))
             .collect();
+        let mut changing = lock(&self.inner.changing);
+        if changing.ended {
+            return;
+        }
+        let mut connections = Connections::clone(&self.inner.connections.load());
         for source in by_name.into_values() {
             let hash = source.hash();
-            let same = connections
-                .get(source.name())
-                .is_some_and(|connection| connection.hash() == hash);
-            if !same {
-                let name: Arc<str> = source.name().into();
-                // A replaced connection closes by itself when its handle is dropped.
-                connections.insert(name, Connection::start(source, hash, &self.inner.context));
+            let old = connections.get(source.name());
+            if old.is_some_and(|old| old.hash() == hash) {
+                continue;
+            }
+            let name: Arc<str> = source.name().into();
+            let new = Arc::new(Connection::start(source, hash, &self.inner.context));
+            if let Some(old) = connections.insert(name, new) {
+                changing.leaving.retain(|leaving| !leaving.is_finished());
+                let leave = tokio::spawn(async move { old.shut_down().await });
+                changing.leaving.push(leave);
             }
         }
         self.inner.connections.store(Arc::new(connections));
@@ -136,16 +150,15 @@ impl Host {
     /// Waits until every server is connected or has failed for the first time.
     pub async fn ready(&self) {
         let connections = self.inner.connections.load_full();
-        join_all(connections.values().map(Connection::settled)).await;
+        join_all(connections.values().map(|connection| connection.settled())).await;
     }
 
     /// All servers as they stand now, sorted by name.
     pub fn servers(&self) -> Vec<Arc<ServerStatus>> {
-        self.inner
-            .connections
-            .load()
+        let connections = self.inner.connections.load();
+        connections
             .values()
-            .map(Connection::status)
+            .map(|connection| connection.status())
             .collect()
     }
 
@@ -161,11 +174,7 @@ impl Host {
         if built.catalogs == catalogs.load(Ordering::Acquire) {
             return Arc::clone(&built.pool);
         }
-        let _changing = self
-            .inner
-            .changing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _building = lock(&self.inner.building);
         // Counted before looking: a change in between makes this one out of date at once, not forgotten.
         let count = catalogs.load(Ordering::Acquire);
         let built = self.inner.pool.load();
@@ -188,21 +197,29 @@ impl Host {
         self.inner.context.teller.subscribe()
     }
 
-    /// Closes every connection and waits until no process of theirs is left. Every wait inside has an end.
+    /// Closes every connection, for good, and waits until no process of theirs is left. Every wait inside has an end.
     pub async fn shutdown(&self) {
-        let connections = self.inner.connections.swap(Arc::default());
-        join_all(connections.values().map(Connection::shut_down)).await;
+        let (connections, leaving) = {
+            let mut changing = lock(&self.inner.changing);
+            changing.ended = true;
+            let leaving = std::mem::take(&mut changing.leaving);
+            (self.inner.connections.swap(Arc::default()), leaving)
+        };
+        self.inner.context.catalogs.fetch_add(1, Ordering::Release);
+        join_all(
+            connections
+                .values()
+                .map(|connection| connection.shut_down()),
+        )
+        .await;
+        join_all(leaving).await;
     }
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.inner.context.settings
     }
 
-    pub(crate) fn connections(&self) -> Arc<Connections> {
-        self.inner.connections.load_full()
-    }
-
-    fn connection(&self, server: &str) -> Option<Connection> {
+    pub(crate) fn connection(&self, server: &str) -> Option<Arc<Connection>> {
         self.inner.connections.load().get(server).cloned()
     }
 
@@ -221,9 +238,19 @@ impl Host {
             }
             _ => CallError::UnknownTool {
                 name: name.to_owned(),
-                suggestion: nearest(name, pool.tools().iter().map(|tool| tool.name.as_str()))
-                    .map(str::to_owned),
+                suggestion: nearest(
+                    name,
+                    pool.tools()
+                        .iter()
+                        .map(|tool| tool.name.as_str())
+                        .filter(|known| *known != name),
+                )
+                .map(str::to_owned),
             },
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -58,6 +58,9 @@ pub enum Message {
     },
 }
 
+/// How many messages a batch may hold (SEC-4).
+pub const MAX_BATCH: usize = 1000;
+
 /// What one frame holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
@@ -85,7 +88,18 @@ pub fn decode(frame: &Bytes) -> Frame {
         return Frame::Single(decode_one(&text, &text));
     }
     let mut messages = Vec::new();
-    match check::array(&text, |member| messages.push(decode_one(&text, member))) {
+    let mut count = 0_usize;
+    let checked = check::array(&text, |member| {
+        count += 1;
+        if count <= MAX_BATCH {
+            messages.push(decode_one(&text, member));
+        }
+    });
+    match checked {
+        Ok(()) if count > MAX_BATCH => Frame::Single(malformed(
+            None,
+            format!("a batch of {count} is over the limit of {MAX_BATCH}"),
+        )),
         Ok(()) => Frame::Batch(messages),
         Err(error) => Frame::Single(malformed(None, format!("not valid JSON: {error}"))),
     }
@@ -113,7 +127,8 @@ fn decode_one(whole: &ByteString, text: &str) -> Message {
     if let Some(method) = method {
         let params = params.filter(present).map(share);
         return match (json::string_in(whole, method), id) {
-            (None, id) => malformed(id, "its method is not a string".to_owned()),
+            // Its id, if it has one, is the other side's number and none of ours.
+            (None, _) => malformed(None, "its method is not a string".to_owned()),
             (Some(method), None) => Message::Notification { method, params },
             (Some(method), Some(id)) => Message::Request { id, method, params },
         };
@@ -158,28 +173,48 @@ pub fn request_number(id: &Json) -> Option<u64> {
 
 /// The id in a message too long to keep, from its first and last bytes: a plain number beside other scalars at
 /// the start, or just before the closing brace.
+///
+/// A message that begins with its method is a request of the other side, whose id is none of ours.
 pub fn salvage_id(head: &[u8], tail: &[u8]) -> Option<Json> {
-    id_at_start(head).or_else(|| id_at_end(tail))
+    match id_at_start(head) {
+        Start::Id(id) => Some(id),
+        Start::Request => None,
+        Start::Unknown => id_at_end(tail),
+    }
 }
 
-fn id_at_start(head: &[u8]) -> Option<Json> {
-    let mut rest = String::from_utf8_lossy(head);
-    let text = rest.to_mut().trim_start().strip_prefix('{')?.to_owned();
-    let mut text = text.as_str();
-    loop {
-        text = text.trim_start().strip_prefix('"')?;
-        let (key, after) = text.split_once('"')?;
-        let after = after.trim_start().strip_prefix(':')?.trim_start();
-        let end = after.find([',', '}'])?;
-        let value = after[..end].trim_end();
-        if value.starts_with(['{', '[']) {
-            return None;
+/// What the beginning of a message tells.
+enum Start {
+    Id(Json),
+    Request,
+    Unknown,
+}
+
+fn id_at_start(head: &[u8]) -> Start {
+    let head = String::from_utf8_lossy(head);
+    let mut id = None;
+    let mut rest = head.trim_start().strip_prefix('{');
+    while let Some((key, value, behind)) = rest.and_then(scalar_member) {
+        match key {
+            "method" => return Start::Request,
+            "id" => id = Json::parse(value.to_owned()).ok(),
+            _ => {}
         }
-        if key == "id" {
-            return Json::parse(value.to_owned()).ok();
-        }
-        text = &after[end + 1..];
+        rest = behind;
     }
+    id.map_or(Start::Unknown, Start::Id)
+}
+
+/// A member with a plain value at the start of `text`, and what stands behind its comma.
+fn scalar_member(text: &str) -> Option<(&str, &str, Option<&str>)> {
+    let (key, rest) = text.trim_start().strip_prefix('"')?.split_once('"')?;
+    let rest = rest.trim_start().strip_prefix(':')?.trim_start();
+    if rest.starts_with(['{', '[']) {
+        return None;
+    }
+    let end = rest.find([',', '}'])?;
+    let behind = rest[end..].strip_prefix(',');
+    Some((key, rest[..end].trim_end(), behind))
 }
 
 fn id_at_end(tail: &[u8]) -> Option<Json> {
@@ -270,7 +305,7 @@ mod tests {
             (r#"{"method":"n","params":null}"#, "notification n -"),
             (r#"{"id":null,"method":"n"}"#, "notification n -"),
             (r#"{"method":"a\u002fb"}"#, "notification a/b -"),
-            (r#"{"id":4,"method":5}"#, "malformed 4"),
+            (r#"{"id":4,"method":5}"#, "malformed -"),
             (r#"  {"id":1,"result":1}  "#, "result 1 1"),
             (
                 r#"[{"id":1,"result":1},7,{"method":"n"}]"#,
@@ -300,6 +335,17 @@ mod tests {
             panic!()
         };
         assert_eq!(describe(&message), "result 1 {\"text\":\"a\u{fffd}b\"}");
+    }
+
+    #[test]
+    fn a_batch_without_end_is_one_malformed_message() {
+        let batch = |count: usize| format!("[{}]", vec!["1"; count].join(","));
+        assert!(matches!(decode(&batch(MAX_BATCH).into()), Frame::Batch(_)));
+        let over = decode(&batch(MAX_BATCH + 1).into());
+        assert!(matches!(
+            over,
+            Frame::Single(Message::Malformed { id: None, .. })
+        ));
     }
 
     #[test]
@@ -377,6 +423,16 @@ mod tests {
             ),
             (r#"{"result":{"#, r#"…,"id":12}}"#, None),
             (r#"{"result":"#, r#"…"}"#, None),
+            (
+                r#"{"jsonrpc":"2.0","id":5,"method":"sampling/createMessage","params":{"#,
+                "…}}",
+                None,
+            ),
+            (
+                r#"{"method":"sampling/createMessage","params":{"#,
+                r#"…},"jsonrpc":"2.0","id":5}"#,
+                None,
+            ),
             ("garbage", "garbage", None),
         ];
         for (head, tail, expected) in cases {

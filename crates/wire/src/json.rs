@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytestring::ByteString;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -59,6 +59,11 @@ impl Json {
     /// The part `part` of this text, sharing its memory; `part` must point into it.
     fn share(&self, part: &str) -> Self {
         Self(self.0.slice_ref(part))
+    }
+
+    /// The same in memory of its own, so that what it was a part of can go.
+    pub(crate) fn to_owned_text(&self) -> Self {
+        Self(self.as_str().to_owned().into())
     }
 
     /// The text itself.
@@ -125,13 +130,53 @@ impl Json {
     }
 }
 
+/// Decodes a string with escapes. Half of a surrogate pair, which some servers leave when they cut a text, becomes U+FFFD.
+pub(crate) fn unescape(raw: &str) -> String {
+    if let Ok(text) = serde_json::from_str(raw) {
+        return text;
+    }
+    serde_json::from_str::<Lossy>(raw)
+        .map(|text| text.0)
+        .unwrap_or_default()
+}
+
+/// A string as `serde_json` gives it in bytes, where half a surrogate pair is no error.
+struct Lossy(String);
+
+impl<'de> Deserialize<'de> for Lossy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl Visitor<'_> for Reader {
+            type Value = Lossy;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Lossy, E> {
+                let mut text = String::with_capacity(bytes.len());
+                for chunk in bytes.utf8_chunks() {
+                    text.push_str(chunk.valid());
+                    // The three bytes of one half come as three chunks.
+                    let goes_on = chunk.valid().is_empty() && text.ends_with('\u{fffd}');
+                    if !chunk.invalid().is_empty() && !goes_on {
+                        text.push('\u{fffd}');
+                    }
+                }
+                Ok(Lossy(text))
+            }
+        }
+
+        deserializer.deserialize_bytes(Reader)
+    }
+}
+
 /// The string that `raw`, a part of `whole`, spells; `None` when it is not a string.
 pub(crate) fn string_in(whole: &ByteString, raw: &str) -> Option<ByteString> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     if memchr::memchr(b'\\', inner.as_bytes()).is_some() {
-        serde_json::from_str::<String>(raw)
-            .ok()
-            .map(ByteString::from)
+        Some(unescape(raw).into())
     } else {
         Some(whole.slice_ref(inner))
     }
@@ -361,6 +406,22 @@ mod tests {
         let escaped = Json::parse(r#""a\n\u00e9""#).unwrap();
         assert_eq!(&*escaped.as_string().unwrap(), "a\né");
         assert_eq!(Json::parse("1").unwrap().as_string(), None);
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_costs_one_character() {
+        let cases = [
+            (r#""cut \ud83d""#, "cut \u{fffd}"),
+            (r#""\udc00 é\n""#, "\u{fffd} é\n"),
+            (r#""\ud83d\ude00""#, "\u{1f600}"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(
+                &*Json::parse(text).unwrap().as_string().unwrap(),
+                expected,
+                "{text}"
+            );
+        }
     }
 
     #[test]

@@ -74,7 +74,11 @@ impl RpcError {
             .unwrap_or(Self::INTERNAL_ERROR);
         Self {
             code,
-            message: error.field("message").unwrap_or_default(),
+            message: error
+                .get("message")
+                .and_then(|message| message.as_string())
+                .unwrap_or_default()
+                .to_string(),
             data: error.get("data").filter(|data| !data.is_null()),
         }
     }

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use memchr::memchr;
 
 use crate::check::quote_or_backslash;
+use crate::json::unescape;
 
 /// Calls `visit` with the key and the raw text of each member of the object in `text`; false if it is not an object.
 pub(crate) fn members<'a>(text: &'a str, mut visit: impl FnMut(&str, &'a str)) -> bool {
@@ -49,7 +50,7 @@ pub(crate) fn elements<'a>(text: &'a str, mut visit: impl FnMut(&'a str)) -> boo
 pub(crate) fn unquoted(raw: &str) -> Cow<'_, str> {
     match raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')) {
         Some(inner) if memchr(b'\\', inner.as_bytes()).is_none() => Cow::Borrowed(inner),
-        _ => Cow::Owned(serde_json::from_str(raw).unwrap_or_default()),
+        _ => Cow::Owned(unescape(raw)),
     }
 }
 

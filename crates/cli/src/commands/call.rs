@@ -3,10 +3,10 @@
 use std::io::Read;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use trunkline::{
-    CallError, CallOptions, CallOutput, Content, Host, Progress, ServerEntry, State, may_belong_to,
-    nearest,
+    CallError, CallOptions, CallOutput, Content, Host, Json, Progress, ServerEntry, State,
+    may_belong_to, nearest,
 };
 
 use super::tools::unknown_server;
@@ -166,17 +166,27 @@ pub(crate) fn describe(progress: &Progress) -> String {
 /// Says why a tool is not there: its server failed, or there is none of that name.
 fn explain_missing(host: &Host, wanted: &Wanted<'_>) -> Exit {
     let servers = host.servers();
-    let failed = servers.iter().find_map(|server| match &server.state {
-        State::Failed(failure) => Some((server, failure)),
-        _ => None,
-    });
-    if let Some((server, failure)) = failed {
-        output::error(
-            &format!("could not connect to \"{}\": {failure}", server.name),
-            failure.hint(),
-        );
-        output::stderr_lines(&failure.stderr);
-        return Exit::NotConnected;
+    for server in &servers {
+        if let Some(failure) = server.state.failure() {
+            output::error(
+                &format!("could not connect to \"{}\": {failure}", server.name),
+                failure.hint(),
+            );
+            output::stderr_lines(&failure.stderr);
+            return Exit::NotConnected;
+        }
+        // A list that could not be fetched explains it better than any guess.
+        let failed = |problem: &&String| problem.starts_with("tools/list failed");
+        if let Some(problem) = server.catalog.diagnostics.iter().find(failed) {
+            output::error(
+                &format!("the tools of \"{}\" are not known: {problem}", server.name),
+                None,
+            );
+            if let State::Connected(connected) = &server.state {
+                output::stderr_lines(&connected.stderr(10));
+            }
+            return Exit::NotConnected;
+        }
     }
     if let Some(server) = servers
         .iter()
@@ -200,11 +210,10 @@ fn explain_missing(host: &Host, wanted: &Wanted<'_>) -> Exit {
         Some(near) => format!("did you mean \"{near}\"?"),
         None => "`trunkline tools` shows what there is".to_owned(),
     };
-    // A list that could not be fetched explains it better than any guess.
-    let problems = servers
+    for problem in servers
         .iter()
-        .flat_map(|server| server.catalog.diagnostics.iter());
-    for problem in problems {
+        .flat_map(|server| server.catalog.diagnostics.iter())
+    {
         output::warning(problem);
     }
     output::error(&what, Some(&hint));
@@ -214,7 +223,7 @@ fn explain_missing(host: &Host, wanted: &Wanted<'_>) -> Exit {
 /// Shows what a tool gave back.
 pub(crate) fn show(result: &CallOutput, as_json: bool) {
     if as_json {
-        output::json(&as_value(result));
+        output::json(&ResultJson::of(result));
         return;
     }
     for block in &result.content {
@@ -259,22 +268,26 @@ fn summary(block: &Content) -> String {
     }
 }
 
-fn as_value(result: &CallOutput) -> Value {
-    // A block nested too deeply to be a tree is shown as text rather than lost.
-    let tree = |json: &trunkline::Json| {
-        json.to_value()
-            .unwrap_or_else(|_| Value::String(json.to_string()))
-    };
-    let content: Vec<_> = result
-        .content
-        .iter()
-        .map(|block| tree(&block.to_json()))
-        .collect();
-    let mut value = json!({"content": content, "isError": result.is_error, "files": []});
-    if let Some(structured) = &result.structured_content {
-        value["structuredContent"] = tree(structured);
+/// A result, as UI-2 says; its parts are what the server wrote, byte for byte.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResultJson<'a> {
+    content: Vec<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_content: Option<&'a Json>,
+    is_error: bool,
+    files: [&'a str; 0],
+}
+
+impl<'a> ResultJson<'a> {
+    fn of(result: &'a CallOutput) -> Self {
+        Self {
+            content: result.content.iter().map(Content::to_json).collect(),
+            structured_content: result.structured_content.as_ref(),
+            is_error: result.is_error,
+            files: [],
+        }
     }
-    value
 }
 
 /// Explains why a call has no result.

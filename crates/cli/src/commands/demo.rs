@@ -22,13 +22,12 @@ pub(crate) async fn run(as_json: bool) -> Exit {
     session::with_host(builder, |host| async move {
         host.ready().await;
         if as_json {
-            output::json(
-                &host
-                    .servers()
-                    .iter()
-                    .map(|server| list::as_value(server))
-                    .collect(),
-            );
+            let servers: Vec<_> = host
+                .servers()
+                .iter()
+                .map(|server| list::as_value(server))
+                .collect();
+            output::json(&servers);
             return Exit::Done;
         }
         show(&host).await

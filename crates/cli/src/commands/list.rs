@@ -24,13 +24,12 @@ pub(crate) async fn run(mcp_config: &[String], as_json: bool) -> Exit {
                 for diagnostic in &diagnostics {
                     output::warning(&diagnostic.to_string());
                 }
-                output::json(
-                    &host
-                        .servers()
-                        .iter()
-                        .map(|server| as_value(server))
-                        .collect(),
-                );
+                let servers: Vec<_> = host
+                    .servers()
+                    .iter()
+                    .map(|server| as_value(server))
+                    .collect();
+                output::json(&servers);
             } else {
                 output::result(&table(&host));
                 output::result(&problems(&host, &diagnostics));

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
-use trunkline::{Host, PoolTool, State, nearest};
+use serde::Serialize;
+use trunkline::{Host, Json, PoolTool, State, nearest};
 
 use crate::exit::Exit;
 use crate::output::{self, harmless};
@@ -31,7 +31,8 @@ pub(crate) async fn run(mcp_config: &[String], server: Option<&str>, as_json: bo
         session::ready(&host).await;
         let pool = host.pool();
         if as_json {
-            output::json(&pool.tools().iter().map(|tool| as_value(tool)).collect());
+            let tools: Vec<_> = pool.tools().iter().map(|tool| ToolJson::of(tool)).collect();
+            output::json(&tools);
         } else {
             output::result(&table(pool.tools().iter().map(|tool| &**tool)));
         }
@@ -53,12 +54,15 @@ pub(crate) fn unknown_server<'a>(
     Exit::Usage
 }
 
-/// Says which servers failed, and why; an error only if none is left.
+/// Says which servers failed, which lists could not be used, and why; an error only if no server is left.
 fn report_failures(host: &Host) -> Exit {
     let servers = host.servers();
     let mut failed = 0;
     for server in &servers {
-        if let State::Failed(failure) = &server.state {
+        for problem in &*server.catalog.diagnostics {
+            output::warning(&format!("server \"{}\": {problem}", server.name));
+        }
+        if let Some(failure) = server.state.failure() {
             failed += 1;
             output::error(
                 &format!("server \"{}\": {failure}", server.name),
@@ -66,6 +70,12 @@ fn report_failures(host: &Host) -> Exit {
             );
             output::stderr_lines(&failure.stderr);
         }
+        if matches!(server.state, State::Disabled) {
+            output::warning(&format!("server \"{}\" is disabled", server.name));
+        }
+    }
+    for problem in host.pool().diagnostics() {
+        output::warning(problem);
     }
     if failed > 0 && failed == servers.len() {
         Exit::NotConnected
@@ -89,26 +99,41 @@ pub(crate) fn table<'a>(tools: impl Iterator<Item = &'a PoolTool>) -> String {
     text
 }
 
-/// One tool, as UI-2 says.
-fn as_value(tool: &PoolTool) -> Value {
-    let hints = tool.tool.hints;
-    let meta = tool.tool.meta.as_ref();
-    let mut value = json!({
-        "name": tool.name,
-        "server": *tool.server,
-        "originalName": *tool.tool.name,
-        "description": tool.tool.description.as_deref().unwrap_or_default(),
-        "inputSchema": tool.tool.input_schema.to_value().unwrap_or_default(),
-        "readOnly": hints.read_only,
-        "destructive": hints.destructive,
-        "openWorld": hints.open_world,
-        "alwaysLoad": meta.and_then(|meta| meta.field("anthropic/alwaysLoad")).unwrap_or(false),
-    });
-    if let Some(title) = &tool.tool.title {
-        value["title"] = json!(**title);
+/// One tool, as UI-2 says; its schema is what the server wrote, byte for byte.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolJson<'a> {
+    name: &'a str,
+    server: &'a str,
+    original_name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    description: &'a str,
+    input_schema: &'a Json,
+    read_only: bool,
+    destructive: bool,
+    open_world: bool,
+    always_load: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    search_hint: Option<String>,
+}
+
+impl<'a> ToolJson<'a> {
+    fn of(tool: &'a PoolTool) -> Self {
+        let meta = |key| tool.tool.meta.as_ref().and_then(|meta| meta.get(key));
+        let hint = meta("anthropic/searchHint").and_then(|hint| hint.as_string());
+        Self {
+            name: &tool.name,
+            server: &tool.server,
+            original_name: &tool.tool.name,
+            title: tool.tool.title.as_deref(),
+            description: tool.tool.description.as_deref().unwrap_or_default(),
+            input_schema: &tool.tool.input_schema,
+            read_only: tool.tool.hints.read_only,
+            destructive: tool.tool.hints.destructive,
+            open_world: tool.tool.hints.open_world,
+            always_load: meta("anthropic/alwaysLoad").is_some_and(|set| set.as_str() == "true"),
+            search_hint: hint.map(|hint| hint.split_whitespace().collect::<Vec<_>>().join(" ")),
+        }
     }
-    if let Some(hint) = meta.and_then(|meta| meta.field::<String>("anthropic/searchHint")) {
-        value["searchHint"] = json!(hint.split_whitespace().collect::<Vec<_>>().join(" "));
-    }
-    value
 }

@@ -182,9 +182,8 @@ fn a_list_that_could_not_be_fetched_explains_a_missing_tool() {
     let script = json!({"tools": [{"name": "t"}], "on": {"tools/list": [{"replyError": {"code": -32603, "message": "the database is down"}}]}});
     let lab = Lab::with([("s", script)]);
     lab.run(&["call", "s", "t"]).is(
-        2,
+        3,
         "",
-        "warning: tools/list failed: the database is down (error -32603)\n\
-         error: the server \"s\" has no tool \"t\"\n  hint: `trunkline tools` shows what there is\n",
+        "error: the tools of \"s\" are not known: tools/list failed: the database is down (error -32603)\n",
     );
 }

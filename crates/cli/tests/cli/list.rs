@@ -111,9 +111,7 @@ fn what_is_wrong_with_servers_lists_is_shown_below() {
         "{problems}"
     );
     assert!(
-        problems.contains(
-            "  s: a.b of s and a_b of s have the same name; the latter is called mcp__s__a_b_"
-        ),
+        problems.contains("  s: the tool \"a_b\" of \"s\" is called mcp__s__a_b_"),
         "{problems}"
     );
     let diagnostics = lab.run(&["list", "--json"]).json()[0]["diagnostics"].clone();

@@ -56,7 +56,7 @@ pub enum CallError {
         may_have_run: bool,
     },
     /// The server sent nothing at all for too long.
-    #[error("the server \"{server}\" sent nothing for {} s while \"{tool}\" was running{}", after.as_secs(), ran(*may_have_run))]
+    #[error("the server \"{server}\" sent nothing for {:.1} s while \"{tool}\" was running{}", after.as_secs_f64(), ran(*may_have_run))]
     Idle {
         /// The server.
         server: String,

@@ -97,9 +97,8 @@ impl Host {
                 tool: name.to_owned(),
             });
         }
-        let connections = self.connections();
-        match connections.get(&tool.server) {
-            Some(connection) => self.call_tool(tool, connection, &arguments, options).await,
+        match self.connection(&tool.server) {
+            Some(connection) => self.call_tool(tool, &connection, &arguments, options).await,
             None => Err(self.unknown_tool(name, &pool)),
         }
     }

@@ -9,8 +9,14 @@ use trunkline_wire::mcp::{Item, ListKind};
 
 use super::{Catalog, part};
 
-/// Fetches the lists that the server says it has. One that cannot be fetched is a diagnostic, and the others stand.
-pub(crate) async fn fetch(server: &Arc<str>, client: &Client, deadline: Instant) -> Catalog {
+/// Fetches the lists that the server says it has. One that cannot be fetched is a diagnostic; what the server had before
+/// stays in its place, and the others stand.
+pub(crate) async fn fetch(
+    server: &Arc<str>,
+    client: &Client,
+    deadline: Instant,
+    previous: &Catalog,
+) -> Catalog {
     let has = &client.identity().capabilities;
     let (tools, resources, templates, prompts) = tokio::join!(
         list(client, ListKind::Tools, has.tools, deadline),
@@ -19,19 +25,32 @@ pub(crate) async fn fetch(server: &Arc<str>, client: &Client, deadline: Instant)
         list(client, ListKind::Prompts, has.prompts, deadline),
     );
     let mut diagnostics = Vec::new();
-    let (tools, renamed) = part(server, take(tools, &mut diagnostics));
-    diagnostics.extend(renamed);
+    let tools = match take(tools, &mut diagnostics) {
+        Some(tools) => {
+            let (tools, renamed) = part(server, tools);
+            diagnostics.extend(renamed);
+            Arc::new(tools)
+        }
+        None => Arc::clone(&previous.tools),
+    };
     Catalog {
-        tools: Arc::new(tools),
-        resources: take(resources, &mut diagnostics).into(),
-        templates: take(templates, &mut diagnostics).into(),
-        prompts: take(prompts, &mut diagnostics).into(),
+        tools,
+        resources: take(resources, &mut diagnostics)
+            .map_or_else(|| Arc::clone(&previous.resources), Arc::from),
+        templates: take(templates, &mut diagnostics)
+            .map_or_else(|| Arc::clone(&previous.templates), Arc::from),
+        prompts: take(prompts, &mut diagnostics)
+            .map_or_else(|| Arc::clone(&previous.prompts), Arc::from),
         diagnostics: diagnostics.into(),
     }
 }
 
+/// How many bad entries of one list are named one by one.
+const MAX_TOLD: usize = 20;
+
 struct Fetched<T> {
-    items: Vec<T>,
+    /// Absent when the list could not be fetched.
+    items: Option<Vec<T>>,
     problems: Vec<String>,
 }
 
@@ -43,7 +62,7 @@ async fn list<T: Item>(
 ) -> Fetched<T> {
     if !has {
         return Fetched {
-            items: Vec::new(),
+            items: Some(Vec::new()),
             problems: Vec::new(),
         };
     }
@@ -54,7 +73,10 @@ async fn list<T: Item>(
             warnings,
             ..
         }) => {
-            let bad = bad.into_iter().map(|bad| {
+            let more = bad.len().saturating_sub(MAX_TOLD);
+            let more =
+                (more > 0).then(|| format!("{}: {more} more entries were left out", kind.method()));
+            let bad = bad.into_iter().take(MAX_TOLD).map(|bad| {
                 format!(
                     "{}: entry {} was left out: {}",
                     kind.method(),
@@ -66,18 +88,18 @@ async fn list<T: Item>(
                 .into_iter()
                 .map(|warning| format!("{}: {warning}", kind.method()));
             Fetched {
-                items,
-                problems: bad.chain(warnings).collect(),
+                items: Some(items),
+                problems: bad.chain(more).chain(warnings).collect(),
             }
         }
         Err(error) => Fetched {
-            items: Vec::new(),
+            items: None,
             problems: vec![format!("{} failed: {error}", kind.method())],
         },
     }
 }
 
-fn take<T>(fetched: Fetched<T>, diagnostics: &mut Vec<String>) -> Vec<T> {
+fn take<T>(fetched: Fetched<T>, diagnostics: &mut Vec<String>) -> Option<Vec<T>> {
     diagnostics.extend(fetched.problems);
     fetched.items
 }

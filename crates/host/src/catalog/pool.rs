@@ -52,37 +52,46 @@ pub(crate) fn part(server: &Arc<str>, tools: Vec<Tool>) -> (Part, Vec<String>) {
     (named, diagnostics)
 }
 
-/// Sorts by name; of several with one name the first keeps it and the others get a suffix (TOOL-1).
+/// Sorts by name; of several with one name the first keeps it and the others get a suffix (TOOL-1). Which is first depends
+/// on the original names alone, so that a server that lists its tools in another order does not change what is called what.
 fn sorted_and_unique(mut tools: Part) -> (Part, Vec<String>) {
     let mut diagnostics = Vec::new();
-    let by_name = |a: &Arc<PoolTool>, b: &Arc<PoolTool>| a.name.cmp(&b.name);
-    // Once is enough but for a name that already looks like another's with its suffix: the suffix tells apart every pair
-    // of original names.
-    for _ in 0..2 {
-        tools.sort_by(by_name);
-        let mut renamed = false;
-        for at in 1..tools.len() {
-            if tools[at].name != tools[at - 1].name {
-                continue;
-            }
-            let (first, later) = (&tools[at - 1], &tools[at]);
-            let name = with_suffix(&later.name, &later.server, &later.tool.name);
-            diagnostics.push(format!(
-                "{} of {} and {} of {} have the same name; the latter is called {name}",
-                first.tool.name, first.server, later.tool.name, later.server
-            ));
-            tools[at] = Arc::new(PoolTool {
-                name,
-                ..(**later).clone()
-            });
-            renamed = true;
+    let order = |a: &Arc<PoolTool>, b: &Arc<PoolTool>| {
+        (&a.name, &a.server, &*a.tool.name).cmp(&(&b.name, &b.server, &*b.tool.name))
+    };
+    tools.sort_by(order);
+    let mut renamed = false;
+    // From the end, so that each is compared with a neighbour that has not been renamed yet.
+    for at in (1..tools.len()).rev() {
+        if tools[at].name != tools[at - 1].name {
+            continue;
         }
-        if !renamed {
-            break;
-        }
+        let later = &tools[at];
+        let name = with_suffix(&later.name, &later.server, &later.tool.name);
+        diagnostics.push(format!(
+            "the tool \"{}\" of \"{}\" is called {name}, because another has its name",
+            later.tool.name, later.server
+        ));
+        tools[at] = Arc::new(PoolTool {
+            name,
+            ..(**later).clone()
+        });
+        renamed = true;
     }
-    tools.sort_by(by_name);
-    tools.dedup_by(|later, first| later.name == first.name);
+    if renamed {
+        tools.sort_by(order);
+        // Only a tool whose own name looks like another's with its suffix could still be in the way.
+        tools.dedup_by(|later, first| {
+            let same = later.name == first.name;
+            if same {
+                diagnostics.push(format!(
+                    "the tool \"{}\" of \"{}\" has no name of its own",
+                    later.tool.name, later.server
+                ));
+            }
+            same
+        });
+    }
     (tools, diagnostics)
 }
 
@@ -160,15 +169,21 @@ mod tests {
 
     #[test]
     fn tools_that_come_to_one_name_stay_callable_under_two() {
-        let pool = Pool::of([&part_of("s", &["a.b", "a_b", "a b"])]);
-        assert_eq!(pool.tools().len(), 3);
+        let same = [
+            "a.b", "a_b", "a b", "a/b", "a:b", "a,b", "a;b", "a+b", "a*b",
+        ];
+        let pool = Pool::of([&part_of("s", &same)]);
+        assert_eq!(pool.tools().len(), same.len());
+        let mut backwards = same;
+        backwards.reverse();
+        assert_eq!(names(&pool), names(&Pool::of([&part_of("s", &backwards)])));
         let originals: Vec<_> = pool
             .tools()
             .iter()
             .map(|tool| tool.tool.name.to_string())
             .collect();
-        assert_eq!(pool.get("mcp__s__a_b").unwrap().tool.name, "a.b");
-        for original in ["a.b", "a_b", "a b"] {
+        assert_eq!(pool.get("mcp__s__a_b").unwrap().tool.name, "a b");
+        for original in same {
             assert!(originals.contains(&original.to_owned()));
             assert_eq!(&*pool.find("s", original).unwrap().tool.name, original);
         }

@@ -81,8 +81,7 @@ pub struct ServerStatus {
     pub catalog: Arc<Catalog>,
 }
 
-/// The handle of a connection. The connection ends when the last handle is dropped.
-#[derive(Clone)]
+/// The handle of a connection. The connection ends when it is dropped.
 pub(crate) struct Connection {
     core: Arc<Core>,
     commands: mpsc::Sender<Command>,

@@ -73,7 +73,9 @@ pub(super) async fn open(
             continue;
         }
         // Whatever we believed about it was no help.
-        context.eras.set(hash, None);
+        if !matches!(kind, FailureKind::Abandoned) {
+            context.eras.set(hash, None);
+        }
         let mut failure = ConnectFailure::new(kind);
         failure.nonsense = inbound.take_nonsense();
         if let (true, Some(stderr)) = (failure.stderr.is_empty(), stderr) {
@@ -131,7 +133,7 @@ fn start(
                 let stderr = transport.stderr();
                 Ok((Peer::start(transport, handler), Some(stderr)))
             }
-            TransportEntry::Unsupported { kind } => {
+            TransportEntry::Unsupported { kind, .. } => {
                 Err(ConnectFailure::new(FailureKind::Unsupported(kind.clone())))
             }
         },

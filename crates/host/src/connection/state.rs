@@ -163,8 +163,9 @@ impl fmt::Display for ConnectFailure {
         match &self.kind {
             FailureKind::Spawn(error) => write!(f, "{error}"),
             FailureKind::Handshake(
-                ConnectError::DiedOfProbe(_) | ConnectError::Request(RequestError::Closed { .. }),
-            ) => write!(f, "{} before it was connected", Cause(&self.kind)),
+                error @ (ConnectError::DiedOfProbe(_)
+                | ConnectError::Request(RequestError::Closed { .. })),
+            ) => write!(f, "{error} before it was connected"),
             FailureKind::Handshake(ConnectError::Request(RequestError::Rpc(error))) => {
                 write!(f, "the server turned down the handshake: {error}")
             }
@@ -189,17 +190,6 @@ impl fmt::Display for ConnectFailure {
             )?;
         }
         Ok(())
-    }
-}
-
-struct Cause<'a>(&'a FailureKind);
-
-impl fmt::Display for Cause<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self.0 {
-            FailureKind::Handshake(error) => write!(f, "{error}"),
-            _ => Ok(()),
-        }
     }
 }
 

@@ -8,9 +8,9 @@ use tokio::time::Instant;
 use super::backoff::{self, MAX_ATTEMPTS, STABLE};
 use super::open::open;
 use super::state::{ConnectFailure, Connected, FailureKind, State};
-use super::{Command, Core};
+use super::{Command, Core, Source};
 use crate::catalog::{self, Catalog};
-use crate::settings::deadline;
+use crate::settings;
 
 /// What to do next.
 enum Next {
@@ -72,6 +72,8 @@ async fn next_order(commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
 fn obey(core: &Core, command: Option<Command>) -> Next {
     let off = || core.publish(State::Disabled, Some(Arc::default()));
     match command {
+        // Whoever asked saw a failure; by now it may have been switched off instead.
+        Some(Command::Retry) if !matches!(core.status.load().state, State::Failed(_)) => Next::Rest,
         Some(Command::Retry) => {
             core.publish(pending(1, None), None);
             Next::Connect
@@ -159,17 +161,19 @@ fn try_again(core: &Core, attempt: u32, failure: ConnectFailure) -> Next {
 /// Connects and fetches the catalog, within one time limit.
 async fn make(core: &Arc<Core>, stop: &Notify) -> Result<(Connected, Catalog), ConnectFailure> {
     let context = &core.context;
-    let limit = core
-        .status
-        .load()
-        .entry
-        .as_ref()
-        .and_then(|entry| entry.connect_timeout);
+    let limit = match &core.source {
+        Source::Entry(entry) => entry.connect_timeout,
+        Source::Builtin(_) => None,
+    };
+    let limit = limit.unwrap_or(context.settings.connect_timeout);
     let start = async {
-        let deadline = deadline(limit.unwrap_or(context.settings.connect_timeout));
+        let deadline = settings::deadline(limit);
         let connected = open(core, deadline, stop).await?;
+        // The lists have their own time: a slow handshake must not leave them none.
+        let until = settings::deadline(limit);
+        let previous = Arc::clone(&core.status.load().catalog);
         let catalog = tokio::select! {
-            catalog = catalog::fetch(&core.name, &connected.client, deadline) => catalog,
+            catalog = catalog::fetch(&core.name, &connected.client, until, &previous) => catalog,
             () = stop.notified() => Catalog::default(),
         };
         Ok((connected, catalog))
@@ -193,9 +197,7 @@ async fn keep(
         cause = peer.closed() => Ok(cause),
         command = next_order(commands) => Err(command),
     };
-    // Either way: what the transport had opened must be gone before anything new is opened.
-    peer.close().await;
-    match outcome {
+    let next = match outcome {
         Ok(cause) => {
             // One that stood for a while has earned a fresh count; one that keeps dying has not.
             let before = if since.elapsed() >= STABLE {
@@ -203,12 +205,12 @@ async fn keep(
             } else {
                 attempts
             };
-            try_again(
-                core,
-                before + 1,
-                ConnectFailure::new(FailureKind::Lost(cause)),
-            )
+            let failure = ConnectFailure::new(FailureKind::Lost(cause));
+            Ok(try_again(core, before + 1, failure))
         }
-        Err(command) => obey(core, command),
-    }
+        Err(command) => Err(command),
+    };
+    // Either way: what the transport had opened must be gone before anything new is opened.
+    peer.close().await;
+    next.unwrap_or_else(|command| obey(core, command))
 }

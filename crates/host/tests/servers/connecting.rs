@@ -133,6 +133,7 @@ async fn a_program_that_cannot_be_started_is_explained() {
     let mut pigeon = ServerEntry::stdio("pigeon", "", [""; 0]);
     pigeon.transport = TransportEntry::Unsupported {
         kind: "sse".to_owned(),
+        url: None,
     };
     let cases = [
         (

@@ -1,6 +1,7 @@
 //! What to start, and how.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::process::Stdio;
 
@@ -12,7 +13,7 @@ use crate::MAX_MESSAGE_BYTES;
 use crate::lines::LineDecoder;
 
 /// A server to start: an argv, never a shell line (SEC-2).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct StdioServer {
     /// The program, looked up in `PATH` unless it has a slash.
     pub command: String,
@@ -22,6 +23,18 @@ pub struct StdioServer {
     pub env: BTreeMap<String, String>,
     /// Where it runs; by default where we run.
     pub cwd: Option<PathBuf>,
+}
+
+/// Never shows the values of `env`: they may be secrets (SEC-1).
+impl fmt::Debug for StdioServer {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_struct("StdioServer")
+            .field("command", &self.command)
+            .field("args", &self.args)
+            .field("env", &self.env.keys().collect::<Vec<_>>())
+            .field("cwd", &self.cwd)
+            .finish()
+    }
 }
 
 /// Why a server could not be started.
@@ -69,8 +82,8 @@ impl StdioServer {
         else {
             return Err(self.other("its pipes are missing"));
         };
-        let stderr = StderrLog::start(stderr);
         let (process, exit) = Process::watch(child);
+        let stderr = StderrLog::start(stderr, process.reaped_watch());
         Ok(StdioTransport {
             sender: StdioSender {
                 stdin,

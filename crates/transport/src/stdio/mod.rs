@@ -160,7 +160,8 @@ impl ReceiveHalf for StdioReceiver {
                 _ => read,
             };
             match read {
-                Ok(0) => match self.lines.last_line() {
+                // Whole lines may have come in with the last bytes.
+                Ok(0) => match self.lines.next_line().or_else(|| self.lines.last_line()) {
                     Some(incoming) => return Ok(incoming),
                     None => return Err(self.ended().await),
                 },

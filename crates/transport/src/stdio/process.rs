@@ -50,6 +50,11 @@ impl Process {
         (Self { order, reaped }, exit)
     }
 
+    /// Becomes true when the child is dead and reaped.
+    pub(super) fn reaped_watch(&self) -> watch::Receiver<bool> {
+        self.reaped.clone()
+    }
+
     /// Waits until the child is dead and reaped, and its group with it.
     pub(super) async fn reaped(&mut self) {
         let _ = self.reaped.wait_for(|reaped| *reaped).await;

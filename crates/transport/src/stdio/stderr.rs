@@ -8,6 +8,8 @@ use tokio::io::AsyncReadExt;
 use tokio::process::ChildStderr;
 use tokio::sync::watch;
 
+use super::DRAIN;
+
 /// How much of a server's stderr is kept; the oldest gives way to the newest (TRN-1).
 pub const STDERR_CAP: usize = 64 * 1024 * 1024;
 
@@ -33,8 +35,9 @@ struct Kept {
 }
 
 impl StderrLog {
-    /// Reads `stderr` to its end in the background, so that the server never has to wait for us.
-    pub(super) fn start(mut stderr: ChildStderr) -> Self {
+    /// Reads `stderr` in the background, so that the server never has to wait for us: to its end, or until shortly after
+    /// the server is gone, since a process that escaped it may hold it open for ever.
+    pub(super) fn start(mut stderr: ChildStderr, mut gone: watch::Receiver<bool>) -> Self {
         let (closed, open) = watch::channel(true);
         let log = Self {
             kept: Arc::default(),
@@ -43,8 +46,18 @@ impl StderrLog {
         let kept = Arc::clone(&log.kept);
         tokio::spawn(async move {
             let mut buffer = vec![0; CHUNK];
-            while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
-                lock(&kept).push(&buffer[..count], STDERR_CAP);
+            let mut read_on = async || {
+                while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+                    lock(&kept).push(&buffer[..count], STDERR_CAP);
+                }
+            };
+            let limit = async {
+                let _ = gone.wait_for(|gone| *gone).await;
+                tokio::time::sleep(DRAIN).await;
+            };
+            tokio::select! {
+                () = read_on() => {}
+                () = limit => {}
             }
             closed.send_replace(false);
         });

@@ -35,7 +35,7 @@ pub struct ConnectOptions {
 /// Why no connection came about.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The link ended while the probe was unanswered: start the server again and skip the probe.
+    /// The link ended during a handshake that began with the probe: start the server again and skip the probe.
     #[error("{0}")]
     DiedOfProbe(Closed),
     /// The handshake failed.
@@ -107,7 +107,10 @@ async fn with_probe(
     };
     match answered {
         Some(Ok(Probe::Modern(identity))) => return Ok((Era::Modern, identity)),
-        Some(Ok(Probe::Legacy)) => return initialize(peer, options).await.map(legacy),
+        Some(Ok(Probe::Legacy)) => {
+            let hello = initialize(peer, options).await;
+            return hello.map(legacy).map_err(blame_probe);
+        }
         Some(Err(error)) => return Err(blame_probe(error)),
         None => {}
     }
@@ -116,7 +119,7 @@ async fn with_probe(
         biased;
         outcome = &mut probe => match outcome.map_err(blame_probe)? {
             Probe::Modern(identity) => Ok((Era::Modern, identity)),
-            Probe::Legacy => hello.await.map(legacy),
+            Probe::Legacy => hello.await.map(legacy).map_err(blame_probe),
         },
         outcome = &mut hello => match outcome {
             // A slow modern server turns `initialize` down and still has the probe to answer.
@@ -129,7 +132,7 @@ async fn with_probe(
     }
 }
 
-/// A server that dies with the probe unanswered may have died of it.
+/// A server that dies in the handshake, before or after it answered the probe, may have died of it.
 fn blame_probe(error: ConnectError) -> ConnectError {
     match error {
         ConnectError::Request(RequestError::Closed { cause, .. }) => {

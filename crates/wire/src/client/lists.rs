@@ -7,13 +7,11 @@ use tokio::time::Instant;
 
 use super::Client;
 use crate::json::ObjectWriter;
-use crate::mcp::{BadItem, Item, ListKind, Page};
+use crate::mcp::{BadItem, Item, ListKind, MAX_ITEMS, Page};
 use crate::peer::RequestError;
 
 /// How many pages one list may have (SEC-4).
 pub const MAX_PAGES: usize = 1000;
-/// How many entries one list may have (SEC-4).
-pub const MAX_ITEMS: usize = 100_000;
 /// How long a cursor may be (SEC-4).
 pub const MAX_CURSOR_BYTES: usize = 64 * 1024;
 
@@ -81,12 +79,14 @@ impl Client {
                 (one, other) => one.or(other),
             };
             cursor = fetched.next_cursor;
+            let entries = listing.items.len() + listing.bad.len();
             let stop = match &cursor {
+                _ if fetched.cut => "it has too many entries",
                 None if fetched.odd_cursor => "its cursor is not a string",
                 None => return Ok(listing),
                 Some(next) if next.len() > MAX_CURSOR_BYTES => "its cursor is too long",
                 Some(next) if !seen.insert(next.clone()) => "its cursor repeats",
-                Some(_) if listing.items.len() >= MAX_ITEMS => "it has too many entries",
+                Some(_) if entries >= MAX_ITEMS => "it has too many entries",
                 Some(_) => continue,
             };
             listing

@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 pub use handshake::{ConnectError, ConnectOptions, PROBE_PATIENCE, connect};
-pub use lists::{Listing, MAX_CURSOR_BYTES, MAX_ITEMS, MAX_PAGES};
+pub use lists::{Listing, MAX_CURSOR_BYTES, MAX_PAGES};
 use meta::RequestMeta;
 
 use crate::json::{Json, ObjectWriter};
@@ -23,6 +23,9 @@ use crate::version::{Era, MODERN, newest_common};
 
 /// How often a server may ask for input before it answers one request (CALL-3).
 pub const MAX_INPUT_ROUNDS: usize = 10;
+
+/// How many inputs a server may ask for at once (SEC-4).
+pub const MAX_INPUTS: usize = 64;
 
 /// A connected MCP client. Clones share the connection.
 #[derive(Clone)]
@@ -168,9 +171,15 @@ impl Client {
                 None => &mut ignore,
             };
             let params = params.finish();
-            let result = self
-                .send("tools/call", params, options, on_progress)
-                .await?;
+            let result = self.send("tools/call", params, options, on_progress).await;
+            // An earlier round has reached the server, whatever became of this one.
+            let result = result.map_err(|error| {
+                if round > 0 {
+                    error.after_sending()
+                } else {
+                    error
+                }
+            })?;
             let (kind, result) = CallResult::read(&result).map_err(RequestError::Malformed)?;
             match kind {
                 ResultKind::Complete => return Ok(result),
@@ -292,6 +301,12 @@ impl Client {
         requests: Vec<(String, Json)>,
         state: Option<Json>,
     ) -> Result<Inputs, RequestError> {
+        if requests.len() > MAX_INPUTS {
+            return Err(RequestError::Malformed(format!(
+                "the server asks for {} inputs at once",
+                requests.len()
+            )));
+        }
         if requests.is_empty() {
             return Ok(Inputs {
                 responses: None,

@@ -40,6 +40,9 @@ impl ListKind {
     }
 }
 
+/// How many entries one list may have (SEC-4).
+pub const MAX_ITEMS: usize = 100_000;
+
 /// An entry that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadItem {
@@ -58,6 +61,8 @@ pub struct Page<T> {
     pub bad: Vec<BadItem>,
     /// Where the next page starts, if there is one.
     pub next_cursor: Option<ByteString>,
+    /// It has more entries than [`MAX_ITEMS`]; those were left out.
+    pub cut: bool,
     /// There is a cursor, but it is not a string.
     pub odd_cursor: bool,
     /// How long the server says this stays fresh, in milliseconds.
@@ -71,6 +76,7 @@ impl<T: Item> Page<T> {
             items: Vec::new(),
             bad: Vec::new(),
             next_cursor: None,
+            cut: false,
             odd_cursor: false,
             ttl_ms: None,
         };
@@ -91,12 +97,15 @@ impl<T: Item> Page<T> {
         };
         let mut index = 0;
         let list = entries.elements(|entry| {
-            match T::read(entry) {
-                Ok(item) => page.items.push(item),
-                Err(reason) => page.bad.push(BadItem { index, reason }),
+            if index < MAX_ITEMS {
+                match T::read(entry) {
+                    Ok(item) => page.items.push(item),
+                    Err(reason) => page.bad.push(BadItem { index, reason }),
+                }
             }
             index += 1;
         });
+        page.cut = index > MAX_ITEMS;
         if !list {
             return Err(format!("its `{}` is not a list", kind.member()));
         }
@@ -130,6 +139,17 @@ mod tests {
         assert_eq!(bad, [1, 2, 3]);
         assert_eq!(page.next_cursor.as_deref(), Some("c"));
         assert_eq!(page.ttl_ms, Some(60_000));
+    }
+
+    #[test]
+    fn a_list_without_end_is_cut() {
+        let page = read(&format!(
+            r#"{{"tools":[{}]}}"#,
+            vec!["1"; MAX_ITEMS + 5].join(",")
+        ))
+        .unwrap();
+        assert!(page.cut && page.items.is_empty());
+        assert_eq!(page.bad.len(), MAX_ITEMS);
     }
 
     #[test]

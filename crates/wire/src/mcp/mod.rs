@@ -9,7 +9,7 @@ mod server;
 mod tool;
 
 pub use content::{CallResult, Content, ResultKind};
-pub use list::{BadItem, ListKind, Page};
+pub use list::{BadItem, ListKind, MAX_ITEMS, Page};
 pub use server::{Implementation, ServerCapabilities, ServerIdentity};
 pub use tool::{Prompt, Resource, ResourceTemplate, Tool, ToolHints};
 

@@ -82,7 +82,7 @@ impl ServerIdentity {
             "capabilities" => capabilities = Some(value),
             "serverInfo" => info = value.decode().ok(),
             "_meta" => meta = Some(value),
-            "instructions" => instructions = value.decode().ok(),
+            "instructions" => instructions = value.as_string().map(String::from),
             _ => {}
         });
         let in_meta = || meta?.field("io.modelcontextprotocol/serverInfo");

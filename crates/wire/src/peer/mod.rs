@@ -110,6 +110,16 @@ pub enum RequestError {
 }
 
 impl RequestError {
+    /// The same error of a request that had been sent.
+    pub(crate) fn after_sending(mut self) -> Self {
+        if let Self::Timeout { sent, .. } | Self::Idle { sent, .. } | Self::Closed { sent, .. } =
+            &mut self
+        {
+            *sent = true;
+        }
+        self
+    }
+
     /// Whether the other side may have acted on the request.
     pub fn may_have_run(&self) -> bool {
         match self {

@@ -13,6 +13,9 @@ use crate::json::Json;
 use crate::rpc_error::RpcError;
 use crate::transport::{CloseReason, Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport};
 
+/// How long the id or the method of a request may be (SEC-4).
+const MAX_NAME: usize = 1024;
+
 pub(super) fn start<T: Transport>(transport: T, shared: &Arc<Shared>, handler: Arc<dyn Handler>) {
     let (sender, receiver) = transport.split();
     let reader = tokio::spawn(read(receiver, Arc::clone(shared), handler));
@@ -96,12 +99,13 @@ impl Drop for FailOnDrop {
 struct AnswerOnDrop {
     shared: Arc<Shared>,
     id: Json,
+    done: bool,
 }
 
 impl AnswerOnDrop {
     /// Answers, unless the request was cancelled meanwhile.
-    fn answer(&self, outcome: Result<Json, RpcError>) {
-        if self.shared.served(&self.id).is_some() {
+    fn answer(&mut self, outcome: Result<Json, RpcError>) {
+        if !std::mem::replace(&mut self.done, true) && self.shared.served(&self.id).is_some() {
             // The link may have ended meanwhile; then nobody waits for this.
             let _ = self.shared.enqueue(Outgoing::Response {
                 id: self.id.clone(),
@@ -167,7 +171,7 @@ impl Reader {
                 self.handler.nonsense("an answer without an id", frame);
             }
             Message::Malformed { id, reason } => self.fail_or_report(id.as_ref(), &reason, frame),
-            Message::Request { id, method, params } => self.serve(id, method, params),
+            Message::Request { id, method, params } => self.serve(&id, method, params),
             Message::Notification { method, params } => match (&*method, params) {
                 ("notifications/progress", Some(params)) => self.progress(&params),
                 ("notifications/cancelled", params) => {
@@ -202,14 +206,26 @@ impl Reader {
         let progress = Progress {
             progress: params.field("progress").unwrap_or_default(),
             total: params.field("total"),
-            message: params.field("message"),
+            message: params
+                .get("message")
+                .and_then(|message| message.as_string())
+                .map(String::from),
         };
         if let Some(token) = token {
             self.shared.0.progress(token, progress);
         }
     }
 
-    fn serve(&self, id: Json, method: bytestring::ByteString, params: Option<Json>) {
+    fn serve(&self, id: &Json, method: bytestring::ByteString, params: Option<Json>) {
+        if id.as_str().len() > MAX_NAME || method.len() > MAX_NAME {
+            self.handler.nonsense(
+                "a request whose id or method is too long",
+                method.as_bytes(),
+            );
+            return;
+        }
+        // A copy: an answer that waits to be sent must not keep the whole message alive.
+        let id = id.to_owned_text();
         if &*method == "ping" {
             self.answer(id, Ok(Json::empty_object()));
             return;
@@ -230,9 +246,10 @@ impl Reader {
                 if start.await.is_err() {
                     return;
                 }
-                let answer = AnswerOnDrop {
+                let mut answer = AnswerOnDrop {
                     shared,
                     id: answered,
+                    done: false,
                 };
                 answer.answer(work.await);
             })

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use trunkline_wire::Client;
 use trunkline_wire::client::{ConnectError, ConnectOptions, PROBE_PATIENCE};
 use trunkline_wire::transport::{CloseReason, Closed};
 use trunkline_wire::version::{Era, LEGACY, MODERN};
-use trunkline_wire::{Client, RequestError};
 
 use crate::lab::{
     assert_modern, discovery, greet, greeting, method_not_found, options, start, unsupported,
@@ -200,17 +200,14 @@ async fn death_by_the_probe_after_a_slow_start_is_told_apart_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn death_after_the_probe_was_answered_is_not_blamed_on_it() {
+async fn death_after_the_probe_was_refused_may_be_blamed_on_it_too() {
     let (connecting, mut wire) = start(options());
     let (id, _) = wire.request("server/discover").await;
     wire.refuse(id, method_not_found());
     wire.request("initialize").await;
     wire.end(died());
     let error = connecting.await.unwrap().err().unwrap();
-    assert!(
-        matches!(error, ConnectError::Request(RequestError::Closed { .. })),
-        "{error:?}"
-    );
+    assert!(matches!(error, ConnectError::DiedOfProbe(_)), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]
