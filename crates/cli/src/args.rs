@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 /// Connects to MCP servers, shows what they offer and calls their tools
 #[derive(Parser)]
-#[command(name = "trunkline", version, about, after_help = AFTER_HELP)]
+#[command(name = "trunkline", version, after_help = AFTER_HELP)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
@@ -68,7 +68,8 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "JSON")]
     pub(crate) json_args: Option<String>,
 
-    /// Give up after this many milliseconds
+    /// Give up after this many milliseconds, connecting included; by default after what the server's entry or
+    /// `MCP_TOOL_TIMEOUT` says, or 100000000
     #[arg(long, value_name = "MS")]
     pub(crate) timeout: Option<u64>,
 }
@@ -80,7 +81,7 @@ Exit codes: 0 done, 1 the tool reported an error, 2 bad usage or configuration, 
 Try it: trunkline demo";
 
 const CALL_HELP: &str = "\
-Arguments:
+How arguments are written:
   key=value    a text, or whatever the tool's schema asks for
   key:=json    a JSON value: n:=3, list:='[1,2]', on:=true
   --json-args  all of them at once; `-` reads standard input

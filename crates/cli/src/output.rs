@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
+use unicode_width::UnicodeWidthChar;
 
 /// Whether a result could not be written.
 static LOST: AtomicBool = AtomicBool::new(false);
@@ -104,16 +105,26 @@ impl StatusLine {
     pub(crate) fn show(&mut self, text: &str) {
         if io::stderr().is_terminal() {
             self.shown = true;
-            // A line that wraps could not be taken back whole.
-            let width = terminal_size::terminal_size_of(io::stderr())
-                .map_or(80, |(width, _)| usize::from(width.0));
-            let text: String = harmless(text)
-                .chars()
-                .take(width.saturating_sub(1))
-                .collect();
-            note(&format!("\r\x1b[K{text}"));
+            note(&format!("\r\x1b[K{}", fitting(&harmless(text), width())));
         }
     }
+}
+
+/// How wide the terminal is, less the last column, where some begin a new line.
+fn width() -> usize {
+    let size = terminal_size::terminal_size_of(io::stderr());
+    size.map_or(80, |(width, _)| usize::from(width.0))
+        .saturating_sub(1)
+}
+
+/// As much of the text as fits: a line that wraps could not be taken back whole.
+fn fitting(text: &str, width: usize) -> String {
+    let mut cells = 0;
+    let fits = |c: &char| {
+        cells += c.width().unwrap_or(0);
+        cells <= width
+    };
+    text.chars().take_while(fits).collect()
 }
 
 impl Drop for StatusLine {
@@ -207,6 +218,13 @@ mod tests {
             assert!(harmless(&c.to_string()).starts_with("\\u{"), "{c:?}");
         }
         assert_eq!(harmless_lines("a\x07\nb"), "a\\u{7}\nb");
+    }
+
+    #[test]
+    fn a_status_line_is_cut_by_the_cells_it_takes() {
+        assert_eq!(fitting("abcdef", 4), "abcd");
+        assert_eq!(fitting("宽字符", 5), "宽字");
+        assert_eq!(fitting("e\u{301}x", 1), "e\u{301}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs;
+use std::io::Read;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -9,6 +10,9 @@ use serde_json::value::RawValue;
 use crate::diagnostic::Diagnostic;
 use crate::entry::{RawEntry, Scope, ServerEntry};
 use crate::locate::{error_offset, offset, position};
+
+/// How long a configuration file may be (SEC-4).
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// What was loaded, and what was wrong with the rest.
 #[derive(Clone, Debug, Default)]
@@ -30,29 +34,34 @@ pub fn load_dynamic<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> Lo
     let mut loaded = Loaded::default();
     for argument in arguments {
         let argument = argument.as_ref();
-        if argument.trim_start().starts_with('{') {
+        if argument.trim_start().starts_with(['{', '[']) {
             loaded.read(argument, "--mcp-config");
             continue;
         }
-        match fs::read(argument) {
-            Ok(bytes) => match String::from_utf8(bytes) {
-                Ok(text) => loaded.read(&text, argument),
-                Err(_) => loaded.problem(
-                    argument,
-                    None,
-                    None,
-                    "the file is not UTF-8 text".to_owned(),
-                ),
-            },
-            Err(error) => loaded.problem(
-                argument,
-                None,
-                None,
-                format!("the file cannot be read: {error}"),
-            ),
+        match read_file(argument) {
+            Ok(text) => loaded.read(&text, argument),
+            Err(message) => loaded.problem(argument, None, None, message),
         }
     }
     loaded
+}
+
+/// Reads a file that may be anything, `/dev/zero` included.
+fn read_file(path: &str) -> Result<String, String> {
+    if path.is_empty() {
+        return Err("the name of the file is empty".to_owned());
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path)
+        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|error| format!("the file cannot be read: {error}"))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(format!(
+            "the file is larger than {} MB",
+            MAX_FILE_BYTES >> 20
+        ));
+    }
+    String::from_utf8(bytes).map_err(|_| "the file is not UTF-8 text".to_owned())
 }
 
 impl Loaded {
@@ -137,7 +146,12 @@ fn plain(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.rfind(" at line ").map_or(&*text, |at| &text[..at]);
     match text.rfind("expected ") {
-        Some(at) if error.is_data() => text[at..].to_owned(),
+        Some(at) if error.is_data() => text[at..]
+            .replace(
+                "struct RawEntry",
+                "an object with a \"command\" or a \"url\"",
+            )
+            .replace("struct File", "an object with \"mcpServers\""),
         _ => text.to_owned(),
     }
 }
@@ -240,6 +254,23 @@ mod tests {
                     && !shown.contains("481516"),
                 "{shown}"
             );
+        }
+    }
+
+    #[test]
+    fn what_is_no_configuration_is_said_so_in_plain_words() {
+        let cases = [
+            ("", "the name of the file is empty"),
+            ("[]", "expected an object with \"mcpServers\""),
+            (
+                r#"{"mcpServers":{"a":null}}"#,
+                "expected an object with a \"command\" or a \"url\"",
+            ),
+            ("/dev/zero", "larger than 16 MB"),
+        ];
+        for (argument, expected) in cases {
+            let found = load_dynamic([argument]).diagnostics[0].to_string();
+            assert!(found.contains(expected), "{argument}: {found}");
         }
     }
 

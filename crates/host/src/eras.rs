@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -13,6 +13,9 @@ use trunkline_wire::version::Era;
 
 /// How many verdicts the file keeps.
 const MAX_VERDICTS: usize = 1000;
+
+/// How long the file may be: a little more than that many verdicts.
+const MAX_BYTES: u64 = 256 * 1024;
 
 /// Remembers each server entry's era, by the entry's hash.
 #[derive(Default)]
@@ -29,9 +32,8 @@ impl EraMemory {
 
     /// Kept in `file`, which need not exist.
     pub fn at(file: PathBuf) -> Self {
-        let text = fs::read(&file).unwrap_or_default();
         Self {
-            verdicts: Mutex::new(serde_json::from_slice(&text).unwrap_or_default()),
+            verdicts: Mutex::new(read_whole(&file)),
             file: Some(file),
         }
     }
@@ -56,9 +58,7 @@ impl EraMemory {
         };
         if let Some(file) = &self.file {
             // Others may have learned something meanwhile; only what is news here is changed.
-            let text = fs::read(file).unwrap_or_default();
-            let mut merged: BTreeMap<String, Era> =
-                serde_json::from_slice(&text).unwrap_or_default();
+            let mut merged = read_whole(file);
             merged.remove(hash);
             while merged.len() >= MAX_VERDICTS {
                 merged.pop_first();
@@ -69,18 +69,32 @@ impl EraMemory {
     }
 }
 
+/// What the file says; nothing if it is no file, too large to be ours, or broken.
+fn read_whole(file: &Path) -> BTreeMap<String, Era> {
+    let ours = |found: &fs::Metadata| found.is_file() && found.len() <= MAX_BYTES;
+    if !fs::metadata(file).is_ok_and(|found| ours(&found)) {
+        return BTreeMap::new();
+    }
+    let text = fs::read(file).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
 /// Tells apart the files that one process writes at the same time.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// Writes beside the file and moves it into place, so that nobody ever reads half of it.
-fn write_whole(file: &PathBuf, verdicts: &BTreeMap<String, Era>) -> std::io::Result<()> {
+fn write_whole(file: &Path, verdicts: &BTreeMap<String, Era>) -> std::io::Result<()> {
     if let Some(parent) = file.parent() {
         fs::create_dir_all(parent)?;
     }
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let beside = file.with_extension(format!("{}-{count}.tmp", std::process::id()));
-    fs::write(&beside, serde_json::to_vec(verdicts)?)?;
-    fs::rename(&beside, file)
+    let written =
+        fs::write(&beside, serde_json::to_vec(verdicts)?).and_then(|()| fs::rename(&beside, file));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written
 }
 
 #[cfg(test)]

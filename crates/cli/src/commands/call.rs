@@ -1,7 +1,7 @@
 //! `trunkline call`: calls one tool.
 
 use std::io::Read;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use trunkline::{
@@ -40,11 +40,33 @@ pub(crate) async fn run(mcp_config: &[String], call: &CallArgs, as_json: bool) -
     let (wanted, json_args) = (&wanted, json_args.as_deref());
     let servers = wanted.servers(configured.servers);
     session::with_host(session::builder().servers(servers), |host| async move {
-        session::ready(&host).await;
-        call_and_show(&host, wanted, json_args, timeout, as_json).await
+        let started = Instant::now();
+        if !ready_in_time(&host, timeout).await {
+            return Exit::TimedOut;
+        }
+        let left = timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
+        call_and_show(&host, wanted, json_args, left, as_json).await
     })
     .await
 }
+
+/// Waits for the servers, but not longer than the user said; false, explained, if that was not enough.
+async fn ready_in_time(host: &Host, timeout: Option<Duration>) -> bool {
+    let Some(timeout) = timeout else {
+        session::ready(host).await;
+        return true;
+    };
+    let ready = tokio::time::timeout(timeout, session::ready(host))
+        .await
+        .is_ok();
+    if !ready {
+        let what = format!("no connection within {} ms", timeout.as_millis());
+        output::error(&what, Some(MORE_TIME));
+    }
+    ready
+}
+
+const MORE_TIME: &str = "--timeout (ms) gives it more time";
 
 /// Which tool is wanted, and the words behind it.
 enum Wanted<'a> {
@@ -138,6 +160,10 @@ async fn call_and_show(
             } else {
                 Exit::Done
             }
+        }
+        Err(error) if error.is_timeout() && timeout.is_some() => {
+            output::error(&error.to_string(), Some(MORE_TIME));
+            Exit::TimedOut
         }
         Err(error) => fail(&error),
     }

@@ -48,6 +48,7 @@ pub(crate) fn unknown_server<'a>(
 ) -> Exit {
     let hint = match nearest(wanted, known.clone()) {
         Some(near) => format!("did you mean \"{near}\"?"),
+        None if known.clone().next().is_none() => "no servers are configured".to_owned(),
         None => format!("there are: {}", known.collect::<Vec<_>>().join(", ")),
     };
     output::error(&format!("there is no server \"{wanted}\""), Some(&hint));

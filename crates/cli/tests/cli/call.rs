@@ -176,8 +176,19 @@ fn a_call_that_takes_too_long_is_exit_6_and_the_server_is_told() {
         }
         json!({"mcpServers": {"s": entry}}).to_string()
     };
-    let by_flag: (&[&str], _, _) = (&["--timeout", "300"], None, None);
-    for (flags, of_entry, variable) in [by_flag, (&[], Some(300), None), (&[], None, Some("300"))] {
+    let settings = "MCP_TOOL_TIMEOUT (ms) or the entry's \"timeout\" gives it more time";
+    // The flag's time covers connecting as well, so it gets more.
+    let cases: [(&[&str], _, _, _); 3] = [
+        (
+            &["--timeout", "2500"],
+            None,
+            None,
+            "--timeout (ms) gives it more time",
+        ),
+        (&[], Some(300), None, settings),
+        (&[], None, Some("300"), settings),
+    ];
+    for (flags, of_entry, variable, hint) in cases {
         lab.scratch.write("cancelled", "");
         lab.scratch.write(".mcp-config.json", entry(of_entry));
         let mut command = lab.command(&[&["call", "s", "t"], flags].concat());
@@ -188,17 +199,31 @@ fn a_call_that_takes_too_long_is_exit_6_and_the_server_is_told() {
         assert_eq!((run.code, run.out.as_str()), (Some(6), ""), "{run:#?}");
         assert!(
             run.err
-                .starts_with("error: \"t\" of \"s\" did not answer within 3"),
+                .starts_with("error: \"t\" of \"s\" did not answer within "),
             "{}",
             run.err
         );
         assert!(
-            run.err.ends_with(" ms; the tool may have run\n  hint: MCP_TOOL_TIMEOUT (ms) or the entry's \"timeout\" gives it more time\n"),
+            run.err
+                .ends_with(&format!(" ms; the tool may have run\n  hint: {hint}\n")),
             "{}",
             run.err
         );
         assert_eq!(lab.scratch.read("cancelled").lines().count(), 1);
     }
+}
+
+#[test]
+fn a_timeout_covers_connecting_too() {
+    let lab = Lab::with([(
+        "s",
+        json!({"on": {"server/discover": [], "initialize": []}}),
+    )]);
+    lab.run(&["call", "s", "t", "--timeout", "200"]).is(
+        6,
+        "",
+        "error: no connection within 200 ms\n  hint: --timeout (ms) gives it more time\n",
+    );
 }
 
 #[test]

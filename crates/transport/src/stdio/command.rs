@@ -116,6 +116,9 @@ impl StdioServer {
                 self.other("the interpreter named in its first line is missing")
             }
             (_, std::io::ErrorKind::NotFound) => SpawnError::NotFound(self.command.clone()),
+            (_, std::io::ErrorKind::PermissionDenied) if PathBuf::from(&self.command).is_dir() => {
+                self.other("it is a directory")
+            }
             (_, std::io::ErrorKind::PermissionDenied) => {
                 SpawnError::NotExecutable(self.command.clone())
             }

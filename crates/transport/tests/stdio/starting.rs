@@ -36,7 +36,11 @@ async fn what_cannot_be_started_says_why() {
         ),
         ("", None, "command not found: ".to_owned()),
         (plain, None, format!("not executable: {plain}")),
-        (directory, None, format!("not executable: {directory}")),
+        (
+            directory,
+            None,
+            format!("{directory} could not be started: it is a directory"),
+        ),
         (
             orphan,
             None,
