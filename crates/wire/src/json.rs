@@ -107,6 +107,22 @@ impl Json {
         scan::elements(&self.0, |element| visit(self.share(element)))
     }
 
+    /// Calls `visit` for each member but `list`, and `element` for each element of that one. Tells whether this is an object,
+    /// and whether `list` is there and an array.
+    pub(crate) fn members_and_list(
+        &self,
+        list: &str,
+        mut visit: impl FnMut(&str, Self),
+        mut element: impl FnMut(Self),
+    ) -> (bool, Option<bool>) {
+        scan::members_and_list(
+            &self.0,
+            list,
+            |key, value| visit(key, self.share(value)),
+            |value| element(self.share(value)),
+        )
+    }
+
     /// The elements of an array, raw; `None` if this is not an array.
     pub fn to_elements(&self) -> Option<Vec<Self>> {
         let mut elements = Vec::new();

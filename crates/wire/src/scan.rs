@@ -13,37 +13,43 @@ use crate::json::unescape;
 /// Calls `visit` with the key and the raw text of each member of the object in `text`; false if it is not an object.
 pub(crate) fn members<'a>(text: &'a str, mut visit: impl FnMut(&str, &'a str)) -> bool {
     let mut walk = Walk { text, at: 0 };
-    if !walk.eat(b'{') {
-        return false;
-    }
-    while walk.peek() == Some(b'"') {
-        let key = walk.value();
-        walk.eat(b':');
+    walk.members(|walk, key| {
         let value = walk.value();
-        if value.is_empty() {
-            break;
+        if !value.is_empty() {
+            visit(key, value);
         }
-        visit(&unquoted(key), value);
-        walk.eat(b',');
-    }
-    true
+        !value.is_empty()
+    })
+}
+
+/// As [`members`], but the member `list` is gone through element by element where it stands, not skipped first: it is most
+/// of the text. The second value tells whether there was such a member and whether it was an array.
+pub(crate) fn members_and_list<'a>(
+    text: &'a str,
+    list: &str,
+    mut visit: impl FnMut(&str, &'a str),
+    mut element: impl FnMut(&'a str),
+) -> (bool, Option<bool>) {
+    let mut found = None;
+    let mut walk = Walk { text, at: 0 };
+    let object = walk.members(|walk, key| {
+        if key == list {
+            let array = walk.elements(&mut element);
+            found = Some(array);
+            return array || !walk.value().is_empty();
+        }
+        let value = walk.value();
+        if !value.is_empty() {
+            visit(key, value);
+        }
+        !value.is_empty()
+    });
+    (object, found)
 }
 
 /// Calls `visit` with the raw text of each element of the array in `text`; false if it is not an array.
 pub(crate) fn elements<'a>(text: &'a str, mut visit: impl FnMut(&'a str)) -> bool {
-    let mut walk = Walk { text, at: 0 };
-    if !walk.eat(b'[') {
-        return false;
-    }
-    while walk.peek().is_some_and(|next| next != b']') {
-        let value = walk.value();
-        if value.is_empty() {
-            break;
-        }
-        visit(value);
-        walk.eat(b',');
-    }
-    true
+    Walk { text, at: 0 }.elements(&mut visit)
 }
 
 /// The string that `raw` spells; empty when it is not one.
@@ -60,6 +66,39 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
+    /// Calls `member` at the value of each member, with its key; it goes past the value, or says false to end the walk.
+    fn members(&mut self, mut member: impl FnMut(&mut Self, &str) -> bool) -> bool {
+        if !self.eat(b'{') {
+            return false;
+        }
+        while self.peek() == Some(b'"') {
+            let key = self.value();
+            self.eat(b':');
+            if !member(self, &unquoted(key)) {
+                break;
+            }
+            self.eat(b',');
+        }
+        true
+    }
+
+    /// Goes past an array, calling `visit` with each of its elements; false, and no step taken, if there is none.
+    fn elements(&mut self, visit: &mut impl FnMut(&'a str)) -> bool {
+        if !self.eat(b'[') {
+            return false;
+        }
+        while self.peek().is_some_and(|next| next != b']') {
+            let value = self.value();
+            if value.is_empty() {
+                return true;
+            }
+            visit(value);
+            self.eat(b',');
+        }
+        self.eat(b']');
+        true
+    }
+
     /// The next byte that is not white space.
     fn peek(&mut self) -> Option<u8> {
         let rest = self.rest();
@@ -188,6 +227,32 @@ mod tests {
         assert_eq!(list, ["1", r#""a,]""#, "[2,[3]]", r#"{"x":[]}"#, "true"]);
         assert!(elements("[]", |_| panic!("there is none")));
         assert!(!elements("{}", |_| {}));
+    }
+
+    #[test]
+    fn a_list_among_members_is_gone_through_in_place() {
+        let walk = |text: &str| {
+            let (mut others, mut entries) = (Vec::new(), Vec::new());
+            let other = |key: &str, value: &str| others.push(format!("{key}={value}"));
+            let found = members_and_list(text, "l", other, |entry| entries.push(entry.to_owned()));
+            (found, others.join(" "), entries.join(" "))
+        };
+        let cases = [
+            (
+                r#"{"a":1,"l":[1, {"l":[]} ],"b":2}"#,
+                ((true, Some(true)), "a=1 b=2", r#"1 {"l":[]}"#),
+            ),
+            (r#"{"l":{"x":1},"b":2}"#, ((true, Some(false)), "b=2", "")),
+            (r#"{"b":2}"#, ((true, None), "b=2", "")),
+            ("[]", ((false, None), "", "")),
+        ];
+        for (text, (found, others, entries)) in cases {
+            assert_eq!(
+                walk(text),
+                (found, others.to_owned(), entries.to_owned()),
+                "{text}"
+            );
+        }
     }
 
     fn any_json() -> impl Strategy<Value = Value> {

@@ -1,6 +1,5 @@
 //! The pool: the tools of all servers, sorted, as one immutable snapshot.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use trunkline_wire::mcp::Tool;
@@ -30,26 +29,17 @@ pub struct Pool {
 
 /// Names and sorts one server's tools; says which were listed twice and which had to be renamed.
 pub(crate) fn part(server: &Arc<str>, tools: Vec<Tool>) -> (Part, Vec<String>) {
-    let mut seen = HashSet::with_capacity(tools.len());
-    let mut diagnostics = Vec::new();
-    let mut named = Vec::with_capacity(tools.len());
-    for tool in tools {
-        if !seen.insert(tool.name.clone()) {
-            diagnostics.push(format!(
-                "the tool \"{}\" is listed twice; the first counts",
-                tool.name
-            ));
-            continue;
-        }
-        named.push(Arc::new(PoolTool {
-            name: tool_name(server, &tool.name),
-            server: Arc::clone(server),
-            tool,
-        }));
-    }
-    let (named, renamed) = sorted_and_unique(named);
-    diagnostics.extend(renamed);
-    (named, diagnostics)
+    let named = tools
+        .into_iter()
+        .map(|tool| {
+            Arc::new(PoolTool {
+                name: tool_name(server, &tool.name),
+                server: Arc::clone(server),
+                tool,
+            })
+        })
+        .collect();
+    sorted_and_unique(named)
 }
 
 /// Sorts by name; of several with one name the first keeps it and the others get a suffix (TOOL-1). Which is first depends
@@ -57,9 +47,23 @@ pub(crate) fn part(server: &Arc<str>, tools: Vec<Tool>) -> (Part, Vec<String>) {
 fn sorted_and_unique(mut tools: Part) -> (Part, Vec<String>) {
     let mut diagnostics = Vec::new();
     let order = |a: &Arc<PoolTool>, b: &Arc<PoolTool>| {
-        (&a.name, &a.server, &*a.tool.name).cmp(&(&b.name, &b.server, &*b.tool.name))
+        let originals = || (&a.server, &*a.tool.name).cmp(&(&b.server, &*b.tool.name));
+        a.name.cmp(&b.name).then_with(originals)
     };
     tools.sort_by(order);
+    // The sort is stable, so the one that was listed first comes first.
+    tools.dedup_by(|later, first| {
+        let same = later.name == first.name
+            && later.server == first.server
+            && later.tool.name == first.tool.name;
+        if same {
+            diagnostics.push(format!(
+                "the tool \"{}\" is listed twice; the first counts",
+                later.tool.name
+            ));
+        }
+        same
+    });
     let mut renamed = false;
     // From the end, so that each is compared with a neighbour that has not been renamed yet.
     for at in (1..tools.len()).rev() {

@@ -72,44 +72,41 @@ pub struct Page<T> {
 impl<T: Item> Page<T> {
     /// Reads the result of a list request; fails only when there is no list in it.
     pub fn read(kind: ListKind, result: &Json) -> Result<Self, String> {
-        let mut page = Self {
-            items: Vec::new(),
-            bad: Vec::new(),
-            next_cursor: None,
-            cut: false,
-            odd_cursor: false,
-            ttl_ms: None,
-        };
-        let mut entries = None;
-        let object = result.members(|key, value| match key {
-            "nextCursor" => {
-                page.next_cursor = value.as_string();
-                page.odd_cursor = page.next_cursor.is_none() && !value.is_null();
-            }
-            "ttlMs" => page.ttl_ms = value.decode().ok(),
-            key if key == kind.member() => entries = Some(value),
-            _ => {}
-        });
-        let entries = match entries {
-            _ if !object => return Err("it is not an object".to_owned()),
-            None => return Err(format!("it has no `{}`", kind.member())),
-            Some(entries) => entries,
-        };
-        let mut index = 0;
-        let list = entries.elements(|entry| {
-            if index < MAX_ITEMS {
-                match T::read(entry) {
-                    Ok(item) => page.items.push(item),
-                    Err(reason) => page.bad.push(BadItem { index, reason }),
+        let (mut items, mut bad, mut index) = (Vec::new(), Vec::new(), 0);
+        let (mut next_cursor, mut odd_cursor, mut ttl_ms) = (None, false, None);
+        let (object, list) = result.members_and_list(
+            kind.member(),
+            |key, value| match key {
+                "nextCursor" => {
+                    next_cursor = value.as_string();
+                    odd_cursor = next_cursor.is_none() && !value.is_null();
                 }
-            }
-            index += 1;
-        });
-        page.cut = index > MAX_ITEMS;
-        if !list {
-            return Err(format!("its `{}` is not a list", kind.member()));
+                "ttlMs" => ttl_ms = value.decode().ok(),
+                _ => {}
+            },
+            |entry| {
+                if index < MAX_ITEMS {
+                    match T::read(entry) {
+                        Ok(item) => items.push(item),
+                        Err(reason) => bad.push(BadItem { index, reason }),
+                    }
+                }
+                index += 1;
+            },
+        );
+        match list {
+            _ if !object => Err("it is not an object".to_owned()),
+            None => Err(format!("it has no `{}`", kind.member())),
+            Some(false) => Err(format!("its `{}` is not a list", kind.member())),
+            Some(true) => Ok(Self {
+                items,
+                bad,
+                next_cursor,
+                cut: index > MAX_ITEMS,
+                odd_cursor,
+                ttl_ms,
+            }),
         }
-        Ok(page)
     }
 }
 
