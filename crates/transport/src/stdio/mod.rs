@@ -140,14 +140,15 @@ impl ReceiveHalf for StdioReceiver {
                 }
                 return Ok(incoming);
             }
+            // Looked at here too: the select below never gets to it while there is always more to read.
+            if self.drain_until.is_none() && self.exit.has_happened() {
+                self.drain_until = Some(Instant::now() + DRAIN);
+            }
             let read = match self.drain_until {
                 None => tokio::select! {
                     biased;
                     read = read_some(&mut self.stdout, self.lines.buffer(), self.usual) => read,
-                    _ = self.exit.status() => {
-                        self.drain_until = Some(Instant::now() + DRAIN);
-                        continue;
-                    }
+                    _ = self.exit.status() => continue,
                 },
                 // Dead, and yet its stdout is open: a grandchild holds it, and may go on talking for ever.
                 Some(until) => {

@@ -69,6 +69,14 @@ impl Process {
 }
 
 impl Exit {
+    /// Whether the child is known to be dead.
+    pub(super) fn has_happened(&mut self) -> bool {
+        if self.status.is_none() {
+            self.status = self.news.try_recv().ok();
+        }
+        self.status.is_some()
+    }
+
     /// Waits for the child's death; how it died stays known. Safe to drop while it waits.
     pub(super) async fn status(&mut self) -> &CloseReason {
         if self.status.is_none() {
