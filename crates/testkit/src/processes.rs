@@ -8,6 +8,8 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::wait::poll;
+
 /// The environment variable that carries a [`Marker`].
 pub const MARKER_VAR: &str = "TRUNKLINE_TESTKIT_MARKER";
 
@@ -45,19 +47,16 @@ impl Marker {
     /// When one still does after `limit`, naming each.
     #[track_caller]
     pub fn assert_gone(&self, limit: Duration) {
-        let start = std::time::Instant::now();
-        loop {
-            let left = self.processes();
-            if left.is_empty() {
-                return;
-            }
-            assert!(
-                start.elapsed() < limit,
-                "still alive after {limit:?}: {}",
-                describe(&left)
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let mut left = Vec::new();
+        let gone = poll(limit, || {
+            left = self.processes();
+            left.is_empty().then_some(())
+        });
+        assert!(
+            gone.is_some(),
+            "still alive after {limit:?}: {}",
+            describe(&left)
+        );
     }
 
     /// Kills every process that carries it.

@@ -22,13 +22,20 @@ pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) {
 /// When it gives none within `limit`, at the caller's line, naming `what` was awaited.
 #[track_caller]
 pub fn wait_for<T>(limit: Duration, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+    match poll(limit, &mut probe) {
+        Some(value) => value,
+        None => panic!("waited {limit:?} for {what}, in vain"),
+    }
+}
+
+/// Polls until `probe` gives a value; `None` if it gives none within `limit`.
+pub(crate) fn poll<T>(limit: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
     let start = Instant::now();
     loop {
-        if let Some(value) = probe() {
+        let value = probe();
+        if value.is_some() || start.elapsed() >= limit {
             return value;
         }
-        let waited = start.elapsed();
-        assert!(waited < limit, "waited {waited:?} for {what}, in vain");
         thread::sleep(POLL);
     }
 }

@@ -11,7 +11,7 @@
 //! | both a `result` and an `error` | the error counts |
 //! | an id that is our number as a float or a string | the same id |
 //! | bytes that are not UTF-8 | replaced by U+FFFD, then read as usual |
-//! | a batch | each member by itself |
+//! | a batch | each member by itself, up to [`MAX_BATCH`]; a longer one is one malformed message |
 //! | anything else | [`Message::Malformed`] without id: reported, and nothing else happens |
 //!
 //! Nesting costs nothing here: the payload is skipped without recursion, and whoever decodes it has a limit of its own.

@@ -3,12 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-
-/// The environment variable by which a server's processes are recognised afterwards.
-const MARK: &str = "TRUNKLINE_INTEROP_MARK";
+use trunkline_testkit::{Marker, wait_for};
 
 /// How long a killed process may take to leave the process table after the program has ended.
 const GONE_WITHIN: Duration = Duration::from_millis(250);
@@ -91,7 +89,8 @@ pub(crate) struct Lab {
     folder: tempfile::TempDir,
     /// The program's working directory, which is also the only root the filesystem and git servers may touch.
     pub(crate) project: PathBuf,
-    mark: String,
+    /// By which the servers' processes are recognised afterwards.
+    marker: Marker,
 }
 
 impl Lab {
@@ -101,11 +100,10 @@ impl Lab {
         let project = folder.path().canonicalize().unwrap().join("project");
         fs::create_dir(&project).unwrap();
         fs::create_dir(folder.path().join("home")).unwrap();
-        let mark = format!("{MARK}={}", folder.path().display());
         let lab = Self {
             folder,
             project,
-            mark,
+            marker: Marker::new(),
         };
         lab.write_config(servers);
         lab
@@ -116,8 +114,9 @@ impl Lab {
             .iter()
             .map(|server| {
                 let (command, args) = server.command(&self.project);
+                let (mark, value) = self.marker.env();
                 let env = json!({
-                    MARK: self.folder.path(),
+                    mark: value,
                     "MEMORY_FILE_PATH": self.project.join("memory.jsonl"),
                     "GIT_AUTHOR_NAME": "Ada",
                     "GIT_AUTHOR_EMAIL": "ada@example.com",
@@ -169,7 +168,7 @@ impl Lab {
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         };
-        self.check_nothing_left(args);
+        self.marker.assert_gone(GONE_WITHIN);
         ran
     }
 
@@ -191,13 +190,8 @@ impl Lab {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(0), "{output:?}");
-        self.check_nothing_left(args);
+        self.marker.assert_gone(GONE_WITHIN);
         String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn check_nothing_left(&self, args: &[&str]) {
-        let left = self.processes_left();
-        assert!(left.is_empty(), "left behind after {args:?}: {left:?}");
     }
 
     /// Runs `call` for a result that must be good, as text.
@@ -213,37 +207,6 @@ impl Lab {
             .json();
         assert_eq!(result["isError"], false, "{result}");
         result
-    }
-
-    /// The marked processes that are still alive, as soon as there are none or after a short grace.
-    fn processes_left(&self) -> Vec<String> {
-        let start = Instant::now();
-        loop {
-            let left = self.marked_processes();
-            if left.is_empty() || start.elapsed() > GONE_WITHIN {
-                return left;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    fn marked_processes(&self) -> Vec<String> {
-        fs::read_dir("/proc")
-            .unwrap()
-            .flatten()
-            .filter(|process| {
-                fs::read(process.path().join("environ")).is_ok_and(|environ| {
-                    environ
-                        .split(|byte| *byte == 0)
-                        .any(|variable| variable == self.mark.as_bytes())
-                })
-            })
-            .map(|process| {
-                let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
-                let line = String::from_utf8_lossy(&line).replace('\0', " ");
-                format!("{}: {line}", process.file_name().display())
-            })
-            .collect()
     }
 }
 
@@ -272,14 +235,13 @@ impl Ran {
 fn a_process_left_behind_is_seen() {
     let lab = Lab::with(&[]);
     let mut command = lab.command("sleep");
-    let mut sleeper = command
-        .arg("60")
-        .env(MARK, lab.folder.path())
-        .spawn()
-        .unwrap();
-    let left = lab.processes_left();
+    let mut sleeper = command.arg("60").envs([lab.marker.env()]).spawn().unwrap();
+    // It carries the marker once it has been executed.
+    let left = wait_for(Duration::from_secs(5), "the sleeper", || {
+        Some(lab.marker.processes()).filter(|left| !left.is_empty())
+    });
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
-    assert_eq!(left, [format!("{}: sleep 60 ", sleeper.id())]);
-    assert_eq!(lab.processes_left(), [""; 0]);
+    assert_eq!(left, [sleeper.id()]);
+    lab.marker.assert_gone(GONE_WITHIN);
 }

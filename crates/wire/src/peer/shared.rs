@@ -276,13 +276,12 @@ impl Shared {
         true
     }
 
-    /// Delivers progress; false when nobody waits for it.
-    pub(super) fn progress(&self, token: u64, progress: Progress) -> bool {
+    /// Delivers progress to whoever waits for it.
+    pub(super) fn progress(&self, token: u64, progress: Progress) {
         let slot = self.lock().progress.get(&token).cloned();
-        slot.is_some_and(|slot| {
+        if let Some(slot) = slot {
             slot.progress(progress);
-            true
-        })
+        }
     }
 
     /// Gives up a call: one that has not been sent is withdrawn, one that has is cancelled at the server.
