@@ -1,4 +1,5 @@
-//! Foreign MCP servers: installed into `target/interop`, driven by the real program in `crates/cli/tests/interop.rs`.
+//! Foreign MCP servers: installed into `target/interop`, driven by the real program in `crates/cli/tests/interop`. And a
+//! foreign keychain, for `crates/auth/tests/interop.rs`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -33,6 +34,17 @@ const PYPI: [(&str, &str); 3] = [
     ("mcp", "2.3.0"),
 ];
 
+/// What the tests need of the machine: Debian's package, and a command that works when it is there. npm may come with any
+/// Node; git is what the git server drives.
+const SYSTEM: [(&str, &[&str]); 6] = [
+    ("npm", &["npm", "--version"]),
+    ("python3", &["python3", "--version"]),
+    ("python3-venv", &["python3", "-c", "import venv, ensurepip"]),
+    ("git", &["git", "--version"]),
+    ("dbus", &["dbus-daemon", "--version"]),
+    ("gnome-keyring", &["gnome-keyring-daemon", "--version"]),
+];
+
 /// Installs what is missing, then runs the tests.
 pub(crate) fn run() -> Result<()> {
     let folder = install()?;
@@ -47,7 +59,7 @@ pub(crate) fn tests(folder: &Path) -> Command {
         "run",
         "--workspace",
         "--features",
-        "trunkline-cli/interop",
+        "trunkline-cli/interop,trunkline-auth/interop",
         "--test",
         "interop",
     ]);
@@ -80,6 +92,7 @@ fn wanted() -> Result<String> {
     let mut lines = vec![node_package()?];
     lines.extend(specs(&NPM, "@"));
     lines.extend(specs(&PYPI, "=="));
+    lines.extend(SYSTEM.iter().map(|(package, _)| (*package).to_owned()));
     Ok(lines.join("\n"))
 }
 
@@ -124,25 +137,23 @@ fn install_pypi(folder: &Path) -> Result<()> {
     sh::run(&mut pip, Duration::from_mins(10)).context("could not install the Python servers")
 }
 
-/// npm (any Node that can run it), Python with venv, and git, which the git server drives.
+/// Installs those of [`SYSTEM`] that are missing.
 fn ensure_system_packages() -> Result<()> {
-    let works = |program: &str, args: &[&str]| sh::succeeds(Command::new(program).args(args));
-    let mut missing = Vec::new();
-    if !works("npm", &["--version"]) {
-        missing.extend(["nodejs", "npm"]);
-    }
-    if !works("python3", &["-c", "import venv, ensurepip"]) {
-        missing.extend(["python3", "python3-venv"]);
-    }
-    if !works("git", &["--version"]) {
-        missing.push("git");
-    }
+    let works = |command: &[&str]| match command {
+        [program, args @ ..] => sh::succeeds(Command::new(program).args(args)),
+        [] => false,
+    };
+    let missing: Vec<&str> = SYSTEM
+        .iter()
+        .filter(|(_, command)| !works(command))
+        .map(|(package, _)| *package)
+        .collect();
     if missing.is_empty() {
         return Ok(());
     }
     let packages = missing.join(" ");
     let is_root = fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0);
-    if !is_root || !works("apt-get", &["--version"]) {
+    if !is_root || !works(&["apt-get", "--version"]) {
         bail!(
             "missing on this machine: {packages}; install them (Debian: `apt-get install {packages}` as root) and run again"
         );

@@ -1,6 +1,9 @@
 //! The command line.
 
-use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use trunkline_config::Scope;
 
 /// Connects to MCP servers, shows what they offer and calls their tools
 #[derive(Parser)]
@@ -18,11 +21,35 @@ pub(crate) struct Args {
 }
 
 /// Where servers come from. Taken before and after the command alike: what stands in both places adds up.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone, Default)]
 pub(crate) struct ConfigArgs {
-    /// Use the servers in this file, or in this JSON text; may be repeated
+    /// Also use the servers in this file, or in this JSON text; may be repeated
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) mcp_config: Vec<String>,
+
+    /// Use only the servers that --mcp-config names
+    #[arg(long)]
+    pub(crate) strict_mcp_config: bool,
+
+    /// Also use the plugin in this directory; may be repeated
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plugin_dir: Vec<PathBuf>,
+
+    /// Approve the project's own servers, for this run only
+    #[arg(long)]
+    pub(crate) approve_project: bool,
+}
+
+impl ConfigArgs {
+    /// What stands before and after the command, together.
+    pub(crate) fn and(self, after: Self) -> Self {
+        Self {
+            mcp_config: [self.mcp_config, after.mcp_config].concat(),
+            strict_mcp_config: self.strict_mcp_config || after.strict_mcp_config,
+            plugin_dir: [self.plugin_dir, after.plugin_dir].concat(),
+            approve_project: self.approve_project || after.approve_project,
+        }
+    }
 }
 
 #[derive(Subcommand)]
@@ -34,6 +61,66 @@ pub(crate) enum Command {
         #[command(flatten)]
         config: ConfigArgs,
     },
+    /// Show one server: how it fares, where it comes from and how it is configured
+    Get {
+        #[command(flatten)]
+        config: ConfigArgs,
+
+        /// The server's name
+        name: String,
+
+        /// Show the values of env and headers too; only on a terminal
+        #[arg(long)]
+        show_secrets: bool,
+    },
+    /// Add a server
+    #[command(after_help = ADD_HELP)]
+    Add(AddArgs),
+    /// Add a server from a JSON text
+    AddJson(AddJsonArgs),
+    /// Remove a server
+    #[command(visible_alias = "rm")]
+    Remove {
+        /// The server's name
+        name: String,
+
+        /// Where to remove it from; by default from where it is
+        #[arg(short, long)]
+        scope: Option<WriteScope>,
+    },
+    /// Switch a server on for this project
+    Enable {
+        /// The server's name
+        name: String,
+    },
+    /// Switch a server off for this project
+    Disable {
+        /// The server's name
+        name: String,
+    },
+    /// Approve servers of the project, as they are now
+    Approve {
+        /// Their names; by default each pending one is asked about
+        names: Vec<String>,
+
+        /// Approve all that are pending
+        #[arg(long, conflicts_with = "names")]
+        all: bool,
+
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
+    },
+    /// Reject servers of the project
+    Reject {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Forget which of the project's servers were approved and rejected
+    ResetProjectChoices,
+    /// Take over the servers of other MCP clients
+    Import(ImportArgs),
     /// Show the tools of all servers, or of one
     Tools {
         #[command(flatten)]
@@ -58,6 +145,118 @@ pub(crate) enum Command {
     },
 }
 
+/// A scope that servers can be written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WriteScope {
+    /// For you, in this project
+    Local,
+    /// For everyone who works on the project: .mcp.json
+    Project,
+    /// For you, in every project
+    User,
+}
+
+impl From<WriteScope> for Scope {
+    fn from(scope: WriteScope) -> Self {
+        match scope {
+            WriteScope::Local => Self::Local,
+            WriteScope::Project => Self::Project,
+            WriteScope::User => Self::User,
+        }
+    }
+}
+
+/// How a new server is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NewTransport {
+    Stdio,
+    Sse,
+    Http,
+    Ws,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct AddArgs {
+    /// The server's name, then the command or the URL, then the command's arguments
+    #[arg(required = true, value_name = "NAME COMMAND|URL ARGS", num_args = 1..)]
+    pub(crate) words: Vec<String>,
+
+    /// The command and its arguments, flags of its own included
+    #[arg(last = true, value_name = "COMMAND ARGS")]
+    pub(crate) command: Vec<String>,
+
+    /// Who the server is for
+    #[arg(short, long, default_value = "local")]
+    pub(crate) scope: WriteScope,
+
+    /// How it is reached; by default stdio, or http for a URL
+    #[arg(short, long)]
+    pub(crate) transport: Option<NewTransport>,
+
+    /// An environment variable for the server; may be repeated
+    #[arg(short, long, value_name = "KEY=VALUE")]
+    pub(crate) env: Vec<String>,
+
+    /// An HTTP header to send; may be repeated
+    #[arg(short = 'H', long, value_name = "NAME: VALUE")]
+    pub(crate) header: Vec<String>,
+
+    /// The OAuth client id that was registered for you
+    #[arg(long, value_name = "ID")]
+    pub(crate) client_id: Option<String>,
+
+    /// Ask for the OAuth client secret (or take it from `MCP_CLIENT_SECRET`) and keep it in the keychain
+    #[arg(long)]
+    pub(crate) client_secret: bool,
+
+    /// The port on which the browser comes back after signing in
+    #[arg(long, value_name = "PORT")]
+    pub(crate) callback_port: Option<u16>,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct AddJsonArgs {
+    /// The server's name
+    pub(crate) name: String,
+
+    /// Its entry as JSON; `-` reads it from standard input
+    pub(crate) entry: String,
+
+    /// Who the server is for
+    #[arg(short, long, default_value = "local")]
+    pub(crate) scope: WriteScope,
+
+    /// Ask for the OAuth client secret (or take it from `MCP_CLIENT_SECRET`) and keep it in the keychain
+    #[arg(long)]
+    pub(crate) client_secret: bool,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct ImportArgs {
+    /// Only this client's servers: claude-desktop, cursor, vscode, windsurf, zed, gemini, codex, opencode or goose
+    pub(crate) client: Option<String>,
+
+    /// Only these servers; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Vec<String>,
+
+    /// Read this file instead of the client's own
+    #[arg(long, value_name = "FILE", requires = "client")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Who the servers are for
+    #[arg(short, long, default_value = "user")]
+    pub(crate) scope: WriteScope,
+
+    /// Write without asking
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+
+    /// Show what would be written, and write nothing
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) dry_run: bool,
+}
+
 #[derive(clap::Args)]
 pub(crate) struct CallArgs {
     /// `<server> <tool>` or `mcp__<server>__<tool>`, then the arguments
@@ -76,9 +275,18 @@ pub(crate) struct CallArgs {
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 the tool reported an error, 2 bad usage or configuration, 3 could not connect,
-4 needs authentication, 5 refused, 6 timed out, 130 interrupted.
+4 needs authentication, 5 refused (policy, approval), 6 timed out, 130 interrupted.
 
 Try it: trunkline demo";
+
+const ADD_HELP: &str = "\
+Examples:
+  trunkline add git uvx mcp-server-git
+  trunkline add files -- npx -y @modelcontextprotocol/server-filesystem /tmp
+  trunkline add -e TOKEN=abc -s user github -- github-mcp-server stdio
+  trunkline add -t http sentry https://mcp.sentry.dev/mcp -H 'X-Team: core'
+
+A command with flags of its own comes after `--`. Write ${VAR} or ${keyring:service/account} in place of a secret.";
 
 const CALL_HELP: &str = "\
 How arguments are written:
@@ -87,6 +295,6 @@ How arguments are written:
   --json-args  all of them at once; `-` reads standard input
 
 Examples:
-  trunkline --mcp-config servers.json call everything get-sum a:=2 b:=3
-  trunkline --mcp-config servers.json call mcp__git__git_status repo_path=.
-  echo '{\"a\":2,\"b\":3}' | trunkline --mcp-config servers.json call everything get-sum --json-args -";
+  trunkline call everything get-sum a:=2 b:=3
+  trunkline call mcp__git__git_status repo_path=.
+  echo '{\"a\":2,\"b\":3}' | trunkline call everything get-sum --json-args -";

@@ -14,6 +14,8 @@ pub(crate) enum Exit {
     Usage = 2,
     NotConnected = 3,
     NeedsAuth = 4,
+    /// By policy, or for want of approval.
+    Refused = 5,
     TimedOut = 6,
     Interrupted = 130,
 }

@@ -5,17 +5,19 @@
 
 mod args;
 mod arguments;
+mod change;
 mod commands;
 mod exit;
 mod interrupt;
 mod output;
 mod session;
+mod standing;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Args, Command, ConfigArgs};
+use args::{Args, Command};
 use exit::Exit;
 
 fn main() -> ExitCode {
@@ -51,18 +53,36 @@ fn main() -> ExitCode {
 
 async fn run(args: Args) -> Exit {
     let Args {
-        config: before,
+        config,
         json,
         command,
     } = args;
-    let both = |after: ConfigArgs| [before.mcp_config, after.mcp_config].concat();
     match command {
         Command::Demo => commands::demo::run(json).await,
-        Command::List { config } => commands::list::run(&both(config), json).await,
-        Command::Tools { config, server } => {
-            commands::tools::run(&both(config), server.as_deref(), json).await
+        Command::List { config: more } => commands::list::run(&config.and(more), json).await,
+        Command::Get {
+            config: more,
+            name,
+            show_secrets,
+        } => commands::get::run(&config.and(more), &name, show_secrets, json).await,
+        Command::Add(add) => commands::add::run(&config, &add, json),
+        Command::AddJson(add) => commands::add::run_json(&config, &add, json),
+        Command::Remove { name, scope } => commands::remove::run(&config, &name, scope, json),
+        Command::Enable { name } => commands::enable::run(&config, &name, true, json),
+        Command::Disable { name } => commands::enable::run(&config, &name, false, json),
+        Command::Approve { names, all, yes } => {
+            commands::approve::approve(&config, &names, all, yes, json)
         }
-        Command::Call { config, call } => commands::call::run(&both(config), &call, json).await,
+        Command::Reject { names } => commands::approve::reject(&config, &names, json),
+        Command::ResetProjectChoices => commands::approve::reset(&config, json),
+        Command::Import(import) => commands::import::run(&config, &import, json),
+        Command::Tools {
+            config: more,
+            server,
+        } => commands::tools::run(&config.and(more), server.as_deref(), json).await,
+        Command::Call { config: more, call } => {
+            commands::call::run(&config.and(more), &call, json).await
+        }
         Command::Completions { shell } => commands::completions::run(shell),
     }
 }

@@ -70,6 +70,24 @@ pub(crate) fn warning(what: &str) {
     note(&format!("warning: {}\n", harmless_lines(what)));
 }
 
+/// Whether there is a person who can be asked.
+pub(crate) fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks a person; anything but yes is no.
+pub(crate) fn ask(question: &str) -> bool {
+    note(&format!("{} [y/N] ", harmless_lines(question)));
+    let mut answer = String::new();
+    let read = io::stdin().read_line(&mut answer);
+    read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
+/// Whether results go to a terminal.
+pub(crate) fn on_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
 /// Writes a server's last words below an error.
 pub(crate) fn stderr_lines(lines: &[String]) {
     note(&indented_stderr(lines, "  "));

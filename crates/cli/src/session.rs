@@ -2,58 +2,125 @@
 
 use std::future::Future;
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
-use trunkline::{EraMemory, Host, HostBuilder, ServerEntry, Settings, State};
-use trunkline_config::{Diagnostic, load_dynamic};
+use trunkline::connectors::ClaudeAi;
+use trunkline::{EraMemory, Host, HostBuilder, Settings, State};
+use trunkline_config::{Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity, Standing};
 
+use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::interrupt::interrupted;
 use crate::output::{self, StatusLine};
 
-/// What the configuration says.
+/// What the configuration says, and how it was read.
 pub(crate) struct Configured {
-    pub(crate) servers: Vec<ServerEntry>,
-    pub(crate) diagnostics: Vec<Diagnostic>,
+    pub(crate) loader: Loader,
+    pub(crate) set: ServerSet,
 }
 
-/// Reads what `--mcp-config` names; an `Err` has been explained to the user.
-pub(crate) fn configuration(mcp_config: &[String]) -> Result<Configured, Exit> {
-    if mcp_config.is_empty() {
-        output::error(
-            "no servers are configured",
-            Some("name a file with --mcp-config FILE, or see it all at work with `trunkline demo`"),
-        );
-        return Err(Exit::Usage);
+impl Configured {
+    /// The problems that a command tells beside its own work.
+    pub(crate) fn diagnostics(&self) -> &[Diagnostic] {
+        &self.set.diagnostics
     }
-    let loaded = load_dynamic(mcp_config);
-    if loaded.servers.is_empty() {
-        for diagnostic in &loaded.diagnostics {
-            output::error(&diagnostic.to_string(), None);
+
+    /// Changes to the same configuration.
+    pub(crate) fn editor(&self) -> Editor {
+        let cwd = self.loader.project().cwd.clone();
+        Editor::new(self.loader.layout().clone(), cwd)
+    }
+
+    /// The names of all servers, each once.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self
+            .set
+            .servers
+            .iter()
+            .map(|server| server.entry.name.as_str())
+            .collect();
+        names.dedup();
+        names
+    }
+
+    /// The entry that counts for a name: the one that runs, or else the strongest that does not.
+    pub(crate) fn foremost(&self, name: &str) -> Option<&Server> {
+        let runs =
+            |server: &&Server| matches!(server.standing, Standing::Active | Standing::Disabled);
+        let named = || self.set.named(name);
+        named().find(runs).or_else(|| named().next())
+    }
+
+    /// A host with these servers.
+    pub(crate) fn host(self) -> HostBuilder {
+        builder(Some(self.loader.layout())).loaded(self.loader, self.set)
+    }
+}
+
+/// Who lists the connectors of the account that is signed in to, if one is.
+pub(crate) fn connectors(layout: &Layout) -> Option<ClaudeAi> {
+    ClaudeAi::from_env(&layout.credentials_file())
+}
+
+/// The working directory; without one there is nothing to begin with.
+pub(crate) fn cwd() -> PathBuf {
+    std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
+}
+
+/// Where everything is. Without a home there are no files of the user's.
+pub(crate) fn layout() -> Layout {
+    Layout::from_env().unwrap_or_else(|| Layout::under("/dev/null"))
+}
+
+/// Reads the configuration; an `Err` has been explained to the user.
+pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
+    let loader = Loader::new(layout(), cwd())
+        .mcp_config(config.mcp_config.iter().cloned())
+        .strict(config.strict_mcp_config)
+        .plugin_dirs(config.plugin_dir.iter().map(|dir| cwd().join(dir)))
+        .approve_project(config.approve_project);
+    let set = loader.load(&[]);
+    // What was asked for by name must be there; what merely lies about need not.
+    if set.servers.is_empty() && !config.mcp_config.is_empty() {
+        let errors = || {
+            let all = set.diagnostics.iter();
+            all.filter(|problem| problem.severity == Severity::Error)
+        };
+        for problem in errors() {
+            output::error(&problem.to_string(), None);
         }
-        if !loaded.diagnostics.is_empty() {
+        if errors().next().is_some() {
             return Err(Exit::Usage);
         }
     }
-    Ok(Configured {
-        servers: loaded.servers,
-        diagnostics: loaded.diagnostics,
-    })
+    Ok(Configured { loader, set })
 }
 
 /// A host with the settings that every command uses.
-pub(crate) fn builder() -> HostBuilder {
-    let mut builder = Host::builder().settings(Settings::from_env());
-    if let Ok(dir) = std::env::current_dir() {
-        builder = builder.project_dir(dir);
-    }
+pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
+    let mut builder = Host::builder()
+        .settings(Settings::from_env())
+        .project_dir(cwd());
     // Without a home there is nowhere to remember anything, and nothing is lost but a little time.
     if let Ok(base) = etcetera::choose_base_strategy() {
         builder = builder.eras(EraMemory::at(
             base.cache_dir().join("trunkline").join("eras.json"),
         ));
     }
+    if let Some(layout) = layout {
+        builder = builder.secrets(vault(layout));
+    }
     builder
+}
+
+/// Where secrets are kept.
+pub(crate) fn vault(layout: &Layout) -> trunkline::Vault {
+    trunkline::Vault::new(secrets_file(layout))
+}
+
+fn secrets_file(layout: &Layout) -> PathBuf {
+    Path::new(&layout.state_dir()).join("secrets.json")
 }
 
 /// Runs `work` with the host and takes the host down afterwards, whether it finished or was interrupted.

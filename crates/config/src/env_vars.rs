@@ -1,20 +1,54 @@
-//! Every environment variable that Trunkline reads, in one place.
+//! Every environment variable that Trunkline reads, in one place; the reference page is made from [`ALL`].
 
 use std::time::Duration;
 
-/// How long connecting to a server may take, in milliseconds (LIF-4). Default: 30000.
-pub const MCP_TIMEOUT: &str = "MCP_TIMEOUT";
-/// How long one tool call may take, in milliseconds (CALL-4). Default: 100000000.
-pub const MCP_TOOL_TIMEOUT: &str = "MCP_TOOL_TIMEOUT";
-/// How many local servers start at a time (LIF-2). Default: 3.
-pub const MCP_SERVER_CONNECTION_BATCH_SIZE: &str = "MCP_SERVER_CONNECTION_BATCH_SIZE";
-/// How many remote servers are connected at a time (LIF-2). Default: 20.
-pub const MCP_REMOTE_SERVER_CONNECTION_BATCH_SIZE: &str = "MCP_REMOTE_SERVER_CONNECTION_BATCH_SIZE";
-/// `auto` probes for the modern protocol first, `legacy` never does (LIF-5). Default: auto.
-pub const MCP_PROTOCOL_NEGOTIATION: &str = "MCP_PROTOCOL_NEGOTIATION";
-/// How long a server may send nothing while a call waits, in milliseconds; 0 switches it off (TRN-4).
-/// Default: 1800000 for child processes.
-pub const CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT: &str = "CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT";
+/// One environment variable.
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is when it is not set.
+    pub default: &'static str,
+    /// What it is for.
+    pub doc: &'static str,
+}
+
+macro_rules! variables {
+    ($($(#[doc = $doc:literal])+ $name:ident = $default:literal;)*) => {
+        $($(#[doc = $doc])+ pub const $name: &str = stringify!($name);)*
+
+        /// All of them, in the order of the reference page.
+        pub const ALL: &[Variable] = &[$(Variable {
+            name: $name,
+            default: $default,
+            doc: concat!($($doc),+),
+        },)*];
+    };
+}
+
+variables! {
+    /// Where the user's files are, in place of `~/.claude` and `~/.claude.json`.
+    CLAUDE_CONFIG_DIR = "";
+    /// `false` leaves the claude.ai connectors out.
+    ENABLE_CLAUDEAI_MCP_SERVERS = "true";
+    /// The token with which claude.ai connectors are listed, in place of the one in `~/.claude/.credentials.json`.
+    CLAUDE_CODE_OAUTH_TOKEN = "";
+    /// Where the list of claude.ai connectors is fetched (https, or http on this machine).
+    TRUNKLINE_CLAUDEAI_URL = "";
+    /// The secret for `add --client-secret`, instead of asking for it.
+    MCP_CLIENT_SECRET = "";
+    /// How long connecting to a server may take, in milliseconds (LIF-4).
+    MCP_TIMEOUT = "30000";
+    /// How long one tool call may take, in milliseconds (CALL-4).
+    MCP_TOOL_TIMEOUT = "100000000";
+    /// How many local servers start at a time (LIF-2).
+    MCP_SERVER_CONNECTION_BATCH_SIZE = "3";
+    /// How many remote servers are connected at a time (LIF-2).
+    MCP_REMOTE_SERVER_CONNECTION_BATCH_SIZE = "20";
+    /// `auto` probes for the modern protocol first, `legacy` never does (LIF-5).
+    MCP_PROTOCOL_NEGOTIATION = "auto";
+    /// How long a server may send nothing while a call waits, in milliseconds; 0 switches it off (TRN-4).
+    CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT = "1800000";
+}
 
 /// The value of `name` as milliseconds; `None` when it is unset or not a number.
 pub fn milliseconds(name: &str) -> Option<Duration> {

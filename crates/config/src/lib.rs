@@ -1,17 +1,49 @@
 //! Which servers exist and may run (SPEC chapter 1, CFG).
 //!
-//! Loading returns a value **and** diagnostics, never one or the other: a bad entry costs that entry. This crate does no
-//! network and starts no process.
-//!
-//! So far it knows one scope, `dynamic`: what `--mcp-config` names. The other six, approval, policy, deduplication,
-//! expansion and edits are to come, each in a module of its own.
+//! [`Loader`] reads every scope and gives back a [`ServerSet`]: a value **and** diagnostics, never one or the other, so a bad
+//! entry costs that entry. [`Editor`] changes files, [`import`] reads other clients'. This crate does no network and starts no process.
 
+mod approve;
+mod change;
+mod dedupe;
 mod diagnostic;
-mod dynamic;
+mod document;
+mod edit;
 mod entry;
 pub mod env_vars;
+mod expand;
+mod files;
+mod gather;
+mod glob;
+pub mod import;
+mod layout;
+mod load;
 mod locate;
+mod names;
+mod policy;
+mod resolve;
+mod scopes;
+mod secret;
+mod server_set;
+mod settings;
+mod watch;
 
-pub use diagnostic::Diagnostic;
-pub use dynamic::{Loaded, load_dynamic};
-pub use entry::{Scope, ServerEntry, TransportEntry};
+pub use approve::{Approved, Change, changes};
+pub use change::{ChangeError, Editor, Written};
+pub use dedupe::signature;
+pub use diagnostic::{Diagnostic, Severity};
+pub use entry::{
+    FIELDS, Field, HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, SecretError, ServerEntry,
+    ServerUrl, StdioEntry, TlsEntry, ToolFilter, TransportEntry, WsEntry, hide_secrets,
+    json_schema,
+};
+pub use expand::{Environment, KeyringRef};
+pub use glob::Glob;
+pub use layout::{Layout, Project};
+pub use load::{Loader, is_exclusive};
+pub use names::{normalize_name, unfit_to_add};
+pub use policy::{Blocked, Policy};
+pub use scopes::{ConnectorEntry, Scope};
+pub use secret::{HIDDEN, Secret};
+pub use server_set::{Place, Server, ServerSet, Standing};
+pub use watch::Watcher;

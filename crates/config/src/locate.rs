@@ -1,15 +1,28 @@
 //! Where in a text something stands.
 
+/// Where each line of a text begins.
+pub(crate) struct Lines(Vec<usize>);
+
+impl Lines {
+    pub(crate) fn of(text: &str) -> Self {
+        let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        let starts = breaks.map(|(at, _)| at + 1);
+        Self(std::iter::once(0).chain(starts).collect())
+    }
+
+    /// The line and column, both from 1, of the byte of `text` at `offset`.
+    pub(crate) fn position(&self, text: &str, offset: usize) -> (usize, usize) {
+        let offset = offset.min(text.len());
+        let line = self.0.partition_point(|start| *start <= offset);
+        let start = self.0.get(line - 1).copied().unwrap_or(0);
+        let before = &text.as_bytes()[start..offset];
+        (line, String::from_utf8_lossy(before).chars().count() + 1)
+    }
+}
+
 /// The line and column, both from 1, of the byte at `offset`.
 pub(crate) fn position(text: &str, offset: usize) -> (usize, usize) {
-    let before = &text.as_bytes()[..offset.min(text.len())];
-    let line = before.split(|byte| *byte == b'\n').count();
-    let start = before
-        .iter()
-        .rposition(|byte| *byte == b'\n')
-        .map_or(0, |at| at + 1);
-    let column = String::from_utf8_lossy(&before[start..]).chars().count() + 1;
-    (line, column)
+    Lines::of(text).position(text, offset)
 }
 
 /// How far into `text` its part `part` begins.

@@ -1,14 +1,17 @@
 //! Puts a host together.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use trunkline_config::ServerEntry;
+use trunkline_config::{Layout, Loader, ServerEntry, ServerSet};
 
 use crate::builtin::Builtin;
 use crate::connection::{Elicit, Source};
+use crate::connectors::Connectors;
+use crate::discovery::{Plan, Wanted};
 use crate::eras::EraMemory;
 use crate::host::Host;
+use crate::secrets::Secrets;
 use crate::settings::Settings;
 
 /// Puts a host together; see [`Host::builder`].
@@ -18,13 +21,73 @@ pub struct HostBuilder {
     pub(crate) settings: Settings,
     pub(crate) eras: EraMemory,
     pub(crate) elicit: Option<Arc<dyn Elicit>>,
+    pub(crate) secrets: Option<Arc<dyn Secrets>>,
+    loader: Option<(Loader, Option<ServerSet>)>,
+    connectors: Option<Arc<dyn Connectors>>,
+    watch: bool,
+    only: Option<Wanted>,
 }
 
 impl HostBuilder {
+    /// Takes the servers from configuration files: all scopes, approval, policy. The files are watched, and servers come, change
+    /// and go with them.
+    #[must_use]
+    pub fn discover(self, layout: Layout, cwd: &Path) -> Self {
+        self.loader(Loader::new(layout, cwd)).watch(true)
+    }
+
+    /// Takes the servers from configuration, as this loader reads it.
+    #[must_use]
+    pub fn loader(mut self, loader: Loader) -> Self {
+        if self.settings.project_dir.is_none() {
+            self.settings.project_dir = Some(loader.project().cwd.clone());
+        }
+        self.loader = Some((loader, None));
+        self
+    }
+
+    /// As [`HostBuilder::loader`], with what the loader has found already, so that the files are not read twice.
+    #[must_use]
+    pub fn loaded(mut self, loader: Loader, set: ServerSet) -> Self {
+        self = self.loader(loader);
+        if let Some((_, first)) = &mut self.loader {
+            *first = Some(set);
+        }
+        self
+    }
+
+    /// Whether to act on changes to the configuration files.
+    #[must_use]
+    pub fn watch(mut self, watch: bool) -> Self {
+        self.watch = watch;
+        self
+    }
+
+    /// Of the servers in the configuration, takes only those with such names.
+    #[must_use]
+    pub fn only(mut self, wanted: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        self.only = Some(Arc::new(wanted));
+        self
+    }
+
+    /// Who lists the user's claude.ai connectors. Without it there are none.
+    #[must_use]
+    pub fn connectors(mut self, connectors: impl Connectors) -> Self {
+        self.connectors = Some(Arc::new(connectors));
+        self
+    }
+
+    /// Who knows the secrets that entries refer to with `${keyring:…}`. Without it, such a server cannot connect.
+    #[must_use]
+    pub fn secrets(mut self, secrets: impl Secrets) -> Self {
+        self.secrets = Some(Arc::new(secrets));
+        self
+    }
+
     /// Adds a server. A later one with the same name replaces an earlier one.
     #[must_use]
     pub fn server(mut self, entry: ServerEntry) -> Self {
-        self.sources.push(Source::Entry(entry));
+        self.sources.push(Source::Entry(Arc::new(entry)));
         self
     }
 
@@ -67,6 +130,18 @@ impl HostBuilder {
     pub fn elicit(mut self, elicit: impl Elicit) -> Self {
         self.elicit = Some(Arc::new(elicit));
         self
+    }
+
+    /// How to find servers, if they are to be found.
+    pub(crate) fn plan(&mut self) -> Option<Plan> {
+        let (loader, first) = self.loader.take()?;
+        Some(Plan {
+            loader,
+            first,
+            connectors: self.connectors.take(),
+            watch: self.watch,
+            only: self.only.take(),
+        })
     }
 
     /// Starts the host on the current Tokio runtime and returns at once; servers connect in the background.

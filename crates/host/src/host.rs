@@ -1,18 +1,19 @@
 //! The host itself: its servers, its pool, its events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use tokio::task::{AbortHandle, JoinHandle};
-use trunkline_config::ServerEntry;
+use trunkline_config::{ServerEntry, ServerSet};
 
 use crate::builder::HostBuilder;
 use crate::call::CallError;
 use crate::catalog::{Pool, may_belong_to};
 use crate::connection::{Connection, Context, ServerStatus, Source, Window};
+use crate::discovery::Discovery;
 use crate::events::{Events, Teller};
 use crate::settings::Settings;
 use crate::suggest::nearest;
@@ -26,7 +27,8 @@ pub struct Host {
     inner: Arc<Inner>,
 }
 
-struct Inner {
+pub(crate) struct Inner {
+    discovery: Option<Discovery>,
     context: Arc<Context>,
     connections: ArcSwap<Connections>,
     /// Held, never across an await, by whoever adds or removes connections.
@@ -44,6 +46,17 @@ struct Changing {
     ended: bool,
     /// Replaced connections on their way out.
     leaving: Vec<JoinHandle<()>>,
+    /// The names of the servers that come from configuration files, and go with them.
+    discovered: BTreeSet<String>,
+}
+
+impl Changing {
+    /// Ends a connection in the background.
+    fn leave(&mut self, connection: Arc<Connection>) {
+        self.leaving.retain(|leaving| !leaving.is_finished());
+        let leave = tokio::spawn(async move { connection.shut_down().await });
+        self.leaving.push(leave);
+    }
 }
 
 /// A pool and the count of catalog changes that it includes.
@@ -64,12 +77,15 @@ impl Host {
         HostBuilder::default()
     }
 
-    pub(crate) fn start(builder: HostBuilder) -> Self {
+    pub(crate) fn start(mut builder: HostBuilder) -> Self {
+        let (discovery, keeper) = builder.plan().map(Discovery::start).unzip();
         let HostBuilder {
             sources,
             settings,
             eras,
             elicit,
+            secrets,
+            ..
         } = builder;
         let context = Arc::new(Context {
             window: Window::new(settings.local_at_once, settings.remote_at_once),
@@ -77,12 +93,14 @@ impl Host {
             eras,
             teller: Teller::new(),
             elicit,
+            secrets,
             catalogs: AtomicU64::new(0),
         });
         let telling = Arc::clone(&context);
         let teller = tokio::spawn(async move { telling.teller.tell().await }).abort_handle();
         let host = Self {
             inner: Arc::new(Inner {
+                discovery,
                 context,
                 connections: ArcSwap::default(),
                 changing: Mutex::default(),
@@ -95,13 +113,91 @@ impl Host {
             }),
         };
         host.add_all(sources);
+        if let Some(keeper) = keeper {
+            host.apply(host.config().for_host());
+            tokio::spawn(keeper.run(Arc::downgrade(&host.inner)));
+        }
         host
+    }
+
+    pub(crate) fn from_inner(inner: Arc<Inner>) -> Self {
+        Self { inner }
+    }
+
+    /// What the configuration files come to: every server, those that may not run included, and what is wrong with the files.
+    /// Empty when the host was not told to look for any.
+    pub fn config(&self) -> Arc<ServerSet> {
+        let discovery = self.inner.discovery.as_ref();
+        discovery.map(Discovery::set).unwrap_or_default()
+    }
+
+    /// Reads the configuration files again, now. Servers whose entries have not changed keep their connections.
+    pub async fn reload(&self) {
+        if let Some(discovery) = &self.inner.discovery {
+            discovery.reload().await;
+        }
+    }
+
+    /// Makes the servers from configuration files be these: new and changed ones connect, those that have gone are closed
+    /// (CFG-9). What the embedding program added itself stays as it is.
+    pub(crate) fn apply(&self, entries: impl IntoIterator<Item = ServerEntry>) {
+        let mut changing = lock(&self.inner.changing);
+        if changing.ended {
+            return;
+        }
+        let mut connections = Connections::clone(&self.inner.connections.load());
+        let mut wanted: BTreeMap<String, ServerEntry> = entries
+            .into_iter()
+            .map(|entry| (entry.name.clone(), entry))
+            .collect();
+        // The program's own come first.
+        wanted.retain(|name, _| {
+            changing.discovered.contains(name) || !connections.contains_key(name.as_str())
+        });
+        let gone: Vec<String> = changing
+            .discovered
+            .iter()
+            .filter(|name| !wanted.contains_key(*name))
+            .cloned()
+            .collect();
+        for name in gone {
+            changing.discovered.remove(&name);
+            if let Some(old) = connections.remove(name.as_str()) {
+                changing.leave(old);
+                self.inner.context.teller.changed(&name.into());
+            }
+        }
+        for (name, entry) in wanted {
+            self.connect(
+                Source::Entry(Arc::new(entry)),
+                &mut connections,
+                &mut changing,
+            );
+            changing.discovered.insert(name);
+        }
+        self.inner.connections.store(Arc::new(connections));
+        self.inner.context.catalogs.fetch_add(1, Ordering::Release);
+    }
+
+    /// Starts a connection, unless the same one is there already.
+    fn connect(&self, source: Source, connections: &mut Connections, changing: &mut Changing) {
+        let hash = source.hash();
+        let old = connections.get(source.name());
+        if old.is_some_and(|old| old.hash() == hash) {
+            return;
+        }
+        let name: Arc<str> = source.name().into();
+        let new = Arc::new(Connection::start(source, hash, &self.inner.context));
+        self.inner.context.teller.changed(&name);
+        if let Some(old) = connections.insert(name, new) {
+            changing.leave(old);
+        }
     }
 
     /// Adds a server and starts connecting to it; must be called on a Tokio runtime. The same name with the same entry is the same connection (LIF-3); with
     /// another entry, the old connection is closed and replaced.
     pub fn add(&self, entry: ServerEntry) {
-        self.add_all([Source::Entry(entry)]);
+        self.add_all([Source::Entry(Arc::new(entry))]);
     }
 
     fn add_all(&self, sources: impl IntoIterator<Item = Source>) {
@@ -116,18 +212,8 @@ impl Host {
         }
         let mut connections = Connections::clone(&self.inner.connections.load());
         for source in by_name.into_values() {
-            let hash = source.hash();
-            let old = connections.get(source.name());
-            if old.is_some_and(|old| old.hash() == hash) {
-                continue;
-            }
-            let name: Arc<str> = source.name().into();
-            let new = Arc::new(Connection::start(source, hash, &self.inner.context));
-            if let Some(old) = connections.insert(name, new) {
-                changing.leaving.retain(|leaving| !leaving.is_finished());
-                let leave = tokio::spawn(async move { old.shut_down().await });
-                changing.leaving.push(leave);
-            }
+            changing.discovered.remove(source.name());
+            self.connect(source, &mut connections, &mut changing);
         }
         self.inner.connections.store(Arc::new(connections));
         self.inner.context.catalogs.fetch_add(1, Ordering::Release);
@@ -147,8 +233,11 @@ impl Host {
         }
     }
 
-    /// Waits until every server is connected or has failed for the first time.
+    /// Waits until every server is known, and is connected or has failed for the first time.
     pub async fn ready(&self) {
+        if let Some(discovery) = &self.inner.discovery {
+            discovery.complete().await;
+        }
         let connections = self.inner.connections.load_full();
         join_all(connections.values().map(|connection| connection.settled())).await;
     }

@@ -32,23 +32,30 @@ mod builtin;
 mod call;
 mod catalog;
 mod connection;
+pub mod connectors;
+mod discovery;
 mod eras;
 mod events;
 mod host;
+mod secrets;
 mod settings;
 mod suggest;
 
 pub use builder::HostBuilder;
 pub use builtin::{Builtin, BuiltinCall, BuiltinOutput};
 pub use call::{CallError, CallOptions, CallOutput};
-pub use catalog::{Catalog, Pool, PoolTool, may_belong_to, normalize_name, tool_name};
+pub use catalog::{Catalog, Pool, PoolTool, may_belong_to, tool_name};
 pub use connection::{ConnectFailure, Connected, Elicit, FailureKind, ServerStatus, State};
 pub use eras::EraMemory;
 pub use events::{Changes, Events};
 pub use host::Host;
+pub use secrets::Secrets;
 pub use settings::Settings;
 pub use suggest::nearest;
-pub use trunkline_config::{Scope, ServerEntry, TransportEntry};
+pub use trunkline_auth::Vault;
+pub use trunkline_config::{
+    Layout, Loader, Scope, ServerEntry, ServerSet, StdioEntry, TransportEntry, normalize_name,
+};
 pub use trunkline_wire::client::Arguments;
 pub use trunkline_wire::mcp::{Content, Prompt, Resource, ResourceTemplate, Tool, ToolHints};
 pub use trunkline_wire::peer::Progress;

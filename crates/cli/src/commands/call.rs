@@ -4,27 +4,33 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use trunkline::connectors::ClaudeAi;
 use trunkline::{
-    CallError, CallOptions, CallOutput, Content, Host, Json, Progress, ServerEntry, State,
-    may_belong_to, nearest,
+    CallError, CallOptions, CallOutput, Content, Host, Json, Progress, State, may_belong_to,
+    nearest,
 };
+use trunkline_config::Server;
 
-use super::tools::unknown_server;
-use crate::args::CallArgs;
+use super::tools::{no_servers, unknown_server};
+use crate::args::{CallArgs, ConfigArgs};
 use crate::arguments;
 use crate::exit::Exit;
 use crate::output::{self, StatusLine};
-use crate::session;
+use crate::session::{self, Configured};
+use crate::standing;
 
-pub(crate) async fn run(mcp_config: &[String], call: &CallArgs, as_json: bool) -> Exit {
-    let configured = match session::configuration(mcp_config) {
+/// How connectors' names begin.
+const CONNECTOR: &str = "claude.ai ";
+
+pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> Exit {
+    let configured = match session::configuration(config) {
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
-    for diagnostic in &configured.diagnostics {
+    for diagnostic in configured.diagnostics() {
         output::warning(&diagnostic.to_string());
     }
-    let wanted = match Wanted::read(&call.words, &configured.servers) {
+    let wanted = match Wanted::read(&call.words, &configured) {
         Ok(wanted) => wanted,
         Err(exit) => return exit,
     };
@@ -38,8 +44,11 @@ pub(crate) async fn run(mcp_config: &[String], call: &CallArgs, as_json: bool) -
     };
     let timeout = call.timeout.map(Duration::from_millis);
     let (wanted, json_args) = (&wanted, json_args.as_deref());
-    let servers = wanted.servers(configured.servers);
-    session::with_host(session::builder().servers(servers), |host| async move {
+    let mut builder = configured.host().only(wanted.servers());
+    if let Some(connectors) = wanted.connectors() {
+        builder = builder.connectors(connectors);
+    }
+    session::with_host(builder, |host| async move {
         let started = Instant::now();
         if !ready_in_time(&host, timeout).await {
             return Exit::TimedOut;
@@ -81,22 +90,37 @@ enum Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    fn read(words: &'a [String], servers: &[ServerEntry]) -> Result<Self, Exit> {
-        let known = || servers.iter().map(|entry| entry.name.as_str());
+    fn read(words: &'a [String], configured: &Configured) -> Result<Self, Exit> {
+        let names = configured.names();
+        let is_known = |name: &str| names.contains(&name) || name.starts_with(CONNECTOR);
+        if names.is_empty() && session::connectors(configured.loader.layout()).is_none() {
+            return Err(no_servers(&[]));
+        }
         match words {
-            [name, words @ ..]
-                if name.starts_with("mcp__") && !known().any(|known| known == name) =>
-            {
-                Ok(Self::Named { name, words })
+            [name, words @ ..] if name.starts_with("mcp__") && !is_known(name) => {
+                let of_it = || {
+                    let all = configured.set.servers.iter();
+                    all.filter(|server| may_belong_to(name, &server.entry.name))
+                };
+                let runs = |server: &Server| standing::reason(server).is_none();
+                match of_it().next() {
+                    Some(server) if !of_it().any(runs) => Err(standing::refuse(server)),
+                    _ => Ok(Self::Named { name, words }),
+                }
             }
-            [server, ..] if !known().any(|known| known == server) => {
-                Err(unknown_server(server, known()))
+            [server, ..] if !is_known(server) => Err(unknown_server(server, names.into_iter())),
+            [server, tool, words @ ..] => {
+                if let Some(server) = configured.foremost(server)
+                    && standing::reason(server).is_some()
+                {
+                    return Err(standing::refuse(server));
+                }
+                Ok(Self::Of {
+                    server,
+                    tool,
+                    words,
+                })
             }
-            [server, tool, words @ ..] => Ok(Self::Of {
-                server,
-                tool,
-                words,
-            }),
             _ => {
                 let hint = "write `call <server> <tool>`; `trunkline tools <server>` shows them";
                 output::error("which tool?", Some(hint));
@@ -105,15 +129,30 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// The servers that may have it; no other need start.
-    fn servers(&self, mut servers: Vec<ServerEntry>) -> Vec<ServerEntry> {
-        match self {
-            Self::Of { server, .. } => servers.retain(|entry| entry.name == *server),
-            Self::Named { name, .. } => {
-                servers.retain(|entry| may_belong_to(name, &entry.name));
+    /// Which servers may have it; no other need start.
+    fn servers(&self) -> impl Fn(&str) -> bool + Send + Sync + 'static + use<> {
+        let (exact, name) = match self {
+            Self::Of { server, .. } => (true, (*server).to_owned()),
+            Self::Named { name, .. } => (false, (*name).to_owned()),
+        };
+        move |server| {
+            if exact {
+                server == name
+            } else {
+                may_belong_to(&name, server)
             }
         }
-        servers
+    }
+
+    /// Who lists the connectors, if it may be one's.
+    fn connectors(&self) -> Option<ClaudeAi> {
+        let may_be = match self {
+            Self::Of { server, .. } => server.starts_with(CONNECTOR),
+            Self::Named { name, .. } => name.starts_with("mcp__claude_ai_"),
+        };
+        may_be
+            .then(|| session::connectors(&session::layout()))
+            .flatten()
     }
 
     fn words(&self) -> &'a [String] {

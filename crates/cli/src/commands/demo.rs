@@ -11,7 +11,7 @@ use crate::output;
 use crate::session;
 
 pub(crate) async fn run(as_json: bool) -> Exit {
-    let builder = session::builder()
+    let builder = session::builder(None)
         .builtin(calculator())
         .builtin(kitchen())
         .server(ServerEntry::stdio(
@@ -22,12 +22,9 @@ pub(crate) async fn run(as_json: bool) -> Exit {
     session::with_host(builder, |host| async move {
         host.ready().await;
         if as_json {
-            let servers: Vec<_> = host
-                .servers()
-                .iter()
-                .map(|server| list::as_value(server))
-                .collect();
-            output::json(&servers);
+            let set = host.config();
+            let rows = list::rows(&host, &set);
+            output::json(&rows.iter().map(list::Row::as_value).collect::<Vec<_>>());
             return Exit::Done;
         }
         show(&host).await
@@ -37,7 +34,7 @@ pub(crate) async fn run(as_json: bool) -> Exit {
 
 async fn show(host: &Host) -> Exit {
     heading("Servers: two that live in this process, and one whose program is not installed");
-    output::result(&list::table(host));
+    output::result(&list::table(&list::rows(host, &host.config())));
 
     heading("Tools, as a model would see them");
     output::result(&tools::table(

@@ -4,136 +4,285 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use trunkline::{Host, ServerStatus, State};
-use trunkline_config::Diagnostic;
+use trunkline_config::{Diagnostic, Server, ServerSet, Standing};
+use unicode_width::UnicodeWidthStr;
 
+use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output::{self, harmless, harmless_lines, indented_stderr};
 use crate::session;
+use crate::standing;
 
-pub(crate) async fn run(mcp_config: &[String], as_json: bool) -> Exit {
-    let configured = match session::configuration(mcp_config) {
+/// How wide the names' column may become; a longer name pushes its own line only.
+const WIDEST_NAME: usize = 40;
+
+pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
+    let configured = match session::configuration(config) {
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
-    let diagnostics = configured.diagnostics;
-    session::with_host(
-        session::builder().servers(configured.servers),
-        |host| async move {
-            session::ready(&host).await;
-            if as_json {
-                for diagnostic in &diagnostics {
-                    output::warning(&diagnostic.to_string());
-                }
-                let servers: Vec<_> = host
-                    .servers()
-                    .iter()
-                    .map(|server| as_value(server))
-                    .collect();
-                output::json(&servers);
-            } else {
-                output::result(&table(&host));
-                output::result(&problems(&host, &diagnostics));
+    let connectors = session::connectors(configured.loader.layout());
+    let mut builder = configured.host();
+    if let Some(connectors) = connectors {
+        builder = builder.connectors(connectors);
+    }
+    session::with_host(builder, |host| async move {
+        session::ready(&host).await;
+        let set = host.config();
+        if as_json {
+            for diagnostic in &set.diagnostics {
+                output::warning(&diagnostic.to_string());
             }
-            Exit::Done
-        },
-    )
+            let rows: Vec<_> = rows(&host, &set).iter().map(Row::as_value).collect();
+            output::json(&rows);
+        } else {
+            output::result(&table(&rows(&host, &set)));
+            output::result(&problems(&host, &set.diagnostics));
+        }
+        Exit::Done
+    })
     .await
 }
 
-/// One server, as UI-2 says.
-pub(crate) fn as_value(server: &ServerStatus) -> Value {
-    let mut value = json!({
-        "name": *server.name,
-        "scope": server.entry.as_ref().map(|entry| entry.scope),
-        "transport": transport(server),
-        "state": server.state.name(),
-        "tools": server.catalog.tools().len(),
-        "prompts": server.catalog.prompts.len(),
-        "resources": server.catalog.resources.len(),
-        "source": server.entry.as_ref().map(|entry| &entry.source),
+/// One server: how it is configured, and how it fares if it runs.
+pub(crate) struct Row<'a> {
+    server: Option<&'a Server>,
+    status: Option<std::sync::Arc<ServerStatus>>,
+}
+
+/// Every server that is worth a line: those that are only hidden by another are shown with that one.
+pub(crate) fn rows<'a>(host: &Host, set: &'a ServerSet) -> Vec<Row<'a>> {
+    let shown = |server: &&Server| !matches!(server.standing, Standing::Shadowed { .. });
+    let mut rows: Vec<Row> = set
+        .servers
+        .iter()
+        .filter(shown)
+        .map(|server| Row::of(host, server))
+        .collect();
+    // The embedding program's own are in no configuration.
+    let own = host.servers().into_iter().filter(|status| {
+        let running = |row: &Row| {
+            let status_of = row.status.as_ref();
+            status_of.is_some_and(|known| known.name == status.name)
+        };
+        !rows.iter().any(running)
     });
-    match &server.state {
-        State::Connected(connected) => {
-            let identity = connected.identity();
-            value["protocolVersion"] = json!(identity.protocol_version);
-            if let Some(info) = &identity.info {
-                value["serverInfo"] = json!(info);
-            }
+    let own: Vec<_> = own
+        .map(|status| Row {
+            server: None,
+            status: Some(status),
+        })
+        .collect();
+    rows.extend(own);
+    rows.sort_by(|a, b| a.name().cmp(b.name()));
+    rows
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn of(host: &Host, server: &'a Server) -> Self {
+        let runs = matches!(server.standing, Standing::Active | Standing::Disabled);
+        Self {
+            server: Some(server),
+            status: runs.then(|| host.server(&server.entry.name)).flatten(),
         }
-        State::Pending { .. } | State::Failed(_) | State::NeedsAuth | State::Disabled => {}
     }
-    if let Some(failure) = server.state.failure() {
+
+    fn name(&self) -> &str {
+        match (self.server, &self.status) {
+            (Some(server), _) => &server.entry.name,
+            (None, Some(status)) => &status.name,
+            (None, None) => "",
+        }
+    }
+
+    pub(crate) fn state(&self) -> &'static str {
+        let standing = self.server.and_then(|server| server.standing.name());
+        standing
+            .or_else(|| self.status.as_ref().map(|status| status.state.name()))
+            .unwrap_or("disabled")
+    }
+
+    fn scope(&self) -> Option<&'static str> {
+        let entry = self
+            .status
+            .as_ref()
+            .and_then(|status| status.entry.as_ref());
+        let scope = self.server.map(|server| server.entry.scope);
+        scope
+            .or_else(|| entry.map(|entry| entry.scope))
+            .map(trunkline::Scope::name)
+    }
+
+    fn source(&self) -> Option<&str> {
+        let entry = self
+            .status
+            .as_ref()
+            .and_then(|status| status.entry.as_ref());
+        let source = self.server.map(|server| server.entry.source.as_str());
+        source.or_else(|| entry.map(|entry| entry.source.as_str()))
+    }
+
+    fn transport(&self) -> &'static str {
+        let entry = self
+            .status
+            .as_ref()
+            .and_then(|status| status.entry.as_ref());
+        let kind = self.server.map(|server| server.entry.transport.kind());
+        kind.or_else(|| entry.map(|entry| entry.transport.kind()))
+            .unwrap_or("in-process")
+    }
+
+    /// It, as UI-2 says.
+    pub(crate) fn as_value(&self) -> Value {
+        let catalog = self.status.as_ref().map(|status| &status.catalog);
+        let mut value = json!({
+            "name": self.name(),
+            "scope": self.scope(),
+            "transport": self.transport(),
+            "state": self.state(),
+            "tools": catalog.map_or(0, |catalog| catalog.tools().len()),
+            "prompts": catalog.map_or(0, |catalog| catalog.prompts.len()),
+            "resources": catalog.map_or(0, |catalog| catalog.resources.len()),
+            "source": self.source(),
+        });
+        if let Some(server) = self.server {
+            add_standing(&mut value, server);
+        }
+        if let Some(status) = &self.status {
+            add_status(&mut value, status);
+        }
+        value
+    }
+}
+
+fn add_standing(value: &mut Value, server: &Server) {
+    if let Some((reason, hint)) = standing::reason(server) {
+        value["error"] = json!(reason);
+        if let Some(hint) = hint {
+            value["hint"] = json!(hint);
+        }
+    }
+    if let Standing::Suppressed { by } = &server.standing {
+        value["suppressedBy"] = json!(by);
+    }
+    let changes = standing::differences(server);
+    if !changes.is_empty() {
+        value["changes"] = standing::difference_json(&changes);
+    }
+    if !server.shadows.is_empty() {
+        value["shadows"] = json!(server.shadows);
+    }
+}
+
+fn add_status(value: &mut Value, status: &ServerStatus) {
+    if let State::Connected(connected) = &status.state {
+        let identity = connected.identity();
+        value["protocolVersion"] = json!(identity.protocol_version);
+        if let Some(info) = &identity.info {
+            value["serverInfo"] = json!(info);
+        }
+    }
+    if let Some(failure) = status.state.failure() {
         value["error"] = json!(failure.to_string());
         value["stderr"] = json!(failure.stderr);
     }
-    if !server.catalog.diagnostics.is_empty() {
-        value["diagnostics"] = json!(*server.catalog.diagnostics);
+    if !status.catalog.diagnostics.is_empty() {
+        value["diagnostics"] = json!(*status.catalog.diagnostics);
     }
-    value
 }
 
-fn transport(server: &ServerStatus) -> &str {
-    server
-        .entry
-        .as_ref()
-        .map_or("in-process", |entry| entry.transport.kind())
-}
-
-/// The table of servers, failures explained below each.
-pub(crate) fn table(host: &Host) -> String {
-    let servers = host.servers();
-    if servers.is_empty() {
-        return "no servers\n".to_owned();
+/// The table of servers, with what there is to say below each.
+pub(crate) fn table(rows: &[Row]) -> String {
+    if rows.is_empty() {
+        return "no servers are configured; add one with `trunkline add`, take over those of another client with \
+                `trunkline import`, or see it all at work with `trunkline demo`\n"
+            .to_owned();
     }
-    let width = servers
-        .iter()
-        .map(|server| server.name.chars().count())
-        .max()
-        .unwrap_or(0);
+    let names: Vec<_> = rows.iter().map(|row| harmless(row.name())).collect();
+    let widths = names.iter().map(|name| name.width());
+    let width = widths.max().unwrap_or(0).min(WIDEST_NAME);
+    let lengths = rows.iter().map(|row| row.state().len());
+    let state_width = lengths.max().unwrap_or(0);
     let mut text = String::new();
-    for server in &servers {
-        let name = harmless(&server.name);
+    for (row, name) in rows.iter().zip(names) {
+        let padding = width.saturating_sub(name.width());
         let _ = write!(
             text,
-            "{name:width$}  {:<9}  {:<10}",
-            server.state.name(),
-            transport(server)
+            "{name}{:padding$}  {:<state_width$}  {:<10}  {:<10}",
+            "",
+            row.state(),
+            row.scope().unwrap_or_default(),
+            row.transport(),
         );
-        match &server.state {
-            State::Connected(connected) => {
-                let identity = connected.identity();
-                let catalog = &server.catalog;
-                let _ = write!(text, "  {}", count(catalog.tools().len(), "tool"));
-                for (number, what) in [
-                    (catalog.prompts.len(), "prompt"),
-                    (catalog.resources.len(), "resource"),
-                ] {
-                    if number > 0 {
-                        let _ = write!(text, ", {}", count(number, what));
-                    }
-                }
-                if let Some(info) = &identity.info {
-                    let _ = write!(
-                        text,
-                        "  ({} {})",
-                        harmless(&info.name),
-                        harmless(&info.version)
-                    );
-                }
-                let _ = writeln!(text, "  {}", identity.protocol_version);
-            }
-            State::Pending { .. } | State::Failed(_) | State::NeedsAuth | State::Disabled => {
-                let Some(failure) = server.state.failure() else {
-                    text.push('\n');
-                    continue;
-                };
-                let _ = writeln!(text, "  {}", harmless_lines(&failure.to_string()));
-                if let Some(hint) = failure.hint() {
-                    let _ = writeln!(text, "  hint: {hint}");
-                }
-                text += &indented_stderr(&failure.stderr, "  ");
+        // Nothing follows the columns of some rows.
+        match &row.status {
+            Some(status) => text += &status_line(status),
+            None => text.push('\n'),
+        }
+        while text.ends_with(" \n") {
+            text.truncate(text.len() - 2);
+            text.push('\n');
+        }
+        text += &below(row);
+    }
+    text
+}
+
+/// What a server that runs has to show for it.
+fn status_line(status: &ServerStatus) -> String {
+    let mut text = String::new();
+    if let State::Connected(connected) = &status.state {
+        let identity = connected.identity();
+        let catalog = &status.catalog;
+        let _ = write!(text, "  {}", count(catalog.tools().len(), "tool"));
+        for (number, what) in [
+            (catalog.prompts.len(), "prompt"),
+            (catalog.resources.len(), "resource"),
+        ] {
+            if number > 0 {
+                let _ = write!(text, ", {}", count(number, what));
             }
         }
+        if let Some(info) = &identity.info {
+            let (name, version) = (harmless(&info.name), harmless(&info.version));
+            let _ = write!(text, "  ({name} {version})");
+        }
+        let _ = write!(text, "  {}", identity.protocol_version);
+    }
+    text.push('\n');
+    text
+}
+
+/// The lines below a server's own.
+fn below(row: &Row) -> String {
+    let mut text = String::new();
+    if let Some(source) = row.source() {
+        let _ = writeln!(text, "  from {}", harmless(source));
+    }
+    if let Some(server) = row.server {
+        for place in &server.shadows {
+            let _ = writeln!(text, "  hides {}", harmless(&place.to_string()));
+        }
+        if let Some((reason, hint)) = standing::reason(server) {
+            let _ = writeln!(text, "  {}", harmless(&reason));
+            for line in standing::difference_lines(&standing::differences(server)) {
+                let _ = writeln!(text, "    {}", harmless(&line));
+            }
+            if let Some(hint) = hint {
+                let _ = writeln!(text, "  hint: {}", harmless(&hint));
+            }
+        }
+    }
+    let failure = row
+        .status
+        .as_ref()
+        .and_then(|status| status.state.failure());
+    if let Some(failure) = failure {
+        let _ = writeln!(text, "  {}", harmless_lines(&failure.to_string()));
+        if let Some(hint) = failure.hint() {
+            let _ = writeln!(text, "  hint: {hint}");
+        }
+        text += &indented_stderr(&failure.stderr, "  ");
     }
     text
 }

@@ -1,7 +1,13 @@
-//! One file a command.
+//! One file per command, or per few that belong together.
 
+pub(crate) mod add;
+pub(crate) mod approve;
 pub(crate) mod call;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod enable;
+pub(crate) mod get;
+pub(crate) mod import;
 pub(crate) mod list;
+pub(crate) mod remove;
 pub(crate) mod tools;

@@ -3,32 +3,55 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use trunkline::{Host, Json, PoolTool, State, nearest};
+use trunkline::{Host, Json, PoolTool, ServerSet, State, nearest};
+use trunkline_config::{Diagnostic, Standing};
 
+use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output::{self, harmless};
 use crate::session;
+use crate::standing;
 
 /// How much of a description is shown on one line.
 const SHOWN: usize = 100;
 
-pub(crate) async fn run(mcp_config: &[String], server: Option<&str>, as_json: bool) -> Exit {
-    let configured = match session::configuration(mcp_config) {
+pub(crate) async fn run(config: &ConfigArgs, server: Option<&str>, as_json: bool) -> Exit {
+    let configured = match session::configuration(config) {
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
-    for diagnostic in &configured.diagnostics {
-        output::warning(&diagnostic.to_string());
+    let connectors = session::connectors(configured.loader.layout());
+    if configured.set.servers.is_empty() && connectors.is_none() {
+        return no_servers(configured.diagnostics());
     }
-    let mut servers = configured.servers;
-    if let Some(wanted) = server {
-        if !servers.iter().any(|entry| entry.name == wanted) {
-            return unknown_server(wanted, servers.iter().map(|entry| entry.name.as_str()));
+    let known: Vec<String> = configured.names().into_iter().map(str::to_owned).collect();
+    let wanted = server.map(str::to_owned);
+    if let Some(name) = server {
+        match configured.foremost(name) {
+            Some(server) if standing::reason(server).is_some() => return standing::refuse(server),
+            None if connectors.is_none() => {
+                return unknown_server(name, known.iter().map(String::as_str));
+            }
+            _ => {}
         }
-        servers.retain(|entry| entry.name == wanted);
     }
-    session::with_host(session::builder().servers(servers), |host| async move {
+    let mut builder = configured.host();
+    if let Some(wanted) = wanted {
+        builder = builder.only(move |name| name == wanted);
+    }
+    if let Some(connectors) = connectors {
+        builder = builder.connectors(connectors);
+    }
+    session::with_host(builder, |host| async move {
         session::ready(&host).await;
+        let set = host.config();
+        for diagnostic in &set.diagnostics {
+            output::warning(&diagnostic.to_string());
+        }
+        if let (Some(name), true) = (server, set.servers.is_empty()) {
+            return unknown_server(name, known.iter().map(String::as_str));
+        }
+        report_refusals(&set);
         let pool = host.pool();
         if as_json {
             let tools: Vec<_> = pool.tools().iter().map(|tool| ToolJson::of(tool)).collect();
@@ -39,6 +62,41 @@ pub(crate) async fn run(mcp_config: &[String], server: Option<&str>, as_json: bo
         report_failures(&host)
     })
     .await
+}
+
+/// Explains that there is nothing to work with.
+pub(crate) fn no_servers(diagnostics: &[Diagnostic]) -> Exit {
+    for diagnostic in diagnostics {
+        output::warning(&diagnostic.to_string());
+    }
+    output::error(
+        "no servers are configured",
+        Some(
+            "add one with `trunkline add`, name a file with --mcp-config FILE, or see it all at work with `trunkline demo`",
+        ),
+    );
+    Exit::Usage
+}
+
+/// Says which servers may not run, and why.
+fn report_refusals(set: &ServerSet) {
+    for server in &set.servers {
+        if matches!(
+            server.standing,
+            Standing::Shadowed { .. } | Standing::Suppressed { .. }
+        ) {
+            continue;
+        }
+        if let Some((reason, hint)) = standing::reason(server) {
+            output::warning(&format!(
+                "server \"{}\" does not run: {reason}",
+                server.entry.name
+            ));
+            if let Some(hint) = hint {
+                output::note(&format!("  hint: {}\n", harmless(&hint)));
+            }
+        }
+    }
 }
 
 /// Explains that there is no such server.
@@ -133,7 +191,7 @@ impl<'a> ToolJson<'a> {
             read_only: tool.tool.hints.read_only,
             destructive: tool.tool.hints.destructive,
             open_world: tool.tool.hints.open_world,
-            always_load: meta("anthropic/alwaysLoad").is_some_and(|set| set.as_str() == "true"),
+            always_load: tool.always_load,
             search_hint: hint.map(|hint| hint.split_whitespace().collect::<Vec<_>>().join(" ")),
         }
     }

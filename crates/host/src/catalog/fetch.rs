@@ -7,12 +7,12 @@ use trunkline_wire::Client;
 use trunkline_wire::client::Listing;
 use trunkline_wire::mcp::{Item, ListKind};
 
-use super::{Catalog, part};
+use super::{Catalog, Offer, part};
 
 /// Fetches the lists that the server says it has. One that cannot be fetched is a diagnostic; what the server had before
 /// stays in its place, and the others stand.
 pub(crate) async fn fetch(
-    server: &Arc<str>,
+    offer: &Offer<'_>,
     client: &Client,
     deadline: Instant,
     previous: &Catalog,
@@ -27,7 +27,7 @@ pub(crate) async fn fetch(
     let mut diagnostics = Vec::new();
     let tools = match take(tools, &mut diagnostics) {
         Some(tools) => {
-            let (tools, renamed) = part(server, tools);
+            let (tools, renamed) = part(offer, tools);
             diagnostics.extend(renamed);
             Arc::new(tools)
         }

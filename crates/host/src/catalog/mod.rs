@@ -7,8 +7,8 @@ mod pool;
 use std::sync::Arc;
 
 pub(crate) use fetch::fetch;
-pub use names::{may_belong_to, normalize_name, tool_name};
-pub(crate) use pool::{Part, part};
+pub use names::{may_belong_to, tool_name};
+pub(crate) use pool::{Offer, Part, part};
 pub use pool::{Pool, PoolTool};
 use trunkline_wire::mcp::{Prompt, Resource, ResourceTemplate};
 

@@ -3,38 +3,13 @@
 use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
+use trunkline_config::normalize_name;
 
 /// How long a tool's name may be.
 pub(crate) const MAX_NAME: usize = 64;
 
 /// The length of a hash suffix: `_` and eight hex digits.
 const SUFFIX: usize = 9;
-
-/// A server's or tool's name with every character outside `[A-Za-z0-9_-]` turned into `_`.
-///
-/// ```
-/// assert_eq!(trunkline::normalize_name("my.server/v2"), "my_server_v2");
-/// assert_eq!(trunkline::normalize_name("claude.ai  Google Drive!"), "claude_ai_Google_Drive");
-/// ```
-pub fn normalize_name(name: &str) -> String {
-    let normal = |c: char| {
-        if c.is_ascii_alphanumeric() || c == '-' {
-            c
-        } else {
-            '_'
-        }
-    };
-    let normalized: String = name.chars().map(normal).collect();
-    if !name.starts_with("claude.ai ") {
-        return normalized;
-    }
-    // Connector names are for people; runs of `_` would look like the separator.
-    let words: Vec<&str> = normalized
-        .split('_')
-        .filter(|word| !word.is_empty())
-        .collect();
-    words.join("_")
-}
 
 /// The name by which a model calls `tool` of `server`, shortened with a stable suffix where it would be too long.
 ///

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use trunkline_config::ToolFilter;
 use trunkline_wire::mcp::Tool;
 
 use super::names::{tool_name, with_suffix};
@@ -18,7 +19,22 @@ pub struct PoolTool {
     pub server: Arc<str>,
     /// What the server says about it, under its original name.
     pub tool: Tool,
+    /// Whether a model sees it however many tools there are: its server's entry says so, or its server.
+    pub always_load: bool,
 }
+
+/// How a server's tools are offered.
+pub(crate) struct Offer<'o> {
+    /// The server's name.
+    pub(crate) server: &'o Arc<str>,
+    /// Which of them; `None` is all.
+    pub(crate) filter: Option<&'o ToolFilter>,
+    /// Whether all of them are always shown.
+    pub(crate) always_load: bool,
+}
+
+/// The member of a tool's `_meta` by which its server has it always shown (TOOL-5).
+const ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
 
 /// All tools, sorted by name. An unchanged set is always in the same order.
 #[derive(Clone, Debug, Default)]
@@ -28,13 +44,17 @@ pub struct Pool {
 }
 
 /// Names and sorts one server's tools; says which were listed twice and which had to be renamed.
-pub(crate) fn part(server: &Arc<str>, tools: Vec<Tool>) -> (Part, Vec<String>) {
+pub(crate) fn part(offer: &Offer, tools: Vec<Tool>) -> (Part, Vec<String>) {
+    let offered = |tool: &Tool| offer.filter.is_none_or(|filter| filter.offers(&tool.name));
     let named = tools
         .into_iter()
+        .filter(offered)
         .map(|tool| {
+            let meta = tool.meta.as_ref().and_then(|meta| meta.get(ALWAYS_LOAD));
             Arc::new(PoolTool {
-                name: tool_name(server, &tool.name),
-                server: Arc::clone(server),
+                name: tool_name(offer.server, &tool.name),
+                server: Arc::clone(offer.server),
+                always_load: offer.always_load || meta.is_some_and(|set| set.as_str() == "true"),
                 tool,
             })
         })
@@ -153,7 +173,12 @@ mod tests {
             .iter()
             .map(|name| Tool::read(Json::from(serde_json::json!({"name": name}))).unwrap())
             .collect();
-        part(&server.into(), tools).0
+        let offer = Offer {
+            server: &server.into(),
+            filter: None,
+            always_load: false,
+        };
+        part(&offer, tools).0
     }
 
     fn names(pool: &Pool) -> Vec<&str> {

@@ -21,9 +21,10 @@ pub use state::{ConnectFailure, Connected, FailureKind, State};
 pub(crate) use window::Window;
 
 use crate::builtin::Builtin;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Offer};
 use crate::eras::EraMemory;
 use crate::events::Teller;
+use crate::secrets::Secrets;
 use crate::settings::Settings;
 
 /// What all connections of a host share.
@@ -33,6 +34,7 @@ pub(crate) struct Context {
     pub(crate) window: Window,
     pub(crate) teller: Teller,
     pub(crate) elicit: Option<Arc<dyn Elicit>>,
+    pub(crate) secrets: Option<Arc<dyn Secrets>>,
     /// Counts the changes to any catalog, so that the pool knows when it is out of date.
     pub(crate) catalogs: AtomicU64,
 }
@@ -40,7 +42,7 @@ pub(crate) struct Context {
 /// Where a server comes from.
 #[derive(Clone)]
 pub(crate) enum Source {
-    Entry(ServerEntry),
+    Entry(Arc<ServerEntry>),
     Builtin(Arc<Builtin>),
 }
 
@@ -62,7 +64,10 @@ impl Source {
     /// Whether it starts something on this machine, or only connects to something elsewhere (LIF-2).
     fn is_local(&self) -> bool {
         match self {
-            Self::Entry(entry) => matches!(entry.transport, TransportEntry::Stdio { .. }),
+            Self::Entry(entry) => matches!(
+                entry.transport,
+                TransportEntry::Stdio(_) | TransportEntry::Sdk
+            ),
             Self::Builtin(_) => true,
         }
     }
@@ -113,7 +118,7 @@ impl Connection {
     pub(crate) fn start(source: Source, hash: String, context: &Arc<Context>) -> Self {
         let name: Arc<str> = source.name().into();
         let (entry, disabled) = match &source {
-            Source::Entry(entry) => (Some(Arc::new(entry.clone())), entry.disabled),
+            Source::Entry(entry) => (Some(Arc::clone(entry)), entry.disabled),
             Source::Builtin(_) => (None, false),
         };
         let state = if disabled {
@@ -249,6 +254,19 @@ impl Connection {
 }
 
 impl Core {
+    /// How its tools are offered.
+    fn offer(&self) -> Offer<'_> {
+        let entry = match &self.source {
+            Source::Entry(entry) => Some(entry),
+            Source::Builtin(_) => None,
+        };
+        Offer {
+            server: &self.name,
+            filter: entry.map(|entry| &entry.tools),
+            always_load: entry.is_some_and(|entry| entry.always_load),
+        }
+    }
+
     /// Publishes a new state.
     fn publish(&self, state: State, catalog: Option<Arc<Catalog>>) {
         let current = self.status.load_full();

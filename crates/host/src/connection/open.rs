@@ -1,10 +1,12 @@
 //! Makes one connection: opens the transport, finds out the era, introduces us (LIF-4, LIF-5).
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use trunkline_config::{ServerEntry, TransportEntry};
+use trunkline_config::{StdioEntry, TransportEntry};
 use trunkline_transport::stdio::StderrLog;
 use trunkline_transport::{StdioServer, linked_pair};
 use trunkline_wire::client::{self, ConnectError, ConnectOptions};
@@ -16,6 +18,7 @@ use trunkline_wire::{Client, Peer};
 use super::inbound::{self, Inbound};
 use super::state::{ConnectFailure, Connected, FailureKind};
 use super::{Context, Core, Source};
+use crate::secrets;
 
 /// How many stderr lines are shown with a failure.
 const LAST_WORDS: usize = 20;
@@ -40,9 +43,16 @@ pub(super) async fn open(
         project_dir,
         context.elicit.clone(),
     ));
+    let source = tokio::select! {
+        source = with_secrets(context, source) => source?,
+        () = tokio::time::sleep_until(deadline) => {
+            return Err(ConnectFailure::new(FailureKind::TimedOut(started.elapsed())));
+        }
+        () = stop.notified() => return Err(ConnectFailure::new(FailureKind::Abandoned)),
+    };
     let mut skip_probe = context.eras.get(hash) == Some(Era::Legacy);
     loop {
-        let (peer, stderr) = start(context, source, &inbound)?;
+        let (peer, stderr) = start(context, &source, &inbound)?;
         let options = ConnectOptions {
             client_info: Implementation {
                 name: "trunkline".to_owned(),
@@ -62,7 +72,7 @@ pub(super) async fn open(
         };
         let kind = match outcome {
             Ok(client) => {
-                remember(context, source, hash, &client);
+                remember(context, &source, hash, &client);
                 return Ok(Connected { client, stderr });
             }
             Err(kind) => kind,
@@ -92,6 +102,22 @@ fn remember(context: &Context, source: &Source, hash: &str, client: &Client) {
     }
 }
 
+/// The source with the secrets of its entry in place.
+async fn with_secrets<'s>(
+    context: &Context,
+    source: &'s Source,
+) -> Result<Cow<'s, Source>, ConnectFailure> {
+    match source {
+        Source::Entry(entry) if !entry.keyring.is_empty() => {
+            let whole = secrets::fill_in(entry, context.secrets.as_ref()).await;
+            whole
+                .map(|entry| Cow::Owned(Source::Entry(Arc::new(entry))))
+                .map_err(|error| ConnectFailure::new(FailureKind::Secret(error)))
+        }
+        source => Ok(Cow::Borrowed(source)),
+    }
+}
+
 fn start(
     context: &Context,
     source: &Source,
@@ -104,38 +130,36 @@ fn start(
             builtin.serve(theirs);
             Ok((Peer::start(ours, handler), None))
         }
-        Source::Entry(ServerEntry { transport, .. }) => match transport {
-            TransportEntry::Stdio {
-                command,
-                args,
-                env,
-                cwd,
-            } => {
-                let mut env = env.clone();
-                if let Some(dir) = context
-                    .settings
-                    .project_dir
-                    .as_ref()
-                    .and_then(|dir| dir.to_str())
-                {
-                    env.entry("CLAUDE_PROJECT_DIR".to_owned())
-                        .or_insert_with(|| dir.to_owned());
-                }
-                let server = StdioServer {
-                    command: command.clone(),
-                    args: args.clone(),
-                    env,
-                    cwd: cwd.clone(),
-                };
-                let transport = server
+        Source::Entry(entry) => match &entry.transport {
+            TransportEntry::Stdio(stdio) => {
+                let transport = stdio_server(context, stdio)
                     .spawn()
                     .map_err(|error| ConnectFailure::new(FailureKind::Spawn(error)))?;
                 let stderr = transport.stderr();
                 Ok((Peer::start(transport, handler), Some(stderr)))
             }
-            TransportEntry::Unsupported { kind, .. } => {
-                Err(ConnectFailure::new(FailureKind::Unsupported(kind.clone())))
+            other => {
+                let kind = other.kind().to_owned();
+                Err(ConnectFailure::new(FailureKind::Unsupported(kind)))
             }
         },
+    }
+}
+
+fn stdio_server(context: &Context, stdio: &StdioEntry) -> StdioServer {
+    let own = stdio.env.iter();
+    let mut env: BTreeMap<String, String> = own
+        .map(|(name, value)| (name.clone(), value.expose().to_owned()))
+        .collect();
+    let project_dir = context.settings.project_dir.as_ref();
+    if let Some(dir) = project_dir.and_then(|dir| dir.to_str()) {
+        env.entry("CLAUDE_PROJECT_DIR".to_owned())
+            .or_insert_with(|| dir.to_owned());
+    }
+    StdioServer {
+        command: stdio.command.clone(),
+        args: stdio.args.clone(),
+        env,
+        cwd: stdio.cwd.clone(),
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_config::SecretError;
 use trunkline_transport::SpawnError;
 use trunkline_transport::stdio::StderrLog;
 use trunkline_wire::client::ConnectError;
@@ -109,6 +110,8 @@ pub enum FailureKind {
     TimedOut(Duration),
     /// It stood, and was lost.
     Lost(Closed),
+    /// A secret that its entry refers to could not be had.
+    Secret(SecretError),
     /// This version cannot open that transport yet.
     Unsupported(String),
     /// It was given up on our side before it stood.
@@ -150,6 +153,12 @@ impl ConnectFailure {
             FailureKind::TimedOut(_) => Some(
                 "check that the command is an MCP server on stdio; MCP_TIMEOUT (ms) gives it more time",
             ),
+            FailureKind::Secret(SecretError::Missing(_)) => Some(
+                "store it, for example with `secret-tool store --label=NAME service SERVICE username ACCOUNT`",
+            ),
+            FailureKind::Secret(SecretError::Unavailable(_)) => {
+                Some("unlock the keychain, or write the secret as ${VARIABLE}")
+            }
             FailureKind::Unsupported(_) => Some("this version connects to \"stdio\" servers only"),
             FailureKind::Handshake(ConnectError::Request(RequestError::Closed { .. }))
             | FailureKind::Lost(_) => Some("run the command by itself to see why it ends"),
@@ -178,6 +187,7 @@ impl fmt::Display for ConnectFailure {
                 )
             }
             FailureKind::Lost(cause) => write!(f, "{cause}"),
+            FailureKind::Secret(error) => write!(f, "{error}"),
             FailureKind::Unsupported(kind) => {
                 write!(f, "the transport \"{kind}\" is not supported yet")
             }

@@ -172,8 +172,9 @@ async fn make(core: &Arc<Core>, stop: &Notify) -> Result<(Connected, Catalog), C
         // The lists have their own time: a slow handshake must not leave them none.
         let until = settings::deadline(limit);
         let previous = Arc::clone(&core.status.load().catalog);
+        let offer = core.offer();
         let catalog = tokio::select! {
-            catalog = catalog::fetch(&core.name, &connected.client, until, &previous) => catalog,
+            catalog = catalog::fetch(&offer, &connected.client, until, &previous) => catalog,
             () = stop.notified() => Catalog::default(),
         };
         Ok((connected, catalog))

@@ -127,14 +127,11 @@ async fn a_program_that_cannot_be_started_is_explained() {
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
     let path = |path: &std::path::Path| path.to_str().unwrap().to_owned();
     let mut nowhere = ServerEntry::stdio("nowhere", "cat", [""; 0]);
-    if let TransportEntry::Stdio { cwd, .. } = &mut nowhere.transport {
-        *cwd = Some("/no/such/directory".into());
+    if let TransportEntry::Stdio(stdio) = &mut nowhere.transport {
+        stdio.cwd = Some("/no/such/directory".into());
     }
     let mut pigeon = ServerEntry::stdio("pigeon", "", [""; 0]);
-    pigeon.transport = TransportEntry::Unsupported {
-        kind: "sse".to_owned(),
-        url: None,
-    };
+    pigeon.transport = TransportEntry::Sdk;
     let cases = [
         (
             ServerEntry::stdio("missing", "no-such-program", [""; 0]),

@@ -9,8 +9,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use trunkline::{
     CallError, CallOptions, ConnectFailure, Connected, Host, HostBuilder, ServerEntry, State,
-    TransportEntry,
+    StdioEntry, TransportEntry,
 };
+use trunkline_config::Secret;
 use trunkline_testkit::{Action, Scratch, Script};
 
 /// How long a test waits for what must happen, on a busy machine too.
@@ -49,9 +50,9 @@ impl Lab {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let args = written["args"].as_array().unwrap().iter().map(text);
         let mut entry = ServerEntry::stdio(name, text(&written["command"]), args);
-        if let TransportEntry::Stdio { env, .. } = &mut entry.transport {
+        if let TransportEntry::Stdio(stdio) = &mut entry.transport {
             let (variable, value) = self.scratch.marker().env();
-            env.insert(variable.to_owned(), value.to_owned());
+            stdio.env.insert(variable.to_owned(), Secret::new(value));
         }
         entry
     }
@@ -59,7 +60,7 @@ impl Lab {
     /// As [`Lab::server`]; while the file `<name>.broken` exists it exits with status 7 instead of starting.
     pub(crate) fn breakable(&self, name: &str, script: impl Into<Script>) -> ServerEntry {
         let mut entry = self.server(name, script);
-        if let TransportEntry::Stdio { command, args, .. } = &mut entry.transport {
+        if let TransportEntry::Stdio(StdioEntry { command, args, .. }) = &mut entry.transport {
             let broken = self.at(&format!("{name}.broken"));
             let line = r#"broken=$0; if [ -e "$broken" ]; then echo "it is broken" >&2; exit 7; fi; exec "$@""#;
             let mut wrapped = vec!["-c".to_owned(), line.to_owned(), text_of(broken)];

@@ -1,0 +1,387 @@
+//! The file that stands in where there is no keychain: JSON, `{service: {account: secret}}`, for its owner's eyes only.
+//!
+//! Written as a whole under a lock, and put in place by a rename, so that a reader needs no lock and a crash leaves the old
+//! file or the new one.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::VaultError;
+
+/// How large the file may be: many thousand secrets.
+const MAX_BYTES: u64 = 4 * 1024 * 1024;
+
+/// How long another process may hold the lock. Whoever holds it writes one small file.
+const LOCK_LIMIT: Duration = Duration::from_secs(10);
+
+/// How often the lock is tried.
+const LOCK_POLL: Duration = Duration::from_millis(10);
+
+type Secrets = BTreeMap<String, BTreeMap<String, String>>;
+
+#[derive(Debug)]
+pub(super) struct SecretFile {
+    path: PathBuf,
+    lock_limit: Duration,
+}
+
+impl SecretFile {
+    pub(super) fn at(path: PathBuf) -> Self {
+        Self {
+            path,
+            lock_limit: LOCK_LIMIT,
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn get(&self, service: &str, account: &str) -> Result<Option<String>, VaultError> {
+        let mut secrets = self.read()?;
+        Ok(secrets
+            .get_mut(service)
+            .and_then(|accounts| accounts.remove(account)))
+    }
+
+    pub(super) fn set(&self, service: &str, account: &str, secret: &str) -> Result<(), VaultError> {
+        let _lock = self.lock()?;
+        let mut secrets = self.read()?;
+        secrets
+            .entry(service.to_owned())
+            .or_default()
+            .insert(account.to_owned(), secret.to_owned());
+        self.write(&secrets)
+    }
+
+    pub(super) fn delete(&self, service: &str, account: &str) -> Result<bool, VaultError> {
+        let holds_it = |secrets: &Secrets| {
+            secrets
+                .get(service)
+                .is_some_and(|accounts| accounts.contains_key(account))
+        };
+        // Most often there is no such file, and then no lock file is to be made either.
+        if !holds_it(&self.read()?) {
+            return Ok(false);
+        }
+        let _lock = self.lock()?;
+        let mut secrets = self.read()?;
+        if !holds_it(&secrets) {
+            return Ok(false);
+        }
+        if let Some(accounts) = secrets.get_mut(service) {
+            accounts.remove(account);
+            if accounts.is_empty() {
+                secrets.remove(service);
+            }
+        }
+        self.write(&secrets)?;
+        Ok(true)
+    }
+
+    fn read(&self) -> Result<Secrets, VaultError> {
+        let failed = |doing| move |source| self.failed(doing, source);
+        match fs::metadata(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Secrets::new()),
+            Err(error) => return Err(self.failed("look at", error)),
+            // Opening a pipe would wait for a writer.
+            Ok(found) if !found.is_file() => {
+                return Err(self.failed("read", io::Error::other("it is not a file")));
+            }
+            Ok(_) => {}
+        }
+        let file = File::open(&self.path).map_err(failed("read"))?;
+        make_private(&file).map_err(failed("make private"))?;
+        let mut text = Vec::new();
+        file.take(MAX_BYTES + 1)
+            .read_to_end(&mut text)
+            .map_err(failed("read"))?;
+        if text.len() as u64 > MAX_BYTES {
+            return Err(VaultError::TooLarge {
+                path: self.path.clone(),
+                limit: MAX_BYTES,
+            });
+        }
+        // What serde_json says may quote the file; where it says it cannot.
+        serde_json::from_slice(&text).map_err(|error| VaultError::Malformed {
+            path: self.path.clone(),
+            line: error.line(),
+            column: error.column(),
+        })
+    }
+
+    fn write(&self, secrets: &Secrets) -> Result<(), VaultError> {
+        let failed = |source| self.failed("write", source);
+        let mut text = serde_json::to_vec_pretty(secrets).map_err(|error| failed(error.into()))?;
+        text.push(b'\n');
+        // Under the lock one name is enough, and what a killed process left under it is cleared by the next one.
+        let new = beside(&self.path, ".new");
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        let mut file = private()
+            .write(true)
+            .create_new(true)
+            .open(&new)
+            .map_err(failed)?;
+        let written = file
+            .write_all(&text)
+            .and_then(|()| file.sync_all())
+            .and_then(|()| fs::rename(&new, &self.path))
+            .and_then(|()| sync_folder(&self.path));
+        if written.is_err() {
+            let _ = fs::remove_file(&new);
+        }
+        written.map_err(failed)
+    }
+
+    /// Holds the lock until it is dropped.
+    fn lock(&self) -> Result<File, VaultError> {
+        let path = beside(&self.path, ".lock");
+        let failed = |source| self.failed("lock", source);
+        if let Some(folder) = self.path.parent() {
+            private_folder(folder).map_err(failed)?;
+        }
+        let file = private()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(failed)?;
+        let start = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if start.elapsed() < self.lock_limit => {
+                    std::thread::sleep(LOCK_POLL);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(VaultError::Busy {
+                        lock: path,
+                        after: self.lock_limit,
+                    });
+                }
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+        }
+    }
+
+    fn failed(&self, doing: &'static str, source: io::Error) -> VaultError {
+        VaultError::File {
+            path: self.path.clone(),
+            doing,
+            source,
+        }
+    }
+}
+
+/// `path` with something after its name.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Options that make a new file the owner's alone.
+fn private() -> OpenOptions {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "there are modes only on Unix"))]
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+fn private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Takes a file that others may read away from them: somebody copied or restored it carelessly.
+#[cfg(unix)]
+fn make_private(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = file.metadata()?.permissions().mode();
+    let for_others = mode & 0o077;
+    if for_others == 0 {
+        return Ok(());
+    }
+    file.set_permissions(fs::Permissions::from_mode(0o600))
+}
+
+#[cfg(not(unix))]
+fn make_private(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// Makes the rename outlast a power cut.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    if let Some(folder) = path.parent() {
+        // The parent of a bare file name is the empty path.
+        let folder = if folder.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            folder
+        };
+        return File::open(folder)?.sync_all();
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A file in a folder that does not exist yet.
+    fn scratch() -> (tempfile::TempDir, SecretFile) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = SecretFile::at(folder.path().join("deep/er/secrets.json"));
+        (folder, file)
+    }
+
+    fn write(file: &SecretFile, text: &str, mode: u32) {
+        private_folder(file.path.parent().unwrap()).unwrap();
+        fs::write(&file.path, text).unwrap();
+        fs::set_permissions(&file.path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn what_is_kept_is_found_replaced_and_forgotten() {
+        let (_folder, file) = scratch();
+        assert_eq!(file.get("s", "a").unwrap(), None);
+        file.set("s", "a", "one").unwrap();
+        file.set("s", "b", "two").unwrap();
+        file.set("s", "a", "three\n\"☃\"").unwrap();
+        assert_eq!(file.get("s", "a").unwrap().unwrap(), "three\n\"☃\"");
+        assert_eq!(file.get("s", "b").unwrap().unwrap(), "two");
+        assert_eq!(file.get("t", "a").unwrap(), None);
+        assert!(file.delete("s", "a").unwrap());
+        assert!(!file.delete("s", "a").unwrap());
+        assert_eq!(file.get("s", "b").unwrap().unwrap(), "two");
+        assert!(file.delete("s", "b").unwrap());
+        assert_eq!(fs::read_to_string(&file.path).unwrap(), "{}\n");
+    }
+
+    #[test]
+    fn looking_leaves_nothing_behind() {
+        let (folder, file) = scratch();
+        assert_eq!(file.get("s", "a").unwrap(), None);
+        assert!(!file.delete("s", "a").unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_file_and_its_folder_are_the_owners_alone() {
+        let (_folder, file) = scratch();
+        file.set("s", "a", "one").unwrap();
+        assert_eq!(mode(&file.path), 0o600);
+        assert_eq!(mode(file.path.parent().unwrap()), 0o700);
+        assert!(!beside(&file.path, ".new").exists());
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_is_made_private_and_used() {
+        let (_folder, file) = scratch();
+        write(&file, r#"{"s": {"a": "one"}}"#, 0o644);
+        assert_eq!(file.get("s", "a").unwrap().unwrap(), "one");
+        assert_eq!(mode(&file.path), 0o600);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_does_not_matter() {
+        let (_folder, file) = scratch();
+        file.set("s", "a", "one").unwrap();
+        let left = beside(&file.path, ".new");
+        fs::write(&left, "half a fi").unwrap();
+        fs::set_permissions(&left, fs::Permissions::from_mode(0o444)).unwrap();
+        assert_eq!(file.get("s", "a").unwrap().unwrap(), "one");
+        file.set("s", "b", "two").unwrap();
+        assert_eq!(file.get("s", "b").unwrap().unwrap(), "two");
+        assert!(!left.exists());
+        assert_eq!(mode(&file.path), 0o600);
+    }
+
+    #[test]
+    fn a_broken_file_is_reported_without_its_contents_and_left_alone() {
+        for text in [
+            "",
+            "{",
+            r#"{"s": "hunter2"}"#,
+            r#"{"s": {"a": ["hunter2"]}}"#,
+            "hunter2",
+        ] {
+            let (_folder, file) = scratch();
+            write(&file, text, 0o600);
+            for error in [
+                file.get("s", "a").unwrap_err(),
+                file.set("s", "a", "hunter2").unwrap_err(),
+                file.delete("s", "a").unwrap_err(),
+            ] {
+                assert!(matches!(error, VaultError::Malformed { .. }), "{error:?}");
+                let said = format!("{error} {error:?}");
+                assert!(!said.contains("hunter2"), "{said}");
+                assert!(said.contains("secrets.json:1:"), "{said}");
+            }
+            assert_eq!(fs::read_to_string(&file.path).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_of_ours_is_not_read() {
+        let (_folder, file) = scratch();
+        fs::create_dir_all(&file.path).unwrap();
+        let error = file.get("s", "a").unwrap_err();
+        assert!(matches!(error, VaultError::File { .. }), "{error:?}");
+
+        let (_folder, file) = scratch();
+        write(&file, "", 0o600);
+        let opened = OpenOptions::new().write(true).open(&file.path).unwrap();
+        opened.set_len(MAX_BYTES + 1).unwrap();
+        let error = file.get("s", "a").unwrap_err();
+        assert!(matches!(error, VaultError::TooLarge { .. }), "{error:?}");
+    }
+
+    #[test]
+    fn a_lock_that_is_never_let_go_ends_the_wait() {
+        let (_folder, mut file) = scratch();
+        file.lock_limit = Duration::from_millis(50);
+        let held = file.lock().unwrap();
+        let error = file.set("s", "a", "one").unwrap_err();
+        assert!(matches!(error, VaultError::Busy { .. }), "{error:?}");
+        drop(held);
+        file.set("s", "a", "one").unwrap();
+    }
+
+    #[test]
+    fn writers_at_the_same_time_lose_nothing() {
+        let (_folder, file) = scratch();
+        std::thread::scope(|scope| {
+            for writer in 0..8 {
+                let file = &file;
+                scope.spawn(move || {
+                    for n in 0..10 {
+                        file.set(&format!("s{writer}"), &format!("a{n}"), "x")
+                            .unwrap();
+                    }
+                });
+            }
+        });
+        let secrets = file.read().unwrap();
+        assert_eq!(secrets.values().map(BTreeMap::len).sum::<usize>(), 80);
+    }
+}

@@ -1,0 +1,51 @@
+//! What commands that change configuration have in common: telling what was written where, or why not.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use trunkline_config::{ChangeError, Written};
+
+use crate::exit::Exit;
+use crate::output::{self, harmless, harmless_lines};
+
+/// Tells what was done and which file was changed.
+pub(crate) fn tell(what: &str, written: &Written, mut document: Value, as_json: bool) -> Exit {
+    if as_json {
+        if let Some(project) = &written.project {
+            document["project"] = json!(project);
+        }
+        output::json(&document);
+        return Exit::Done;
+    }
+    let file = written.file.display().to_string();
+    let place = match &written.project {
+        Some(project) => format!("{file} (project {project})"),
+        None => file,
+    };
+    output::result(&format!(
+        "{}\n  written to {}\n",
+        harmless_lines(what),
+        harmless(&place)
+    ));
+    Exit::Done
+}
+
+/// Explains why nothing was changed.
+pub(crate) fn fail(error: &ChangeError, hint: Option<&str>) -> Exit {
+    output::error(&error.to_string(), hint);
+    if error.is_refused() {
+        Exit::Refused
+    } else if matches!(error, ChangeError::File(_)) {
+        Exit::Failed
+    } else {
+        Exit::Usage
+    }
+}
+
+/// Explains that a company's file decides.
+pub(crate) fn refuse_exclusive(file: &Path) -> Exit {
+    fail(
+        &ChangeError::Exclusive(file.to_owned()),
+        Some("ask whoever manages this machine"),
+    )
+}

@@ -1,0 +1,191 @@
+//! `trunkline approve`, `reject` and `reset-project-choices`: which of a project's servers may run (CFG-6).
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+use trunkline_config::{Scope, Server, ServerEntry, Standing};
+
+use super::tools::unknown_server;
+use crate::args::ConfigArgs;
+use crate::change;
+use crate::exit::Exit;
+use crate::output::{self, harmless};
+use crate::session::{self, Configured};
+use crate::standing;
+
+pub(crate) fn approve(
+    config: &ConfigArgs,
+    names: &[String],
+    all: bool,
+    yes: bool,
+    as_json: bool,
+) -> Exit {
+    let configured = match session::configuration(config) {
+        Ok(configured) => configured,
+        Err(exit) => return exit,
+    };
+    let wanted = match wanted(&configured, names) {
+        Ok(wanted) => wanted,
+        Err(exit) => return exit,
+    };
+    if wanted.is_empty() {
+        return nothing_pending(as_json);
+    }
+    let ask = !yes && !as_json && output::can_ask();
+    if names.is_empty() && !all && !ask {
+        let pending: Vec<_> = wanted
+            .iter()
+            .map(|server| server.entry.name.as_str())
+            .collect();
+        let hint = format!("name them, or write --all; pending: {}", pending.join(", "));
+        output::error("which servers?", Some(&hint));
+        return Exit::Usage;
+    }
+    let mut approved: Vec<&ServerEntry> = Vec::new();
+    for server in wanted {
+        if ask {
+            output::note(&description(server));
+            if !output::ask(&format!("approve \"{}\"?", server.entry.name)) {
+                continue;
+            }
+        }
+        approved.push(&server.entry);
+    }
+    if approved.is_empty() {
+        output::note("nothing was approved\n");
+        return Exit::Done;
+    }
+    let written = match configured.editor().approve(&approved) {
+        Ok(written) => written,
+        Err(error) => return change::fail(&error, None),
+    };
+    let names: Vec<&str> = approved.iter().map(|entry| entry.name.as_str()).collect();
+    let what = format!("approved {}", quoted_list(&names));
+    let document = json!({"approved": names, "file": written.file});
+    let exit = change::tell(&what, &written, document, as_json);
+    warn_of_what_still_stands(config, &names);
+    exit
+}
+
+/// The servers that were named, or all that are pending.
+fn wanted<'c>(configured: &'c Configured, names: &[String]) -> Result<Vec<&'c Server>, Exit> {
+    let of_project = || {
+        let servers = configured.set.servers.iter();
+        servers.filter(|server| server.entry.scope == Scope::Project)
+    };
+    if names.is_empty() {
+        let pending =
+            |server: &&Server| matches!(server.standing, Standing::PendingApproval { .. });
+        return Ok(of_project().filter(pending).collect());
+    }
+    let mut wanted = Vec::new();
+    for name in names {
+        let of_name: Vec<_> = of_project()
+            .filter(|server| server.entry.name == *name)
+            .collect();
+        match (of_name.is_empty(), configured.foremost(name)) {
+            (false, _) => wanted.extend(of_name),
+            (true, Some(server)) => {
+                let scope = server.entry.scope;
+                let what = format!("\"{name}\" is in the {scope} scope and needs no approval");
+                output::error(&what, Some("only servers in a project's .mcp.json do"));
+                return Err(Exit::Usage);
+            }
+            (true, None) => {
+                let names = of_project().map(|server| server.entry.name.as_str());
+                return Err(unknown_server(name, names));
+            }
+        }
+    }
+    Ok(wanted)
+}
+
+fn nothing_pending(as_json: bool) -> Exit {
+    if as_json {
+        output::json(&json!({"approved": []}));
+    } else {
+        output::result("no servers are pending\n");
+    }
+    Exit::Done
+}
+
+/// What a person should see before saying yes: what would run, and what has changed.
+fn description(server: &Server) -> String {
+    let mut text = format!(
+        "\n\"{}\" in {}\n",
+        harmless(&server.entry.name),
+        harmless(&server.entry.source)
+    );
+    let shown = server.entry.shown(false);
+    for (field, value) in shown.as_object().into_iter().flatten() {
+        let _ = writeln!(
+            text,
+            "  {}: {}",
+            harmless(field),
+            harmless(&value.to_string())
+        );
+    }
+    let changes = standing::difference_lines(&standing::differences(server));
+    if !changes.is_empty() {
+        text += "  changed since you approved it:\n";
+    }
+    for line in changes {
+        let _ = writeln!(text, "    {}", harmless(&line));
+    }
+    text
+}
+
+/// An approval does not help against a rejection elsewhere, or against policy.
+fn warn_of_what_still_stands(config: &ConfigArgs, names: &[&str]) {
+    let Ok(configured) = session::configuration(config) else {
+        return;
+    };
+    for server in &configured.set.servers {
+        if !names.contains(&server.entry.name.as_str()) || server.entry.scope != Scope::Project {
+            continue;
+        }
+        if let Some((reason, _)) = standing::reason(server) {
+            let name = &server.entry.name;
+            output::warning(&format!("\"{name}\" still does not run: {reason}"));
+        }
+    }
+}
+
+pub(crate) fn reject(config: &ConfigArgs, names: &[String], as_json: bool) -> Exit {
+    let configured = match session::configuration(config) {
+        Ok(configured) => configured,
+        Err(exit) => return exit,
+    };
+    if let Err(exit) = wanted(&configured, names) {
+        return exit;
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    match configured.editor().reject(&names) {
+        Ok(written) => {
+            let what = format!("rejected {}", quoted_list(&names));
+            let document = json!({"rejected": names, "file": written.file});
+            change::tell(&what, &written, document, as_json)
+        }
+        Err(error) => change::fail(&error, None),
+    }
+}
+
+pub(crate) fn reset(config: &ConfigArgs, as_json: bool) -> Exit {
+    let configured = match session::configuration(config) {
+        Ok(configured) => configured,
+        Err(exit) => return exit,
+    };
+    match configured.editor().reset_choices() {
+        Ok(written) => {
+            let what = "forgot which of the project's servers were approved and rejected";
+            let document = json!({"reset": true, "file": written.file});
+            change::tell(what, &written, document, as_json)
+        }
+        Err(error) => change::fail(&error, None),
+    }
+}
+
+fn quoted_list(names: &[&str]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    quoted.join(", ")
+}

@@ -1,0 +1,65 @@
+//! `trunkline enable` and `disable`: switches a server on or off for this project (CFG-10).
+
+use serde_json::json;
+use trunkline_config::Standing;
+
+use super::tools::unknown_server;
+use crate::args::ConfigArgs;
+use crate::change;
+use crate::exit::Exit;
+use crate::output;
+use crate::session;
+use crate::standing;
+
+pub(crate) fn run(config: &ConfigArgs, name: &str, on: bool, as_json: bool) -> Exit {
+    let configured = match session::configuration(config) {
+        Ok(configured) => configured,
+        Err(exit) => return exit,
+    };
+    let word = if on { "enabled" } else { "disabled" };
+    let Some(server) = configured.foremost(name) else {
+        // Connectors are in no file; what is said about them is kept all the same.
+        if name.starts_with("claude.ai ") {
+            let entry = trunkline::ServerEntry::stdio(name, "", [""; 0]);
+            return done(
+                &configured.editor().set_enabled(&entry, on),
+                name,
+                word,
+                as_json,
+            );
+        }
+        return unknown_server(name, configured.names().into_iter());
+    };
+    let exit = done(
+        &configured.editor().set_enabled(&server.entry, on),
+        name,
+        word,
+        as_json,
+    );
+    let runs = matches!(server.standing, Standing::Active | Standing::Disabled);
+    if let (Exit::Done, true, false, Some((reason, hint))) =
+        (exit, on, runs, standing::reason(server))
+    {
+        output::warning(&format!("\"{name}\" still does not run: {reason}"));
+        if let Some(hint) = hint {
+            output::note(&format!("  hint: {}\n", output::harmless(&hint)));
+        }
+    }
+    exit
+}
+
+fn done(
+    outcome: &Result<trunkline_config::Written, trunkline_config::ChangeError>,
+    name: &str,
+    word: &str,
+    as_json: bool,
+) -> Exit {
+    match outcome {
+        Ok(written) => {
+            let what = format!("{word} \"{name}\" for this project");
+            let document = json!({word: name, "file": written.file});
+            change::tell(&what, written, document, as_json)
+        }
+        Err(error) => change::fail(error, None),
+    }
+}

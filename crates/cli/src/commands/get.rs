@@ -1,0 +1,131 @@
+//! `trunkline get`: one server, how it fares, where it comes from and how it is configured.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use trunkline_config::{Scope, Server, Standing};
+
+use super::list::{Row, table};
+use super::tools::unknown_server;
+use crate::args::ConfigArgs;
+use crate::exit::Exit;
+use crate::output::{self, harmless};
+use crate::session;
+use crate::standing::quoted;
+
+pub(crate) async fn run(
+    config: &ConfigArgs,
+    name: &str,
+    show_secrets: bool,
+    as_json: bool,
+) -> Exit {
+    if show_secrets && !output::on_terminal() {
+        output::error(
+            "--show-secrets works on a terminal only",
+            Some("read the file itself where a program needs the values"),
+        );
+        return Exit::Usage;
+    }
+    let configured = match session::configuration(config) {
+        Ok(configured) => configured,
+        Err(exit) => return exit,
+    };
+    let connectors = session::connectors(configured.loader.layout());
+    if configured.foremost(name).is_none() && connectors.is_none() {
+        return unknown_server(name, configured.names().into_iter());
+    }
+    let all: Vec<String> = configured.names().into_iter().map(str::to_owned).collect();
+    let known = configured.foremost(name).is_some();
+    let wanted = name.to_owned();
+    let mut builder = configured.host().only(move |name| name == wanted);
+    if let (false, Some(connectors)) = (known, connectors) {
+        builder = builder.connectors(connectors);
+    }
+    session::with_host(builder, |host| async move {
+        session::ready(&host).await;
+        let set = host.config();
+        if set.servers.is_empty() {
+            return unknown_server(name, all.iter().map(String::as_str));
+        }
+        if as_json {
+            let rows: Vec<Value> = set
+                .servers
+                .iter()
+                .map(|server| {
+                    let mut row = Row::of(&host, server).as_value();
+                    row["config"] = server.entry.shown(show_secrets);
+                    row
+                })
+                .collect();
+            match <[Value; 1]>::try_from(rows) {
+                Ok([only]) => output::json(&only),
+                Err(mut rows) => {
+                    // The one that counts, with the others in it.
+                    let first = set.servers.iter().position(counts).unwrap_or(0);
+                    let mut row = rows.remove(first);
+                    row["others"] = rows.into();
+                    output::json(&row);
+                }
+            }
+            return Exit::Done;
+        }
+        for server in &set.servers {
+            let row = Row::of(&host, server);
+            output::result(&table(&[row]));
+            output::result(&details(server, show_secrets));
+        }
+        for problem in set
+            .diagnostics
+            .iter()
+            .filter(|problem| problem.server.as_deref().is_none_or(|about| about == name))
+        {
+            output::warning(&problem.to_string());
+        }
+        Exit::Done
+    })
+    .await
+}
+
+fn counts(server: &Server) -> bool {
+    matches!(server.standing, Standing::Active | Standing::Disabled)
+}
+
+/// The entry's fields, one a line, and how to be rid of it.
+fn details(server: &Server, show_secrets: bool) -> String {
+    let mut text = String::new();
+    let shown = server.entry.shown(show_secrets);
+    for (field, value) in shown.as_object().into_iter().flatten() {
+        match value {
+            Value::Object(members) if !members.is_empty() => {
+                let _ = writeln!(text, "  {}:", harmless(field));
+                for (name, value) in members {
+                    let _ = writeln!(text, "    {}: {}", harmless(name), plain(value));
+                }
+            }
+            value => {
+                let _ = writeln!(text, "  {}: {}", harmless(field), plain(value));
+            }
+        }
+    }
+    if matches!(
+        server.entry.scope,
+        Scope::Local | Scope::Project | Scope::User
+    ) {
+        let name = quoted(&server.entry.name);
+        let _ = writeln!(
+            text,
+            "  to remove it: trunkline remove {name} -s {}",
+            server.entry.scope
+        );
+    }
+    text
+}
+
+/// A text as it is, anything else as JSON.
+fn plain(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    };
+    harmless(&text).into_owned()
+}

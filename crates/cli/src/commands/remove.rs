@@ -1,0 +1,80 @@
+//! `trunkline remove`: removes a server from where it is.
+
+use serde_json::json;
+use trunkline_config::Scope;
+
+use super::tools::unknown_server;
+use crate::args::{ConfigArgs, WriteScope};
+use crate::change;
+use crate::exit::Exit;
+use crate::output;
+use crate::session;
+use crate::standing::quoted;
+
+pub(crate) fn run(
+    config: &ConfigArgs,
+    name: &str,
+    scope: Option<WriteScope>,
+    as_json: bool,
+) -> Exit {
+    let configured = match session::configuration(config) {
+        Ok(configured) => configured,
+        Err(exit) => return exit,
+    };
+    let editor = configured.editor();
+    if let Some(file) = &configured.set.exclusive {
+        return change::refuse_exclusive(file);
+    }
+    let places = editor.scopes_of(name);
+    let scope = match (scope, places.as_slice()) {
+        (Some(scope), _) => scope.into(),
+        (None, [only]) => only.scope,
+        (None, []) => {
+            return match configured.foremost(name) {
+                Some(server) => {
+                    let (scope, source) = (server.entry.scope, &server.entry.source);
+                    let what = format!(
+                        "\"{name}\" comes from the {scope} scope ({source}) and cannot be removed here"
+                    );
+                    let hint = format!("switch it off with `trunkline disable {}`", quoted(name));
+                    output::error(&what, Some(&hint));
+                    Exit::Usage
+                }
+                None => unknown_server(name, configured.names().into_iter()),
+            };
+        }
+        (None, several) => {
+            output::error(
+                &format!("\"{name}\" is in several scopes; which one?"),
+                None,
+            );
+            for place in several {
+                let line = format!("  trunkline remove {} -s {}", quoted(name), place.scope);
+                output::note(&format!("{line}   # {}\n", output::harmless(&place.source)));
+            }
+            return Exit::Usage;
+        }
+    };
+    match editor.remove(scope, name) {
+        Ok(written) => {
+            let what = format!("removed \"{name}\" from the {scope} scope");
+            let document = json!({"removed": name, "scope": scope, "file": written.file});
+            change::tell(&what, &written, document, as_json)
+        }
+        Err(error) => {
+            let hint = hint(name, scope, &places);
+            change::fail(&error, hint.as_deref())
+        }
+    }
+}
+
+/// Where it is, if it is elsewhere.
+fn hint(name: &str, scope: Scope, places: &[trunkline_config::Place]) -> Option<String> {
+    let elsewhere = places.iter().find(|place| place.scope != scope)?;
+    Some(format!(
+        "it is in the {} scope: `trunkline remove {} -s {}`",
+        elsewhere.scope,
+        quoted(name),
+        elsewhere.scope
+    ))
+}

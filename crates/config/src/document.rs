@@ -1,0 +1,193 @@
+//! A JSON file as a person wrote it: its members in their order, and where each stands.
+
+use std::cell::OnceCell;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::diagnostic::Diagnostic;
+use crate::locate::{Lines, error_offset, offset};
+
+/// A text that should be JSON, and where it comes from.
+pub(crate) struct Document<'a> {
+    source: &'a str,
+    text: &'a str,
+    /// Where each line begins; found when the first place is asked for.
+    lines: OnceCell<Lines>,
+}
+
+/// What could not be read, and where in the text.
+pub(crate) struct Unreadable {
+    pub(crate) offset: usize,
+    pub(crate) message: String,
+}
+
+impl<'a> Document<'a> {
+    /// A byte-order mark is no part of the text.
+    pub(crate) fn new(source: &'a str, text: &'a str) -> Self {
+        Self {
+            source,
+            text: text.strip_prefix('\u{feff}').unwrap_or(text),
+            lines: OnceCell::new(),
+        }
+    }
+
+    pub(crate) fn source(&self) -> &'a str {
+        self.source
+    }
+
+    /// The whole, which must be a JSON object.
+    pub(crate) fn root(&self) -> Result<Members<'a>, Diagnostic> {
+        let read = serde_json::from_str::<&RawValue>(self.text)
+            .map_err(|error| Unreadable {
+                offset: error_offset(self.text, &error),
+                message: if self.text.trim().is_empty() {
+                    "the file is empty; write {} at least".to_owned()
+                } else {
+                    format!("not valid JSON: {}", plain(&error))
+                },
+            })
+            .and_then(|raw| self.members(raw));
+        read.map_err(|problem| {
+            Diagnostic::error(self.source, problem.message).at(self.position(problem.offset))
+        })
+    }
+
+    /// The members of a value that must be an object.
+    pub(crate) fn members(&self, raw: &'a RawValue) -> Result<Members<'a>, Unreadable> {
+        serde_json::from_str(raw.get()).map_err(|_| Unreadable {
+            offset: self.offset(raw),
+            message: format!("expected an object, found {}", kind(raw)),
+        })
+    }
+
+    /// Decodes a value; what it holds is not quoted in the error, as it may be a secret (SEC-1).
+    pub(crate) fn decode<T: Deserialize<'a>>(&self, raw: &'a RawValue) -> Result<T, Unreadable> {
+        serde_json::from_str(raw.get()).map_err(|error| Unreadable {
+            offset: self.offset(raw) + error_offset(raw.get(), &error),
+            message: plain(&error),
+        })
+    }
+
+    /// Where a part of the text begins.
+    pub(crate) fn offset(&self, part: &RawValue) -> usize {
+        offset(self.text, part.get())
+    }
+
+    /// A problem with the part of the text at `offset`.
+    pub(crate) fn problem(&self, offset: usize, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::error(self.source, message).at(self.position(offset))
+    }
+
+    /// The line and column, both from 1, of the byte at `offset`.
+    pub(crate) fn position(&self, offset: usize) -> (usize, usize) {
+        let lines = self.lines.get_or_init(|| Lines::of(self.text));
+        lines.position(self.text, offset)
+    }
+}
+
+/// What sort of value it is, in words.
+pub(crate) fn kind(raw: &RawValue) -> &'static str {
+    match raw.get().as_bytes().first() {
+        Some(b'{') => "an object",
+        Some(b'[') => "a list",
+        Some(b'"') => "a text",
+        Some(b't' | b'f') => "true or false",
+        Some(b'n') => "null",
+        _ => "a number",
+    }
+}
+
+/// A JSON error without its own place, which counts from the wrong start, and without the value it quotes, which may be
+/// a secret (SEC-1): `invalid type: string "…", expected a map` becomes `expected a map`.
+fn plain(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let text = text.rfind(" at line ").map_or(&*text, |at| &text[..at]);
+    match text.rfind("expected ") {
+        Some(at) if error.is_data() => text[at..].to_owned(),
+        _ => text.to_owned(),
+    }
+}
+
+/// The members of an object in their order, repeated ones included.
+#[derive(Clone, Default)]
+pub(crate) struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'a> Members<'a> {
+    /// The value of a member; of several with one name the last counts, as it does for other readers.
+    pub(crate) fn get(&self, key: &str) -> Option<&'a RawValue> {
+        let found = self.0.iter().rev().find(|(name, _)| name == key);
+        found.map(|(_, value)| *value)
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &'a RawValue)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), *value))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(Reader)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_object_is_named_with_its_place() {
+        let cases = [
+            ("", "f:1:1: the file is empty; write {} at least"),
+            ("{", "f:1:1: not valid JSON: EOF while parsing an object"),
+            ("{\n \"a\": tru}", "f:2:10: not valid JSON: expected ident"),
+            ("[1]", "f:1:1: expected an object, found a list"),
+            ("\u{feff}\"x\"", "f:1:1: expected an object, found a text"),
+        ];
+        for (text, expected) in cases {
+            let problem = Document::new("f", text).root().err().unwrap();
+            assert_eq!(problem.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn of_repeated_members_the_last_counts() {
+        let document = Document::new("f", "\u{feff}{\"a\":1,\r\n\"b\":2,\"\\u0061\":3}");
+        let members = document.root().ok().unwrap();
+        assert_eq!(members.get("a").unwrap().get(), "3");
+        assert_eq!(members.len(), 3);
+    }
+
+    #[test]
+    fn depth_costs_nothing() {
+        let text = format!(
+            "{{\"deep\":{}1{}}}",
+            "[".repeat(100_000),
+            "]".repeat(100_000)
+        );
+        assert!(Document::new("f", &text).root().is_ok());
+    }
+}

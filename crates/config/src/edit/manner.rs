@@ -1,0 +1,297 @@
+//! How a JSON text is laid out, so that what is added to it looks like what is there.
+//!
+//! Nothing here decides what to write, only with which spaces.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::locate::offset;
+
+/// An object or an array as it is spelled.
+pub(super) struct Container<'a> {
+    /// From its opening to its closing bracket.
+    pub(super) raw: &'a str,
+    /// Its members or elements in their order, repeated keys included.
+    pub(super) items: Vec<Item<'a>>,
+}
+
+/// A member of an object, or an element of an array, which has no key.
+pub(super) struct Item<'a> {
+    /// The key as it is spelled. It is not decoded: a lone surrogate, which `JSON.stringify` writes, cannot be.
+    key: Option<&'a RawValue>,
+    /// The value.
+    pub(super) value: &'a RawValue,
+}
+
+impl Item<'_> {
+    /// Whether its key means `key`, whatever escapes it is written with.
+    pub(super) fn is_called(&self, key: &str) -> bool {
+        let Some(spelled) = self.key.map(RawValue::get) else {
+            return false;
+        };
+        if spelled.contains('\\') {
+            return serde_json::from_str::<String>(spelled).is_ok_and(|meant| meant == key);
+        }
+        spelled.get(1..spelled.len() - 1) == Some(key)
+    }
+}
+
+impl<'a> Container<'a> {
+    /// `None` for what is neither an object nor an array.
+    pub(super) fn read(raw: &'a RawValue) -> Option<Self> {
+        let raw = raw.get();
+        let items = match raw.as_bytes().first()? {
+            b'{' => serde_json::from_str::<Members>(raw).ok()?.0,
+            b'[' => {
+                let values: Vec<&RawValue> = serde_json::from_str(raw).ok()?;
+                let item = |value| Item { key: None, value };
+                values.into_iter().map(item).collect()
+            }
+            _ => return None,
+        };
+        Some(Self { raw, items })
+    }
+
+    /// Where the item begins.
+    pub(super) fn start(&self, item: usize) -> usize {
+        let item = &self.items[item];
+        offset(self.raw, item.key.unwrap_or(item.value).get())
+    }
+
+    /// Where the item ends.
+    pub(super) fn end(&self, item: usize) -> usize {
+        let value = self.items[item].value.get();
+        offset(self.raw, value) + value.len()
+    }
+
+    /// The whitespace before the item, from the bracket or the comma on.
+    fn lead(&self, item: usize) -> &'a str {
+        let from = item.checked_sub(1).map_or(1, |before| self.end(before));
+        let between = &self.raw[from..self.start(item)];
+        between.rsplit(',').next().unwrap_or(between)
+    }
+
+    /// The colon after the item's key with the whitespace around it.
+    fn colon(&self, item: usize) -> Option<&'a str> {
+        let item = &self.items[item];
+        let key = item.key?.get();
+        Some(&self.raw[offset(self.raw, key) + key.len()..offset(self.raw, item.value.get())])
+    }
+
+    /// The whitespace before the closing bracket.
+    fn tail(&self) -> &'a str {
+        let from = self.items.len().checked_sub(1).map_or(1, |at| self.end(at));
+        &self.raw[from..self.raw.len() - 1]
+    }
+}
+
+/// The habits of one part of a text.
+#[derive(Clone)]
+pub(super) struct Manner {
+    /// Whether each item stands on a line of its own.
+    lines: bool,
+    /// How a line ends.
+    pub(super) newline: &'static str,
+    /// What one more level of indentation adds.
+    unit: String,
+    /// What stands between a key and its value.
+    colon: String,
+    /// What follows a comma on one line.
+    gap: String,
+    /// What stands inside the braces of an object on one line.
+    pad: String,
+}
+
+impl Manner {
+    /// What holds where nothing else is seen: as `JSON.stringify(…, null, 2)` writes, with the line ends of the text.
+    pub(super) fn of_file(text: &str) -> Self {
+        let first = text.split_inclusive('\n').next().unwrap_or_default();
+        Self {
+            lines: true,
+            newline: line_end(first),
+            unit: "  ".to_owned(),
+            colon: ": ".to_owned(),
+            gap: " ".to_owned(),
+            pad: String::new(),
+        }
+    }
+
+    /// The manner inside `container`, which begins on a line indented by `indent`, and the indentation of its items. Where it
+    /// is empty, it is as its surroundings are.
+    pub(super) fn within(&self, container: &Container, indent: &str) -> (Self, String) {
+        let mut own = self.clone();
+        let Some(last) = container.items.len().checked_sub(1) else {
+            return (own, [indent, &self.unit].concat());
+        };
+        let lead = container.lead(last);
+        let colon = container.colon(last);
+        if let Some(colon) = colon.filter(|colon| !colon.contains('\n')) {
+            colon.clone_into(&mut own.colon);
+        }
+        if let Some((before, inner)) = lead.rsplit_once('\n') {
+            let closing = container.tail().rsplit_once('\n');
+            let closing = closing.map_or(indent, |(_, closing)| closing);
+            own.lines = true;
+            own.newline = line_end(&lead[..=before.len()]);
+            if let Some(unit) = inner.strip_prefix(closing) {
+                unit.clone_into(&mut own.unit);
+            }
+            return (own, inner.to_owned());
+        }
+        own.lines = false;
+        if last > 0 {
+            lead.clone_into(&mut own.gap);
+        } else if colon.is_some() {
+            // Who writes a space after a colon writes one after a comma.
+            let spaced = own.colon.ends_with(' ');
+            own.gap = String::from(if spaced { " " } else { "" });
+        }
+        if colon.is_some() {
+            let pad = container.lead(0);
+            own.pad = String::from(if pad.contains('\n') { "" } else { pad });
+        }
+        (own, indent.to_owned())
+    }
+
+    /// What to write, and over which part of the object, to give it one more member at its end. `self` is the manner
+    /// within it, `indent` the indentation of the line it begins on, and `inner` that of its members.
+    pub(super) fn appended(
+        &self,
+        object: &Container,
+        key: &str,
+        value: &Value,
+        indent: &str,
+        inner: &str,
+    ) -> (usize, usize, String) {
+        let mut new = String::new();
+        let (from, to) = if let Some(last) = object.items.len().checked_sub(1) {
+            new.push(',');
+            if self.lines {
+                new.extend([self.newline, inner]);
+            } else {
+                new.push_str(&self.gap);
+            }
+            (object.end(last), object.end(last))
+        } else {
+            if self.lines {
+                new.extend([self.newline, inner]);
+            } else {
+                new.push_str(&self.pad);
+            }
+            (1, object.raw.len() - 1)
+        };
+        new.extend([&Value::from(key).to_string(), &*self.colon]);
+        self.of_siblings(object, value, inner)
+            .write(value, inner, &mut new);
+        if object.items.is_empty() {
+            if self.lines {
+                new.extend([self.newline, indent]);
+            } else {
+                new.push_str(&self.pad);
+            }
+        }
+        (from, to, new)
+    }
+
+    /// The manner for a new value in `object`: if the last of its kind there is written on one line, so is this one.
+    fn of_siblings(&self, object: &Container, value: &Value, inner: &str) -> Self {
+        let open = match value {
+            Value::Object(_) => '{',
+            Value::Array(_) => '[',
+            _ => return self.clone(),
+        };
+        let mut alike = object.items.iter().rev().filter_map(|item| {
+            let raw = item.value.get();
+            let empty = raw[1..].trim_start().len() == 1;
+            (raw.starts_with(open) && !empty).then_some(item.value)
+        });
+        let sibling = alike.next().and_then(Container::read);
+        let manner = sibling.map(|sibling| self.within(&sibling, inner).0);
+        manner
+            .filter(|manner| !manner.lines)
+            .unwrap_or_else(|| self.clone())
+    }
+
+    /// Writes a value that begins on a line indented by `indent`.
+    pub(super) fn write(&self, value: &Value, indent: &str, out: &mut String) {
+        match value {
+            Value::Object(map) if !map.is_empty() => {
+                let items = map.iter().map(|(key, value)| (Some(&**key), value));
+                self.write_items(["{", "}"], &self.pad, items, indent, out);
+            }
+            Value::Array(items) if !items.is_empty() => {
+                let items = items.iter().map(|value| (None, value));
+                self.write_items(["[", "]"], "", items, indent, out);
+            }
+            // An empty object or array has its brackets side by side in either manner.
+            other => out.push_str(&other.to_string()),
+        }
+    }
+
+    fn write_items<'a>(
+        &self,
+        [open, close]: [&str; 2],
+        pad: &str,
+        items: impl Iterator<Item = (Option<&'a str>, &'a Value)>,
+        indent: &str,
+        out: &mut String,
+    ) {
+        let inner = [indent, &self.unit].concat();
+        out.push_str(open);
+        for (at, (key, value)) in items.enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
+            match (self.lines, at) {
+                (true, _) => out.extend([self.newline, &inner]),
+                (false, 0) => out.push_str(pad),
+                (false, _) => out.push_str(&self.gap),
+            }
+            if let Some(key) = key {
+                out.extend([&Value::from(key).to_string(), &*self.colon]);
+            }
+            self.write(value, &inner, out);
+        }
+        if self.lines {
+            out.extend([self.newline, indent]);
+        } else {
+            out.push_str(pad);
+        }
+        out.push_str(close);
+    }
+}
+
+/// How `line` ends; a line without an end counts as one that ends as most do.
+fn line_end(line: &str) -> &'static str {
+    if line.ends_with("\r\n") { "\r\n" } else { "\n" }
+}
+
+struct Members<'a>(Vec<Item<'a>>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut items = Vec::new();
+                while let Some((key, value)) = map.next_entry()? {
+                    let key = Some(key);
+                    items.push(Item { key, value });
+                }
+                Ok(Members(items))
+            }
+        }
+
+        deserializer.deserialize_map(Reader)
+    }
+}

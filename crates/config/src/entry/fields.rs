@@ -1,0 +1,200 @@
+//! The fields of an entry, described once: the reference page and the JSON Schema are made from this.
+
+use serde_json::{Map, Value, json};
+
+/// One field of an entry.
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// The `type`s of server that have it; none is all of them.
+    pub servers: &'static [&'static str],
+    /// Its JSON Schema, as text.
+    schema: &'static str,
+    /// What it is for.
+    pub doc: &'static str,
+}
+
+const STDIO: &[&str] = &["stdio"];
+const REMOTE: &[&str] = &["http", "sse", "ws"];
+const URL: &[&str] = &["http", "sse", "ws", "sse-ide", "ws-ide", "claudeai-proxy"];
+const HTTP: &[&str] = &["http", "sse"];
+const TLS: &[&str] = &["http", "sse", "ws"];
+const IDE: &[&str] = &["sse-ide", "ws-ide"];
+const ALL: &[&str] = &[];
+
+const TEXT: &str = r#"{"type":"string"}"#;
+const TEXTS: &str = r#"{"type":"array","items":{"type":"string"}}"#;
+const TEXT_MAP: &str = r#"{"type":"object","additionalProperties":{"type":"string"}}"#;
+const LIMIT: &str = r#"{"type":"integer","minimum":0}"#;
+const FLAG: &str = r#"{"type":"boolean"}"#;
+
+/// Every field that is known (CFG-2), in the order of the reference page.
+pub const FIELDS: &[Field] = &[
+    Field {
+        name: "type",
+        servers: ALL,
+        schema: r#"{"enum":["stdio","http","streamable-http","sse","ws","sse-ide","ws-ide","sdk","claudeai-proxy"]}"#,
+        doc: "How the server is reached. Without it: `stdio` when there is a `command`; with a `url`, Streamable HTTP is tried first and HTTP+SSE after it. `streamable-http` is another word for `http`",
+    },
+    Field {
+        name: "command",
+        servers: STDIO,
+        schema: TEXT,
+        doc: "The program to start. It is executed as it is, never through a shell. Variables are expanded",
+    },
+    Field {
+        name: "args",
+        servers: STDIO,
+        schema: TEXTS,
+        doc: "Its arguments. Variables are expanded",
+    },
+    Field {
+        name: "env",
+        servers: STDIO,
+        schema: TEXT_MAP,
+        doc: "Environment variables on top of your own. Variables in their values are expanded",
+    },
+    Field {
+        name: "cwd",
+        servers: STDIO,
+        schema: TEXT,
+        doc: "The directory it runs in; by default the working directory",
+    },
+    Field {
+        name: "url",
+        servers: URL,
+        schema: TEXT,
+        doc: "Where the server is. Variables are expanded",
+    },
+    Field {
+        name: "headers",
+        servers: REMOTE,
+        schema: TEXT_MAP,
+        doc: "HTTP headers to send. Variables in their values are expanded",
+    },
+    Field {
+        name: "headersHelper",
+        servers: REMOTE,
+        schema: TEXT,
+        doc: "A shell command that prints a JSON object of headers",
+    },
+    Field {
+        name: "oauth",
+        servers: HTTP,
+        schema: r#"{"type":"object","properties":{"clientId":{"type":"string"},"callbackPort":{"type":"integer","minimum":0,"maximum":65535},"authServerMetadataUrl":{"type":"string","pattern":"^https://"},"scopes":{"type":["string","array"],"items":{"type":"string"}},"xaa":{"type":"boolean"}}}"#,
+        doc: "How to sign in: `clientId`, `callbackPort`, `authServerMetadataUrl` (https), `scopes`, `xaa`",
+    },
+    Field {
+        name: "tls",
+        servers: TLS,
+        schema: r#"{"type":"object","properties":{"ca":{"type":"string"},"cert":{"type":"string"},"key":{"type":"string"}}}"#,
+        doc: "Certificate files: `ca` to trust, `cert` and `key` to show",
+    },
+    Field {
+        name: "authToken",
+        servers: IDE,
+        schema: TEXT,
+        doc: "What the IDE wants to see",
+    },
+    Field {
+        name: "ideName",
+        servers: IDE,
+        schema: TEXT,
+        doc: "What the IDE calls itself",
+    },
+    Field {
+        name: "id",
+        servers: &["claudeai-proxy"],
+        schema: TEXT,
+        doc: "The connector's id",
+    },
+    Field {
+        name: "timeout",
+        servers: ALL,
+        schema: LIMIT,
+        doc: "How long one tool call may take, in milliseconds; 0 is the default",
+    },
+    Field {
+        name: "connectTimeout",
+        servers: ALL,
+        schema: LIMIT,
+        doc: "How long connecting may take, in milliseconds; 0 is the default",
+    },
+    Field {
+        name: "alwaysLoad",
+        servers: ALL,
+        schema: FLAG,
+        doc: "Show its tools to the model however many there are",
+    },
+    Field {
+        name: "disabled",
+        servers: ALL,
+        schema: FLAG,
+        doc: "Do not connect to it; `trunkline enable` overrides it for a project",
+    },
+    Field {
+        name: "tools",
+        servers: ALL,
+        schema: r#"{"type":"object","properties":{"allow":{"type":"array","items":{"type":"string"}},"deny":{"type":"array","items":{"type":"string"}}}}"#,
+        doc: "Which of its tools are offered: lists `allow` and `deny` of globs with `*`; deny wins",
+    },
+    Field {
+        name: "sandbox",
+        servers: STDIO,
+        schema: r#"{"type":["object","boolean"]}"#,
+        doc: "What it may touch. Kept in the file; not enforced by this version",
+    },
+];
+
+/// A JSON Schema for `.mcp.json`.
+pub fn json_schema() -> Value {
+    let properties: Map<String, Value> = FIELDS
+        .iter()
+        .map(|field| {
+            let mut schema: Value = serde_json::from_str(field.schema).unwrap_or_default();
+            schema["description"] = json!(field.doc);
+            (field.name.to_owned(), schema)
+        })
+        .collect();
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "MCP servers of a project (.mcp.json)",
+        "type": "object",
+        "required": ["mcpServers"],
+        "properties": {
+            "mcpServers": {
+                "type": "object",
+                "propertyNames": {"minLength": 1, "not": {"enum": ["workspace"]}},
+                "additionalProperties": {"$ref": "#/$defs/server"},
+            },
+        },
+        "$defs": {
+            "server": {
+                "type": "object",
+                "properties": properties,
+                "anyOf": [
+                    {"required": ["command"]},
+                    {"required": ["url"]},
+                    {"required": ["type"], "properties": {"type": {"const": "sdk"}}},
+                ],
+            },
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_schema_is_json() {
+        for field in FIELDS {
+            let schema: Result<Value, _> = serde_json::from_str(field.schema);
+            assert!(
+                schema.is_ok_and(|schema| schema.is_object()),
+                "{}",
+                field.name
+            );
+        }
+    }
+}

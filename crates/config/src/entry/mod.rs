@@ -1,0 +1,341 @@
+//! One server as a configuration file describes it (CFG-2).
+
+mod fields;
+mod raw;
+mod transport;
+mod url;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+pub use fields::{FIELDS, Field, json_schema};
+pub(crate) use raw::RawEntry;
+pub use transport::{
+    HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, StdioEntry, TlsEntry, TransportEntry, WsEntry,
+};
+pub use url::ServerUrl;
+
+use crate::expand::KeyringRef;
+use crate::glob::Glob;
+use crate::scopes::Scope;
+use crate::secret::{HIDDEN, Secret};
+
+/// A server that is configured.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ServerEntry {
+    /// Its name.
+    pub name: String,
+    /// Where it comes from.
+    pub scope: Scope,
+    /// The file, or the flag, that holds it.
+    pub source: String,
+    /// How it is reached, expanded.
+    pub transport: TransportEntry,
+    /// How long one tool call may take.
+    pub timeout: Option<Duration>,
+    /// How long connecting may take.
+    pub connect_timeout: Option<Duration>,
+    /// Whether its entry switches it off.
+    pub disabled: bool,
+    /// Whether its tools are always shown to the model, however many there are.
+    pub always_load: bool,
+    /// Which of its tools are offered.
+    pub tools: ToolFilter,
+    /// What it may touch, as written (SEC-5).
+    pub sandbox: Option<Value>,
+    /// Secrets from the keychain that are put in place when it is connected (CFG-5).
+    pub keyring: Vec<KeyringRef>,
+    /// The entry as it stands in its file, unexpanded.
+    pub written: Option<Arc<str>>,
+}
+
+/// Which tools of a server are offered: those that an `allow` glob names, or all if there is none, less those that a `deny`
+/// glob names. Globs are held against the server's own names for its tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolFilter {
+    /// `None` allows all; an empty list allows none.
+    pub allow: Option<Vec<Glob>>,
+    /// Wins over `allow`.
+    pub deny: Vec<Glob>,
+}
+
+impl ToolFilter {
+    /// Whether a tool is offered.
+    pub fn offers(&self, tool: &str) -> bool {
+        let allowed = self
+            .allow
+            .as_ref()
+            .is_none_or(|globs| globs.iter().any(|glob| glob.matches(tool)));
+        allowed && !self.deny.iter().any(|glob| glob.matches(tool))
+    }
+}
+
+/// A secret that an entry asks for could not be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// The keychain has none of that name.
+    #[error("the keychain has no secret for account \"{}\" of service \"{}\"", .0.account, .0.service)]
+    Missing(KeyringRef),
+    /// The keychain could not be asked.
+    #[error("the keychain could not be read: {0}")]
+    Unavailable(String),
+}
+
+impl ServerEntry {
+    /// An entry of the embedding program's own, with everything else at its default.
+    pub fn new(name: impl Into<String>, transport: TransportEntry) -> Self {
+        Self {
+            name: name.into(),
+            scope: Scope::Dynamic,
+            source: "the embedding program".to_owned(),
+            transport,
+            timeout: None,
+            connect_timeout: None,
+            disabled: false,
+            always_load: false,
+            tools: ToolFilter::default(),
+            sandbox: None,
+            keyring: Vec::new(),
+            written: None,
+        }
+    }
+
+    /// A child process, for programs that embed the host.
+    pub fn stdio<A: Into<String>>(
+        name: impl Into<String>,
+        command: impl Into<String>,
+        args: impl IntoIterator<Item = A>,
+    ) -> Self {
+        let stdio = StdioEntry {
+            command: command.into(),
+            args: args.into_iter().map(Into::into).collect(),
+            ..StdioEntry::default()
+        };
+        Self::new(name, TransportEntry::Stdio(stdio))
+    }
+
+    /// SHA-256, in hex, of everything that makes this the server it is; not of where it was found (CFG-9).
+    pub fn hash(&self) -> String {
+        let globs = |globs: &[Glob]| globs.iter().map(|glob| json!(glob.as_str())).collect();
+        let allow: Option<Value> = self.tools.allow.as_deref().map(globs);
+        let deny: Value = globs(&self.tools.deny);
+        sha256(&json!([
+            self.name,
+            self.transport.identity(),
+            milliseconds(self.timeout),
+            milliseconds(self.connect_timeout),
+            self.disabled,
+            self.always_load,
+            allow,
+            deny,
+            self.sandbox,
+        ]))
+    }
+
+    /// The entry as it stands in its file, unexpanded; for one that is in none, what it would look like there.
+    pub fn as_written(&self) -> Value {
+        let written = self.written.as_deref();
+        written
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_else(|| self.transport.identity())
+    }
+
+    /// The entry as it stands in its file, fit to be shown: with `***` for the values of `env` and `headers`, tokens, and what may
+    /// be a secret in a URL, unless secrets are wanted. A value that only refers to a variable is no secret.
+    pub fn shown(&self, secrets: bool) -> Value {
+        let mut written = self.as_written();
+        if !secrets {
+            hide_secrets(&mut written);
+        }
+        written
+    }
+
+    /// The entry with the secrets of its keychain references in place. Only what the entry itself refers to is replaced,
+    /// never what looks like a reference in the value of a variable.
+    pub fn with_secrets(
+        &self,
+        look_up: impl Fn(&KeyringRef) -> Result<Option<Secret>, String>,
+    ) -> Result<Self, SecretError> {
+        let mut whole = self.clone();
+        for wanted in &self.keyring {
+            let secret = look_up(wanted)
+                .map_err(SecretError::Unavailable)?
+                .ok_or_else(|| SecretError::Missing(wanted.clone()))?;
+            let written = wanted.written();
+            whole
+                .transport
+                .each_text(|text| text.replace(&written, secret.expose()));
+        }
+        Ok(whole)
+    }
+}
+
+/// Puts `***` in place of what may be a secret.
+pub fn hide_secrets(entry: &mut Value) {
+    let hide = |value: &mut Value| {
+        let reference = value.as_str().is_some_and(is_reference);
+        if !reference {
+            *value = HIDDEN.into();
+        }
+    };
+    for field in ["env", "headers"] {
+        if let Some(Value::Object(values)) = entry.get_mut(field) {
+            values.values_mut().for_each(hide);
+        }
+    }
+    if let Some(token) = entry.get_mut("authToken") {
+        hide(token);
+    }
+    if let Some(Value::Object(oauth)) = entry.get_mut("oauth")
+        && let Some(secret) = oauth.get_mut("clientSecret")
+    {
+        hide(secret);
+    }
+    if let Some(Value::String(url)) = entry.get_mut("url") {
+        *url = url::redacted(url);
+    }
+}
+
+/// Whether a value is nothing but a reference, possibly after the word that says what sort of token it is.
+fn is_reference(value: &str) -> bool {
+    let value = value.strip_prefix("Bearer ").unwrap_or(value);
+    let inside = value
+        .strip_prefix("${")
+        .and_then(|rest| rest.strip_suffix('}'));
+    inside.is_some_and(|inside| !inside.contains(":-") && !inside.contains(['$', '{', '}']))
+}
+
+fn milliseconds(limit: Option<Duration>) -> Option<String> {
+    limit.map(|limit| limit.as_millis().to_string())
+}
+
+/// SHA-256 of a value's text, in hex.
+pub(crate) fn sha256(value: &Value) -> String {
+    let digest = Sha256::digest(value.to_string());
+    let nibbles = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    nibbles
+        .filter_map(|nibble| char::from_digit(nibble.into(), 16))
+        .collect()
+}
+
+impl fmt::Debug for ServerEntry {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_struct("ServerEntry")
+            .field("name", &self.name)
+            .field("scope", &self.scope)
+            .field("source", &self.source)
+            .field("transport", &self.transport)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_covers_what_the_server_is_and_not_where_it_was_found() {
+        let one = ServerEntry::stdio("s", "cmd", ["a"]);
+        let moved = ServerEntry {
+            source: "elsewhere".to_owned(),
+            scope: Scope::User,
+            ..one.clone()
+        };
+        assert_eq!(one.hash(), moved.hash());
+        let mut with_env = one.clone();
+        with_env
+            .transport
+            .each_secret(|secrets| _ = secrets.insert("K".into(), Secret::new("v")));
+        for changed in [
+            ServerEntry::stdio("s", "cmd", ["b"]),
+            ServerEntry::stdio("s", "cmd2", ["a"]),
+            ServerEntry::stdio("t", "cmd", ["a"]),
+            with_env,
+            ServerEntry {
+                disabled: true,
+                ..one.clone()
+            },
+            ServerEntry {
+                timeout: Some(Duration::from_secs(1)),
+                ..one.clone()
+            },
+        ] {
+            assert_ne!(one.hash(), changed.hash());
+        }
+    }
+
+    #[test]
+    fn debug_output_hides_the_values_of_env() {
+        let mut entry = ServerEntry::stdio("s", "cmd", ["a"]);
+        entry
+            .transport
+            .each_secret(|env| _ = env.insert("TOKEN".to_owned(), Secret::new("hunter2")));
+        let shown = format!("{entry:?}");
+        assert!(shown.contains("TOKEN") && !shown.contains("hunter2"));
+    }
+
+    #[test]
+    fn secrets_come_from_the_keychain_and_only_where_the_entry_says() {
+        let github = KeyringRef {
+            service: "github".to_owned(),
+            account: "me".to_owned(),
+        };
+        let entry = ServerEntry {
+            keyring: vec![github.clone()],
+            ..ServerEntry::stdio("s", "cmd", ["${keyring:github/me}", "${keyring:other/x}"])
+        };
+        let found = entry
+            .with_secrets(|wanted| Ok((*wanted == github).then(|| Secret::new("hunter2"))))
+            .unwrap();
+        let TransportEntry::Stdio(stdio) = &found.transport else {
+            unreachable!()
+        };
+        assert_eq!(stdio.args, ["hunter2", "${keyring:other/x}"]);
+        assert_eq!(
+            entry.with_secrets(|_| Ok(None)).err(),
+            Some(SecretError::Missing(github))
+        );
+    }
+
+    #[test]
+    fn what_is_shown_has_no_secrets() {
+        let entry = ServerEntry {
+            written: Some(
+                r#"{"url":"https://u:hunter2@h/?k=hunter2","headers":{"A":"hunter2","B":"Bearer ${TOKEN}","C":"${X:-hunter2}","D":5},
+                    "authToken":"hunter2","oauth":{"clientId":"id","clientSecret":"hunter2"},"timeout":5}"#
+                    .into(),
+            ),
+            ..ServerEntry::stdio("s", "c", [""; 0])
+        };
+        let shown = entry.shown(false);
+        assert!(!shown.to_string().contains("hunter2"), "{shown}");
+        assert_eq!(shown["headers"]["B"], "Bearer ${TOKEN}");
+        assert_eq!(
+            (&shown["headers"]["D"], &shown["timeout"]),
+            (&json!("***"), &json!(5))
+        );
+        assert!(entry.shown(true).to_string().contains("hunter2"));
+    }
+
+    #[test]
+    fn tools_are_offered_by_globs_and_deny_wins() {
+        let globs = |list: &[&str]| list.iter().map(|text| Glob::new(*text)).collect();
+        let filter = ToolFilter {
+            allow: Some(globs(&["get_*", "list"])),
+            deny: globs(&["get_secret*"]),
+        };
+        for (tool, offered) in [
+            ("get_issue", true),
+            ("list", true),
+            ("lists", false),
+            ("get_secrets", false),
+        ] {
+            assert_eq!(filter.offers(tool), offered, "{tool}");
+        }
+        assert!(ToolFilter::default().offers("anything"));
+    }
+}

@@ -1,0 +1,398 @@
+//! From an entry as it stands in a file to one that has been checked and expanded.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::transport::{
+    HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, StdioEntry, TlsEntry, TransportEntry, WsEntry,
+};
+use super::url::ServerUrl;
+use super::{ServerEntry, ToolFilter};
+use crate::expand::{Environment, Findings, expand};
+use crate::glob::Glob;
+use crate::scopes::Scope;
+use crate::secret::Secret;
+
+/// An entry as it stands in a file, before it is checked.
+#[derive(Deserialize)]
+#[serde(
+    rename_all = "camelCase",
+    expecting = "an object with a \"command\" or a \"url\""
+)]
+pub(crate) struct RawEntry {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    command: Option<String>,
+    args: Option<Vec<String>>,
+    env: Option<BTreeMap<String, Secret>>,
+    cwd: Option<PathBuf>,
+    url: Option<String>,
+    headers: Option<BTreeMap<String, Secret>>,
+    headers_helper: Option<String>,
+    oauth: Option<OAuthEntry>,
+    tls: Option<TlsEntry>,
+    auth_token: Option<Secret>,
+    ide_name: Option<String>,
+    id: Option<String>,
+    timeout: Option<u64>,
+    connect_timeout: Option<u64>,
+    always_load: Option<bool>,
+    disabled: Option<bool>,
+    tools: Option<RawTools>,
+    sandbox: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "an object with lists \"allow\" and \"deny\"")]
+struct RawTools {
+    allow: Option<Vec<String>>,
+    deny: Option<Vec<String>>,
+}
+
+const KNOWN_TYPES: &str =
+    "stdio, http, streamable-http, sse, ws, sse-ide, ws-ide, sdk, claudeai-proxy";
+
+impl RawEntry {
+    /// Checks the entry and expands its variables; the error says what to write instead.
+    pub(crate) fn check(
+        self,
+        name: &str,
+        scope: Scope,
+        source: &str,
+        environment: &Environment,
+        findings: &mut Findings,
+    ) -> Result<ServerEntry, String> {
+        let Self {
+            kind,
+            command,
+            args,
+            env,
+            cwd,
+            url,
+            headers,
+            headers_helper,
+            oauth,
+            tls,
+            auth_token,
+            ide_name,
+            id,
+            timeout,
+            connect_timeout,
+            always_load,
+            disabled,
+            tools,
+            sandbox,
+        } = self;
+        let kind = match (kind.as_deref(), &command, &url) {
+            (Some(kind), ..) => kind,
+            (None, Some(_), _) => "stdio",
+            (None, None, Some(_)) => "",
+            (None, None, None) => {
+                return Err("it has neither a \"command\" nor a \"url\"".to_owned());
+            }
+        };
+        let url = ServerUrl::new(url_of(kind, url)?);
+        let headers = headers.unwrap_or_default();
+        let oauth = oauth.unwrap_or_default();
+        let tls = tls.unwrap_or_default();
+        let mut transport = match kind {
+            "stdio" => TransportEntry::Stdio(StdioEntry {
+                command: command_of(command)?,
+                args: args.unwrap_or_default(),
+                env: env.unwrap_or_default(),
+                cwd,
+            }),
+            "" | "http" | "streamable-http" | "sse" => TransportEntry::Http(HttpEntry {
+                flavour: match kind {
+                    "" => HttpFlavour::Either,
+                    "sse" => HttpFlavour::Sse,
+                    _ => HttpFlavour::Streamable,
+                },
+                url,
+                headers,
+                headers_helper,
+                oauth,
+                tls,
+            }),
+            "ws" => TransportEntry::Ws(WsEntry {
+                url,
+                headers,
+                headers_helper,
+                tls,
+            }),
+            "sse-ide" | "ws-ide" => TransportEntry::Ide(IdeEntry {
+                websocket: kind == "ws-ide",
+                url,
+                auth_token,
+                ide_name,
+            }),
+            "sdk" => TransportEntry::Sdk,
+            "claudeai-proxy" => TransportEntry::ClaudeAiProxy { url, id },
+            other => {
+                return Err(format!(
+                    "unknown \"type\": \"{other}\"; write one of {KNOWN_TYPES}"
+                ));
+            }
+        };
+        transport.each_text(|text| expand(text, environment, findings));
+        check_url(&transport)?;
+        check_oauth(&transport)?;
+        if let (TransportEntry::Stdio(stdio), Scope::Plugin) = (&mut transport, scope) {
+            // What plugins are documented to write there.
+            let plain = |dir: &PathBuf| expand(&dir.to_string_lossy(), environment, findings);
+            stdio.cwd = stdio.cwd.as_ref().map(plain).map(PathBuf::from);
+        }
+        let globs = |list: Vec<String>| list.into_iter().map(Glob::new).collect();
+        Ok(ServerEntry {
+            name: name.to_owned(),
+            scope,
+            source: source.to_owned(),
+            transport,
+            timeout: limit(timeout),
+            connect_timeout: limit(connect_timeout),
+            disabled: disabled.unwrap_or(false),
+            always_load: always_load.unwrap_or(false),
+            tools: tools.map_or_else(ToolFilter::default, |tools| ToolFilter {
+                allow: tools.allow.map(globs),
+                deny: tools.deny.map(globs).unwrap_or_default(),
+            }),
+            sandbox,
+            keyring: std::mem::take(&mut findings.keyring),
+            written: None,
+        })
+    }
+}
+
+/// The `url` of an entry, where its type needs one.
+fn url_of(kind: &str, url: Option<String>) -> Result<String, String> {
+    match (kind, url) {
+        ("stdio" | "sdk", _) => Ok(String::new()),
+        (_, Some(url)) if url.trim().is_empty() => {
+            let message =
+                "it is not configured yet: its \"url\" is empty; write where the server is";
+            Err(message.to_owned())
+        }
+        (_, Some(url)) => Ok(url),
+        (kind, None) if KNOWN_TYPES.split(", ").any(|known| known == kind) => {
+            Err(format!("a \"{kind}\" server needs a \"url\""))
+        }
+        // An unknown type is a mistake of its own.
+        (_, None) => Ok(String::new()),
+    }
+}
+
+fn command_of(command: Option<String>) -> Result<String, String> {
+    match command {
+        None => Err("a \"stdio\" server needs a \"command\"".to_owned()),
+        Some(command) if command.trim().is_empty() => {
+            Err("its \"command\" is empty; write the program to start".to_owned())
+        }
+        Some(command) => Ok(command),
+    }
+}
+
+/// Whether the URL is one that the transport can open. One with a variable that is not set, or with a secret still to come,
+/// is left for the connection to try (CFG-5).
+fn check_url(transport: &TransportEntry) -> Result<(), String> {
+    let Some(url) = transport.url() else {
+        return Ok(());
+    };
+    if url.expose().contains('$') {
+        return Ok(());
+    }
+    let schemes = match transport {
+        TransportEntry::Ws(_) => ["wss", "ws"],
+        TransportEntry::Ide(ide) if ide.websocket => ["wss", "ws"],
+        _ => ["https", "http"],
+    };
+    let parsed = url
+        .parse()
+        .map_err(|error| format!("its \"url\" is not a URL: {error}"))?;
+    if schemes.contains(&parsed.scheme()) {
+        return Ok(());
+    }
+    Err(format!(
+        "the \"url\" of a \"{}\" server begins with {}:// or {}://, not with {}:",
+        transport.kind(),
+        schemes[0],
+        schemes[1],
+        parsed.scheme()
+    ))
+}
+
+fn check_oauth(transport: &TransportEntry) -> Result<(), String> {
+    let metadata = transport
+        .oauth()
+        .and_then(|oauth| oauth.auth_server_metadata_url.as_deref());
+    match metadata {
+        Some(url) if !url.to_ascii_lowercase().starts_with("https://") => {
+            Err("\"authServerMetadataUrl\" must begin with https://".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A limit in milliseconds; 0 is none of its own, as it is for the environment variables.
+fn limit(milliseconds: Option<u64>) -> Option<Duration> {
+    let given = milliseconds.filter(|milliseconds| *milliseconds > 0);
+    given.map(Duration::from_millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::FIELDS;
+    use serde::de::{self, Visitor};
+
+    fn check(json: &str) -> Result<ServerEntry, String> {
+        let raw: RawEntry = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        let environment = Environment::of([("X", "exp"), ("HOST", "example.com")]);
+        let mut findings = Findings::default();
+        raw.check("s", Scope::User, "f", &environment, &mut findings)
+    }
+
+    #[test]
+    fn the_type_follows_from_the_fields() {
+        for (json, kind) in [
+            (r#"{"command":"c"}"#, "stdio"),
+            (r#"{"type":"stdio","command":"c","url":"ignored"}"#, "stdio"),
+            (r#"{"url":"https://h/"}"#, "http"),
+            (r#"{"type":"http","url":"https://h/"}"#, "http"),
+            (r#"{"type":"streamable-http","url":"http://h/"}"#, "http"),
+            (r#"{"type":"sse","url":"https://h/"}"#, "sse"),
+            (r#"{"type":"ws","url":"wss://h/"}"#, "ws"),
+            (
+                r#"{"type":"sse-ide","url":"http://127.0.0.1:1/"}"#,
+                "sse-ide",
+            ),
+            (
+                r#"{"type":"ws-ide","url":"ws://127.0.0.1:1/","authToken":"t"}"#,
+                "ws-ide",
+            ),
+            (r#"{"type":"sdk"}"#, "sdk"),
+            (
+                r#"{"type":"claudeai-proxy","url":"https://h/","id":"i"}"#,
+                "claudeai-proxy",
+            ),
+        ] {
+            assert_eq!(check(json).unwrap().transport.kind(), kind, "{json}");
+        }
+        let either = check(r#"{"url":"https://h/"}"#).unwrap().transport;
+        assert!(
+            matches!(either, TransportEntry::Http(http) if http.flavour == HttpFlavour::Either)
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named_with_what_to_write() {
+        for (json, told) in [
+            ("{}", "neither a \"command\" nor a \"url\""),
+            (
+                r#"{"type":"pigeon"}"#,
+                "unknown \"type\": \"pigeon\"; write one of stdio",
+            ),
+            (r#"{"type":"stdio"}"#, "needs a \"command\""),
+            (r#"{"command":" "}"#, "\"command\" is empty"),
+            (r#"{"type":"http"}"#, "a \"http\" server needs a \"url\""),
+            (
+                r#"{"type":"http","url":""}"#,
+                "not configured yet: its \"url\" is empty",
+            ),
+            (r#"{"url":" "}"#, "its \"url\" is empty"),
+            (r#"{"type":"http","url":"nonsense"}"#, "not a URL"),
+            (
+                r#"{"type":"http","url":"file:///etc/passwd"}"#,
+                "begins with https:// or http://, not with file:",
+            ),
+            (
+                r#"{"type":"ws","url":"https://h"}"#,
+                "begins with wss:// or ws://",
+            ),
+            (r#"{"command":"c","env":{"A":1}}"#, "expected a string"),
+            (r#"{"command":"c","args":"x"}"#, "expected a sequence"),
+            (r#"{"command":"c","timeout":-1}"#, "expected u64"),
+            (r#"{"command":"c","tools":[]}"#, "expected"),
+            (
+                r#"{"url":"https://h","oauth":{"authServerMetadataUrl":"http://h"}}"#,
+                "must begin with https://",
+            ),
+        ] {
+            let error = check(json).unwrap_err();
+            assert!(error.contains(told), "{json}: {error}");
+        }
+    }
+
+    #[test]
+    fn variables_are_expanded_where_they_count_and_nowhere_else() {
+        let entry = check(
+            r#"{"command":"$X","args":["${X}"],"env":{"$X":"${X}"},"cwd":"/$X","sandbox":{"a":"$X"}}"#,
+        )
+        .unwrap();
+        let TransportEntry::Stdio(stdio) = &entry.transport else {
+            unreachable!()
+        };
+        assert_eq!((&*stdio.command, &*stdio.args[0]), ("exp", "exp"));
+        assert_eq!(stdio.env["$X"].expose(), "exp");
+        assert_eq!(stdio.cwd, Some("/$X".into()));
+        assert_eq!(entry.sandbox.unwrap()["a"], "$X");
+
+        let entry = check(
+            r#"{"url":"https://${HOST}/","headers":{"A":"b ${X}"},"headersHelper":"echo $X","oauth":{"clientId":"$X","scopes":"a b"}}"#,
+        )
+        .unwrap();
+        let TransportEntry::Http(http) = &entry.transport else {
+            unreachable!()
+        };
+        assert_eq!(http.url.expose(), "https://example.com/");
+        assert_eq!(http.headers["A"].expose(), "b exp");
+        assert_eq!(http.headers_helper.as_deref(), Some("echo $X"));
+        assert_eq!(http.oauth.client_id.as_deref(), Some("$X"));
+        assert_eq!(http.oauth.scopes.as_deref().unwrap(), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_url_that_is_not_complete_yet_is_left_to_the_connection() {
+        for url in ["${NOT_SET}", "https://${NOT_SET}/", "${keyring:a/b}"] {
+            assert!(check(&format!(r#"{{"url":"{url}"}}"#)).is_ok(), "{url}");
+        }
+    }
+
+    #[test]
+    fn the_described_fields_are_the_fields() {
+        struct Catch<'a>(&'a mut Vec<&'static str>);
+
+        impl<'de> de::Deserializer<'de> for Catch<'_> {
+            type Error = de::value::Error;
+
+            fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+                Err(de::Error::custom("only a struct is caught"))
+            }
+
+            fn deserialize_struct<V: Visitor<'de>>(
+                self,
+                _: &'static str,
+                fields: &'static [&'static str],
+                visitor: V,
+            ) -> Result<V::Value, Self::Error> {
+                self.0.extend(fields);
+                self.deserialize_any(visitor)
+            }
+
+            serde::forward_to_deserialize_any! {
+                bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit
+                unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+            }
+        }
+
+        let mut known = Vec::new();
+        assert!(RawEntry::deserialize(Catch(&mut known)).is_err());
+        let mut described: Vec<_> = FIELDS.iter().map(|field| field.name).collect();
+        known.sort_unstable();
+        described.sort_unstable();
+        assert_eq!(known, described);
+    }
+}

@@ -1,0 +1,288 @@
+//! Variables in entries: `${VAR}`, `${VAR:-default}`, `$VAR`, `${env:VAR}` and `${keyring:service/account}` (CFG-5).
+
+use std::collections::BTreeMap;
+
+/// Where the values of variables come from.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// Instead of the process's own.
+    only: Option<BTreeMap<String, String>>,
+    /// Before all others.
+    own: BTreeMap<String, String>,
+}
+
+impl Environment {
+    /// The variables of this process.
+    pub fn process() -> Self {
+        Self::default()
+    }
+
+    /// These variables and no others.
+    pub fn of<K: Into<String>, V: Into<String>>(
+        variables: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        let variables = variables.into_iter();
+        Self {
+            only: Some(variables.map(|(k, v)| (k.into(), v.into())).collect()),
+            own: BTreeMap::new(),
+        }
+    }
+
+    /// The same with one variable more, which no other hides.
+    #[must_use]
+    pub(crate) fn with(&self, name: &str, value: impl Into<String>) -> Self {
+        let mut more = self.clone();
+        more.own.insert(name.to_owned(), value.into());
+        more
+    }
+
+    /// The value of a variable. One that is set to nothing has a value.
+    pub(crate) fn get(&self, name: &str) -> Option<String> {
+        if let Some(value) = self.own.get(name) {
+            return Some(value.clone());
+        }
+        match &self.only {
+            Some(variables) => variables.get(name).cloned(),
+            None => std::env::var(name).ok(),
+        }
+    }
+}
+
+/// A secret in the operating system's keychain.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyringRef {
+    /// The service it belongs to.
+    pub service: String,
+    /// The account of that service.
+    pub account: String,
+}
+
+impl KeyringRef {
+    /// How it is written in an entry.
+    pub fn written(&self) -> String {
+        format!("${{keyring:{}/{}}}", self.service, self.account)
+    }
+}
+
+/// What came up while expanding.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Findings {
+    /// What is wrong, each in words that name the variable.
+    pub(crate) warnings: Vec<String>,
+    /// The secrets that stay in place until the connection is made.
+    pub(crate) keyring: Vec<KeyringRef>,
+}
+
+impl Findings {
+    fn warn(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+}
+
+/// One reference in a text.
+enum Reference<'a> {
+    Variable {
+        name: &'a str,
+        default: Option<&'a str>,
+    },
+    Keyring(KeyringRef),
+    /// In braces, but nothing we know.
+    Unknown(&'a str),
+}
+
+/// The text with its variables replaced, once: what a value holds is not looked at again.
+pub(crate) fn expand(text: &str, environment: &Environment, findings: &mut Findings) -> String {
+    if !text.contains('$') {
+        return text.to_owned();
+    }
+    let mut expanded = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        expanded.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let Some((written, reference)) = reference(rest) else {
+            expanded.push('$');
+            rest = &rest[1..];
+            continue;
+        };
+        match reference {
+            Reference::Variable { name, default } => {
+                let value = environment.get(name);
+                if let Some(value) = value.or_else(|| default.map(str::to_owned)) {
+                    expanded.push_str(&value);
+                } else {
+                    findings.warn(format!("the variable {name} is not set, so {written} stays as it is; set it, or write ${{{name}:-default}}"));
+                    expanded.push_str(written);
+                }
+            }
+            Reference::Keyring(secret) => {
+                if !findings.keyring.contains(&secret) {
+                    findings.keyring.push(secret);
+                }
+                expanded.push_str(written);
+            }
+            Reference::Unknown(hint) => {
+                findings.warn(format!("{written} is no variable and stays as it is{hint}"));
+                expanded.push_str(written);
+            }
+        }
+        rest = &rest[written.len()..];
+    }
+    expanded.push_str(rest);
+    expanded
+}
+
+/// The reference that `text` begins with, and how long it is.
+fn reference(text: &str) -> Option<(&str, Reference<'_>)> {
+    let after = text.strip_prefix('$')?;
+    let Some(inside) = after.strip_prefix('{') else {
+        let length = name_length(after);
+        let name = &after[..length];
+        let written = &text[..=length];
+        return (length > 0).then_some((
+            written,
+            Reference::Variable {
+                name,
+                default: None,
+            },
+        ));
+    };
+    let end = inside.find('}')?;
+    let inside = &inside[..end];
+    Some((&text[..end + 3], braced(inside)))
+}
+
+/// What stands between braces.
+fn braced(inside: &str) -> Reference<'_> {
+    const UNKNOWN: &str = "; write ${VAR}, ${VAR:-default} or ${keyring:service/account}";
+    if let Some(secret) = inside.strip_prefix("keyring:") {
+        return match secret.split_once('/') {
+            Some((service, account)) if !service.is_empty() && !account.is_empty() => {
+                Reference::Keyring(KeyringRef {
+                    service: service.to_owned(),
+                    account: account.to_owned(),
+                })
+            }
+            _ => Reference::Unknown("; write ${keyring:service/account}"),
+        };
+    }
+    let variable = inside.strip_prefix("env:").unwrap_or(inside);
+    let (name, default) = match variable.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (variable, None),
+    };
+    if !name.is_empty() && name_length(name) == name.len() {
+        Reference::Variable { name, default }
+    } else {
+        Reference::Unknown(UNKNOWN)
+    }
+}
+
+/// How much of the beginning of `text` is a variable's name.
+fn name_length(text: &str) -> usize {
+    let named = |(at, c): &(usize, char)| {
+        *c == '_' || c.is_ascii_alphabetic() || (*at > 0 && c.is_ascii_digit())
+    };
+    text.char_indices().take_while(named).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn environment() -> Environment {
+        Environment::of([
+            ("A", "one"),
+            ("EMPTY", ""),
+            ("NESTED", "${A} $A"),
+            ("B_2", "two"),
+        ])
+    }
+
+    #[test]
+    fn variables_are_replaced() {
+        let cases = [
+            ("plain", "plain"),
+            ("${A}", "one"),
+            ("$A", "one"),
+            ("x${A}y$B_2/z", "xoneytwo/z"),
+            ("${env:A}", "one"),
+            ("${A:-d}", "one"),
+            ("${NO:-d e:-f}", "d e:-f"),
+            ("${NO:-}", ""),
+            ("${env:NO:-d}", "d"),
+            ("${EMPTY:-d}|${EMPTY}|$EMPTY", "||"),
+            ("${NESTED}", "${A} $A"),
+            ("$A$A", "oneone"),
+            ("$Ab", "$Ab"),
+        ];
+        for (text, expected) in cases {
+            let mut findings = Findings::default();
+            assert_eq!(expand(text, &environment(), &mut findings), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_not_set_stays_and_is_named() {
+        for (text, named) in [
+            ("${NO}", "the variable NO is not set"),
+            ("a $NO b", "the variable NO is not set"),
+            ("${env:NO}", "the variable NO is not set"),
+            ("${input:token}", "${input:token} is no variable"),
+            ("${keyring:only}", "${keyring:only} is no variable"),
+            ("${a b}", "${a b} is no variable"),
+            ("${}", "${} is no variable"),
+        ] {
+            let mut findings = Findings::default();
+            assert_eq!(expand(text, &environment(), &mut findings), text);
+            assert_eq!(findings.warnings.len(), 1, "{text}");
+            assert!(findings.warnings[0].starts_with(named), "{findings:?}");
+        }
+    }
+
+    #[test]
+    fn other_dollars_are_left_alone_in_silence() {
+        for text in ["$", "$$", "a$", "$1", "${", "${A", "$ {A}", "100$", "$é"] {
+            let mut findings = Findings::default();
+            assert_eq!(expand(text, &environment(), &mut findings), text);
+            assert_eq!(findings, Findings::default(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_keyring_reference_stays_until_the_connection_is_made() {
+        let mut findings = Findings::default();
+        let text = "Bearer ${keyring:github/me/work}";
+        assert_eq!(expand(text, &environment(), &mut findings), text);
+        let found = &findings.keyring[0];
+        assert_eq!((&*found.service, &*found.account), ("github", "me/work"));
+        assert!(text.contains(&found.written()));
+    }
+
+    proptest! {
+        #[test]
+        fn text_without_a_dollar_is_never_touched(text in "[^$]*") {
+            let mut findings = Findings::default();
+            prop_assert_eq!(&expand(&text, &environment(), &mut findings), &text);
+            prop_assert_eq!(findings, Findings::default());
+        }
+
+        #[test]
+        fn with_nothing_set_and_no_default_nothing_changes(text in "([${}A-C:/ ]|keyring|env)*") {
+            prop_assume!(!text.contains(":-"));
+            let none = Environment::of::<&str, &str>([]);
+            prop_assert_eq!(expand(&text, &none, &mut Findings::default()), text);
+        }
+
+        #[test]
+        fn what_stands_around_a_variable_stays(before in "[^$]*", after in "[^$]*", value in ".*") {
+            let one = Environment::of([("X", value.as_str())]);
+            let text = format!("{before}${{X}}{after}");
+            let expanded = expand(&text, &one, &mut Findings::default());
+            prop_assert_eq!(expanded, format!("{before}{value}{after}"));
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What is collected while configuration is read.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::diagnostic::Diagnostic;
+use crate::entry::ServerEntry;
+use crate::expand::Environment;
+use crate::files::{self, LastGood, ReadError};
+
+/// What is collected while configuration is read: entries, problems, and which files were looked at.
+pub(crate) struct Gather<'g> {
+    pub(crate) environment: Environment,
+    pub(crate) entries: Vec<ServerEntry>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Every file that counts, whether it exists or not.
+    pub(crate) files: Vec<PathBuf>,
+    last_good: &'g LastGood,
+}
+
+impl<'g> Gather<'g> {
+    pub(crate) fn new(environment: Environment, last_good: &'g LastGood) -> Self {
+        Self {
+            environment,
+            entries: Vec::new(),
+            diagnostics: Vec::new(),
+            files: Vec::new(),
+            last_good,
+        }
+    }
+
+    /// The text of a file, if there is one that can be used.
+    pub(crate) fn read(&mut self, path: &Path) -> Option<Arc<str>> {
+        self.files.push(path.to_owned());
+        self.last_good.read(path, &mut self.diagnostics)
+    }
+
+    /// The text of one of the company's files, as it is now: what it said before does not count.
+    pub(crate) fn read_managed(&mut self, path: &Path) -> Result<Option<String>, ReadError> {
+        self.files.push(path.to_owned());
+        files::read(path)
+    }
+}

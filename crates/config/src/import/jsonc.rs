@@ -1,0 +1,94 @@
+//! JSON with comments and trailing commas, made plain JSON of the same length.
+//!
+//! Every byte keeps its place, so that a position found in the plain text is one in the file.
+
+/// Replaces comments and trailing commas by spaces. Text that is wrong in any other way stays wrong.
+pub(super) fn plain(text: &str) -> String {
+    let mut bytes = text.as_bytes().to_vec();
+    let mut comma = None;
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at).copied() {
+        match (byte, bytes.get(at + 1).copied()) {
+            (b'"', _) => {
+                comma = None;
+                at = after_string(&bytes, at);
+                continue;
+            }
+            (b'/', Some(b'/')) => {
+                let rest = bytes.iter_mut().skip(at);
+                at += blank(rest.take_while(|byte| **byte != b'\n'));
+                continue;
+            }
+            (b'/', Some(b'*')) => {
+                // An unfinished comment stays, so that the parser names its place.
+                let end = bytes.windows(2).skip(at + 2).position(|pair| pair == b"*/");
+                let Some(length) = end.map(|end| end + 4) else {
+                    break;
+                };
+                at += blank(bytes.iter_mut().skip(at).take(length));
+                continue;
+            }
+            (b',', _) => comma = Some(at),
+            (b'}' | b']', _) => {
+                if let Some(comma) = comma.take() {
+                    bytes[comma] = b' ';
+                }
+            }
+            (b' ' | b'\t' | b'\r' | b'\n', _) => {}
+            _ => comma = None,
+        }
+        at += 1;
+    }
+    // Only whole characters were replaced, so this is still UTF-8.
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+/// Line breaks stay, so that lines are counted alike.
+fn blank<'a>(bytes: impl Iterator<Item = &'a mut u8>) -> usize {
+    bytes
+        .map(|byte| {
+            if !matches!(byte, b'\n' | b'\r') {
+                *byte = b' ';
+            }
+        })
+        .count()
+}
+
+/// Where the text goes on after the string that begins at `start`.
+fn after_string(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_trailing_commas_become_spaces_of_the_same_length() {
+        let cases = [
+            (r#"{"a":1}"#, r#"{"a":1}"#),
+            ("{\"a\":1,}", "{\"a\":1 }"),
+            ("[1, /* é */ ]", "[1           ]"),
+            ("{// x\n\"a\":1 // y\r\n}", "{    \n\"a\":1     \r\n}"),
+            (r#"{"u":"http://x/*y*/,]"}"#, r#"{"u":"http://x/*y*/,]"}"#),
+            (r#"{"q":"\"//",}"#, r#"{"q":"\"//" }"#),
+            ("{} /* open", "{} /* open"),
+            ("/*/ [1,]", "/*/ [1,]"),
+            ("/**/[[1,],]", "    [[1 ] ]"),
+            ("\"open", "\"open"),
+            ("\"\\", "\"\\"),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(plain(given), expected, "{given}");
+            assert_eq!(plain(given).len(), given.len(), "{given}");
+        }
+    }
+}

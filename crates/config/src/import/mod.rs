@@ -1,0 +1,272 @@
+//! Other clients' servers, turned into entries of our own (CFG-11).
+//!
+//! [`parse`] is a pure function of a file's text; [`find`] reads the files. Nothing here writes: what is found is shown
+//! to a person first. A bad file or a bad entry costs itself alone, and what an entry says that ours cannot is told in its
+//! notes.
+//!
+//! One module reads each format into `fields` (`json`, `toml`, `yaml`), one turns each client's fields into a
+//! `draft`, and the draft becomes the entry.
+
+mod client;
+mod codex;
+mod draft;
+mod fields;
+mod gemini;
+mod goose;
+mod json;
+mod jsonc;
+mod mcp_servers;
+mod names;
+mod opencode;
+mod places;
+mod toml;
+mod variables;
+mod yaml;
+mod zed;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+pub use client::Client;
+pub use places::{Os, Places};
+
+use crate::diagnostic::Diagnostic;
+use crate::files::{self, MAX_FILE_BYTES};
+use crate::locate::Lines;
+use draft::Draft;
+use fields::{Document, Fields, Problem, RawServer, shown};
+use json::Json;
+use names::Names;
+
+/// What a client's files hold, and what was wrong with the rest.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// The servers, in the order of the files.
+    pub servers: Vec<Imported>,
+    /// The problems found on the way.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A server of another client, as we would write it.
+#[derive(Clone, PartialEq)]
+pub struct Imported {
+    /// Whose it is.
+    pub client: Client,
+    /// The file that holds it.
+    pub file: PathBuf,
+    /// Its name, fit for `add` and given once in this file.
+    pub name: String,
+    /// Its name in the file.
+    pub original_name: String,
+    /// The entry in our format.
+    pub entry: Map<String, Value>,
+    /// What could not be carried over, in plain words.
+    pub notes: Vec<String>,
+}
+
+/// Never shows the entry's values: they may be secrets (SEC-1).
+impl fmt::Debug for Imported {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_struct("Imported")
+            .field("client", &self.client)
+            .field("file", &self.file)
+            .field("name", &self.name)
+            .field("entry", &self.entry.keys().collect::<Vec<_>>())
+            .field("notes", &self.notes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads and parses every file of a client that exists.
+pub fn find(client: Client, places: &Places) -> Found {
+    let mut found = Found::default();
+    for file in client.files(places) {
+        match files::read(&file) {
+            Ok(Some(text)) => {
+                let more = parse(client, &file, &text);
+                found.servers.extend(more.servers);
+                found.diagnostics.extend(more.diagnostics);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                let problem = diagnostic(&file, None, None, error.to_string());
+                found.diagnostics.push(problem);
+            }
+        }
+    }
+    found
+}
+
+fn too_large() -> String {
+    format!("the file is larger than {} MB", MAX_FILE_BYTES >> 20)
+}
+
+/// Parses one file's text.
+///
+/// ```
+/// use std::path::Path;
+/// use trunkline_config::import::{Client, parse};
+///
+/// let text = r#"{"mcpServers": {"my files": {"command": "npx", "args": ["files"]}}} // a comment"#;
+/// let found = parse(Client::Cursor, Path::new("mcp.json"), text);
+/// assert_eq!(found.servers[0].name, "my-files");
+/// assert_eq!(found.servers[0].entry["type"], "stdio");
+/// ```
+pub fn parse(client: Client, file: &Path, text: &str) -> Found {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut found = Found::default();
+    if text.len() as u64 > MAX_FILE_BYTES {
+        found
+            .diagnostics
+            .push(diagnostic(file, None, None, too_large()));
+        return found;
+    }
+    // A file that was created and never filled in has no servers; that is no mistake.
+    let document = if text.trim().is_empty() {
+        Ok(Document::default())
+    } else {
+        entries(client, file, text)
+    };
+    let Document {
+        servers,
+        mut problems,
+    } = document.unwrap_or_else(|problem| Document {
+        servers: Vec::new(),
+        problems: vec![problem],
+    });
+    let servers = without_repeats(servers, &mut problems);
+    let mut names = Names::default();
+    let mut built_in = Vec::new();
+    for RawServer { name, mut fields } in servers {
+        let at = fields.at;
+        match convert(client, &mut fields) {
+            Ok(Some(entry)) => found.servers.push(Imported {
+                client,
+                file: file.to_owned(),
+                name: names.fit(&name),
+                original_name: name,
+                entry,
+                notes: fields.finish(),
+            }),
+            Ok(None) => built_in.push((at, name)),
+            Err(problem) => problems.push(problem.about(&name)),
+        }
+    }
+    problems.extend(left_out(client, &built_in));
+    found.diagnostics = located(file, text, problems);
+    found
+}
+
+/// The entries of a file in its client's format.
+fn entries(client: Client, file: &Path, text: &str) -> Result<Document, Problem> {
+    match client {
+        Client::Codex => return toml::servers(text, "mcp_servers"),
+        Client::Goose => return yaml::servers(text, "extensions"),
+        _ => {}
+    }
+    let plain = jsonc::plain(text);
+    let json = Json::new(&plain);
+    match client {
+        Client::VsCode if file.file_name().is_some_and(|name| name == "settings.json") => {
+            json.servers(&["mcp", "servers"])
+        }
+        Client::VsCode => named(client, &json, "servers", "mcpServers"),
+        Client::Zed => json.servers(&["context_servers"]),
+        Client::GeminiCli => gemini::servers(&json),
+        Client::Opencode => opencode::servers(&json),
+        _ => named(client, &json, "mcpServers", "servers"),
+    }
+}
+
+/// The entries below `name`. The near relatives differ in this one word, and a file copied between them has no effect.
+fn named(client: Client, json: &Json<'_>, name: &str, other: &str) -> Result<Document, Problem> {
+    let mut document = json.servers(&[name])?;
+    if json.section(&[name])?.is_none() && json.section(&[other]).is_ok_and(|found| found.is_some())
+    {
+        let message = format!("it has \"{other}\" where {client} reads \"{name}\"; rename it");
+        document.problems.push(Problem::new(0, message));
+    }
+    Ok(document)
+}
+
+/// The last of two entries with one name counts, as it does for the clients.
+fn without_repeats(servers: Vec<RawServer>, problems: &mut Vec<Problem>) -> Vec<RawServer> {
+    let last: HashMap<String, usize> = servers
+        .iter()
+        .enumerate()
+        .map(|(at, server)| (server.name.clone(), at))
+        .collect();
+    let mut kept = Vec::new();
+    for (at, server) in servers.into_iter().enumerate() {
+        if last.get(&server.name) == Some(&at) {
+            kept.push(server);
+        } else {
+            let message = "the file has a later entry with this name, which is used instead";
+            problems.push(Problem::new(server.fields.at, message).about(&server.name));
+        }
+    }
+    kept
+}
+
+/// One entry in our format; `None` when only its own client can start it.
+fn convert(client: Client, fields: &mut Fields) -> Result<Option<Map<String, Value>>, Problem> {
+    let draft: Option<Draft> = match client {
+        Client::ClaudeDesktop | Client::Cursor | Client::VsCode | Client::Windsurf => {
+            Some(mcp_servers::convert(client, fields)?)
+        }
+        Client::Zed => zed::convert(fields)?,
+        Client::GeminiCli => Some(gemini::convert(fields)?),
+        Client::Codex => Some(codex::convert(fields)?),
+        Client::Opencode => Some(opencode::convert(fields)?),
+        Client::Goose => goose::convert(fields)?,
+    };
+    draft.map(|draft| draft.finish(fields)).transpose()
+}
+
+/// One line for all that a client starts by itself.
+fn left_out(client: Client, built_in: &[(usize, String)]) -> Option<Problem> {
+    let (at, _) = built_in.first()?;
+    let names: Vec<String> = built_in
+        .iter()
+        .take(10)
+        .map(|(_, name)| shown(name))
+        .collect();
+    let more = match built_in.len() - names.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message = format!(
+        "left out what only {client} itself can start: {}{more}",
+        names.join(", ")
+    );
+    Some(Problem::new(*at, message))
+}
+
+/// The problems in the order of the file, with line and column.
+fn located(file: &Path, text: &str, mut problems: Vec<Problem>) -> Vec<Diagnostic> {
+    problems.sort_by_key(|problem| problem.at);
+    let lines = Lines::of(text);
+    let located = problems.into_iter().map(|problem| {
+        let place = problem.at.map(|at| lines.position(text, at));
+        diagnostic(file, place, problem.server, problem.message)
+    });
+    located.collect()
+}
+
+/// The one place that builds a diagnostic.
+fn diagnostic(
+    file: &Path,
+    place: Option<(usize, usize)>,
+    server: Option<String>,
+    message: String,
+) -> Diagnostic {
+    Diagnostic {
+        line: place.map(|place| place.0),
+        column: place.map(|place| place.1),
+        server,
+        ..Diagnostic::warning(file.display().to_string(), message)
+    }
+}

@@ -1,0 +1,267 @@
+//! Where each client keeps its files.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::Client;
+
+/// The operating systems whose habits differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Os {
+    /// Linux, and whatever else follows the XDG directories.
+    Linux,
+    /// macOS.
+    MacOs,
+    /// Windows.
+    Windows,
+}
+
+impl Os {
+    /// The one this program runs on.
+    pub fn current() -> Self {
+        if cfg!(windows) {
+            Self::Windows
+        } else if cfg!(target_os = "macos") {
+            Self::MacOs
+        } else {
+            Self::Linux
+        }
+    }
+}
+
+/// The directories below which clients keep their files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// Whose habits the clients follow.
+    pub os: Os,
+    /// The user's home.
+    pub home: PathBuf,
+    /// `XDG_CONFIG_HOME`, or `~/.config`: some clients use it on every system.
+    pub config: PathBuf,
+    /// `%APPDATA%` on Windows, `~/Library/Application Support` on macOS, the same as `config` on Linux.
+    pub app_data: PathBuf,
+    /// `CODEX_HOME`, or `~/.codex`.
+    pub codex: PathBuf,
+    /// The project.
+    pub project: PathBuf,
+}
+
+impl Places {
+    /// The usual directories below `home`.
+    ///
+    /// ```
+    /// use trunkline_config::import::{Client, Os, Places};
+    /// let places = Places::below(Os::Linux, "/home/ada", "/src/engine");
+    /// let files = Client::Cursor.files(&places);
+    /// assert_eq!(files[0].to_str(), Some("/home/ada/.cursor/mcp.json"));
+    /// ```
+    pub fn below(os: Os, home: impl Into<PathBuf>, project: impl Into<PathBuf>) -> Self {
+        let home = home.into();
+        let config = home.join(".config");
+        Self {
+            os,
+            app_data: match os {
+                Os::Linux => config.clone(),
+                Os::MacOs => home.join("Library").join("Application Support"),
+                Os::Windows => home.join("AppData").join("Roaming"),
+            },
+            config,
+            codex: home.join(".codex"),
+            project: project.into(),
+            home,
+        }
+    }
+
+    /// As [`below`](Self::below), with what the environment variables `XDG_CONFIG_HOME`, `APPDATA` and `CODEX_HOME` move
+    /// elsewhere. A relative value counts as unset, as the XDG specification asks.
+    pub fn from_env(
+        os: Os,
+        home: impl Into<PathBuf>,
+        project: impl Into<PathBuf>,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Self {
+        let mut places = Self::below(os, home, project);
+        let moved = |name| {
+            variable(name)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+        };
+        if let Some(config) = moved("XDG_CONFIG_HOME") {
+            if os == Os::Linux {
+                places.app_data.clone_from(&config);
+            }
+            places.config = config;
+        }
+        if let Some(app_data) = moved("APPDATA").filter(|_| os == Os::Windows) {
+            places.app_data = app_data;
+        }
+        if let Some(codex) = moved("CODEX_HOME") {
+            places.codex = codex;
+        }
+        places
+    }
+}
+
+impl Client {
+    /// Where its files are: those for the whole user first, then those of the project.
+    pub fn files(self, places: &Places) -> Vec<PathBuf> {
+        let Places {
+            os,
+            home,
+            config,
+            app_data,
+            codex,
+            project,
+        } = places;
+        let mut files: Vec<PathBuf> = match self {
+            Self::ClaudeDesktop => vec![app_data.join("Claude").join("claude_desktop_config.json")],
+            Self::Cursor => [home, project]
+                .map(|base| base.join(".cursor").join("mcp.json"))
+                .into(),
+            Self::VsCode => {
+                let user = |build: &str| app_data.join(build).join("User");
+                let bases = [
+                    user("Code"),
+                    user("Code - Insiders"),
+                    project.join(".vscode"),
+                ];
+                let names = ["mcp.json", "settings.json"];
+                let files = bases
+                    .iter()
+                    .flat_map(|base| names.map(|name| base.join(name)));
+                files.collect()
+            }
+            Self::Windsurf => {
+                let base = home.join(".codeium");
+                let names = [base.join("windsurf"), base];
+                names.map(|base| base.join("mcp_config.json")).into()
+            }
+            Self::Zed => {
+                let user = match os {
+                    Os::Windows => app_data.join("Zed"),
+                    Os::Linux | Os::MacOs => config.join("zed"),
+                };
+                [user, project.join(".zed")]
+                    .map(|base| base.join("settings.json"))
+                    .into()
+            }
+            Self::GeminiCli => [home, project]
+                .map(|base| base.join(".gemini").join("settings.json"))
+                .into(),
+            Self::Codex => vec![
+                codex.join("config.toml"),
+                project.join(".codex").join("config.toml"),
+            ],
+            Self::Opencode => opencode(config, project),
+            Self::Goose => vec![
+                match os {
+                    Os::Windows => app_data.join("Block").join("goose").join("config"),
+                    Os::Linux | Os::MacOs => config.join("goose"),
+                }
+                .join("config.yaml"),
+            ],
+        };
+        // A project that is the home directory itself would give the same file twice.
+        let mut seen = std::collections::HashSet::new();
+        files.retain(|file| seen.insert(file.clone()));
+        files
+    }
+}
+
+fn opencode(config: &Path, project: &Path) -> Vec<PathBuf> {
+    let user = config.join("opencode");
+    let mut files = vec![user.join("config.json")];
+    for base in [user, project.to_owned(), project.join(".opencode")] {
+        files.extend(["opencode.json", "opencode.jsonc"].map(|name| base.join(name)));
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first(client: Client, os: Os) -> String {
+        let places = Places::below(os, "/h", "/p");
+        client.files(&places)[0]
+            .to_string_lossy()
+            .replace('\\', "/")
+    }
+
+    #[test]
+    fn each_system_keeps_the_user_wide_file_where_its_client_does() {
+        let cases = [
+            (
+                Client::ClaudeDesktop,
+                [
+                    "/h/.config/Claude/claude_desktop_config.json",
+                    "/h/Library/Application Support/Claude/claude_desktop_config.json",
+                    "/h/AppData/Roaming/Claude/claude_desktop_config.json",
+                ],
+            ),
+            (Client::Cursor, ["/h/.cursor/mcp.json"; 3]),
+            (
+                Client::VsCode,
+                [
+                    "/h/.config/Code/User/mcp.json",
+                    "/h/Library/Application Support/Code/User/mcp.json",
+                    "/h/AppData/Roaming/Code/User/mcp.json",
+                ],
+            ),
+            (
+                Client::Windsurf,
+                ["/h/.codeium/windsurf/mcp_config.json"; 3],
+            ),
+            (
+                Client::Zed,
+                [
+                    "/h/.config/zed/settings.json",
+                    "/h/.config/zed/settings.json",
+                    "/h/AppData/Roaming/Zed/settings.json",
+                ],
+            ),
+            (Client::GeminiCli, ["/h/.gemini/settings.json"; 3]),
+            (Client::Codex, ["/h/.codex/config.toml"; 3]),
+            (Client::Opencode, ["/h/.config/opencode/config.json"; 3]),
+            (
+                Client::Goose,
+                [
+                    "/h/.config/goose/config.yaml",
+                    "/h/.config/goose/config.yaml",
+                    "/h/AppData/Roaming/Block/goose/config/config.yaml",
+                ],
+            ),
+        ];
+        for (client, expected) in cases {
+            let found = [Os::Linux, Os::MacOs, Os::Windows].map(|os| first(client, os));
+            assert_eq!(found, expected, "{client}");
+        }
+    }
+
+    #[test]
+    fn the_environment_moves_directories_and_a_relative_value_counts_as_unset() {
+        let variable = |name: &str| match name {
+            "XDG_CONFIG_HOME" => Some("/x".into()),
+            "CODEX_HOME" => Some("relative".into()),
+            _ => None,
+        };
+        let places = Places::from_env(Os::Linux, "/h", "/p", variable);
+        assert_eq!(
+            (places.app_data, places.codex),
+            (PathBuf::from("/x"), PathBuf::from("/h/.codex"))
+        );
+    }
+
+    #[test]
+    fn the_project_s_files_come_last_and_no_file_comes_twice() {
+        let places = Places::below(Os::Linux, "/h", "/h");
+        assert_eq!(Client::Cursor.files(&places).len(), 1);
+        let places = Places::below(Os::Linux, "/h", "/p");
+        for client in Client::ALL {
+            let files = client.files(&places);
+            let last_of_user = files.iter().rposition(|file| file.starts_with("/h"));
+            let first_of_project = files.iter().position(|file| file.starts_with("/p"));
+            assert!(first_of_project.is_none_or(|at| Some(at - 1) == last_of_user));
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! From files and flags to the set of servers: who exists, who may run, who wins (CFG-1).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::approve::{Approvals, Choices};
+use crate::diagnostic::Diagnostic;
+use crate::document::{Document, Members};
+use crate::expand::Environment;
+use crate::files::{LastGood, is_absence, shown};
+use crate::gather::Gather;
+use crate::layout::{Layout, Project};
+use crate::policy::Policy;
+use crate::resolve::{Resolution, resolve};
+use crate::scopes::{self, ConnectorEntry, Scope};
+use crate::server_set::ServerSet;
+use crate::settings::{Origin, Settings};
+
+/// Loads configuration. It can be asked again and again: a file that has become unusable since the last time keeps the
+/// meaning it had.
+///
+/// ```
+/// use trunkline_config::{Layout, Loader};
+///
+/// let loader = Loader::new(Layout::under("/nowhere"), "/nowhere")
+///     .mcp_config([r#"{"mcpServers": {"a": {"command": "cat"}, "b": {}}}"#]);
+/// let set = loader.load(&[]);
+/// assert_eq!(set.active().next().unwrap().name, "a");
+/// assert!(set.diagnostics[0].to_string().contains("neither a \"command\" nor a \"url\""));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Loader {
+    layout: Layout,
+    project: Project,
+    environment: Environment,
+    mcp_config: Vec<String>,
+    strict: bool,
+    plugin_dirs: Vec<PathBuf>,
+    approve_all: bool,
+    last_good: Arc<LastGood>,
+}
+
+impl Loader {
+    /// Loads what counts in this working directory.
+    pub fn new(layout: Layout, cwd: impl Into<PathBuf>) -> Self {
+        Self {
+            layout,
+            project: Project::at(cwd),
+            environment: Environment::process(),
+            mcp_config: Vec::new(),
+            strict: false,
+            plugin_dirs: Vec::new(),
+            approve_all: false,
+            last_good: Arc::default(),
+        }
+    }
+
+    /// Adds what `--mcp-config` names: files, or JSON texts.
+    #[must_use]
+    pub fn mcp_config<S: Into<String>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+        self.mcp_config
+            .extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// Loads only what `--mcp-config` names.
+    #[must_use]
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.strict = strict;
+        self
+    }
+
+    /// Adds plugins by their directories.
+    #[must_use]
+    pub fn plugin_dirs(mut self, dirs: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.plugin_dirs.extend(dirs);
+        self
+    }
+
+    /// Approves the project's pending servers, for this loader only.
+    #[must_use]
+    pub fn approve_project(mut self, approve: bool) -> Self {
+        self.approve_all = approve;
+        self
+    }
+
+    /// Takes variables from here instead of from the process.
+    #[must_use]
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// Where everything is.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The project.
+    pub fn project(&self) -> &Project {
+        &self.project
+    }
+
+    /// Whether connectors can be part of the set at all: no company file, and not only what `--mcp-config` names.
+    pub fn wants_connectors(&self) -> bool {
+        !self.strict && !is_exclusive(&self.layout)
+    }
+
+    /// Loads everything. Connectors come from elsewhere, as this crate does no network.
+    pub fn load(&self, connectors: &[ConnectorEntry]) -> ServerSet {
+        let cwd = shown(&self.project.cwd);
+        let environment = self.environment.with("CLAUDE_PROJECT_DIR", cwd);
+        let mut gather = Gather::new(environment, &self.last_good);
+        let global = gather.read(&self.layout.global_file);
+        let global_source = shown(&self.layout.global_file);
+        let global = global
+            .as_deref()
+            .map(|text| Document::new(&global_source, text));
+        let global = global.as_ref().and_then(|document| {
+            let root = document.root().ok()?;
+            Some((document, root))
+        });
+        let local = global
+            .as_ref()
+            .and_then(|(document, root)| self.local(&mut gather, document, root));
+        let mut policy = Policy::default();
+        let settings = self.settings(&mut gather, &mut policy, global.as_ref(), local.as_ref());
+
+        let exclusive = is_exclusive(&self.layout);
+        if exclusive {
+            self.enterprise(&mut gather);
+        } else {
+            self.other_scopes(
+                &mut gather,
+                &settings,
+                connectors,
+                global.as_ref(),
+                local.as_ref(),
+            );
+        }
+        let list = |key| match (&global, &local) {
+            (Some((document, _)), Some(local)) => {
+                let raw = local.get(key)?;
+                document.decode::<Vec<String>>(raw).ok()
+            }
+            _ => None,
+        };
+        let approvals = self.approvals(&mut gather);
+        let Gather {
+            entries,
+            diagnostics,
+            files,
+            ..
+        } = gather;
+        let servers = resolve(
+            entries,
+            &Resolution {
+                policy: &policy,
+                choices: &Choices::of(&settings),
+                approve_all: self.approve_all,
+                approvals: &approvals,
+                project: &self.project.key(),
+                disabled: list("disabledMcpServers").unwrap_or_default(),
+                enabled: list("enabledMcpServers").unwrap_or_default(),
+            },
+        );
+        ServerSet {
+            servers,
+            diagnostics,
+            exclusive: exclusive.then(|| self.layout.managed_servers()),
+            files,
+            policy,
+        }
+    }
+
+    /// What `~/.claude.json` keeps for this project.
+    fn local<'a>(
+        &self,
+        gather: &mut Gather,
+        document: &Document<'a>,
+        root: &Members<'a>,
+    ) -> Option<Members<'a>> {
+        let projects = root.get("projects")?;
+        let of_project = document.members(projects).and_then(|projects| {
+            match projects.get(&self.project.key()) {
+                Some(raw) => document.members(raw).map(Some),
+                None => Ok(None),
+            }
+        });
+        of_project.unwrap_or_else(|problem| {
+            let message = format!("\"projects\": {}", problem.message);
+            gather
+                .diagnostics
+                .push(document.problem(problem.offset, message));
+            None
+        })
+    }
+
+    /// The company's servers, and nobody else's. Even a file that cannot be read keeps all others out.
+    fn enterprise(&self, gather: &mut Gather) {
+        let path = self.layout.managed_servers();
+        let source = shown(&path);
+        let result = match gather.read_managed(&path) {
+            Ok(text) => {
+                let text = text.unwrap_or_default();
+                let document = Document::new(&source, &text);
+                match document.root() {
+                    Ok(root) => {
+                        scopes::file_servers(gather, &document, &root, Scope::Enterprise);
+                        Ok(())
+                    }
+                    Err(problem) => Err(problem),
+                }
+            }
+            Err(error) => Err(Diagnostic::error(&source, error.to_string())),
+        };
+        if let Err(problem) = result {
+            let message = format!(
+                "{}; the enterprise configuration keeps exclusive control, so no servers load until it is mended",
+                problem.message
+            );
+            gather.diagnostics.push(Diagnostic { message, ..problem });
+        }
+        if !self.mcp_config.is_empty() {
+            let message = format!(
+                "it is left out: the enterprise configuration ({source}) has exclusive control"
+            );
+            gather
+                .diagnostics
+                .push(Diagnostic::warning("--mcp-config", message));
+        }
+    }
+
+    fn other_scopes<'a>(
+        &self,
+        gather: &mut Gather,
+        settings: &[Settings],
+        connectors: &[ConnectorEntry],
+        global: Option<&(&Document<'a>, Members<'a>)>,
+        local: Option<&Members<'a>>,
+    ) {
+        scopes::dynamic(gather, &self.mcp_config, &self.project.cwd);
+        if self.strict {
+            return;
+        }
+        let key = "mcpServers";
+        if let Some((document, root)) = global {
+            if let Some(raw) = local.and_then(|local| local.get(key)) {
+                scopes::servers(gather, document, raw, Scope::Local, str::to_owned);
+            }
+            if let Some(raw) = root.get(key) {
+                scopes::servers(gather, document, raw, Scope::User, str::to_owned);
+            }
+        }
+        for dir in self.project.cwd.ancestors() {
+            servers_file(gather, &dir.join(&self.layout.project_file), Scope::Project);
+        }
+        self.user_settings_servers(gather);
+        scopes::plugin(
+            gather,
+            &self.layout,
+            settings,
+            &self.plugin_dirs,
+            &self.project.root,
+        );
+        scopes::claudeai(gather, connectors);
+    }
+
+    /// Servers in the user's settings, which come after those in `~/.claude.json`.
+    fn user_settings_servers(&self, gather: &mut Gather) {
+        let path = self.layout.settings_file();
+        let source = shown(&path);
+        // Its problems have been told when the settings were read.
+        let Ok(Some(text)) = crate::files::read(&path) else {
+            return;
+        };
+        let document = Document::new(&source, &text);
+        let raw = document.root().ok().and_then(|root| root.get("mcpServers"));
+        if let Some(raw) = raw {
+            scopes::servers(gather, &document, raw, Scope::User, str::to_owned);
+        }
+    }
+
+    /// All settings that count, and the policy in them.
+    fn settings<'a>(
+        &self,
+        gather: &mut Gather,
+        policy: &mut Policy,
+        global: Option<&(&Document<'a>, Members<'a>)>,
+        local: Option<&Members<'a>>,
+    ) -> Vec<Settings> {
+        // A repository that could move the user's files into itself could approve itself.
+        let moved_inside =
+            self.layout.moved_to.as_ref().is_some_and(|dir| {
+                self.project.is_repository && dir.starts_with(&self.project.root)
+            });
+        let of_user = |origin| {
+            if moved_inside {
+                Origin::Project
+            } else {
+                origin
+            }
+        };
+        let mut settings = Vec::new();
+        settings.extend(self.managed_settings(gather, policy));
+        let user = self.layout.settings_file();
+        settings.extend(settings_file(gather, &user, of_user(Origin::User)));
+        if let (Some((document, _)), Some(local)) = (global, local) {
+            let origin = of_user(Origin::Local);
+            settings.push(Settings::read(
+                document,
+                local,
+                origin,
+                &mut gather.diagnostics,
+            ));
+        }
+        let mut dirs = vec![&self.project.root, &self.project.cwd];
+        dirs.dedup();
+        for path in dirs
+            .iter()
+            .flat_map(|dir| self.layout.project_settings(dir))
+        {
+            if path != user {
+                settings.extend(settings_file(gather, &path, Origin::Project));
+            }
+        }
+        if moved_inside {
+            let message = "it is inside the repository, so the approvals in it do not count";
+            let source = self
+                .layout
+                .moved_to
+                .as_deref()
+                .map(shown)
+                .unwrap_or_default();
+            gather
+                .diagnostics
+                .push(Diagnostic::warning(source, message));
+        }
+        let managed_only = settings.iter().any(|file| file.managed_only);
+        for file in &mut settings {
+            policy.deny(std::mem::take(&mut file.deny), &file.source);
+            if let Some(allow) = file.allow.take()
+                && (!managed_only || file.origin == Origin::Managed)
+            {
+                policy.allow(allow, &file.source);
+            }
+        }
+        settings
+    }
+
+    fn managed_settings(&self, gather: &mut Gather, policy: &mut Policy) -> Option<Settings> {
+        let path = self.layout.managed_settings();
+        let source = shown(&path);
+        let text = match gather.read_managed(&path) {
+            Ok(text) => text?,
+            Err(error) => {
+                policy.unreadable(&source);
+                let problem = Diagnostic::error(source, error.to_string());
+                gather.diagnostics.push(problem);
+                return None;
+            }
+        };
+        let document = Document::new(&source, &text);
+        match document.root() {
+            Ok(root) => {
+                let origin = Origin::Managed;
+                Some(Settings::read(
+                    &document,
+                    &root,
+                    origin,
+                    &mut gather.diagnostics,
+                ))
+            }
+            Err(problem) => {
+                policy.unreadable(&source);
+                gather.diagnostics.push(problem);
+                None
+            }
+        }
+    }
+
+    fn approvals(&self, gather: &mut Gather) -> Approvals {
+        let path = self.layout.approvals_file();
+        let Some(text) = gather.read(&path) else {
+            return Approvals::default();
+        };
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        serde_json::from_str(text).unwrap_or_else(|error| {
+            let message = format!(
+                "what was approved cannot be told: {error}; delete the file and approve again"
+            );
+            gather
+                .diagnostics
+                .push(Diagnostic::error(shown(&path), message));
+            Approvals::default()
+        })
+    }
+}
+
+fn servers_file(gather: &mut Gather, path: &Path, scope: Scope) {
+    let Some(text) = gather.read(path) else {
+        return;
+    };
+    let source = shown(path);
+    let document = Document::new(&source, &text);
+    if let Ok(root) = document.root() {
+        scopes::file_servers(gather, &document, &root, scope);
+    }
+}
+
+fn settings_file(gather: &mut Gather, path: &Path, origin: Origin) -> Option<Settings> {
+    let text = gather.read(path)?;
+    let source = shown(path);
+    let document = Document::new(&source, &text);
+    let root = document.root().ok()?;
+    Some(Settings::read(
+        &document,
+        &root,
+        origin,
+        &mut gather.diagnostics,
+    ))
+}
+
+/// Whether the company's file is there, in whatever state: then it alone counts.
+pub fn is_exclusive(layout: &Layout) -> bool {
+    match layout.managed_servers().symlink_metadata() {
+        Ok(_) => true,
+        Err(error) => !is_absence(&error),
+    }
+}

@@ -1,0 +1,31 @@
+//! The `claudeai` scope: the connectors of the user's account, which somebody else has fetched.
+
+use super::Scope;
+use crate::entry::{ServerEntry, ServerUrl, TransportEntry};
+use crate::gather::Gather;
+
+/// A connector, as the account lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectorEntry {
+    /// `claude.ai <display name>`.
+    pub name: String,
+    /// By which the proxy knows it.
+    pub id: String,
+    /// The vendor's server behind it.
+    pub url: String,
+}
+
+pub(crate) fn entries(gather: &mut Gather, connectors: &[ConnectorEntry]) {
+    let entry = |connector: &ConnectorEntry| ServerEntry {
+        scope: Scope::ClaudeAi,
+        source: "claude.ai".to_owned(),
+        ..ServerEntry::new(
+            &connector.name,
+            TransportEntry::ClaudeAiProxy {
+                url: ServerUrl::new(&connector.url),
+                id: Some(connector.id.clone()),
+            },
+        )
+    };
+    gather.entries.extend(connectors.iter().map(entry));
+}

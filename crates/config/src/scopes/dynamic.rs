@@ -1,0 +1,71 @@
+//! The `dynamic` scope: what `--mcp-config` names, a file or the JSON itself.
+
+use std::fs::File;
+use std::path::Path;
+
+use super::{Scope, file_servers};
+use crate::diagnostic::Diagnostic;
+use crate::document::Document;
+use crate::files::{self, ReadError};
+use crate::gather::Gather;
+
+/// The source of entries that stand on the command line.
+const FLAG: &str = "--mcp-config";
+
+/// Loads what each `--mcp-config` names. Of two entries with one name the later counts.
+pub(crate) fn entries(gather: &mut Gather, arguments: &[String], cwd: &Path) {
+    let first = gather.entries.len();
+    for argument in arguments {
+        if argument.trim_start().starts_with(['{', '[']) {
+            read(gather, argument, FLAG);
+            continue;
+        }
+        if argument.is_empty() {
+            let problem = Diagnostic::error(FLAG, "the name of the file is empty");
+            gather.diagnostics.push(problem);
+            continue;
+        }
+        let path = cwd.join(argument);
+        gather.files.push(path.clone());
+        // Named by the user, so a pipe is as welcome as a file.
+        let text = File::open(&path)
+            .map_err(ReadError::from)
+            .and_then(files::text);
+        match text {
+            Ok(text) => read(gather, &text, argument),
+            Err(error) => {
+                let problem = Diagnostic::error(argument, error.to_string());
+                gather.diagnostics.push(problem);
+            }
+        }
+    }
+    keep_last(gather, first);
+}
+
+fn read(gather: &mut Gather, text: &str, source: &str) {
+    let document = Document::new(source, text);
+    match document.root() {
+        Ok(root) => file_servers(gather, &document, &root, Scope::Dynamic),
+        Err(problem) => gather.diagnostics.push(problem),
+    }
+}
+
+/// Of several entries with one name keeps the last, and says so.
+fn keep_last(gather: &mut Gather, first: usize) {
+    let mut kept = gather.entries.split_off(first);
+    let mut seen = std::collections::HashMap::new();
+    for index in (0..kept.len()).rev() {
+        let name = kept[index].name.clone();
+        if let Some(later) = seen.get(&name) {
+            let message = format!("it replaces an earlier entry from {}", kept[index].source);
+            let later: &String = later;
+            gather
+                .diagnostics
+                .push(Diagnostic::warning(later.clone(), message).about(&name));
+            kept.remove(index);
+        } else {
+            seen.insert(name, kept[index].source.clone());
+        }
+    }
+    gather.entries.append(&mut kept);
+}

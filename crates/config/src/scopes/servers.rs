@@ -1,0 +1,132 @@
+//! A set of servers as it stands in a file.
+
+use std::collections::HashMap;
+
+use serde_json::value::RawValue;
+
+use super::Scope;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::document::{Document, Members};
+use crate::entry::{RawEntry, ServerEntry};
+use crate::expand::Findings;
+use crate::gather::Gather;
+use crate::names::unusable;
+
+/// What holds the servers in a file of the common form.
+pub(crate) const KEY: &str = "mcpServers";
+
+/// The servers of a file of the form `{"mcpServers": {…}}`.
+pub(crate) fn file_servers(gather: &mut Gather, document: &Document, root: &Members, scope: Scope) {
+    let Some(raw) = root.get(KEY) else {
+        let hint = if root.get("servers").is_some() {
+            "; it has \"servers\", as VS Code writes it: rename that, or take it over with `trunkline import`"
+        } else if root
+            .iter()
+            .any(|(_, value)| looks_like_a_server(document, value))
+        {
+            "; put the servers into one: {\"mcpServers\": {\"name\": {…}}}"
+        } else {
+            ""
+        };
+        let message = format!("it has no \"{KEY}\" object{hint}");
+        gather.diagnostics.push(document.problem(0, message));
+        return;
+    };
+    servers(gather, document, raw, scope, str::to_owned);
+}
+
+/// Whether a value could be meant as a server.
+pub(crate) fn looks_like_a_server<'a>(document: &Document<'a>, raw: &'a RawValue) -> bool {
+    document
+        .members(raw)
+        .is_ok_and(|members| members.get("command").is_some() || members.get("url").is_some())
+}
+
+/// The servers of an object of servers. One that is wrong costs itself and is named with its place (CFG-3).
+pub(crate) fn servers<'a>(
+    gather: &mut Gather,
+    document: &Document<'a>,
+    raw: &'a RawValue,
+    scope: Scope,
+    rename: impl Fn(&str) -> String,
+) {
+    let members = match document.members(raw) {
+        Ok(members) => members,
+        Err(problem) => {
+            let message = format!(
+                "\"{KEY}\": {}; write {{\"name\": {{\"command\": …}}}}",
+                problem.message
+            );
+            gather
+                .diagnostics
+                .push(document.problem(problem.offset, message));
+            return;
+        }
+    };
+    let mut last: HashMap<&str, &RawValue> = HashMap::with_capacity(members.len());
+    for (name, value) in members.iter() {
+        if last.insert(name, value).is_some() {
+            let message = "it is listed more than once in this file; the last one counts";
+            let problem = document
+                .problem(document.offset(value), message)
+                .about(name);
+            gather.diagnostics.push(Diagnostic {
+                severity: Severity::Warning,
+                ..problem
+            });
+        }
+    }
+    gather.entries.reserve(members.len());
+    for (name, value) in members.iter() {
+        if last
+            .get(name)
+            .is_some_and(|last| std::ptr::eq(*last, value))
+        {
+            let entry = entry(gather, document, value, name, scope, &rename);
+            gather.entries.extend(entry);
+        }
+    }
+}
+
+fn entry<'a>(
+    gather: &mut Gather,
+    document: &Document<'a>,
+    raw: &'a RawValue,
+    name: &str,
+    scope: Scope,
+    rename: impl Fn(&str) -> String,
+) -> Option<ServerEntry> {
+    let start = document.offset(raw);
+    let mut findings = Findings::default();
+    let checked = match (unusable(name), document.decode::<RawEntry>(raw)) {
+        (Some(reason), _) => Err((start, reason)),
+        (None, Err(problem)) => Err((problem.offset, problem.message)),
+        (None, Ok(entry)) => entry
+            .check(
+                &rename(name),
+                scope,
+                document.source(),
+                &gather.environment,
+                &mut findings,
+            )
+            .map_err(|message| (start, message)),
+    };
+    for warning in findings.warnings {
+        let problem = document.problem(start, warning).about(name);
+        gather.diagnostics.push(Diagnostic {
+            severity: Severity::Warning,
+            ..problem
+        });
+    }
+    match checked {
+        Ok(mut entry) => {
+            entry.written = Some(raw.get().into());
+            Some(entry)
+        }
+        Err((at, message)) => {
+            let problem = document.problem(at, message).about(name);
+            gather.diagnostics.push(problem);
+            None
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Text that must not be shown.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+/// What stands in a secret's place wherever something is shown.
+pub const HIDDEN: &str = "***";
+
+/// Text that may be a secret: printing it, in whatever way, prints `***` (SEC-1).
+///
+/// ```
+/// let secret = trunkline_config::Secret::new("hunter2");
+/// assert_eq!(format!("{secret} {secret:?}"), "*** ***");
+/// assert_eq!(secret.expose(), "hunter2");
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Takes a text out of sight.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself, for the one place that needs it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(HIDDEN)
+    }
+}

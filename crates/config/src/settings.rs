@@ -1,0 +1,299 @@
+//! The keys of settings files that have to do with servers, and which of them count from which file (CFG-6, CFG-7).
+
+use serde_json::value::RawValue;
+
+use crate::diagnostic::Diagnostic;
+use crate::document::{Document, Members, Unreadable};
+use crate::policy::Rule;
+
+/// Whose settings they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The company's.
+    Managed,
+    /// The user's, for every project.
+    User,
+    /// The user's, for this project, outside of it.
+    Local,
+    /// Files in the project: what they forbid counts, what they permit does not.
+    Project,
+}
+
+impl Origin {
+    /// Whether approvals in such a file count. A repository cannot approve itself.
+    pub(crate) fn may_approve(self) -> bool {
+        self != Self::Project
+    }
+
+    /// Whether lists of allowed and denied servers in such a file count.
+    pub(crate) fn has_policy(self) -> bool {
+        matches!(self, Self::Managed | Self::User)
+    }
+}
+
+/// What one file says.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) origin: Origin,
+    pub(crate) source: String,
+    /// `enableAllProjectMcpServers`
+    pub(crate) enable_all: bool,
+    /// `enabledMcpjsonServers`
+    pub(crate) enabled: Vec<String>,
+    /// `disabledMcpjsonServers`
+    pub(crate) disabled: Vec<String>,
+    /// `allowedMcpServers`
+    pub(crate) allow: Option<Vec<Rule>>,
+    /// `deniedMcpServers`
+    pub(crate) deny: Vec<Rule>,
+    /// `allowManagedMcpServersOnly`
+    pub(crate) managed_only: bool,
+    /// `enabledPlugins`, in their order.
+    pub(crate) plugins: Vec<(String, bool)>,
+}
+
+impl Settings {
+    /// Settings that say nothing.
+    pub(crate) fn empty(origin: Origin, source: &str) -> Self {
+        Self {
+            origin,
+            source: source.to_owned(),
+            enable_all: false,
+            enabled: Vec::new(),
+            disabled: Vec::new(),
+            allow: None,
+            deny: Vec::new(),
+            managed_only: false,
+            plugins: Vec::new(),
+        }
+    }
+
+    /// Reads the keys that count from such a file.
+    pub(crate) fn read(
+        document: &Document,
+        members: &Members,
+        origin: Origin,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Self {
+        let mut reader = Reader {
+            document,
+            members,
+            diagnostics,
+        };
+        let mut settings = Self::empty(origin, document.source());
+        settings.disabled = reader.names("disabledMcpjsonServers");
+        if origin.may_approve() {
+            settings.enable_all = reader.flag("enableAllProjectMcpServers");
+            settings.enabled = reader.names("enabledMcpjsonServers");
+        }
+        if origin.has_policy() {
+            settings.allow = reader.rules("allowedMcpServers", Keep::Understood);
+            settings.deny = reader
+                .rules("deniedMcpServers", Keep::Guessed)
+                .unwrap_or_default();
+        }
+        if origin == Origin::Managed {
+            settings.managed_only = reader.flag("allowManagedMcpServersOnly");
+        }
+        if origin != Origin::Local {
+            settings.plugins = reader.plugins();
+            if origin == Origin::Project {
+                settings.plugins.retain(|(_, enabled)| !enabled);
+            }
+        }
+        settings
+    }
+}
+
+/// What to do with a rule that is not written as it should be.
+#[derive(Clone, Copy, PartialEq)]
+enum Keep {
+    /// Only what is clear counts: more could be allowed than was meant.
+    Understood,
+    /// What can be guessed counts as well: better deny too much than too little.
+    Guessed,
+}
+
+struct Reader<'r, 'a> {
+    document: &'r Document<'a>,
+    members: &'r Members<'a>,
+    diagnostics: &'r mut Vec<Diagnostic>,
+}
+
+impl<'a> Reader<'_, 'a> {
+    fn complain(&mut self, key: &str, problem: &Unreadable) {
+        let message = format!("\"{key}\": {}", problem.message);
+        let diagnostic = self.document.problem(problem.offset, message);
+        self.diagnostics.push(diagnostic);
+    }
+
+    fn flag(&mut self, key: &str) -> bool {
+        let Some(raw) = self.members.get(key) else {
+            return false;
+        };
+        self.document.decode(raw).unwrap_or_else(|problem| {
+            self.complain(key, &problem);
+            false
+        })
+    }
+
+    /// A list of names; an element that is no text costs that element.
+    fn names(&mut self, key: &str) -> Vec<String> {
+        let mut names = Vec::new();
+        for raw in self.elements(key).unwrap_or_default() {
+            match self.document.decode(raw) {
+                Ok(name) => names.push(name),
+                Err(problem) => self.complain(key, &problem),
+            }
+        }
+        names
+    }
+
+    /// The elements of a list; `None` if there is no such key. What is no list counts as an empty one.
+    fn elements(&mut self, key: &str) -> Option<Vec<&'a RawValue>> {
+        let raw = self.members.get(key)?;
+        Some(self.document.decode(raw).unwrap_or_else(|mut problem| {
+            "expected a list".clone_into(&mut problem.message);
+            self.complain(key, &problem);
+            Vec::new()
+        }))
+    }
+
+    fn rules(&mut self, key: &str, keep: Keep) -> Option<Vec<Rule>> {
+        let mut rules = Vec::new();
+        for raw in self.elements(key)? {
+            let (found, complete) = self.rule(raw);
+            if !complete {
+                let message = "write {\"serverName\": …}, {\"serverCommand\": […]} or {\"serverUrl\": …}, one in each element";
+                let problem = Unreadable {
+                    offset: self.document.offset(raw),
+                    message: message.to_owned(),
+                };
+                self.complain(key, &problem);
+            }
+            if complete || keep == Keep::Guessed {
+                rules.extend(found);
+            }
+        }
+        Some(rules)
+    }
+
+    /// The rules in one element, and whether that is exactly one and nothing else.
+    fn rule(&self, raw: &'a RawValue) -> (Vec<Rule>, bool) {
+        if let Ok(name) = self.document.decode(raw) {
+            return (vec![Rule::Name(name)], false);
+        }
+        let Ok(members) = self.document.members(raw) else {
+            return (Vec::new(), false);
+        };
+        let mut rules = Vec::new();
+        for (key, value) in members.iter() {
+            match key {
+                "serverName" => rules.extend(self.document.decode(value).ok().map(Rule::Name)),
+                "serverCommand" => {
+                    let argv: Option<Vec<String>> = self.document.decode(value).ok();
+                    rules.extend(argv.filter(|argv| !argv.is_empty()).map(Rule::Command));
+                }
+                "serverUrl" => {
+                    let pattern: Option<String> = self.document.decode(value).ok();
+                    rules.extend(pattern.map(|pattern| Rule::url(&pattern)));
+                }
+                _ => {}
+            }
+        }
+        let complete = rules.len() == 1 && members.len() == 1;
+        (rules, complete)
+    }
+
+    /// `enabledPlugins`: an object of flags, or a list of the enabled ones.
+    fn plugins(&mut self) -> Vec<(String, bool)> {
+        let key = "enabledPlugins";
+        let Some(raw) = self.members.get(key) else {
+            return Vec::new();
+        };
+        if let Ok(names) = self.document.decode::<Vec<String>>(raw) {
+            return names.into_iter().map(|name| (name, true)).collect();
+        }
+        let members = match self.document.members(raw) {
+            Ok(members) => members,
+            Err(problem) => {
+                self.complain(key, &problem);
+                return Vec::new();
+            }
+        };
+        // A list of versions, in place of a flag, enables as well.
+        let enabled = |value: &RawValue| !matches!(value.get(), "false" | "null");
+        members
+            .iter()
+            .map(|(name, value)| (name.to_owned(), enabled(value)))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, origin: Origin) -> (Settings, Vec<String>) {
+        let document = Document::new("f", text);
+        let members = document.root().ok().unwrap();
+        let mut diagnostics = Vec::new();
+        let settings = Settings::read(&document, &members, origin, &mut diagnostics);
+        (
+            settings,
+            diagnostics.iter().map(ToString::to_string).collect(),
+        )
+    }
+
+    const EVERYTHING: &str = r#"{"enableAllProjectMcpServers": true, "enabledMcpjsonServers": ["a"],
+        "disabledMcpjsonServers": ["b"], "allowedMcpServers": [{"serverName": "c"}], "deniedMcpServers": [{"serverUrl": "d"}],
+        "allowManagedMcpServersOnly": true, "enabledPlugins": {"on@m": true, "off@m": false}}"#;
+
+    #[test]
+    fn which_keys_count_depends_on_the_file() {
+        let count = |origin| {
+            let (settings, problems) = read(EVERYTHING, origin);
+            assert!(problems.is_empty(), "{problems:?}");
+            assert_eq!(settings.disabled, ["b"]);
+            (
+                settings.enable_all && settings.enabled == ["a"],
+                settings.allow.is_some() && settings.deny.len() == 1,
+                settings.managed_only,
+                settings.plugins.iter().filter(|(_, on)| *on).count(),
+            )
+        };
+        assert_eq!(count(Origin::Managed), (true, true, true, 1));
+        assert_eq!(count(Origin::User), (true, true, false, 1));
+        assert_eq!(count(Origin::Local), (true, false, false, 0));
+        assert_eq!(count(Origin::Project), (false, false, false, 0));
+        assert_eq!(
+            read(EVERYTHING, Origin::Project).0.plugins,
+            [("off@m".to_owned(), false)]
+        );
+    }
+
+    #[test]
+    fn a_mistake_costs_its_element_and_errs_on_the_side_of_denying() {
+        let text = r#"{"allowedMcpServers": [{"serverName": "ok"}, "bare", {"serverNmae": "x"}, {"serverName": "a", "serverUrl": "b"}],
+            "deniedMcpServers": ["bare", {"serverName": "a", "serverUrl": "b"}, 5, {"serverCommand": []}],
+            "enabledMcpjsonServers": ["x", 5], "disabledMcpjsonServers": "x"}"#;
+        let (settings, problems) = read(text, Origin::User);
+        assert_eq!(settings.allow.unwrap(), [Rule::Name("ok".to_owned())]);
+        assert_eq!(settings.deny.len(), 3);
+        assert_eq!(settings.enabled, ["x"]);
+        assert_eq!(problems.len(), 3 + 4 + 1 + 1, "{problems:#?}");
+        assert!(
+            problems
+                .iter()
+                .any(|problem| problem.starts_with("f:1:46: \"allowedMcpServers\": write {")),
+            "{problems:#?}"
+        );
+    }
+
+    #[test]
+    fn an_allow_list_that_is_no_list_allows_nothing() {
+        let (settings, problems) = read(r#"{"allowedMcpServers": "all"}"#, Origin::Managed);
+        assert_eq!(settings.allow, Some(Vec::new()));
+        assert_eq!(problems.len(), 1);
+    }
+}

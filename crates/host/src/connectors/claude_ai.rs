@@ -1,0 +1,477 @@
+//! The list as claude.ai gives it.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::{Client, StatusCode, Url, redirect};
+use tokio::time::Instant;
+use trunkline_config::Secret;
+use trunkline_config::env_vars::{
+    CLAUDE_CODE_OAUTH_TOKEN, ENABLE_CLAUDEAI_MCP_SERVERS, TRUNKLINE_CLAUDEAI_URL,
+};
+
+use super::credentials::Token;
+use super::page::{self, Page};
+use super::{ConnectorList, Connectors, ConnectorsError};
+
+/// Where the list is.
+const BASE_URL: &str = "https://api.anthropic.com";
+/// Where the connectors are.
+const PROXY_URL: &str = "https://mcp-proxy.anthropic.com";
+const API_VERSION: &str = "2023-06-01";
+const BETA: &str = "mcp-servers-2025-12-04";
+const USER_AGENT: &str = concat!("trunkline/", env!("CARGO_PKG_VERSION"));
+
+/// How long listing may take, all pages together (CFG-1).
+const LIST_LIMIT: Duration = Duration::from_secs(5);
+/// How long one page may be.
+const MAX_BODY: usize = 1024 * 1024;
+/// How many pages are read.
+const MAX_PAGES: usize = 20;
+/// How many connectors a page may have.
+const PAGE_SIZE: &str = "1000";
+
+/// The connectors of the user's claude.ai account.
+///
+/// Nothing is read, built or connected before [`Connectors::list`] is called, except that [`ClaudeAi::from_env`] looks for
+/// a token.
+#[derive(Clone, Debug)]
+pub struct ClaudeAi {
+    base_url: String,
+    proxy_url: String,
+    token: Token,
+    limit: Duration,
+}
+
+impl ClaudeAi {
+    /// With the token that Claude Code uses: `CLAUDE_CODE_OAUTH_TOKEN`, or that in `credentials_file`
+    /// (`~/.claude/.credentials.json`). `None` when there is none, when it is not for this, or when
+    /// `ENABLE_CLAUDEAI_MCP_SERVERS` says no.
+    pub fn from_env(credentials_file: &Path) -> Option<Self> {
+        Self::from_vars(credentials_file, |name| std::env::var(name).ok())
+    }
+
+    fn from_vars(credentials_file: &Path, var: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let var = |name| var(name).map(|value| value.trim().to_owned());
+        if var(ENABLE_CLAUDEAI_MCP_SERVERS).is_some_and(|value| is_no(&value)) {
+            return None;
+        }
+        let set = |name| var(name).filter(|value| !value.is_empty());
+        let token = match set(CLAUDE_CODE_OAUTH_TOKEN) {
+            Some(token) => Token::Environment(Secret::new(token)),
+            None => Token::File(credentials_file.to_owned()),
+        };
+        // A file that is there but no good is for `list` to complain of.
+        if let Ok(None) = token.read() {
+            return None;
+        }
+        let base_url = set(TRUNKLINE_CLAUDEAI_URL).unwrap_or_else(|| BASE_URL.to_owned());
+        Some(Self::with_token(base_url, token))
+    }
+
+    /// The list at `base_url`, with this token. The connectors are thought to be at the same place, except for
+    /// Anthropic's own.
+    pub fn new(base_url: impl Into<String>, token: Secret) -> Self {
+        Self::with_token(base_url.into(), Token::Given(token))
+    }
+
+    fn with_token(base_url: String, token: Token) -> Self {
+        // One setting moves both, so that a token for another place never goes to Anthropic, nor the other way round.
+        let proxy_url = if base_url == BASE_URL {
+            PROXY_URL.to_owned()
+        } else {
+            base_url.clone()
+        };
+        Self {
+            base_url,
+            proxy_url,
+            token,
+            limit: LIST_LIMIT,
+        }
+    }
+
+    /// Where the connectors are.
+    #[must_use]
+    pub fn with_proxy_url(mut self, proxy_url: impl Into<String>) -> Self {
+        self.proxy_url = proxy_url.into();
+        self
+    }
+
+    /// How long listing may take, all pages together. Default: 5 s.
+    #[must_use]
+    pub fn with_limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    async fn list_all(&self) -> Result<ConnectorList, ConnectorsError> {
+        let deadline = Instant::now() + self.limit;
+        let base = safe_url(&self.base_url)?;
+        let proxy = safe_url(&self.proxy_url)?;
+        let source = self.token.clone();
+        let reading = tokio::task::spawn_blocking(move || source.read());
+        let token = match tokio::time::timeout_at(deadline, reading).await {
+            Ok(Ok(token)) => token?,
+            Ok(Err(_)) => None,
+            Err(_) => return Err(self.timed_out()),
+        };
+        // Signed out since this was made.
+        let Some(token) = token else {
+            return Ok(ConnectorList::default());
+        };
+        let client = client(&base, &token)?;
+        let mut list = ConnectorList::default();
+        let mut ids = HashSet::new();
+        let mut cursors: Vec<String> = Vec::new();
+        for number in 1..=MAX_PAGES {
+            let fetched = fetch(&client, &base, cursors.last().map(String::as_str));
+            let page = tokio::time::timeout_at(deadline, fetched)
+                .await
+                .unwrap_or_else(|_| Err(self.timed_out()));
+            let page = match page {
+                Ok(page) => page,
+                Err(ConnectorsError::Forbidden) if self.is_token_unknown() => {
+                    list.warnings.push(format!(
+                        "the token in {CLAUDE_CODE_OAUTH_TOKEN} may not list connectors; set \
+                         {ENABLE_CLAUDEAI_MCP_SERVERS}=false to do without them"
+                    ));
+                    break;
+                }
+                Err(error) if number == 1 => return Err(error),
+                Err(error) => {
+                    list.warnings
+                        .push(format!("some connectors are missing: {error}"));
+                    break;
+                }
+            };
+            for (index, item) in page.items.iter().enumerate() {
+                match page::connector(item, &proxy) {
+                    // Pages that overlap are no reason for two servers.
+                    Ok(connector) if !ids.insert(connector.id.clone()) => {}
+                    Ok(connector) => list.connectors.push(connector),
+                    Err(problem) => list.warnings.push(format!(
+                        "connector {} of page {number} is left out: {problem}",
+                        index + 1
+                    )),
+                }
+            }
+            match page.next {
+                None => break,
+                Some(next) if cursors.contains(&next) => {
+                    let warning = "some connectors may be missing: a page names itself as the next";
+                    list.warnings.push(warning.to_owned());
+                    break;
+                }
+                Some(_) if number == MAX_PAGES => list.warnings.push(format!(
+                    "some connectors are missing: there are more than {MAX_PAGES} pages"
+                )),
+                Some(next) => cursors.push(next),
+            }
+        }
+        Ok(list)
+    }
+
+    /// Whether nobody can tell what the token is good for. One made by `claude setup-token` is not good for this.
+    fn is_token_unknown(&self) -> bool {
+        matches!(self.token, Token::Environment(_))
+    }
+
+    fn timed_out(&self) -> ConnectorsError {
+        ConnectorsError::TimedOut { after: self.limit }
+    }
+}
+
+impl Connectors for ClaudeAi {
+    fn list(
+        &self,
+    ) -> Pin<Box<dyn Future<Output = Result<ConnectorList, ConnectorsError>> + Send + '_>> {
+        Box::pin(self.list_all())
+    }
+}
+
+fn is_no(value: &str) -> bool {
+    ["false", "0", "no", "off"]
+        .iter()
+        .any(|no| value.eq_ignore_ascii_case(no))
+}
+
+/// A URL that a token may be sent to.
+fn safe_url(text: &str) -> Result<Url, ConnectorsError> {
+    let refused = |url: String, reason| Err(ConnectorsError::Url { url, reason });
+    let Ok(url) = Url::parse(text) else {
+        // It may hold a password, and nobody can tell where.
+        return refused("that address".to_owned(), "it is not a URL");
+    };
+    let host = url.host_str().unwrap_or_default();
+    let shown = format!("{}://{host}", url.scheme());
+    if !url.username().is_empty() || url.password().is_some() {
+        return refused(shown, "it has a user name or a password in it");
+    }
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if is_loopback(host) => Ok(url),
+        _ => refused(shown, "it must be https, or http on this machine"),
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost"
+        || address
+            .parse()
+            .is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+}
+
+fn client(base: &Url, token: &Secret) -> Result<Client, ConnectorsError> {
+    // Has an effect only when the embedding program has not chosen a provider itself.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut bearer = HeaderValue::try_from(format!("Bearer {}", token.expose()))
+        .map_err(|_| ConnectorsError::BadToken)?;
+    bearer.set_sensitive(true);
+    let headers = HeaderMap::from_iter([
+        (AUTHORIZATION, bearer),
+        (ACCEPT, HeaderValue::from_static("application/json")),
+        (
+            reqwest::header::HeaderName::from_static("anthropic-version"),
+            HeaderValue::from_static(API_VERSION),
+        ),
+        (
+            reqwest::header::HeaderName::from_static("anthropic-beta"),
+            HeaderValue::from_static(BETA),
+        ),
+    ]);
+    let mut builder = Client::builder()
+        .default_headers(headers)
+        .user_agent(USER_AGENT)
+        // The token must not travel.
+        .redirect(redirect::Policy::none())
+        .referer(false);
+    if base.scheme() == "http" {
+        // A proxy would see the token, which on this machine needs none.
+        builder = builder.no_proxy();
+    }
+    builder.build().map_err(|error| network(&error))
+}
+
+async fn fetch(client: &Client, base: &Url, cursor: Option<&str>) -> Result<Page, ConnectorsError> {
+    let mut url = page::with_path(base, &["v1", "mcp_servers"]);
+    url.query_pairs_mut()
+        .append_pair("limit", PAGE_SIZE)
+        .extend_pairs(cursor.map(|cursor| ("page", cursor)));
+    let mut response = client
+        .get(url)
+        .send()
+        .await
+        .map_err(|error| network(&error))?;
+    let status = response.status();
+    match status {
+        StatusCode::OK => {}
+        StatusCode::UNAUTHORIZED => return Err(ConnectorsError::Unauthorized),
+        StatusCode::FORBIDDEN => return Err(ConnectorsError::Forbidden),
+        _ if status.is_redirection() => {
+            return Err(ConnectorsError::Redirected {
+                status: status.as_u16(),
+            });
+        }
+        _ => {
+            return Err(ConnectorsError::Status {
+                status: status.as_u16(),
+            });
+        }
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| network(&error))? {
+        if body.len() + chunk.len() > MAX_BODY {
+            return Err(ConnectorsError::TooLarge { limit: MAX_BODY });
+        }
+        body.extend_from_slice(&chunk);
+    }
+    page::read(&body)
+}
+
+/// The whole chain of causes: the first says only that something failed.
+fn network(error: &reqwest::Error) -> ConnectorsError {
+    let mut reason = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !reason.contains(&text) {
+            reason.push_str(": ");
+            reason.push_str(&text);
+        }
+        cause = error.source();
+    }
+    ConnectorsError::Network { reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const GOOD: &str = r#"{"claudeAiOauth": {"accessToken": "of the file"}}"#;
+
+    fn from(file: &str, vars: &[(&str, &str)]) -> Option<ClaudeAi> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".credentials.json");
+        fs::write(&path, file).unwrap();
+        let made = ClaudeAi::from_vars(&path, |wanted| {
+            let found = vars.iter().find(|(name, _)| *name == wanted);
+            found.map(|(_, value)| (*value).to_owned())
+        })?;
+        let token = made.token.read();
+        Some(ClaudeAi {
+            // The file is gone when this returns.
+            token: token.map_or(made.token, |token| Token::Given(token.unwrap())),
+            ..made
+        })
+    }
+
+    fn token_of(made: Option<ClaudeAi>) -> String {
+        let token = made.unwrap().token.read().unwrap().unwrap();
+        token.expose().to_owned()
+    }
+
+    #[test]
+    fn the_token_of_the_environment_comes_first() {
+        assert_eq!(token_of(from(GOOD, &[])), "of the file");
+        let var = (CLAUDE_CODE_OAUTH_TOKEN, " of the environment\n");
+        assert_eq!(token_of(from(GOOD, &[var])), "of the environment");
+        assert_eq!(token_of(from("{}", &[var])), "of the environment");
+        let empty = (CLAUDE_CODE_OAUTH_TOKEN, "");
+        assert_eq!(token_of(from(GOOD, &[empty])), "of the file");
+    }
+
+    #[test]
+    fn without_a_token_or_switched_off_there_is_nothing() {
+        assert!(from("{}", &[]).is_none());
+        for no in ["false", "0", "no", "OFF", " False "] {
+            assert!(from(GOOD, &[(ENABLE_CLAUDEAI_MCP_SERVERS, no)]).is_none());
+        }
+        for yes in ["true", "1", "", "yes"] {
+            assert!(from(GOOD, &[(ENABLE_CLAUDEAI_MCP_SERVERS, yes)]).is_some());
+        }
+    }
+
+    #[test]
+    fn a_broken_file_is_kept_for_list_to_complain_of() {
+        assert!(from("nonsense", &[]).is_some());
+    }
+
+    #[test]
+    fn one_variable_moves_both_addresses_and_anthropics_moves_none() {
+        let usual = from(GOOD, &[("ANTHROPIC_BASE_URL", "https://gateway.example")]).unwrap();
+        assert_eq!(usual.base_url, "https://api.anthropic.com");
+        assert_eq!(usual.proxy_url, "https://mcp-proxy.anthropic.com");
+        let moved = from(GOOD, &[(TRUNKLINE_CLAUDEAI_URL, "http://localhost:1")]).unwrap();
+        assert_eq!(moved.base_url, "http://localhost:1");
+        assert_eq!(moved.proxy_url, "http://localhost:1");
+    }
+
+    #[test]
+    fn a_token_goes_only_where_nobody_can_listen() {
+        for good in [
+            "https://api.anthropic.com",
+            "https://example.com:8443/base/",
+            "http://localhost:3000",
+            "http://127.0.0.1",
+            "http://[::1]:80",
+        ] {
+            safe_url(good).unwrap();
+        }
+        for bad in [
+            "http://api.anthropic.com",
+            "http://localhost.example.com",
+            "http://192.168.0.1",
+            "https://me:hunter2@example.com",
+            "https://me@example.com",
+            "ftp://localhost",
+            "file:///etc/passwd",
+            "hunter2",
+            "",
+        ] {
+            let error = safe_url(bad).unwrap_err();
+            assert!(matches!(error, ConnectorsError::Url { .. }), "{bad}");
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_token_with_a_line_break_is_not_sent() {
+        let base = Url::parse(BASE_URL).unwrap();
+        let error = client(&base, &Secret::new("hunter2\r\nx: y")).unwrap_err();
+        assert_eq!(error, ConnectorsError::BadToken);
+        client(&base, &Secret::new("hunter2")).unwrap();
+    }
+
+    #[test]
+    fn nothing_printed_shows_the_token() {
+        let shown = format!("{:?}", ClaudeAi::new(BASE_URL, Secret::new("hunter2")));
+        assert!(!shown.contains("hunter2"), "{shown}");
+        let base = Url::parse(BASE_URL).unwrap();
+        let shown = format!("{:?}", client(&base, &Secret::new("hunter2")).unwrap());
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+
+    /// A server that answers every request with 403.
+    async fn forbidding() -> String {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let answer = b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n";
+                let mut request = [0; 1024];
+                let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut request).await;
+                let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, answer).await;
+            }
+        });
+        url
+    }
+
+    #[tokio::test]
+    async fn a_token_of_the_environment_that_is_not_for_this_is_no_error() {
+        let url = forbidding().await;
+        let vars = |name: &str| match name {
+            CLAUDE_CODE_OAUTH_TOKEN => Some("hunter2".to_owned()),
+            TRUNKLINE_CLAUDEAI_URL => Some(url.clone()),
+            _ => None,
+        };
+        let made = ClaudeAi::from_vars(Path::new("/nonexistent"), vars).unwrap();
+        let list = made.list().await.unwrap();
+        assert_eq!(list.connectors, []);
+        assert!(
+            list.warnings[0].contains(CLAUDE_CODE_OAUTH_TOKEN),
+            "{list:?}"
+        );
+
+        let given = ClaudeAi::new(url, Secret::new("hunter2"));
+        let error = given.list().await.unwrap_err();
+        assert_eq!(error, ConnectorsError::Forbidden);
+    }
+
+    #[tokio::test]
+    async fn the_file_is_read_anew_each_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".credentials.json");
+        fs::write(&path, GOOD).unwrap();
+        let url = forbidding().await;
+        let made = ClaudeAi::from_vars(&path, |name| {
+            (name == TRUNKLINE_CLAUDEAI_URL).then(|| url.clone())
+        })
+        .unwrap();
+        assert_eq!(made.list().await.unwrap_err(), ConnectorsError::Forbidden);
+        fs::write(
+            &path,
+            r#"{"claudeAiOauth": {"accessToken": "t", "expiresAt": 1}}"#,
+        )
+        .unwrap();
+        assert_eq!(made.list().await.unwrap_err(), ConnectorsError::Expired);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(made.list().await.unwrap(), ConnectorList::default());
+    }
+}

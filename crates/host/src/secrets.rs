@@ -1,0 +1,47 @@
+//! Secrets that entries refer to instead of holding them (CFG-5).
+
+use std::sync::Arc;
+
+use trunkline_auth::Vault;
+use trunkline_config::{KeyringRef, Secret, SecretError, ServerEntry};
+
+/// Who knows secrets: the operating system's keychain, or whatever the embedding program has in its place.
+pub trait Secrets: Send + Sync + 'static {
+    /// Looks a secret up; may block. The error is in words and holds no secret.
+    fn get(&self, wanted: &KeyringRef) -> Result<Option<Secret>, String>;
+}
+
+impl<F> Secrets for F
+where
+    F: Fn(&KeyringRef) -> Result<Option<Secret>, String> + Send + Sync + 'static,
+{
+    fn get(&self, wanted: &KeyringRef) -> Result<Option<Secret>, String> {
+        self(wanted)
+    }
+}
+
+impl Secrets for Vault {
+    fn get(&self, wanted: &KeyringRef) -> Result<Option<Secret>, String> {
+        Self::get(self, &wanted.service, &wanted.account).map_err(|error| error.to_string())
+    }
+}
+
+/// The entry with its secrets in place. A keychain may ask the user for a password, so it is asked on a thread of its own.
+pub(crate) async fn fill_in(
+    entry: &ServerEntry,
+    secrets: Option<&Arc<dyn Secrets>>,
+) -> Result<ServerEntry, SecretError> {
+    if entry.keyring.is_empty() {
+        return Ok(entry.clone());
+    }
+    let Some(secrets) = secrets.cloned() else {
+        let message = "the program has none";
+        return Err(SecretError::Unavailable(message.to_owned()));
+    };
+    let entry = entry.clone();
+    let filled =
+        tokio::task::spawn_blocking(move || entry.with_secrets(|wanted| secrets.get(wanted)));
+    filled
+        .await
+        .unwrap_or_else(|error| Err(SecretError::Unavailable(error.to_string())))
+}
