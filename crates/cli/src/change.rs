@@ -8,6 +8,11 @@ use trunkline_config::{ChangeError, Written};
 use crate::exit::Exit;
 use crate::output::{self, harmless, harmless_lines};
 
+/// The file that was written, for `--json`, where every name must be text.
+pub(crate) fn path(written: &Written) -> String {
+    written.file.to_string_lossy().into_owned()
+}
+
 /// Tells what was done and which file was changed.
 pub(crate) fn tell(what: &str, written: &Written, mut document: Value, as_json: bool) -> Exit {
     if as_json {

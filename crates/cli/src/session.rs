@@ -10,6 +10,7 @@ use trunkline::{EraMemory, Host, HostBuilder, Settings, State};
 use trunkline_config::{Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity, Standing};
 
 use crate::args::ConfigArgs;
+use crate::commands::tools::unknown_server;
 use crate::exit::Exit;
 use crate::interrupt::interrupted;
 use crate::output::{self, StatusLine};
@@ -52,6 +53,19 @@ impl Configured {
         named().find(runs).or_else(|| named().next())
     }
 
+    /// Explains that there is no such server: it may be misspelt, or in a file that cannot be read.
+    pub(crate) fn unknown(&self, name: &str) -> Exit {
+        self.unknown_among(name, &self.names())
+    }
+
+    /// The same, where only some servers can be meant.
+    pub(crate) fn unknown_among(&self, name: &str, names: &[&str]) -> Exit {
+        for problem in self.diagnostics() {
+            output::warning(&problem.to_string());
+        }
+        unknown_server(name, names.iter().copied())
+    }
+
     /// A host with these servers.
     pub(crate) fn host(self) -> HostBuilder {
         builder(Some(self.loader.layout())).loaded(self.loader, self.set)
@@ -63,9 +77,16 @@ pub(crate) fn connectors(layout: &Layout) -> Option<ClaudeAi> {
     ClaudeAi::from_env(&layout.credentials_file())
 }
 
-/// The working directory; without one there is nothing to begin with.
-pub(crate) fn cwd() -> PathBuf {
-    std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
+/// The working directory. One that is gone has no name and no parents: then nothing of a project counts, and nothing is
+/// written for one.
+pub(crate) fn cwd() -> Result<PathBuf, Exit> {
+    std::env::current_dir().map_err(|error| {
+        output::error(
+            &format!("the working directory cannot be used: {error}"),
+            Some("go to a directory that exists"),
+        );
+        Exit::Usage
+    })
 }
 
 /// Where everything is. Without a home there are no files of the user's.
@@ -75,10 +96,11 @@ pub(crate) fn layout() -> Layout {
 
 /// Reads the configuration; an `Err` has been explained to the user.
 pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
-    let loader = Loader::new(layout(), cwd())
+    let cwd = cwd()?;
+    let loader = Loader::new(layout(), &cwd)
         .mcp_config(config.mcp_config.iter().cloned())
         .strict(config.strict_mcp_config)
-        .plugin_dirs(config.plugin_dir.iter().map(|dir| cwd().join(dir)))
+        .plugin_dirs(config.plugin_dir.iter().map(|dir| cwd.join(dir)))
         .approve_project(config.approve_project);
     let set = loader.load(&[]);
     // What was asked for by name must be there; what merely lies about need not.
@@ -99,9 +121,10 @@ pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
 
 /// A host with the settings that every command uses.
 pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
-    let mut builder = Host::builder()
-        .settings(Settings::from_env())
-        .project_dir(cwd());
+    let mut builder = Host::builder().settings(Settings::from_env());
+    if let Ok(dir) = std::env::current_dir() {
+        builder = builder.project_dir(dir);
+    }
     // Without a home there is nowhere to remember anything, and nothing is lost but a little time.
     if let Ok(base) = etcetera::choose_base_strategy() {
         builder = builder.eras(EraMemory::at(

@@ -1,11 +1,11 @@
 //! Which of a project's servers the user wants (CFG-6). An approval is for what an entry says, not for its name.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::entry::{ServerEntry, sha256};
+use crate::entry::{ServerEntry, redacted_url, sha256};
 use crate::names::normalize_name;
 use crate::settings::Settings;
 
@@ -71,7 +71,7 @@ fn sort(value: &mut Value) {
     }
 }
 
-/// Replaces the values of `env`, `headers` and `authToken` by their hashes: what was approved is kept in a file.
+/// Replaces what may be a secret by its hash: what was approved is kept in a file.
 fn hide(entry: &mut Value) {
     let hidden = |value: &Value| json!(format!("sha256:{}", &sha256(value)[..16]));
     for field in ["env", "headers"] {
@@ -79,8 +79,19 @@ fn hide(entry: &mut Value) {
             values.values_mut().for_each(|value| *value = hidden(value));
         }
     }
-    if let Some(token) = entry.get_mut("authToken") {
-        *token = hidden(token);
+    for path in ["/authToken", "/oauth/clientSecret"] {
+        if let Some(secret) = entry.pointer_mut(path) {
+            *secret = hidden(secret);
+        }
+    }
+    if let Some(url) = entry.get_mut("url")
+        && let Some(shown) = url.as_str().map(redacted_url)
+        && *url != shown
+    {
+        *url = json!(format!(
+            "{shown} {}",
+            hidden(url).as_str().unwrap_or_default()
+        ));
     }
 }
 
@@ -139,12 +150,81 @@ fn compare(
 pub(crate) struct Approvals {
     #[serde(default)]
     projects: BTreeMap<String, BTreeMap<String, BTreeMap<String, Approved>>>,
+    #[serde(skip)]
+    unreadable: bool,
 }
 
 impl Approvals {
-    pub(crate) fn get(&self, project: &str, source: &str, name: &str) -> Option<&Approved> {
-        self.projects.get(project)?.get(source)?.get(name)
+    /// What is known of a file that cannot be read.
+    pub(crate) fn unreadable() -> Self {
+        Self {
+            unreadable: true,
+            ..Self::default()
+        }
     }
+
+    /// What was approved in one project.
+    pub(crate) fn of_project(&self, project: Option<&str>) -> Bindings<'_> {
+        let mut bindings = Bindings {
+            unknown: self.unreadable,
+            ..Bindings::default()
+        };
+        for (source, names) in project
+            .and_then(|project| self.projects.get(project))
+            .into_iter()
+            .flatten()
+        {
+            for (name, approved) in names {
+                let of_name = bindings.by_name.entry(normalize_name(name)).or_default();
+                of_name.push((source, approved));
+            }
+        }
+        bindings
+    }
+}
+
+/// What was approved in a project, by name. A name that was approved with some content is approved with no other, in
+/// whatever file or spelling the other comes.
+#[derive(Default)]
+pub(crate) struct Bindings<'a> {
+    by_name: HashMap<String, Vec<(&'a str, &'a Approved)>>,
+    /// What was approved cannot be told, so that nothing may be taken for it.
+    unknown: bool,
+}
+
+impl Bindings<'_> {
+    fn about(&self, entry: &ServerEntry) -> Binding<'_> {
+        if self.unknown {
+            return Binding::Unknown;
+        }
+        let Some(of_name) = self.by_name.get(&normalize_name(&entry.name)) else {
+            return Binding::None;
+        };
+        let now = Approved::of(entry);
+        if of_name
+            .iter()
+            .any(|(_, approved)| approved.sha256 == now.sha256)
+        {
+            return Binding::Same;
+        }
+        let here = of_name.iter().find(|(source, _)| *source == entry.source);
+        match here.or(of_name.first()) {
+            Some((_, approved)) => Binding::Other(approved),
+            None => Binding::None,
+        }
+    }
+}
+
+/// How an entry compares with what was approved under its name.
+enum Binding<'a> {
+    /// Nothing was.
+    None,
+    /// It is what was approved.
+    Same,
+    /// Something else was.
+    Other(&'a Approved),
+    /// It cannot be told.
+    Unknown,
 }
 
 /// What all settings together say about a project's servers.
@@ -176,25 +256,28 @@ impl Choices {
         choices
     }
 
-    /// Whether an entry may run. Rejection wins; names are compared normalised. An approval of the name alone, from
-    /// another program, is taken for the content that is found with it first.
-    pub(crate) fn about(&self, entry: &ServerEntry, before: Option<&Approved>) -> Approval {
+    /// Whether an entry may run, and whether its approval is still to be bound to its content. Rejection wins; names are
+    /// compared normalised. An approval of the name alone, from another program, is taken for the content that is found with it
+    /// first.
+    pub(crate) fn about(&self, entry: &ServerEntry, bindings: &Bindings) -> (Approval, bool) {
         let name = normalize_name(&entry.name);
         let mut rejected = self.rejected.iter();
         if let Some((_, source)) = rejected.find(|(names, _)| names.contains(&name)) {
-            return Approval::Rejected {
-                source: source.clone(),
-            };
+            let source = source.clone();
+            return (Approval::Rejected { source }, false);
         }
         if self.all {
-            return Approval::Approved;
+            return (Approval::Approved, false);
         }
-        let same = before.is_none_or(|before| before.sha256 == Approved::of(entry).sha256);
-        if self.approved.contains(&name) && same {
-            return Approval::Approved;
-        }
-        Approval::Pending {
-            before: before.filter(|_| !same).cloned().map(Box::new),
+        let binding = bindings.about(entry);
+        match (self.approved.contains(&name), binding) {
+            (true, Binding::None) => (Approval::Approved, true),
+            (true, Binding::Same) => (Approval::Approved, false),
+            (_, Binding::Other(before)) => {
+                let before = Some(Box::new(before.clone()));
+                (Approval::Pending { before }, false)
+            }
+            (false, _) | (_, Binding::Unknown) => (Approval::Pending { before: None }, false),
         }
     }
 }
@@ -239,7 +322,7 @@ mod tests {
             (choices(&["my.server"], &["my_server"], true), &rejected),
             (choices(&[], &["my/server"], false), &rejected),
         ] {
-            assert_eq!(choices.about(&it, None), *expected);
+            assert_eq!(choices.about(&it, &Bindings::default()).0, *expected);
         }
     }
 
@@ -273,7 +356,11 @@ mod tests {
                 false,
             ),
         ] {
-            let now = enabled.about(&entry("s", written), Some(&approved));
+            let bindings = Bindings {
+                by_name: [("s".to_owned(), vec![("f", &approved)])].into(),
+                unknown: false,
+            };
+            let (now, _) = enabled.about(&entry("s", written), &bindings);
             assert_eq!(now == Approval::Approved, still, "{written}");
             if !still {
                 assert!(matches!(now, Approval::Pending { before: Some(_) }));

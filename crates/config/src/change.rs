@@ -142,6 +142,19 @@ impl Editor {
     ) -> Result<Written, ChangeError> {
         self.check(scope, name, entry, policy)?;
         let (file, path) = self.place(scope, name)?;
+        // The user's servers may stand in a second file, where they would be hidden by the new one.
+        if scope == Scope::User
+            && let Some(place) = self
+                .scopes_of(name)
+                .iter()
+                .find(|place| place.scope == scope)
+        {
+            return Err(ChangeError::Exists {
+                name: name.to_owned(),
+                scope,
+                file: PathBuf::from(&place.source),
+            });
+        }
         self.edit(&file, |text| {
             if get(&file, text, &path)?.is_some() {
                 return Err(ChangeError::Exists {
@@ -184,6 +197,10 @@ impl Editor {
         // It may stand in several files; the one that counts goes first.
         let places = self.places_of(scope, name)?;
         for (file, path) in places {
+            // Where there is no file there is nothing to lock, and perhaps no right to.
+            if matches!(files::read(&file), Ok(None)) {
+                continue;
+            }
             let mut found = false;
             self.edit(&file, |text| {
                 let path: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -283,16 +300,16 @@ impl Editor {
     /// Forgets every approval and rejection of this project's servers.
     pub fn reset_choices(&self) -> Result<Written, ChangeError> {
         let file = self.layout.global_file.clone();
-        let key = self.project.key();
+        let key = self.key()?;
         self.edit(&file, |text| {
             let mut text = text.to_owned();
             for list in [ENABLED, DISABLED] {
-                let path = ["projects", &key, list];
+                let path = ["projects", key, list];
                 if get(&file, &text, &path)?.is_some() {
                     text = set(&file, &text, &path, &json!([]))?;
                 }
             }
-            let all = ["projects", &key, ENABLE_ALL];
+            let all = ["projects", key, ENABLE_ALL];
             if let Some(left) =
                 splice::remove(&text, &all).map_err(|error| bad_file(&file, &error))?
             {
@@ -302,7 +319,7 @@ impl Editor {
         })?;
         let approvals = self.layout.approvals_file();
         self.edit(&approvals, |text| {
-            splice::remove(text, &["projects", &key]).map_err(|error| bad_file(&approvals, &error))
+            splice::remove(text, &["projects", key]).map_err(|error| bad_file(&approvals, &error))
         })?;
         Ok(self.written(file, Scope::Local))
     }
@@ -314,19 +331,24 @@ impl Editor {
         Ok(())
     }
 
+    /// Under what this project's choices are kept.
+    fn key(&self) -> Result<&str, ChangeError> {
+        self.project.key().ok_or_else(|| {
+            let message =
+                "the name of the project's directory is not UTF-8, so nothing can be kept for it";
+            ChangeError::File(message.to_owned())
+        })
+    }
+
     /// Where a new server of a scope is written.
     fn place<'a>(
         &'a self,
         scope: Scope,
         name: &'a str,
     ) -> Result<(PathBuf, Vec<&'a str>), ChangeError> {
-        let key = self.project.root.to_str();
         match scope {
             Scope::Local => {
-                let Some(key) = key else {
-                    let message = "the name of the project's directory is not UTF-8, so nothing can be kept for it";
-                    return Err(ChangeError::File(message.to_owned()));
-                };
+                let key = self.key()?;
                 let path = vec!["projects", key, SERVERS, name];
                 Ok((self.layout.global_file.clone(), path))
             }
@@ -364,7 +386,7 @@ impl Editor {
     fn written(&self, file: PathBuf, scope: Scope) -> Written {
         Written {
             file,
-            project: (scope == Scope::Local).then(|| self.project.key()),
+            project: (scope == Scope::Local).then(|| shown(&self.project.root)),
         }
     }
 
@@ -376,8 +398,8 @@ impl Editor {
         list: &str,
         change: impl FnOnce(&mut Vec<Value>),
     ) -> Result<String, ChangeError> {
-        let key = self.project.key();
-        let path = ["projects", &key, list];
+        let key = self.key()?;
+        let path = ["projects", key, list];
         let before = get(file, text, &path)?;
         let mut names: Vec<Value> = match &before {
             Some(Value::Array(names)) => names.clone(),
@@ -416,11 +438,11 @@ impl Editor {
             return Ok(());
         }
         let file = self.layout.approvals_file();
-        let key = self.project.key();
+        let key = self.key()?;
         self.edit(&file, |text| {
             let mut text = text.to_owned();
             for (entry, approved) in content {
-                let path = ["projects", &key, &entry.source, &entry.name];
+                let path = ["projects", key, &entry.source, &entry.name];
                 text = set(&file, &text, &path, &json!(approved))?;
             }
             Ok(Some(text))
@@ -461,9 +483,7 @@ fn check(name: &str, scope: Scope, entry: &Value) -> Result<ServerEntry, ChangeE
     let text = entry.to_string();
     let document = Document::new("", &text);
     let raw = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
-    let raw: RawEntry = document
-        .decode(raw)
-        .map_err(|problem| bad(problem.message))?;
+    let raw = RawEntry::decode(&document, raw).map_err(|problem| bad(problem.message))?;
     let mut findings = Findings::default();
     raw.check(name, scope, "", &Environment::process(), &mut findings)
         .map_err(bad)

@@ -1,8 +1,11 @@
 //! A JSON file as a person wrote it: its members in their order, and where each stands.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::fmt;
+use std::marker::PhantomData;
 
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -64,9 +67,21 @@ impl<'a> Document<'a> {
 
     /// Decodes a value; what it holds is not quoted in the error, as it may be a secret (SEC-1).
     pub(crate) fn decode<T: Deserialize<'a>>(&self, raw: &'a RawValue) -> Result<T, Unreadable> {
-        serde_json::from_str(raw.get()).map_err(|error| Unreadable {
-            offset: self.offset(raw) + error_offset(raw.get(), &error),
-            message: plain(&error),
+        serde_json::from_str(raw.get()).map_err(|error| {
+            let text = raw.get();
+            let mut at = error_offset(text, &error).min(text.len());
+            // A list or an object is named before it is read, so the place is short of where it begins.
+            if ["sequence", "map"].iter().any(|kind| {
+                error
+                    .to_string()
+                    .starts_with(&format!("invalid type: {kind}"))
+            }) {
+                at += text[at..].find(['[', '{']).unwrap_or(0);
+            }
+            Unreadable {
+                offset: self.offset(raw) + at,
+                message: plain(&error),
+            }
         })
     }
 
@@ -110,9 +125,40 @@ fn plain(error: &serde_json::Error) -> String {
     }
 }
 
+/// An object and nothing else: left to itself, `serde` would also take a list with as many elements as there are fields.
+pub(crate) struct Object<T>(pub(crate) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Reader<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+
+        deserializer.deserialize_map(Reader(PhantomData))
+    }
+}
+
+/// As [`Object`], for a field that may be absent or null.
+pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let object = Option::<Object<T>>::deserialize(deserializer)?;
+    Ok(object.map(|Object(inner)| inner))
+}
+
 /// The members of an object in their order, repeated ones included.
 #[derive(Clone, Default)]
-pub(crate) struct Members<'a>(Vec<(String, &'a RawValue)>);
+pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Members<'a> {
     /// The value of a member; of several with one name the last counts, as it does for other readers.
@@ -122,7 +168,7 @@ impl<'a> Members<'a> {
     }
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &'a RawValue)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), *value))
+        self.0.iter().map(|(name, value)| (&**name, *value))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -132,10 +178,33 @@ impl<'a> Members<'a> {
 
 impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spelled = SpelledMembers::deserialize(deserializer)?.0.into_iter();
+        Ok(Self(
+            spelled.map(|(key, value)| (meant(key), value)).collect(),
+        ))
+    }
+}
+
+/// What a key means. One that is no text, a lone surrogate, which `JSON.stringify` writes, keeps its spelling: nobody looks
+/// for it, and it must not cost the rest.
+fn meant(key: &RawValue) -> Cow<'_, str> {
+    let spelled = key.get();
+    let inside = spelled.get(1..spelled.len() - 1).unwrap_or(spelled);
+    if !inside.contains('\\') {
+        return inside.into();
+    }
+    serde_json::from_str::<String>(spelled).map_or(inside.into(), Into::into)
+}
+
+/// The members of an object, with their keys as they are spelled.
+pub(crate) struct SpelledMembers<'a>(pub(crate) Vec<(&'a RawValue, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for SpelledMembers<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Reader;
 
         impl<'de> Visitor<'de> for Reader {
-            type Value = Members<'de>;
+            type Value = SpelledMembers<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
                 f.write_str("an object")
@@ -146,7 +215,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
                 while let Some(member) = map.next_entry()? {
                     members.push(member);
                 }
-                Ok(Members(members))
+                Ok(SpelledMembers(members))
             }
         }
 

@@ -67,17 +67,29 @@ impl KeyringRef {
 /// What came up while expanding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
-    /// What is wrong, each in words that name the variable.
-    pub(crate) warnings: Vec<String>,
+    /// Variables that are not set, and how they are written.
+    unset: Vec<(String, String)>,
+    /// What else is wrong, in words.
+    odd: Vec<String>,
     /// The secrets that stay in place until the connection is made.
     pub(crate) keyring: Vec<KeyringRef>,
 }
 
 impl Findings {
-    fn warn(&mut self, warning: String) {
-        if !self.warnings.contains(&warning) {
-            self.warnings.push(warning);
-        }
+    /// What is wrong, in words that name the variable. One that the server's own `env` sets is set for the server, who may be
+    /// meant to look at it.
+    pub(crate) fn warnings(&self, own: impl Fn(&str) -> bool) -> Vec<String> {
+        let unset = self.unset.iter().filter(|(name, _)| !own(name));
+        let unset = unset.map(|(name, written)| {
+            format!("the variable {name} is not set, so {written} stays as it is; set it, or write ${{{name}:-default}}")
+        });
+        unset.chain(self.odd.iter().cloned()).collect()
+    }
+}
+
+fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {
+    if !list.contains(&item) {
+        list.push(item);
     }
 }
 
@@ -113,18 +125,19 @@ pub(crate) fn expand(text: &str, environment: &Environment, findings: &mut Findi
                 if let Some(value) = value.or_else(|| default.map(str::to_owned)) {
                     expanded.push_str(&value);
                 } else {
-                    findings.warn(format!("the variable {name} is not set, so {written} stays as it is; set it, or write ${{{name}:-default}}"));
+                    push_new(&mut findings.unset, (name.to_owned(), written.to_owned()));
                     expanded.push_str(written);
                 }
             }
             Reference::Keyring(secret) => {
-                if !findings.keyring.contains(&secret) {
-                    findings.keyring.push(secret);
-                }
+                push_new(&mut findings.keyring, secret);
                 expanded.push_str(written);
             }
             Reference::Unknown(hint) => {
-                findings.warn(format!("{written} is no variable and stays as it is{hint}"));
+                push_new(
+                    &mut findings.odd,
+                    format!("{written} is no variable and stays as it is{hint}"),
+                );
                 expanded.push_str(written);
             }
         }
@@ -238,8 +251,9 @@ mod tests {
         ] {
             let mut findings = Findings::default();
             assert_eq!(expand(text, &environment(), &mut findings), text);
-            assert_eq!(findings.warnings.len(), 1, "{text}");
-            assert!(findings.warnings[0].starts_with(named), "{findings:?}");
+            let warnings = findings.warnings(|_| false);
+            assert_eq!(warnings.len(), 1, "{text}");
+            assert!(warnings[0].starts_with(named), "{warnings:?}");
         }
     }
 

@@ -103,6 +103,11 @@ impl LastGood {
         last
     }
 
+    /// What a file said when it was last read with success.
+    pub(crate) fn last(&self, path: &Path) -> Option<Arc<str>> {
+        self.lock().get(path).cloned()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, Arc<str>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

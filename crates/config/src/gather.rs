@@ -35,6 +35,11 @@ impl<'g> Gather<'g> {
         self.last_good.read(path, &mut self.diagnostics)
     }
 
+    /// The text of a file that has been read before, as it was then.
+    pub(crate) fn again(&self, path: &Path) -> Option<Arc<str>> {
+        self.last_good.last(path)
+    }
+
     /// The text of one of the company's files, as it is now: what it said before does not count.
     pub(crate) fn read_managed(&mut self, path: &Path) -> Result<Option<String>, ReadError> {
         self.files.push(path.to_owned());

@@ -138,9 +138,10 @@ impl Project {
         }
     }
 
-    /// Its key in `~/.claude.json`.
-    pub fn key(&self) -> String {
-        self.root.to_string_lossy().into_owned()
+    /// Its key in `~/.claude.json`. There is none where its directory's name is no text: a key that stands for several
+    /// directories would lend one's approvals to another.
+    pub fn key(&self) -> Option<&str> {
+        self.root.to_str()
     }
 }
 

@@ -13,6 +13,8 @@ mod entry;
 pub mod env_vars;
 mod expand;
 mod files;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gather;
 mod glob;
 pub mod import;

@@ -14,7 +14,7 @@ use crate::policy::Policy;
 use crate::resolve::{Resolution, resolve};
 use crate::scopes::{self, ConnectorEntry, Scope};
 use crate::server_set::ServerSet;
-use crate::settings::{Origin, Settings};
+use crate::settings::{Origin, Settings, names};
 
 /// Loads configuration. It can be asked again and again: a file that has become unusable since the last time keeps the
 /// meaning it had.
@@ -138,12 +138,15 @@ impl Loader {
                 local.as_ref(),
             );
         }
-        let list = |key| match (&global, &local) {
+        let (disabled, enabled) = match (&global, &local) {
             (Some((document, _)), Some(local)) => {
-                let raw = local.get(key)?;
-                document.decode::<Vec<String>>(raw).ok()
+                let mut names = |key| names(document, local, key, &mut gather.diagnostics);
+                (
+                    names("disabledMcpServers").into_iter().collect(),
+                    names("enabledMcpServers").into_iter().collect(),
+                )
             }
-            _ => None,
+            _ => Default::default(),
         };
         let approvals = self.approvals(&mut gather);
         let Gather {
@@ -158,10 +161,9 @@ impl Loader {
                 policy: &policy,
                 choices: &Choices::of(&settings),
                 approve_all: self.approve_all,
-                approvals: &approvals,
-                project: &self.project.key(),
-                disabled: list("disabledMcpServers").unwrap_or_default(),
-                enabled: list("enabledMcpServers").unwrap_or_default(),
+                bindings: approvals.of_project(self.project.key()),
+                disabled,
+                enabled,
             },
         );
         ServerSet {
@@ -181,12 +183,13 @@ impl Loader {
         root: &Members<'a>,
     ) -> Option<Members<'a>> {
         let projects = root.get("projects")?;
-        let of_project = document.members(projects).and_then(|projects| {
-            match projects.get(&self.project.key()) {
+        let key = self.project.key()?;
+        let of_project = document
+            .members(projects)
+            .and_then(|projects| match projects.get(key) {
                 Some(raw) => document.members(raw).map(Some),
                 None => Ok(None),
-            }
-        });
+            });
         of_project.unwrap_or_else(|problem| {
             let message = format!("\"projects\": {}", problem.message);
             gather
@@ -243,19 +246,19 @@ impl Loader {
         if self.strict {
             return;
         }
-        let key = "mcpServers";
-        if let Some((document, root)) = global {
-            if let Some(raw) = local.and_then(|local| local.get(key)) {
-                scopes::servers(gather, document, raw, Scope::Local, str::to_owned);
+        let moved_inside = self.is_moved_inside();
+        if let Some((document, root)) = global.filter(|_| !moved_inside) {
+            if let Some(local) = local {
+                scopes::members_servers(gather, document, local, Scope::Local);
             }
-            if let Some(raw) = root.get(key) {
-                scopes::servers(gather, document, raw, Scope::User, str::to_owned);
-            }
+            scopes::members_servers(gather, document, root, Scope::User);
         }
         for dir in self.project.cwd.ancestors() {
             servers_file(gather, &dir.join(&self.layout.project_file), Scope::Project);
         }
-        self.user_settings_servers(gather);
+        if !moved_inside {
+            self.user_settings_servers(gather);
+        }
         scopes::plugin(
             gather,
             &self.layout,
@@ -270,15 +273,22 @@ impl Loader {
     fn user_settings_servers(&self, gather: &mut Gather) {
         let path = self.layout.settings_file();
         let source = shown(&path);
-        // Its problems have been told when the settings were read.
-        let Ok(Some(text)) = crate::files::read(&path) else {
+        let Some(text) = gather.again(&path) else {
             return;
         };
         let document = Document::new(&source, &text);
-        let raw = document.root().ok().and_then(|root| root.get("mcpServers"));
-        if let Some(raw) = raw {
-            scopes::servers(gather, &document, raw, Scope::User, str::to_owned);
+        if let Ok(root) = document.root() {
+            scopes::members_servers(gather, &document, &root, Scope::User);
         }
+    }
+
+    /// Whether the user's files have been moved into the repository. Whoever could do that, from inside it, could have the
+    /// repository approve itself and start what it likes.
+    fn is_moved_inside(&self) -> bool {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        self.layout.moved_to.as_ref().is_some_and(|dir| {
+            self.project.is_repository && real(dir).starts_with(real(&self.project.root))
+        })
     }
 
     /// All settings that count, and the policy in them.
@@ -289,24 +299,22 @@ impl Loader {
         global: Option<&(&Document<'a>, Members<'a>)>,
         local: Option<&Members<'a>>,
     ) -> Vec<Settings> {
-        // A repository that could move the user's files into itself could approve itself.
-        let moved_inside =
-            self.layout.moved_to.as_ref().is_some_and(|dir| {
-                self.project.is_repository && dir.starts_with(&self.project.root)
-            });
-        let of_user = |origin| {
-            if moved_inside {
-                Origin::Project
-            } else {
-                origin
-            }
+        let moved_inside = self.is_moved_inside();
+        let origin_of_user = if moved_inside {
+            Origin::Moved
+        } else {
+            Origin::User
         };
         let mut settings = Vec::new();
         settings.extend(self.managed_settings(gather, policy));
         let user = self.layout.settings_file();
-        settings.extend(settings_file(gather, &user, of_user(Origin::User)));
+        settings.extend(settings_file(gather, &user, origin_of_user));
         if let (Some((document, _)), Some(local)) = (global, local) {
-            let origin = of_user(Origin::Local);
+            let origin = if moved_inside {
+                Origin::Moved
+            } else {
+                Origin::Local
+            };
             settings.push(Settings::read(
                 document,
                 local,
@@ -325,7 +333,7 @@ impl Loader {
             }
         }
         if moved_inside {
-            let message = "it is inside the repository, so the approvals in it do not count";
+            let message = "CLAUDE_CONFIG_DIR is inside the repository, so what is in it is not taken for yours: no servers, approvals or plugins; move it out";
             let source = self
                 .layout
                 .moved_to
@@ -381,8 +389,14 @@ impl Loader {
 
     fn approvals(&self, gather: &mut Gather) -> Approvals {
         let path = self.layout.approvals_file();
+        let problems = gather.diagnostics.len();
         let Some(text) = gather.read(&path) else {
-            return Approvals::default();
+            // Told already, if there is a file at all.
+            return if gather.diagnostics.len() > problems {
+                Approvals::unreadable()
+            } else {
+                Approvals::default()
+            };
         };
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         serde_json::from_str(text).unwrap_or_else(|error| {
@@ -392,7 +406,7 @@ impl Loader {
             gather
                 .diagnostics
                 .push(Diagnostic::error(shown(&path), message));
-            Approvals::default()
+            Approvals::unreadable()
         })
     }
 }

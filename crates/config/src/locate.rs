@@ -1,22 +1,40 @@
 //! Where in a text something stands.
 
+use std::cell::Cell;
+
 /// Where each line of a text begins.
-pub(crate) struct Lines(Vec<usize>);
+pub(crate) struct Lines {
+    starts: Vec<usize>,
+    /// The offset and column of the last place asked for. Places are asked for in order, mostly, and a line may be the whole of
+    /// a large file.
+    last: Cell<(usize, usize)>,
+}
 
 impl Lines {
     pub(crate) fn of(text: &str) -> Self {
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         let starts = breaks.map(|(at, _)| at + 1);
-        Self(std::iter::once(0).chain(starts).collect())
+        Self {
+            starts: std::iter::once(0).chain(starts).collect(),
+            last: Cell::new((0, 1)),
+        }
     }
 
     /// The line and column, both from 1, of the byte of `text` at `offset`.
     pub(crate) fn position(&self, text: &str, offset: usize) -> (usize, usize) {
         let offset = offset.min(text.len());
-        let line = self.0.partition_point(|start| *start <= offset);
-        let start = self.0.get(line - 1).copied().unwrap_or(0);
-        let before = &text.as_bytes()[start..offset];
-        (line, String::from_utf8_lossy(before).chars().count() + 1)
+        let line = self.starts.partition_point(|start| *start <= offset);
+        let start = self.starts.get(line - 1).copied().unwrap_or(0);
+        let (mut from, mut column) = self.last.get();
+        if from < start || from > offset {
+            (from, column) = (start, 1);
+        }
+        let between = &text.as_bytes()[from..offset];
+        column += String::from_utf8_lossy(between).chars().count();
+        if text.is_char_boundary(offset) {
+            self.last.set((offset, column));
+        }
+        (line, column)
     }
 }
 
@@ -51,5 +69,16 @@ mod tests {
         assert_eq!(position(text, 2), (1, 3));
         assert_eq!(position(text, text.find('x').unwrap()), (2, 3));
         assert_eq!(position(text, 999), (3, 1));
+        let lines = Lines::of(text);
+        let ask = |offsets: &[usize]| -> Vec<_> {
+            let places = offsets.iter();
+            places.map(|at| lines.position(text, *at)).collect()
+        };
+        let (all, orders) = ([0, 1, 2, 3, 5, 6, 7], [[6, 0, 5], [0, 5, 6], [3, 3, 2]]);
+        ask(&all);
+        for order in orders {
+            let alone: Vec<_> = order.iter().map(|at| position(text, *at)).collect();
+            assert_eq!(ask(&order), alone);
+        }
     }
 }

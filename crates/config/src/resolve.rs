@@ -1,8 +1,8 @@
 //! Who wins: of all entries with one name the strongest that may run (CFG-1).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use crate::approve::{Approval, Approvals, Approved, Choices};
+use crate::approve::{Approval, Approved, Bindings, Choices};
 use crate::dedupe::twins;
 use crate::entry::ServerEntry;
 use crate::policy::Policy;
@@ -14,12 +14,11 @@ pub(crate) struct Resolution<'r> {
     pub(crate) policy: &'r Policy,
     pub(crate) choices: &'r Choices,
     pub(crate) approve_all: bool,
-    pub(crate) approvals: &'r Approvals,
-    pub(crate) project: &'r str,
+    pub(crate) bindings: Bindings<'r>,
     /// Switched off for this project.
-    pub(crate) disabled: Vec<String>,
+    pub(crate) disabled: HashSet<String>,
     /// Switched on for this project, whatever their entries say.
-    pub(crate) enabled: Vec<String>,
+    pub(crate) enabled: HashSet<String>,
 }
 
 /// Decides about every entry. Entries come in the order of loading, which within a scope is the order of strength.
@@ -57,16 +56,14 @@ impl Resolution<'_> {
         }
         let mut to_record = None;
         if entry.scope == Scope::Project {
-            let before = self.approvals.get(self.project, &entry.source, &entry.name);
-            match self.choices.about(entry, before) {
+            let (approval, unbound) = self.choices.about(entry, &self.bindings);
+            match approval {
                 Approval::Rejected { source } => return (Standing::Rejected { source }, None),
                 Approval::Pending { before } if !self.approve_all => {
                     return (Standing::PendingApproval { before }, None);
                 }
                 Approval::Pending { .. } => {}
-                Approval::Approved => {
-                    to_record = before.is_none().then(|| Approved::of(entry));
-                }
+                Approval::Approved => to_record = unbound.then(|| Approved::of(entry)),
             }
         }
         let off = self.disabled.contains(&entry.name)

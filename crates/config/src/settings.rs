@@ -15,6 +15,8 @@ pub(crate) enum Origin {
     User,
     /// The user's, for this project, outside of it.
     Local,
+    /// The user's, but in a place that the repository controls: what they forbid counts, what they permit does not.
+    Moved,
     /// Files in the project: what they forbid counts, what they permit does not.
     Project,
 }
@@ -22,12 +24,17 @@ pub(crate) enum Origin {
 impl Origin {
     /// Whether approvals in such a file count. A repository cannot approve itself.
     pub(crate) fn may_approve(self) -> bool {
-        self != Self::Project
+        !matches!(self, Self::Moved | Self::Project)
     }
 
-    /// Whether lists of allowed and denied servers in such a file count.
-    pub(crate) fn has_policy(self) -> bool {
+    /// Whether lists of allowed servers in such a file count.
+    fn may_allow(self) -> bool {
         matches!(self, Self::Managed | Self::User)
+    }
+
+    /// Whether lists of denied servers in such a file count.
+    fn may_deny(self) -> bool {
+        matches!(self, Self::Managed | Self::User | Self::Moved)
     }
 }
 
@@ -86,23 +93,41 @@ impl Settings {
             settings.enable_all = reader.flag("enableAllProjectMcpServers");
             settings.enabled = reader.names("enabledMcpjsonServers");
         }
-        if origin.has_policy() {
+        if origin.may_allow() {
             settings.allow = reader.rules("allowedMcpServers", Keep::Understood);
+        }
+        if origin.may_deny() {
             settings.deny = reader
                 .rules("deniedMcpServers", Keep::Guessed)
                 .unwrap_or_default();
         }
         if origin == Origin::Managed {
-            settings.managed_only = reader.flag("allowManagedMcpServersOnly");
+            // Whatever was meant by something else than true or false, it was not to be without effect.
+            settings.managed_only = reader.flag_or("allowManagedMcpServersOnly", true);
         }
         if origin != Origin::Local {
             settings.plugins = reader.plugins();
-            if origin == Origin::Project {
+            if !origin.may_approve() {
                 settings.plugins.retain(|(_, enabled)| !enabled);
             }
         }
         settings
     }
+}
+
+/// A list of names; an element that is none costs itself.
+pub(crate) fn names(
+    document: &Document,
+    members: &Members,
+    key: &str,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<String> {
+    let mut reader = Reader {
+        document,
+        members,
+        diagnostics,
+    };
+    reader.names(key)
 }
 
 /// What to do with a rule that is not written as it should be.
@@ -128,12 +153,17 @@ impl<'a> Reader<'_, 'a> {
     }
 
     fn flag(&mut self, key: &str) -> bool {
+        self.flag_or(key, false)
+    }
+
+    /// A flag, with what it counts as when it is neither true nor false.
+    fn flag_or(&mut self, key: &str, otherwise: bool) -> bool {
         let Some(raw) = self.members.get(key) else {
             return false;
         };
         self.document.decode(raw).unwrap_or_else(|problem| {
             self.complain(key, &problem);
-            false
+            otherwise
         })
     }
 
@@ -161,7 +191,18 @@ impl<'a> Reader<'_, 'a> {
 
     fn rules(&mut self, key: &str, keep: Keep) -> Option<Vec<Rule>> {
         let mut rules = Vec::new();
-        for raw in self.elements(key)? {
+        let elements = match self.elements(key)? {
+            // A rule without the list around it.
+            none if none.is_empty() && keep == Keep::Guessed => {
+                let lone = self
+                    .members
+                    .get(key)
+                    .filter(|raw| !raw.get().starts_with('['));
+                lone.into_iter().collect()
+            }
+            elements => elements,
+        };
+        for raw in elements {
             let (found, complete) = self.rule(raw);
             if !complete {
                 let message = "write {\"serverName\": …}, {\"serverCommand\": […]} or {\"serverUrl\": …}, one in each element";

@@ -133,7 +133,8 @@ fn stdio(
     headers: &[&str],
 ) -> Result<Value, Problem> {
     if command.contains("://") {
-        let problem = format!("\"{command}\" is a URL, and a stdio server is a command");
+        let url = trunkline_config::ServerUrl::new(command);
+        let problem = format!("\"{url}\" is a URL, and a stdio server is a command");
         return Err((problem, Some("leave out -t, or write -t http")));
     }
     let oauth = add.client_id.is_some() || add.client_secret || add.callback_port.is_some();
@@ -147,7 +148,8 @@ fn stdio(
             .split_once('=')
             .filter(|(key, _)| !key.is_empty())
         else {
-            let problem = format!("\"{assignment}\" is not of the form KEY=VALUE");
+            // What it holds may be a secret.
+            let problem = "an environment variable is not of the form KEY=VALUE".to_owned();
             return Err((problem, None));
         };
         variables.insert(key.to_owned(), value.into());
@@ -163,8 +165,8 @@ fn remote(
     env: &[&str],
     headers: &[&str],
 ) -> Result<Value, Problem> {
-    if let Some(more) = args.first() {
-        let problem = format!("a remote server has only a URL, and there is \"{more}\" after it");
+    if !args.is_empty() {
+        let problem = "a remote server has only a URL, and there is more after it".to_owned();
         return Err((problem, Some("headers are written -H 'Name: value'")));
     }
     if !env.is_empty() {
@@ -265,7 +267,7 @@ fn write(
     let kind = new.entry["type"].as_str().unwrap_or("");
     let what = format!("added the {kind} server \"{name}\" to the {scope} scope")
         .replace("the  server", "the server");
-    let document = json!({"added": name, "scope": scope, "file": written.file});
+    let document = json!({"added": name, "scope": scope, "file": change::path(&written)});
     let exit = change::tell(&what, &written, document, as_json);
     tell_what_follows(configured, name, scope);
     exit

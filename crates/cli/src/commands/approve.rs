@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use serde_json::json;
 use trunkline_config::{Scope, Server, ServerEntry, Standing};
 
-use super::tools::unknown_server;
 use crate::args::ConfigArgs;
 use crate::change;
 use crate::exit::Exit;
@@ -61,7 +60,7 @@ pub(crate) fn approve(
     };
     let names: Vec<&str> = approved.iter().map(|entry| entry.name.as_str()).collect();
     let what = format!("approved {}", quoted_list(&names));
-    let document = json!({"approved": names, "file": written.file});
+    let document = json!({"approved": names, "file": change::path(&written)});
     let exit = change::tell(&what, &written, document, as_json);
     warn_of_what_still_stands(config, &names);
     exit
@@ -92,8 +91,10 @@ fn wanted<'c>(configured: &'c Configured, names: &[String]) -> Result<Vec<&'c Se
                 return Err(Exit::Usage);
             }
             (true, None) => {
-                let names = of_project().map(|server| server.entry.name.as_str());
-                return Err(unknown_server(name, names));
+                let names: Vec<_> = of_project()
+                    .map(|server| server.entry.name.as_str())
+                    .collect();
+                return Err(configured.unknown_among(name, &names));
             }
         }
     }
@@ -163,7 +164,7 @@ pub(crate) fn reject(config: &ConfigArgs, names: &[String], as_json: bool) -> Ex
     match configured.editor().reject(&names) {
         Ok(written) => {
             let what = format!("rejected {}", quoted_list(&names));
-            let document = json!({"rejected": names, "file": written.file});
+            let document = json!({"rejected": names, "file": change::path(&written)});
             change::tell(&what, &written, document, as_json)
         }
         Err(error) => change::fail(&error, None),
@@ -178,7 +179,7 @@ pub(crate) fn reset(config: &ConfigArgs, as_json: bool) -> Exit {
     match configured.editor().reset_choices() {
         Ok(written) => {
             let what = "forgot which of the project's servers were approved and rejected";
-            let document = json!({"reset": true, "file": written.file});
+            let document = json!({"reset": true, "file": change::path(&written)});
             change::tell(what, &written, document, as_json)
         }
         Err(error) => change::fail(&error, None),

@@ -257,7 +257,12 @@ fn explain_missing(host: &Host, wanted: &Wanted<'_>) -> Exit {
         .iter()
         .find(|server| matches!(server.state, State::Disabled))
     {
-        output::error(&format!("the server \"{}\" is disabled", server.name), None);
+        let hint = format!(
+            "`trunkline enable {}` switches it on",
+            standing::quoted(&server.name)
+        );
+        let what = format!("the server \"{}\" is disabled", server.name);
+        output::error(&what, Some(&hint));
         return Exit::NotConnected;
     }
     let pool = host.pool();

@@ -78,8 +78,8 @@ async fn show(host: &Host) -> Exit {
     }
 
     output::result(
-        "\nThat is the whole path. Now with servers of your own:\n  trunkline --mcp-config servers.json list\n  \
-         trunkline --mcp-config servers.json call <server> <tool> key=value\n",
+        "\nThat is the whole path. Now with servers of your own:\n  trunkline add <name> -- <command>\n  trunkline list\n  \
+         trunkline call <name> <tool> key=value\n",
     );
     Exit::Done
 }

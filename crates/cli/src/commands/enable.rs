@@ -3,7 +3,6 @@
 use serde_json::json;
 use trunkline_config::Standing;
 
-use super::tools::unknown_server;
 use crate::args::ConfigArgs;
 use crate::change;
 use crate::exit::Exit;
@@ -28,7 +27,7 @@ pub(crate) fn run(config: &ConfigArgs, name: &str, on: bool, as_json: bool) -> E
                 as_json,
             );
         }
-        return unknown_server(name, configured.names().into_iter());
+        return configured.unknown(name);
     };
     let exit = done(
         &configured.editor().set_enabled(&server.entry, on),
@@ -57,7 +56,7 @@ fn done(
     match outcome {
         Ok(written) => {
             let what = format!("{word} \"{name}\" for this project");
-            let document = json!({word: name, "file": written.file});
+            let document = json!({word: name, "file": change::path(written)});
             change::tell(&what, written, document, as_json)
         }
         Err(error) => change::fail(error, None),

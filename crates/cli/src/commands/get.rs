@@ -32,7 +32,7 @@ pub(crate) async fn run(
     };
     let connectors = session::connectors(configured.loader.layout());
     if configured.foremost(name).is_none() && connectors.is_none() {
-        return unknown_server(name, configured.names().into_iter());
+        return configured.unknown(name);
     }
     let all: Vec<String> = configured.names().into_iter().map(str::to_owned).collect();
     let known = configured.foremost(name).is_some();
@@ -112,6 +112,7 @@ fn details(server: &Server, show_secrets: bool) -> String {
         Scope::Local | Scope::Project | Scope::User
     ) {
         let name = quoted(&server.entry.name);
+        let name = harmless(&name);
         let _ = writeln!(
             text,
             "  to remove it: trunkline remove {name} -s {}",

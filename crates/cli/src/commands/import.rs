@@ -32,6 +32,9 @@ pub(crate) fn run(config: &ConfigArgs, args: &ImportArgs, as_json: bool) -> Exit
         output::warning(&diagnostic.to_string());
     }
     let scope = Scope::from(args.scope);
+    if let Some(exit) = check_wanted(&found.servers, &args.only) {
+        return exit;
+    }
     let planned = plan(&configured, scope, found.servers, &args.only);
     if !as_json {
         output::result(&description(&planned, scope));
@@ -66,6 +69,8 @@ enum Fate {
     Known,
     /// The scope has another one of that name.
     Taken,
+    /// A client that was looked at before has another one of that name.
+    TakenBy(Client),
     /// It may not be added.
     Refused(String),
 }
@@ -99,7 +104,7 @@ fn find(clients: &[Client], args: &ImportArgs) -> Result<Found, Exit> {
         return Err(Exit::Usage);
     };
     let variable = |name: &str| std::env::var_os(name);
-    let places = Places::from_env(Os::current(), home, session::cwd(), variable);
+    let places = Places::from_env(Os::current(), home, session::cwd()?, variable);
     let mut found = Found::default();
     for client in clients {
         let more = import::find(*client, &places);
@@ -107,6 +112,26 @@ fn find(clients: &[Client], args: &ImportArgs) -> Result<Found, Exit> {
         found.diagnostics.extend(more.diagnostics);
     }
     Ok(found)
+}
+
+/// Explains that a server that was asked for is not there.
+fn check_wanted(found: &[Imported], only: &[String]) -> Option<Exit> {
+    let names = || {
+        let names = found.iter();
+        names.flat_map(|server| [server.name.as_str(), server.original_name.as_str()])
+    };
+    let missing = only
+        .iter()
+        .find(|wanted| !names().any(|name| name == *wanted))?;
+    let hint = match trunkline::nearest(missing, names()) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None => "`trunkline import --dry-run` shows what there is".to_owned(),
+    };
+    output::error(
+        &format!("no client has a server \"{missing}\""),
+        Some(&hint),
+    );
+    Some(Exit::Usage)
 }
 
 /// Decides about each server. Of several with one name the first counts.
@@ -133,7 +158,8 @@ fn plan(
         let fate = match (before, there) {
             (Some(earlier), _) if earlier.found.entry == found.entry => Fate::Known,
             (None, Some(there)) if there == entry => Fate::Known,
-            (Some(_), _) | (None, Some(_)) => Fate::Taken,
+            (Some(earlier), _) => Fate::TakenBy(earlier.found.client),
+            (None, Some(_)) => Fate::Taken,
             (None, None) => {
                 match configured
                     .editor()
@@ -169,6 +195,7 @@ fn description(planned: &[Planned], scope: Scope) -> String {
             Fate::New => format!("to be added to the {scope} scope"),
             Fate::Known => "already there".to_owned(),
             Fate::Taken => format!("left out: the {scope} scope has another server of that name"),
+            Fate::TakenBy(client) => format!("left out: {client} has another server of that name"),
             Fate::Refused(reason) => format!("left out: {reason}"),
         };
         let _ = writeln!(text, "  {}  {}", harmless(&found.name), harmless(&fate));
@@ -232,12 +259,12 @@ fn document(planned: &[Planned], written: &[&str]) -> Value {
                 Fate::New if added => "added",
                 Fate::New => "new",
                 Fate::Known => "known",
-                Fate::Taken => "taken",
+                Fate::Taken | Fate::TakenBy(_) => "taken",
                 Fate::Refused(_) => "refused",
             };
             json!({
                 "client": found.client.id(),
-                "file": found.file,
+                "file": found.file.to_string_lossy(),
                 "name": found.name,
                 "originalName": found.original_name,
                 "state": state,

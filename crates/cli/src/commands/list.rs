@@ -36,7 +36,16 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
             let rows: Vec<_> = rows(&host, &set).iter().map(Row::as_value).collect();
             output::json(&rows);
         } else {
-            output::result(&table(&rows(&host, &set)));
+            let rows = rows(&host, &set);
+            if let (true, Some(file)) = (rows.is_empty(), &set.exclusive) {
+                let file = file.display().to_string();
+                output::result(&format!(
+                    "the enterprise configuration has exclusive control and no servers ({})\n",
+                    harmless(&file)
+                ));
+            } else {
+                output::result(&table(&rows));
+            }
             output::result(&problems(&host, &set.diagnostics));
         }
         Exit::Done
@@ -211,7 +220,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
             "{name}{:padding$}  {:<state_width$}  {:<10}  {:<10}",
             "",
             row.state(),
-            row.scope().unwrap_or_default(),
+            row.scope().unwrap_or("program"),
             row.transport(),
         );
         // Nothing follows the columns of some rows.

@@ -1,14 +1,13 @@
 //! `trunkline remove`: removes a server from where it is.
 
 use serde_json::json;
-use trunkline_config::Scope;
+use trunkline_config::{Place, Scope};
 
-use super::tools::unknown_server;
 use crate::args::{ConfigArgs, WriteScope};
 use crate::change;
 use crate::exit::Exit;
 use crate::output;
-use crate::session;
+use crate::session::{self, Configured};
 use crate::standing::quoted;
 
 pub(crate) fn run(
@@ -40,7 +39,7 @@ pub(crate) fn run(
                     output::error(&what, Some(&hint));
                     Exit::Usage
                 }
-                None => unknown_server(name, configured.names().into_iter()),
+                None => configured.unknown(name),
             };
         }
         (None, several) => {
@@ -50,7 +49,8 @@ pub(crate) fn run(
             );
             for place in several {
                 let line = format!("  trunkline remove {} -s {}", quoted(name), place.scope);
-                output::note(&format!("{line}   # {}\n", output::harmless(&place.source)));
+                let line = format!("{line}   # {}", place.source);
+                output::note(&format!("{}\n", output::harmless(&line)));
             }
             return Exit::Usage;
         }
@@ -58,23 +58,28 @@ pub(crate) fn run(
     match editor.remove(scope, name) {
         Ok(written) => {
             let what = format!("removed \"{name}\" from the {scope} scope");
-            let document = json!({"removed": name, "scope": scope, "file": written.file});
+            let document = json!({"removed": name, "scope": scope, "file": change::path(&written)});
             change::tell(&what, &written, document, as_json)
         }
         Err(error) => {
-            let hint = hint(name, scope, &places);
+            let hint = hint(&configured, name, scope, &places);
             change::fail(&error, hint.as_deref())
         }
     }
 }
 
-/// Where it is, if it is elsewhere.
-fn hint(name: &str, scope: Scope, places: &[trunkline_config::Place]) -> Option<String> {
-    let elsewhere = places.iter().find(|place| place.scope != scope)?;
-    Some(format!(
-        "it is in the {} scope: `trunkline remove {} -s {}`",
-        elsewhere.scope,
-        quoted(name),
-        elsewhere.scope
-    ))
+/// Where it is, if it is elsewhere, or what may have been meant.
+fn hint(configured: &Configured, name: &str, scope: Scope, places: &[Place]) -> Option<String> {
+    if let Some(elsewhere) = places.iter().find(|place| place.scope != scope) {
+        let scope = elsewhere.scope;
+        let command = format!("trunkline remove {} -s {scope}", quoted(name));
+        return Some(format!("it is in the {scope} scope: `{command}`"));
+    }
+    let of_scope = configured
+        .set
+        .servers
+        .iter()
+        .filter(|server| server.entry.scope == scope);
+    let near = trunkline::nearest(name, of_scope.map(|server| server.entry.name.as_str()))?;
+    (near != name).then(|| format!("did you mean \"{near}\"?"))
 }

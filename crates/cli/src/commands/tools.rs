@@ -29,9 +29,7 @@ pub(crate) async fn run(config: &ConfigArgs, server: Option<&str>, as_json: bool
     if let Some(name) = server {
         match configured.foremost(name) {
             Some(server) if standing::reason(server).is_some() => return standing::refuse(server),
-            None if connectors.is_none() => {
-                return unknown_server(name, known.iter().map(String::as_str));
-            }
+            None if connectors.is_none() => return configured.unknown(name),
             _ => {}
         }
     }

@@ -292,7 +292,7 @@ mod tests {
         fs::create_dir(at("directory")).unwrap();
         fs::write(at("bytes"), [0xff, 0xfe]).unwrap();
         let large = File::create(at("large")).unwrap();
-        large.set_len(MAX_FILE_BYTES + 1).unwrap();
+        large.set_len(files::MAX_FILE_BYTES + 1).unwrap();
         let cases = [
             (at("fifo"), "is not a regular file"),
             (at("directory"), "is not a regular file"),

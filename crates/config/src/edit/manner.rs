@@ -2,12 +2,10 @@
 //!
 //! Nothing here decides what to write, only with which spaces.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::document::SpelledMembers;
 use crate::locate::offset;
 
 /// An object or an array as it is spelled.
@@ -44,7 +42,14 @@ impl<'a> Container<'a> {
     pub(super) fn read(raw: &'a RawValue) -> Option<Self> {
         let raw = raw.get();
         let items = match raw.as_bytes().first()? {
-            b'{' => serde_json::from_str::<Members>(raw).ok()?.0,
+            b'{' => {
+                let members = serde_json::from_str::<SpelledMembers>(raw).ok()?.0;
+                let item = |(key, value)| Item {
+                    key: Some(key),
+                    value,
+                };
+                members.into_iter().map(item).collect()
+            }
             b'[' => {
                 let values: Vec<&RawValue> = serde_json::from_str(raw).ok()?;
                 let item = |value| Item { key: None, value };
@@ -267,31 +272,4 @@ impl Manner {
 /// How `line` ends; a line without an end counts as one that ends as most do.
 fn line_end(line: &str) -> &'static str {
     if line.ends_with("\r\n") { "\r\n" } else { "\n" }
-}
-
-struct Members<'a>(Vec<Item<'a>>);
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut items = Vec::new();
-                while let Some((key, value)) = map.next_entry()? {
-                    let key = Some(key);
-                    items.push(Item { key, value });
-                }
-                Ok(Members(items))
-            }
-        }
-
-        deserializer.deserialize_map(Reader)
-    }
 }

@@ -14,7 +14,7 @@ use crate::locate::{error_offset, offset, position};
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SpliceError {
     /// The text is not JSON.
-    #[error("line {line}, column {column}: not valid JSON: {message}; correct it by hand first")]
+    #[error("line {line}, column {column}: not valid JSON: {message}")]
     NotJson {
         /// From 1.
         line: usize,
@@ -24,10 +24,7 @@ pub(crate) enum SpliceError {
         message: String,
     },
     /// Something on the way to the member is not an object.
-    #[error(
-        "line {line}, column {column}: {} is not an object; correct it by hand first",
-        shown(path)
-    )]
+    #[error("line {line}, column {column}: {} is not an object", shown(path))]
     NotAnObject {
         /// The keys that lead to it.
         path: Vec<String>,

@@ -146,6 +146,19 @@ pub const FIELDS: &[Field] = &[
     },
 ];
 
+/// What a field must be, in words; `None` where its parts have words of their own.
+pub(crate) fn expected(name: &str) -> Option<&'static str> {
+    let field = FIELDS.iter().find(|field| field.name == name)?;
+    match field.schema {
+        TEXT => Some("a text"),
+        TEXTS => Some("a list of texts"),
+        TEXT_MAP => Some("an object of texts"),
+        LIMIT => Some("a number of milliseconds"),
+        FLAG => Some("true or false"),
+        _ => None,
+    }
+}
+
 /// A JSON Schema for `.mcp.json`.
 pub fn json_schema() -> Value {
     let properties: Map<String, Value> = FIELDS

@@ -18,6 +18,7 @@ pub use transport::{
     HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, StdioEntry, TlsEntry, TransportEntry, WsEntry,
 };
 pub use url::ServerUrl;
+pub(crate) use url::redacted as redacted_url;
 
 use crate::expand::KeyringRef;
 use crate::glob::Glob;
@@ -187,13 +188,8 @@ pub fn hide_secrets(entry: &mut Value) {
             values.values_mut().for_each(hide);
         }
     }
-    if let Some(token) = entry.get_mut("authToken") {
-        hide(token);
-    }
-    if let Some(Value::Object(oauth)) = entry.get_mut("oauth")
-        && let Some(secret) = oauth.get_mut("clientSecret")
-    {
-        hide(secret);
+    for path in ["/authToken", "/oauth/clientSecret"] {
+        entry.pointer_mut(path).into_iter().for_each(hide);
     }
     if let Some(Value::String(url)) = entry.get_mut("url") {
         *url = url::redacted(url);
@@ -224,12 +220,16 @@ pub(crate) fn sha256(value: &Value) -> String {
 
 impl fmt::Debug for ServerEntry {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.debug_struct("ServerEntry")
+        let mut shown = f.debug_struct("ServerEntry");
+        shown
             .field("name", &self.name)
             .field("scope", &self.scope)
-            .field("source", &self.source)
-            .field("transport", &self.transport)
-            .finish_non_exhaustive()
+            .field("source", &self.source);
+        // What the keychain gave may stand anywhere in it.
+        if self.keyring.is_empty() {
+            shown.field("transport", &self.transport);
+        }
+        shown.finish_non_exhaustive()
     }
 }
 

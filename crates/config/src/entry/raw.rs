@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
+use super::fields::expected;
 use super::transport::{
     HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, StdioEntry, TlsEntry, TransportEntry, WsEntry,
 };
 use super::url::ServerUrl;
 use super::{ServerEntry, ToolFilter};
+use crate::document::{Document, Object, Unreadable, object};
 use crate::expand::{Environment, Findings, expand};
 use crate::glob::Glob;
 use crate::scopes::Scope;
@@ -19,10 +22,7 @@ use crate::secret::Secret;
 
 /// An entry as it stands in a file, before it is checked.
 #[derive(Deserialize)]
-#[serde(
-    rename_all = "camelCase",
-    expecting = "an object with a \"command\" or a \"url\""
-)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct RawEntry {
     #[serde(rename = "type")]
     kind: Option<String>,
@@ -33,7 +33,9 @@ pub(crate) struct RawEntry {
     url: Option<String>,
     headers: Option<BTreeMap<String, Secret>>,
     headers_helper: Option<String>,
+    #[serde(default, deserialize_with = "object")]
     oauth: Option<OAuthEntry>,
+    #[serde(default, deserialize_with = "object")]
     tls: Option<TlsEntry>,
     auth_token: Option<Secret>,
     ide_name: Option<String>,
@@ -42,6 +44,7 @@ pub(crate) struct RawEntry {
     connect_timeout: Option<u64>,
     always_load: Option<bool>,
     disabled: Option<bool>,
+    #[serde(default, deserialize_with = "object")]
     tools: Option<RawTools>,
     sandbox: Option<Value>,
 }
@@ -57,6 +60,38 @@ const KNOWN_TYPES: &str =
     "stdio, http, streamable-http, sse, ws, sse-ide, ws-ide, sdk, claudeai-proxy";
 
 impl RawEntry {
+    /// Reads an entry, which must be an object.
+    pub(crate) fn decode<'a>(
+        document: &Document<'a>,
+        raw: &'a RawValue,
+    ) -> Result<Self, Unreadable> {
+        let decoded = document.decode::<Object<Self>>(raw);
+        decoded.map(|Object(entry)| entry).map_err(|problem| {
+            let Ok(members) = document.members(raw) else {
+                let message = "expected an object with a \"command\" or a \"url\"";
+                return Unreadable {
+                    message: message.to_owned(),
+                    ..problem
+                };
+            };
+            // Which field it is, the error does not say: it is the one that is wrong by itself.
+            let wrong = |(name, value): &(&str, &RawValue)| {
+                let alone = format!("{{{}:{}}}", serde_json::json!(name), value.get());
+                serde_json::from_str::<Self>(&alone).is_err()
+            };
+            match members.iter().find(wrong) {
+                Some((name, _)) => Unreadable {
+                    message: match expected(name) {
+                        Some(expected) => format!("\"{name}\": expected {expected}"),
+                        None => format!("\"{name}\": {}", problem.message),
+                    },
+                    ..problem
+                },
+                None => problem,
+            }
+        })
+    }
+
     /// Checks the entry and expands its variables; the error says what to write instead.
     pub(crate) fn check(
         self,
@@ -201,17 +236,16 @@ fn check_url(transport: &TransportEntry) -> Result<(), String> {
     let Some(url) = transport.url() else {
         return Ok(());
     };
-    if url.expose().contains('$') {
-        return Ok(());
-    }
     let schemes = match transport {
         TransportEntry::Ws(_) => ["wss", "ws"],
         TransportEntry::Ide(ide) if ide.websocket => ["wss", "ws"],
         _ => ["https", "http"],
     };
-    let parsed = url
-        .parse()
-        .map_err(|error| format!("its \"url\" is not a URL: {error}"))?;
+    let parsed = match url.parse() {
+        Ok(parsed) => parsed,
+        Err(_) if url.expose().contains('$') => return Ok(()),
+        Err(error) => return Err(format!("its \"url\" is not a URL: {error}")),
+    };
     if schemes.contains(&parsed.scheme()) {
         return Ok(());
     }

@@ -42,9 +42,9 @@ impl NormalUrl {
             None => None,
         };
         // `%2e%2e` that was itself encoded shows only now; a URL parser has to take it out again.
-        let path = Url::parse("http://h")
-            .and_then(|base| base.join(&decoded(url.path())))
-            .map_or_else(|_| decoded(url.path()), |joined| decoded(joined.path()));
+        let mut base = url.clone();
+        base.set_path(&decoded(url.path()));
+        let path = decoded(base.path());
         Ok(Self {
             scheme: url.scheme().to_owned(),
             host: host.to_ascii_lowercase(),
@@ -73,6 +73,15 @@ impl NormalUrl {
         )
     }
 
+    /// Whether a URL without stars means this place, or, where it has no query, any query of it.
+    fn is_at(&self, place: &Self) -> bool {
+        let query = place.query.is_none() || place.query == self.query;
+        let folded = |url: &Self| folded(&url.path).trim_end_matches('/').to_owned();
+        (&self.scheme, &self.host, self.port) == (&place.scheme, &place.host, place.port)
+            && folded(self) == folded(place)
+            && query
+    }
+
     /// The path with its query, as a pattern's path is held against it.
     fn path_and_query(&self) -> String {
         match &self.query {
@@ -80,6 +89,15 @@ impl NormalUrl {
             None => self.path.clone(),
         }
     }
+}
+
+/// A path in which slashes that follow each other are one, as they are for many servers.
+fn folded(path: &str) -> String {
+    let mut folded = path.to_owned();
+    while folded.contains("//") {
+        folded = folded.replace("//", "/");
+    }
+    folded
 }
 
 /// Text with the percent-encodings of characters that need none undone, and the others in upper case.
@@ -118,6 +136,8 @@ pub(crate) struct UrlPattern {
     written: String,
     /// The pattern in parts, unless it has no `://`.
     parts: Option<PatternParts>,
+    /// The one place that it means, where it has no star.
+    place: Option<NormalUrl>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,6 +164,9 @@ impl UrlPattern {
         Self {
             written: written.to_owned(),
             parts: PatternParts::new(written.trim()),
+            place: (!written.contains('*'))
+                .then(|| NormalUrl::new(written).ok())
+                .flatten(),
         }
     }
 
@@ -171,6 +194,7 @@ impl UrlPattern {
             url.path.trim_end_matches('/').to_owned(),
             url.path.clone(),
             format!("{}/", url.path.trim_end_matches('/')),
+            folded(&url.path),
         ];
         let whole = || {
             texts
@@ -178,7 +202,9 @@ impl UrlPattern {
                 .any(|text| matches(&pattern, &text.to_ascii_lowercase()))
         };
         let in_parts = |parts: &PatternParts| paths.iter().any(|path| parts.matches(url, path));
+        let at_place = |place| url.is_at(place);
         whole()
+            || self.place.as_ref().is_some_and(at_place)
             || self.parts.as_ref().is_some_and(in_parts)
             || url
                 .behind
@@ -214,7 +240,10 @@ impl PatternParts {
             path: match path {
                 "" if any_rest => None,
                 "" => Some("/".to_owned()),
-                path => Some(decoded(path.split('#').next().unwrap_or(path))),
+                path => {
+                    let path = path.split('#').next().unwrap_or(path);
+                    Some(decoded(path.strip_suffix('?').unwrap_or(path)))
+                }
             },
         })
     }
@@ -304,11 +333,28 @@ mod tests {
                 "https://ｅｖｉｌ.example/mcp",
                 "https://evil%2eexample/mcp",
                 "https://evil.example。/mcp",
+                "https://evil.example//mcp",
+                "https://evil.example///a/..//mcp",
                 "https://proxy.example/x?mcp_url=https%3A%2F%2Fevil.example%2Fmcp",
             ] {
                 assert!(denies(pattern, url), "{pattern} {url}");
             }
         }
+    }
+
+    #[test]
+    fn a_rule_in_an_odd_spelling_denies_at_least_itself() {
+        for rule in [
+            "http:/h/p",
+            "http:\\\\h\\p",
+            "https://h/x?#f",
+            "https://h//x",
+            "HTTPS://H:443/a/../x",
+        ] {
+            assert!(denies(rule, rule), "{rule}");
+        }
+        assert!(denies("https://h/admin*", "https://h//admin"));
+        assert!(!denies("https://h/x?a=1", "https://h/x?a=2"));
     }
 
     #[test]
@@ -334,6 +380,8 @@ mod tests {
             ("*evil*", "https://sub.EVIL.example/x"),
             ("https://*", "https://any.example:8443/x?y"),
             ("https://h", "https://h/"),
+            ("https://h/x?", "https://h/x"),
+            ("https://h//x/y", "https://h//x/y"),
         ] {
             assert!(denies(pattern, url), "{pattern} {url}");
             assert!(

@@ -1,11 +1,13 @@
 //! The `dynamic` scope: what `--mcp-config` names, a file or the JSON itself.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 
 use super::{Scope, file_servers};
 use crate::diagnostic::Diagnostic;
 use crate::document::Document;
+use crate::entry::ServerEntry;
 use crate::files::{self, ReadError};
 use crate::gather::Gather;
 
@@ -39,7 +41,7 @@ pub(crate) fn entries(gather: &mut Gather, arguments: &[String], cwd: &Path) {
             }
         }
     }
-    keep_last(gather, first);
+    latest_first(gather, first);
 }
 
 fn read(gather: &mut Gather, text: &str, source: &str) {
@@ -50,22 +52,16 @@ fn read(gather: &mut Gather, text: &str, source: &str) {
     }
 }
 
-/// Of several entries with one name keeps the last, and says so.
-fn keep_last(gather: &mut Gather, first: usize) {
-    let mut kept = gather.entries.split_off(first);
-    let mut seen = std::collections::HashMap::new();
-    for index in (0..kept.len()).rev() {
-        let name = kept[index].name.clone();
-        if let Some(later) = seen.get(&name) {
-            let message = format!("it replaces an earlier entry from {}", kept[index].source);
-            let later: &String = later;
-            gather
-                .diagnostics
-                .push(Diagnostic::warning(later.clone(), message).about(&name));
-            kept.remove(index);
-        } else {
-            seen.insert(name, kept[index].source.clone());
+/// Puts later entries before earlier ones, as the first of a scope is its strongest, and says where two have one name.
+fn latest_first(gather: &mut Gather, first: usize) {
+    gather.entries[first..].reverse();
+    let mut seen = HashMap::new();
+    for entry in &gather.entries[first..] {
+        if let Some(later) = seen.insert(entry.name.as_str(), entry) {
+            let message = format!("it replaces an earlier entry from {}", entry.source);
+            let later: &ServerEntry = later;
+            let problem = Diagnostic::warning(&later.source, message).about(&entry.name);
+            gather.diagnostics.push(problem);
         }
     }
-    gather.entries.append(&mut kept);
 }

@@ -19,6 +19,9 @@ use crate::settings::Settings;
 /// What plugins write for the directory they are in.
 const ROOT_VARIABLE: &str = "CLAUDE_PLUGIN_ROOT";
 
+/// A plugin's own file of servers.
+const OWN_FILE: &str = ".mcp.json";
+
 /// Loads the servers of all plugins: those that were named first, then the enabled ones in the settings' order.
 pub(crate) fn entries(
     gather: &mut Gather,
@@ -152,7 +155,7 @@ fn plugin(gather: &mut Gather, root: &Path, name: Option<&str>) {
         .or(folder)
         .unwrap_or_else(|| "plugin".to_owned());
 
-    file(gather, &root.join(".mcp.json"), &name);
+    file(gather, &root.join(OWN_FILE), &name);
     if let (Some(document), Some(members)) = (&document, &members)
         && let Some(raw) = members.get("mcpServers")
     {
@@ -192,7 +195,14 @@ fn manifest_servers<'a>(
                 .push(document.problem(document.offset(raw), message));
             continue;
         }
-        let path = root.join(&name);
+        let named = name
+            .components()
+            .filter(|part| matches!(part, Component::Normal(_)));
+        let path = root.join(named.collect::<PathBuf>());
+        // That one is read anyway.
+        if path == root.join(OWN_FILE) {
+            continue;
+        }
         if path.exists() {
             file(gather, &path, plugin);
         } else {

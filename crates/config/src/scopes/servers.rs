@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::Scope;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::document::{Document, Members};
-use crate::entry::{RawEntry, ServerEntry};
+use crate::entry::{RawEntry, ServerEntry, TransportEntry};
 use crate::expand::Findings;
 use crate::gather::Gather;
 use crate::names::unusable;
@@ -17,7 +17,7 @@ pub(crate) const KEY: &str = "mcpServers";
 
 /// The servers of a file of the form `{"mcpServers": {…}}`.
 pub(crate) fn file_servers(gather: &mut Gather, document: &Document, root: &Members, scope: Scope) {
-    let Some(raw) = root.get(KEY) else {
+    if root.get(KEY).is_none() {
         let hint = if root.get("servers").is_some() {
             "; it has \"servers\", as VS Code writes it: rename that, or take it over with `trunkline import`"
         } else if root
@@ -30,8 +30,27 @@ pub(crate) fn file_servers(gather: &mut Gather, document: &Document, root: &Memb
         };
         let message = format!("it has no \"{KEY}\" object{hint}");
         gather.diagnostics.push(document.problem(0, message));
+    }
+    members_servers(gather, document, root, scope);
+}
+
+/// The servers in the `mcpServers` of an object, if it has any.
+pub(crate) fn members_servers(
+    gather: &mut Gather,
+    document: &Document,
+    members: &Members,
+    scope: Scope,
+) {
+    let mut all = members.iter().filter(|(name, _)| *name == KEY).rev();
+    let Some((_, raw)) = all.next() else {
         return;
     };
+    for (_, ignored) in all {
+        let message = format!("\"{KEY}\" is there more than once; the last one counts");
+        gather
+            .diagnostics
+            .push(document.problem(document.offset(ignored), message));
+    }
     servers(gather, document, raw, scope, str::to_owned);
 }
 
@@ -97,13 +116,14 @@ fn entry<'a>(
     rename: impl Fn(&str) -> String,
 ) -> Option<ServerEntry> {
     let start = document.offset(raw);
+    let full = rename(name);
     let mut findings = Findings::default();
-    let checked = match (unusable(name), document.decode::<RawEntry>(raw)) {
+    let checked = match (unusable(name), RawEntry::decode(document, raw)) {
         (Some(reason), _) => Err((start, reason)),
         (None, Err(problem)) => Err((problem.offset, problem.message)),
         (None, Ok(entry)) => entry
             .check(
-                &rename(name),
+                &full,
                 scope,
                 document.source(),
                 &gather.environment,
@@ -111,8 +131,16 @@ fn entry<'a>(
             )
             .map_err(|message| (start, message)),
     };
-    for warning in findings.warnings {
-        let problem = document.problem(start, warning).about(name);
+    let env = checked
+        .as_ref()
+        .ok()
+        .and_then(|entry| match &entry.transport {
+            TransportEntry::Stdio(stdio) => Some(&stdio.env),
+            _ => None,
+        });
+    let own = |name: &str| env.is_some_and(|env| env.contains_key(name));
+    for warning in findings.warnings(own) {
+        let problem = document.problem(start, warning).about(&full);
         gather.diagnostics.push(Diagnostic {
             severity: Severity::Warning,
             ..problem
@@ -124,7 +152,7 @@ fn entry<'a>(
             Some(entry)
         }
         Err((at, message)) => {
-            let problem = document.problem(at, message).about(name);
+            let problem = document.problem(at, message).about(full);
             gather.diagnostics.push(problem);
             None
         }

@@ -158,7 +158,7 @@ async fn a_program_that_cannot_be_started_is_explained() {
         ),
         (
             pigeon,
-            "the transport \"sse\" is not supported yet".to_owned(),
+            "the transport \"sdk\" is not supported yet".to_owned(),
             "\"stdio\" servers only",
         ),
     ];

@@ -11,6 +11,7 @@ mod catalog;
 mod changing;
 mod cleanup;
 mod connecting;
+mod discovery;
 mod eras;
 mod faults;
 mod floods;

@@ -1,0 +1,163 @@
+//! What the fuzz targets in `fuzz/` call: parsers that are this crate's own business, without the disk. Nobody else's API.
+
+use crate::approve::{Approvals, Choices};
+use crate::diagnostic::Diagnostic;
+use crate::document::Document;
+use crate::edit::splice;
+use crate::entry::{HttpEntry, HttpFlavour, OAuthEntry, RawEntry, ServerUrl, TlsEntry};
+use crate::entry::{ServerEntry, TransportEntry};
+use crate::expand::{Environment, Findings};
+use crate::files::LastGood;
+use crate::gather::Gather;
+use crate::names::PLUGIN_PREFIX;
+use crate::policy::{Policy, Rule};
+use crate::resolve::{Resolution, resolve};
+use crate::scopes::{self, Scope};
+use crate::server_set::ServerSet;
+use crate::settings::{Origin, Settings};
+
+/// What a text comes to when every file there is holds it: every scope's servers, every settings file, the approvals. With
+/// `only_project` it is in the project's files alone, which may approve nothing.
+pub fn load(text: &str, only_project: bool) -> ServerSet {
+    let mut set = ServerSet::default();
+    let document = Document::new("f", text);
+    let root = match document.root() {
+        Ok(root) => root,
+        Err(problem) => {
+            set.diagnostics.push(problem);
+            return set;
+        }
+    };
+    let last_good = LastGood::default();
+    let environment = Environment::of([("A", "one"), ("URL", "https://h/"), ("EMPTY", "")]);
+    let mut gather = Gather::new(environment, &last_good);
+
+    let origins: &[Origin] = if only_project {
+        &[Origin::Project]
+    } else {
+        &[
+            Origin::Managed,
+            Origin::User,
+            Origin::Local,
+            Origin::Project,
+        ]
+    };
+    let mut settings: Vec<Settings> = origins
+        .iter()
+        .map(|origin| Settings::read(&document, &root, *origin, &mut gather.diagnostics))
+        .collect();
+    let mut policy = Policy::default();
+    for file in &mut settings {
+        policy.deny(std::mem::take(&mut file.deny), &file.source);
+        if let Some(allow) = file.allow.take() {
+            policy.allow(allow, &file.source);
+        }
+    }
+
+    let project = [Scope::Project];
+    let scopes: &[Scope] = if only_project { &project } else { &Scope::ALL };
+    for scope in scopes {
+        match (scope, root.get("mcpServers")) {
+            (Scope::Plugin, Some(raw)) => {
+                let rename = |name: &str| format!("{PLUGIN_PREFIX}p:{name}");
+                scopes::servers(&mut gather, &document, raw, *scope, rename);
+            }
+            _ => scopes::file_servers(&mut gather, &document, &root, *scope),
+        }
+    }
+    let names = |key| {
+        let raw = root.get(key)?;
+        document.decode::<Vec<String>>(raw).ok()
+    };
+    let approvals: Approvals = if only_project {
+        Approvals::default()
+    } else {
+        serde_json::from_str(text).unwrap_or_default()
+    };
+    set.servers = resolve(
+        gather.entries,
+        &Resolution {
+            policy: &policy,
+            choices: &Choices::of(&settings),
+            approve_all: false,
+            bindings: approvals.of_project(Some("p")),
+            disabled: names("disabledMcpServers").into_iter().flatten().collect(),
+            enabled: names("enabledMcpServers").into_iter().flatten().collect(),
+        },
+    );
+    set.diagnostics = gather.diagnostics;
+    set.policy = policy;
+    set
+}
+
+/// A text with its variables replaced, and what was said about them.
+pub fn expand(text: &str, environment: &Environment) -> (String, Vec<String>) {
+    let mut findings = Findings::default();
+    let expanded = crate::expand::expand(text, environment, &mut findings);
+    (expanded, findings.warnings(|_| false))
+}
+
+/// Whether policy keeps a server at `url` from running, where these are the only lists.
+pub fn blocks(allow: Option<&str>, deny: Option<&str>, url: &str) -> bool {
+    let mut policy = Policy::default();
+    if let Some(pattern) = allow {
+        policy.allow(vec![Rule::url(pattern)], "f");
+    }
+    if let Some(pattern) = deny {
+        policy.deny(vec![Rule::url(pattern)], "f");
+    }
+    let http = HttpEntry {
+        flavour: HttpFlavour::Streamable,
+        url: ServerUrl::new(url),
+        headers: std::collections::BTreeMap::new(),
+        headers_helper: None,
+        oauth: OAuthEntry::default(),
+        tls: TlsEntry::default(),
+    };
+    let entry = ServerEntry::new("s", TransportEntry::Http(http));
+    policy.blocks(&entry).is_some()
+}
+
+/// Why an entry could not be used as a server, if so.
+pub fn unusable(entry: &str) -> Option<String> {
+    let raw: RawEntry = match serde_json::from_str(entry) {
+        Ok(raw) => raw,
+        Err(error) => return Some(error.to_string()),
+    };
+    let environment = Environment::of::<&str, &str>([]);
+    let mut findings = Findings::default();
+    raw.check("s", Scope::User, "f", &environment, &mut findings)
+        .err()
+}
+
+/// `text` with the member at `path` set; the error says why it cannot be.
+pub fn set(text: &str, path: &[&str], value: &serde_json::Value) -> Result<String, String> {
+    splice::set(text, path, value).map_err(|error| error.to_string())
+}
+
+/// `text` without the member at `path`; `None` if it has none.
+pub fn remove(text: &str, path: &[&str]) -> Result<Option<String>, String> {
+    splice::remove(text, path).map_err(|error| error.to_string())
+}
+
+/// The member at `path`, as it is spelled.
+pub fn get(text: &str, path: &[&str]) -> Result<Option<String>, String> {
+    let found = splice::get(text, path).map_err(|error| error.to_string())?;
+    Ok(found.map(|raw| raw.get().to_owned()))
+}
+
+/// The members of a text that is a JSON object, each with its name and where its value stands.
+pub fn members(text: &str) -> Result<Vec<(String, String, (usize, usize))>, Diagnostic> {
+    let document = Document::new("f", text);
+    let root = document.root()?;
+    let member = |(name, raw): (&str, &serde_json::value::RawValue)| {
+        let place = document.position(document.offset(raw));
+        (name.to_owned(), raw.get().to_owned(), place)
+    };
+    Ok(root.iter().map(member).collect())
+}
+
+/// The line and column, both from 1, of the byte at `offset`.
+pub fn position(text: &str, offset: usize) -> (usize, usize) {
+    crate::locate::position(text, offset)
+}

@@ -1,0 +1,456 @@
+//! CFG-6: who may approve a project's servers, and what an approval is for.
+
+use serde_json::{Value, json};
+use trunkline_config::{ServerSet, Standing, changes};
+
+use crate::lab::{
+    APPROVALS, GLOBAL, Lab, MANAGED_SETTINGS, PROJECT, SHARED, UNSHARED, USER, commands,
+    of_project, server,
+};
+
+const ENTRY: &str = r#"{"command": "c", "args": ["x", "y"], "env": {"K": "v", "L": "w"}}"#;
+const REMOTE: &str =
+    r#"{"url": "https://h.example/mcp", "headers": {"H": "v"}, "headersHelper": "print"}"#;
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+/// A project with one server `s` that was approved as it is.
+fn approved(entry: &Value) -> Lab {
+    let lab = Lab::new();
+    lab.put(PROJECT, server("s", entry));
+    lab.editor().approve(&[&lab.entry("s")]).unwrap();
+    assert_eq!(lab.load().active().count(), 1);
+    lab
+}
+
+/// What has changed about `s` since it was approved: nothing if it still runs.
+#[track_caller]
+fn changed(lab: &Lab) -> Vec<String> {
+    let set = lab.load();
+    let server = set.named("s").next().unwrap();
+    let Standing::PendingApproval {
+        before: Some(before),
+    } = &server.standing
+    else {
+        assert_eq!(server.standing, Standing::Active);
+        return Vec::new();
+    };
+    assert_eq!(set.active().count(), 0);
+    changes(before, &server.entry)
+        .into_iter()
+        .map(|change| {
+            let side =
+                |value: Option<Value>| value.map_or("-".to_owned(), |value| value.to_string());
+            format!(
+                "{}: {} → {}",
+                change.field,
+                side(change.old),
+                side(change.new)
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn a_project_s_server_waits_for_approval() {
+    let lab = Lab::new();
+    lab.put(PROJECT, commands([("s", "c")]));
+    lab.check(&["s project [c] pending"]);
+    assert_eq!(lab.load().for_host().count(), 0);
+}
+
+#[test]
+fn who_may_approve() {
+    let by_name = || json!({"enabledMcpjsonServers": ["s"]});
+    let all = || json!({"enableAllProjectMcpServers": true});
+    for (file, content, counts) in [
+        (USER, by_name(), true),
+        (USER, all(), true),
+        (GLOBAL, of_project(&by_name()), true),
+        (GLOBAL, of_project(&all()), true),
+        (MANAGED_SETTINGS, by_name(), true),
+        (MANAGED_SETTINGS, all(), true),
+        // For every project at once, `~/.claude.json` approves nothing.
+        (GLOBAL, by_name(), false),
+        (GLOBAL, all(), false),
+        (GLOBAL, json!({"projects": {"<root>": by_name()}}), false),
+        (SHARED, by_name(), false),
+        (SHARED, all(), false),
+        (UNSHARED, by_name(), false),
+        (UNSHARED, all(), false),
+        ("home/.claude/settings.local.json", by_name(), false),
+        ("repo/.claude.json", of_project(&by_name()), false),
+        (USER, json!({"enabledMcpjsonServers": ["other"]}), false),
+        (USER, json!({"enableAllProjectMcpServers": false}), false),
+        (USER, json!({"enabledMcpServers": ["s"]}), false),
+        (
+            USER,
+            json!({"allowedMcpServers": [{"serverName": "s"}]}),
+            false,
+        ),
+    ] {
+        let lab = Lab::new();
+        lab.put(PROJECT, commands([("s", "c")]));
+        lab.put(file, &content);
+        let expected = if counts { "active" } else { "pending" };
+        assert_eq!(
+            lab.servers(&lab.load()),
+            [format!("s project [c] {expected}")],
+            "{file} {content}"
+        );
+    }
+}
+
+#[test]
+fn everyone_may_reject_and_rejection_wins() {
+    for file in [USER, MANAGED_SETTINGS, SHARED, UNSHARED, GLOBAL] {
+        for name in ["my.server", "my_server", "my/server"] {
+            let lab = Lab::new();
+            lab.put(PROJECT, commands([("my.server", "c")]));
+            let mut local =
+                json!({"enabledMcpjsonServers": ["my.server"], "enableAllProjectMcpServers": true});
+            lab.put(USER, &local);
+            lab.put(MANAGED_SETTINGS, &local);
+            lab.put(GLOBAL, of_project(&local));
+            local["disabledMcpjsonServers"] = json!([name]);
+            let content = if file == GLOBAL {
+                of_project(&local)
+            } else {
+                local
+            };
+            lab.put(file, content);
+            let expected = format!("my.server project [c] rejected by {file}");
+            lab.check(&[&expected]);
+            let flagged = lab.loader().approve_project(true).load(&[]);
+            lab.check_set(&flagged, &[&expected]);
+        }
+    }
+}
+
+#[test]
+fn names_are_compared_normalised() {
+    for name in ["my.server", "my_server", "my server"] {
+        let lab = Lab::new();
+        lab.put(PROJECT, commands([("my.server", "c")]));
+        lab.put(USER, json!({"enabledMcpjsonServers": [name]}));
+        lab.check(&["my.server project [c] active"]);
+    }
+}
+
+#[test]
+fn settings_in_the_working_directory_reject_as_well_as_those_of_the_root() {
+    let mut lab = Lab::new();
+    lab.cd("repo/x");
+    lab.put(PROJECT, commands([("a", "c"), ("b", "c")]));
+    lab.put(
+        "repo/x/.claude/settings.json",
+        json!({"disabledMcpjsonServers": ["a"]}),
+    );
+    lab.put(SHARED, json!({"disabledMcpjsonServers": ["b"]}));
+    lab.check(&[
+        "a project [c] rejected by repo/x/.claude/settings.json",
+        "b project [c] rejected by repo/.claude/settings.json",
+    ]);
+}
+
+#[test]
+fn approving_rejecting_and_resetting_are_kept_for_the_project() {
+    let lab = Lab::new();
+    lab.put(PROJECT, commands([("s", "c"), ("t", "c")]));
+    let editor = lab.editor();
+    let written = editor.approve(&[&lab.entry("s")]).unwrap();
+    assert_eq!(written.file, lab.at(GLOBAL));
+    assert_eq!(written.project.as_deref(), lab.at("repo").to_str());
+    lab.check(&["s project [c] active", "t project [c] pending"]);
+    editor.reject(&["s"]).unwrap();
+    lab.check(&[
+        "s project [c] rejected by home/.claude.json",
+        "t project [c] pending",
+    ]);
+    editor.approve(&[&lab.entry("s"), &lab.entry("t")]).unwrap();
+    lab.check(&["s project [c] active", "t project [c] active"]);
+    editor.reset_choices().unwrap();
+    lab.check(&["s project [c] pending", "t project [c] pending"]);
+}
+
+#[test]
+fn resetting_forgets_everything_of_this_project_and_nothing_of_others() {
+    let lab = approved(&json!({"command": "c"}));
+    assert!(lab.text(APPROVALS).contains("repo/.mcp.json"));
+    let other = json!({"enabledMcpjsonServers": ["s"]});
+    let mut global =
+        of_project(&json!({"enabledMcpjsonServers": ["s"], "enableAllProjectMcpServers": true}));
+    global["projects"]["/other"] = other.clone();
+    lab.put(GLOBAL, global);
+    lab.editor().reset_choices().unwrap();
+    lab.check(&["s project [c] pending"]);
+    assert_eq!(parsed(&lab.text(GLOBAL))["projects"]["/other"], other);
+    assert!(!lab.text(APPROVALS).contains("repo/.mcp.json"));
+    // Where there is nothing to forget, no file is made.
+    let empty = Lab::new();
+    empty.editor().reset_choices().unwrap();
+    assert!(!empty.at(GLOBAL).exists() && !empty.at(APPROVALS).exists());
+}
+
+#[test]
+fn approvals_of_one_project_do_not_count_in_another() {
+    let mut lab = Lab::without_git();
+    lab.put(PROJECT, commands([("s", "c")]));
+    lab.editor().approve(&[&lab.entry("s")]).unwrap();
+    lab.put("other/.mcp.json", commands([("s", "c")]));
+    lab.cd("other");
+    lab.check(&["s project [c] pending"]);
+}
+
+#[test]
+fn a_flag_approves_for_this_run_only() {
+    let lab = Lab::new();
+    lab.put(PROJECT, commands([("s", "c")]));
+    let set = lab.loader().approve_project(true).load(&[]);
+    lab.check_set(&set, &["s project [c] active"]);
+    set.record_approvals(&lab.loader()).unwrap();
+    assert_eq!(lab.names("home"), [""; 0]);
+    lab.check(&["s project [c] pending"]);
+}
+
+#[test]
+fn a_flag_approves_what_has_changed_as_well_and_still_only_for_this_run() {
+    let lab = approved(&parsed(ENTRY));
+    lab.put(PROJECT, commands([("s", "other")]));
+    let set = lab.loader().approve_project(true).load(&[]);
+    assert_eq!(set.active().count(), 1);
+    set.record_approvals(&lab.loader()).unwrap();
+    assert!(!changed(&lab).is_empty());
+}
+
+#[test]
+fn what_is_only_rearranged_or_harmless_stays_approved() {
+    for entry in [
+        r#"{ "env": {"L": "w", "K": "v"}, "args": ["x","y"], "command": "c" }"#,
+        r#"{"command": "\u0063", "args": ["x", "y"], "env": {"K": "v", "L": "w"}}"#,
+        r#"{"command": "c", "args": ["x", "y"], "env": {"K": "v", "L": "w"}, "timeout": 5, "connectTimeout": 6, "alwaysLoad": true, "tools": {"deny": ["x"]}}"#,
+    ] {
+        let lab = approved(&parsed(ENTRY));
+        lab.put(PROJECT, format!("{{\"mcpServers\":{{\"s\":{entry}}}}}"));
+        assert_eq!(changed(&lab), [""; 0], "{entry}");
+    }
+}
+
+#[test]
+fn what_has_changed_is_pending_again_and_the_change_is_told() {
+    type Edit = fn(&mut Value);
+    let cases: [(&str, Edit, &[&str]); 12] = [
+        (
+            ENTRY,
+            |e| e["command"] = json!("d"),
+            &[r#"command: "c" → "d""#],
+        ),
+        (
+            ENTRY,
+            |e| e["args"] = json!(["x", "z"]),
+            &[r#"args: ["x","y"] → ["x","z"]"#],
+        ),
+        (
+            ENTRY,
+            |e| e["args"] = json!(["x"]),
+            &[r#"args: ["x","y"] → ["x"]"#],
+        ),
+        (ENTRY, |e| e["cwd"] = json!("/"), &[r#"cwd: - → "/""#]),
+        (
+            ENTRY,
+            |e| e["type"] = json!("stdio"),
+            &[r#"type: - → "stdio""#],
+        ),
+        (
+            ENTRY,
+            |e| *e = json!({"url": "https://h/"}),
+            &[
+                r#"args: ["x","y"] → -"#,
+                r#"command: "c" → -"#,
+                r#"env: {"K":"#,
+                r#"url: - → "https://h/""#,
+            ],
+        ),
+        (ENTRY, |e| e["env"]["K"] = json!("u"), &["env.K: "]),
+        (ENTRY, |e| e["env"]["M"] = json!(""), &["env.M: - → "]),
+        (
+            REMOTE,
+            |e| e["url"] = json!("https://i.example/mcp"),
+            &[r#"url: "https://h.example/mcp" → "https://i.example/mcp""#],
+        ),
+        (REMOTE, |e| e["headers"]["H"] = json!("u"), &["headers.H: "]),
+        (
+            REMOTE,
+            |e| e["headersHelper"] = json!("other"),
+            &[r#"headersHelper: "print" → "other""#],
+        ),
+        (
+            REMOTE,
+            |e| e["oauth"] = json!({"clientId": "c"}),
+            &[r#"oauth: - → {"clientId":"c"}"#],
+        ),
+    ];
+    for (before, edit, told) in cases {
+        let mut entry = parsed(before);
+        let lab = approved(&entry);
+        edit(&mut entry);
+        lab.put(PROJECT, server("s", &entry));
+        let found = changed(&lab);
+        assert_eq!(found.len(), told.len(), "{found:?}");
+        for (found, told) in found.iter().zip(told) {
+            assert!(found.starts_with(told), "{found} is not {told}");
+        }
+        // Back as it was, it runs; approved as it is, it runs too.
+        lab.put(PROJECT, server("s", &parsed(before)));
+        assert_eq!(changed(&lab), [""; 0]);
+        lab.put(PROJECT, server("s", &entry));
+        lab.editor().approve(&[&lab.entry("s")]).unwrap();
+        assert_eq!(changed(&lab), [""; 0]);
+    }
+}
+
+#[test]
+fn an_approval_is_for_what_is_written_not_for_what_variables_make_of_it() {
+    let lab = approved(&json!({"command": "c", "args": ["${X:-one}"]}));
+    let set = lab.loader_with(&[("X", "two")]).load(&[]);
+    lab.check_set(&set, &["s project [c two] active"]);
+    // Written out, it is another entry.
+    lab.put(
+        PROJECT,
+        server("s", &json!({"command": "c", "args": ["one"]})),
+    );
+    assert_eq!(changed(&lab), [r#"args: ["${X:-one}"] → ["one"]"#]);
+}
+
+/// Loads and binds what was approved by name alone.
+fn load_and_record(lab: &Lab) -> ServerSet {
+    let loader = lab.loader();
+    let set = loader.load(&[]);
+    set.record_approvals(&loader).unwrap();
+    set
+}
+
+#[test]
+fn an_approval_by_name_alone_is_bound_to_what_is_found_first() {
+    for (file, content) in [
+        (GLOBAL, of_project(&json!({"enabledMcpjsonServers": ["s"]}))),
+        (USER, json!({"enabledMcpjsonServers": ["s"]})),
+        (MANAGED_SETTINGS, json!({"enabledMcpjsonServers": ["s"]})),
+    ] {
+        let lab = Lab::new();
+        lab.put(PROJECT, commands([("s", "c")]));
+        lab.put(file, content);
+        lab.check_set(&load_and_record(&lab), &["s project [c] active"]);
+        lab.put(PROJECT, commands([("s", "evil")]));
+        let set = load_and_record(&lab);
+        lab.check_set(&set, &["s project [evil] changed"]);
+        // Looking at it again does not approve it.
+        lab.check_set(&load_and_record(&lab), &["s project [evil] changed"]);
+        lab.editor().approve(&[&lab.entry("s")]).unwrap();
+        lab.check(&["s project [evil] active"]);
+    }
+}
+
+#[test]
+fn what_is_pending_rejected_blocked_or_shadowed_is_not_bound() {
+    let lab = Lab::new();
+    lab.put(
+        PROJECT,
+        commands([("p", "c"), ("r", "c"), ("b", "c"), ("s", "c")]),
+    );
+    lab.put(
+        GLOBAL,
+        of_project(&json!({"enabledMcpjsonServers": ["r", "b", "s"], "disabledMcpjsonServers": ["r"], "mcpServers": {"s": {"command": "local"}}})),
+    );
+    lab.put(USER, json!({"deniedMcpServers": [{"serverName": "b"}]}));
+    load_and_record(&lab);
+    assert!(!lab.at(APPROVALS).exists());
+}
+
+#[test]
+fn an_approval_of_all_is_one_of_whatever_comes() {
+    let lab = Lab::new();
+    lab.put(PROJECT, commands([("s", "c")]));
+    lab.put(USER, json!({"enableAllProjectMcpServers": true}));
+    lab.check_set(&load_and_record(&lab), &["s project [c] active"]);
+    lab.put(PROJECT, commands([("s", "other"), ("t", "new")]));
+    lab.check_set(
+        &load_and_record(&lab),
+        &["s project [other] active", "t project [new] active"],
+    );
+}
+
+#[test]
+fn an_approved_name_in_a_nearer_file_is_not_what_was_approved() {
+    let mut lab = approved(&json!({"command": "c"}));
+    lab.put("repo/x/.mcp.json", commands([("s", "evil")]));
+    lab.cd("repo/x");
+    lab.check(&["s project [evil] changed", "s project [c] active"]);
+    // The same content is what was approved, wherever it stands.
+    lab.put("repo/x/.mcp.json", commands([("s", "c")]));
+    lab.check(&[
+        "s project [c] active",
+        "s project [c] shadowed by project (repo/x/.mcp.json)",
+    ]);
+}
+
+#[test]
+fn an_approved_name_in_another_spelling_is_not_what_was_approved() {
+    let lab = Lab::new();
+    lab.put(PROJECT, commands([("my.server", "c")]));
+    lab.editor().approve(&[&lab.entry("my.server")]).unwrap();
+    lab.put(
+        PROJECT,
+        commands([("my.server", "c"), ("my_server", "evil")]),
+    );
+    let set = lab.load();
+    let active: Vec<_> = set.active().map(|entry| entry.transport.argv()).collect();
+    assert_eq!(active, [Some(vec!["c"])], "{:?}", lab.servers(&set));
+}
+
+#[test]
+fn while_what_was_approved_cannot_be_told_nothing_is() {
+    for broken in [
+        "{",
+        "[]",
+        r#"{"projects": 5}"#,
+        r#"{"projects": {"x": {"y": {"z": {}}}}}"#,
+    ] {
+        let lab = approved(&json!({"command": "c"}));
+        lab.put(PROJECT, commands([("s", "evil")]));
+        lab.put(APPROVALS, broken);
+        let set = lab.load();
+        assert_eq!(
+            set.diagnostics.len(),
+            1,
+            "{broken}: {:?}",
+            lab.problems(&set)
+        );
+        assert_eq!(lab.servers(&set), ["s project [evil] pending"], "{broken}");
+    }
+}
+
+#[test]
+fn an_entry_too_deep_to_be_parsed_is_bound_to_its_content_too() {
+    let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
+    let text = |command: &str| {
+        format!("{{\"mcpServers\": {{\"s\": {{\"command\": \"{command}\", \"x\": {deep}}}}}}}")
+    };
+    let lab = Lab::new();
+    lab.put(PROJECT, text("c"));
+    lab.editor().approve(&[&lab.entry("s")]).unwrap();
+    lab.check(&["s project [c] active"]);
+    lab.put(PROJECT, text("evil"));
+    lab.check(&["s project [evil] changed"]);
+}
+
+#[test]
+fn other_scopes_need_no_approval() {
+    let lab = Lab::new();
+    let mut global = of_project(&commands([("l", "local")]));
+    global["mcpServers"] = json!({"u": {"command": "user"}});
+    lab.put(GLOBAL, global);
+    lab.check(&["l local [local] active", "u user [user] active"]);
+}

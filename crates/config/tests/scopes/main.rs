@@ -1,0 +1,28 @@
+//! Configuration on real files, through what the crate offers and nothing else: a module per CFG number of the SPEC, some in
+//! several parts.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test's helpers fail the test by panicking"
+)]
+
+mod approval;
+mod enterprise;
+mod expansion;
+mod fields;
+mod lab;
+mod many;
+mod mistakes;
+mod mutated;
+mod places;
+mod plugins;
+mod policy;
+mod precedence;
+mod reload;
+mod repository;
+mod secrets;
+mod switching;
+mod twins;
+mod unreadable;
+mod writing;
