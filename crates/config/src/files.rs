@@ -1,13 +1,14 @@
 //! Reads configuration files, which may be anything.
 
 use std::collections::HashMap;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::diagnostic::Diagnostic;
+use crate::document::Document;
 
 /// How long a configuration file may be (SEC-4).
 pub(crate) const MAX_FILE_BYTES: u64 = 16 << 20;
@@ -75,16 +76,53 @@ pub(crate) fn text(reader: impl Read) -> Result<String, ReadError> {
 pub(crate) struct LastGood(Mutex<HashMap<PathBuf, Arc<str>>>);
 
 impl LastGood {
-    /// The text of a file, or what it was before it became unusable; then the diagnostic says so.
-    pub(crate) fn read(&self, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<Arc<str>> {
-        let problem = match read(path) {
+    /// The text of a file, or what it was before it became unusable; then the diagnostic says so, and calls the file `source`.
+    pub(crate) fn read(
+        &self,
+        path: &Path,
+        source: &str,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Option<Arc<str>> {
+        match read(path) {
             Ok(None) => {
                 self.lock().remove(path);
-                return None;
+                None
             }
-            Ok(Some(text)) => {
+            text => self.keep(
+                path,
+                source,
+                text.map(Option::unwrap_or_default),
+                diagnostics,
+            ),
+        }
+    }
+
+    /// The text of something that the user named, which may be a pipe: that can be read only once.
+    pub(crate) fn read_named(
+        &self,
+        path: &Path,
+        source: &str,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Option<Arc<str>> {
+        let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
+        if let (false, Some(text)) = (is_file, self.last(path)) {
+            return Some(text);
+        }
+        let read = File::open(path).map_err(ReadError::from).and_then(text);
+        self.keep(path, source, read, diagnostics)
+    }
+
+    fn keep(
+        &self,
+        path: &Path,
+        source: &str,
+        read: Result<String, ReadError>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Option<Arc<str>> {
+        let problem = match read {
+            Ok(text) => {
                 let text: Arc<str> = text.into();
-                match crate::document::Document::new(&shown(path), &text).root() {
+                match Document::new(source, &text).root() {
                     Ok(_) => {
                         self.lock().insert(path.to_owned(), Arc::clone(&text));
                         return Some(text);
@@ -92,9 +130,9 @@ impl LastGood {
                     Err(problem) => problem,
                 }
             }
-            Err(error) => Diagnostic::error(shown(path), error.to_string()),
+            Err(error) => Diagnostic::error(source, error.to_string()),
         };
-        let last = self.lock().get(path).cloned();
+        let last = self.last(path);
         let message = match last {
             Some(_) => format!("{}; what it said before stays in force", problem.message),
             None => problem.message.clone(),
@@ -148,17 +186,17 @@ mod tests {
         let path = scratch.path().join("f.json");
         let files = LastGood::default();
         let mut problems = Vec::new();
-        assert_eq!(files.read(&path, &mut problems), None);
+        assert_eq!(files.read(&path, "f", &mut problems), None);
         std::fs::write(&path, "{\"a\":1}").unwrap();
         assert_eq!(
-            files.read(&path, &mut problems).as_deref(),
+            files.read(&path, "f", &mut problems).as_deref(),
             Some("{\"a\":1}")
         );
         assert!(problems.is_empty());
         for half in ["", "{\"a\":", "[]"] {
             std::fs::write(&path, half).unwrap();
             assert_eq!(
-                files.read(&path, &mut problems).as_deref(),
+                files.read(&path, "f", &mut problems).as_deref(),
                 Some("{\"a\":1}")
             );
         }
@@ -169,6 +207,6 @@ mod tests {
                 .ends_with("what it said before stays in force")
         );
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(files.read(&path, &mut problems), None);
+        assert_eq!(files.read(&path, "f", &mut problems), None);
     }
 }

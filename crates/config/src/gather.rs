@@ -32,7 +32,15 @@ impl<'g> Gather<'g> {
     /// The text of a file, if there is one that can be used.
     pub(crate) fn read(&mut self, path: &Path) -> Option<Arc<str>> {
         self.files.push(path.to_owned());
-        self.last_good.read(path, &mut self.diagnostics)
+        let source = files::shown(path);
+        self.last_good.read(path, &source, &mut self.diagnostics)
+    }
+
+    /// The text of something that the user named on the command line.
+    pub(crate) fn read_named(&mut self, path: &Path, source: &str) -> Option<Arc<str>> {
+        self.files.push(path.to_owned());
+        let last_good = self.last_good;
+        last_good.read_named(path, source, &mut self.diagnostics)
     }
 
     /// The text of a file that has been read before, as it was then.

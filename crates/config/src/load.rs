@@ -127,8 +127,9 @@ impl Loader {
         let settings = self.settings(&mut gather, &mut policy, global.as_ref(), local.as_ref());
 
         let exclusive = is_exclusive(&self.layout);
+        let mut doubtful = policy.is_unreadable();
         if exclusive {
-            self.enterprise(&mut gather);
+            doubtful |= !self.enterprise(&mut gather);
         } else {
             self.other_scopes(
                 &mut gather,
@@ -172,6 +173,7 @@ impl Loader {
             exclusive: exclusive.then(|| self.layout.managed_servers()),
             files,
             policy,
+            doubtful,
         }
     }
 
@@ -199,8 +201,9 @@ impl Loader {
         })
     }
 
-    /// The company's servers, and nobody else's. Even a file that cannot be read keeps all others out.
-    fn enterprise(&self, gather: &mut Gather) {
+    /// The company's servers, and nobody else's. Even a file that cannot be read keeps all others out; false if it is such a
+    /// one.
+    fn enterprise(&self, gather: &mut Gather) -> bool {
         let path = self.layout.managed_servers();
         let source = shown(&path);
         let result = match gather.read_managed(&path) {
@@ -217,6 +220,7 @@ impl Loader {
             }
             Err(error) => Err(Diagnostic::error(&source, error.to_string())),
         };
+        let usable = result.is_ok();
         if let Err(problem) = result {
             let message = format!(
                 "{}; the enterprise configuration keeps exclusive control, so no servers load until it is mended",
@@ -232,6 +236,7 @@ impl Loader {
                 .diagnostics
                 .push(Diagnostic::warning("--mcp-config", message));
         }
+        usable
     }
 
     fn other_scopes<'a>(

@@ -24,6 +24,8 @@ pub struct ServerSet {
     pub files: Vec<PathBuf>,
     /// The lists of allowed and denied servers.
     pub policy: Policy,
+    /// One of the company's files is there and cannot be used. It counts all the same, but it may just be being written.
+    pub doubtful: bool,
 }
 
 /// A configured server and where it stands.

@@ -172,10 +172,18 @@ impl Keeper {
     }
 
     async fn reload(&mut self, host: &Weak<Inner>) {
-        let plan = Arc::clone(&self.plan);
-        let (connectors, problems) = (self.connectors.clone(), self.problems.clone());
-        let loaded = tokio::task::spawn_blocking(move || plan.load(&connectors, &problems)).await;
-        let (Ok(set), Some(inner)) = (loaded, host.upgrade()) else {
+        let Some(mut set) = self.load().await else {
+            return;
+        };
+        if set.doubtful && !self.set.load().doubtful {
+            // Nothing may run by a company's file that cannot be read, but who writes one gets time to finish it.
+            tokio::time::sleep(PATIENCE).await;
+            match self.load().await {
+                Some(again) => set = again,
+                None => return,
+            }
+        }
+        let Some(inner) = host.upgrade() else {
             return;
         };
         let set = Arc::new(set);
@@ -184,6 +192,13 @@ impl Keeper {
         if self.plan.watch {
             self.watch().await;
         }
+    }
+
+    async fn load(&self) -> Option<ServerSet> {
+        let plan = Arc::clone(&self.plan);
+        let (connectors, problems) = (self.connectors.clone(), self.problems.clone());
+        let loaded = tokio::task::spawn_blocking(move || plan.load(&connectors, &problems));
+        loaded.await.ok()
     }
 
     /// Watches the files that count now. A directory that has come since the last time may already hold something new.

@@ -94,6 +94,11 @@ impl Policy {
         self.unreadable = Some(source.to_owned());
     }
 
+    /// Whether the lists that count could not be read.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        self.unreadable.is_some()
+    }
+
     /// Why a server may not run, if so. Its entry must be expanded.
     pub fn blocks(&self, entry: &ServerEntry) -> Option<Blocked> {
         if let Some(source) = &self.unreadable {

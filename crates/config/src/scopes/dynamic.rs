@@ -1,14 +1,12 @@
 //! The `dynamic` scope: what `--mcp-config` names, a file or the JSON itself.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::Path;
 
 use super::{Scope, file_servers};
 use crate::diagnostic::Diagnostic;
 use crate::document::Document;
 use crate::entry::ServerEntry;
-use crate::files::{self, ReadError};
 use crate::gather::Gather;
 
 /// The source of entries that stand on the command line.
@@ -27,18 +25,8 @@ pub(crate) fn entries(gather: &mut Gather, arguments: &[String], cwd: &Path) {
             gather.diagnostics.push(problem);
             continue;
         }
-        let path = cwd.join(argument);
-        gather.files.push(path.clone());
-        // Named by the user, so a pipe is as welcome as a file.
-        let text = File::open(&path)
-            .map_err(ReadError::from)
-            .and_then(files::text);
-        match text {
-            Ok(text) => read(gather, &text, argument),
-            Err(error) => {
-                let problem = Diagnostic::error(argument, error.to_string());
-                gather.diagnostics.push(problem);
-            }
+        if let Some(text) = gather.read_named(&cwd.join(argument), argument) {
+            read(gather, &text, argument);
         }
     }
     latest_first(gather, first);
