@@ -3,6 +3,7 @@
 //! One task owns the loader: it reads the files when they change, or when somebody asks, and hands the host the new set. Files
 //! are read on a thread of their own, so that a slow disk holds up nobody.
 
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -54,14 +55,16 @@ pub(crate) struct Plan {
 
 impl Plan {
     fn load(&self, connectors: &[ConnectorEntry], problems: &[Diagnostic]) -> ServerSet {
-        self.finish(self.loader.load(connectors), problems)
-    }
-
-    fn finish(&self, mut set: ServerSet, problems: &[Diagnostic]) -> ServerSet {
+        let mut set = self.loader.load(connectors);
         set.diagnostics.extend(problems.iter().cloned());
         if let Err(problem) = set.record_approvals(&self.loader) {
             set.diagnostics.push(problem);
         }
+        self.wanted(set)
+    }
+
+    /// The set with only the servers that are wanted.
+    fn wanted(&self, mut set: ServerSet) -> ServerSet {
         if let Some(only) = &self.only {
             set.servers.retain(|server| only(&server.entry.name));
         }
@@ -72,11 +75,9 @@ impl Plan {
 impl Discovery {
     /// Reads the files once and begins to keep watch. The caller applies the first set.
     pub(crate) fn start(mut plan: Plan) -> (Self, Keeper) {
-        let first = match plan.first.take() {
-            Some(set) => plan.finish(set, &[]),
-            None => plan.load(&[], &[]),
-        };
-        let set = Arc::new(ArcSwap::from_pointee(first));
+        let first = plan.first.take();
+        let first = first.unwrap_or_else(|| plan.loader.load(&[]));
+        let set = Arc::new(ArcSwap::from_pointee(plan.wanted(first)));
         let (orders, inbox) = mpsc::channel(16);
         let wants_connectors = plan.connectors.is_some() && plan.loader.wants_connectors();
         let (done, complete) = watch::channel(!wants_connectors);
@@ -131,24 +132,42 @@ pub(crate) struct Keeper {
 impl Keeper {
     /// Keeps the host in step for as long as there is one.
     pub(crate) async fn run(mut self, host: Weak<Inner>) {
+        self.bind_approvals().await;
         if self.plan.watch {
             self.watch().await;
         }
-        if !*self.done.borrow() {
-            self.fetch_connectors().await;
-            self.reload(&host).await;
-            self.done.send_replace(true);
-        }
-        while let Some(order) = self.inbox.recv().await {
+        let connectors = self.plan.connectors.clone();
+        let mut fetching = pin!(fetch(connectors));
+        loop {
             let mut asked = Vec::new();
-            match order {
-                Order::Reload(done) => asked.push(done),
-                Order::Changed => self.settle(&mut asked).await,
+            tokio::select! {
+                (connectors, problems) = &mut fetching, if !*self.done.borrow() => {
+                    self.connectors = connectors;
+                    self.problems.extend(problems);
+                    self.reload(&host).await;
+                    self.done.send_replace(true);
+                    continue;
+                }
+                order = self.inbox.recv() => match order {
+                    Some(Order::Reload(done)) => asked.push(done),
+                    Some(Order::Changed) => self.settle(&mut asked).await,
+                    None => return,
+                },
             }
             self.reload(&host).await;
             for done in asked {
                 let _ = done.send(());
             }
+        }
+    }
+
+    /// Binds approvals by name in the first set to what they were found with. It may have to wait for a lock, so the host has
+    /// started without it.
+    async fn bind_approvals(&mut self) {
+        let (plan, set) = (Arc::clone(&self.plan), self.set.load_full());
+        let bound = tokio::task::spawn_blocking(move || set.record_approvals(&plan.loader)).await;
+        if let Ok(Err(problem)) = bound {
+            self.problems.push(problem);
         }
     }
 
@@ -235,33 +254,34 @@ impl Keeper {
             Err(_) => {}
         }
     }
+}
 
-    async fn fetch_connectors(&mut self) {
-        let Some(connectors) = self.plan.connectors.clone() else {
-            return;
-        };
-        let source = "claude.ai connectors";
-        match timeout(CONNECTORS_LIMIT, connectors.list()).await {
-            Ok(Ok(list)) => {
-                let named = list.names().into_iter().zip(list.connectors);
-                let entry = |(name, connector): (String, Connector)| ConnectorEntry {
-                    name,
-                    id: connector.id,
-                    url: connector.url,
-                };
-                self.connectors = named.map(entry).collect();
-                let warnings = list.warnings.into_iter();
-                self.problems
-                    .extend(warnings.map(|warning| Diagnostic::warning(source, warning)));
-            }
-            Ok(Err(error)) => self
-                .problems
-                .push(Diagnostic::warning(source, error.to_string())),
-            Err(_) => {
-                let seconds = CONNECTORS_LIMIT.as_secs();
-                let message = format!("the list did not come within {seconds} s");
-                self.problems.push(Diagnostic::warning(source, message));
-            }
+/// The connectors, or what is wrong with them, within the time that they have.
+async fn fetch(connectors: Option<Arc<dyn Connectors>>) -> (Vec<ConnectorEntry>, Vec<Diagnostic>) {
+    let source = "claude.ai connectors";
+    let Some(connectors) = connectors else {
+        return Default::default();
+    };
+    match timeout(CONNECTORS_LIMIT, connectors.list()).await {
+        Ok(Ok(list)) => {
+            let named = list.names().into_iter().zip(list.connectors);
+            let entry = |(name, connector): (String, Connector)| ConnectorEntry {
+                name,
+                id: connector.id,
+                url: connector.url,
+            };
+            let warnings = list.warnings.into_iter();
+            let warnings = warnings.map(|warning| Diagnostic::warning(source, warning));
+            (named.map(entry).collect(), warnings.collect())
+        }
+        Ok(Err(error)) => {
+            let problem = Diagnostic::warning(source, error.to_string());
+            (Vec::new(), vec![problem])
+        }
+        Err(_) => {
+            let seconds = CONNECTORS_LIMIT.as_secs();
+            let message = format!("the list did not come within {seconds} s");
+            (Vec::new(), vec![Diagnostic::warning(source, message)])
         }
     }
 }
