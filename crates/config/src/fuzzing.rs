@@ -146,8 +146,11 @@ pub fn get(text: &str, path: &[&str]) -> Result<Option<String>, String> {
     Ok(found.map(|raw| raw.get().to_owned()))
 }
 
-/// The members of a text that is a JSON object, each with its name and where its value stands.
-pub fn members(text: &str) -> Result<Vec<(String, String, (usize, usize))>, Diagnostic> {
+/// A member's name, its value as it is spelled, and the line and column of that.
+pub type Member = (String, String, (usize, usize));
+
+/// The members of a text that is a JSON object.
+pub fn members(text: &str) -> Result<Vec<Member>, Diagnostic> {
     let document = Document::new("f", text);
     let root = document.root()?;
     let member = |(name, raw): (&str, &serde_json::value::RawValue)| {

@@ -142,6 +142,11 @@ impl Vault {
         self.get(CLIENT_SECRETS, &format!("{server}|{url}"))
     }
 
+    /// Forgets the OAuth client secret of a server. Says whether there was one.
+    pub fn delete_client_secret(&self, server: &str, url: &str) -> Result<bool, VaultError> {
+        self.delete(CLIENT_SECRETS, &format!("{server}|{url}"))
+    }
+
     /// Forgets the secret of `account` at `service`, wherever it is kept. Says whether there was one.
     pub fn delete(&self, service: &str, account: &str) -> Result<bool, VaultError> {
         named(service, account)?;

@@ -3,14 +3,14 @@
 use std::io::Read;
 
 use serde_json::{Map, Value, json};
-use trunkline_config::{Scope, Secret, env_vars};
+use trunkline_config::{Scope, Secret, Standing, env_vars};
 
 use crate::args::{AddArgs, AddJsonArgs, ConfigArgs, NewTransport, WriteScope};
 use crate::change;
 use crate::exit::Exit;
 use crate::output;
 use crate::session::{self, Configured};
-use crate::standing::quoted;
+use crate::standing::{self, quoted};
 
 pub(crate) fn run(config: &ConfigArgs, add: &AddArgs, as_json: bool) -> Exit {
     let configured = match session::configuration(config) {
@@ -273,24 +273,30 @@ fn write(
     exit
 }
 
-/// Says what the user may not expect: a stronger entry, or an approval that is still needed.
+/// Says what the user may not expect: that it does not run as it is, or that a stronger entry counts.
 fn tell_what_follows(configured: &Configured, name: &str, scope: Scope) {
-    if scope == Scope::Project {
-        let name = quoted(name);
-        output::note(&format!(
-            "  it needs your approval before it runs: trunkline approve {name}\n"
-        ));
-    }
-    let hidden = configured
-        .set
-        .named(name)
-        .find(|other| other.entry.scope < scope && crate::standing::reason(other).is_none());
-    if let Some(stronger) = hidden {
-        let scope = stronger.entry.scope;
-        output::warning(&format!(
-            "the {scope} scope has a \"{name}\" too, and that one counts here ({})",
-            stronger.entry.source
-        ));
+    let set = configured.loader.load(&[]);
+    let Some(new) = set.named(name).find(|server| server.entry.scope == scope) else {
+        return;
+    };
+    let quoted = quoted(name);
+    match &new.standing {
+        Standing::Active => {}
+        Standing::Disabled => output::note(&format!(
+            "  it is switched off for this project: trunkline enable {quoted}\n"
+        )),
+        Standing::PendingApproval { .. } => output::note(&format!(
+            "  it needs your approval before it runs: trunkline approve {quoted}\n"
+        )),
+        Standing::Shadowed { by } => output::warning(&format!(
+            "the {} scope has a \"{name}\" too, and that one counts here ({})",
+            by.scope, by.source
+        )),
+        _ => {
+            if let Some((reason, _)) = standing::reason(new) {
+                output::warning(&format!("\"{name}\" does not run: {reason}"));
+            }
+        }
     }
 }
 

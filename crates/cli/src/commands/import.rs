@@ -1,15 +1,16 @@
 //! `trunkline import`: takes over the servers of other MCP clients (CFG-11).
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use trunkline_config::import::{self, Client, Found, Imported, Os, Places};
 use trunkline_config::{ChangeError, Editor, Scope, hide_secrets};
 
-use crate::args::{ConfigArgs, ImportArgs};
+use crate::args::{ConfigArgs, ImportArgs, WriteScope};
 use crate::change;
 use crate::exit::Exit;
-use crate::output::{self, harmless};
+use crate::output::{self, harmless, harmless_lines};
 use crate::session::{self, Configured};
 
 pub(crate) fn run(config: &ConfigArgs, args: &ImportArgs, as_json: bool) -> Exit {
@@ -93,11 +94,15 @@ fn clients(args: &ImportArgs) -> Result<Vec<Client>, Exit> {
 
 fn find(clients: &[Client], args: &ImportArgs) -> Result<Found, Exit> {
     if let (Some(file), [client]) = (&args.file, clients) {
-        let text = std::fs::read_to_string(file).map_err(|error| {
-            output::error(&format!("{} cannot be read: {error}", file.display()), None);
-            Exit::Usage
-        })?;
-        return Ok(import::parse(*client, file, &text));
+        let found = import::find_named(*client, file);
+        // What was asked for by name must be there.
+        if found.servers.is_empty() && !found.diagnostics.is_empty() {
+            for problem in &found.diagnostics {
+                output::error(&problem.to_string(), None);
+            }
+            return Err(Exit::Usage);
+        }
+        return Ok(found);
     }
     let Some(home) = std::env::home_dir() else {
         output::error("there is no home directory to look in", Some("set HOME"));
@@ -107,11 +112,42 @@ fn find(clients: &[Client], args: &ImportArgs) -> Result<Found, Exit> {
     let places = Places::from_env(Os::current(), home, session::cwd()?, variable);
     let mut found = Found::default();
     for client in clients {
-        let more = import::find(*client, &places);
+        let of_project = client.project_files(&places);
+        let mut files = client.user_files(&places);
+        if args.scope == WriteScope::Project {
+            files.extend(of_project);
+        } else {
+            tell_of_the_project_s(*client, of_project, &files);
+        }
+        let more = import::find(*client, files);
         found.servers.extend(more.servers);
         found.diagnostics.extend(more.diagnostics);
     }
     Ok(found)
+}
+
+/// Says which servers are left out because they come with the project: in the user's own scopes they would run without
+/// anybody's approval (CFG-6).
+fn tell_of_the_project_s(client: Client, files: Vec<PathBuf>, of_user: &[PathBuf]) {
+    for file in files {
+        if of_user.contains(&file) {
+            continue;
+        }
+        let found = import::find(client, [file.clone()]);
+        if !found.servers.is_empty() {
+            let names: Vec<_> = found
+                .servers
+                .iter()
+                .map(|server| server.name.as_str())
+                .collect();
+            output::note(&harmless_lines(&format!(
+                "left out, as they come with the project: {} ({}); `trunkline import {} -s project` takes them over, for approval\n",
+                names.join(", "),
+                file.display(),
+                client.id(),
+            )));
+        }
+    }
 }
 
 /// Explains that a server that was asked for is not there.

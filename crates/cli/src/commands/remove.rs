@@ -1,7 +1,7 @@
 //! `trunkline remove`: removes a server from where it is.
 
-use serde_json::json;
-use trunkline_config::{Place, Scope};
+use serde_json::{Value, json};
+use trunkline_config::{Place, Scope, Server};
 
 use crate::args::{ConfigArgs, WriteScope};
 use crate::change;
@@ -55,8 +55,16 @@ pub(crate) fn run(
             return Exit::Usage;
         }
     };
+    let with_secret = configured
+        .set
+        .named(name)
+        .find(|server| server.entry.scope == scope)
+        .filter(|server| has_client(&server.entry.as_written()));
     match editor.remove(scope, name) {
         Ok(written) => {
+            if let Some(server) = with_secret {
+                forget_secret(&configured, server);
+            }
             let what = format!("removed \"{name}\" from the {scope} scope");
             let document = json!({"removed": name, "scope": scope, "file": change::path(&written)});
             change::tell(&what, &written, document, as_json)
@@ -65,6 +73,21 @@ pub(crate) fn run(
             let hint = hint(&configured, name, scope, &places);
             change::fail(&error, hint.as_deref())
         }
+    }
+}
+
+/// Whether an entry names an OAuth client, whose secret may be kept.
+fn has_client(entry: &Value) -> bool {
+    entry.pointer("/oauth/clientId").is_some()
+}
+
+/// Takes the client secret out of the keychain, too. That the server is gone does not depend on it.
+fn forget_secret(configured: &Configured, server: &Server) {
+    let entry = server.entry.as_written();
+    let url = entry["url"].as_str().unwrap_or_default();
+    let vault = session::vault(configured.loader.layout());
+    if let Err(error) = vault.delete_client_secret(&server.entry.name, url) {
+        output::warning(&format!("its client secret could not be deleted: {error}"));
     }
 }
 

@@ -55,8 +55,11 @@ fn a_program_that_cannot_be_started_is_explained() {
         lab.run(&["call", &format!("mcp__{server}__t")])
             .is(3, "", &complaint);
     }
-    lab.run(&["call", "off", "t"])
-        .is(3, "", "error: the server \"off\" is disabled\n");
+    lab.run(&["call", "off", "t"]).fails(
+        3,
+        "the server \"off\" is disabled",
+        "`trunkline enable off` switches it on",
+    );
 }
 
 #[test]

@@ -88,13 +88,22 @@ impl Lab {
 
     /// The program with these arguments alone, and nothing of our own environment that it would heed.
     pub(crate) fn bare(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_trunkline"));
+        self.started_by(&[], arguments)
+    }
+
+    /// The same, where these words come first and start it.
+    pub(crate) fn started_by(&self, starter: &[&str], arguments: &[&str]) -> Command {
+        let program = env!("CARGO_BIN_EXE_trunkline");
+        let mut words = starter.iter().chain([&program]).chain(arguments);
+        let mut command = Command::new(words.next().unwrap());
         command
-            .args(arguments)
+            .args(words)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.scratch.home())
             .envs([self.scratch.marker().env()])
+            // Nobody's keychain is touched.
+            .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent")
             .current_dir(self.scratch.path())
             .stdin(Stdio::null());
         command
@@ -103,6 +112,11 @@ impl Lab {
     /// Runs the program with the test's configuration to its end.
     pub(crate) fn run(&self, arguments: &[&str]) -> Run {
         self.finish(&mut self.command(arguments))
+    }
+
+    /// Runs the program with these arguments alone to its end.
+    pub(crate) fn plainly(&self, arguments: &[&str]) -> Run {
+        self.finish(&mut self.bare(arguments))
     }
 
     /// Runs the program with this text on its standard input.
@@ -133,6 +147,48 @@ impl Lab {
         let server = bin("testkit-server");
         text.replace(self.scratch.path().to_str().unwrap(), "[DIR]")
             .replace(server.to_str().unwrap(), "[SERVER]")
+    }
+
+    /// What `~/.claude.json` says.
+    pub(crate) fn global(&self) -> Value {
+        parsed(&self.scratch.read("home/.claude.json"))
+    }
+
+    /// What `~/.claude.json` keeps for the test's own directory.
+    pub(crate) fn of_project(&self) -> Value {
+        self.global()["projects"][self.scratch.path().to_str().unwrap()].clone()
+    }
+
+    /// Writes a file as JSON, indented.
+    pub(crate) fn write_json(&self, name: &str, content: &Value) -> PathBuf {
+        self.scratch
+            .write(name, serde_json::to_string_pretty(content).unwrap())
+    }
+
+    /// Writes a file of servers.
+    pub(crate) fn servers(&self, name: &str, servers: &Value) -> PathBuf {
+        self.write_json(name, &json!({ "mcpServers": servers }))
+    }
+
+    /// A server that leaves a file behind when it is started.
+    pub(crate) fn marking(&self, name: &str) -> Value {
+        let started = json!([{"touch": self.at(&format!("{name}.started"))}]);
+        self.scratch.entry(name, &echo().on_start(started))
+    }
+
+    /// Whether [`Lab::marking`]'s server has been started since the last time this was asked.
+    pub(crate) fn started(&self, name: &str) -> bool {
+        std::fs::remove_file(self.at(&format!("{name}.started"))).is_ok()
+    }
+
+    /// The server's state in `list --json`.
+    pub(crate) fn state(&self, name: &str) -> String {
+        let listed = self.plainly(&["list", "--json"]).json();
+        let mut rows = listed.as_array().unwrap().iter();
+        rows.find(|row| row["name"] == name)
+            .and_then(|row| row["state"].as_str())
+            .unwrap_or("unknown")
+            .to_owned()
     }
 
     /// Waits until a file is there.
@@ -174,6 +230,24 @@ impl Run {
         assert_eq!(self.err, err, "standard error");
     }
 
+    /// The run ended with this code, wrote nothing to standard output, and explained itself like this.
+    #[track_caller]
+    pub(crate) fn fails(&self, code: i32, error: &str, hint: &str) {
+        let hint = if hint.is_empty() {
+            String::new()
+        } else {
+            format!("  hint: {hint}\n")
+        };
+        self.is(code, "", &format!("error: {error}\n{hint}"));
+    }
+
+    /// The text stands nowhere in what was printed.
+    #[track_caller]
+    pub(crate) fn never_says(&self, text: &str) {
+        assert!(!self.out.contains(text), "{text}: {}", self.out);
+        assert!(!self.err.contains(text), "{text}: {}", self.err);
+    }
+
     /// The run succeeded and printed one JSON document and nothing else.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
@@ -186,6 +260,12 @@ impl Run {
     pub(crate) fn document(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
     }
+}
+
+/// A JSON text's value.
+#[track_caller]
+pub(crate) fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// A server whose tool `echo` echoes.

@@ -33,16 +33,25 @@ fn each_server_is_shown_with_its_state_and_why_it_failed() {
     lab.run(&["list"]).is(
         0,
         "\
-crashes  failed     stdio       the server's process exited with status 3 before it was connected
+crashes  failed     dynamic     stdio
+  from .mcp-config.json
+  the server's process exited with status 3 before it was connected
   hint: run the command by itself to see why it ends
   its last lines on stderr:
     | no licence found
-good     connected  stdio       1 tool, 2 prompts, 1 resource  (testkit 1.0.0)  2026-07-28
-missing  failed     stdio       command not found: no-such-program
+good     connected  dynamic     stdio       1 tool, 2 prompts, 1 resource  (testkit 1.0.0)  2026-07-28
+  from .mcp-config.json
+missing  failed     dynamic     stdio
+  from .mcp-config.json
+  command not found: no-such-program
   hint: install the program, or write its full path as the \"command\"
-off      disabled   stdio    \u{20}
-old      connected  stdio       0 tools  (old 0.9)  2025-11-25
-remote   failed     http        the transport \"http\" is not supported yet
+off      disabled   dynamic     stdio
+  from .mcp-config.json
+old      connected  dynamic     stdio       0 tools  (old 0.9)  2025-11-25
+  from .mcp-config.json
+remote   failed     dynamic     http
+  from .mcp-config.json
+  the transport \"http\" is not supported yet
   hint: this version connects to \"stdio\" servers only
 ",
         "",
@@ -104,7 +113,7 @@ fn what_is_wrong_with_servers_lists_is_shown_below() {
     let (table, problems) = run.out.split_once("\nproblems:\n").expect("problems");
     assert_eq!(
         table,
-        "s  connected  stdio       2 tools  (testkit 1.0.0)  2026-07-28\n"
+        "s  connected  dynamic     stdio       2 tools  (testkit 1.0.0)  2026-07-28\n  from .mcp-config.json\n"
     );
     assert!(
         problems.contains("  s: tools/list: entry 2 was left out: it has no name\n"),
@@ -132,32 +141,28 @@ fn a_server_that_never_answers_or_prints_garbage_is_explained_in_time() {
     let lines: Vec<_> = run.out.lines().collect();
     assert_eq!(
         (run.code, lines.len(), run.err.as_str()),
-        (Some(0), 4, ""),
+        (Some(0), 8, ""),
         "{run:#?}"
     );
+    let given_up = "  no answer to the handshake after 0.";
+    assert_eq!(lines[0], "garbage  failed  dynamic     stdio");
+    assert_eq!(lines[1], "  from .mcp-config.json");
+    assert!(lines[2].starts_with(given_up), "{}", lines[2]);
     assert!(
-        lines[0].starts_with("garbage  failed     stdio       no answer to the handshake after 0."),
-        "{}",
-        lines[0]
-    );
-    assert!(
-        lines[0].ends_with("; it wrote to stdout what is not a message: \"Hello from my server\""),
-        "{}",
-        lines[0]
-    );
-    assert_eq!(
-        lines[1],
-        "  hint: an MCP server may write only messages to stdout; have it log to stderr"
-    );
-    assert!(
-        lines[2].starts_with("mute     failed     stdio       no answer to the handshake after 0."),
+        lines[2].ends_with("; it wrote to stdout what is not a message: \"Hello from my server\""),
         "{}",
         lines[2]
     );
+    assert_eq!(
+        lines[3],
+        "  hint: an MCP server may write only messages to stdout; have it log to stderr"
+    );
+    assert_eq!(lines[4], "mute     failed  dynamic     stdio");
+    assert!(lines[6].starts_with(given_up), "{}", lines[6]);
     assert!(
-        lines[3].contains("MCP_TIMEOUT (ms) gives it more time"),
+        lines[7].contains("MCP_TIMEOUT (ms) gives it more time"),
         "{}",
-        lines[3]
+        lines[7]
     );
 }
 

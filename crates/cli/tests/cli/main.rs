@@ -6,13 +6,30 @@
     reason = "a test's helpers fail the test by panicking"
 )]
 
+mod add;
+mod add_mistakes;
+mod approve;
 mod arguments;
+mod bad_files;
 mod call;
+mod concurrency;
 mod config;
+mod connectors;
+mod enable;
 mod failures;
+mod get;
+mod hostile;
+mod import;
+mod keychain;
 mod lab;
 mod list;
+mod managed;
+mod policy;
 mod program;
+mod prompts;
+mod pty;
+mod remove;
+mod scopes;
 mod signals;
 mod terminal;
 mod tools;

@@ -19,6 +19,16 @@ fn help_and_version_go_to_standard_output() {
                 "tools",
                 "call",
                 "completions",
+                "add",
+                "add-json",
+                "remove",
+                "get",
+                "enable",
+                "disable",
+                "approve",
+                "reject",
+                "reset-project-choices",
+                "import",
                 "130 interrupted",
             ],
         ),
@@ -95,8 +105,8 @@ fn the_demo_shows_the_whole_path() {
         .collect();
     assert_eq!(headings.len(), 6, "{headings:?}");
     for part in [
-        "calculator  connected  in-process  2 tools",
-        "missing     failed     stdio       command not found: trunkline-demo-no-such-program",
+        "calculator  connected  program     in-process  2 tools",
+        "missing     failed     dynamic     stdio\n  from the embedding program\n  command not found: trunkline-demo-no-such-program",
         "mcp__kitchen__bake  Bakes something",
         "{\"sum\":5.0}",
         "[1/4] mixing\n[2/4] kneading\n[3/4] baking\n[4/4] cooling\nThe bread is ready.\n",

@@ -1,14 +1,13 @@
 //! What a server says never steers the user's terminal (SEC-3).
 
-use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::process::Command;
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 
 use crate::lab::Lab;
+use crate::pty;
 
 /// Everything that could steer a terminal: colours, the title, the bell, carriage return, C1, bidi, zero width.
 const EVIL: &str = "\u{1b}[31mred\u{1b}]0;title\u{7}\r\u{8}\u{7f}\u{9b}2J\u{202e}\u{200b}end";
@@ -70,15 +69,7 @@ const COMMANDS: [&[&str]; 8] = [
 
 /// Runs the program with a terminal as its output and gives all that the terminal received.
 fn on_a_terminal(command: &mut Command) -> String {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap();
-    let slave = File::options()
-        .read(true)
-        .write(true)
-        .open(name.to_str().unwrap())
-        .unwrap();
+    let (mut master, slave) = pty::open();
     let other = OwnedFd::from(slave.try_clone().unwrap());
     let mut child = command.stdout(slave).stderr(other).spawn().unwrap();
     // The command holds its own copies, without which the end of the output would never come.
@@ -87,7 +78,7 @@ fn on_a_terminal(command: &mut Command) -> String {
         .stderr(std::process::Stdio::null());
     let mut received = Vec::new();
     // A terminal whose last writer has gone ends with an error, not with an end.
-    let _ = File::from(master).read_to_end(&mut received);
+    let _ = master.read_to_end(&mut received);
     child.wait().unwrap();
     String::from_utf8_lossy(&received).into_owned()
 }

@@ -80,10 +80,10 @@ impl fmt::Debug for Imported {
     }
 }
 
-/// Reads and parses every file of a client that exists.
-pub fn find(client: Client, places: &Places) -> Found {
+/// Reads and parses those of a client's files that exist.
+pub fn find(client: Client, files: impl IntoIterator<Item = PathBuf>) -> Found {
     let mut found = Found::default();
-    for file in client.files(places) {
+    for file in files {
         match files::read(&file) {
             Ok(Some(text)) => {
                 let more = parse(client, &file, &text);
@@ -102,6 +102,18 @@ pub fn find(client: Client, places: &Places) -> Found {
 
 fn too_large() -> String {
     format!("the file is larger than {} MB", MAX_FILE_BYTES >> 20)
+}
+
+/// Reads and parses a file that somebody named, which may be a pipe, and has to be there.
+pub fn find_named(client: Client, file: &Path) -> Found {
+    let text = std::fs::File::open(file).map_err(files::ReadError::from);
+    match text.and_then(files::text) {
+        Ok(text) => parse(client, file, &text),
+        Err(error) => Found {
+            diagnostics: vec![diagnostic(file, None, None, error.to_string())],
+            ..Found::default()
+        },
+    }
 }
 
 /// Parses one file's text.

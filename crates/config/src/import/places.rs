@@ -105,54 +105,51 @@ impl Places {
 impl Client {
     /// Where its files are: those for the whole user first, then those of the project.
     pub fn files(self, places: &Places) -> Vec<PathBuf> {
+        let mut files = self.user_files(places);
+        files.extend(self.project_files(places));
+        // A project that is the home directory itself would give the same file twice.
+        let mut seen = std::collections::HashSet::new();
+        files.retain(|file| seen.insert(file.clone()));
+        files
+    }
+
+    /// Where its files for the whole user are.
+    pub fn user_files(self, places: &Places) -> Vec<PathBuf> {
         let Places {
             os,
             home,
             config,
             app_data,
             codex,
-            project,
+            project: _,
         } = places;
-        let mut files: Vec<PathBuf> = match self {
+        match self {
             Self::ClaudeDesktop => vec![app_data.join("Claude").join("claude_desktop_config.json")],
-            Self::Cursor => [home, project]
-                .map(|base| base.join(".cursor").join("mcp.json"))
-                .into(),
+            Self::Cursor => vec![home.join(".cursor").join("mcp.json")],
             Self::VsCode => {
-                let user = |build: &str| app_data.join(build).join("User");
-                let bases = [
-                    user("Code"),
-                    user("Code - Insiders"),
-                    project.join(".vscode"),
-                ];
-                let names = ["mcp.json", "settings.json"];
-                let files = bases
-                    .iter()
-                    .flat_map(|base| names.map(|name| base.join(name)));
-                files.collect()
+                let bases = ["Code", "Code - Insiders"].map(|build| app_data.join(build));
+                let bases = bases.iter().map(|base| base.join("User"));
+                bases.flat_map(|base| vs_code(&base)).collect()
             }
             Self::Windsurf => {
                 let base = home.join(".codeium");
-                let names = [base.join("windsurf"), base];
-                names.map(|base| base.join("mcp_config.json")).into()
+                let bases = [base.join("windsurf"), base];
+                bases.map(|base| base.join("mcp_config.json")).into()
             }
-            Self::Zed => {
-                let user = match os {
+            Self::Zed => vec![
+                match os {
                     Os::Windows => app_data.join("Zed"),
                     Os::Linux | Os::MacOs => config.join("zed"),
-                };
-                [user, project.join(".zed")]
-                    .map(|base| base.join("settings.json"))
-                    .into()
-            }
-            Self::GeminiCli => [home, project]
-                .map(|base| base.join(".gemini").join("settings.json"))
-                .into(),
-            Self::Codex => vec![
-                codex.join("config.toml"),
-                project.join(".codex").join("config.toml"),
+                }
+                .join("settings.json"),
             ],
-            Self::Opencode => opencode(config, project),
+            Self::GeminiCli => vec![home.join(".gemini").join("settings.json")],
+            Self::Codex => vec![codex.join("config.toml")],
+            Self::Opencode => {
+                let user = config.join("opencode");
+                let files = std::iter::once(user.join("config.json"));
+                files.chain(opencode(&user)).collect()
+            }
             Self::Goose => vec![
                 match os {
                     Os::Windows => app_data.join("Block").join("goose").join("config"),
@@ -160,21 +157,33 @@ impl Client {
                 }
                 .join("config.yaml"),
             ],
-        };
-        // A project that is the home directory itself would give the same file twice.
-        let mut seen = std::collections::HashSet::new();
-        files.retain(|file| seen.insert(file.clone()));
-        files
+        }
+    }
+
+    /// Where its files in the project are. Whoever wrote the project wrote them.
+    pub fn project_files(self, places: &Places) -> Vec<PathBuf> {
+        let project = &places.project;
+        match self {
+            Self::ClaudeDesktop | Self::Windsurf | Self::Goose => Vec::new(),
+            Self::Cursor => vec![project.join(".cursor").join("mcp.json")],
+            Self::VsCode => vs_code(&project.join(".vscode")).into(),
+            Self::Zed => vec![project.join(".zed").join("settings.json")],
+            Self::GeminiCli => vec![project.join(".gemini").join("settings.json")],
+            Self::Codex => vec![project.join(".codex").join("config.toml")],
+            Self::Opencode => {
+                let bases = [project.clone(), project.join(".opencode")];
+                bases.iter().flat_map(|base| opencode(base)).collect()
+            }
+        }
     }
 }
 
-fn opencode(config: &Path, project: &Path) -> Vec<PathBuf> {
-    let user = config.join("opencode");
-    let mut files = vec![user.join("config.json")];
-    for base in [user, project.to_owned(), project.join(".opencode")] {
-        files.extend(["opencode.json", "opencode.jsonc"].map(|name| base.join(name)));
-    }
-    files
+fn vs_code(base: &Path) -> [PathBuf; 2] {
+    ["mcp.json", "settings.json"].map(|name| base.join(name))
+}
+
+fn opencode(base: &Path) -> [PathBuf; 2] {
+    ["opencode.json", "opencode.jsonc"].map(|name| base.join(name))
 }
 
 #[cfg(test)]

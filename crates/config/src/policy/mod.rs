@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::entry::{ServerEntry, TransportEntry};
 use crate::names::normalize_name;
-use url::{NormalUrl, UrlPattern};
+use url::{DenyForms, NormalUrl, UrlPattern};
 
 /// One element of `allowedMcpServers` or `deniedMcpServers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,12 +19,12 @@ pub(crate) enum Rule {
     /// `{"serverCommand": […]}`
     Command(Vec<String>),
     /// `{"serverUrl": …}`
-    Url(UrlPattern),
+    Url(Box<UrlPattern>),
 }
 
 impl Rule {
     pub(crate) fn url(pattern: &str) -> Self {
-        Self::Url(UrlPattern::new(pattern))
+        Self::Url(Box::new(UrlPattern::new(pattern)))
     }
 }
 
@@ -60,7 +60,7 @@ struct Rules {
     /// The source of each name, as it is written.
     names: HashMap<String, String>,
     commands: HashMap<Vec<String>, String>,
-    urls: Vec<(UrlPattern, String)>,
+    urls: Vec<(Box<UrlPattern>, String)>,
 }
 
 /// All lists together.
@@ -131,6 +131,7 @@ impl Policy {
         }
         match NormalUrl::new(url.expose()) {
             Ok(url) => {
+                let url = DenyForms::of(url);
                 let mut rules = self.deny.urls.iter();
                 let (pattern, source) = rules.find(|(pattern, _)| pattern.denies(&url))?;
                 Some(blocked(&Rule::Url(pattern.clone()), source))

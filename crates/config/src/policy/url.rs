@@ -75,11 +75,10 @@ impl NormalUrl {
 
     /// Whether a URL without stars means this place, or, where it has no query, any query of it.
     fn is_at(&self, place: &Self) -> bool {
-        let query = place.query.is_none() || place.query == self.query;
         let folded = |url: &Self| folded(&url.path).trim_end_matches('/').to_owned();
-        (&self.scheme, &self.host, self.port) == (&place.scheme, &place.host, place.port)
+        (&self.host, &self.scheme, self.port) == (&place.host, &place.scheme, place.port)
+            && (place.query.is_none() || place.query == self.query)
             && folded(self) == folded(place)
-            && query
     }
 
     /// The path with its query, as a pattern's path is held against it.
@@ -134,6 +133,7 @@ fn decoded(text: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UrlPattern {
     written: String,
+    lower: String,
     /// The pattern in parts, unless it has no `://`.
     parts: Option<PatternParts>,
     /// The one place that it means, where it has no star.
@@ -163,6 +163,7 @@ impl UrlPattern {
     pub(crate) fn new(written: &str) -> Self {
         Self {
             written: written.to_owned(),
+            lower: written.to_ascii_lowercase(),
             parts: PatternParts::new(written.trim()),
             place: (!written.contains('*'))
                 .then(|| NormalUrl::new(written).ok())
@@ -178,38 +179,57 @@ impl UrlPattern {
     /// the path of another host.
     pub(crate) fn allows(&self, url: &NormalUrl) -> bool {
         match &self.parts {
-            Some(parts) => parts.matches(url, &url.path_and_query()),
+            Some(parts) => parts.matches_origin(url) && parts.matches_path(&url.path_and_query()),
             None => matches(&self.written, &url.whole()),
         }
     }
 
     /// Whether a URL is one of those meant, or may be: with or without a query and a final slash, whole or in parts, and also
     /// where it is only a proxy's way to one.
-    pub(crate) fn denies(&self, url: &NormalUrl) -> bool {
-        let pattern = self.written.to_ascii_lowercase();
-        let bare = format!("{}://{}{}", url.scheme, url.authority(), url.path);
-        let texts = [url.whole(), bare.trim_end_matches('/').to_owned(), bare];
-        let paths = [
-            url.path_and_query(),
-            url.path.trim_end_matches('/').to_owned(),
-            url.path.clone(),
-            format!("{}/", url.path.trim_end_matches('/')),
-            folded(&url.path),
-        ];
-        let whole = || {
-            texts
-                .iter()
-                .any(|text| matches(&pattern, &text.to_ascii_lowercase()))
+    pub(crate) fn denies(&self, url: &DenyForms) -> bool {
+        let whole = || url.texts.iter().any(|text| matches(&self.lower, text));
+        let at_place = |place| url.url.is_at(place);
+        let in_parts = |parts: &PatternParts| {
+            parts.matches_origin(&url.url) && url.paths.iter().any(|path| parts.matches_path(path))
         };
-        let in_parts = |parts: &PatternParts| paths.iter().any(|path| parts.matches(url, path));
-        let at_place = |place| url.is_at(place);
         whole()
-            || self.place.as_ref().is_some_and(at_place)
             || self.parts.as_ref().is_some_and(in_parts)
+            || self.place.as_ref().is_some_and(at_place)
             || url
                 .behind
                 .as_ref()
                 .is_some_and(|vendor| self.denies(vendor))
+    }
+}
+
+/// A URL in every form in which a rule may deny it, made once for all rules.
+pub(crate) struct DenyForms {
+    url: NormalUrl,
+    /// It as a whole, in lower case.
+    texts: [String; 3],
+    paths: [String; 5],
+    /// The vendor's, where this is a proxy's.
+    behind: Option<Box<Self>>,
+}
+
+impl DenyForms {
+    pub(crate) fn of(mut url: NormalUrl) -> Self {
+        let behind = url.behind.take();
+        let bare = format!("{}://{}{}", url.scheme, url.authority(), url.path);
+        let texts = [url.whole(), bare.trim_end_matches('/').to_owned(), bare];
+        let trimmed = url.path.trim_end_matches('/');
+        Self {
+            texts: texts.map(|text| text.to_ascii_lowercase()),
+            paths: [
+                url.path_and_query(),
+                trimmed.to_owned(),
+                url.path.clone(),
+                format!("{trimmed}/"),
+                folded(&url.path),
+            ],
+            url,
+            behind: behind.map(|vendor| Box::new(Self::of(*vendor))),
+        }
     }
 }
 
@@ -248,18 +268,19 @@ impl PatternParts {
         })
     }
 
-    fn matches(&self, url: &NormalUrl, path: &str) -> bool {
+    fn matches_origin(&self, url: &NormalUrl) -> bool {
         let port = match self.port {
             Port::Default => url.port.is_none(),
             Port::Any => true,
             Port::Only(port) => url.port == Some(port),
             Port::Never => false,
         };
-        let path_matches = self
-            .path
-            .as_ref()
-            .is_none_or(|pattern| matches(pattern, path));
-        port && matches(&self.scheme, &url.scheme) && matches(&self.host, &url.host) && path_matches
+        port && matches(&self.host, &url.host) && matches(&self.scheme, &url.scheme)
+    }
+
+    fn matches_path(&self, path: &str) -> bool {
+        let pattern = self.path.as_ref();
+        pattern.is_none_or(|pattern| matches(pattern, path))
     }
 }
 
@@ -295,7 +316,7 @@ mod tests {
 
     fn denies(pattern: &str, url: &str) -> bool {
         NormalUrl::new(url).is_err()
-            || UrlPattern::new(pattern).denies(&NormalUrl::new(url).unwrap())
+            || UrlPattern::new(pattern).denies(&DenyForms::of(NormalUrl::new(url).unwrap()))
     }
 
     fn allows(pattern: &str, url: &str) -> bool {

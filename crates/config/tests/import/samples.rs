@@ -92,7 +92,7 @@ fn files_are_found_where_their_clients_keep_them_and_a_missing_one_is_nothing() 
     let (home, project) = (scratch.path().join("home"), scratch.path().join("project"));
     let places = Places::below(Os::current(), &home, &project);
     for client in Client::ALL {
-        let found = find(client, &places);
+        let found = find(client, client.files(&places));
         assert!(found.servers.is_empty() && found.diagnostics.is_empty());
     }
     for (client, name) in SAMPLES {
@@ -102,7 +102,7 @@ fn files_are_found_where_their_clients_keep_them_and_a_missing_one_is_nothing() 
         fs::copy(path(client, name), file).unwrap();
     }
     for client in Client::ALL {
-        let found = find(client, &places);
+        let found = find(client, client.files(&places));
         assert!(!found.servers.is_empty(), "{client}");
         assert!(found.servers.iter().all(|server| server.client == client));
         assert!(
@@ -120,7 +120,12 @@ fn a_file_that_cannot_be_read_is_a_diagnostic() {
     let places = Places::below(Os::Linux, scratch.path(), scratch.path());
     let file = Client::Cursor.files(&places).remove(0);
     fs::create_dir_all(file.parent().unwrap()).unwrap();
-    let message = || find(Client::Cursor, &places).diagnostics.remove(0).message;
+    let message = || {
+        find(Client::Cursor, Client::Cursor.files(&places))
+            .diagnostics
+            .remove(0)
+            .message
+    };
     fs::write(&file, [b'{', 0xff, b'}']).unwrap();
     assert_eq!(message(), "the file is not UTF-8 text");
     fs::write(&file, vec![b' '; (16 << 20) + 1]).unwrap();

@@ -59,7 +59,14 @@ fn read(path: &Path, now: SystemTime) -> Result<Option<Secret>, ConnectorsError>
     };
     let text = match text_of(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return Ok(None);
+        }
         Err(error) => return Err(failed(error.to_string())),
     };
     // What serde_json says may quote the file; where it says it cannot.

@@ -1,0 +1,331 @@
+//! `trunkline approve`, `reject` and `reset-project-choices` where nobody is asked (CFG-6).
+
+use serde_json::{Value, json};
+
+use crate::lab::{Lab, parsed};
+
+const WRITTEN: &str = "  written to [DIR]/home/.claude.json (project [DIR])\n";
+
+/// A project with the servers `one` and `two`, of which nobody has said anything.
+fn project() -> Lab {
+    let lab = Lab::new();
+    lab.servers(
+        ".mcp.json",
+        &json!({"one": lab.marking("one"), "two": lab.marking("two")}),
+    );
+    lab
+}
+
+/// Changes the entry of `one`.
+fn change(lab: &Lab, change: impl FnOnce(&mut Value)) {
+    let mut whole = parsed(&lab.scratch.read(".mcp.json"));
+    change(&mut whole["mcpServers"]["one"]);
+    lab.write_json(".mcp.json", &whole);
+}
+
+#[test]
+fn what_is_approved_runs_and_nothing_else() {
+    let lab = project();
+    lab.plainly(&["approve", "one"])
+        .is(0, &format!("approved \"one\"\n{WRITTEN}"), "");
+    assert_eq!(lab.of_project(), json!({"enabledMcpjsonServers": ["one"]}));
+    assert_eq!(lab.state("one"), "connected");
+    assert_eq!(lab.state("two"), "pending-approval");
+    assert!(lab.started("one") && !lab.started("two"));
+    lab.plainly(&["call", "one", "echo"]).is(0, "{}\n", "");
+    lab.plainly(&["approve", "--all"])
+        .is(0, &format!("approved \"two\"\n{WRITTEN}"), "");
+    assert_eq!(lab.state("two"), "connected");
+    lab.plainly(&["approve", "--all"])
+        .is(0, "no servers are pending\n", "");
+    assert_eq!(
+        lab.plainly(&["approve", "--all", "--json"]).json(),
+        json!({"approved": []})
+    );
+}
+
+#[test]
+fn several_are_approved_at_once_and_again() {
+    let lab = project();
+    for _ in 0..2 {
+        lab.plainly(&["approve", "one", "two", "--yes"]).is(
+            0,
+            &format!("approved \"one\", \"two\"\n{WRITTEN}"),
+            "",
+        );
+    }
+    assert_eq!(
+        lab.of_project(),
+        json!({"enabledMcpjsonServers": ["one", "two"]})
+    );
+}
+
+#[test]
+fn as_json_it_says_which() {
+    let lab = project();
+    let document = |word: &str, names: &[&str]| json!({word: names, "file": "[DIR]/home/.claude.json", "project": "[DIR]"});
+    assert_eq!(
+        lab.plainly(&["approve", "one", "two", "--json"]).json(),
+        document("approved", &["one", "two"])
+    );
+    assert_eq!(
+        lab.plainly(&["reject", "one", "--json"]).json(),
+        document("rejected", &["one"])
+    );
+    let mut expected = document("reset", &[]);
+    expected["reset"] = json!(true);
+    assert_eq!(
+        lab.plainly(&["reset-project-choices", "--json"]).json(),
+        expected
+    );
+}
+
+#[test]
+fn without_a_name_nothing_is_approved_by_accident() {
+    let lab = project();
+    for words in [
+        &["approve"][..],
+        &["approve", "--yes"],
+        &["approve", "--json"],
+    ] {
+        lab.plainly(words).fails(
+            2,
+            "which servers?",
+            "name them, or write --all; pending: one, two",
+        );
+    }
+    assert!(!lab.at("home/.claude.json").exists());
+    assert!(!lab.at("home/.claude").exists());
+    assert_eq!(lab.plainly(&["reject"]).code, Some(2));
+    assert_eq!(lab.plainly(&["approve", "one", "--all"]).code, Some(2));
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let lab = project();
+    lab.plainly(&["add", "-s", "user", "mine", "cmd"]);
+    for command in ["approve", "reject"] {
+        lab.plainly(&[command, "onne"]).fails(
+            2,
+            "there is no server \"onne\"",
+            "did you mean \"one\"?",
+        );
+        lab.plainly(&[command, "weather"]).fails(
+            2,
+            "there is no server \"weather\"",
+            "there are: one, two",
+        );
+    }
+    lab.plainly(&["approve", "mine"]).fails(
+        2,
+        "\"mine\" is in the user scope and needs no approval",
+        "only servers in a project's .mcp.json do",
+    );
+    // One wrong name approves none.
+    let run = lab.plainly(&["approve", "one", "onne"]);
+    assert_eq!(run.code, Some(2));
+    assert_eq!(lab.state("one"), "pending-approval");
+}
+
+#[test]
+fn rejected_is_rejected_until_the_mind_is_changed() {
+    let lab = project();
+    lab.plainly(&["approve", "one"]);
+    lab.plainly(&["reject", "one"])
+        .is(0, &format!("rejected \"one\"\n{WRITTEN}"), "");
+    assert_eq!(
+        lab.of_project(),
+        json!({"enabledMcpjsonServers": [], "disabledMcpjsonServers": ["one"]})
+    );
+    lab.plainly(&["call", "one", "echo"]).fails(
+        5,
+        "the server \"one\" does not run: you rejected it ([DIR]/home/.claude.json)",
+        "if you changed your mind: `trunkline approve one`",
+    );
+    assert_eq!(lab.state("one"), "rejected");
+    // Not even for once.
+    let run = lab.plainly(&["--approve-project", "call", "one", "echo"]);
+    assert_eq!(run.code, Some(5), "{run:#?}");
+    assert!(!lab.started("one"));
+    lab.plainly(&["approve", "one"])
+        .is(0, &format!("approved \"one\"\n{WRITTEN}"), "");
+    lab.plainly(&["call", "one", "echo"]).is(0, "{}\n", "");
+}
+
+#[test]
+fn choices_are_forgotten_on_demand() {
+    let lab = project();
+    lab.plainly(&["approve", "one"]);
+    lab.plainly(&["reject", "two"]);
+    lab.plainly(&["reset-project-choices"]).is(
+        0,
+        &format!("forgot which of the project's servers were approved and rejected\n{WRITTEN}"),
+        "",
+    );
+    assert_eq!(lab.state("one"), "pending-approval");
+    assert_eq!(lab.state("two"), "pending-approval");
+    let run = lab.plainly(&["list"]);
+    assert!(!run.out.contains("changed"), "{}", run.out);
+    assert!(!lab.started("one") && !lab.started("two"));
+    let run = lab.plainly(&["reset-project-choices"]);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+}
+
+#[test]
+fn a_change_of_what_would_run_is_pending_again_and_shown() {
+    type Change = fn(&mut Value);
+    let cases: [(Change, &str, Value); 5] = [
+        (
+            |entry| entry["args"].as_array_mut().unwrap().push(json!("--evil")),
+            "args",
+            Value::Null,
+        ),
+        (
+            |entry| entry["command"] = json!("/bin/sh"),
+            "command",
+            json!("/bin/sh"),
+        ),
+        (
+            |entry| entry["env"]["LD_PRELOAD"] = json!("./evil.so"),
+            "env.LD_PRELOAD",
+            json!("***"),
+        ),
+        (|entry| entry["cwd"] = json!("/"), "cwd", json!("/")),
+        (
+            |entry| {
+                *entry = json!({"type": "http", "url": "https://evil.example", "headersHelper": "./evil"});
+            },
+            "url",
+            json!("https://evil.example"),
+        ),
+    ];
+    for (swap, field, new) in cases {
+        let lab = project();
+        lab.plainly(&["approve", "one"]);
+        lab.plainly(&["call", "one", "echo"]).is(0, "{}\n", "");
+        assert!(lab.started("one"));
+        change(&lab, swap);
+        lab.plainly(&["call", "one", "echo"]).fails(
+            5,
+            "the server \"one\" does not run: it has changed since you approved it",
+            "if the change is wanted: `trunkline approve one`",
+        );
+        let listed = lab.plainly(&["list", "--json"]).json();
+        assert_eq!(listed[0]["state"], "pending-approval");
+        let changes = listed[0]["changes"].as_array().unwrap();
+        let found = changes.iter().find(|change| change["field"] == field);
+        let found = found.unwrap_or_else(|| panic!("{field}: {changes:?}"));
+        if !new.is_null() {
+            assert_eq!(found["new"], new);
+        }
+        let shown = lab.plainly(&["list"]);
+        assert!(
+            shown
+                .out
+                .contains("  it has changed since you approved it\n"),
+            "{}",
+            shown.out
+        );
+        assert!(
+            shown.out.contains(&format!("    + {field}: ")),
+            "{}",
+            shown.out
+        );
+        assert!(!lab.started("one"));
+        lab.plainly(&["approve", "one"]);
+        assert!(lab.plainly(&["list", "--json"]).json()[0]["changes"].is_null());
+    }
+}
+
+#[test]
+fn a_change_of_a_secret_says_that_and_not_the_secret() {
+    let lab = Lab::new();
+    let entry = |secret: &str| {
+        json!({"type": "http", "url": format!("https://me:{secret}@h.example/mcp?key={secret}"),
+            "headers": {"Authorization": format!("Bearer {secret}")}, "oauth": {"clientId": "me", "clientSecret": secret}})
+    };
+    lab.servers(".mcp.json", &json!({"one": entry("hunter2")}));
+    lab.plainly(&["approve", "one"]).never_says("hunter2");
+    let kept = lab.scratch.read("home/.claude/trunkline/approvals.json");
+    assert!(!kept.contains("hunter2"), "{kept}");
+    lab.servers(".mcp.json", &json!({"one": entry("hunter3")}));
+    for words in [
+        &["list"][..],
+        &["list", "--json"],
+        &["get", "one"],
+        &["get", "one", "--json"],
+        &["approve"],
+        &["approve", "one", "--json"],
+    ] {
+        let run = lab.plainly(words);
+        run.never_says("hunter2");
+        run.never_says("hunter3");
+        if words == ["list"] {
+            assert!(
+                run.out.contains("headers.Authorization: another value"),
+                "{}",
+                run.out
+            );
+        }
+    }
+}
+
+#[test]
+fn what_says_nothing_about_what_runs_needs_no_new_approval() {
+    let lab = project();
+    lab.plainly(&["approve", "one"]);
+    change(&lab, |entry| {
+        entry["timeout"] = json!(5000);
+        entry["alwaysLoad"] = json!(true);
+        entry["tools"] = json!({"deny": ["rm"]});
+    });
+    lab.plainly(&["call", "one", "echo"]).is(0, "{}\n", "");
+}
+
+#[test]
+fn an_approval_of_claude_code_counts_for_what_it_was_given_for() {
+    let lab = project();
+    let dir = lab.scratch.path().to_str().unwrap();
+    lab.write_json(
+        "home/.claude.json",
+        &json!({"projects": {dir: {"enabledMcpjsonServers": ["one"]}}}),
+    );
+    lab.plainly(&["call", "one", "echo"]).is(0, "{}\n", "");
+    change(&lab, |entry| {
+        entry["args"].as_array_mut().unwrap().push(json!("--evil"));
+    });
+    assert_eq!(lab.plainly(&["call", "one", "echo"]).code, Some(5));
+    assert_eq!(lab.state("one"), "pending-approval");
+}
+
+#[test]
+fn an_approval_that_cannot_help_says_so() {
+    let lab = project();
+    lab.write_json(
+        ".claude/settings.json",
+        &json!({"disabledMcpjsonServers": ["one"]}),
+    );
+    let run = lab.plainly(&["approve", "one"]);
+    run.is(
+        0,
+        &format!("approved \"one\"\n{WRITTEN}"),
+        "warning: \"one\" still does not run: you rejected it ([DIR]/.claude/settings.json)\n",
+    );
+}
+
+#[test]
+fn one_run_can_be_approved_without_a_trace() {
+    let lab = project();
+    for words in [
+        &["--approve-project", "call", "one", "echo"][..],
+        &["call", "one", "echo", "--approve-project"],
+    ] {
+        lab.plainly(words).is(0, "{}\n", "");
+        assert!(lab.started("one") && !lab.started("two"));
+    }
+    let listed = lab.plainly(&["list", "--approve-project", "--json"]).json();
+    assert_eq!(listed[0]["state"], "connected");
+    assert!(!lab.at("home/.claude.json").exists());
+    assert!(!lab.at("home/.claude").exists());
+    assert_eq!(lab.state("one"), "pending-approval");
+}

@@ -1,0 +1,351 @@
+//! `trunkline import`: other clients' servers, shown before they are written (CFG-11).
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::lab::Lab;
+
+/// Where each client keeps its file, and the sample of it.
+const FILES: [(&str, &str, &str); 9] = [
+    (
+        "claude-desktop",
+        "home/.config/Claude/claude_desktop_config.json",
+        "claude-desktop/claude_desktop_config.json",
+    ),
+    ("cursor", "home/.cursor/mcp.json", "cursor/mcp.json"),
+    (
+        "vscode",
+        "home/.config/Code/User/mcp.json",
+        "vscode/mcp.json",
+    ),
+    (
+        "windsurf",
+        "home/.codeium/windsurf/mcp_config.json",
+        "windsurf/mcp_config.json",
+    ),
+    ("zed", "home/.config/zed/settings.json", "zed/settings.json"),
+    (
+        "gemini",
+        "home/.gemini/settings.json",
+        "gemini/settings.json",
+    ),
+    ("codex", "home/.codex/config.toml", "codex/config.toml"),
+    (
+        "opencode",
+        "home/.config/opencode/opencode.json",
+        "opencode/opencode.json",
+    ),
+    (
+        "goose",
+        "home/.config/goose/config.yaml",
+        "goose/config.yaml",
+    ),
+];
+
+/// The samples of the library's own tests.
+fn samples() -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/tests");
+    let places = ["import/samples", "samples"].map(|place| tests.join(place));
+    places
+        .into_iter()
+        .find(|place| place.is_dir())
+        .expect("the samples")
+}
+
+/// A lab whose user has used every client.
+fn with_every_client() -> Lab {
+    let lab = Lab::new();
+    for (_, file, sample) in FILES {
+        lab.scratch
+            .write(file, std::fs::read(samples().join(sample)).unwrap());
+    }
+    lab
+}
+
+/// A lab with one file of Cursor's.
+fn with_cursor(servers: &Value) -> Lab {
+    let lab = Lab::new();
+    lab.servers("home/.cursor/mcp.json", servers);
+    lab
+}
+
+const NOT_YET: &str = "nothing was written; --yes writes it\n";
+
+#[test]
+fn it_shows_what_it_would_write_and_writes_nothing() {
+    let lab = with_cursor(
+        &json!({"files": {"command": "npx", "args": ["-y", "files"], "env": {"TOKEN": "hunter2", "REF": "${env:X}"}}}),
+    );
+    let shown = "Cursor: [DIR]/home/.cursor/mcp.json\n  files  to be added to the user scope\n    \
+        {\"type\":\"stdio\",\"command\":\"npx\",\"args\":[\"-y\",\"files\"],\"env\":{\"TOKEN\":\"***\",\"REF\":\"${X}\"}}\n";
+    lab.plainly(&["import"]).is(0, shown, NOT_YET);
+    lab.plainly(&["import", "--dry-run"]).is(0, shown, "");
+    lab.plainly(&["import", "cursor"]).is(0, shown, NOT_YET);
+    assert!(!lab.at("home/.claude.json").exists());
+    lab.plainly(&["import", "--yes"])
+        .is(0, shown, "added \"files\" to [DIR]/home/.claude.json\n");
+    assert_eq!(
+        lab.global(),
+        json!({"mcpServers": {"files": {"type": "stdio", "command": "npx", "args": ["-y", "files"], "env": {"TOKEN": "hunter2", "REF": "${X}"}}}})
+    );
+    let before = lab.scratch.read("home/.claude.json");
+    let again = shown.replace("to be added to the user scope", "already there");
+    lab.plainly(&["import", "--yes"]).is(0, &again, "");
+    lab.plainly(&["import"]).is(0, &again, "");
+    assert_eq!(lab.scratch.read("home/.claude.json"), before);
+}
+
+#[test]
+fn every_client_is_read_and_a_second_time_changes_nothing() {
+    let lab = with_every_client();
+    let run = lab.plainly(&["import", "--yes", "--json"]);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    let first = run.json();
+    let first = first.as_array().unwrap();
+    for (client, file, _) in FILES {
+        let of_client = first.iter().filter(|server| server["client"] == client);
+        let files: Vec<_> = of_client.map(|server| &server["file"]).collect();
+        assert!(!files.is_empty(), "{client}: {}", run.err);
+        assert!(
+            files.iter().all(|found| **found == format!("[DIR]/{file}")),
+            "{files:?}"
+        );
+    }
+    let added = first
+        .iter()
+        .filter(|server| server["state"] == "added")
+        .count();
+    assert_eq!(lab.global()["mcpServers"].as_object().unwrap().len(), added);
+    for secret in [
+        "ghp_0123456789abcdef",
+        "s3cr3t",
+        "sk-0123",
+        "tok_live_42",
+        "Bearer abc",
+        "shh",
+        "ghp_zzz",
+        "pa$word",
+    ] {
+        run.never_says(secret);
+        lab.plainly(&["import"]).never_says(secret);
+    }
+    let before = lab.scratch.read("home/.claude.json");
+    let second = lab.plainly(&["import", "--yes", "--json"]).json();
+    let second = second.as_array().unwrap();
+    assert_eq!(second.len(), first.len());
+    for (first, second) in first.iter().zip(second) {
+        let expected = match first["state"].as_str().unwrap() {
+            "added" => "known",
+            other => other,
+        };
+        assert_eq!(second["state"], expected, "{second}");
+    }
+    assert_eq!(lab.scratch.read("home/.claude.json"), before);
+}
+
+#[test]
+fn as_json_it_is_one_document() {
+    let lab = with_cursor(
+        &json!({"my files": {"command": "npx", "env": {"TOKEN": "hunter2"}, "envFile": ".env"}}),
+    );
+    let expected = |state: &str| {
+        json!([{"client": "cursor", "file": "[DIR]/home/.cursor/mcp.json", "name": "my-files", "originalName": "my files",
+            "state": state, "config": {"type": "stdio", "command": "npx", "args": [], "env": {"TOKEN": "***"}},
+            "notes": ["envFile is not carried over"]}])
+    };
+    let import = |words: &[&str]| {
+        let mut found = lab.plainly(&[&["import", "--json"], words].concat()).json();
+        let notes = found[0]["notes"].as_array_mut().unwrap();
+        // Whether the new name is worth a note is not the question here.
+        notes.retain(|note| note.as_str().is_some_and(|note| note.contains("envFile")));
+        found
+    };
+    assert_eq!(import(&[]), expected("new"));
+    assert_eq!(import(&["--dry-run"]), expected("new"));
+    assert!(!lab.at("home/.claude.json").exists());
+    assert_eq!(import(&["--yes"]), expected("added"));
+    assert_eq!(import(&["--yes"]), expected("known"));
+    lab.servers(
+        "home/.claude.json",
+        &json!({"my-files": {"command": "other"}}),
+    );
+    assert_eq!(import(&["--yes"]), expected("taken"));
+}
+
+#[test]
+fn one_client_alone_can_be_read() {
+    let lab = with_every_client();
+    for (client, ..) in FILES {
+        let found = lab.plainly(&["import", client, "--json"]).json();
+        let found = found.as_array().unwrap();
+        assert!(
+            !found.is_empty() && found.iter().all(|server| server["client"] == client),
+            "{client}"
+        );
+        assert!(
+            found.iter().all(|server| server["state"] != "added"),
+            "{client}"
+        );
+    }
+    assert!(!lab.at("home/.claude.json").exists());
+}
+
+#[test]
+fn some_servers_alone_can_be_taken_into_any_scope() {
+    let lab = with_cursor(
+        &json!({"a": {"command": "a"}, "b": {"command": "b"}, "c d": {"command": "c"}}),
+    );
+    let run = lab.plainly(&[
+        "import", "--yes", "--only", "b", "--only", "c d", "-s", "project",
+    ]);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    let written: Value = serde_json::from_str(&lab.scratch.read(".mcp.json")).unwrap();
+    let names: Vec<_> = written["mcpServers"].as_object().unwrap().keys().collect();
+    assert_eq!(names.len(), 2);
+    assert_eq!(names[0], "b");
+    assert!(!names[1].contains(' '), "{names:?}");
+    assert!(!lab.at("home/.claude.json").exists());
+    let run = lab.plainly(&["import", "--yes", "--only", "a", "-s", "local"]);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    assert_eq!(lab.of_project()["mcpServers"]["a"]["command"], "a");
+    let run = lab.plainly(&["import", "--only", "nothing"]);
+    assert!(
+        !run.out.contains("no servers of other clients were found\n"),
+        "there are some, of other names: {}",
+        run.out
+    );
+}
+
+#[test]
+fn a_file_can_be_named() {
+    let lab = Lab::new();
+    lab.servers("elsewhere/my.json", &json!({"a": {"command": "a"}}));
+    let run = lab.plainly(&["import", "cursor", "--file", "elsewhere/my.json", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    assert_eq!(lab.global()["mcpServers"]["a"]["command"], "a");
+    let run = lab.plainly(&["import", "cursor", "--file", "missing.json"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:#?}");
+    assert!(
+        run.err.starts_with("error: missing.json cannot be read: "),
+        "{}",
+        run.err
+    );
+    lab.scratch.write("broken.json", "{\"mcpServers\": {\"a\"");
+    let run = lab.plainly(&["import", "cursor", "--file", "broken.json"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:#?}");
+    assert!(run.err.starts_with("error: broken.json:1:"), "{}", run.err);
+    let run = lab.plainly(&["import", "--file", "elsewhere/my.json"]);
+    assert_eq!(run.code, Some(2), "{run:#?}");
+}
+
+#[test]
+fn a_file_that_is_too_large_is_not_read() {
+    let lab = Lab::new();
+    lab.scratch.write("large.json", vec![b' '; 17 << 20]);
+    lab.scratch
+        .write("home/.cursor/mcp.json", vec![b' '; 17 << 20]);
+    let run = lab.plainly(&["import", "cursor", "--file", "large.json"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:#?}");
+    assert!(run.err.contains("larger than 16 MB"), "{}", run.err);
+    let run = lab.plainly(&["import"]);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    assert!(run.err.contains("larger than 16 MB"), "{}", run.err);
+}
+
+#[test]
+fn a_name_that_is_taken_is_left_alone() {
+    let lab = with_cursor(&json!({"a": {"command": "theirs"}, "b": {"command": "b"}}));
+    lab.servers("home/.claude.json", &json!({"a": {"command": "mine"}}));
+    let run = lab.plainly(&["import", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    assert!(
+        run.out
+            .contains("  a  left out: the user scope has another server of that name\n"),
+        "{}",
+        run.out
+    );
+    assert_eq!(lab.global()["mcpServers"]["a"]["command"], "mine");
+    assert_eq!(lab.global()["mcpServers"]["b"]["command"], "b");
+}
+
+#[test]
+fn of_two_clients_with_one_name_the_first_is_taken_and_said_so() {
+    let lab = with_cursor(&json!({"a": {"command": "cursor"}, "same": {"command": "same"}}));
+    lab.servers(
+        "home/.codeium/windsurf/mcp_config.json",
+        &json!({"a": {"command": "windsurf"}, "same": {"command": "same"}}),
+    );
+    let run = lab.plainly(&["import", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    assert_eq!(lab.global()["mcpServers"]["a"]["command"], "cursor");
+    let (_, windsurf) = run.out.split_once("Windsurf: ").unwrap();
+    let line = windsurf
+        .lines()
+        .find(|line| line.starts_with("  a  "))
+        .unwrap();
+    assert!(
+        line.starts_with("  a  left out: ") && line.contains("Cursor"),
+        "{line}"
+    );
+}
+
+#[test]
+fn what_policy_denies_is_left_out() {
+    let lab = with_cursor(&json!({"a": {"command": "evil"}, "b": {"command": "b"}}));
+    lab.write_json(
+        "home/.claude/settings.json",
+        &json!({"deniedMcpServers": [{"serverCommand": ["evil"]}]}),
+    );
+    let run = lab.plainly(&["import", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    assert!(
+        run.out
+            .contains("  a  left out: the server \"a\" is blocked by policy: denied by "),
+        "{}",
+        run.out
+    );
+    assert_eq!(
+        lab.global()["mcpServers"],
+        json!({"b": {"type": "stdio", "command": "b", "args": [], "env": {}}})
+    );
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let lab = Lab::new();
+    lab.plainly(&["import"])
+        .is(0, "no servers of other clients were found\n", "");
+    assert_eq!(lab.plainly(&["import", "--json"]).json(), json!([]));
+    lab.plainly(&["import", "curser"]).fails(
+        2,
+        "there is no client \"curser\"",
+        "did you mean \"cursor\"?",
+    );
+    lab.plainly(&["import", "emacs"]).fails(
+        2,
+        "there is no client \"emacs\"",
+        "there are: claude-desktop, cursor, vscode, windsurf, zed, gemini, codex, opencode, goose",
+    );
+    assert_eq!(lab.plainly(&["import", "--yes", "--dry-run"]).code, Some(2));
+    lab.scratch
+        .write("home/.cursor/mcp.json", "{\"mcpServers\": {\"hunter2");
+    lab.servers(
+        "home/.codeium/windsurf/mcp_config.json",
+        &json!({"a": {"command": "a"}}),
+    );
+    let run = lab.plainly(&["import", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    assert!(
+        run.err
+            .starts_with("warning: [DIR]/home/.cursor/mcp.json:1:"),
+        "{}",
+        run.err
+    );
+    run.never_says("hunter2");
+    assert_eq!(lab.global()["mcpServers"]["a"]["command"], "a");
+    lab.scratch.write("home/.claude.json", "{broken");
+    let run = lab.plainly(&["import", "--yes"]);
+    assert_eq!(run.code, Some(2), "{run:#?}");
+    assert_eq!(lab.scratch.read("home/.claude.json"), "{broken");
+}

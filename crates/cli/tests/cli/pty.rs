@@ -1,0 +1,118 @@
+//! Runs the program on a terminal, with a person at it.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use trunkline_testkit::wait_for;
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// A new terminal: our end of it, and the program's.
+pub(crate) fn open() -> (File, File) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let slave = File::options()
+        .read(true)
+        .write(true)
+        .open(name.to_str().unwrap())
+        .unwrap();
+    (File::from(master), slave)
+}
+
+/// A run of the program with a terminal for everything it reads and writes.
+pub(crate) struct Session {
+    child: Child,
+    keyboard: File,
+    seen: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Session {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let (master, slave) = open();
+        let end = || slave.as_fd().try_clone_to_owned().unwrap();
+        let child = command
+            .stdin(end())
+            .stdout(end())
+            .stderr(end())
+            .spawn()
+            .unwrap();
+        // The command holds its own copies, without which the end of the output would never come.
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        drop(slave);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (mut screen, record) = (master.try_clone().unwrap(), Arc::clone(&seen));
+        let reader = std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            // A terminal whose last writer has gone ends with an error, not with an end.
+            while let Ok(read @ 1..) = screen.read(&mut bytes) {
+                record.lock().unwrap().extend_from_slice(&bytes[..read]);
+            }
+        });
+        Self {
+            child,
+            keyboard: master,
+            seen,
+            reader,
+        }
+    }
+
+    /// Waits until the program has asked this, then answers it.
+    #[track_caller]
+    pub(crate) fn answer(&mut self, question: &str, answer: &str) {
+        self.type_after(question, &format!("{answer}\n"));
+    }
+
+    /// Waits until the program has asked this, then types these keys.
+    #[track_caller]
+    pub(crate) fn type_after(&mut self, question: &str, keys: &str) {
+        let begun = Instant::now();
+        wait_for(SOON, question, || {
+            let text = text(&self.seen);
+            let there = text.contains(question);
+            assert!(
+                there || begun.elapsed() < SOON / 2,
+                "\"{question}\" is not in {text}"
+            );
+            there.then_some(())
+        });
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until what is typed is no longer shown.
+    pub(crate) fn wait_for_no_echo(&self) {
+        wait_for(SOON, "the end of the echo", || {
+            let mut stty = Command::new("stty");
+            stty.arg("-a").stdin(self.keyboard.try_clone().unwrap());
+            let output = stty.output().unwrap();
+            let settings = String::from_utf8_lossy(&output.stdout);
+            settings
+                .split_whitespace()
+                .any(|setting| setting == "-echo")
+                .then_some(())
+        });
+    }
+
+    /// Waits for the end and gives the exit code and everything that was on the screen.
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        let status = wait_for(SOON, "the program's end", || self.child.try_wait().unwrap());
+        self.reader.join().unwrap();
+        (status.code(), text(&self.seen))
+    }
+}
+
+/// What has been on the screen so far.
+fn text(seen: &Mutex<Vec<u8>>) -> String {
+    String::from_utf8_lossy(&seen.lock().unwrap()).replace("\r\n", "\n")
+}
