@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 
-use crate::{interop, sh, tools};
+use crate::{docs, interop, sh, tools};
 
 /// A cold build of the whole workspace on two cores stays well under this.
 const BUILD_LIMIT: Duration = Duration::from_mins(30);
@@ -26,6 +26,8 @@ pub(crate) struct Options {
 enum Step {
     /// rustfmt
     Fmt,
+    /// The pages and the schema in docs/ that are made from the code
+    Docs,
     /// clippy, all targets and features, warnings are errors
     Clippy,
     /// The fuzz targets, a workspace of their own, compile
@@ -122,6 +124,7 @@ impl Step {
     fn title(self) -> &'static str {
         match self {
             Self::Fmt => "format",
+            Self::Docs => "generated pages are up to date",
             Self::Clippy => "clippy",
             Self::FuzzTargets => "fuzz targets compile",
             Self::Doc => "documentation",
@@ -139,6 +142,7 @@ impl Step {
                 let fuzz = ["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"];
                 build(sh::cargo(&fuzz))
             }
+            Self::Docs => docs::run(&docs::Options::CHECK).map(|()| None),
             Self::Clippy => build(sh::cargo(&[
                 "clippy",
                 "--workspace",

@@ -10,7 +10,9 @@ use anyhow::{Context, Result};
 use crate::{sh, tools};
 
 /// The targets: one file each in `fuzz/fuzz_targets`, with seeds in `fuzz/seeds`.
-const TARGETS: [&str; 2] = ["envelope", "lines"];
+const TARGETS: [&str; 9] = [
+    "config", "document", "envelope", "expand", "import", "lines", "policy", "splice", "tree",
+];
 
 /// Longest input tried. Longer ones find nothing new and make the run slow.
 const MAX_LENGTH: u32 = 4096;

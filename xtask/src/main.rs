@@ -7,6 +7,7 @@
 
 mod bench;
 mod check;
+mod docs;
 mod fuzz;
 mod interop;
 mod process_tree;
@@ -26,7 +27,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Job {
-    /// Everything CI checks: format, clippy, docs, tests, doctests, interop with foreign servers
+    /// Everything CI checks: format, generated pages, clippy, docs, tests, doctests, interop with foreign servers
     Test(check::Options),
     /// Install Node and the foreign MCP servers into target/interop, and run the tests against them
     Interop,
@@ -34,6 +35,8 @@ enum Job {
     Bench(bench::Options),
     /// Run every fuzz target for a minute
     Fuzz(fuzz::Options),
+    /// Write the parts of docs/ that come from the code; with --check, only see whether they are up to date
+    Docs(docs::Options),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Job::Interop => interop::run(),
         Job::Bench(options) => bench::run(&options),
         Job::Fuzz(options) => fuzz::run(&options),
+        Job::Docs(options) => docs::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -20,6 +20,10 @@ pub enum Scenario {
     Connect,
     /// Connect, call once, leave; the harness times the whole process.
     Oneshot,
+    /// Load a tree of configuration files with `n` servers in all scopes but the enterprise's; ours alone.
+    Load,
+    /// Load the enterprise's file with `n` servers; ours alone.
+    LoadEnterprise,
 }
 
 /// The parsed command line.
@@ -51,6 +55,8 @@ impl Args {
             Some("list") => Scenario::List,
             Some("connect") => Scenario::Connect,
             Some("oneshot") => Scenario::Oneshot,
+            Some("load") => Scenario::Load,
+            Some("load-enterprise") => Scenario::LoadEnterprise,
             other => return Err(format!("unknown scenario {other:?}")),
         };
         let (mut n, mut payload, mut inflight, mut servers, mut multi) = (1, 100, 64, 1, false);

@@ -1,6 +1,8 @@
 //! Trunkline's public API as a benchmark client: the whole `Host::call` path, not a bare peer.
 #![forbid(unsafe_code)]
 
+mod load;
+
 use std::error::Error;
 use std::time::Instant;
 
@@ -29,6 +31,8 @@ fn main() -> Result<(), Failure> {
             Scenario::List => list(&args).await,
             Scenario::Connect => connect(&args).await,
             Scenario::Oneshot => oneshot(&args).await,
+            Scenario::Load => load::all_scopes(&args),
+            Scenario::LoadEnterprise => load::enterprise(&args),
         }
     };
     runtime

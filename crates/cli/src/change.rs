@@ -40,8 +40,6 @@ pub(crate) fn fail(error: &ChangeError, hint: Option<&str>) -> Exit {
     output::error(&error.to_string(), hint);
     if error.is_refused() {
         Exit::Refused
-    } else if matches!(error, ChangeError::File(_)) {
-        Exit::Failed
     } else {
         Exit::Usage
     }

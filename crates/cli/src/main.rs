@@ -13,19 +13,32 @@ mod output;
 mod session;
 mod standing;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use args::{Args, Command};
 use exit::Exit;
 
+/// How long threads that still wait for something may keep the program from ending.
+const LEFTOVERS: Duration = Duration::from_millis(500);
+
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let words = muscle_memory(std::env::args_os().collect());
+    let args = match Args::try_parse_from(&words) {
         Ok(args) => args,
         // Help and version come this way too, and are no mistake.
         Err(error) => {
             let _ = error.print();
+            let adding = words.iter().any(|word| word == "add");
+            if adding && error.kind() == ErrorKind::UnknownArgument {
+                output::note(
+                    "\nA command with flags of its own comes after `--`: trunkline add <name> -- <command> <flags>\n",
+                );
+            }
             return if error.use_stderr() {
                 Exit::Usage
             } else {
@@ -38,7 +51,12 @@ fn main() -> ExitCode {
         .enable_all()
         .build();
     let exit = match runtime {
-        Ok(runtime) => runtime.block_on(run(args)),
+        Ok(runtime) => {
+            let exit = runtime.block_on(run(args));
+            // A keychain that waits for somebody to unlock it must not keep the program.
+            runtime.shutdown_timeout(LEFTOVERS);
+            exit
+        }
         Err(error) => {
             output::error(&format!("the program could not start: {error}"), None);
             Exit::Failed
@@ -49,6 +67,20 @@ fn main() -> ExitCode {
         exit => exit,
     }
     .into()
+}
+
+/// What Claude Code's users type out of habit, in our words.
+fn muscle_memory(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|word| word == "mcp") {
+        words.remove(1);
+    }
+    if words
+        .get(1)
+        .is_some_and(|word| word == "add-from-claude-desktop")
+    {
+        words.splice(1..2, ["import", "claude-desktop"].map(OsString::from));
+    }
+    words
 }
 
 async fn run(args: Args) -> Exit {

@@ -60,10 +60,33 @@ impl Configured {
 
     /// The same, where only some servers can be meant.
     pub(crate) fn unknown_among(&self, name: &str, names: &[&str]) -> Exit {
+        self.warn();
+        if let Some(file) = &self.set.exclusive {
+            output::error(
+                &format!(
+                    "there is no server \"{name}\" in the enterprise configuration, which has exclusive control ({})",
+                    file.display()
+                ),
+                None,
+            );
+            return Exit::Usage;
+        }
+        unknown_server(name, names.iter().copied())
+    }
+
+    /// Tells what is wrong with the files.
+    pub(crate) fn warn(&self) {
         for problem in self.diagnostics() {
             output::warning(&problem.to_string());
         }
-        unknown_server(name, names.iter().copied())
+    }
+
+    /// Tells what is wrong with the files as a whole, and with the entries of these servers.
+    pub(crate) fn warn_about(&self, wanted: impl Fn(&str) -> bool) {
+        let about = |problem: &&Diagnostic| problem.server.as_deref().is_none_or(&wanted);
+        for problem in self.diagnostics().iter().filter(about) {
+            output::warning(&problem.to_string());
+        }
     }
 
     /// A host with these servers.
@@ -102,7 +125,8 @@ pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
         .strict(config.strict_mcp_config)
         .plugin_dirs(config.plugin_dir.iter().map(|dir| cwd.join(dir)))
         .approve_project(config.approve_project);
-    let set = loader.load(&[]);
+    let mut set = loader.load(&[]);
+    set.bind_approvals(&loader);
     // What was asked for by name must be there; what merely lies about need not.
     if set.servers.is_empty() && !config.mcp_config.is_empty() {
         let errors = || {

@@ -1,10 +1,11 @@
 //! Why a server does not run, in words, and what to do about it.
 
 use serde_json::{Value, json};
-use trunkline_config::{Change, Server, Standing, changes};
+use trunkline_config::{Change, HIDDEN, Server, Standing, changes};
 
 use crate::exit::Exit;
 use crate::output;
+use crate::session;
 
 /// Why a server does not run, and what to do; `None` for one that does, or that is only switched off.
 pub(crate) fn reason(server: &Server) -> Option<(String, Option<String>)> {
@@ -13,9 +14,7 @@ pub(crate) fn reason(server: &Server) -> Option<(String, Option<String>)> {
         Standing::Active | Standing::Disabled => None,
         Standing::PendingApproval { before: None } => Some((
             "it comes with the project and needs your approval".to_owned(),
-            Some(format!(
-                "look at it with `trunkline get {name}`, then `trunkline approve {name}`"
-            )),
+            Some(format!("`trunkline approve {name}` shows it and asks")),
         )),
         Standing::PendingApproval { before: Some(_) } => Some((
             "it has changed since you approved it".to_owned(),
@@ -23,11 +22,15 @@ pub(crate) fn reason(server: &Server) -> Option<(String, Option<String>)> {
                 "if the change is wanted: `trunkline approve {name}`"
             )),
         )),
-        Standing::Rejected { source } => Some((
+        Standing::Rejected { source } if *source == global_file() => Some((
             format!("you rejected it ({source})"),
             Some(format!(
                 "if you changed your mind: `trunkline approve {name}`"
             )),
+        )),
+        Standing::Rejected { source } => Some((
+            format!("it is rejected in {source}"),
+            Some("if it is wanted, take it out of \"disabledMcpjsonServers\" there".to_owned()),
         )),
         Standing::Blocked(blocked) => Some((format!("policy does not allow it: {blocked}"), None)),
         Standing::Suppressed { by } => Some((format!("it is the same server as \"{by}\""), None)),
@@ -35,6 +38,11 @@ pub(crate) fn reason(server: &Server) -> Option<(String, Option<String>)> {
             Some((format!("an entry of the same name hides it: {by}"), None))
         }
     }
+}
+
+/// The file that `approve` and `reject` write to.
+fn global_file() -> String {
+    session::layout().global_file.display().to_string()
 }
 
 /// What has changed since a server was approved.
@@ -49,39 +57,48 @@ pub(crate) fn differences(server: &Server) -> Vec<Change> {
 
 /// Old and new, one below the other.
 pub(crate) fn difference_lines(changes: &[Change]) -> Vec<String> {
-    let side = |value: &Option<Value>| value.as_ref().map_or("(none)".to_owned(), Value::to_string);
-    let hidden = |value: &Option<Value>| {
+    let is_hidden = |value: &Option<Value>| {
         let text = value.as_ref().and_then(Value::as_str);
         text.is_some_and(|text| text.starts_with("sha256:"))
+    };
+    let side = |value: &Option<Value>| match value {
+        Some(value) => without_hashes(value).to_string(),
+        None => "(none)".to_owned(),
     };
     changes
         .iter()
         .flat_map(|change| {
-            if hidden(&change.old) && hidden(&change.new) {
+            if is_hidden(&change.old) && is_hidden(&change.new) {
                 return vec![format!("~ {}: another value", change.field)];
             }
-            let shown = |value: &Option<Value>| {
-                if hidden(value) {
-                    "***".to_owned()
-                } else {
-                    side(value)
-                }
-            };
             vec![
-                format!("- {}: {}", change.field, shown(&change.old)),
-                format!("+ {}: {}", change.field, shown(&change.new)),
+                format!("- {}: {}", change.field, side(&change.old)),
+                format!("+ {}: {}", change.field, side(&change.new)),
             ]
         })
         .collect()
 }
 
+/// A value in which what stands for a secret is shown as one.
+fn without_hashes(value: &Value) -> Value {
+    match value {
+        Value::String(text) => match text.find("sha256:") {
+            Some(0) => json!(HIDDEN),
+            Some(at) if text[..at].ends_with(' ') => json!(text[..at].trim_end()),
+            _ => value.clone(),
+        },
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, value)| (name.clone(), without_hashes(value)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+        value => value.clone(),
+    }
+}
+
 /// The same for `--json`.
 pub(crate) fn difference_json(changes: &[Change]) -> Value {
-    let side = |value: &Option<Value>| match value {
-        Some(Value::String(text)) if text.starts_with("sha256:") => json!("***"),
-        Some(value) => value.clone(),
-        None => Value::Null,
-    };
+    let side = |value: &Option<Value>| value.as_ref().map(without_hashes);
     changes
         .iter()
         .map(|change| json!({"field": change.field, "old": side(&change.old), "new": side(&change.new)}))

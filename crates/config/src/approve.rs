@@ -232,6 +232,8 @@ pub(crate) struct Choices {
     rejected: Vec<(HashSet<String>, String)>,
     approved: HashSet<String>,
     all: bool,
+    /// It is not known whom the user rejects.
+    pub(crate) unknown: bool,
 }
 
 impl Choices {
@@ -240,6 +242,7 @@ impl Choices {
             rejected: Vec::new(),
             approved: HashSet::new(),
             all: false,
+            unknown: false,
         };
         let normal = |names: &[String]| -> HashSet<String> {
             names.iter().map(|name| normalize_name(name)).collect()
@@ -265,6 +268,9 @@ impl Choices {
         if let Some((_, source)) = rejected.find(|(names, _)| names.contains(&name)) {
             let source = source.clone();
             return (Approval::Rejected { source }, false);
+        }
+        if self.unknown {
+            return (Approval::Pending { before: None }, false);
         }
         if self.all {
             return (Approval::Approved, false);

@@ -1,11 +1,10 @@
-//! What a person changes about servers: adding, removing, switching on and off, approving (CFG-4, CFG-6, CFG-10).
+//! What a person changes about which servers there are: adding and removing them (CFG-4).
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::approve::Approved;
-use crate::diagnostic::Diagnostic;
 use crate::document::Document;
 use crate::edit::splice::{self, SpliceError};
 use crate::edit::{EditError, EditOptions, edit_file};
@@ -13,16 +12,12 @@ use crate::entry::{RawEntry, ServerEntry};
 use crate::expand::{Environment, Findings};
 use crate::files::{self, shown};
 use crate::layout::{Layout, Project};
-use crate::load::{Loader, is_exclusive};
-use crate::names::{normalize_name, unfit_to_add};
+use crate::load::is_exclusive;
+use crate::names::unfit_to_add;
 use crate::policy::{Blocked, Policy};
+use crate::scopes::KEY;
 use crate::scopes::Scope;
-use crate::server_set::{Place, Server, ServerSet};
-
-const SERVERS: &str = "mcpServers";
-const ENABLED: &str = "enabledMcpjsonServers";
-const DISABLED: &str = "disabledMcpjsonServers";
-const ENABLE_ALL: &str = "enableAllProjectMcpServers";
+use crate::server_set::Place;
 
 /// Changes configuration files: each change is whole or not at all, and touches nothing else.
 ///
@@ -38,8 +33,10 @@ const ENABLE_ALL: &str = "enableAllProjectMcpServers";
 /// ```
 #[derive(Clone, Debug)]
 pub struct Editor {
-    layout: Layout,
+    pub(crate) layout: Layout,
     project: Project,
+    /// How long to wait for other programs.
+    patience: Option<Duration>,
 }
 
 /// What was written where.
@@ -129,7 +126,14 @@ impl Editor {
         Self {
             layout,
             project: Project::at(cwd),
+            patience: None,
         }
+    }
+
+    /// The same, giving up earlier when another program is at a file.
+    pub(crate) fn patient_for(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
+        self
     }
 
     /// Adds a server to a scope.
@@ -142,6 +146,9 @@ impl Editor {
     ) -> Result<Written, ChangeError> {
         self.check(scope, name, entry, policy)?;
         let (file, path) = self.place(scope, name)?;
+        if scope == Scope::Project {
+            self.stays_inside(&file)?;
+        }
         // The user's servers may stand in a second file, where they would be hidden by the new one.
         if scope == Scope::User
             && let Some(place) = self
@@ -236,92 +243,19 @@ impl Editor {
         found
     }
 
-    /// Switches a server on or off for this project (CFG-10).
-    pub fn set_enabled(&self, entry: &ServerEntry, on: bool) -> Result<Written, ChangeError> {
-        let name = entry.name.as_str();
-        let file = self.layout.global_file.clone();
-        self.edit(&file, |text| {
-            let text = self.change_list(&file, text, "disabledMcpServers", |names| {
-                set_member(names, name, !on);
-            })?;
-            // An entry that switches itself off is overridden, and no longer than need be.
-            let overridden = on && entry.disabled;
-            let text = self.change_list(&file, &text, "enabledMcpServers", |names| {
-                set_member(names, name, overridden);
-            })?;
-            Ok(Some(text))
-        })?;
-        Ok(self.written(file, Scope::Local))
-    }
-
-    /// Approves servers of the project as they are now (CFG-6).
-    pub fn approve(&self, servers: &[&ServerEntry]) -> Result<Written, ChangeError> {
-        // The content first: a name without it would be approved for whatever comes.
-        let content = servers.iter().map(|entry| (*entry, Approved::of(entry)));
-        self.record(&content.collect::<Vec<_>>())?;
-        let file = self.layout.global_file.clone();
-        self.edit(&file, |text| {
-            let text = self.change_list(&file, text, DISABLED, |names| {
-                for entry in servers {
-                    forget(names, &entry.name);
-                }
-            })?;
-            let text = self.change_list(&file, &text, ENABLED, |names| {
-                for entry in servers {
-                    forget(names, &entry.name);
-                    names.push(json!(entry.name));
-                }
-            })?;
-            Ok(Some(text))
-        })?;
-        Ok(self.written(file, Scope::Local))
-    }
-
-    /// Rejects servers of the project.
-    pub fn reject(&self, names: &[&str]) -> Result<Written, ChangeError> {
-        let file = self.layout.global_file.clone();
-        self.edit(&file, |text| {
-            let text = self.change_list(&file, text, ENABLED, |list| {
-                for name in names {
-                    forget(list, name);
-                }
-            })?;
-            let text = self.change_list(&file, &text, DISABLED, |list| {
-                for name in names {
-                    forget(list, name);
-                    list.push(json!(name));
-                }
-            })?;
-            Ok(Some(text))
-        })?;
-        Ok(self.written(file, Scope::Local))
-    }
-
-    /// Forgets every approval and rejection of this project's servers.
-    pub fn reset_choices(&self) -> Result<Written, ChangeError> {
-        let file = self.layout.global_file.clone();
-        let key = self.key()?;
-        self.edit(&file, |text| {
-            let mut text = text.to_owned();
-            for list in [ENABLED, DISABLED] {
-                let path = ["projects", key, list];
-                if get(&file, &text, &path)?.is_some() {
-                    text = set(&file, &text, &path, &json!([]))?;
-                }
-            }
-            let all = ["projects", key, ENABLE_ALL];
-            if let Some(left) =
-                splice::remove(&text, &all).map_err(|error| bad_file(&file, &error))?
-            {
-                text = left;
-            }
-            Ok(Some(text))
-        })?;
-        let approvals = self.layout.approvals_file();
-        self.edit(&approvals, |text| {
-            splice::remove(text, &["projects", key]).map_err(|error| bad_file(&approvals, &error))
-        })?;
-        Ok(self.written(file, Scope::Local))
+    /// A project's file that is a link to somewhere else would have us change that.
+    fn stays_inside(&self, file: &Path) -> Result<(), ChangeError> {
+        let (Ok(target), Ok(root)) = (file.canonicalize(), self.project.root.canonicalize()) else {
+            return Ok(());
+        };
+        if target.starts_with(&root) {
+            return Ok(());
+        }
+        Err(ChangeError::File(format!(
+            "{} is a link to {}, outside of the project; change that file itself",
+            file.display(),
+            target.display()
+        )))
     }
 
     fn may_change(&self) -> Result<(), ChangeError> {
@@ -332,7 +266,7 @@ impl Editor {
     }
 
     /// Under what this project's choices are kept.
-    fn key(&self) -> Result<&str, ChangeError> {
+    pub(crate) fn key(&self) -> Result<&str, ChangeError> {
         self.project.key().ok_or_else(|| {
             let message =
                 "the name of the project's directory is not UTF-8, so nothing can be kept for it";
@@ -349,13 +283,13 @@ impl Editor {
         match scope {
             Scope::Local => {
                 let key = self.key()?;
-                let path = vec!["projects", key, SERVERS, name];
+                let path = vec!["projects", key, KEY, name];
                 Ok((self.layout.global_file.clone(), path))
             }
-            Scope::User => Ok((self.layout.global_file.clone(), vec![SERVERS, name])),
+            Scope::User => Ok((self.layout.global_file.clone(), vec![KEY, name])),
             Scope::Project => {
                 let file = self.project.cwd.join(&self.layout.project_file);
-                Ok((file, vec![SERVERS, name]))
+                Ok((file, vec![KEY, name]))
             }
             other => Err(ChangeError::ReadOnly(other)),
         }
@@ -383,43 +317,14 @@ impl Editor {
         Ok(files.map(|file| (file, path.clone())).collect())
     }
 
-    fn written(&self, file: PathBuf, scope: Scope) -> Written {
+    pub(crate) fn written(&self, file: PathBuf, scope: Scope) -> Written {
         Written {
             file,
             project: (scope == Scope::Local).then(|| shown(&self.project.root)),
         }
     }
 
-    /// Changes a list of names that is kept for this project; one that is not there and stays empty is not made.
-    fn change_list(
-        &self,
-        file: &Path,
-        text: &str,
-        list: &str,
-        change: impl FnOnce(&mut Vec<Value>),
-    ) -> Result<String, ChangeError> {
-        let key = self.key()?;
-        let path = ["projects", key, list];
-        let before = get(file, text, &path)?;
-        let mut names: Vec<Value> = match &before {
-            Some(Value::Array(names)) => names.clone(),
-            None | Some(Value::Null) => Vec::new(),
-            Some(_) => {
-                return Err(ChangeError::BadFile {
-                    file: file.to_owned(),
-                    problem: format!("\"{list}\" is not a list"),
-                });
-            }
-        };
-        let had = names.clone();
-        change(&mut names);
-        if names == had {
-            return Ok(text.to_owned());
-        }
-        set(file, text, &path, &names.into())
-    }
-
-    fn edit(
+    pub(crate) fn edit(
         &self,
         file: &Path,
         mut change: impl FnMut(&str) -> Result<Option<String>, ChangeError>,
@@ -428,46 +333,9 @@ impl Editor {
         let options = EditOptions {
             locks: Some(&state),
             private: !file.ends_with(&self.layout.project_file),
+            patience: self.patience,
         };
         edit_file(file, &options, |text| change(text).map(|text| (text, ())))
-    }
-
-    /// Keeps what was approved.
-    fn record(&self, content: &[(&ServerEntry, Approved)]) -> Result<(), ChangeError> {
-        if content.is_empty() {
-            return Ok(());
-        }
-        let file = self.layout.approvals_file();
-        let key = self.key()?;
-        self.edit(&file, |text| {
-            let mut text = text.to_owned();
-            for (entry, approved) in content {
-                let path = ["projects", key, &entry.source, &entry.name];
-                text = set(&file, &text, &path, &json!(approved))?;
-            }
-            Ok(Some(text))
-        })
-    }
-}
-
-impl ServerSet {
-    /// Binds approvals that other programs gave by name to the content that was found with them first (CFG-6).
-    pub fn record_approvals(&self, loader: &Loader) -> Result<(), Diagnostic> {
-        let unbound = |server: &Server| server.to_record.clone();
-        let content: Vec<_> = self
-            .servers
-            .iter()
-            .filter_map(|server| Some((&server.entry, unbound(server)?)))
-            .collect();
-        let editor = Editor {
-            layout: loader.layout().clone(),
-            project: loader.project().clone(),
-        };
-        editor.record(&content).map_err(|error| {
-            let file = shown(&loader.layout().approvals_file());
-            let message = format!("approvals cannot be bound to what was approved: {error}");
-            Diagnostic::warning(file, message)
-        })
     }
 }
 
@@ -489,7 +357,7 @@ fn check(name: &str, scope: Scope, entry: &Value) -> Result<ServerEntry, ChangeE
         .map_err(bad)
 }
 
-fn get(file: &Path, text: &str, path: &[&str]) -> Result<Option<Value>, ChangeError> {
+pub(crate) fn get(file: &Path, text: &str, path: &[&str]) -> Result<Option<Value>, ChangeError> {
     let found = splice::get(text, path).map_err(|error| bad_file(file, &error))?;
     let value = found.map(|raw| serde_json::from_str(raw.get())).transpose();
     value.map_err(|error| ChangeError::BadFile {
@@ -498,32 +366,18 @@ fn get(file: &Path, text: &str, path: &[&str]) -> Result<Option<Value>, ChangeEr
     })
 }
 
-fn set(file: &Path, text: &str, path: &[&str], value: &Value) -> Result<String, ChangeError> {
+pub(crate) fn set(
+    file: &Path,
+    text: &str,
+    path: &[&str],
+    value: &Value,
+) -> Result<String, ChangeError> {
     splice::set(text, path, value).map_err(|error| bad_file(file, &error))
 }
 
-fn bad_file(file: &Path, error: &SpliceError) -> ChangeError {
+pub(crate) fn bad_file(file: &Path, error: &SpliceError) -> ChangeError {
     ChangeError::BadFile {
         file: file.to_owned(),
         problem: error.to_string(),
     }
-}
-
-/// Makes a name be in a list, or not.
-fn set_member(names: &mut Vec<Value>, name: &str, member: bool) {
-    if member && !names.iter().any(|known| known == name) {
-        names.push(json!(name));
-    } else if !member {
-        names.retain(|known| known != name);
-    }
-}
-
-/// Takes a name out of a list, in every spelling that counts as it.
-fn forget(names: &mut Vec<Value>, name: &str) {
-    let normal = normalize_name(name);
-    names.retain(|known| {
-        known
-            .as_str()
-            .is_none_or(|known| normalize_name(known) != normal)
-    });
 }

@@ -11,6 +11,15 @@ use crate::scopes::Scope;
 /// The query parameter in which a proxy's URL carries the vendor's.
 const VENDOR_URL: &str = "mcp_url";
 
+/// How many proxies may stand before each other.
+const MAX_PROXIES: usize = 3;
+
+/// How many URLs a URL carries.
+pub(crate) fn proxied(url: &Url) -> usize {
+    let carried = url.query_pairs().filter(|(name, _)| name == VENDOR_URL);
+    carried.count()
+}
+
 /// The vendor's URL, if this is a proxy's.
 pub(crate) fn unwrap_proxy(url: &Url) -> Option<String> {
     let mut pairs = url.query_pairs();
@@ -35,14 +44,18 @@ pub fn signature(entry: &ServerEntry) -> Option<String> {
 
 fn url_signature(text: &str) -> String {
     let mut text = text.trim().to_owned();
-    // A proxy behind a proxy is unwrapped as well; each step makes the text shorter.
-    while let Ok(url) = Url::parse(&text) {
-        match unwrap_proxy(&url) {
-            Some(vendor) if vendor.len() < text.len() => text = vendor,
-            _ => return format!("url:{url}"),
+    // A proxy behind a proxy is unwrapped as well, within reason.
+    for _ in 0..MAX_PROXIES {
+        let vendor = Url::parse(&text).ok().and_then(|url| unwrap_proxy(&url));
+        match vendor {
+            Some(vendor) => text = vendor,
+            None => break,
         }
     }
-    format!("url:{text}")
+    match Url::parse(&text) {
+        Ok(url) => format!("url:{url}"),
+        Err(_) => format!("url:{text}"),
+    }
 }
 
 /// For each entry that gives way to a twin, the index of the twin. The entries are those that would otherwise run, in the
@@ -88,6 +101,7 @@ mod tests {
         let transport = TransportEntry::ClaudeAiProxy {
             url: ServerUrl::new(url),
             id: None,
+            proxy: None,
         };
         ServerEntry {
             scope,

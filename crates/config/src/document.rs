@@ -48,7 +48,11 @@ impl<'a> Document<'a> {
                 message: if self.text.trim().is_empty() {
                     "the file is empty; write {} at least".to_owned()
                 } else {
-                    format!("not valid JSON: {}", plain(&error))
+                    let at = error_offset(self.text, &error);
+                    format!(
+                        "not valid JSON: {}",
+                        syntax(self.text, at).unwrap_or_else(|| plain(&error))
+                    )
                 },
             })
             .and_then(|raw| self.members(raw));
@@ -100,6 +104,22 @@ impl<'a> Document<'a> {
         let lines = self.lines.get_or_init(|| Lines::of(self.text));
         lines.position(self.text, offset)
     }
+}
+
+/// The usual mistakes in words of their own.
+fn syntax(text: &str, at: usize) -> Option<String> {
+    let before = text.get(..at)?.trim_end();
+    let here = text.get(at..)?.trim_start();
+    let told = if before.ends_with(',') && here.starts_with(['}', ']']) {
+        "there is a comma before the closing bracket; take it out"
+    } else if here.starts_with("//") || here.starts_with("/*") || before.ends_with('/') {
+        "comments are not part of JSON; take them out"
+    } else if here.starts_with('\'') {
+        "texts stand in double quotes"
+    } else {
+        return None;
+    };
+    Some(told.to_owned())
 }
 
 /// What sort of value it is, in words.
@@ -234,6 +254,18 @@ mod tests {
             ("{", "f:1:1: not valid JSON: EOF while parsing an object"),
             ("{\n \"a\": tru}", "f:2:10: not valid JSON: expected ident"),
             ("[1]", "f:1:1: expected an object, found a list"),
+            (
+                "{\"a\": 1,\n}",
+                "f:2:1: not valid JSON: there is a comma before the closing bracket; take it out",
+            ),
+            (
+                "{// x\n}",
+                "f:1:2: not valid JSON: comments are not part of JSON; take them out",
+            ),
+            (
+                "{'a': 1}",
+                "f:1:2: not valid JSON: texts stand in double quotes",
+            ),
             ("\u{feff}\"x\"", "f:1:1: expected an object, found a text"),
         ];
         for (text, expected) in cases {

@@ -32,7 +32,7 @@ variables! {
     ENABLE_CLAUDEAI_MCP_SERVERS = "true";
     /// The token with which claude.ai connectors are listed, in place of the one in `~/.claude/.credentials.json`.
     CLAUDE_CODE_OAUTH_TOKEN = "";
-    /// Where the list of claude.ai connectors is fetched (https, or http on this machine).
+    /// Where the list of claude.ai connectors is fetched (https, or http on this machine), with `CLAUDE_CODE_OAUTH_TOKEN`.
     TRUNKLINE_CLAUDEAI_URL = "";
     /// The secret for `add --client-secret`, instead of asking for it.
     MCP_CLIENT_SECRET = "";

@@ -1,6 +1,7 @@
 //! Variables in entries: `${VAR}`, `${VAR:-default}`, `$VAR`, `${env:VAR}` and `${keyring:service/account}` (CFG-5).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::Hash;
 
 /// Where the values of variables come from.
 #[derive(Clone, Debug, Default)]
@@ -64,32 +65,85 @@ impl KeyringRef {
     }
 }
 
+/// How much the values of variables may add to one entry (SEC-4): a repository chooses how often a variable is written.
+const MAX_ADDED: usize = 1 << 20;
+
+/// How many problems of one entry are named one by one.
+const MAX_TOLD: usize = 10;
+
+/// How much of a reference is repeated in a warning.
+const MAX_QUOTED: usize = 80;
+
 /// What came up while expanding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
     /// Variables that are not set, and how they are written.
-    unset: Vec<(String, String)>,
+    unset: Unique<(String, String)>,
     /// What else is wrong, in words.
-    odd: Vec<String>,
+    odd: Unique<String>,
     /// The secrets that stay in place until the connection is made.
-    pub(crate) keyring: Vec<KeyringRef>,
+    keyring: Unique<KeyringRef>,
+    /// How much the values have added.
+    added: usize,
 }
 
 impl Findings {
     /// What is wrong, in words that name the variable. One that the server's own `env` sets is set for the server, who may be
     /// meant to look at it.
     pub(crate) fn warnings(&self, own: impl Fn(&str) -> bool) -> Vec<String> {
-        let unset = self.unset.iter().filter(|(name, _)| !own(name));
+        let unset = self.unset.list.iter().filter(|(name, _)| !own(name));
         let unset = unset.map(|(name, written)| {
             format!("the variable {name} is not set, so {written} stays as it is; set it, or write ${{{name}:-default}}")
         });
-        unset.chain(self.odd.iter().cloned()).collect()
+        let mut warnings: Vec<_> = unset.chain(self.odd.list.iter().cloned()).collect();
+        let more = warnings.len().saturating_sub(MAX_TOLD);
+        if more > 0 {
+            warnings.truncate(MAX_TOLD);
+            warnings.push(format!("{more} more variables are not set, or are none"));
+        }
+        warnings
+    }
+
+    /// Whether the values have added more than an entry may hold.
+    pub(crate) fn is_too_long(&self) -> bool {
+        self.added > MAX_ADDED
+    }
+
+    /// The secrets that stay in place until the connection is made.
+    pub(crate) fn take_keyring(&mut self) -> Vec<KeyringRef> {
+        std::mem::take(&mut self.keyring).list
     }
 }
 
-fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {
-    if !list.contains(&item) {
-        list.push(item);
+/// A list in which nothing is twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Unique<T: Eq + Hash> {
+    list: Vec<T>,
+    seen: HashSet<T>,
+}
+
+impl<T: Eq + Hash> Default for Unique<T> {
+    fn default() -> Self {
+        Self {
+            list: Vec::new(),
+            seen: HashSet::new(),
+        }
+    }
+}
+
+impl<T: Eq + Hash + Clone> Unique<T> {
+    fn push(&mut self, item: T) {
+        if self.seen.insert(item.clone()) {
+            self.list.push(item);
+        }
+    }
+}
+
+/// A reference as it is repeated in a warning.
+fn quoted(written: &str) -> String {
+    match written.char_indices().nth(MAX_QUOTED) {
+        Some((end, _)) => format!("{}…", &written[..end]),
+        None => written.to_owned(),
     }
 }
 
@@ -111,10 +165,13 @@ pub(crate) fn expand(text: &str, environment: &Environment, findings: &mut Findi
     }
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
+    // Behind the last closing brace no brace needs to be looked for.
+    let last_brace = text.rfind('}').unwrap_or(0);
     while let Some(at) = rest.find('$') {
         expanded.push_str(&rest[..at]);
         rest = &rest[at..];
-        let Some((written, reference)) = reference(rest) else {
+        let may_close = text.len() - rest.len() < last_brace;
+        let Some((written, reference)) = reference(rest, may_close) else {
             expanded.push('$');
             rest = &rest[1..];
             continue;
@@ -123,21 +180,25 @@ pub(crate) fn expand(text: &str, environment: &Environment, findings: &mut Findi
             Reference::Variable { name, default } => {
                 let value = environment.get(name);
                 if let Some(value) = value.or_else(|| default.map(str::to_owned)) {
+                    findings.added += value.len();
+                    if findings.is_too_long() {
+                        return expanded;
+                    }
                     expanded.push_str(&value);
                 } else {
-                    push_new(&mut findings.unset, (name.to_owned(), written.to_owned()));
+                    findings.unset.push((quoted(name), quoted(written)));
                     expanded.push_str(written);
                 }
             }
             Reference::Keyring(secret) => {
-                push_new(&mut findings.keyring, secret);
+                findings.keyring.push(secret);
                 expanded.push_str(written);
             }
             Reference::Unknown(hint) => {
-                push_new(
-                    &mut findings.odd,
-                    format!("{written} is no variable and stays as it is{hint}"),
-                );
+                let told = quoted(written);
+                findings
+                    .odd
+                    .push(format!("{told} is no variable and stays as it is{hint}"));
                 expanded.push_str(written);
             }
         }
@@ -148,7 +209,7 @@ pub(crate) fn expand(text: &str, environment: &Environment, findings: &mut Findi
 }
 
 /// The reference that `text` begins with, and how long it is.
-fn reference(text: &str) -> Option<(&str, Reference<'_>)> {
+fn reference(text: &str, may_close: bool) -> Option<(&str, Reference<'_>)> {
     let after = text.strip_prefix('$')?;
     let Some(inside) = after.strip_prefix('{') else {
         let length = name_length(after);
@@ -162,7 +223,7 @@ fn reference(text: &str) -> Option<(&str, Reference<'_>)> {
             },
         ));
     };
-    let end = inside.find('}')?;
+    let end = may_close.then(|| inside.find('}')).flatten()?;
     let inside = &inside[..end];
     Some((&text[..end + 3], braced(inside)))
 }
@@ -172,6 +233,9 @@ fn braced(inside: &str) -> Reference<'_> {
     const UNKNOWN: &str = "; write ${VAR}, ${VAR:-default} or ${keyring:service/account}";
     if let Some(secret) = inside.strip_prefix("keyring:") {
         return match secret.split_once('/') {
+            Some((service, _)) if is_own(service) => {
+                Reference::Unknown(": that service's secrets are not for servers")
+            }
             Some((service, account)) if !service.is_empty() && !account.is_empty() => {
                 Reference::Keyring(KeyringRef {
                     service: service.to_owned(),
@@ -191,6 +255,14 @@ fn braced(inside: &str) -> Reference<'_> {
     } else {
         Reference::Unknown(UNKNOWN)
     }
+}
+
+/// Whether a service's secrets are this program's own, or Claude Code's: no entry may have them.
+fn is_own(service: &str) -> bool {
+    let service = service.trim_start().to_ascii_lowercase();
+    ["trunkline", "claude code", "claude-code"]
+        .iter()
+        .any(|own| service.starts_with(own))
 }
 
 /// How much of the beginning of `text` is a variable's name.
@@ -246,6 +318,14 @@ mod tests {
             ("${env:NO}", "the variable NO is not set"),
             ("${input:token}", "${input:token} is no variable"),
             ("${keyring:only}", "${keyring:only} is no variable"),
+            (
+                "${keyring:Trunkline OAuth client/x}",
+                "${keyring:Trunkline OAuth client/x} is no",
+            ),
+            (
+                "${keyring:Claude Code-credentials/me}",
+                "${keyring:Claude Code-credentials/me} is no",
+            ),
             ("${a b}", "${a b} is no variable"),
             ("${}", "${} is no variable"),
         ] {
@@ -267,11 +347,30 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_often_costs_little() {
+        let mut findings = Findings::default();
+        let many: Vec<String> = (0..200_000).map(|n| format!("$V{n}")).collect();
+        let many = many.concat();
+        assert_eq!(expand(&many, &environment(), &mut findings), many);
+        let warnings = findings.warnings(|_| false);
+        assert_eq!(warnings.len(), MAX_TOLD + 1);
+        assert!(
+            warnings[MAX_TOLD].starts_with("199990 more"),
+            "{warnings:?}"
+        );
+        let open = "${".repeat(500_000);
+        assert_eq!(expand(&open, &environment(), &mut findings), open);
+        let large = Environment::of([("L", "x".repeat(2000))]);
+        let expanded = expand(&"$L".repeat(500_000), &large, &mut findings);
+        assert!(findings.is_too_long() && expanded.len() <= MAX_ADDED);
+    }
+
+    #[test]
     fn a_keyring_reference_stays_until_the_connection_is_made() {
         let mut findings = Findings::default();
         let text = "Bearer ${keyring:github/me/work}";
         assert_eq!(expand(text, &environment(), &mut findings), text);
-        let found = &findings.keyring[0];
+        let found = &findings.take_keyring()[0];
         assert_eq!((&*found.service, &*found.account), ("github", "me/work"));
         assert!(text.contains(&found.written()));
     }

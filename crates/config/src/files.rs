@@ -73,7 +73,11 @@ pub(crate) fn text(reader: impl Read) -> Result<String, ReadError> {
 
 /// The texts of files that were valid the last time, so that one which is just being written is not acted on (CFG-9).
 #[derive(Debug, Default)]
-pub(crate) struct LastGood(Mutex<HashMap<PathBuf, Arc<str>>>);
+pub(crate) struct LastGood {
+    good: Mutex<HashMap<PathBuf, Arc<str>>>,
+    /// What pipes held; they can be read only once.
+    pipes: Mutex<HashMap<PathBuf, String>>,
+}
 
 impl LastGood {
     /// The text of a file, or what it was before it became unusable; then the diagnostic says so, and calls the file `source`.
@@ -105,10 +109,15 @@ impl LastGood {
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Option<Arc<str>> {
         let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
-        if let (false, Some(text)) = (is_file, self.last(path)) {
-            return Some(text);
+        let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = match pipes.get(path) {
+            Some(text) => Ok(text.clone()),
+            None => File::open(path).map_err(ReadError::from).and_then(text),
+        };
+        if let (false, Ok(text)) = (is_file, &read) {
+            pipes.insert(path.to_owned(), text.clone());
         }
-        let read = File::open(path).map_err(ReadError::from).and_then(text);
+        drop(pipes);
         self.keep(path, source, read, diagnostics)
     }
 
@@ -147,7 +156,7 @@ impl LastGood {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, Arc<str>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.good.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

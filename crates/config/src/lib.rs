@@ -5,6 +5,7 @@
 
 mod approve;
 mod change;
+mod choose;
 mod dedupe;
 mod diagnostic;
 mod document;
@@ -43,7 +44,7 @@ pub use expand::{Environment, KeyringRef};
 pub use glob::Glob;
 pub use layout::{Layout, Project};
 pub use load::{Loader, is_exclusive};
-pub use names::{normalize_name, unfit_to_add};
+pub use names::{CONNECTOR_PREFIX, normalize_name, unfit_to_add};
 pub use policy::{Blocked, Policy};
 pub use scopes::{ConnectorEntry, Scope};
 pub use secret::{HIDDEN, Secret};

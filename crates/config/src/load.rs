@@ -7,7 +7,7 @@ use crate::approve::{Approvals, Choices};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Document, Members};
 use crate::expand::Environment;
-use crate::files::{LastGood, is_absence, shown};
+use crate::files::{LastGood, ReadError, is_absence, shown};
 use crate::gather::Gather;
 use crate::layout::{Layout, Project};
 use crate::policy::Policy;
@@ -160,7 +160,7 @@ impl Loader {
             entries,
             &Resolution {
                 policy: &policy,
-                choices: &Choices::of(&settings),
+                choices: &self.choices(&settings),
                 approve_all: self.approve_all,
                 bindings: approvals.of_project(self.project.key()),
                 disabled,
@@ -175,6 +175,20 @@ impl Loader {
             policy,
             doubtful,
         }
+    }
+
+    /// What the settings say about the project's servers. Where one of the user's files cannot be read, it is not known whom
+    /// it rejects, and nobody is approved.
+    fn choices(&self, settings: &[Settings]) -> Choices {
+        let unusable = |path: &Path| {
+            path.exists()
+                && self.last_good.last(path).is_none()
+                && may_say(path, &["disabledMcpjsonServers"])
+        };
+        let mut choices = Choices::of(settings);
+        choices.unknown =
+            unusable(&self.layout.global_file) || unusable(&self.layout.settings_file());
+        choices
     }
 
     /// What `~/.claude.json` keeps for this project.
@@ -287,13 +301,19 @@ impl Loader {
         }
     }
 
-    /// Whether the user's files have been moved into the repository. Whoever could do that, from inside it, could have the
-    /// repository approve itself and start what it likes.
+    /// Whether the user's files have been moved to where a project's author could have put them: below a directory whose file of
+    /// servers counts here, or into the outermost repository. From there a project could approve itself.
     fn is_moved_inside(&self) -> bool {
+        let Some(dir) = &self.layout.moved_to else {
+            return false;
+        };
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        self.layout.moved_to.as_ref().is_some_and(|dir| {
-            self.project.is_repository && real(dir).starts_with(real(&self.project.root))
-        })
+        let dir = real(dir);
+        let of_project = |above: &&Path| {
+            above.join(&self.layout.project_file).exists() || above.join(".git").exists()
+        };
+        let mut above = self.project.cwd.ancestors().filter(of_project);
+        above.any(|above| dir.starts_with(real(above)))
     }
 
     /// All settings that count, and the policy in them.
@@ -313,7 +333,15 @@ impl Loader {
         let mut settings = Vec::new();
         settings.extend(self.managed_settings(gather, policy));
         let user = self.layout.settings_file();
+        let told = gather.diagnostics.len();
         settings.extend(settings_file(gather, &user, origin_of_user));
+        // Of a file that cannot be read it is not known whom it denies; unless it cannot have been anybody.
+        if gather.diagnostics.len() > told
+            && gather.again(&user).is_none()
+            && may_say(&user, &["deniedMcpServers", "allowedMcpServers"])
+        {
+            policy.unreadable(&shown(&user));
+        }
         if let (Some((document, _)), Some(local)) = (global, local) {
             let origin = if moved_inside {
                 Origin::Moved
@@ -365,6 +393,13 @@ impl Loader {
         let path = self.layout.managed_settings();
         let source = shown(&path);
         let text = match gather.read_managed(&path) {
+            // A link that leads nowhere was to be something.
+            Ok(None) if path.symlink_metadata().is_ok() => {
+                policy.unreadable(&source);
+                let message = "it is a link that leads nowhere";
+                gather.diagnostics.push(Diagnostic::error(source, message));
+                return None;
+            }
             Ok(text) => text?,
             Err(error) => {
                 policy.unreadable(&source);
@@ -438,6 +473,15 @@ fn settings_file(gather: &mut Gather, path: &Path, origin: Origin) -> Option<Set
         origin,
         &mut gather.diagnostics,
     ))
+}
+
+/// Whether a file that cannot be used may say something about any of these keys: it has them, or cannot even be looked at.
+fn may_say(path: &Path, keys: &[&str]) -> bool {
+    match crate::files::read(path) {
+        Ok(text) => text.is_none_or(|text| keys.iter().any(|key| text.contains(key))),
+        Err(ReadError::NotAFile) => false,
+        Err(_) => true,
+    }
 }
 
 /// Whether the company's file is there, in whatever state: then it alone counts.

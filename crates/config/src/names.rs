@@ -1,7 +1,7 @@
 //! Server names: which may be used, and when two are the same.
 
 /// The prefix of connectors' names.
-pub(crate) const CONNECTOR_PREFIX: &str = "claude.ai ";
+pub const CONNECTOR_PREFIX: &str = "claude.ai ";
 
 /// The prefix of plugins' servers' names.
 pub(crate) const PLUGIN_PREFIX: &str = "plugin:";

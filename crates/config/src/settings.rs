@@ -234,6 +234,11 @@ impl<'a> Reader<'_, 'a> {
                 "serverCommand" => {
                     let argv: Option<Vec<String>> = self.document.decode(value).ok();
                     rules.extend(argv.filter(|argv| !argv.is_empty()).map(Rule::Command));
+                    // A text in place of the list: one word, or several.
+                    if let Ok(line) = self.document.decode::<String>(value) {
+                        let words = line.split_whitespace().map(str::to_owned).collect();
+                        rules.extend([Rule::Command(vec![line]), Rule::Command(words)]);
+                    }
                 }
                 "serverUrl" => {
                     let pattern: Option<String> = self.document.decode(value).ok();

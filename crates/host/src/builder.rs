@@ -84,7 +84,8 @@ impl HostBuilder {
         self
     }
 
-    /// Adds a server. A later one with the same name replaces an earlier one.
+    /// Adds a server. A later one with the same name replaces an earlier one. The program answers for it: approval and policy are
+    /// for what is found in files; to hold it against policy too, ask [`ServerSet::policy`].
     #[must_use]
     pub fn server(mut self, entry: ServerEntry) -> Self {
         self.sources.push(Source::Entry(Arc::new(entry)));

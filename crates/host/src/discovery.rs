@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use trunkline_config::{ConnectorEntry, Diagnostic, Loader, ServerSet, Watcher};
 
@@ -28,6 +28,7 @@ const CONNECTORS_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) struct Discovery {
     set: Arc<ArcSwap<ServerSet>>,
     orders: mpsc::Sender<Order>,
+    stop: Arc<Notify>,
     /// Whether everything has been looked at once, connectors included.
     complete: watch::Receiver<bool>,
 }
@@ -57,10 +58,12 @@ impl Plan {
     fn load(&self, connectors: &[ConnectorEntry], problems: &[Diagnostic]) -> ServerSet {
         let mut set = self.loader.load(connectors);
         set.diagnostics.extend(problems.iter().cloned());
-        if let Err(problem) = set.record_approvals(&self.loader) {
-            set.diagnostics.push(problem);
-        }
+        set.bind_approvals(&self.loader);
         self.wanted(set)
+    }
+
+    fn wants_connectors(&self) -> bool {
+        self.connectors.is_some() && self.loader.wants_connectors()
     }
 
     /// The set with only the servers that are wanted.
@@ -73,30 +76,41 @@ impl Plan {
 }
 
 impl Discovery {
-    /// Reads the files once and begins to keep watch. The caller applies the first set.
+    /// Begins to keep watch. What the loader has found already is there at once; otherwise the keeper reads the files first.
     pub(crate) fn start(mut plan: Plan) -> (Self, Keeper) {
         let first = plan.first.take();
-        let first = first.unwrap_or_else(|| plan.loader.load(&[]));
-        let set = Arc::new(ArcSwap::from_pointee(plan.wanted(first)));
+        let loaded = first.is_some();
+        let set = plan.wanted(first.unwrap_or_default());
+        let set = Arc::new(ArcSwap::from_pointee(set));
         let (orders, inbox) = mpsc::channel(16);
-        let wants_connectors = plan.connectors.is_some() && plan.loader.wants_connectors();
-        let (done, complete) = watch::channel(!wants_connectors);
+        let fetch = plan.connectors.is_some();
+        let (done, complete) = watch::channel(loaded && !fetch);
+        let stop = Arc::new(Notify::new());
         let keeper = Keeper {
             plan: Arc::new(plan),
             set: Arc::clone(&set),
             inbox,
             orders: orders.downgrade(),
+            stop: Arc::clone(&stop),
             done,
+            loaded,
             watcher: None,
             connectors: Vec::new(),
-            problems: Vec::new(),
+            of_connectors: Vec::new(),
+            of_watching: None,
         };
         let discovery = Self {
             set,
             orders,
+            stop,
             complete,
         };
         (discovery, keeper)
+    }
+
+    /// Ends it: nothing is read any more.
+    pub(crate) fn stop(&self) {
+        self.stop.notify_one();
     }
 
     pub(crate) fn set(&self) -> Arc<ServerSet> {
@@ -123,28 +137,44 @@ pub(crate) struct Keeper {
     set: Arc<ArcSwap<ServerSet>>,
     inbox: mpsc::Receiver<Order>,
     orders: mpsc::WeakSender<Order>,
+    stop: Arc<Notify>,
     done: watch::Sender<bool>,
+    loaded: bool,
     watcher: Option<Watcher>,
     connectors: Vec<ConnectorEntry>,
-    problems: Vec<Diagnostic>,
+    /// What is wrong with the connectors.
+    of_connectors: Vec<Diagnostic>,
+    /// Why changes are not noticed.
+    of_watching: Option<Diagnostic>,
 }
 
 impl Keeper {
     /// Keeps the host in step for as long as there is one.
     pub(crate) async fn run(mut self, host: Weak<Inner>) {
-        self.bind_approvals().await;
-        if self.plan.watch {
+        let stop = Arc::clone(&self.stop);
+        tokio::select! {
+            () = self.keep(&host) => {}
+            () = stop.notified() => {}
+        }
+    }
+
+    async fn keep(&mut self, host: &Weak<Inner>) {
+        if !self.loaded {
+            self.reload(host).await;
+        } else if self.plan.watch {
             self.watch().await;
         }
-        let connectors = self.plan.connectors.clone();
-        let mut fetching = pin!(fetch(connectors));
+        let fetch_any = !*self.done.borrow() && self.plan.wants_connectors();
+        let mut fetching = pin!(fetch(self.plan.connectors.clone().filter(|_| fetch_any)));
         loop {
             let mut asked = Vec::new();
             tokio::select! {
                 (connectors, problems) = &mut fetching, if !*self.done.borrow() => {
                     self.connectors = connectors;
-                    self.problems.extend(problems);
-                    self.reload(&host).await;
+                    self.of_connectors = problems;
+                    if fetch_any {
+                        self.reload(host).await;
+                    }
                     self.done.send_replace(true);
                     continue;
                 }
@@ -154,20 +184,15 @@ impl Keeper {
                     None => return,
                 },
             }
-            self.reload(&host).await;
+            // Whoever asks wants to know everything anew; what was signed in to meanwhile, for example.
+            if !asked.is_empty() && *self.done.borrow() && self.plan.wants_connectors() {
+                let connectors = self.plan.connectors.clone();
+                (self.connectors, self.of_connectors) = fetch(connectors).await;
+            }
+            self.reload(host).await;
             for done in asked {
                 let _ = done.send(());
             }
-        }
-    }
-
-    /// Binds approvals by name in the first set to what they were found with. It may have to wait for a lock, so the host has
-    /// started without it.
-    async fn bind_approvals(&mut self) {
-        let (plan, set) = (Arc::clone(&self.plan), self.set.load_full());
-        let bound = tokio::task::spawn_blocking(move || set.record_approvals(&plan.loader)).await;
-        if let Ok(Err(problem)) = bound {
-            self.problems.push(problem);
         }
     }
 
@@ -215,7 +240,8 @@ impl Keeper {
 
     async fn load(&self) -> Option<ServerSet> {
         let plan = Arc::clone(&self.plan);
-        let (connectors, problems) = (self.connectors.clone(), self.problems.clone());
+        let connectors = self.connectors.clone();
+        let problems: Vec<_> = [&self.of_connectors[..], self.of_watching.as_slice()].concat();
         let loaded = tokio::task::spawn_blocking(move || plan.load(&connectors, &problems));
         loaded.await.ok()
     }
@@ -223,13 +249,6 @@ impl Keeper {
     /// Watches the files that count now. A directory that has come since the last time may already hold something new.
     async fn watch(&mut self) {
         let files = self.set.load().files.clone();
-        if self
-            .watcher
-            .as_ref()
-            .is_some_and(|watcher| watcher.covers(&files))
-        {
-            return;
-        }
         let orders = self.orders.clone();
         // Many changes are one: what does not fit into the queue is already in it.
         let changed = move || {
@@ -238,18 +257,28 @@ impl Keeper {
             }
         };
         let again = changed.clone();
-        let watcher = tokio::task::spawn_blocking(move || Watcher::new(&files, changed)).await;
-        match watcher {
-            Ok(Ok(watcher)) => {
-                self.watcher = Some(watcher);
-                again();
+        let before = self.watcher.take();
+        // Where files are is asked of the disk.
+        let watching = tokio::task::spawn_blocking(move || match before {
+            Some(watcher) if watcher.covers(&files) => (Ok(watcher), false),
+            // The one before goes only when the new one watches.
+            before => {
+                let new = Watcher::new(&files, changed);
+                drop(before);
+                (new, true)
             }
-            Ok(Err(problem)) => {
-                let message = format!("changes to the files are not noticed: {problem}");
-                let problem = Diagnostic::warning("configuration", message);
-                if !self.problems.contains(&problem) {
-                    self.problems.push(problem);
+        });
+        match watching.await {
+            Ok((Ok(watcher), is_new)) => {
+                self.watcher = Some(watcher);
+                self.of_watching = None;
+                if is_new {
+                    again();
                 }
+            }
+            Ok((Err(problem), _)) => {
+                let message = format!("changes to the files are not noticed: {problem}");
+                self.of_watching = Some(Diagnostic::warning("configuration", message));
             }
             Err(_) => {}
         }
@@ -269,6 +298,7 @@ async fn fetch(connectors: Option<Arc<dyn Connectors>>) -> (Vec<ConnectorEntry>,
                 name,
                 id: connector.id,
                 url: connector.url,
+                proxy_url: connector.proxy_url,
             };
             let warnings = list.warnings.into_iter();
             let warnings = warnings.map(|warning| Diagnostic::warning(source, warning));

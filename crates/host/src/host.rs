@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
+use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinHandle};
 use trunkline_config::{ServerEntry, ServerSet};
 
@@ -51,11 +52,16 @@ struct Changing {
 }
 
 impl Changing {
-    /// Ends a connection in the background.
-    fn leave(&mut self, connection: Arc<Connection>) {
+    /// Ends a connection in the background; the receiver learns when nothing is left of it.
+    fn leave(&mut self, connection: Arc<Connection>) -> oneshot::Receiver<()> {
         self.leaving.retain(|leaving| !leaving.is_finished());
-        let leave = tokio::spawn(async move { connection.shut_down().await });
+        let (gone, left) = oneshot::channel();
+        let leave = tokio::spawn(async move {
+            connection.shut_down().await;
+            let _ = gone.send(());
+        });
         self.leaving.push(leave);
+        left
     }
 }
 
@@ -163,7 +169,7 @@ impl Host {
         for name in gone {
             changing.discovered.remove(&name);
             if let Some(old) = connections.remove(name.as_str()) {
-                changing.leave(old);
+                drop(changing.leave(old));
                 self.inner.context.teller.changed(&name.into());
             }
         }
@@ -187,11 +193,11 @@ impl Host {
             return;
         }
         let name: Arc<str> = source.name().into();
-        let new = Arc::new(Connection::start(source, hash, &self.inner.context));
+        // What the old one holds, a port or a lock, the new one may need.
+        let old = connections.remove(&name).map(|old| changing.leave(old));
+        let new = Connection::start(source, hash, &self.inner.context, old);
         self.inner.context.teller.changed(&name);
-        if let Some(old) = connections.insert(name, new) {
-            changing.leave(old);
-        }
+        connections.insert(name, Arc::new(new));
     }
 
     /// Adds a server and starts connecting to it; must be called on a Tokio runtime. The same name with the same entry is the same connection (LIF-3); with
@@ -288,6 +294,9 @@ impl Host {
 
     /// Closes every connection, for good, and waits until no process of theirs is left. Every wait inside has an end.
     pub async fn shutdown(&self) {
+        if let Some(discovery) = &self.inner.discovery {
+            discovery.stop();
+        }
         let (connections, leaving) = {
             let mut changing = lock(&self.inner.changing);
             changing.ended = true;

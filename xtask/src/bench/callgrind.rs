@@ -78,7 +78,7 @@ fn a_call(
     let argv = match client.call(scenario.kind) {
         Call::Argv(argv) => argv,
         Call::Broken(reason) => return Err(reason.clone()),
-        Call::Absent => return Err("has no part in this".to_owned()),
+        Call::Absent | Call::Earlier { .. } => return Err("has no part in this".to_owned()),
     };
     let count = |n: usize| {
         let scenario = Scenario { n, ..*scenario };

@@ -8,8 +8,11 @@ use super::scenarios::Kind;
 /// What we measure against; [`OURS`] comes first everywhere.
 pub(super) const OURS: &str = "trunkline";
 
+/// A program whose figures were taken once, on a machine of this class, and are not taken again here.
+pub(super) const EARLIER: &str = "claude-code";
+
 /// Peers in the order of the table.
-pub(super) const PEERS: [&str; 7] = [
+pub(super) const PEERS: [&str; 8] = [
     "rmcp",
     "ts1",
     "ts2",
@@ -17,6 +20,7 @@ pub(super) const PEERS: [&str; 7] = [
     "limit",
     "mcporter",
     "inspector",
+    EARLIER,
 ];
 
 /// Everything a run needs: the clients and the server they talk to.
@@ -37,6 +41,8 @@ pub(super) struct Client {
     pub(super) common: Call,
     /// What the one-shot scenario runs, where it is not the common program.
     pub(super) oneshot: Call,
+    /// What the scenario of 30 servers runs, where it is not the common program.
+    pub(super) servers: Call,
     /// Takes long to start, so it is started less often.
     pub(super) slow: bool,
     /// Divides the number of calls, so that a slow client does not take most of the run.
@@ -51,7 +57,11 @@ pub(super) enum Call {
     Broken(String),
     /// What to run.
     Argv(Vec<String>),
+    /// Nothing to run: milliseconds and megabytes that were measured earlier.
+    Earlier { ms: f64, peak_mb: f64 },
 }
+
+static ABSENT: Call = Call::Absent;
 
 impl Call {
     /// A call of a program that may not be there.
@@ -77,15 +87,25 @@ impl Client {
 
     /// The call for a kind of scenario.
     pub(super) fn call(&self, kind: Kind) -> &Call {
-        match (kind, &self.oneshot) {
-            (Kind::Oneshot, Call::Argv(_) | Call::Broken(_)) => &self.oneshot,
-            _ => &self.common,
+        let own = match kind {
+            Kind::Oneshot => &self.oneshot,
+            Kind::Servers => &self.servers,
+            kind if kind.is_ours_alone() && self.name != OURS => return &ABSENT,
+            _ => &ABSENT,
+        };
+        match own {
+            Call::Absent => &self.common,
+            own => own,
         }
     }
 
     /// Whether it runs the common program, which prints a report, in this kind of scenario.
     pub(super) fn reports(&self, kind: Kind) -> bool {
-        kind != Kind::Oneshot || matches!(self.oneshot, Call::Absent)
+        match kind {
+            Kind::Oneshot => matches!(self.oneshot, Call::Absent),
+            Kind::Servers => matches!(self.servers, Call::Absent),
+            _ => true,
+        }
     }
 }
 

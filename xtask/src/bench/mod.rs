@@ -32,13 +32,13 @@ pub(crate) struct Options {
     /// Fewer rounds and calls: a look in about a minute, not a judgement
     #[arg(long)]
     quick: bool,
-    /// Only scenarios whose name starts with this (sequential, inflight, list, connect, oneshot, callgrind)
+    /// Only scenarios whose name starts with this (sequential, inflight, list, connect, oneshot, servers, load, callgrind)
     #[arg(long, value_name = "SCENARIO")]
     only: Option<String>,
     /// Use the peers that are there; download nothing
     #[arg(long)]
     no_install: bool,
-    /// Only these peers (rmcp, ts1, ts2, python, limit, mcporter, inspector); trunkline always runs
+    /// Only these peers (rmcp, ts1, ts2, python, limit, mcporter, inspector, claude-code); trunkline always runs
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     peers: Vec<String>,
 }

@@ -4,13 +4,19 @@ use std::fs::File;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use rustix::thread::CpuSet;
 
 use super::Layout;
+
+/// How often a program's memory is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// What a program's memory was when it was last looked at.
+type Peak = Mutex<Option<f64>>;
 
 /// Where a program and its children may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +49,18 @@ pub(super) struct Finished {
 impl Program<'_> {
     /// Runs to the end; the error is one line for the table.
     pub(super) fn run(&self) -> Result<Finished, String> {
+        self.start(None)
+    }
+
+    /// Runs to the end and looks again and again how much memory it has used, in KB, which costs it some time. Its resource usage
+    /// at the end would not do: that begins with what the harness has.
+    pub(super) fn run_watched(&self) -> Result<(Finished, Option<f64>), String> {
+        let peak = Mutex::new(None);
+        let finished = self.start(Some(&peak))?;
+        Ok((finished, peak.into_inner().unwrap_or(None)))
+    }
+
+    fn start(&self, peak: Option<&Peak>) -> Result<Finished, String> {
         let (program, arguments) = self.argv.split_first().ok_or("nothing to run")?;
         let (out, err) = (
             self.log.with_extension("out"),
@@ -62,7 +80,7 @@ impl Program<'_> {
         let start = Instant::now();
         let mut child = on_cores(self.cores, || command.spawn())
             .map_err(|error| format!("cannot start {program}: {error}"))?;
-        let in_time = wait(&child, self.limit)?;
+        let in_time = wait(&child, self.limit, peak)?;
         let wall = start.elapsed();
         kill_group(&child);
         let status = child.wait().map_err(|error| error.to_string())?;
@@ -80,16 +98,28 @@ impl Program<'_> {
 }
 
 /// Waits for the exit without reaping, so that the process group's id stays ours until it has been killed.
-fn wait(child: &Child, limit: Duration) -> Result<bool, String> {
+fn wait(child: &Child, limit: Duration, peak: Option<&Peak>) -> Result<bool, String> {
     let pid = pid(child).ok_or("no process id")?;
     let (done, watched) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         let watchdog = scope.spawn(move || {
-            let late = watched.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout);
-            if late {
-                kill_group_of(pid);
+            let end = Instant::now() + limit;
+            loop {
+                let left = end.saturating_duration_since(Instant::now());
+                let pause = peak.map_or(left, |_| left.min(LOOK_EVERY));
+                if watched.recv_timeout(pause) != Err(mpsc::RecvTimeoutError::Timeout) {
+                    return true;
+                }
+                if left.is_zero() {
+                    kill_group_of(pid);
+                    return false;
+                }
+                if let (Some(peak), Some(now)) = (peak, peak_kb(pid)) {
+                    peak.lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .replace(now);
+                }
             }
-            !late
         });
         let waited = loop {
             match rustix::process::waitid(
@@ -106,6 +136,15 @@ fn wait(child: &Child, limit: Duration) -> Result<bool, String> {
             .map(|_| in_time)
             .map_err(|error| format!("cannot wait: {error}"))
     })
+}
+
+/// The most memory a running program has used, in KB; it never shrinks.
+fn peak_kb(pid: Pid) -> Option<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 fn pid(child: &Child) -> Option<Pid> {
@@ -217,6 +256,21 @@ mod tests {
         let error =
             shell("sleep 600 & sleep 600", Duration::from_millis(50), "late").expect_err("killed");
         assert!(error.starts_with("killed after"), "{error}");
+    }
+
+    #[test]
+    fn memory_is_seen_while_a_program_runs() {
+        let argv = ["sh", "-c", "sleep 0.2"].map(str::to_owned);
+        let log = std::env::temp_dir().join(format!("xtask-bench-{}-peak", std::process::id()));
+        let program = Program {
+            argv: &argv,
+            env: &[],
+            cores: Cores::Free,
+            limit: Duration::from_secs(20),
+            log,
+        };
+        let (_, peak) = program.run_watched().expect("success");
+        assert!(peak.is_some_and(|kb| kb > 100.0), "{peak:?}");
     }
 
     #[test]

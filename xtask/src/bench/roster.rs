@@ -4,12 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::clients::{Bench, Call, Client, OURS};
+use super::clients::{Bench, Call, Client, EARLIER, OURS};
 use super::install::{Installer, path_text, path_with};
 use super::process::clean_home;
 use super::{Layout, Options};
+
+/// How many servers the program's own `list` shows.
+const MANY: usize = 30;
 
 /// Installs and builds what the options ask for. Only a missing server is an error: without it nothing can run.
 pub(super) fn assemble(layout: &Layout, options: &Options) -> anyhow::Result<Bench> {
@@ -26,12 +29,22 @@ pub(super) fn assemble(layout: &Layout, options: &Options) -> anyhow::Result<Ben
     let servers = json!({ "mcpServers": { "echo": { "command": server, "args": [] } } });
     fs::write(&config, servers.to_string())
         .with_context(|| format!("cannot write {}", config.display()))?;
+    let many = layout.out.join("many-servers.json");
+    let entry = |index| {
+        (
+            format!("echo{index}"),
+            json!({ "command": server, "args": [] }),
+        )
+    };
+    let servers: Map<String, Value> = (0..MANY).map(entry).collect();
+    fs::write(&many, json!({ "mcpServers": servers }).to_string())
+        .with_context(|| format!("cannot write {}", many.display()))?;
 
     let wanted =
         |name: &str| options.peers.is_empty() || options.peers.iter().any(|peer| peer == name);
     let any = |names: &[&str]| names.iter().any(|name| wanted(name));
     let roster = Roster { layout, installer };
-    let mut clients = vec![roster.ours(&config)];
+    let mut clients = vec![roster.ours(&config, &many)];
     let mut env = clean_home(layout);
     if wanted("rmcp") {
         clients.push(roster.rust("rmcp", format!("rmcp {}", roster.rmcp_version())));
@@ -52,10 +65,13 @@ pub(super) fn assemble(layout: &Layout, options: &Options) -> anyhow::Result<Ben
     if wanted("limit") {
         clients.push(roster.rust("limit", "limit (no JSON)".to_owned()));
     }
+    if wanted(EARLIER) {
+        clients.push(claude_code());
+    }
     clients.retain(|client| client.name == OURS || wanted(client.name));
     clients.sort_by_key(Client::place);
     for client in &clients {
-        for call in [&client.common, &client.oneshot] {
+        for call in [&client.common, &client.oneshot, &client.servers] {
             if let Call::Broken(reason) = call {
                 println!("{}: not available: {reason}", client.label);
             }
@@ -74,8 +90,8 @@ struct Roster<'a> {
 }
 
 impl Roster<'_> {
-    /// The public API for most scenarios, the real program for the one-shot.
-    fn ours(&self, config: &Path) -> Client {
+    /// The public API for most scenarios, the real program for the one-shot and for `list`.
+    fn ours(&self, config: &Path, many: &Path) -> Client {
         // With the product's lock file, so that the product's versions are measured.
         let lock = self.layout.source("ours").join("Cargo.lock");
         let built = fs::copy(self.layout.root.join("Cargo.lock"), lock)
@@ -97,7 +113,8 @@ impl Roster<'_> {
             name: OURS,
             label: format!("trunkline {}", env!("CARGO_PKG_VERSION")),
             common: Call::new(built, &[]),
-            oneshot: Call::new(cli, &call),
+            oneshot: Call::new(cli.clone(), &call),
+            servers: Call::new(cli, &["--mcp-config", &path_text(many), "list"]),
             slow: false,
             fewer_calls: 1,
         }
@@ -113,6 +130,7 @@ impl Roster<'_> {
             label,
             common: Call::new(built, &[]),
             oneshot: Call::Absent,
+            servers: Call::Absent,
             slow: false,
             fewer_calls: 1,
         }
@@ -130,6 +148,7 @@ impl Roster<'_> {
                     .replace("@modelcontextprotocol/", ""),
                 common: Call::new(node_of(&installed, node), &[&script]),
                 oneshot: Call::Absent,
+                servers: Call::Absent,
                 slow: true,
                 fewer_calls: 1,
             }
@@ -155,6 +174,7 @@ impl Roster<'_> {
             label: format!("Python mcp {}", version.unwrap_or("?")),
             common: Call::new(installed.map(|()| venv.join("bin/python")), &[&script]),
             oneshot: Call::Absent,
+            servers: Call::Absent,
             slow: true,
             fewer_calls: 10,
         }
@@ -176,6 +196,7 @@ impl Roster<'_> {
                     node_of(&installed, node),
                     &[&[script.as_str()], rest].concat(),
                 ),
+                servers: Call::Absent,
                 slow: true,
                 fewer_calls: 1,
             }
@@ -225,6 +246,23 @@ impl Roster<'_> {
             .as_str()
             .unwrap_or("?")
             .to_owned()
+    }
+}
+
+/// What `claude mcp list` took for 30 fast stdio servers on two cores of such a machine; not measured again here, as it needs an
+/// account.
+fn claude_code() -> Client {
+    Client {
+        name: EARLIER,
+        label: "Claude Code 2.1 (measured earlier)".to_owned(),
+        common: Call::Absent,
+        oneshot: Call::Absent,
+        servers: Call::Earlier {
+            ms: 630.0,
+            peak_mb: 154.0,
+        },
+        slow: true,
+        fewer_calls: 1,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is measured, and the targets each figure is held to.
 
-use super::clients::OURS;
+use super::clients::{EARLIER, OURS};
 
 /// What a client program is asked to do: the first word of its command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +10,12 @@ pub(super) enum Kind {
     List,
     Connect,
     Oneshot,
+    /// The program's own `list`, as a whole process, against others that only connect.
+    Servers,
+    /// Loading configuration in the process, from all scopes but the enterprise's.
+    Load,
+    /// Loading configuration in the process, from the enterprise's file.
+    LoadEnterprise,
 }
 
 /// One row of the benchmark.
@@ -17,7 +23,7 @@ pub(super) struct Scenario {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     pub(super) kind: Kind,
-    /// Calls to measure (`sequential`, `inflight`) or tools to list.
+    /// Calls to measure (`sequential`, `inflight`), tools to list, or servers to load.
     pub(super) n: usize,
     /// Bytes of text in a call.
     pub(super) payload: usize,
@@ -36,6 +42,10 @@ pub(super) enum Target {
     Within(&'static str, f64),
     /// Our peak memory in MB.
     PeakMb(f64),
+    /// Our time in milliseconds.
+    Ms(f64),
+    /// For each of `n`, at most this many times what the other scenario, of so many, takes for each.
+    Linear(&'static str, usize, f64),
 }
 
 impl Target {
@@ -43,7 +53,7 @@ impl Target {
     pub(super) fn client(self) -> &'static str {
         match self {
             Self::Faster(client, _) | Self::Within(client, _) => client,
-            Self::PeakMb(_) => OURS,
+            Self::PeakMb(_) | Self::Ms(_) | Self::Linear(..) => OURS,
         }
     }
 }
@@ -55,14 +65,21 @@ impl Kind {
             Self::Sequential => "sequential",
             Self::Inflight => "inflight",
             Self::List => "list",
-            Self::Connect => "connect",
+            Self::Connect | Self::Servers => "connect",
             Self::Oneshot => "oneshot",
+            Self::Load => "load",
+            Self::LoadEnterprise => "load-enterprise",
         }
     }
 
     /// Whether the figure is calls a second (more is better) or milliseconds (less is better).
     pub(super) fn is_rate(self) -> bool {
         matches!(self, Self::Sequential | Self::Inflight)
+    }
+
+    /// Whether nobody but we can do it: there is no server in it.
+    pub(super) fn is_ours_alone(self) -> bool {
+        matches!(self, Self::Load | Self::LoadEnterprise)
     }
 
     pub(super) fn unit(self) -> &'static str {
@@ -84,7 +101,16 @@ const BASE: Scenario = Scenario {
     targets: &[],
 };
 
-const ALL: [Scenario; 8] = [
+const LOAD: Scenario = Scenario {
+    kind: Kind::Load,
+    samples: 3,
+    ..BASE
+};
+
+/// How much more a server may cost among many than among few: caches are smaller than two thousand servers.
+const LINEAR: f64 = 1.25;
+
+const ALL: [Scenario; 14] = [
     Scenario {
         name: "sequential-100",
         title: "stdio sequential, 100 B",
@@ -155,6 +181,50 @@ const ALL: [Scenario; 8] = [
             Target::Faster("mcporter", 40.0),
         ],
         ..BASE
+    },
+    Scenario {
+        name: "servers-30",
+        title: "`trunkline list` of 30 servers, whole process; others only connect",
+        kind: Kind::Servers,
+        servers: 30,
+        samples: 5,
+        targets: &[Target::Faster(EARLIER, 5.0)],
+        ..BASE
+    },
+    Scenario {
+        name: "load-250",
+        title: "load 250 servers",
+        n: 250,
+        ..LOAD
+    },
+    Scenario {
+        name: "load-500",
+        title: "load 500 servers",
+        n: 500,
+        targets: &[Target::Linear("load-250", 250, LINEAR)],
+        ..LOAD
+    },
+    Scenario {
+        name: "load-1000",
+        title: "load 1,000 servers, 6 scopes, 100 rules",
+        n: 1_000,
+        targets: &[Target::Ms(10.0), Target::Linear("load-250", 250, LINEAR)],
+        ..LOAD
+    },
+    Scenario {
+        name: "load-2000",
+        title: "load 2,000 servers",
+        n: 2_000,
+        targets: &[Target::Linear("load-250", 250, LINEAR)],
+        ..LOAD
+    },
+    Scenario {
+        name: "load-enterprise-1000",
+        title: "load 1,000 servers of the enterprise scope",
+        n: 1_000,
+        kind: Kind::LoadEnterprise,
+        targets: &[Target::Ms(10.0)],
+        ..LOAD
     },
 ];
 

@@ -30,7 +30,13 @@ pub(super) fn speed_ratio(
     })
 }
 
+/// Our figure, pinned, in the scenario of that name.
+fn ours(outcome: &Outcome, scenario: &'static str) -> Option<f64> {
+    outcome.cells.get(&(scenario, "pinned", OURS))?.median()
+}
+
 /// Judges by the pinned figures.
+#[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 pub(super) fn judge(outcome: &Outcome, scenario: &Scenario, target: Target) -> Verdict {
     match target {
         Target::Faster(client, times) => {
@@ -45,6 +51,25 @@ pub(super) fn judge(outcome: &Outcome, scenario: &Scenario, target: Target) -> V
             let value = speed_ratio(outcome, scenario, "pinned", client).map(f64::recip);
             Verdict {
                 asked: format!("≤ {times}× its time"),
+                value,
+                met: value.map(|value| value <= times),
+            }
+        }
+        Target::Ms(limit) => {
+            let value = ours(outcome, scenario.name);
+            Verdict {
+                asked: format!("≤ {limit} ms"),
+                value,
+                met: value.map(|value| value <= limit),
+            }
+        }
+        Target::Linear(base, n, times) => {
+            let each = |name, n: usize| Some(ours(outcome, name)? / n as f64);
+            let value = each(scenario.name, scenario.n)
+                .zip(each(base, n))
+                .map(|(each, of_base)| each / of_base);
+            Verdict {
+                asked: format!("≤ {times}× {base} for each"),
                 value,
                 met: value.map(|value| value <= times),
             }
@@ -122,5 +147,12 @@ mod tests {
         check("oneshot", 10.0, 5.5, Target::Within("rmcp", 2.0), true);
         check("oneshot", 12.0, 5.5, Target::Within("rmcp", 2.0), false);
         check("list-10000", 61.0, 40.0, Target::PeakMb(60.0), false);
+        check("load-1000", 9.0, 0.0, Target::Ms(10.0), true);
+        check("load-1000", 11.0, 0.0, Target::Ms(10.0), false);
+        // The same scenario as its own base: twice as many in the same time is half for each.
+        let half = Target::Linear("load-1000", 500, 1.25);
+        check("load-1000", 9.0, 0.0, half, true);
+        let double = Target::Linear("load-1000", 2_000, 1.25);
+        check("load-1000", 9.0, 0.0, double, false);
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use serde_json::{Map, Value, json};
-use trunkline_config::{Scope, Secret, Standing, env_vars};
+use trunkline_config::{Scope, Secret, Standing, env_vars, hide_secrets};
 
 use crate::args::{AddArgs, AddJsonArgs, ConfigArgs, NewTransport, WriteScope};
 use crate::change;
@@ -46,6 +46,15 @@ pub(crate) fn run_json(config: &ConfigArgs, add: &AddJsonArgs, as_json: bool) ->
         }
     }
     match serde_json::from_str::<Value>(&text) {
+        Ok(Value::Object(outer)) if is_wrapped(&outer) => {
+            let hint =
+                "give only what stands behind the server's name: {\"command\": …} or {\"url\": …}";
+            output::error(
+                "that is a set of servers, not one server's entry",
+                Some(hint),
+            );
+            Exit::Usage
+        }
         Ok(entry @ Value::Object(_)) => {
             let new = New {
                 name: add.name.clone(),
@@ -65,6 +74,13 @@ pub(crate) fn run_json(config: &ConfigArgs, add: &AddJsonArgs, as_json: bool) ->
             Exit::Usage
         }
     }
+}
+
+/// Whether somebody pasted the object around an entry, or the whole file.
+fn is_wrapped(outer: &Map<String, Value>) -> bool {
+    let is_entry = |value: &Value| value.get("command").is_some() || value.get("url").is_some();
+    let one_inside = outer.len() == 1 && outer.values().any(is_entry);
+    outer.contains_key("mcpServers") || one_inside
 }
 
 /// A server to be written.
@@ -269,34 +285,57 @@ fn write(
         .replace("the  server", "the server");
     let document = json!({"added": name, "scope": scope, "file": change::path(&written)});
     let exit = change::tell(&what, &written, document, as_json);
+    if scope == Scope::Project && holds_secrets(&new.entry) {
+        output::warning(
+            "the values of env and headers stand in that file as they are, for everyone who gets the project; write ${VAR} in place of a secret",
+        );
+    }
     tell_what_follows(configured, name, scope);
     exit
+}
+
+/// Whether an entry has values in `env` or `headers` that are more than references.
+pub(super) fn holds_secrets(entry: &Value) -> bool {
+    let mut hidden = entry.clone();
+    hide_secrets(&mut hidden);
+    ["env", "headers"]
+        .iter()
+        .any(|field| hidden.get(field) != entry.get(field))
 }
 
 /// Says what the user may not expect: that it does not run as it is, or that a stronger entry counts.
 fn tell_what_follows(configured: &Configured, name: &str, scope: Scope) {
     let set = configured.loader.load(&[]);
     let Some(new) = set.named(name).find(|server| server.entry.scope == scope) else {
+        output::warning(&format!("\"{name}\" does not count here"));
+        for problem in &set.diagnostics {
+            output::warning(&problem.to_string());
+        }
         return;
     };
     let quoted = quoted(name);
+    let stronger = set
+        .named(name)
+        .find(|other| other.entry.scope < scope && standing::reason(other).is_none());
     match &new.standing {
-        Standing::Active => {}
+        Standing::Active | Standing::Shadowed { .. } => {}
         Standing::Disabled => output::note(&format!(
             "  it is switched off for this project: trunkline enable {quoted}\n"
         )),
         Standing::PendingApproval { .. } => output::note(&format!(
             "  it needs your approval before it runs: trunkline approve {quoted}\n"
         )),
-        Standing::Shadowed { by } => output::warning(&format!(
-            "the {} scope has a \"{name}\" too, and that one counts here ({})",
-            by.scope, by.source
-        )),
         _ => {
             if let Some((reason, _)) = standing::reason(new) {
                 output::warning(&format!("\"{name}\" does not run: {reason}"));
             }
         }
+    }
+    if let Some(stronger) = stronger {
+        let (scope, source) = (stronger.entry.scope, &stronger.entry.source);
+        output::warning(&format!(
+            "the {scope} scope has a \"{name}\" too, and that one counts here ({source})"
+        ));
     }
 }
 

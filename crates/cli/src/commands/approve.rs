@@ -28,6 +28,7 @@ pub(crate) fn approve(
         Err(exit) => return exit,
     };
     if wanted.is_empty() {
+        configured.warn();
         return nothing_pending(as_json);
     }
     let ask = !yes && !as_json && output::can_ask();
@@ -44,9 +45,9 @@ pub(crate) fn approve(
     for server in wanted {
         if ask {
             output::note(&description(server));
-            if !output::ask(&format!("approve \"{}\"?", server.entry.name)) {
-                continue;
-            }
+        }
+        if ask && !output::ask(&format!("approve \"{}\"?", server.entry.name)) {
+            continue;
         }
         approved.push(&server.entry);
     }
@@ -110,14 +111,15 @@ fn nothing_pending(as_json: bool) -> Exit {
     Exit::Done
 }
 
-/// What a person should see before saying yes: what would run, and what has changed.
+/// What a person should see before saying yes: what would run, all of it, and what has changed. What is hidden elsewhere comes
+/// from the project here, and could be what decides.
 fn description(server: &Server) -> String {
     let mut text = format!(
         "\n\"{}\" in {}\n",
         harmless(&server.entry.name),
         harmless(&server.entry.source)
     );
-    let shown = server.entry.shown(false);
+    let shown = server.entry.shown(true);
     for (field, value) in shown.as_object().into_iter().flatten() {
         let _ = writeln!(
             text,

@@ -9,9 +9,9 @@ use trunkline::{
     CallError, CallOptions, CallOutput, Content, Host, Json, Progress, State, may_belong_to,
     nearest,
 };
-use trunkline_config::Server;
+use trunkline_config::{CONNECTOR_PREFIX, Server};
 
-use super::tools::{no_servers, unknown_server};
+use super::tools::no_servers;
 use crate::args::{CallArgs, ConfigArgs};
 use crate::arguments;
 use crate::exit::Exit;
@@ -19,21 +19,16 @@ use crate::output::{self, StatusLine};
 use crate::session::{self, Configured};
 use crate::standing;
 
-/// How connectors' names begin.
-const CONNECTOR: &str = "claude.ai ";
-
 pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> Exit {
     let configured = match session::configuration(config) {
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
-    for diagnostic in configured.diagnostics() {
-        output::warning(&diagnostic.to_string());
-    }
     let wanted = match Wanted::read(&call.words, &configured) {
         Ok(wanted) => wanted,
         Err(exit) => return exit,
     };
+    configured.warn_about(wanted.servers());
     // Before anything starts: waiting for a person's input must not keep a server waiting.
     let json_args = match read_json_args(call.json_args.as_deref()) {
         Ok(json_args) => json_args,
@@ -92,9 +87,9 @@ enum Wanted<'a> {
 impl<'a> Wanted<'a> {
     fn read(words: &'a [String], configured: &Configured) -> Result<Self, Exit> {
         let names = configured.names();
-        let is_known = |name: &str| names.contains(&name) || name.starts_with(CONNECTOR);
+        let is_known = |name: &str| names.contains(&name) || name.starts_with(CONNECTOR_PREFIX);
         if names.is_empty() && session::connectors(configured.loader.layout()).is_none() {
-            return Err(no_servers(&[]));
+            return Err(no_servers(configured));
         }
         match words {
             [name, words @ ..] if name.starts_with("mcp__") && !is_known(name) => {
@@ -108,7 +103,7 @@ impl<'a> Wanted<'a> {
                     _ => Ok(Self::Named { name, words }),
                 }
             }
-            [server, ..] if !is_known(server) => Err(unknown_server(server, names.into_iter())),
+            [server, ..] if !is_known(server) => Err(configured.unknown(server)),
             [server, tool, words @ ..] => {
                 if let Some(server) = configured.foremost(server)
                     && standing::reason(server).is_some()
@@ -147,7 +142,7 @@ impl<'a> Wanted<'a> {
     /// Who lists the connectors, if it may be one's.
     fn connectors(&self) -> Option<ClaudeAi> {
         let may_be = match self {
-            Self::Of { server, .. } => server.starts_with(CONNECTOR),
+            Self::Of { server, .. } => server.starts_with(CONNECTOR_PREFIX),
             Self::Named { name, .. } => name.starts_with("mcp__claude_ai_"),
         };
         may_be

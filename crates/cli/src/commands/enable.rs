@@ -1,7 +1,7 @@
 //! `trunkline enable` and `disable`: switches a server on or off for this project (CFG-10).
 
 use serde_json::json;
-use trunkline_config::Standing;
+use trunkline_config::{CONNECTOR_PREFIX, Standing};
 
 use crate::args::ConfigArgs;
 use crate::change;
@@ -18,7 +18,7 @@ pub(crate) fn run(config: &ConfigArgs, name: &str, on: bool, as_json: bool) -> E
     let word = if on { "enabled" } else { "disabled" };
     let Some(server) = configured.foremost(name) else {
         // Connectors are in no file; what is said about them is kept all the same.
-        if name.starts_with("claude.ai ") {
+        if name.starts_with(CONNECTOR_PREFIX) {
             let entry = trunkline::ServerEntry::stdio(name, "", [""; 0]);
             return done(
                 &configured.editor().set_enabled(&entry, on),

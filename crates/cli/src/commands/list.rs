@@ -43,6 +43,8 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
                     "the enterprise configuration has exclusive control and no servers ({})\n",
                     harmless(&file)
                 ));
+            } else if rows.is_empty() && !set.diagnostics.is_empty() {
+                output::result("no servers could be loaded\n");
             } else {
                 output::result(&table(&rows));
             }
@@ -282,18 +284,45 @@ fn below(row: &Row) -> String {
             }
         }
     }
+    if row.state() == "disabled" {
+        let name = standing::quoted(row.name());
+        let _ = writeln!(
+            text,
+            "  hint: `trunkline enable {}` switches it on",
+            harmless(&name)
+        );
+    }
     let failure = row
         .status
         .as_ref()
         .and_then(|status| status.state.failure());
     if let Some(failure) = failure {
         let _ = writeln!(text, "  {}", harmless_lines(&failure.to_string()));
+        if let Some(target) = row.server.and_then(target) {
+            let _ = writeln!(text, "  {}", harmless(&target));
+        }
         if let Some(hint) = failure.hint() {
             let _ = writeln!(text, "  hint: {hint}");
         }
         text += &indented_stderr(&failure.stderr, "  ");
     }
     text
+}
+
+/// What is started or connected to, as it is written.
+fn target(server: &Server) -> Option<String> {
+    let shown = server.entry.shown(false);
+    if let Some(url) = shown.get("url").and_then(Value::as_str) {
+        return Some(format!("url: {url}"));
+    }
+    let command = shown.get("command")?.as_str()?;
+    let args = shown.get("args").and_then(Value::as_array);
+    let args = args.into_iter().flatten().filter_map(Value::as_str);
+    let words: Vec<_> = std::iter::once(command)
+        .chain(args)
+        .map(standing::quoted)
+        .collect();
+    Some(format!("command: {}", words.join(" ")))
 }
 
 fn count(number: usize, what: &str) -> String {

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use trunkline::{Host, Json, PoolTool, ServerSet, State, nearest};
-use trunkline_config::{Diagnostic, Standing};
+use trunkline_config::Standing;
 
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output::{self, harmless};
-use crate::session;
+use crate::session::{self, Configured};
 use crate::standing;
 
 /// How much of a description is shown on one line.
@@ -22,7 +22,7 @@ pub(crate) async fn run(config: &ConfigArgs, server: Option<&str>, as_json: bool
     };
     let connectors = session::connectors(configured.loader.layout());
     if configured.set.servers.is_empty() && connectors.is_none() {
-        return no_servers(configured.diagnostics());
+        return no_servers(&configured);
     }
     let known: Vec<String> = configured.names().into_iter().map(str::to_owned).collect();
     let wanted = server.map(str::to_owned);
@@ -44,7 +44,10 @@ pub(crate) async fn run(config: &ConfigArgs, server: Option<&str>, as_json: bool
         session::ready(&host).await;
         let set = host.config();
         for diagnostic in &set.diagnostics {
-            output::warning(&diagnostic.to_string());
+            let about = diagnostic.server.as_deref();
+            if server.is_none() || about.is_none() || about == server {
+                output::warning(&diagnostic.to_string());
+            }
         }
         if let (Some(name), true) = (server, set.servers.is_empty()) {
             return unknown_server(name, known.iter().map(String::as_str));
@@ -57,22 +60,36 @@ pub(crate) async fn run(config: &ConfigArgs, server: Option<&str>, as_json: bool
         } else {
             output::result(&table(pool.tools().iter().map(|tool| &**tool)));
         }
-        report_failures(&host)
+        match report_failures(&host) {
+            Exit::Done if host.servers().is_empty() && !set.servers.is_empty() => Exit::Refused,
+            exit => exit,
+        }
     })
     .await
 }
 
 /// Explains that there is nothing to work with.
-pub(crate) fn no_servers(diagnostics: &[Diagnostic]) -> Exit {
-    for diagnostic in diagnostics {
-        output::warning(&diagnostic.to_string());
-    }
-    output::error(
-        "no servers are configured",
-        Some(
-            "add one with `trunkline add`, name a file with --mcp-config FILE, or see it all at work with `trunkline demo`",
-        ),
-    );
+pub(crate) fn no_servers(configured: &Configured) -> Exit {
+    configured.warn();
+    let (what, hint) = if configured.set.exclusive.is_some() {
+        (
+            "the enterprise configuration has exclusive control and no servers",
+            None,
+        )
+    } else if configured.diagnostics().is_empty() {
+        (
+            "no servers are configured",
+            Some(
+                "add one with `trunkline add`, name a file with --mcp-config FILE, or see it all at work with `trunkline demo`",
+            ),
+        )
+    } else {
+        (
+            "no servers could be loaded",
+            Some("mend what is named above"),
+        )
+    };
+    output::error(what, hint);
     Exit::Usage
 }
 
@@ -128,7 +145,11 @@ fn report_failures(host: &Host) -> Exit {
             output::stderr_lines(&failure.stderr);
         }
         if matches!(server.state, State::Disabled) {
-            output::warning(&format!("server \"{}\" is disabled", server.name));
+            let name = standing::quoted(&server.name);
+            output::warning(&format!(
+                "server \"{}\" is disabled; `trunkline enable {name}` switches it on",
+                server.name
+            ));
         }
     }
     for problem in host.pool().diagnostics() {

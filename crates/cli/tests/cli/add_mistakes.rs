@@ -215,7 +215,7 @@ fn a_place_that_cannot_be_written_is_explained() {
         lab.bare(&["add", "s", "cmd"])
             .env("HOME", "/proc/1/nothing"),
     );
-    assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:#?}");
+    assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:#?}");
     assert!(run.err.starts_with("error: /proc/1/nothing"), "{}", run.err);
 }
 
@@ -270,7 +270,7 @@ fn a_directory_whose_name_is_not_text_is_no_reason_to_panic() {
         let run = lab.finish(lab.bare(words).current_dir(&one));
         assert_eq!(
             (run.code, run.out.as_str()),
-            (Some(1), ""),
+            (Some(2), ""),
             "{words:?}: {run:#?}"
         );
         assert!(run.err.contains("is not UTF-8"), "{}", run.err);

@@ -309,7 +309,7 @@ fn an_approval_that_cannot_help_says_so() {
     run.is(
         0,
         &format!("approved \"one\"\n{WRITTEN}"),
-        "warning: \"one\" still does not run: you rejected it ([DIR]/.claude/settings.json)\n",
+        "warning: \"one\" still does not run: it is rejected in [DIR]/.claude/settings.json\n",
     );
 }
 

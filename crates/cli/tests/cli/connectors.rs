@@ -235,7 +235,7 @@ fn without_a_token_or_switched_off_nobody_is_asked() {
 }
 
 #[test]
-fn the_token_of_claude_codes_own_sign_in_is_used() {
+fn the_token_of_claude_codes_own_sign_in_goes_nowhere_else() {
     let lab = Lab::new();
     let api = Api::start(slack());
     lab.write_json(
@@ -246,7 +246,8 @@ fn the_token_of_claude_codes_own_sign_in_is_used() {
     command.env_remove("CLAUDE_CODE_OAUTH_TOKEN");
     let shown = lab.finish(&mut command);
     shown.never_says("hunter2");
-    assert_eq!(row(&shown.json(), "claude.ai Slack")["scope"], "claudeai");
+    assert_eq!(shown.json(), json!([]));
+    assert!(api.asked().is_empty());
 }
 
 #[test]

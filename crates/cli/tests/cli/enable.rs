@@ -79,7 +79,7 @@ fn enabling_does_not_approve() {
         0,
         &format!("enabled \"s\" for this project\n{WRITTEN}"),
         "warning: \"s\" still does not run: it comes with the project and needs your approval\n  \
-         hint: look at it with `trunkline get s`, then `trunkline approve s`\n",
+         hint: `trunkline approve s` shows it and asks\n",
     );
     assert_eq!(lab.state("s"), "pending-approval");
     assert!(!lab.started("s"));

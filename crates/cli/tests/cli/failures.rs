@@ -131,7 +131,7 @@ fn a_server_that_never_answers_is_given_up_in_time() {
         (
             "mute",
             " s\n",
-            "check that the command is an MCP server on stdio; MCP_TIMEOUT (ms) gives it more time",
+            "check that the command is an MCP server on stdio; MCP_TIMEOUT, or connectTimeout in its entry (ms), gives it more time",
         ),
         (
             "garbage",

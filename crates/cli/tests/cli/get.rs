@@ -73,7 +73,7 @@ fn every_entry_of_a_name_is_shown_and_the_one_that_counts_first() {
     for part in [
         "  hides user ([DIR]/home/.claude.json)\n",
         "  an entry of the same name hides it: local ([DIR]/home/.claude.json)\n",
-        "  hint: look at it with `trunkline get s`, then `trunkline approve s`\n",
+        "  hint: `trunkline approve s` shows it and asks\n",
         "  to remove it: trunkline remove s -s project\n",
     ] {
         assert!(run.out.contains(part), "{part}: {}", run.out);
@@ -145,7 +145,7 @@ fn a_reference_to_a_variable_is_no_secret() {
     let run = lab.plainly(&["get", "http"]);
     for part in [
         "  url: https://***@h.example/mcp?key=***\n",
-        "    Authorization: ***\n",
+        "    Authorization: Bearer ***\n",
         "    X-Ref: ${TOKEN}\n",
         "    clientId: public\n",
         "    clientSecret: ***\n",

@@ -110,7 +110,7 @@ fn nothing_runs_and_the_list_says_pending() {
     for part in [
         "evil    pending-approval  project     stdio\n  from [DIR]/repo/.mcp.json\n  \
          it comes with the project and needs your approval\n  \
-         hint: look at it with `trunkline get evil`, then `trunkline approve evil`\n",
+         hint: `trunkline approve evil` shows it and asks\n",
         "denied  blocked           project     stdio\n  from [DIR]/repo/.mcp.json\n  \
          policy does not allow it: denied by {\"serverName\":\"denied\"} ([DIR]/home/.claude/settings.json)\n",
     ] {
@@ -131,8 +131,7 @@ fn nothing_runs_and_the_list_says_pending() {
     let refused = "it comes with the project and needs your approval";
     for name in ["evil", "remote"] {
         let error = format!("the server \"{name}\" does not run: {refused}");
-        let hint =
-            format!("look at it with `trunkline get {name}`, then `trunkline approve {name}`");
+        let hint = format!("`trunkline approve {name}` shows it and asks");
         for words in [
             vec!["call", name, "echo"],
             vec!["tools", name],

@@ -227,7 +227,8 @@ fn a_file_can_be_named() {
     let run = lab.plainly(&["import", "cursor", "--file", "missing.json"]);
     assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:#?}");
     assert!(
-        run.err.starts_with("error: missing.json cannot be read: "),
+        run.err
+            .starts_with("error: missing.json: the file cannot be read: "),
         "{}",
         run.err
     );

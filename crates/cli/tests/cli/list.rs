@@ -36,6 +36,7 @@ fn each_server_is_shown_with_its_state_and_why_it_failed() {
 crashes  failed     dynamic     stdio
   from .mcp-config.json
   the server's process exited with status 3 before it was connected
+  command: [SERVER] --script [DIR]/scripts/crashes.json
   hint: run the command by itself to see why it ends
   its last lines on stderr:
     | no licence found
@@ -44,14 +45,17 @@ good     connected  dynamic     stdio       1 tool, 2 prompts, 1 resource  (test
 missing  failed     dynamic     stdio
   from .mcp-config.json
   command not found: no-such-program
+  command: no-such-program
   hint: install the program, or write its full path as the \"command\"
 off      disabled   dynamic     stdio
   from .mcp-config.json
+  hint: `trunkline enable off` switches it on
 old      connected  dynamic     stdio       0 tools  (old 0.9)  2025-11-25
   from .mcp-config.json
 remote   failed     dynamic     http
   from .mcp-config.json
   the transport \"http\" is not supported yet
+  url: https://example.com/mcp
   hint: this version connects to \"stdio\" servers only
 ",
         "",
@@ -141,7 +145,7 @@ fn a_server_that_never_answers_or_prints_garbage_is_explained_in_time() {
     let lines: Vec<_> = run.out.lines().collect();
     assert_eq!(
         (run.code, lines.len(), run.err.as_str()),
-        (Some(0), 8, ""),
+        (Some(0), 10, ""),
         "{run:#?}"
     );
     let given_up = "  no answer to the handshake after 0.";
@@ -154,15 +158,15 @@ fn a_server_that_never_answers_or_prints_garbage_is_explained_in_time() {
         lines[2]
     );
     assert_eq!(
-        lines[3],
+        lines[4],
         "  hint: an MCP server may write only messages to stdout; have it log to stderr"
     );
-    assert_eq!(lines[4], "mute     failed  dynamic     stdio");
-    assert!(lines[6].starts_with(given_up), "{}", lines[6]);
+    assert_eq!(lines[5], "mute     failed  dynamic     stdio");
+    assert!(lines[7].starts_with(given_up), "{}", lines[7]);
     assert!(
-        lines[7].contains("MCP_TIMEOUT (ms) gives it more time"),
+        lines[9].contains("MCP_TIMEOUT, or connectTimeout in its entry (ms), gives it more time"),
         "{}",
-        lines[7]
+        lines[9]
     );
 }
 

@@ -286,10 +286,11 @@ fn each_state_is_shown_with_its_reason() {
   policy does not allow it: denied by {\"serverCommand\":[\"c\"]} ([DIR]/home/.claude/settings.json)
 off       disabled          user        stdio
   from [DIR]/home/.claude.json
+  hint: `trunkline enable off` switches it on
 pending   pending-approval  project     stdio
   from [DIR]/.mcp.json
   it comes with the project and needs your approval
-  hint: look at it with `trunkline get pending`, then `trunkline approve pending`
+  hint: `trunkline approve pending` shows it and asks
 rejected  rejected          project     stdio
   from [DIR]/.mcp.json
   you rejected it ([DIR]/home/.claude.json)
@@ -318,7 +319,7 @@ running   connected         user        stdio       1 tool  (testkit 1.0.0)  202
             of(
                 "pending",
                 json!({"state": "pending-approval", "error": "it comes with the project and needs your approval",
-                "hint": "look at it with `trunkline get pending`, then `trunkline approve pending`"})
+                "hint": "`trunkline approve pending` shows it and asks"})
             ),
             of(
                 "rejected",

@@ -38,6 +38,8 @@ pub(crate) struct EditOptions<'a> {
     pub(crate) locks: Option<&'a Path>,
     /// Whether a new file, and new directories on the way to it, are for their owner alone.
     pub(crate) private: bool,
+    /// How long to wait for the lock; by default as long as somebody who waits for the result would.
+    pub(crate) patience: Option<Duration>,
 }
 
 /// Why a file was not edited. It is as it was before.
@@ -119,7 +121,12 @@ pub(crate) fn edit_file<T, E: From<EditError>>(
             continue;
         }
         let locks = lock_directories(path, &target)?;
-        let mut lock = Lock::acquire(&target, &locks, options.locks, LOCK_PATIENCE)?;
+        let mut lock = Lock::acquire(
+            &target,
+            &locks,
+            options.locks,
+            options.patience.unwrap_or(LOCK_PATIENCE),
+        )?;
         let before = atomic::read(&target)?;
         let old = before.as_deref().unwrap_or_default();
         let (new, out) = change(old)?;

@@ -58,6 +58,7 @@ impl Scratch {
         EditOptions {
             locks: Some(self.state.path()),
             private: true,
+            patience: None,
         }
     }
 
@@ -166,6 +167,7 @@ fn child() {
     let options = EditOptions {
         locks: Some(&state),
         private: true,
+        patience: None,
     };
     match &*role {
         "count" => loop {

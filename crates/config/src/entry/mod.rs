@@ -139,10 +139,12 @@ impl ServerEntry {
 
     /// The entry as it stands in its file, unexpanded; for one that is in none, what it would look like there.
     pub fn as_written(&self) -> Value {
-        let written = self.written.as_deref();
-        written
-            .and_then(|text| serde_json::from_str(text).ok())
-            .unwrap_or_else(|| self.transport.identity())
+        match self.written.as_deref() {
+            // What is too deep for a tree, or no text, can still be told from anything else.
+            Some(text) => serde_json::from_str(text)
+                .unwrap_or_else(|_| json!({"unreadable": sha256(&json!(text))})),
+            None => self.transport.identity(),
+        }
     }
 
     /// The entry as it stands in its file, fit to be shown: with `***` for the values of `env` and `headers`, tokens, and what may
@@ -175,13 +177,13 @@ impl ServerEntry {
     }
 }
 
-/// Puts `***` in place of what may be a secret.
+/// Puts `***` in place of what may be a secret. References to variables and to the keychain are none, and stay.
 pub fn hide_secrets(entry: &mut Value) {
     let hide = |value: &mut Value| {
-        let reference = value.as_str().is_some_and(is_reference);
-        if !reference {
-            *value = HIDDEN.into();
-        }
+        *value = match value.as_str() {
+            Some(text) => masked(text).into(),
+            None => HIDDEN.into(),
+        };
     };
     for field in ["env", "headers"] {
         if let Some(Value::Object(values)) = entry.get_mut(field) {
@@ -196,13 +198,44 @@ pub fn hide_secrets(entry: &mut Value) {
     }
 }
 
-/// Whether a value is nothing but a reference, possibly after the word that says what sort of token it is.
-fn is_reference(value: &str) -> bool {
-    let value = value.strip_prefix("Bearer ").unwrap_or(value);
-    let inside = value
-        .strip_prefix("${")
-        .and_then(|rest| rest.strip_suffix('}'));
-    inside.is_some_and(|inside| !inside.contains(":-") && !inside.contains(['$', '{', '}']))
+/// A text of which only the references are shown: whoever sends a secret somewhere must not be able to hide which.
+fn masked(text: &str) -> String {
+    let (scheme, mut rest) = match text.strip_prefix("Bearer ") {
+        Some(rest) => ("Bearer ", rest),
+        None => ("", text),
+    };
+    let mut shown = scheme.to_owned();
+    while let Some(at) = rest.find('$') {
+        let (before, from) = rest.split_at(at);
+        if !before.is_empty() {
+            shown.push_str(HIDDEN);
+        }
+        let name = |text: &str| {
+            let named = |c: char| c == '_' || c.is_ascii_alphanumeric();
+            text.find(|c| !named(c)).unwrap_or(text.len())
+        };
+        let end = match from[1..].strip_prefix('{') {
+            Some(inside) => inside.find('}').map(|end| end + 3),
+            None => Some(1 + name(&from[1..])).filter(|end| *end > 1),
+        };
+        let Some(end) = end else {
+            rest = from;
+            break;
+        };
+        // A default may be a secret, too.
+        match from[..end].split_once(":-") {
+            Some((variable, _)) => {
+                shown.push_str(variable);
+                shown.push_str(":-***}");
+            }
+            None => shown.push_str(&from[..end]),
+        }
+        rest = &from[end..];
+    }
+    if !rest.is_empty() && !shown.ends_with(HIDDEN) {
+        shown.push_str(HIDDEN);
+    }
+    shown
 }
 
 fn milliseconds(limit: Option<Duration>) -> Option<String> {
@@ -319,6 +352,18 @@ mod tests {
             (&json!("***"), &json!(5))
         );
         assert!(entry.shown(true).to_string().contains("hunter2"));
+        for (value, expected) in [
+            ("plain", "***"),
+            ("${A}", "${A}"),
+            ("x${A}y$B", "***${A}***$B"),
+            ("${A:-secret}", "${A:-***}"),
+            ("Bearer ${keyring:a/b}", "Bearer ${keyring:a/b}"),
+            ("a$", "***"),
+            ("${open", "***"),
+            ("", ""),
+        ] {
+            assert_eq!(masked(value), expected);
+        }
     }
 
     #[test]

@@ -56,6 +56,16 @@ struct RawTools {
     deny: Option<Vec<String>>,
 }
 
+impl RawTools {
+    fn filter(self) -> ToolFilter {
+        let globs = |list: Vec<String>| list.into_iter().map(Glob::new).collect();
+        ToolFilter {
+            allow: self.allow.map(globs),
+            deny: self.deny.map(globs).unwrap_or_default(),
+        }
+    }
+}
+
 const KNOWN_TYPES: &str =
     "stdio, http, streamable-http, sse, ws, sse-ide, ws-ide, sdk, claudeai-proxy";
 
@@ -130,7 +140,9 @@ impl RawEntry {
                 return Err("it has neither a \"command\" nor a \"url\"".to_owned());
             }
         };
-        let url = ServerUrl::new(url_of(kind, url)?);
+        let url = url_of(kind, url)?;
+        let quotable = !url.contains('$');
+        let url = ServerUrl::new(url);
         let headers = headers.unwrap_or_default();
         let oauth = oauth.unwrap_or_default();
         let tls = tls.unwrap_or_default();
@@ -166,7 +178,11 @@ impl RawEntry {
                 ide_name,
             }),
             "sdk" => TransportEntry::Sdk,
-            "claudeai-proxy" => TransportEntry::ClaudeAiProxy { url, id },
+            "claudeai-proxy" => TransportEntry::ClaudeAiProxy {
+                url,
+                id,
+                proxy: None,
+            },
             other => {
                 return Err(format!(
                     "unknown \"type\": \"{other}\"; write one of {KNOWN_TYPES}"
@@ -174,14 +190,12 @@ impl RawEntry {
             }
         };
         transport.each_text(|text| expand(text, environment, findings));
-        check_url(&transport)?;
-        check_oauth(&transport)?;
+        check_expanded(&transport, quotable, findings)?;
         if let (TransportEntry::Stdio(stdio), Scope::Plugin) = (&mut transport, scope) {
             // What plugins are documented to write there.
             let plain = |dir: &PathBuf| expand(&dir.to_string_lossy(), environment, findings);
             stdio.cwd = stdio.cwd.as_ref().map(plain).map(PathBuf::from);
         }
-        let globs = |list: Vec<String>| list.into_iter().map(Glob::new).collect();
         Ok(ServerEntry {
             name: name.to_owned(),
             scope,
@@ -191,12 +205,9 @@ impl RawEntry {
             connect_timeout: limit(connect_timeout),
             disabled: disabled.unwrap_or(false),
             always_load: always_load.unwrap_or(false),
-            tools: tools.map_or_else(ToolFilter::default, |tools| ToolFilter {
-                allow: tools.allow.map(globs),
-                deny: tools.deny.map(globs).unwrap_or_default(),
-            }),
+            tools: tools.map(RawTools::filter).unwrap_or_default(),
             sandbox,
-            keyring: std::mem::take(&mut findings.keyring),
+            keyring: findings.take_keyring(),
             written: None,
         })
     }
@@ -230,9 +241,24 @@ fn command_of(command: Option<String>) -> Result<String, String> {
     }
 }
 
+/// Checks what can only be checked with the variables filled in.
+fn check_expanded(
+    transport: &TransportEntry,
+    quotable: bool,
+    findings: &Findings,
+) -> Result<(), String> {
+    if findings.is_too_long() {
+        return Err("with its variables filled in it is larger than 1 MB".to_owned());
+    }
+    check_url(transport, quotable)?;
+    check_oauth(transport)
+}
+
 /// Whether the URL is one that the transport can open. One with a variable that is not set, or with a secret still to come,
 /// is left for the connection to try (CFG-5).
-fn check_url(transport: &TransportEntry) -> Result<(), String> {
+///
+/// What the value of a variable made of it is not repeated: it may be a secret.
+fn check_url(transport: &TransportEntry, quotable: bool) -> Result<(), String> {
     let Some(url) = transport.url() else {
         return Ok(());
     };
@@ -249,12 +275,15 @@ fn check_url(transport: &TransportEntry) -> Result<(), String> {
     if schemes.contains(&parsed.scheme()) {
         return Ok(());
     }
+    let kind = transport.kind();
+    let [secure, plain] = schemes;
+    let found = if quotable {
+        format!(", not with {}:", parsed.scheme())
+    } else {
+        String::new()
+    };
     Err(format!(
-        "the \"url\" of a \"{}\" server begins with {}:// or {}://, not with {}:",
-        transport.kind(),
-        schemes[0],
-        schemes[1],
-        parsed.scheme()
+        "the \"url\" of a \"{kind}\" server begins with {secure}:// or {plain}://{found}"
     ))
 }
 

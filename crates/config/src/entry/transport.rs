@@ -29,6 +29,8 @@ pub enum TransportEntry {
         url: ServerUrl,
         /// The connector.
         id: Option<String>,
+        /// Where the proxy is, as the account's list says.
+        proxy: Option<ServerUrl>,
     },
 }
 
@@ -248,8 +250,9 @@ impl TransportEntry {
                 "ideName": ide.ide_name,
             }),
             Self::Sdk => json!({"type": "sdk"}),
-            Self::ClaudeAiProxy { url, id } => {
-                json!({"type": self.kind(), "url": url.expose(), "id": id})
+            Self::ClaudeAiProxy { url, id, proxy } => {
+                let proxy = proxy.as_ref().map(ServerUrl::expose);
+                json!({"type": self.kind(), "url": url.expose(), "id": id, "proxy": proxy})
             }
         }
     }

@@ -62,19 +62,23 @@ pub(crate) fn redacted(text: &str) -> String {
         None => (text, None),
     };
     let mut shown = String::with_capacity(text.len());
-    match before.split_once("://") {
-        Some((scheme, rest)) => {
+    // A URL parser takes any run of slashes, in either direction, and none at all.
+    match before.split_once(':') {
+        Some((scheme, rest)) if scheme.chars().all(|c| c.is_ascii_alphanumeric()) => {
+            let slashes = rest.len() - rest.trim_start_matches(['/', '\\']).len();
+            let (slashes, rest) = rest.split_at(slashes);
             let authority = rest.find(['/', '\\']).unwrap_or(rest.len());
             let host = rest[..authority].rfind('@').map_or(0, |at| at + 1);
             shown.push_str(scheme);
-            shown.push_str("://");
+            shown.push(':');
+            shown.push_str(slashes);
             if host > 0 {
                 shown.push_str(HIDDEN);
                 shown.push('@');
             }
             shown.push_str(&rest[host..]);
         }
-        None => shown.push_str(before),
+        _ => shown.push_str(before),
     }
     if let Some(query) = query {
         let pairs = query.split('&').map(|pair| match pair.split_once('=') {
@@ -105,6 +109,8 @@ mod tests {
                 "https://h/?k=***&***&x=${KEY}",
             ),
             ("https://h/#token=1", "https://h/#***"),
+            ("https:u:p@h/x", "https:***@h/x"),
+            ("https:/\\u:p@h/x", "https:/\\***@h/x"),
             ("nonsense", "nonsense"),
         ] {
             assert_eq!(ServerUrl::new(url).to_string(), shown);

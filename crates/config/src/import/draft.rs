@@ -182,10 +182,10 @@ impl Draft {
                 if !is_address(&url) {
                     return mistake("its \"url\" does not begin with http:// or https://");
                 }
-                if let Some(kind) = kind {
-                    let kind = if kind == Kind::Sse { "sse" } else { "http" };
-                    put("type", kind.into());
-                }
+                // Claude Code, which reads the same file, needs to be told.
+                let path = url.split(['?', '#']).next().unwrap_or_default();
+                let sse = kind.map_or_else(|| path.ends_with("/sse"), |kind| kind == Kind::Sse);
+                put("type", if sse { "sse" } else { "http" }.into());
                 put("url", url.into());
                 for (name, map) in [("headers", self.headers), ("oauth", self.oauth)] {
                     if !map.is_empty() {

@@ -7,8 +7,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::entry::{ServerEntry, TransportEntry};
+use crate::entry::{ServerEntry, ServerUrl, TransportEntry};
 use crate::names::normalize_name;
+use crate::scopes::Scope;
 use url::{DenyForms, NormalUrl, UrlPattern};
 
 /// One element of `allowedMcpServers` or `deniedMcpServers`.
@@ -103,7 +104,9 @@ impl Policy {
     pub fn blocks(&self, entry: &ServerEntry) -> Option<Blocked> {
         if let Some(source) = &self.unreadable {
             return Some(Blocked {
-                rule: "the managed settings cannot be read, so no server may run".to_owned(),
+                rule:
+                    "the lists of allowed and denied servers cannot be read, so no server may run"
+                        .to_owned(),
                 source: source.clone(),
             });
         }
@@ -129,7 +132,7 @@ impl Policy {
         if self.deny.urls.is_empty() {
             return None;
         }
-        match NormalUrl::new(url.expose()) {
+        match comparable(entry, url) {
             Ok(url) => {
                 let url = DenyForms::of(url);
                 let mut rules = self.deny.urls.iter();
@@ -153,9 +156,7 @@ impl Policy {
                 (rules.command(&argv).is_some(), "command")
             }
             transport if transport.url().is_some() && !rules.urls.is_empty() => {
-                let url = transport
-                    .url()
-                    .and_then(|url| NormalUrl::new(url.expose()).ok());
+                let url = transport.url().and_then(|url| comparable(entry, url).ok());
                 let allowed = url.is_some_and(|url| {
                     let mut patterns = rules.urls.iter();
                     patterns.any(|(pattern, _)| pattern.allows(&url))
@@ -169,6 +170,15 @@ impl Policy {
             source,
         })
     }
+}
+
+/// The URL of an entry as rules compare it; the error says why it cannot be.
+fn comparable(entry: &ServerEntry, url: &ServerUrl) -> Result<NormalUrl, String> {
+    let by_id = matches!(entry.transport, TransportEntry::ClaudeAiProxy { .. });
+    if by_id && entry.scope != Scope::ClaudeAi {
+        return Err("it is reached by its id, whatever its URL says".to_owned());
+    }
+    NormalUrl::new(url.expose())
 }
 
 /// Whether arguments that are still to come from the keychain could make `argv` the denied one.

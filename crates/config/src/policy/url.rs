@@ -3,7 +3,7 @@
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-use crate::dedupe::unwrap_proxy;
+use crate::dedupe::{proxied, unwrap_proxy};
 use crate::glob::matches;
 
 /// A URL in its one spelling, in parts.
@@ -14,6 +14,8 @@ pub(crate) struct NormalUrl {
     host: String,
     /// Only when it is not the scheme's own.
     port: Option<u16>,
+    /// The scheme's own too.
+    known_port: Option<u16>,
     /// With what need not be encoded decoded, and without `.` and `..`.
     path: String,
     query: Option<String>,
@@ -36,6 +38,9 @@ impl NormalUrl {
             return Err("it holds a user name".to_owned());
         }
         let host = url.host_str().unwrap_or_default().trim_end_matches('.');
+        if proxied(&url) > 1 {
+            return Err("it carries several URLs".to_owned());
+        }
         let behind = match unwrap_proxy(&url) {
             Some(vendor) if depth > 0 => Some(Box::new(Self::nested(&vendor, depth - 1)?)),
             Some(_) => return Err("it is a proxy of a proxy of a proxy".to_owned()),
@@ -49,6 +54,7 @@ impl NormalUrl {
             scheme: url.scheme().to_owned(),
             host: host.to_ascii_lowercase(),
             port: url.port(),
+            known_port: url.port_or_known_default(),
             path,
             query: url.query().filter(|query| !query.is_empty()).map(decoded),
             behind,
@@ -134,7 +140,7 @@ fn decoded(text: &str) -> String {
 pub(crate) struct UrlPattern {
     written: String,
     lower: String,
-    /// The pattern in parts, unless it has no `://`.
+    /// The pattern in parts, unless it stands for everything.
     parts: Option<PatternParts>,
     /// The one place that it means, where it has no star.
     place: Option<NormalUrl>,
@@ -164,7 +170,12 @@ impl UrlPattern {
         Self {
             written: written.to_owned(),
             lower: written.to_ascii_lowercase(),
-            parts: PatternParts::new(written.trim()),
+            // Without a scheme any is meant; the rest must not match across the parts of a URL for that.
+            parts: match written.trim() {
+                "*" => None,
+                whole if whole.contains("://") => PatternParts::new(whole),
+                rest => PatternParts::new(&format!("*://{rest}")),
+            },
             place: (!written.contains('*'))
                 .then(|| NormalUrl::new(written).ok())
                 .flatten(),
@@ -272,7 +283,7 @@ impl PatternParts {
         let port = match self.port {
             Port::Default => url.port.is_none(),
             Port::Any => true,
-            Port::Only(port) => url.port == Some(port),
+            Port::Only(port) => url.known_port == Some(port),
             Port::Never => false,
         };
         port && matches(&self.host, &url.host) && matches(&self.scheme, &url.scheme)
@@ -375,6 +386,13 @@ mod tests {
             assert!(denies(rule, rule), "{rule}");
         }
         assert!(denies("https://h/admin*", "https://h//admin"));
+        assert!(denies("evil.example/*", "https://evil.example/x"));
+        for url in [
+            "https://p/?mcp_url=https://good&mcp_url=https://bad",
+            "https://p/?mcp_url=&mcp_url=https://bad/",
+        ] {
+            assert!(denies("https://bad/*", url), "{url}");
+        }
         assert!(!denies("https://h/x?a=1", "https://h/x?a=2"));
     }
 
@@ -469,6 +487,13 @@ mod tests {
                 false,
             ),
             ("*", "wss://anything/x", true),
+            ("*.corp.example/*", "https://mcp.corp.example/x", true),
+            (
+                "*.corp.example/*",
+                "https://evil.com/.corp.example/x",
+                false,
+            ),
+            ("*://h:443/*", "https://h/x", true),
         ] {
             assert_eq!(allows(pattern, url), expected, "{pattern} {url}");
         }

@@ -13,6 +13,8 @@ pub struct ConnectorEntry {
     pub id: String,
     /// The vendor's server behind it.
     pub url: String,
+    /// Where the proxy to it is.
+    pub proxy_url: String,
 }
 
 pub(crate) fn entries(gather: &mut Gather, connectors: &[ConnectorEntry]) {
@@ -24,6 +26,7 @@ pub(crate) fn entries(gather: &mut Gather, connectors: &[ConnectorEntry]) {
             TransportEntry::ClaudeAiProxy {
                 url: ServerUrl::new(&connector.url),
                 id: Some(connector.id.clone()),
+                proxy: Some(ServerUrl::new(&connector.proxy_url)),
             },
         )
     };

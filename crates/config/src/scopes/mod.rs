@@ -14,7 +14,7 @@ pub use claudeai::ConnectorEntry;
 pub(crate) use claudeai::entries as claudeai;
 pub(crate) use dynamic::entries as dynamic;
 pub(crate) use plugin::entries as plugin;
-pub(crate) use servers::{file_servers, members_servers, servers};
+pub(crate) use servers::{KEY, file_servers, members_servers, servers};
 
 /// Where an entry comes from, strongest first (CFG-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

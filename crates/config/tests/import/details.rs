@@ -19,7 +19,7 @@ fn json_clients() {
         (
             Client::GeminiCli,
             r#"{"mcp": {"allowed": ["b"]}, "mcpServers": {"a": {"url": "https://x"}}}"#,
-            json!([{"url": "https://x", "disabled": true}, []]),
+            json!([{"type": "http", "url": "https://x", "disabled": true}, []]),
         ),
         (
             Client::GeminiCli,
@@ -37,13 +37,13 @@ fn json_clients() {
         (
             Client::Opencode,
             r#"{"mcp": {"servers": {"type": {"type": "remote", "url": "https://x"}}}}"#,
-            json!([{"url": "https://x"}, []]),
+            json!([{"type": "http", "url": "https://x"}, []]),
         ),
         (
             Client::Opencode,
             r#"{"mcp": {"a": {"type": "remote", "url": "https://x", "command": ["c", "d"]}}}"#,
             json!([
-                {"url": "https://x"},
+                {"type": "http", "url": "https://x"},
                 ["command is left out: the server is remote", "args is left out: the server is remote"],
             ]),
         ),

@@ -31,6 +31,7 @@ fn check(lab: &Lab, servers: &[&str], problem: Option<&str>) {
         name: "claude.ai C".to_owned(),
         id: "i".to_owned(),
         url: "https://c.example/".to_owned(),
+        proxy_url: String::new(),
     };
     let loader = everywhere_else(lab);
     let set = loader.load(&[connector]);

@@ -45,6 +45,7 @@ fn a_thousand_servers_in_each_scope_load_and_the_right_ones_win() {
             name: format!("claude.ai {at:04}"),
             id: at.to_string(),
             url: format!("https://{at}.example/mcp"),
+            proxy_url: String::new(),
         })
         .collect();
     let loader = lab

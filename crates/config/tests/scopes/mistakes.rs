@@ -281,7 +281,7 @@ fn a_file_of_servers_that_is_not_one_costs_itself() {
         ),
         (
             "{\"mcpServers\": {},}",
-            ":1:19: not valid JSON: key must be a string",
+            ":1:19: not valid JSON: there is a comma before the closing bracket; take it out",
         ),
         ("{} {}", ":1:4: not valid JSON: trailing characters"),
         ("[]", ":1:1: expected an object, found a list"),

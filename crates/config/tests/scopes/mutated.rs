@@ -119,6 +119,7 @@ fn use_all(lab: &Lab) {
         name: "claude.ai X".to_owned(),
         id: "i".to_owned(),
         url: "https://h.example/mcp".to_owned(),
+        proxy_url: String::new(),
     };
     let loader = lab
         .loader_with(&[("TOKEN", "t")])

@@ -10,6 +10,7 @@ fn connector(name: &str, url: &str) -> ConnectorEntry {
         name: name.to_owned(),
         id: "id-1".to_owned(),
         url: url.to_owned(),
+        proxy_url: String::new(),
     }
 }
 

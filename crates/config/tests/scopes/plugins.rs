@@ -334,6 +334,7 @@ fn a_plugin_is_stronger_than_a_connector_of_the_same_name() {
         name: "plugin:p:s".to_owned(),
         id: "i".to_owned(),
         url: "https://c.example/".to_owned(),
+        proxy_url: String::new(),
     };
     lab.check_set(
         &lab.loader().load(&[connector]),

@@ -179,7 +179,7 @@ fn managed_settings_that_cannot_be_read_let_nothing_run() {
         assert_eq!(
             lab.servers(&set),
             [
-                "s user [c] blocked: the managed settings cannot be read, so no server may run (etc/managed-settings.json)"
+                "s user [c] blocked: the lists of allowed and denied servers cannot be read, so no server may run (etc/managed-settings.json)"
             ]
         );
         assert_eq!(set.diagnostics.len(), 1);
@@ -224,6 +224,7 @@ fn every_scope_is_subject_to_policy() {
         name: "claude.ai E".to_owned(),
         id: "i".to_owned(),
         url: "https://evil.example/mcp".to_owned(),
+        proxy_url: String::new(),
     };
     let set = loader.load(&[connector]);
     assert_eq!(set.servers.len(), 8);

@@ -24,6 +24,7 @@ fn connector(name: &str) -> ConnectorEntry {
         name: name.to_owned(),
         id: "i".to_owned(),
         url: "https://connector.example/".to_owned(),
+        proxy_url: String::new(),
     }
 }
 

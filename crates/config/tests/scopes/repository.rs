@@ -123,6 +123,7 @@ fn a_pending_server_hides_and_suppresses_nobody() {
         name: "claude.ai C".to_owned(),
         id: "i".to_owned(),
         url: "https://c.example/".to_owned(),
+        proxy_url: String::new(),
     };
     lab.check_set(
         &lab.loader().load(&[connector]),

@@ -91,6 +91,7 @@ fn a_server_of_any_scope_can_be_switched_off() {
         name: "claude.ai C".to_owned(),
         id: "i".to_owned(),
         url: "https://c.example/".to_owned(),
+        proxy_url: String::new(),
     };
     let connectors = [connector];
     for server in loader.load(&connectors).servers {

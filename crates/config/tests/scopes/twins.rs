@@ -10,6 +10,7 @@ fn connector(name: &str, url: &str) -> ConnectorEntry {
         name: format!("claude.ai {name}"),
         id: "i".to_owned(),
         url: url.to_owned(),
+        proxy_url: String::new(),
     }
 }
 

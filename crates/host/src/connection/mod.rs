@@ -115,7 +115,13 @@ enum Command {
 }
 
 impl Connection {
-    pub(crate) fn start(source: Source, hash: String, context: &Arc<Context>) -> Self {
+    /// Starts to connect, once `before` is gone.
+    pub(crate) fn start(
+        source: Source,
+        hash: String,
+        context: &Arc<Context>,
+        before: Option<oneshot::Receiver<()>>,
+    ) -> Self {
         let name: Arc<str> = source.name().into();
         let (entry, disabled) = match &source {
             Source::Entry(entry) => (Some(Arc::clone(entry)), entry.disabled),
@@ -143,7 +149,13 @@ impl Connection {
             context: Arc::clone(context),
         });
         let (commands, receiver) = mpsc::channel(16);
-        tokio::spawn(task::run(Arc::clone(&core), receiver));
+        let task = task::run(Arc::clone(&core), receiver);
+        tokio::spawn(async move {
+            if let Some(before) = before {
+                let _ = before.await;
+            }
+            task.await;
+        });
         Self { core, commands }
     }
 

@@ -77,6 +77,8 @@ pub(super) async fn open(
             }
             Err(kind) => kind,
         };
+        // What it says when it is told to end is not why it failed.
+        let last_words = stderr.as_ref().map(|log| log.last_lines(LAST_WORDS));
         peer.close().await;
         if matches!(kind, FailureKind::Handshake(ConnectError::DiedOfProbe(_))) && !skip_probe {
             skip_probe = true;
@@ -88,8 +90,8 @@ pub(super) async fn open(
         }
         let mut failure = ConnectFailure::new(kind);
         failure.nonsense = inbound.take_nonsense();
-        if let (true, Some(stderr)) = (failure.stderr.is_empty(), stderr) {
-            failure.stderr = stderr.last_lines(LAST_WORDS);
+        if failure.stderr.is_empty() {
+            failure.stderr = last_words.unwrap_or_default();
         }
         return Err(failure);
     }

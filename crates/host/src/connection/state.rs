@@ -138,6 +138,15 @@ impl ConnectFailure {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match &self.kind {
+            FailureKind::Spawn(SpawnError::NotFound(command)) if command.starts_with('~') => {
+                Some("write the full path: \"~\" is the shell's, and there is no shell")
+            }
+            FailureKind::Spawn(SpawnError::NotFound(command)) if command.contains('$') => {
+                Some("a variable in the \"command\" is not set")
+            }
+            FailureKind::Spawn(SpawnError::NotFound(command)) if command.contains(' ') => {
+                Some("the \"command\" is the program alone; its arguments belong into \"args\"")
+            }
             FailureKind::Spawn(SpawnError::NotFound(_)) => {
                 Some("install the program, or write its full path as the \"command\"")
             }
@@ -151,7 +160,7 @@ impl ConnectFailure {
                 Some("an MCP server may write only messages to stdout; have it log to stderr")
             }
             FailureKind::TimedOut(_) => Some(
-                "check that the command is an MCP server on stdio; MCP_TIMEOUT (ms) gives it more time",
+                "check that the command is an MCP server on stdio; MCP_TIMEOUT, or connectTimeout in its entry (ms), gives it more time",
             ),
             FailureKind::Secret(SecretError::Missing(_)) => Some(
                 "store it, for example with `secret-tool store --label=NAME service SERVICE username ACCOUNT`",

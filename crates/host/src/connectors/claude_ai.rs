@@ -61,15 +61,18 @@ impl ClaudeAi {
             return None;
         }
         let set = |name| var(name).filter(|value| !value.is_empty());
-        let token = match set(CLAUDE_CODE_OAUTH_TOKEN) {
-            Some(token) => Token::Environment(Secret::new(token)),
-            None => Token::File(credentials_file.to_owned()),
+        let moved = set(TRUNKLINE_CLAUDEAI_URL);
+        let token = match (set(CLAUDE_CODE_OAUTH_TOKEN), &moved) {
+            (Some(token), _) => Token::Environment(Secret::new(token)),
+            // Whoever can set a variable must not have the account's own token sent where it says.
+            (None, Some(_)) => return None,
+            (None, None) => Token::File(credentials_file.to_owned()),
         };
         // A file that is there but no good is for `list` to complain of.
         if let Ok(None) = token.read() {
             return None;
         }
-        let base_url = set(TRUNKLINE_CLAUDEAI_URL).unwrap_or_else(|| BASE_URL.to_owned());
+        let base_url = moved.unwrap_or_else(|| BASE_URL.to_owned());
         Some(Self::with_token(base_url, token))
     }
 
@@ -80,7 +83,7 @@ impl ClaudeAi {
     }
 
     fn with_token(base_url: String, token: Token) -> Self {
-        // One setting moves both, so that a token for another place never goes to Anthropic, nor the other way round.
+        // One setting moves both, so that a token for another place never goes to Anthropic.
         let proxy_url = if base_url == BASE_URL {
             PROXY_URL.to_owned()
         } else {
@@ -368,7 +371,10 @@ mod tests {
         let usual = from(GOOD, &[("ANTHROPIC_BASE_URL", "https://gateway.example")]).unwrap();
         assert_eq!(usual.base_url, "https://api.anthropic.com");
         assert_eq!(usual.proxy_url, "https://mcp-proxy.anthropic.com");
-        let moved = from(GOOD, &[(TRUNKLINE_CLAUDEAI_URL, "http://localhost:1")]).unwrap();
+        let there = (TRUNKLINE_CLAUDEAI_URL, "http://localhost:1");
+        // The account's own token goes to its own place and nowhere else.
+        assert!(from(GOOD, &[there]).is_none());
+        let moved = from(GOOD, &[there, (CLAUDE_CODE_OAUTH_TOKEN, "t")]).unwrap();
         assert_eq!(moved.base_url, "http://localhost:1");
         assert_eq!(moved.proxy_url, "http://localhost:1");
     }
@@ -460,10 +466,7 @@ mod tests {
         let path = folder.path().join(".credentials.json");
         fs::write(&path, GOOD).unwrap();
         let url = forbidding().await;
-        let made = ClaudeAi::from_vars(&path, |name| {
-            (name == TRUNKLINE_CLAUDEAI_URL).then(|| url.clone())
-        })
-        .unwrap();
+        let made = ClaudeAi::with_token(url, Token::File(path.clone()));
         assert_eq!(made.list().await.unwrap_err(), ConnectorsError::Forbidden);
         fs::write(
             &path,

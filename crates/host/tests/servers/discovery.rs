@@ -336,7 +336,11 @@ async fn connectors_that_do_not_come_hold_up_nobody_and_are_told() {
         .connectors(Never)
         .start();
     let mut events = host.events();
-    while !matches!(host.server("one").unwrap().state, State::Connected(_)) {
+    let connected = |host: &Host| {
+        let one = host.server("one");
+        one.is_some_and(|one| matches!(one.state, State::Connected(_)))
+    };
+    while !connected(&host) {
         tokio::time::timeout(SOON, events.next())
             .await
             .expect("news");
