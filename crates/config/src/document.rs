@@ -42,23 +42,22 @@ impl<'a> Document<'a> {
 
     /// The whole, which must be a JSON object.
     pub(crate) fn root(&self) -> Result<Members<'a>, Diagnostic> {
+        if let Ok(members) = serde_json::from_str(self.text) {
+            return Ok(members);
+        }
         let read = serde_json::from_str::<&RawValue>(self.text)
-            .map_err(|error| Unreadable {
-                offset: error_offset(self.text, &error),
-                message: if self.text.trim().is_empty() {
+            .map_err(|error| {
+                let offset = error_offset(self.text, &error);
+                let message = if self.text.trim().is_empty() {
                     "the file is empty; write {} at least".to_owned()
                 } else {
-                    let at = error_offset(self.text, &error);
-                    format!(
-                        "not valid JSON: {}",
-                        syntax(self.text, at).unwrap_or_else(|| plain(&error))
-                    )
-                },
+                    let told = syntax(self.text, offset).unwrap_or_else(|| plain(&error));
+                    format!("not valid JSON: {told}")
+                };
+                Unreadable { offset, message }
             })
             .and_then(|raw| self.members(raw));
-        read.map_err(|problem| {
-            Diagnostic::error(self.source, problem.message).at(self.position(problem.offset))
-        })
+        read.map_err(|problem| self.problem(problem.offset, problem.message))
     }
 
     /// The members of a value that must be an object.

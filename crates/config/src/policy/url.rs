@@ -198,7 +198,12 @@ impl UrlPattern {
     /// Whether a URL is one of those meant, or may be: with or without a query and a final slash, whole or in parts, and also
     /// where it is only a proxy's way to one.
     pub(crate) fn denies(&self, url: &DenyForms) -> bool {
-        let whole = || url.texts.iter().any(|text| matches(&self.lower, text));
+        // Where a host is written out, the parts say as much as the whole.
+        let stretches = |parts: &PatternParts| parts.host.contains('*');
+        let whole = || {
+            self.parts.as_ref().is_none_or(stretches)
+                && url.texts.iter().any(|text| matches(&self.lower, text))
+        };
         let at_place = |place| url.url.is_at(place);
         let in_parts = |parts: &PatternParts| {
             parts.matches_origin(&url.url) && url.paths.iter().any(|path| parts.matches_path(path))
@@ -217,8 +222,8 @@ impl UrlPattern {
 pub(crate) struct DenyForms {
     url: NormalUrl,
     /// It as a whole, in lower case.
-    texts: [String; 3],
-    paths: [String; 5],
+    texts: Vec<String>,
+    paths: Vec<String>,
     /// The vendor's, where this is a proxy's.
     behind: Option<Box<Self>>,
 }
@@ -229,19 +234,31 @@ impl DenyForms {
         let bare = format!("{}://{}{}", url.scheme, url.authority(), url.path);
         let texts = [url.whole(), bare.trim_end_matches('/').to_owned(), bare];
         let trimmed = url.path.trim_end_matches('/');
+        let paths = [
+            url.path_and_query(),
+            trimmed.to_owned(),
+            url.path.clone(),
+            format!("{trimmed}/"),
+            folded(&url.path),
+        ];
         Self {
-            texts: texts.map(|text| text.to_ascii_lowercase()),
-            paths: [
-                url.path_and_query(),
-                trimmed.to_owned(),
-                url.path.clone(),
-                format!("{trimmed}/"),
-                folded(&url.path),
-            ],
+            texts: different(texts.map(|text| text.to_ascii_lowercase())),
+            paths: different(paths),
             url,
             behind: behind.map(|vendor| Box::new(Self::of(*vendor))),
         }
     }
+}
+
+/// The texts without repetitions.
+fn different(texts: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut different: Vec<String> = Vec::new();
+    for text in texts {
+        if !different.contains(&text) {
+            different.push(text);
+        }
+    }
+    different
 }
 
 impl PatternParts {
