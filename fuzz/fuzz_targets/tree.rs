@@ -62,6 +62,7 @@ fuzz_target!(|data: &[u8]| {
         name: "claude.ai C".to_owned(),
         id: "c".to_owned(),
         url: "https://h/mcp".to_owned(),
+        proxy_url: String::new(),
     }];
     let loader = Loader::new(layout, tree.join("repo"))
         .environment(Environment::of([("A", "one")]))

@@ -163,6 +163,7 @@ impl Tree {
                 name: format!("claude.ai Connector {index}"),
                 id: format!("mcpsrv_{index}"),
                 url: format!("https://connector{index}.example.com/mcp"),
+                proxy_url: String::new(),
             })
             .collect();
 
