@@ -4,8 +4,7 @@ use crate::approve::{Approvals, Choices};
 use crate::diagnostic::Diagnostic;
 use crate::document::Document;
 use crate::edit::splice;
-use crate::entry::{HttpEntry, HttpFlavour, OAuthEntry, RawEntry, ServerUrl, TlsEntry};
-use crate::entry::{ServerEntry, TransportEntry};
+use crate::entry::{HttpEntry, HttpFlavour, RawEntry, ServerEntry, TransportEntry};
 use crate::expand::{Environment, Findings};
 use crate::files::LastGood;
 use crate::gather::Gather;
@@ -106,14 +105,7 @@ pub fn blocks(allow: Option<&str>, deny: Option<&str>, url: &str) -> bool {
     if let Some(pattern) = deny {
         policy.deny(vec![Rule::url(pattern)], "f");
     }
-    let http = HttpEntry {
-        flavour: HttpFlavour::Streamable,
-        url: ServerUrl::new(url),
-        headers: std::collections::BTreeMap::new(),
-        headers_helper: None,
-        oauth: OAuthEntry::default(),
-        tls: TlsEntry::default(),
-    };
+    let http = HttpEntry::at(HttpFlavour::Streamable, url);
     let entry = ServerEntry::new("s", TransportEntry::Http(http));
     policy.blocks(&entry).is_some()
 }

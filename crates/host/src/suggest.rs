@@ -5,9 +5,14 @@
 /// ```
 /// assert_eq!(trunkline::nearest("get-smu", ["get-sum", "echo"]), Some("get-sum"));
 /// assert_eq!(trunkline::nearest("weather", ["get-sum", "echo"]), None);
+/// assert_eq!(trunkline::nearest("web", ["db"]), None);
 /// ```
 pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let near_enough = (wanted.chars().count() / 3).max(1) + 1;
+    // Of three letters, two others are another word.
+    let near_enough = match wanted.chars().count() {
+        0..=3 => 1,
+        length => length / 3 + 1,
+    };
     candidates
         .into_iter()
         .map(|candidate| (distance(wanted, candidate), candidate))

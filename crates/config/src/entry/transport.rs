@@ -64,6 +64,20 @@ pub struct HttpEntry {
     pub tls: TlsEntry,
 }
 
+impl HttpEntry {
+    /// A server at this URL, with everything else at its default.
+    pub fn at(flavour: HttpFlavour, url: impl Into<String>) -> Self {
+        Self {
+            flavour,
+            url: ServerUrl::new(url),
+            headers: BTreeMap::new(),
+            headers_helper: None,
+            oauth: OAuthEntry::default(),
+            tls: TlsEntry::default(),
+        }
+    }
+}
+
 /// Which protocol over HTTP a server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpFlavour {

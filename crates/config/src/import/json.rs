@@ -1,12 +1,10 @@
 //! The entries of a JSON file, each with its place.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::fields::{Document, Field, Fields, Problem, RawServer};
+use crate::document::Members;
 use crate::locate::{error_offset, offset};
 
 /// A text whose parts know where they stand in it.
@@ -56,8 +54,12 @@ impl<'a> Json<'a> {
 
     /// The members of an object; `Err(None)` when it is something else.
     fn members(&self, part: &'a str) -> Result<Vec<Member<'a>>, Option<Problem>> {
-        serde_json::from_str(part)
-            .map(|Members(members)| members)
+        let member = |(name, value): (&str, &'a RawValue)| Member {
+            name: name.to_owned(),
+            value: value.get(),
+        };
+        serde_json::from_str::<Members>(part)
+            .map(|members| members.iter().map(member).collect())
             .map_err(|error| (!error.is_data()).then(|| self.problem(part, &error)))
     }
 
@@ -122,33 +124,5 @@ impl<'a> Json<'a> {
             }
         }
         Ok(document)
-    }
-}
-
-/// An object's members in their order, repeated names included.
-struct Members<'a>(Vec<Member<'a>>);
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
-                    let value = value.get();
-                    members.push(Member { name, value });
-                }
-                Ok(Members(members))
-            }
-        }
-
-        deserializer.deserialize_map(Reader)
     }
 }

@@ -211,7 +211,7 @@ impl Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::{HttpEntry, HttpFlavour, OAuthEntry, ServerUrl, TlsEntry};
+    use crate::entry::{HttpEntry, HttpFlavour};
     use crate::expand::KeyringRef;
 
     fn name(name: &str) -> Rule {
@@ -225,14 +225,7 @@ mod tests {
     fn remote(name: &str, url: &str) -> ServerEntry {
         ServerEntry::new(
             name,
-            TransportEntry::Http(HttpEntry {
-                flavour: HttpFlavour::Streamable,
-                url: ServerUrl::new(url),
-                headers: std::collections::BTreeMap::new(),
-                headers_helper: None,
-                oauth: OAuthEntry::default(),
-                tls: TlsEntry::default(),
-            }),
+            TransportEntry::Http(HttpEntry::at(HttpFlavour::Streamable, url)),
         )
     }
 
