@@ -131,6 +131,8 @@ impl Loader {
         if exclusive {
             doubtful |= !self.enterprise(&mut gather);
         } else {
+            // It may come at any time.
+            gather.files.push(self.layout.managed_servers());
             self.other_scopes(
                 &mut gather,
                 &settings,

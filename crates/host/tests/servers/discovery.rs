@@ -196,6 +196,7 @@ async fn a_company_s_file_that_appears_takes_over_at_once() {
     let lab = Lab::new();
     let cwd = repo(&lab);
     put(&lab, GLOBAL, &json!({"own": entry(&lab, "own")}));
+    std::fs::create_dir(lab.at("etc")).unwrap();
     let host = Host::builder().discover(layout(&lab), &cwd).start();
     becomes(&host, &[("own", "connected")]).await;
     put(
