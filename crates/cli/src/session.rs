@@ -2,12 +2,12 @@
 
 use std::future::Future;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use etcetera::BaseStrategy;
 use trunkline::connectors::ClaudeAi;
 use trunkline::{EraMemory, Host, HostBuilder, Settings, State};
-use trunkline_config::{Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity, Standing};
+use trunkline_config::{Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity};
 
 use crate::args::ConfigArgs;
 use crate::commands::tools::unknown_server;
@@ -47,8 +47,7 @@ impl Configured {
 
     /// The entry that counts for a name: the one that runs, or else the strongest that does not.
     pub(crate) fn foremost(&self, name: &str) -> Option<&Server> {
-        let runs =
-            |server: &&Server| matches!(server.standing, Standing::Active | Standing::Disabled);
+        let runs = |server: &&Server| server.standing.may_run();
         let named = || self.set.named(name);
         named().find(runs).or_else(|| named().next())
     }
@@ -163,11 +162,7 @@ pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
 
 /// Where secrets are kept.
 pub(crate) fn vault(layout: &Layout) -> trunkline::Vault {
-    trunkline::Vault::new(secrets_file(layout))
-}
-
-fn secrets_file(layout: &Layout) -> PathBuf {
-    Path::new(&layout.state_dir()).join("secrets.json")
+    trunkline::Vault::new(layout.secrets_file())
 }
 
 /// Runs `work` with the host and takes the host down afterwards, whether it finished or was interrupted.

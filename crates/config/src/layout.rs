@@ -97,6 +97,11 @@ impl Layout {
         self.config_dir.join("trunkline")
     }
 
+    /// Secrets, where there is no keychain (AUTH-3).
+    pub fn secrets_file(&self) -> PathBuf {
+        self.state_dir().join("secrets.json")
+    }
+
     /// What was approved, with its content (CFG-6).
     pub fn approvals_file(&self) -> PathBuf {
         self.state_dir().join("approvals.json")

@@ -79,12 +79,10 @@ impl Resolution<'_> {
 
 /// Lets the strongest entry that may run hide the others. One that may not run hides nobody.
 fn shadow(servers: &mut [Server], strongest_first: &[usize]) {
-    let may_run =
-        |server: &Server| matches!(server.standing, Standing::Active | Standing::Disabled);
     let mut contenders = strongest_first
         .iter()
         .copied()
-        .filter(|index| may_run(&servers[*index]));
+        .filter(|index| servers[*index].standing.may_run());
     let Some(winner) = contenders.next() else {
         return;
     };

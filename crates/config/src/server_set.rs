@@ -97,6 +97,11 @@ pub enum Standing {
 }
 
 impl Standing {
+    /// Whether nothing stands in the server's way but, perhaps, that it is switched off.
+    pub fn may_run(&self) -> bool {
+        matches!(self, Self::Active | Self::Disabled)
+    }
+
     /// Its name in `list --json`; `None` where the connection's state says more.
     pub fn name(&self) -> Option<&'static str> {
         match self {

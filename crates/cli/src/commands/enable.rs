@@ -1,7 +1,7 @@
 //! `trunkline enable` and `disable`: switches a server on or off for this project (CFG-10).
 
 use serde_json::json;
-use trunkline_config::{CONNECTOR_PREFIX, Standing};
+use trunkline_config::CONNECTOR_PREFIX;
 
 use crate::args::ConfigArgs;
 use crate::change;
@@ -35,7 +35,7 @@ pub(crate) fn run(config: &ConfigArgs, name: &str, on: bool, as_json: bool) -> E
         word,
         as_json,
     );
-    let runs = matches!(server.standing, Standing::Active | Standing::Disabled);
+    let runs = server.standing.may_run();
     if let (Exit::Done, true, false, Some((reason, hint))) =
         (exit, on, runs, standing::reason(server))
     {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use trunkline_config::{Scope, Server, Standing};
+use trunkline_config::{Scope, Server};
 
 use super::list::{Row, table};
 use super::tools::unknown_server;
@@ -61,7 +61,11 @@ pub(crate) async fn run(
                 Ok([only]) => output::json(&only),
                 Err(mut rows) => {
                     // The one that counts, with the others in it.
-                    let first = set.servers.iter().position(counts).unwrap_or(0);
+                    let first = set
+                        .servers
+                        .iter()
+                        .position(|server| server.standing.may_run())
+                        .unwrap_or(0);
                     let mut row = rows.remove(first);
                     row["others"] = rows.into();
                     output::json(&row);
@@ -84,10 +88,6 @@ pub(crate) async fn run(
         Exit::Done
     })
     .await
-}
-
-fn counts(server: &Server) -> bool {
-    matches!(server.standing, Standing::Active | Standing::Disabled)
 }
 
 /// The entry's fields, one a line, and how to be rid of it.

@@ -91,7 +91,7 @@ pub(crate) fn rows<'a>(host: &Host, set: &'a ServerSet) -> Vec<Row<'a>> {
 
 impl<'a> Row<'a> {
     pub(crate) fn of(host: &Host, server: &'a Server) -> Self {
-        let runs = matches!(server.standing, Standing::Active | Standing::Disabled);
+        let runs = server.standing.may_run();
         Self {
             server: Some(server),
             status: runs.then(|| host.server(&server.entry.name)).flatten(),

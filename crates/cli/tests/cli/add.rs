@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::lab::{Lab, Run, parsed};
+use crate::lab::{ADD_WITH_SECRET, Lab, Run, parsed};
 
 fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -450,15 +450,10 @@ fn json_is_written_as_it_is() {
 
 /// Adds a server with a client secret.
 fn add_with_secret(lab: &Lab) -> Run {
-    let words = [
-        "add",
-        "s",
-        "https://h.example/mcp",
-        "--client-id",
-        "me",
-        "--client-secret",
-    ];
-    lab.finish(lab.bare(&words).env("MCP_CLIENT_SECRET", "hunter2"))
+    lab.finish(
+        lab.bare(&ADD_WITH_SECRET)
+            .env("MCP_CLIENT_SECRET", "hunter2"),
+    )
 }
 
 #[test]
@@ -485,15 +480,7 @@ fn a_client_secret_is_kept_where_only_its_owner_can_read_it() {
 #[test]
 fn a_client_secret_that_nobody_can_give_is_bad_usage() {
     let lab = Lab::new();
-    let words = [
-        "add",
-        "s",
-        "https://h.example/mcp",
-        "--client-id",
-        "me",
-        "--client-secret",
-    ];
-    lab.plainly(&words).fails(
+    lab.plainly(&ADD_WITH_SECRET).fails(
         2,
         "there is no terminal on which to ask for the client secret",
         "set MCP_CLIENT_SECRET",

@@ -15,6 +15,16 @@ const SOON: Duration = Duration::from_secs(30);
 /// How long after the program's end its servers' processes may still be on their way out.
 const GONE: Duration = Duration::from_secs(2);
 
+/// Adds the server "s", and asks for its client secret.
+pub(crate) const ADD_WITH_SECRET: [&str; 6] = [
+    "add",
+    "s",
+    "https://h.example/mcp",
+    "--client-id",
+    "me",
+    "--client-secret",
+];
+
 /// One test's home, files and servers.
 pub(crate) struct Lab {
     pub(crate) scratch: Scratch,

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::get::with_secrets;
-use crate::lab::{Lab, parsed};
+use crate::lab::{ADD_WITH_SECRET, Lab, parsed};
 use crate::pty::Session;
 
 /// A project with one server that wants approval.
@@ -156,16 +156,8 @@ fn import_asks_before_it_writes() {
 #[test]
 fn a_client_secret_is_asked_for_and_not_echoed() {
     let lab = Lab::new();
-    let words = [
-        "add",
-        "s",
-        "https://h.example/mcp",
-        "--client-id",
-        "me",
-        "--client-secret",
-    ];
     // A password is read from the terminal that controls the session, so there must be a session.
-    let mut command = lab.started_by(&["setsid", "--ctty", "--wait"], &words);
+    let mut command = lab.started_by(&["setsid", "--ctty", "--wait"], &ADD_WITH_SECRET);
     let mut session = Session::start(&mut command);
     session.wait_for_no_echo();
     session.answer("OAuth client secret: ", "hunter2");

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::lab::Lab;
+use crate::lab::{ADD_WITH_SECRET, Lab};
 
 /// A lab with a server `s` in these scopes.
 fn with_s_in(scopes: &[&str]) -> Lab {
@@ -71,15 +71,10 @@ fn one_that_is_in_several_scopes_is_not_guessed_at() {
 #[test]
 fn the_client_secret_goes_with_the_server() {
     let lab = Lab::new();
-    let words = [
-        "add",
-        "s",
-        "https://h.example/mcp",
-        "--client-id",
-        "me",
-        "--client-secret",
-    ];
-    let run = lab.finish(lab.bare(&words).env("MCP_CLIENT_SECRET", "hunter2"));
+    let run = lab.finish(
+        lab.bare(&ADD_WITH_SECRET)
+            .env("MCP_CLIENT_SECRET", "hunter2"),
+    );
     assert_eq!(run.code, Some(0), "{run:#?}");
     let secrets = || lab.scratch.read("home/.claude/trunkline/secrets.json");
     assert!(secrets().contains("hunter2"));
