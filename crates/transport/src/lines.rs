@@ -143,6 +143,7 @@ mod tests {
             out.push(match incoming {
                 Incoming::Frame(line) => String::from_utf8_lossy(&line).into_owned(),
                 Incoming::Oversize { bytes, .. } => format!("<{bytes} bytes>"),
+                other => panic!("{other:?}"),
             });
         };
         for chunk in chunks {

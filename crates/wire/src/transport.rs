@@ -8,9 +8,15 @@ use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 
 use crate::json::Json;
+use crate::peer::Call;
 use crate::rpc_error::RpcError;
+
+mod undelivered;
+
+pub use undelivered::{Obstacle, Undelivered};
 
 /// A link to the other side.
 pub trait Transport: Send + 'static {
@@ -18,6 +24,9 @@ pub trait Transport: Send + 'static {
     type Sender: SendHalf;
     /// The half that receives.
     type Receiver: ReceiveHalf;
+
+    /// Whether it uses the names and parameters in a request's [`Routing`]; finding them costs a little.
+    const ROUTED: bool = false;
 
     /// Takes the link apart.
     fn split(self) -> (Self::Sender, Self::Receiver);
@@ -53,6 +62,10 @@ pub enum Outgoing {
         method: &'static str,
         /// The `params` object.
         params: Json,
+        /// What is said of it outside its text.
+        routing: Routing,
+        /// Who waits for the answer.
+        call: Call,
     },
     /// We tell.
     Notification {
@@ -60,6 +73,8 @@ pub enum Outgoing {
         method: &'static str,
         /// The `params` object, if any.
         params: Option<Json>,
+        /// The protocol version that it is spoken in, once one is agreed.
+        version: Option<&'static str>,
     },
     /// We answer.
     Response {
@@ -77,6 +92,17 @@ pub enum Outgoing {
     },
 }
 
+/// What a transport may have to say of a request outside its text.
+#[derive(Clone, Debug, Default)]
+pub struct Routing {
+    /// The protocol version that it is spoken in, once one is agreed.
+    pub version: Option<&'static str>,
+    /// The `name` or the `uri` among its `params`.
+    pub name: Option<ByteString>,
+    /// Arguments that the server wants to see beside the text: what it calls each, and the value.
+    pub parameters: Vec<(ByteString, String)>,
+}
+
 impl Outgoing {
     /// Appends the message's JSON text to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -87,7 +113,9 @@ impl Outgoing {
             }
         };
         match self {
-            Self::Request { id, method, params } => put(&[
+            Self::Request {
+                id, method, params, ..
+            } => put(&[
                 r#"{"jsonrpc":"2.0","id":"#,
                 number.format(*id),
                 r#","method":""#,
@@ -99,6 +127,7 @@ impl Outgoing {
             Self::Notification {
                 method,
                 params: Some(params),
+                ..
             } => put(&[
                 r#"{"jsonrpc":"2.0","method":""#,
                 method,
@@ -109,6 +138,7 @@ impl Outgoing {
             Self::Notification {
                 method,
                 params: None,
+                ..
             } => {
                 put(&[r#"{"jsonrpc":"2.0","method":""#, method, r#""}"#]);
             }
@@ -167,6 +197,25 @@ impl Outgoing {
 pub enum Incoming {
     /// One frame: a message or a batch, as text.
     Frame(Bytes),
+    /// A frame that came in answer to one of our requests: an answer in it that names no request of ours is meant for that.
+    Reply {
+        /// Our number for the request.
+        to: u64,
+        /// The frame.
+        frame: Bytes,
+    },
+    /// One of our requests will not be answered; the link itself stands.
+    Undelivered {
+        /// Our number for the request.
+        to: u64,
+        /// Why.
+        failure: Undelivered,
+    },
+    /// Bytes that are no message, and yet a sign of life.
+    Alive {
+        /// The request that they belong to.
+        to: Option<u64>,
+    },
     /// A message longer than the limit; it was skipped, and what follows it is intact.
     Oversize {
         /// How long it was.
@@ -206,6 +255,13 @@ pub enum CloseReason {
     },
     /// Reading or writing failed.
     Io(String),
+    /// The server no longer knows our session; a new one is to be had at once.
+    SessionExpired,
+    /// The server wants to know who we are.
+    Unauthorized {
+        /// What it asked for: its `WWW-Authenticate` header.
+        challenge: Option<String>,
+    },
 }
 
 impl Closed {
@@ -248,6 +304,8 @@ impl fmt::Display for Closed {
             }
             CloseReason::Exited { .. } => f.write_str("the server's process ended"),
             CloseReason::Io(error) => write!(f, "the connection broke: {error}"),
+            CloseReason::SessionExpired => f.write_str("the server has ended the session"),
+            CloseReason::Unauthorized { .. } => f.write_str("the server asks for a sign-in"),
         }
     }
 }
@@ -267,6 +325,8 @@ mod tests {
                     id: 3,
                     method: "tools/call",
                     params: params.clone(),
+                    routing: Routing::default(),
+                    call: Call::default(),
                 },
                 r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"a":1}}"#,
             ),
@@ -274,6 +334,7 @@ mod tests {
                 Outgoing::Notification {
                     method: "n",
                     params: Some(params.clone()),
+                    version: None,
                 },
                 r#"{"jsonrpc":"2.0","method":"n","params":{"a":1}}"#,
             ),
@@ -281,6 +342,7 @@ mod tests {
                 Outgoing::Notification {
                     method: "n",
                     params: None,
+                    version: None,
                 },
                 r#"{"jsonrpc":"2.0","method":"n"}"#,
             ),

@@ -29,6 +29,12 @@ impl fmt::Display for Era {
     }
 }
 
+/// The version of that name, if it is spoken here.
+pub fn known_version(name: &str) -> Option<&'static str> {
+    let mut known = MODERN.iter().chain(LEGACY).copied();
+    known.find(|version| *version == name)
+}
+
 /// The newest version in `offered` that is also in `ours`.
 pub fn newest_common(ours: &'static [&'static str], offered: &[String]) -> Option<&'static str> {
     ours.iter()

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 use trunkline_wire::envelope::{Frame, Message, decode, request_number, salvage_id};
-use trunkline_wire::transport::Outgoing;
+use trunkline_wire::peer::Call;
+use trunkline_wire::transport::{Outgoing, Routing};
 use trunkline_wire::{Json, ObjectWriter, RpcError};
 
 const METHODS: [&str; 4] = ["tools/call", "initialize", "notifications/progress", "ping"];
@@ -69,14 +70,26 @@ fn message() -> impl Strategy<Value = (Outgoing, Message)> {
                 method: method.into(),
                 params: Some(params.clone()),
             };
-            (Outgoing::Request { id, method, params }, read)
+            let request = Outgoing::Request {
+                id,
+                method,
+                params,
+                routing: Routing::default(),
+                call: Call::default(),
+            };
+            (request, read)
         }),
         (method(), prop::option::of(present())).prop_map(|(method, params)| {
             let read = Message::Notification {
                 method: method.into(),
                 params: params.clone(),
             };
-            (Outgoing::Notification { method, params }, read)
+            let notification = Outgoing::Notification {
+                method,
+                params,
+                version: None,
+            };
+            (notification, read)
         }),
         (id(), outcome).prop_map(|(id, outcome)| {
             let read = Message::Response {

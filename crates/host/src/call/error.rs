@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use trunkline_wire::transport::Undelivered;
 use trunkline_wire::{Closed, RequestError, RpcError};
 
 use crate::catalog::PoolTool;
@@ -79,6 +80,16 @@ pub enum CallError {
         /// Whether the tool may have run.
         may_have_run: bool,
     },
+    /// The call or its answer got lost on the way; the connection stands.
+    #[error("\"{tool}\" of \"{server}\" was not answered: {failure}{}", ran(failure.may_have_run))]
+    Undelivered {
+        /// The server.
+        server: String,
+        /// The tool, by its original name.
+        tool: String,
+        /// What was in the way.
+        failure: Undelivered,
+    },
     /// The answer made no sense.
     #[error("the answer of \"{tool}\" of \"{server}\" cannot be used: {reason}")]
     Malformed {
@@ -141,6 +152,11 @@ impl CallError {
                 cause,
                 may_have_run,
             },
+            RequestError::Undelivered(failure) => Self::Undelivered {
+                server,
+                tool,
+                failure,
+            },
             RequestError::Malformed(reason) => Self::Malformed {
                 server,
                 tool,
@@ -165,7 +181,7 @@ impl CallError {
     pub fn is_connection(&self) -> bool {
         matches!(
             self,
-            Self::NotConnected { .. } | Self::ConnectionLost { .. }
+            Self::NotConnected { .. } | Self::ConnectionLost { .. } | Self::Undelivered { .. }
         )
     }
 
@@ -191,6 +207,7 @@ impl CallError {
             Self::TimedOut { may_have_run, .. }
             | Self::Idle { may_have_run, .. }
             | Self::ConnectionLost { may_have_run, .. } => *may_have_run,
+            Self::Undelivered { failure, .. } => failure.may_have_run,
             Self::Malformed { .. } => true,
             Self::UnknownTool { .. }
             | Self::BadArguments { .. }

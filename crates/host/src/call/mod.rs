@@ -127,6 +127,7 @@ impl Host {
                 meta: options.meta.as_ref(),
                 deadline: Some(deadline),
                 idle: self.settings().idle_local,
+                header_parameters: tool.tool.header_parameters.as_deref().unwrap_or_default(),
                 on_progress: match &mut options.on_progress {
                     Some(on_progress) => Some(&mut **on_progress),
                     None => None,

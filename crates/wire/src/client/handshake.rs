@@ -13,7 +13,7 @@ use crate::json::{Json, ObjectWriter};
 use crate::mcp::{Implementation, ServerIdentity};
 use crate::peer::{Handler, Peer, RequestError, RequestOptions};
 use crate::rpc_error::RpcError;
-use crate::transport::Closed;
+use crate::transport::{Closed, Obstacle, Routing, Undelivered};
 use crate::version::{Era, LEGACY, MODERN, newest_common};
 
 /// How long the probe may go unanswered before `initialize` is sent behind it.
@@ -85,12 +85,12 @@ async fn without_probe(
     match initialize(peer, options).await {
         Ok(identity) => Ok((Era::Legacy, identity)),
         // It was legacy once; perhaps it is no longer.
-        Err(refused @ ConnectError::Request(RequestError::Rpc(_))) if !options.legacy_only => {
-            match discover(peer, options).await {
-                Ok(Probe::Modern(identity)) => Ok((Era::Modern, identity)),
-                Ok(Probe::Legacy) | Err(_) => Err(refused),
-            }
-        }
+        Err(
+            refused @ ConnectError::Request(RequestError::Rpc(_) | RequestError::Undelivered(_)),
+        ) if !options.legacy_only => match discover(peer, options).await {
+            Ok(Probe::Modern(identity)) => Ok((Era::Modern, identity)),
+            Ok(Probe::Legacy) | Err(_) => Err(refused),
+        },
         Err(error) => Err(error),
     }
 }
@@ -123,7 +123,7 @@ async fn with_probe(
         },
         outcome = &mut hello => match outcome {
             // A slow modern server turns `initialize` down and still has the probe to answer.
-            Err(refused @ ConnectError::Request(RequestError::Rpc(_))) => match probe.await.map_err(blame_probe)? {
+            Err(refused @ ConnectError::Request(RequestError::Rpc(_) | RequestError::Undelivered(_))) => match probe.await.map_err(blame_probe)? {
                 Probe::Modern(identity) => Ok((Era::Modern, identity)),
                 Probe::Legacy => Err(refused),
             },
@@ -156,7 +156,13 @@ async fn discover(peer: &Peer, options: &ConnectOptions) -> Result<Probe, Connec
             .request(
                 "server/discover",
                 params.finish(),
-                RequestOptions::default(),
+                RequestOptions {
+                    routing: Routing {
+                        version: Some(version),
+                        ..Routing::default()
+                    },
+                    ..RequestOptions::default()
+                },
             )
             .await
         {
@@ -185,9 +191,21 @@ async fn discover(peer: &Peer, options: &ConnectOptions) -> Result<Probe, Connec
                 _ => return Ok(Probe::Legacy),
             },
             Err(RequestError::Malformed(_)) => return Ok(Probe::Legacy),
+            Err(RequestError::Undelivered(failure)) if may_be_legacy(&failure) => {
+                return Ok(Probe::Legacy);
+            }
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Whether a server that does not know the probe may fail it in this way. Whether it can be reached, and whether it knows us, has
+/// nothing to do with the probe.
+fn may_be_legacy(failure: &Undelivered) -> bool {
+    matches!(
+        failure.obstacle,
+        Obstacle::Status(_) | Obstacle::Broken | Obstacle::SessionExpired
+    )
 }
 
 /// A modern server without a modern version for us may still speak a legacy one.
@@ -214,11 +232,12 @@ async fn initialize(peer: &Peer, options: &ConnectOptions) -> Result<ServerIdent
     let version: Option<String> = result.field("protocolVersion");
     let version = version
         .ok_or_else(|| RequestError::Malformed("it names no protocol version".to_owned()))?;
-    if !LEGACY.contains(&version.as_str()) {
+    let Some(known) = LEGACY.iter().find(|known| **known == version) else {
         return Err(ConnectError::NoCommonVersion {
             offered: vec![version],
         });
-    }
-    peer.notify("notifications/initialized", None).await?;
+    };
+    peer.notify_in(known, "notifications/initialized", None)
+        .await?;
     Ok(ServerIdentity::read(&result, version))
 }

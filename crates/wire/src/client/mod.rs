@@ -16,10 +16,11 @@ pub use lists::{Listing, MAX_CURSOR_BYTES, MAX_PAGES};
 use meta::RequestMeta;
 
 use crate::json::{Json, ObjectWriter};
-use crate::mcp::{CallResult, ResultKind, ServerIdentity};
+use crate::mcp::{CallResult, HeaderParameter, ResultKind, ServerIdentity, values};
 use crate::peer::{Handler, Peer, Progress, RequestError, RequestOptions};
 use crate::rpc_error::RpcError;
-use crate::version::{Era, MODERN, newest_common};
+use crate::transport::Routing;
+use crate::version::{Era, MODERN, known_version, newest_common};
 
 /// How often a server may ask for input before it answers one request (CALL-3).
 pub const MAX_INPUT_ROUNDS: usize = 10;
@@ -36,6 +37,7 @@ pub struct Client {
 
 struct Shared {
     era: Era,
+    version: Option<&'static str>,
     identity: ServerIdentity,
     meta: RequestMeta,
     /// Answers what a server asks in the middle of a call, by request (legacy) or by MRTR (modern).
@@ -86,6 +88,8 @@ pub struct CallRequest<'a> {
     pub deadline: Option<Instant>,
     /// How long the server may send nothing at all.
     pub idle: Option<Duration>,
+    /// The arguments that a transport repeats in headers.
+    pub header_parameters: &'a [HeaderParameter],
     /// Called with each step of progress, in order.
     pub on_progress: Option<&'a mut (dyn FnMut(Progress) + Send)>,
 }
@@ -111,10 +115,12 @@ impl Client {
         meta: RequestMeta,
         handler: Arc<dyn Handler>,
     ) -> Self {
+        let version = known_version(&identity.protocol_version);
         Self {
             peer,
             shared: Arc::new(Shared {
                 era,
+                version,
                 identity,
                 meta,
                 handler,
@@ -160,6 +166,10 @@ impl Client {
             }
             self.shared.meta.add_to(&mut params, Some(token), call.meta);
             let options = RequestOptions {
+                routing: self.routing(call.tool, || {
+                    let arguments = call.arguments?;
+                    Some(values(call.header_parameters, arguments))
+                }),
                 deadline: call.deadline,
                 idle: call.idle,
                 // Without anyone to tell, progress only has to keep the idle limit from running out.
@@ -223,11 +233,36 @@ impl Client {
         self.send(
             "subscriptions/listen",
             params.finish(),
-            RequestOptions::default(),
+            RequestOptions {
+                routing: self.unnamed(),
+                ..RequestOptions::default()
+            },
             &mut |_| {},
         )
         .await
         .map(drop)
+    }
+
+    /// The routing of a request that names nothing.
+    fn unnamed(&self) -> Routing {
+        Routing {
+            version: self.shared.version,
+            ..Routing::default()
+        }
+    }
+
+    /// What a transport may want to know of a request for the thing called `name`.
+    fn routing(
+        &self,
+        name: &str,
+        parameters: impl FnOnce() -> Option<Vec<(ByteString, String)>>,
+    ) -> Routing {
+        let routed = self.peer.is_routed() && self.shared.era == Era::Modern;
+        Routing {
+            version: self.shared.version,
+            name: routed.then(|| ByteString::from(name)),
+            parameters: routed.then(parameters).flatten().unwrap_or_default(),
+        }
     }
 
     /// Sends a request with the members of `params` beside the metadata of this connection.
@@ -240,6 +275,7 @@ impl Client {
         self.shared.meta.add_to(&mut params, None, None);
         let options = RequestOptions {
             deadline,
+            routing: self.unnamed(),
             ..RequestOptions::default()
         };
         self.send(method, params.finish(), options, &mut |_| {})
@@ -260,7 +296,7 @@ impl Client {
                 .request_with_progress(method, params, options, on_progress)
                 .await;
         }
-        let again = RequestOptions { ..options };
+        let again = options.clone();
         let outcome = self
             .peer
             .request_with_progress(method, params.clone(), options, &mut *on_progress)

@@ -4,11 +4,14 @@
 //! sense without it, and then the item alone is lost, with a reason.
 
 mod content;
+mod header_parameter;
 mod list;
 mod server;
 mod tool;
 
 pub use content::{CallResult, Content, ResultKind};
+pub use header_parameter::HeaderParameter;
+pub(crate) use header_parameter::values;
 pub use list::{BadItem, ListKind, MAX_ITEMS, Page};
 pub use server::{Implementation, ServerCapabilities, ServerIdentity};
 pub use tool::{Prompt, Resource, ResourceTemplate, Tool, ToolHints};

@@ -1,8 +1,10 @@
 //! Tools, resources, templates and prompts, as a server lists them.
 
+use std::sync::Arc;
+
 use bytestring::ByteString;
 
-use super::Item;
+use super::{HeaderParameter, Item};
 use crate::json::Json;
 
 /// A tool.
@@ -22,6 +24,8 @@ pub struct Tool {
     pub hints: ToolHints,
     /// Its `_meta`.
     pub meta: Option<Json>,
+    /// The arguments that its server wants to see in headers, where it is reached in that way.
+    pub header_parameters: Option<Arc<[HeaderParameter]>>,
     /// The whole entry as the server wrote it.
     pub raw: Json,
 }
@@ -76,8 +80,19 @@ impl Item for Tool {
             output_schema: output.filter(Json::is_object),
             hints,
             meta: meta.filter(Json::is_object),
+            header_parameters: None,
             raw,
         })
+    }
+}
+
+impl Tool {
+    /// Finds out which arguments belong into headers. An `Err` says what is wrong with the definition; over Streamable HTTP such a
+    /// tool must not be offered.
+    pub fn find_header_parameters(&mut self) -> Result<(), String> {
+        let found = HeaderParameter::all(&self.input_schema)?;
+        self.header_parameters = (!found.is_empty()).then(|| found.into());
+        Ok(())
     }
 }
 

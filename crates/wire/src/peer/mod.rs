@@ -18,17 +18,19 @@ use tokio::time::Instant;
 
 pub use handler::{Handler, Served, Silent};
 use shared::{Phase, Shared};
+pub use slot::Call;
 use slot::{Event, Slot};
 
 use crate::json::Json;
 use crate::rpc_error::RpcError;
-use crate::transport::{CloseReason, Closed, Transport};
+use crate::transport::{CloseReason, Closed, Routing, Transport, Undelivered};
 
 /// One end of a JSON-RPC link. Clones share the link; it closes when the last of them is dropped, or by [`Peer::close`].
 #[derive(Clone)]
 pub struct Peer {
     shared: Arc<Shared>,
     tokens: Arc<AtomicU64>,
+    routed: bool,
     _last: Arc<CloseOnDrop>,
 }
 
@@ -41,6 +43,7 @@ impl Drop for CloseOnDrop {
 }
 
 /// How one request is to be made.
+#[derive(Clone)]
 pub struct RequestOptions {
     /// When to give up.
     pub deadline: Option<Instant>,
@@ -50,6 +53,8 @@ pub struct RequestOptions {
     pub progress_token: Option<u64>,
     /// Whether the other side is told when we give up.
     pub cancellable: bool,
+    /// What the transport may have to say of it outside its text.
+    pub routing: Routing,
 }
 
 impl Default for RequestOptions {
@@ -59,6 +64,7 @@ impl Default for RequestOptions {
             idle: None,
             progress_token: None,
             cancellable: true,
+            routing: Routing::default(),
         }
     }
 }
@@ -104,6 +110,9 @@ pub enum RequestError {
         /// Whether the request had been handed to the transport.
         sent: bool,
     },
+    /// The transport could not bring the answer to this request; others are not touched.
+    #[error("{0}")]
+    Undelivered(Undelivered),
     /// The answer made no sense.
     #[error("the server's answer cannot be read: {0}")]
     Malformed(String),
@@ -117,6 +126,9 @@ impl RequestError {
         {
             *sent = true;
         }
+        if let Self::Undelivered(failure) = &mut self {
+            failure.may_have_run = true;
+        }
         self
     }
 
@@ -127,6 +139,7 @@ impl RequestError {
             Self::Timeout { sent, .. } | Self::Idle { sent, .. } | Self::Closed { sent, .. } => {
                 *sent
             }
+            Self::Undelivered(failure) => failure.may_have_run,
             Self::Malformed(_) => true,
         }
     }
@@ -149,6 +162,7 @@ impl Peer {
         tasks::start(transport, &shared, handler);
         Self {
             tokens: Arc::default(),
+            routed: T::ROUTED,
             _last: Arc::new(CloseOnDrop(Arc::clone(&shared))),
             shared,
         }
@@ -157,6 +171,11 @@ impl Peer {
     /// A token for the progress of one request, unique on this link.
     pub fn progress_token(&self) -> u64 {
         self.tokens.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Whether the transport has a use for the names and parameters in [`RequestOptions::routing`].
+    pub fn is_routed(&self) -> bool {
+        self.routed
     }
 
     /// Sends a request and waits for the answer. Dropping the future cancels the request on the other side.
@@ -207,7 +226,17 @@ impl Peer {
         method: &'static str,
         params: Option<Json>,
     ) -> Result<(), RequestError> {
-        self.shared.notify(method, params).await
+        self.shared.notify(method, params, None).await
+    }
+
+    /// As [`Peer::notify`], in a protocol version that was agreed on.
+    pub async fn notify_in(
+        &self,
+        version: &'static str,
+        method: &'static str,
+        params: Option<Json>,
+    ) -> Result<(), RequestError> {
+        self.shared.notify(method, params, Some(version)).await
     }
 
     /// A way to send notifications that does not keep the link open.
@@ -247,7 +276,7 @@ impl Notifier {
         method: &'static str,
         params: Option<Json>,
     ) -> Result<(), RequestError> {
-        self.0.notify(method, params).await
+        self.0.notify(method, params, None).await
     }
 }
 

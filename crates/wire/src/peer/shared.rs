@@ -13,7 +13,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::slot::Slot;
+use super::slot::{Call, Slot};
 use super::{Progress, RequestError, RequestOptions};
 use crate::json::Json;
 use crate::transport::{CloseReason, Closed, Outgoing};
@@ -93,6 +93,15 @@ struct Pending {
     slot: Arc<Slot>,
     options: RequestOptions,
     since: Instant,
+    /// When something last arrived for this request alone.
+    heard: Instant,
+}
+
+impl Pending {
+    /// When it has waited long enough, if nothing more arrives.
+    fn due(&self, last_received: Instant) -> Option<Instant> {
+        self.options.due(self.since, last_received.max(self.heard))
+    }
 }
 
 impl RequestOptions {
@@ -178,11 +187,16 @@ impl Shared {
         &self,
         method: &'static str,
         params: Option<Json>,
+        version: Option<&'static str>,
     ) -> Result<(), RequestError> {
         self.take_room(Instant::now(), &RequestOptions::default())
             .await?;
-        self.enqueue(Outgoing::Notification { method, params })
-            .map_err(|cause| RequestError::Closed { cause, sent: false })
+        self.enqueue(Outgoing::Notification {
+            method,
+            params,
+            version,
+        })
+        .map_err(|cause| RequestError::Closed { cause, sent: false })
     }
 
     /// Queues a request for which the caller has taken room.
@@ -190,9 +204,10 @@ impl Shared {
         &self,
         method: &'static str,
         params: Json,
-        options: RequestOptions,
+        mut options: RequestOptions,
         since: Instant,
     ) -> Result<(u64, Arc<Slot>), Closed> {
+        let routing = std::mem::take(&mut options.routing);
         let slot = Arc::new(Slot::default());
         let due = options.due(since, since);
         let (id, rearm) = {
@@ -209,11 +224,16 @@ impl Shared {
                 slot: Arc::clone(&slot),
                 options,
                 since,
+                heard: since,
             };
             state.pending.insert(id, pending);
-            state
-                .queue
-                .push_back(Outgoing::Request { id, method, params });
+            state.queue.push_back(Outgoing::Request {
+                id,
+                method,
+                params,
+                routing,
+                call: Call(Arc::clone(&slot)),
+            });
             let rearm = due.is_some_and(|due| state.armed.is_none_or(|armed| due < armed));
             if rearm {
                 state.armed = due;
@@ -276,6 +296,16 @@ impl Shared {
         true
     }
 
+    /// Something arrived for this request alone.
+    pub(super) fn heard_for(&self, id: u64) {
+        if let Some(pending) = self.lock().pending.get_mut(&id) {
+            // Whoever has no limit on silence need not look at the clock.
+            if pending.options.idle.is_some() {
+                pending.heard = Instant::now();
+            }
+        }
+    }
+
     /// Delivers progress to whoever waits for it.
     pub(super) fn progress(&self, token: u64, progress: Progress) {
         let slot = self.lock().progress.get(&token).cloned();
@@ -291,6 +321,7 @@ impl Shared {
 
     fn give_up(&self, state: &mut State, id: u64, reason: &'static str) -> Option<Pending> {
         let pending = state.remove(id)?;
+        pending.slot.give_up();
         if id <= state.taken {
             if pending.options.cancellable && state.closed.is_none() {
                 state.push(Outgoing::Cancel { id, reason });
@@ -312,12 +343,7 @@ impl Shared {
         let due: Vec<u64> = state
             .pending
             .iter()
-            .filter(|(_, pending)| {
-                pending
-                    .options
-                    .due(pending.since, last_received)
-                    .is_some_and(|due| due <= now)
-            })
+            .filter(|(_, pending)| pending.due(last_received).is_some_and(|due| due <= now))
             .map(|(id, _)| *id)
             .collect();
         for id in due {
@@ -330,7 +356,7 @@ impl Shared {
         state.armed = state
             .pending
             .values()
-            .filter_map(|pending| pending.options.due(pending.since, last_received))
+            .filter_map(|pending| pending.due(last_received))
             .min();
         state.armed
     }

@@ -1,7 +1,8 @@
 //! Where one call waits: its progress in order, then its outcome.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::{Progress, RequestError};
@@ -19,6 +20,23 @@ pub(super) enum Event {
     Done(Outcome),
 }
 
+/// Who waits for the answer to a request, as a transport sees it.
+#[derive(Clone, Default)]
+pub struct Call(pub(super) Arc<Slot>);
+
+impl Call {
+    /// Whether an answer is still wanted: none has come, and nobody has given up.
+    pub fn is_waiting(&self) -> bool {
+        !self.0.lock().ended
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_tuple("Call").field(&self.is_waiting()).finish()
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Slot(Mutex<State>);
 
@@ -27,6 +45,8 @@ struct State {
     progress: VecDeque<Progress>,
     outcome: Option<Outcome>,
     waker: Option<Waker>,
+    /// There was an outcome, or none is wanted any more.
+    ended: bool,
 }
 
 impl Slot {
@@ -34,7 +54,13 @@ impl Slot {
     pub(super) fn finish(&self, outcome: Outcome) {
         self.change(|state| {
             state.outcome.get_or_insert(outcome);
+            state.ended = true;
         });
+    }
+
+    /// Nobody waits any more.
+    pub(super) fn give_up(&self) {
+        self.lock().ended = true;
     }
 
     pub(super) fn progress(&self, progress: Progress) {

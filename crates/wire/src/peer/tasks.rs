@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
@@ -132,43 +133,63 @@ struct Reader {
 
 impl Reader {
     fn incoming(&self, incoming: Incoming) {
-        self.shared.0.received();
         match incoming {
-            Incoming::Frame(frame) => match envelope::decode(&frame) {
-                Frame::Single(message) => self.message(message, &frame),
-                Frame::Batch(messages) => {
-                    for message in messages {
-                        self.message(message, &frame);
-                    }
-                }
-            },
+            Incoming::Frame(frame) => {
+                self.shared.0.received();
+                self.frame(&frame, None);
+            }
+            Incoming::Reply { to, frame } => {
+                self.shared.0.heard_for(to);
+                self.frame(&frame, Some(to));
+            }
+            Incoming::Undelivered { to, failure } => {
+                // It may have been answered or given up meanwhile.
+                let _ = self
+                    .shared
+                    .0
+                    .complete(to, Err(RequestError::Undelivered(failure)));
+            }
+            Incoming::Alive { to: Some(to) } => self.shared.0.heard_for(to),
+            Incoming::Alive { to: None } => self.shared.0.received(),
             Incoming::Oversize {
                 bytes,
                 limit,
                 head,
                 tail,
             } => {
+                self.shared.0.received();
                 let what = format!("a message of {bytes} bytes is over the limit of {limit}");
                 self.fail_or_report(envelope::salvage_id(&head, &tail).as_ref(), &what, &head);
             }
         }
     }
 
-    fn message(&self, message: Message, frame: &[u8]) {
-        match message {
-            Message::Response {
-                id: Some(id),
-                outcome,
-            } => {
-                let number = envelope::request_number(&id);
-                let outcome = outcome.map_err(RequestError::Rpc);
-                if !number.is_some_and(|number| self.shared.0.complete(number, outcome)) {
-                    self.handler
-                        .nonsense("an answer to a request that is not waiting", frame);
+    /// Takes a frame, which may have come in answer to our request `to`.
+    fn frame(&self, frame: &Bytes, to: Option<u64>) {
+        match envelope::decode(frame) {
+            Frame::Single(message) => self.message(message, frame, to),
+            Frame::Batch(messages) => {
+                for message in messages {
+                    self.message(message, frame, to);
                 }
             }
-            Message::Response { id: None, .. } => {
-                self.handler.nonsense("an answer without an id", frame);
+        }
+    }
+
+    fn message(&self, message: Message, frame: &[u8], to: Option<u64>) {
+        match message {
+            Message::Response { id, outcome } => {
+                let number = id.as_ref().and_then(envelope::request_number);
+                let outcome = outcome.map_err(RequestError::Rpc);
+                // Some servers answer what they cannot read with an id of their own.
+                let meant = number.or(to);
+                if !meant.is_some_and(|number| self.shared.0.complete(number, outcome)) {
+                    let what = match id {
+                        Some(_) => "an answer to a request that is not waiting",
+                        None => "an answer without an id",
+                    };
+                    self.handler.nonsense(what, frame);
+                }
             }
             Message::Malformed { id, reason } => self.fail_or_report(id.as_ref(), &reason, frame),
             Message::Request { id, method, params } => self.serve(&id, method, params),
