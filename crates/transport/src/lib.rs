@@ -1,12 +1,14 @@
-//! How messages move between us and a server (SPEC chapter 2, TRN): child processes and linked pairs today; HTTP, SSE,
-//! WebSocket, the IDE variants and the SDK bridge are to come, each in a file of its own.
+//! How messages move between us and a server (SPEC chapter 2, TRN): child processes, HTTP, WebSockets, the bridge to an embedding
+//! process, and linked pairs.
 //!
 //! Everything here implements [`Transport`], and everything above is written once against that.
 //!
 //! What is deliberately absent: JSON. A transport moves frames; it never looks into one.
 
+pub mod http;
 pub mod lines;
 mod linked;
+pub mod net;
 pub mod stdio;
 
 pub use linked::{LinkedEnd, linked_pair};

@@ -1,0 +1,236 @@
+//! The body of an answer: read piece by piece, unpacked, and bounded.
+
+use std::future::poll_fn;
+use std::io::Write;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use flate2::write::MultiGzDecoder;
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use hyper::body::{Body as _, Incoming};
+
+use super::connection::{Connection, explain};
+
+/// How much packed data is unpacked at a time: a little of it can become very much.
+const UNPACK_AT_ONCE: usize = 4 * 1024;
+
+/// The body of an answer.
+pub(super) struct Body {
+    incoming: Incoming,
+    /// Absent over HTTP/2, where the connection is shared.
+    connection: Option<Box<Connection>>,
+    packing: Packing,
+    /// How long it will be, where that was said.
+    length: Option<usize>,
+    ended: bool,
+}
+
+enum Packing {
+    None,
+    Gzip(Box<MultiGzDecoder<Vec<u8>>>),
+    Unknown(String),
+}
+
+/// Why a body cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BodyError {
+    #[error("{0}")]
+    Broken(String),
+    #[error("its answer is longer than {0} bytes")]
+    TooLong(usize),
+}
+
+impl Body {
+    pub(super) fn http1(
+        incoming: Incoming,
+        connection: Box<Connection>,
+        headers: &HeaderMap,
+    ) -> Self {
+        Self::new(incoming, Some(connection), headers)
+    }
+
+    pub(super) fn http2(incoming: Incoming, headers: &HeaderMap) -> Self {
+        Self::new(incoming, None, headers)
+    }
+
+    fn new(incoming: Incoming, connection: Option<Box<Connection>>, headers: &HeaderMap) -> Self {
+        let text = |name| {
+            headers
+                .get(name)
+                .and_then(|value: &http::HeaderValue| value.to_str().ok())
+        };
+        let packing = match text(CONTENT_ENCODING).map(str::trim) {
+            None | Some("" | "identity") => Packing::None,
+            Some(name)
+                if name.eq_ignore_ascii_case("gzip") || name.eq_ignore_ascii_case("x-gzip") =>
+            {
+                Packing::Gzip(Box::new(MultiGzDecoder::new(Vec::new())))
+            }
+            Some(other) => Packing::Unknown(other.chars().take(40).collect()),
+        };
+        Self {
+            incoming,
+            connection,
+            packing,
+            length: text(CONTENT_LENGTH).and_then(|length| length.parse().ok()),
+            ended: false,
+        }
+    }
+
+    /// The next piece; `None` at the end.
+    pub(super) async fn piece(&mut self) -> Result<Option<Bytes>, BodyError> {
+        if let Packing::Unknown(name) = &self.packing {
+            return Err(BodyError::Broken(format!(
+                "its answer is packed in a way that was not asked for: {name:?}"
+            )));
+        }
+        loop {
+            let Some(piece) = self.raw_piece().await? else {
+                return Ok(None);
+            };
+            let piece = match &mut self.packing {
+                Packing::Gzip(gzip) => unpack(gzip, &piece, crate::MAX_MESSAGE_BYTES)?,
+                _ => piece,
+            };
+            if !piece.is_empty() {
+                return Ok(Some(piece));
+            }
+        }
+    }
+
+    /// All of it, if it is no longer than `limit`.
+    pub(super) async fn whole(&mut self, limit: usize) -> Result<Bytes, BodyError> {
+        let packed = !matches!(self.packing, Packing::None);
+        if self.length.is_some_and(|length| length > limit) && !packed {
+            return Err(BodyError::TooLong(limit));
+        }
+        let Some(first) = self.piece().await? else {
+            return Ok(Bytes::new());
+        };
+        // Mostly there is only one, which needs no copying.
+        let Some(second) = self.piece().await? else {
+            return if first.len() > limit {
+                Err(BodyError::TooLong(limit))
+            } else {
+                Ok(first)
+            };
+        };
+        let expected = self.length.filter(|_| !packed).unwrap_or(0);
+        let mut whole = BytesMut::with_capacity(expected.max(first.len() + second.len()));
+        whole.extend_from_slice(&first);
+        whole.extend_from_slice(&second);
+        loop {
+            if whole.len() > limit {
+                return Err(BodyError::TooLong(limit));
+            }
+            match self.piece().await? {
+                Some(piece) => whole.extend_from_slice(&piece),
+                None => return Ok(whole.freeze()),
+            }
+        }
+    }
+
+    /// Reads what is left, if that is little, so that the connection can be used again.
+    pub(super) async fn drain(&mut self, limit: usize) {
+        let mut read = 0;
+        while read <= limit {
+            match self.raw_piece().await {
+                Ok(Some(piece)) => read += piece.len(),
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    /// The connection, once all was read.
+    pub(super) fn spare_connection(&mut self) -> Option<Box<Connection>> {
+        if self.ended {
+            self.connection.take()
+        } else {
+            None
+        }
+    }
+
+    async fn raw_piece(&mut self) -> Result<Option<Bytes>, BodyError> {
+        if self.ended {
+            return Ok(None);
+        }
+        let piece = poll_fn(|context| self.poll_piece(context)).await;
+        match piece {
+            Some(Ok(piece)) => Ok(Some(piece)),
+            Some(Err(reason)) => {
+                self.connection = None;
+                Err(BodyError::Broken(reason))
+            }
+            None => {
+                self.ended = true;
+                Ok(None)
+            }
+        }
+    }
+
+    fn poll_piece(&mut self, context: &mut Context) -> Poll<Option<Result<Bytes, String>>> {
+        if let Some(connection) = &mut self.connection {
+            return connection.poll_body(&mut self.incoming, context);
+        }
+        loop {
+            let frame = std::task::ready!(Pin::new(&mut self.incoming).poll_frame(context));
+            return Poll::Ready(match frame {
+                None => None,
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => Some(Ok(data)),
+                    Err(_) => continue,
+                },
+                Some(Err(error)) => Some(Err(explain(&error))),
+            });
+        }
+    }
+}
+
+fn unpack(
+    gzip: &mut MultiGzDecoder<Vec<u8>>,
+    packed: &[u8],
+    limit: usize,
+) -> Result<Bytes, BodyError> {
+    let broken = |error: std::io::Error| {
+        BodyError::Broken(format!("its answer cannot be unpacked: {error}"))
+    };
+    for part in packed.chunks(UNPACK_AT_ONCE) {
+        gzip.write_all(part).map_err(broken)?;
+        gzip.flush().map_err(broken)?;
+        if gzip.get_ref().len() > limit {
+            return Err(BodyError::TooLong(limit));
+        }
+    }
+    Ok(std::mem::take(gzip.get_mut()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    #[test]
+    fn packed_data_is_unpacked_as_it_comes_and_no_further_than_the_limit() {
+        let mut packer = GzEncoder::new(Vec::new(), Compression::default());
+        packer.write_all(b"first").unwrap();
+        packer.flush().unwrap();
+        let first = std::mem::take(packer.get_mut());
+        packer.write_all(&vec![b'x'; 1 << 20]).unwrap();
+        let rest = packer.finish().unwrap();
+        let mut gzip = MultiGzDecoder::new(Vec::new());
+        assert_eq!(&unpack(&mut gzip, &first, 100).unwrap()[..], b"first");
+        assert_eq!(
+            unpack(&mut gzip, &rest, 1 << 16),
+            Err(BodyError::TooLong(1 << 16))
+        );
+        let mut gzip = MultiGzDecoder::new(Vec::new());
+        assert!(matches!(
+            unpack(&mut gzip, b"no gzip at all", 100),
+            Err(BodyError::Broken(_))
+        ));
+    }
+}

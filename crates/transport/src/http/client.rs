@@ -1,0 +1,360 @@
+//! Requests to one origin: over connections that are kept, by HTTP/1.1 or HTTP/2, following redirects that stay there.
+
+use std::future::poll_fn;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HOST, LOCATION, PROXY_AUTHORIZATION};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::Full;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::task::AbortHandle;
+use url::Url;
+
+use super::body::Body;
+use super::connection::{Connection, explain};
+use crate::net::{Alpn, DialError, Dialer, Target, TlsFiles};
+
+/// How many redirects are followed.
+const MAX_REDIRECTS: usize = 5;
+
+/// How many unused connections are kept.
+const MAX_KEPT: usize = 128;
+
+/// How often an HTTP/2 connection is asked whether it still stands, and how long it has to answer.
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PING_LIMIT: Duration = Duration::from_secs(20);
+
+/// Sends requests to one origin.
+pub(super) struct Client {
+    dialer: Dialer,
+    target: Target,
+    files: TlsFiles,
+    origin: url::Origin,
+    pool: Mutex<Pool>,
+}
+
+#[derive(Default)]
+struct Pool {
+    /// Unused ones; the one used last is used next, so that those in excess grow old.
+    kept: Vec<Box<Connection>>,
+    http2: Option<Http2>,
+}
+
+struct Http2 {
+    sender: http2::SendRequest<Full<Bytes>>,
+    driver: AbortHandle,
+}
+
+impl Drop for Http2 {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// A place at the origin, in the two forms in which it is asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    url: Url,
+    path: Uri,
+    whole: Uri,
+    host: HeaderValue,
+}
+
+impl Place {
+    pub(super) fn new(url: &Url) -> Result<Self, SendError> {
+        let bad = || SendError::BadUrl;
+        let path = match url.query() {
+            Some(query) => format!("{}?{query}", url.path()),
+            None => url.path().to_owned(),
+        };
+        let host = url.host_str().ok_or_else(bad)?;
+        let host = match url.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        };
+        Ok(Self {
+            path: path.parse().map_err(|_| bad())?,
+            whole: format!("{}://{host}{path}", url.scheme())
+                .parse()
+                .map_err(|_| bad())?,
+            host: HeaderValue::try_from(host).map_err(|_| bad())?,
+            url: url.clone(),
+        })
+    }
+}
+
+/// What came back.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Body,
+}
+
+/// Why nothing came back.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum SendError {
+    #[error("{0}")]
+    Dial(#[from] DialError),
+    #[error("{reason}")]
+    Lost { reason: String, sent: bool },
+    #[error("the URL is not one of HTTP")]
+    BadUrl,
+    #[error("{0}")]
+    Redirected(String),
+}
+
+impl Client {
+    pub(super) fn new(dialer: Dialer, url: &Url, files: TlsFiles) -> Result<Self, SendError> {
+        Ok(Self {
+            dialer,
+            target: Target::of(url)?,
+            files,
+            origin: url.origin(),
+            pool: Mutex::default(),
+        })
+    }
+
+    /// Sends one request. A redirect is followed only within the origin, so that no credentials leave it.
+    pub(super) async fn send(
+        &self,
+        method: &Method,
+        place: &Place,
+        headers: impl Fn() -> HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, SendError> {
+        let mut moved: Option<Place> = None;
+        for _ in 0..=MAX_REDIRECTS {
+            let at = moved.as_ref().unwrap_or(place);
+            let answer = self.once(method, at, headers(), body.clone()).await?;
+            if !answer.status.is_redirection() || answer.status == StatusCode::NOT_MODIFIED {
+                return Ok(answer);
+            }
+            moved = Some(self.follow(method, at, &answer)?);
+        }
+        Err(SendError::Redirected(
+            "the server redirects without end".to_owned(),
+        ))
+    }
+
+    /// Where a redirect leads, if we go there.
+    fn follow(&self, method: &Method, from: &Place, answer: &Answer) -> Result<Place, SendError> {
+        let refuse = |text: String| Err(SendError::Redirected(text));
+        let location = answer
+            .headers
+            .get(LOCATION)
+            .and_then(|value| value.to_str().ok());
+        let Some(Ok(to)) = location.map(|location| from.url.join(location)) else {
+            return refuse(format!(
+                "the server redirects ({}) to nowhere",
+                answer.status.as_u16()
+            ));
+        };
+        let shown = shown(&to);
+        if to.origin() != self.origin {
+            return refuse(format!(
+                "the server redirects to {shown}, which is another place; if that is where it is, write that URL into its entry"
+            ));
+        }
+        let keeps_method = matches!(
+            answer.status,
+            StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+        );
+        if *method != Method::GET && !keeps_method {
+            return refuse(format!(
+                "the server redirects ({}) to {shown}; write that URL into its entry",
+                answer.status.as_u16()
+            ));
+        }
+        Place::new(&to)
+    }
+
+    async fn once(
+        &self,
+        method: &Method,
+        place: &Place,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, SendError> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method.clone();
+        *request.headers_mut() = headers;
+        if let Some(sender) = self.http2_sender() {
+            match Self::by_http2(sender, place, request).await {
+                Ok(answer) => return Ok(answer),
+                Err((Some(unsent), _)) => request = unsent,
+                Err((None, error)) => return Err(error),
+            }
+        }
+        request.headers_mut().insert(HOST, place.host.clone());
+        loop {
+            let kept = poll_fn(|context| {
+                let mut pool = self.pool();
+                let usable = std::iter::from_fn(|| pool.kept.pop())
+                    .find_map(|mut kept| kept.is_usable(context).then_some(kept));
+                std::task::Poll::Ready(usable)
+            })
+            .await;
+            let was_kept = kept.is_some();
+            let connection = match kept {
+                Some(kept) => kept,
+                None => match self.connect().await? {
+                    Fresh::Http1(connection) => connection,
+                    Fresh::Http2(sender) => {
+                        request.headers_mut().remove(HOST);
+                        return Self::by_http2(sender, place, request)
+                            .await
+                            .map_err(|(_, error)| error);
+                    }
+                },
+            };
+            match self.by_http1(connection, place, request).await {
+                Ok(answer) => return Ok(answer),
+                // Closed under our hands before anything was sent.
+                Err((Some(unsent), _)) if was_kept => request = unsent,
+                Err((_, error)) => return Err(error),
+            }
+        }
+    }
+
+    async fn by_http1(
+        &self,
+        mut connection: Box<Connection>,
+        place: &Place,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Answer, (Option<Request<Full<Bytes>>>, SendError)> {
+        match &connection.forward {
+            None => *request.uri_mut() = place.path.clone(),
+            Some(forward) => {
+                *request.uri_mut() = place.whole.clone();
+                if let Some(authorization) = &forward.authorization {
+                    request
+                        .headers_mut()
+                        .insert(PROXY_AUTHORIZATION, authorization.clone());
+                }
+            }
+        }
+        match connection.send(request).await {
+            Ok(answer) => {
+                let (head, body) = answer.into_parts();
+                Ok(Answer {
+                    status: head.status,
+                    body: Body::http1(body, connection, &head.headers),
+                    headers: head.headers,
+                })
+            }
+            Err(lost) => {
+                let sent = lost.unsent.is_none();
+                let reason = lost.reason;
+                Err((lost.unsent, SendError::Lost { reason, sent }))
+            }
+        }
+    }
+
+    async fn by_http2(
+        mut sender: http2::SendRequest<Full<Bytes>>,
+        place: &Place,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Answer, (Option<Request<Full<Bytes>>>, SendError)> {
+        *request.uri_mut() = place.whole.clone();
+        match sender.try_send_request(request).await {
+            Ok(answer) => {
+                let (head, body) = answer.into_parts();
+                Ok(Answer {
+                    status: head.status,
+                    body: Body::http2(body, &head.headers),
+                    headers: head.headers,
+                })
+            }
+            Err(mut failed) => {
+                let reason = explain(failed.error());
+                let unsent = failed.take_message();
+                let sent = unsent.is_none();
+                Err((unsent, SendError::Lost { reason, sent }))
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Fresh, SendError> {
+        let dialed = self
+            .dialer
+            .dial(&self.target, &self.files, Alpn::Http1Or2)
+            .await?;
+        if !dialed.http2 {
+            let connection = Connection::start(dialed).await.map_err(unsent)?;
+            return Ok(Fresh::Http1(Box::new(connection)));
+        }
+        let started = http2::Builder::new(TokioExecutor::new())
+            .timer(hyper_util::rt::TokioTimer::new())
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_LIMIT)
+            .adaptive_window(true)
+            .handshake(TokioIo::new(dialed.stream))
+            .await;
+        let (sender, driver) = started.map_err(|error| unsent(explain(&error)))?;
+        let driver = tokio::spawn(async move {
+            // Whoever waits for an answer is told by it.
+            let _ = driver.await;
+        });
+        self.pool().http2 = Some(Http2 {
+            sender: sender.clone(),
+            driver: driver.abort_handle(),
+        });
+        Ok(Fresh::Http2(sender))
+    }
+
+    fn http2_sender(&self) -> Option<http2::SendRequest<Full<Bytes>>> {
+        let mut pool = self.pool();
+        let usable = pool
+            .http2
+            .as_ref()
+            .filter(|http2| !http2.sender.is_closed());
+        let sender = usable.map(|http2| http2.sender.clone());
+        if sender.is_none() {
+            pool.http2 = None;
+        }
+        sender
+    }
+
+    /// Takes back the connection of an answer that was read to its end.
+    pub(super) fn take_back(&self, body: &mut Body) {
+        if let Some(connection) = body.spare_connection() {
+            let mut pool = self.pool();
+            if pool.kept.len() < MAX_KEPT {
+                pool.kept.push(connection);
+            }
+        }
+    }
+
+    /// Lets go of connections that have been unused for too long.
+    pub(super) fn prune(&self) {
+        let now = tokio::time::Instant::now();
+        self.pool().kept.retain(|kept| kept.expires() > now);
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn unsent(reason: String) -> SendError {
+    let sent = false;
+    SendError::Lost { reason, sent }
+}
+
+enum Fresh {
+    Http1(Box<Connection>),
+    Http2(http2::SendRequest<Full<Bytes>>),
+}
+
+/// A URL without what may be a secret.
+fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.to_string()
+}

@@ -1,0 +1,145 @@
+//! The headers of MCP over HTTP, and what may stand in them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, USER_AGENT};
+use http::{HeaderMap, HeaderValue};
+
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(super) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+pub(super) const NAME: HeaderName = HeaderName::from_static("mcp-name");
+pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+const PARAMETER: &str = "mcp-param-";
+const AGENT: &str = concat!("trunkline/", env!("CARGO_PKG_VERSION"));
+
+pub(super) const JSON: &str = "application/json";
+pub(super) const EVENTS: &str = "text/event-stream";
+
+/// A header of an entry that cannot be sent. Its value is not shown.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the header {0:?} cannot be sent")]
+pub struct BadHeader(pub String);
+
+/// An entry's headers, without those that are the protocol's to set.
+pub(super) fn own(headers: &[(String, String)]) -> Result<HeaderMap, BadHeader> {
+    let mut own = HeaderMap::new();
+    own.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+    for (name, value) in headers {
+        let bad = || BadHeader(name.clone());
+        let key = HeaderName::try_from(name.trim()).map_err(|_| bad())?;
+        let mut value = HeaderValue::try_from(value.trim()).map_err(|_| bad())?;
+        value.set_sensitive(true);
+        if !is_ours(&key) {
+            own.insert(key, value);
+        }
+    }
+    Ok(own)
+}
+
+fn is_ours(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    name.starts_with("mcp-")
+        || matches!(
+            name,
+            "accept"
+                | "content-type"
+                | "content-length"
+                | "content-encoding"
+                | "accept-encoding"
+                | "host"
+                | "connection"
+                | "transfer-encoding"
+                | "upgrade"
+                | "te"
+                | "trailer"
+                | "last-event-id"
+        )
+}
+
+/// The headers of every POST.
+pub(super) fn post(own: &HeaderMap) -> HeaderMap {
+    let mut headers = own.clone();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+    headers.insert(
+        ACCEPT,
+        HeaderValue::from_static("application/json, text/event-stream"),
+    );
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+    headers
+}
+
+/// The headers of every GET.
+pub(super) fn get(own: &HeaderMap) -> HeaderMap {
+    let mut headers = own.clone();
+    headers.insert(ACCEPT, HeaderValue::from_static(EVENTS));
+    headers.insert("cache-control", HeaderValue::from_static("no-store"));
+    headers
+}
+
+/// Whether the answer is of this media type.
+pub(super) fn is(headers: &HeaderMap, media_type: &str) -> bool {
+    let value = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    value.is_some_and(|value| {
+        let name = value.split(';').next().unwrap_or_default().trim();
+        name.eq_ignore_ascii_case(media_type)
+    })
+}
+
+/// The header for a parameter of that name; `None` if there can be none.
+pub(super) fn parameter(name: &str) -> Option<HeaderName> {
+    HeaderName::try_from(format!("{PARAMETER}{}", name.to_ascii_lowercase())).ok()
+}
+
+/// A text as it may stand in a header: as it is where that is safe, else in Base64.
+pub(super) fn text(value: &str) -> HeaderValue {
+    let looks_encoded = value.starts_with("=?base64?") && value.ends_with("?=");
+    let plain = value.bytes().all(|byte| (0x20..=0x7e).contains(&byte))
+        && value.trim() == value
+        && !looks_encoded;
+    let encoded = || HeaderValue::try_from(format!("=?base64?{}?=", STANDARD.encode(value)));
+    let header = if plain {
+        HeaderValue::try_from(value)
+    } else {
+        encoded()
+    };
+    header.unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_plain_where_they_can_be() {
+        for (value, header) in [
+            ("us-west1", "us-west1"),
+            ("a b", "a b"),
+            ("", ""),
+            ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+            (" padded ", "=?base64?IHBhZGRlZCA=?="),
+            ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?="),
+            ("a\tb", "=?base64?YQli?="),
+            ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
+        ] {
+            assert_eq!(text(value).to_str().unwrap(), header, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn an_entry_cannot_set_what_is_the_protocols() {
+        let of = |name: &str| {
+            own(&[(name.to_owned(), "x".to_owned())]).map(|own| own.contains_key(name))
+        };
+        assert_eq!(of("X-Key"), Ok(true));
+        assert_eq!(of("User-Agent"), Ok(true));
+        for name in ["Host", "Content-Length", "Mcp-Session-Id", "accept"] {
+            assert_eq!(of(name), Ok(false), "{name}");
+        }
+        assert!(of("a b").is_err());
+        assert!(own(&[("a".to_owned(), "x\ny".to_owned())]).is_err());
+    }
+}

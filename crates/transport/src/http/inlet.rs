@@ -1,0 +1,99 @@
+//! Where the exchanges of one link put what arrives, and where the receiving half takes it.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use trunkline_wire::transport::{CloseReason, Closed, Incoming, Obstacle, Undelivered};
+
+/// What has arrived on one link.
+#[derive(Default)]
+pub(super) struct Inlet {
+    arrived: Mutex<VecDeque<Incoming>>,
+    ended: Mutex<Option<Closed>>,
+    /// How many requests wait for their answers.
+    waiting: AtomicUsize,
+}
+
+impl Inlet {
+    /// Hands something to the peer. Whoever needs to know what became of it waits for [`Inlet::taken`].
+    pub(super) fn deliver(&self, incoming: Incoming) {
+        lock(&self.arrived).push_back(incoming);
+    }
+
+    pub(super) fn take(&self) -> Option<Incoming> {
+        lock(&self.arrived).pop_front()
+    }
+
+    /// Waits until the peer has taken all that was delivered. Everything runs inside the receiving half, which hands out what
+    /// has arrived before it lets anybody go on.
+    pub(super) fn taken() -> impl Future<Output = ()> {
+        let mut asked = false;
+        poll_fn(move |context| {
+            if std::mem::replace(&mut asked, true) {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+    }
+
+    /// One request more waits for its answer.
+    pub(super) fn one_more(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One request less.
+    pub(super) fn one_less(&self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// One request will not be answered. Some reasons concern the whole link.
+    pub(super) fn fail(&self, id: u64, failure: Undelivered) {
+        // With other requests under way it may only be short of something.
+        let alone = self.waiting() <= 1;
+        let end = concerns_all(&failure, alone);
+        self.deliver(Incoming::Undelivered { to: id, failure });
+        if let Some(reason) = end {
+            self.end(reason);
+        }
+    }
+
+    /// A message that nobody waits for got lost. That may still concern the whole link.
+    pub(super) fn note(&self, failure: &Undelivered) {
+        if let Some(reason) = concerns_all(failure, false) {
+            self.end(reason);
+        }
+    }
+
+    /// Ends the link; the first reason counts.
+    pub(super) fn end(&self, reason: CloseReason) {
+        lock(&self.ended).get_or_insert_with(|| Closed::new(reason));
+    }
+
+    pub(super) fn ended(&self) -> Option<Closed> {
+        lock(&self.ended).clone()
+    }
+}
+
+/// Why a failure of one request is the end of the link, if it is.
+fn concerns_all(failure: &Undelivered, alone: bool) -> Option<CloseReason> {
+    match &failure.obstacle {
+        Obstacle::SessionExpired => Some(CloseReason::SessionExpired),
+        Obstacle::Unauthorized { challenge } => Some(CloseReason::Unauthorized {
+            challenge: challenge.clone(),
+        }),
+        Obstacle::Unreachable if alone => Some(CloseReason::Io(failure.to_string())),
+        _ => None,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

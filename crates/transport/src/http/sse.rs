@@ -1,0 +1,358 @@
+//! HTTP+SSE (TRN-1, sse): one stream on which everything comes, and a place to send to that the stream names first.
+//!
+//! The session is the stream: when it ends, the link has ended, and whoever keeps the connection makes a new one.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::{FuturesUnordered, Stream as _};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use tokio::sync::mpsc;
+use trunkline_wire::transport::{
+    CloseReason, Closed, Incoming, Obstacle, Outgoing, ReceiveHalf, SendHalf, Transport,
+    Undelivered,
+};
+use url::Url;
+
+use super::body::Body;
+use super::client::Place;
+use super::courier::{ANSWER_LIMIT, Courier, Errand, said};
+use super::events::EventDecoder;
+use super::headers::{self, EVENTS};
+use super::inlet::Inlet;
+use super::streamable::{HttpServer, MAX_IN_FLIGHT};
+use crate::MAX_MESSAGE_BYTES;
+use crate::net::Dialer;
+
+/// How much may stand in the answer to a message; it is of no use.
+const MAX_ACKNOWLEDGEMENT: usize = 64 * 1024;
+const LINGER: Duration = Duration::from_millis(500);
+
+impl HttpServer {
+    /// A link to it by HTTP+SSE: opens the stream and waits until it says where to send to.
+    pub async fn sse(&self, dialer: &Dialer) -> Result<SseTransport, Undelivered> {
+        let (courier, own) = self.courier(dialer)?;
+        let errand = Errand {
+            method: Method::GET,
+            place: &courier.place,
+            headers: Arc::new(headers::get(&own)),
+            more: Vec::new(),
+            body: Bytes::new(),
+            limit: None,
+        };
+        let mut answer = courier.send(&errand).await?;
+        let status = answer.status.as_u16();
+        if !answer.status.is_success() {
+            let text = format!(
+                "the server answered with status {status}{}",
+                said(&mut answer).await
+            );
+            return Err(Undelivered::new(Obstacle::Status(status), text, false));
+        }
+        if !headers::is(&answer.headers, EVENTS) {
+            let text = "the server does not answer with a stream of events; is the URL right?";
+            return Err(Undelivered::new(Obstacle::Status(status), text, false));
+        }
+        let mut events = EventDecoder::new(MAX_MESSAGE_BYTES);
+        let endpoint = endpoint(&mut answer.body, &mut events).await?;
+        let endpoint = place(&self.url, &endpoint)?;
+        let link = Arc::new(Link {
+            courier,
+            endpoint,
+            headers: Mutex::new(Arc::new(headers::post(&own))),
+            inlet: Inlet::default(),
+        });
+        let (outbox, inbox) = mpsc::unbounded_channel();
+        let exchanges = FuturesUnordered::new();
+        exchanges.push(stream(Arc::clone(&link), answer.body, events));
+        Ok(SseTransport {
+            sender: SseSender(outbox),
+            receiver: SseReceiver {
+                link,
+                inbox,
+                exchanges,
+                held: VecDeque::new(),
+                posting: 0,
+                gate: false,
+            },
+        })
+    }
+}
+
+/// Reads the stream up to the event that says where to send to.
+async fn endpoint(body: &mut Body, events: &mut EventDecoder) -> Result<Bytes, Undelivered> {
+    let broken = |text: String| Undelivered::new(Obstacle::Broken, text, false);
+    loop {
+        match events.next_event() {
+            Ok(Some(event)) if event.kind.as_deref() == Some(b"endpoint") => return Ok(event.data),
+            Ok(Some(_)) => continue,
+            Ok(None) => {}
+            Err(_) => return Err(broken("the server's first event is too long".to_owned())),
+        }
+        match body.piece().await {
+            Ok(Some(piece)) => events.push(piece),
+            Ok(None) => {
+                return Err(broken(
+                    "the stream ended before it said where to send to".to_owned(),
+                ));
+            }
+            Err(error) => return Err(broken(error.to_string())),
+        }
+    }
+}
+
+/// Where to send to; it must be where the stream is, so that nothing of ours goes elsewhere.
+fn place(url: &Url, endpoint: &[u8]) -> Result<Place, Undelivered> {
+    let refuse = |text: &str| Undelivered::new(Obstacle::Redirected, text, false);
+    let text = String::from_utf8_lossy(endpoint);
+    let joined = url.join(text.trim());
+    let joined = joined.map_err(|_| refuse("the server names no URL to send to"))?;
+    if joined.origin() != url.origin() {
+        return Err(refuse(
+            "the server wants messages to be sent to another place than its own",
+        ));
+    }
+    Place::new(&joined).map_err(|_| refuse("the server names no URL to send to"))
+}
+
+struct Link {
+    courier: Courier,
+    endpoint: Place,
+    headers: Mutex<Arc<HeaderMap>>,
+    inlet: Inlet,
+}
+
+impl Link {
+    async fn post(&self, message: &Outgoing) -> Result<(), Undelivered> {
+        let mut text = Vec::with_capacity(message.size_hint());
+        message.encode(&mut text);
+        let errand = Errand {
+            method: Method::POST,
+            place: &self.endpoint,
+            headers: self.headers(message),
+            more: Vec::new(),
+            body: text.into(),
+            limit: Some(ANSWER_LIMIT),
+        };
+        let mut answer = self.courier.send(&errand).await?;
+        let status = answer.status;
+        if status.is_success() {
+            let drained = answer.body.drain(MAX_ACKNOWLEDGEMENT);
+            if tokio::time::timeout(LINGER, drained).await.is_ok() {
+                self.courier.client.take_back(&mut answer.body);
+            }
+            return Ok(());
+        }
+        let text = format!(
+            "the server answered with status {}{}",
+            status.as_u16(),
+            said(&mut answer).await
+        );
+        // The place belongs to the stream, and is gone with what the server knew of it.
+        let obstacle = match status {
+            StatusCode::NOT_FOUND | StatusCode::GONE => Obstacle::SessionExpired,
+            status => Obstacle::Status(status.as_u16()),
+        };
+        Err(Undelivered::new(obstacle, text, status.is_server_error()))
+    }
+
+    /// The headers, with the version once one is agreed.
+    fn headers(&self, message: &Outgoing) -> Arc<HeaderMap> {
+        let version = match message {
+            Outgoing::Request {
+                routing, method, ..
+            } if *method != "server/discover" => routing.version,
+            Outgoing::Notification { version, .. } => *version,
+            _ => None,
+        };
+        let mut headers = self.headers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(version) = version.map(HeaderValue::from_static)
+            && headers.get(headers::VERSION) != Some(&version)
+        {
+            Arc::make_mut(&mut headers).insert(headers::VERSION, version);
+        }
+        Arc::clone(&headers)
+    }
+}
+
+/// A link by HTTP+SSE.
+pub struct SseTransport {
+    sender: SseSender,
+    receiver: SseReceiver,
+}
+
+impl Transport for SseTransport {
+    type Sender = SseSender;
+    type Receiver = SseReceiver;
+
+    fn split(self) -> (SseSender, SseReceiver) {
+        (self.sender, self.receiver)
+    }
+}
+
+/// The half that hands messages over.
+pub struct SseSender(mpsc::UnboundedSender<Outgoing>);
+
+impl SendHalf for SseSender {
+    async fn send(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), Closed> {
+        for message in batch.drain(..) {
+            let sent = self.0.send(message);
+            sent.map_err(|_| Closed::new(CloseReason::Ended))?;
+        }
+        Ok(())
+    }
+
+    async fn close(self) {}
+}
+
+/// The half in which everything happens.
+pub struct SseReceiver {
+    link: Arc<Link>,
+    inbox: mpsc::UnboundedReceiver<Outgoing>,
+    exchanges: FuturesUnordered<Exchange>,
+    /// Messages that have to wait.
+    held: VecDeque<Outgoing>,
+    /// How many are being sent.
+    posting: usize,
+    /// The server must know that we are ready before it hears anything else.
+    gate: bool,
+}
+
+type Exchange = Pin<Box<dyn Future<Output = Done> + Send>>;
+
+enum Done {
+    Posted,
+    Ready,
+    StreamEnded,
+}
+
+impl ReceiveHalf for SseReceiver {
+    async fn receive(&mut self) -> Result<Incoming, Closed> {
+        poll_fn(|context| self.poll(context)).await
+    }
+}
+
+impl SseReceiver {
+    fn poll(&mut self, context: &mut Context) -> Poll<Result<Incoming, Closed>> {
+        loop {
+            if let Some(incoming) = self.link.inlet.take() {
+                return Poll::Ready(Ok(incoming));
+            }
+            if let Some(closed) = self.link.inlet.ended() {
+                return Poll::Ready(Err(closed));
+            }
+            while let Poll::Ready(message) = self.inbox.poll_recv(context) {
+                match message {
+                    Some(message) => self.held.push_back(message),
+                    None => return Poll::Ready(Err(Closed::new(CloseReason::ByUs))),
+                }
+            }
+            self.release();
+            match Pin::new(&mut self.exchanges).poll_next(context) {
+                Poll::Ready(Some(done)) => self.done(&done),
+                Poll::Ready(None) | Poll::Pending => {
+                    if let Some(incoming) = self.link.inlet.take() {
+                        return Poll::Ready(Ok(incoming));
+                    }
+                    if self.link.inlet.ended().is_none() {
+                        return Poll::Pending;
+                    }
+                }
+            }
+        }
+    }
+
+    fn release(&mut self) {
+        while !self.gate && self.posting < MAX_IN_FLIGHT {
+            let Some(message) = self.held.pop_front() else {
+                return;
+            };
+            let link = Arc::clone(&self.link);
+            let last = matches!(
+                &message,
+                Outgoing::Notification {
+                    method: "notifications/initialized",
+                    ..
+                }
+            );
+            self.gate = last;
+            self.posting += 1;
+            self.exchanges.push(Box::pin(async move {
+                if let Err(failure) = link.post(&message).await {
+                    match message {
+                        Outgoing::Request { id, .. } => link.inlet.fail(id, failure),
+                        _ => link.inlet.note(&failure),
+                    }
+                }
+                if last { Done::Ready } else { Done::Posted }
+            }));
+        }
+    }
+
+    fn done(&mut self, done: &Done) {
+        match done {
+            Done::Posted => self.posting -= 1,
+            Done::Ready => {
+                self.posting -= 1;
+                self.gate = false;
+            }
+            Done::StreamEnded => {}
+        }
+    }
+}
+
+/// Delivers what comes on the stream; the link ends with it.
+fn stream(link: Arc<Link>, mut body: Body, mut events: EventDecoder) -> Exchange {
+    Box::pin(async move {
+        let reason = loop {
+            match events.next_event() {
+                Ok(Some(event)) => {
+                    if event.is_message() && !event.data.is_empty() {
+                        link.inlet.deliver(Incoming::Frame(event.data));
+                    }
+                    continue;
+                }
+                Ok(None) => {}
+                Err(_) => break CloseReason::Io("an event is too long".to_owned()),
+            }
+            Inlet::taken().await;
+            match body.piece().await {
+                Ok(Some(piece)) => {
+                    events.push(piece);
+                    link.inlet.deliver(Incoming::Alive { to: None });
+                }
+                Ok(None) => break CloseReason::Ended,
+                Err(error) => break CloseReason::Io(error.to_string()),
+            }
+        };
+        link.inlet.end(reason);
+        Done::StreamEnded
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_go_only_where_the_stream_is() {
+        let url = Url::parse("http://host:1/sse?key=x").unwrap();
+        for good in ["/message?id=1", "message", "http://host:1/other", " /x "] {
+            assert!(place(&url, good.as_bytes()).is_ok(), "{good}");
+        }
+        for bad in [
+            "http://host:2/",
+            "https://host:1/",
+            "//evil/x",
+            "http://host.evil:1/",
+            "http://[",
+        ] {
+            assert!(place(&url, bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+}

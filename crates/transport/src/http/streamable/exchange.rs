@@ -1,0 +1,310 @@
+//! One message and what comes back for it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use trunkline_wire::peer::Call;
+use trunkline_wire::transport::{Incoming, Obstacle, Outgoing, Undelivered};
+
+use super::super::body::{Body, BodyError};
+use super::super::client::Answer;
+use super::super::courier::said;
+use super::super::events::EventDecoder;
+use super::super::headers::{self, EVENTS, JSON};
+use super::super::inlet::Inlet;
+use super::link::{Link, is_modern};
+use crate::MAX_MESSAGE_BYTES;
+
+/// How long an answer that is no success may be, to be read as one.
+const MAX_ERROR: usize = 1024 * 1024;
+
+/// How long the rest of a stream may take once the answer is there, for the sake of the connection.
+const LINGER: Duration = Duration::from_millis(500);
+const LINGER_BYTES: usize = 64 * 1024;
+
+/// How long to wait before asking for the rest of a broken stream, when the server has not said.
+const RESUME_AFTER: Duration = Duration::from_secs(1);
+/// The longest wait that a server may ask for.
+const LONGEST_RESUME: Duration = Duration::from_secs(60);
+/// How often in a row that may fail.
+const MAX_RESUMES: u32 = 5;
+
+/// Sends a request, and delivers what comes back.
+pub(super) async fn request(link: &Link, message: &Outgoing) -> Result<(), Undelivered> {
+    let Outgoing::Request {
+        id,
+        method,
+        routing,
+        call,
+        ..
+    } = message
+    else {
+        return Ok(());
+    };
+    // A session belongs to what was agreed in `initialize`; before that there is none.
+    let agreed = !matches!(*method, "initialize" | "server/discover");
+    let with_session = agreed && link.has_session();
+    let mut answer = link.post(message, agreed).await?;
+    let modern = is_modern(routing.version);
+    let exchange = Exchange {
+        link,
+        id: *id,
+        call,
+        modern,
+    };
+    let status = answer.status;
+    if status.is_success() {
+        if *method == "initialize" {
+            link.begin_session(&answer);
+        }
+        return exchange.answered(&mut answer).await;
+    }
+    let gone = || {
+        Undelivered::new(
+            Obstacle::SessionExpired,
+            "the server has ended the session",
+            false,
+        )
+    };
+    if with_session && status == StatusCode::NOT_FOUND {
+        return Err(gone());
+    }
+    let body = answer.body.whole(MAX_ERROR).await.unwrap_or_default();
+    link.courier.client.take_back(&mut answer.body);
+    if with_session && status == StatusCode::BAD_REQUEST && speaks_of_session(&body) {
+        return Err(gone());
+    }
+    exchange.turned_down(status, &answer, body).await
+}
+
+/// Sends a message that is not answered.
+pub(super) async fn tell(link: &Link, message: &Outgoing) -> Result<(), Undelivered> {
+    let mut answer = link.post(message, true).await?;
+    if answer.status.is_success() {
+        // Whatever stands in it is no answer to anything.
+        let drained = answer.body.drain(LINGER_BYTES);
+        if tokio::time::timeout(LINGER, drained).await.is_ok() {
+            link.courier.client.take_back(&mut answer.body);
+        }
+        return Ok(());
+    }
+    let status = answer.status;
+    let text = format!(
+        "the server answered with status {}{}",
+        status.as_u16(),
+        said(&mut answer).await
+    );
+    if status == StatusCode::NOT_FOUND && link.has_session() {
+        return Err(Undelivered::new(Obstacle::SessionExpired, text, false));
+    }
+    Err(Undelivered::new(
+        Obstacle::Status(status.as_u16()),
+        text,
+        false,
+    ))
+}
+
+/// Some servers that have lost a session call the request bad instead of the session gone.
+fn speaks_of_session(body: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(&body[..body.len().min(1000)]).to_ascii_lowercase();
+    text.contains("\"error\"") && text.contains("session")
+}
+
+struct Exchange<'e> {
+    link: &'e Link,
+    id: u64,
+    call: &'e Call,
+    modern: bool,
+}
+
+impl Exchange<'_> {
+    async fn answered(&self, answer: &mut Answer) -> Result<(), Undelivered> {
+        if headers::is(&answer.headers, EVENTS) {
+            return self.stream(answer).await;
+        }
+        let is_json = headers::is(&answer.headers, JSON);
+        let body = answer
+            .body
+            .whole(MAX_MESSAGE_BYTES)
+            .await
+            .map_err(|error| lost(&error))?;
+        self.link.courier.client.take_back(&mut answer.body);
+        if body.is_empty() {
+            let text = format!(
+                "the server answered with status {} and nothing else",
+                answer.status.as_u16()
+            );
+            return Err(Undelivered::new(Obstacle::Broken, text, true));
+        }
+        if !is_json
+            && !body.trim_ascii_start().starts_with(b"{")
+            && !body.trim_ascii_start().starts_with(b"[")
+        {
+            let text = "what the server sent is no MCP message; is the URL right?";
+            return Err(Undelivered::new(
+                Obstacle::Status(answer.status.as_u16()),
+                text,
+                true,
+            ));
+        }
+        self.deliver(body);
+        self.must_be_answered("the server's answer holds no answer to the request")
+            .await
+    }
+
+    /// A status that is no success may still bring an answer.
+    async fn turned_down(
+        &self,
+        status: StatusCode,
+        answer: &Answer,
+        body: Bytes,
+    ) -> Result<(), Undelivered> {
+        let mut message = None;
+        if headers::is(&answer.headers, EVENTS) {
+            let mut events = EventDecoder::new(MAX_ERROR);
+            events.push(body.clone());
+            while let Ok(Some(event)) = events.next_event() {
+                self.deliver(event.data);
+                message = Some(());
+            }
+        } else if body.trim_ascii_start().starts_with(b"{") {
+            self.deliver(body.clone());
+            message = Some(());
+        }
+        if message.is_some() {
+            Inlet::taken().await;
+            if !self.call.is_waiting() {
+                return Ok(());
+            }
+        }
+        let text = String::from_utf8_lossy(&body);
+        let shown: String = text
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .chars()
+            .take(200)
+            .collect();
+        let shown = match &*shown {
+            "" => String::new(),
+            markup if markup.starts_with('<') => String::new(),
+            words => format!(": {words}"),
+        };
+        let text = format!("the server answered with status {}{shown}", status.as_u16());
+        // One that fails may have failed half-way.
+        let may_have_run = status.is_server_error();
+        Err(Undelivered::new(
+            Obstacle::Status(status.as_u16()),
+            text,
+            may_have_run,
+        ))
+    }
+
+    /// Delivers the events of a stream until the answer is among them. A legacy server's stream is asked for again where it
+    /// breaks off.
+    async fn stream(&self, answer: &mut Answer) -> Result<(), Undelivered> {
+        let mut events = EventDecoder::new(MAX_MESSAGE_BYTES);
+        let mut ended = self.read(&mut answer.body, &mut events).await?;
+        let mut failures = 0;
+        loop {
+            if !self.call.is_waiting() {
+                return Ok(());
+            }
+            let last_id = events.last_id().map(Bytes::copy_from_slice);
+            let Some(last_id) = last_id.filter(|_| !self.modern && failures < MAX_RESUMES) else {
+                return Err(Undelivered::new(Obstacle::Broken, ended, true));
+            };
+            let wait = events.retry().map_or(RESUME_AFTER, Duration::from_millis);
+            tokio::time::sleep(wait.min(LONGEST_RESUME) * 2_u32.pow(failures)).await;
+            failures += 1;
+            match self.link.get(Some(&last_id)).await {
+                Ok(mut more) if more.status.is_success() && headers::is(&more.headers, EVENTS) => {
+                    let mut next = events.again();
+                    ended = self.read(&mut more.body, &mut next).await?;
+                    if next.last_id() != Some(&last_id) {
+                        failures = 0;
+                    }
+                    events = next;
+                }
+                Ok(more) if more.status.is_client_error() => {
+                    let text = format!(
+                        "{ended}; the rest cannot be had (status {})",
+                        more.status.as_u16()
+                    );
+                    return Err(Undelivered::new(Obstacle::Broken, text, true));
+                }
+                Ok(more) => {
+                    ended = format!("the server answered with status {}", more.status.as_u16())
+                }
+                Err(failure) => ended = failure.to_string(),
+            }
+        }
+    }
+
+    /// Reads a stream until the answer has come, or to its end; says how it ended.
+    async fn read(
+        &self,
+        body: &mut Body,
+        events: &mut EventDecoder,
+    ) -> Result<String, Undelivered> {
+        loop {
+            match body.piece().await {
+                Ok(Some(piece)) => events.push(piece),
+                Ok(None) => {
+                    self.link.courier.client.take_back(body);
+                    return Ok("the server ended the stream before it had answered".to_owned());
+                }
+                Err(error @ BodyError::TooLong(_)) => return Err(lost(&error)),
+                Err(BodyError::Broken(reason)) => return Ok(reason),
+            }
+            let mut messages = false;
+            loop {
+                match events.next_event() {
+                    Ok(Some(event)) if event.is_message() && !event.data.is_empty() => {
+                        messages = true;
+                        self.deliver(event.data);
+                    }
+                    Ok(Some(_)) => {}
+                    Ok(None) => break,
+                    Err(_) => return Err(lost(&BodyError::TooLong(MAX_MESSAGE_BYTES))),
+                }
+            }
+            if !messages {
+                self.link
+                    .inlet
+                    .deliver(Incoming::Alive { to: Some(self.id) });
+            }
+            Inlet::taken().await;
+            if !self.call.is_waiting() {
+                let drained = body.drain(LINGER_BYTES);
+                if tokio::time::timeout(LINGER, drained).await.is_ok() {
+                    self.link.courier.client.take_back(body);
+                }
+                return Ok(String::new());
+            }
+        }
+    }
+
+    fn deliver(&self, frame: Bytes) {
+        self.link
+            .inlet
+            .deliver(Incoming::Reply { to: self.id, frame });
+    }
+
+    async fn must_be_answered(&self, otherwise: &str) -> Result<(), Undelivered> {
+        Inlet::taken().await;
+        if self.call.is_waiting() {
+            return Err(Undelivered::new(Obstacle::Broken, otherwise, true));
+        }
+        Ok(())
+    }
+}
+
+fn lost(error: &BodyError) -> Undelivered {
+    let obstacle = match error {
+        BodyError::TooLong(_) => Obstacle::TooLarge,
+        BodyError::Broken(_) => Obstacle::Broken,
+    };
+    Undelivered::new(obstacle, error.to_string(), true)
+}
