@@ -1,0 +1,221 @@
+//! Which proxy a server is reached through, if any.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use http::HeaderValue;
+use percent_encoding::percent_decode_str;
+use url::{Host, Url};
+
+use super::no_proxy::NoProxy;
+use super::{DialError, Target, authority};
+
+/// The proxies that the environment names. A setting that cannot be used is an error only for who would need it.
+pub(super) struct Proxies {
+    plain: Option<Result<Proxy, DialError>>,
+    tls: Option<Result<Proxy, DialError>>,
+    none: NoProxy,
+}
+
+/// A proxy. Shows itself without its credentials.
+#[derive(Clone)]
+pub(super) struct Proxy {
+    pub(super) kind: ProxyKind,
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// User name and password.
+    pub(super) credentials: Option<(String, String)>,
+}
+
+/// What is spoken with a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProxyKind {
+    Http,
+    Https,
+    /// SOCKS 5; the proxy looks up names, so `socks5` means what `socks5h` does.
+    Socks,
+}
+
+impl Proxies {
+    /// Small letters come first, as curl and Node have it.
+    pub(super) fn from_vars(vars: &dyn Fn(&str) -> Option<String>) -> Self {
+        let setting = |names: &[&'static str]| {
+            let mut values = names.iter().map(|name| (*name, vars(name)));
+            values.find_map(|(name, value)| Some(Proxy::parse(name, &value?)))
+        };
+        // In a CGI program HTTP_PROXY is the request's `Proxy` header, and no setting at all.
+        let plain: &[_] = match vars("REQUEST_METHOD") {
+            Some(_) => &["http_proxy"],
+            None => &["http_proxy", "HTTP_PROXY"],
+        };
+        let all = setting(&["all_proxy", "ALL_PROXY"]);
+        let none = vars("no_proxy").or_else(|| vars("NO_PROXY"));
+        Self {
+            plain: setting(plain).or_else(|| all.clone()),
+            tls: setting(&["https_proxy", "HTTPS_PROXY"]).or(all),
+            none: NoProxy::parse(&none.unwrap_or_default()),
+        }
+    }
+
+    /// The proxy for `target`.
+    pub(super) fn choose(&self, target: &Target) -> Result<Option<&Proxy>, DialError> {
+        let setting = if target.tls { &self.tls } else { &self.plain };
+        match setting {
+            Some(_) if target.is_loopback() || self.none.contains(target) => Ok(None),
+            Some(Ok(proxy)) => Ok(Some(proxy)),
+            Some(Err(error)) => Err(error.clone()),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Proxy {
+    /// What is wrong with a value is told without the value: a password may be in it.
+    fn parse(variable: &'static str, value: &str) -> Result<Self, DialError> {
+        let wrong = |error: String| DialError::ProxySetting { variable, error };
+        let value = value.trim();
+        let url = if value.contains("://") {
+            Url::parse(value)
+        } else {
+            Url::parse(&format!("http://{value}"))
+        };
+        let url = url.map_err(|error| wrong(format!("is not the URL of a proxy: {error}")))?;
+        let (kind, usual_port) = match url.scheme() {
+            "http" => (ProxyKind::Http, 80),
+            "https" => (ProxyKind::Https, 443),
+            "socks5" | "socks5h" => (ProxyKind::Socks, 1080),
+            other => {
+                return Err(wrong(format!(
+                    "names a kind of proxy that is not supported: {other}:"
+                )));
+            }
+        };
+        let host = match url.host() {
+            Some(Host::Domain(name)) if !name.is_empty() => name.to_owned(),
+            Some(Host::Ipv4(address)) => address.to_string(),
+            Some(Host::Ipv6(address)) => address.to_string(),
+            _ => return Err(wrong("names no host".to_owned())),
+        };
+        let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let credentials = match (url.username(), url.password()) {
+            ("", None) => None,
+            (user, password) => Some((decoded(user), decoded(password.unwrap_or_default()))),
+        };
+        Ok(Self {
+            kind,
+            host,
+            port: url.port().unwrap_or(usual_port),
+            credentials,
+        })
+    }
+
+    /// What goes into a `Proxy-Authorization` header.
+    pub(super) fn authorization(&self) -> Option<HeaderValue> {
+        let (user, password) = self.credentials.as_ref()?;
+        let encoded = BASE64_STANDARD.encode(format!("{user}:{password}"));
+        let mut value = HeaderValue::try_from(format!("Basic {encoded}")).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+}
+
+impl fmt::Display for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&authority(&self.host, self.port))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The proxy that a server is reached through, given some variables.
+    fn chosen(vars: &[(&str, &str)], url: &str) -> String {
+        let vars = |name: &str| {
+            let found = vars.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let proxies = Proxies::from_vars(&vars);
+        let target = Target::of(&url.parse().unwrap()).unwrap();
+        match proxies.choose(&target) {
+            Ok(Some(proxy)) => format!("{:?} {proxy}", proxy.kind),
+            Ok(None) => "direct".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_environment_chooses_the_proxy() {
+        let cases: &[(&[(&str, &str)], &str, &str)] = &[
+            (&[], "https://a.test", "direct"),
+            (
+                &[("HTTPS_PROXY", "http://p:1")],
+                "https://a.test",
+                "Http p:1",
+            ),
+            (&[("HTTPS_PROXY", "http://p:1")], "wss://a.test", "Http p:1"),
+            (&[("HTTPS_PROXY", "http://p:1")], "http://a.test", "direct"),
+            (&[("HTTP_PROXY", "p:1")], "http://a.test", "Http p:1"),
+            (&[("HTTP_PROXY", "p:1")], "ws://a.test", "Http p:1"),
+            (
+                &[("http_proxy", "p:1"), ("HTTP_PROXY", "q:1")],
+                "http://a.test",
+                "Http p:1",
+            ),
+            (
+                &[("HTTP_PROXY", "q:1"), ("REQUEST_METHOD", "GET")],
+                "http://a.test",
+                "direct",
+            ),
+            (
+                &[("http_proxy", "p:1"), ("REQUEST_METHOD", "GET")],
+                "http://a.test",
+                "Http p:1",
+            ),
+            (
+                &[("ALL_PROXY", "https://p")],
+                "http://a.test",
+                "Https p:443",
+            ),
+            (
+                &[("ALL_PROXY", "socks5://[::9]")],
+                "https://a.test",
+                "Socks [::9]:1080",
+            ),
+            (
+                &[("HTTPS_PROXY", "p:1"), ("NO_PROXY", "a.test")],
+                "https://a.test",
+                "direct",
+            ),
+            (&[("ALL_PROXY", "p:1")], "http://localhost:8080", "direct"),
+            (&[("ALL_PROXY", "p:1")], "http://[::1]:8080", "direct"),
+            (
+                &[("ALL_PROXY", "socks4://u:hush@p")],
+                "http://a.test",
+                "ALL_PROXY names a kind of proxy that is not supported: socks4:",
+            ),
+            (
+                &[("ALL_PROXY", "http://u:hush@p:99999")],
+                "http://a.test",
+                "ALL_PROXY is not the URL of a proxy: invalid port number",
+            ),
+            (
+                &[("ALL_PROXY", "http://u:hush@p:99999")],
+                "http://127.0.0.1",
+                "direct",
+            ),
+        ];
+        for (vars, url, expected) in cases {
+            assert_eq!(chosen(vars, url), *expected, "{vars:?} {url}");
+        }
+    }
+
+    #[test]
+    fn credentials_are_decoded_and_never_shown() {
+        let proxy = Proxy::parse("ALL_PROXY", "http://me:p%40ss@proxy.test:3128").unwrap();
+        let value = proxy.authorization().unwrap();
+        assert_eq!(value, "Basic bWU6cEBzcw==");
+        assert_eq!(format!("{value:?} {proxy}"), "Sensitive proxy.test:3128");
+    }
+}

@@ -1,0 +1,98 @@
+//! The stream itself: TCP, TLS over it, or TLS in a tunnel through a TLS proxy.
+
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+
+use super::tls;
+
+/// A stream to a server, with or without TLS.
+pub struct Stream(Kind);
+
+enum Kind {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<Stream>>),
+}
+
+impl Stream {
+    pub(super) fn plain(tcp: TcpStream) -> Self {
+        Self(Kind::Plain(tcp))
+    }
+
+    pub(super) fn tls(tls: TlsStream<Self>) -> Self {
+        Self(Kind::Tls(Box::new(tls)))
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self.0 {
+            Kind::Plain(_) => "Stream(plain)",
+            Kind::Tls(_) => "Stream(TLS)",
+        })
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context,
+        buffer: &mut ReadBuf,
+    ) -> Poll<io::Result<()>> {
+        match &mut self.0 {
+            Kind::Plain(tcp) => Pin::new(tcp).poll_read(cx, buffer),
+            // In TLS 1.3 a server tells only after the handshake that it does not like our certificate.
+            Kind::Tls(tls) => Pin::new(tls).poll_read(cx, buffer).map_err(tls::clearer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.0 {
+            Kind::Plain(tcp) => Pin::new(tcp).poll_write(cx, bytes),
+            Kind::Tls(tls) => Pin::new(tls).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context,
+        slices: &[IoSlice],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.0 {
+            Kind::Plain(tcp) => Pin::new(tcp).poll_write_vectored(cx, slices),
+            Kind::Tls(tls) => Pin::new(tls).poll_write_vectored(cx, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.0 {
+            Kind::Plain(tcp) => tcp.is_write_vectored(),
+            Kind::Tls(tls) => tls.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<io::Result<()>> {
+        match &mut self.0 {
+            Kind::Plain(tcp) => Pin::new(tcp).poll_flush(cx),
+            Kind::Tls(tls) => Pin::new(tls).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<io::Result<()>> {
+        match &mut self.0 {
+            Kind::Plain(tcp) => Pin::new(tcp).poll_shutdown(cx),
+            Kind::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
+        }
+    }
+}

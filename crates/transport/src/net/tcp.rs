@@ -1,0 +1,132 @@
+//! A TCP connection to a name: all its addresses are tried, a little apart, and the first that answers is taken.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+use super::{DialError, authority};
+
+/// How long one address may take to answer.
+const ADDRESS_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long an address is ahead of the next one (RFC 8305).
+const STAGGER: Duration = Duration::from_millis(250);
+
+/// When the system asks whether a silent peer is still there.
+const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
+    .with_time(Duration::from_secs(30))
+    .with_interval(Duration::from_secs(10))
+    .with_retries(3);
+
+/// Connects to `host`, an address or a name.
+pub(super) async fn connect(host: &str, port: u16) -> Result<TcpStream, DialError> {
+    let found = tokio::net::lookup_host((host, port)).await;
+    let found = found.map_err(|error| DialError::Lookup {
+        host: host.to_owned(),
+        error: resolver_text(&error),
+    })?;
+    let mut waiting = alternate(found.collect()).into_iter();
+    let mut trying = FuturesUnordered::new();
+    let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    loop {
+        match waiting.next() {
+            Some(address) => trying.push(attempt(address)),
+            None if trying.is_empty() => return Err(describe(&authority(host, port), &failure)),
+            None => {}
+        }
+        tokio::select! {
+            biased;
+            Some(result) = trying.next() => match result {
+                Ok(stream) => return Ok(stream),
+                // The one that took longest is the most telling: an unreachable network fails at once.
+                Err(error) => failure = error,
+            },
+            () = sleep(STAGGER), if waiting.len() > 0 => {}
+        }
+    }
+}
+
+async fn attempt(address: SocketAddr) -> io::Result<TcpStream> {
+    let connected = timeout(ADDRESS_LIMIT, TcpStream::connect(address)).await;
+    let stream = connected.map_err(|_| io::ErrorKind::TimedOut)??;
+    // Neither is needed for correctness.
+    let _ = stream.set_nodelay(true);
+    let _ = SockRef::from(&stream).set_tcp_keepalive(&KEEPALIVE);
+    Ok(stream)
+}
+
+fn describe(server: &str, error: &io::Error) -> DialError {
+    let server = server.to_owned();
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => DialError::Refused { server },
+        io::ErrorKind::TimedOut => DialError::TimedOut {
+            server,
+            limit: ADDRESS_LIMIT,
+        },
+        _ => DialError::Connect {
+            server,
+            error: error.to_string(),
+        },
+    }
+}
+
+/// The system's own words, without the name of the function that said them.
+fn resolver_text(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.strip_prefix("failed to lookup address information: ") {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    }
+}
+
+/// Puts addresses of the two families in turns, in the order of the resolver otherwise: if one family leads nowhere, the
+/// other is tried next.
+fn alternate(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let first_is_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
+    let (one, other): (Vec<_>, Vec<_>) = addresses
+        .into_iter()
+        .partition(|address| address.is_ipv6() == first_is_v6);
+    let mut other = other.into_iter();
+    let mut turns = Vec::new();
+    for address in one {
+        turns.push(address);
+        turns.extend(other.next());
+    }
+    turns.extend(other);
+    turns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_families_take_turns() {
+        let cases = [
+            ("", ""),
+            ("1.1.1.1:1", "1.1.1.1:1"),
+            (
+                "[::1]:1 [::2]:1 [::3]:1 1.1.1.1:1",
+                "[::1]:1 1.1.1.1:1 [::2]:1 [::3]:1",
+            ),
+            (
+                "1.1.1.1:1 [::1]:1 [::2]:1 1.1.1.2:1",
+                "1.1.1.1:1 [::1]:1 1.1.1.2:1 [::2]:1",
+            ),
+        ];
+        for (given, expected) in cases {
+            let addresses = given.split_whitespace().map(|a| a.parse().unwrap());
+            let turns: Vec<_> = alternate(addresses.collect())
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            assert_eq!(turns.join(" "), expected);
+        }
+    }
+}

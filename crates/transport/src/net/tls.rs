@@ -1,0 +1,329 @@
+//! TLS: whom to trust, who we are, and what a failed handshake means.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
+use tokio::sync::{Mutex, OnceCell};
+use tokio_rustls::TlsConnector;
+
+use super::{Alpn, DialError, Stream, TlsFiles};
+
+/// What a configuration is for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Purpose {
+    Server(Alpn),
+    /// A proxy gets to see neither our certificate nor HTTP/2.
+    Proxy,
+}
+
+/// Everything that TLS needs, loaded when it is first needed.
+pub(super) struct Tls {
+    settings: Settings,
+    /// The authorities of the system and of `NODE_EXTRA_CA_CERTS`.
+    roots: OnceCell<Arc<RootCertStore>>,
+    configs: Mutex<HashMap<(TlsFiles, Purpose), Arc<ClientConfig>>>,
+}
+
+#[derive(Clone)]
+struct Settings {
+    cert_file: Option<PathBuf>,
+    cert_dirs: Vec<PathBuf>,
+    extra: Option<PathBuf>,
+    client_cert: Option<PathBuf>,
+    client_key: Option<PathBuf>,
+}
+
+impl Tls {
+    pub(super) fn from_vars(vars: &dyn Fn(&str) -> Option<String>) -> Self {
+        let path = |name| vars(name).map(PathBuf::from);
+        let dirs = vars("SSL_CERT_DIR").unwrap_or_default();
+        let dirs = std::env::split_paths(&dirs).filter(|dir| !dir.as_os_str().is_empty());
+        Self {
+            settings: Settings {
+                cert_file: path("SSL_CERT_FILE"),
+                cert_dirs: dirs.collect(),
+                extra: path("NODE_EXTRA_CA_CERTS"),
+                client_cert: path("CLAUDE_CODE_CLIENT_CERT"),
+                client_key: path("CLAUDE_CODE_CLIENT_KEY"),
+            },
+            roots: OnceCell::new(),
+            configs: Mutex::default(),
+        }
+    }
+
+    /// The configuration for `files`; the same one each time, so that sessions are resumed.
+    pub(super) async fn config(
+        &self,
+        files: &TlsFiles,
+        purpose: Purpose,
+    ) -> Result<Arc<ClientConfig>, DialError> {
+        let key = (files.clone(), purpose);
+        let mut configs = self.configs.lock().await;
+        if let Some(config) = configs.get(&key) {
+            return Ok(Arc::clone(config));
+        }
+        let settings = self.settings.clone();
+        let roots = self.roots.get_or_try_init(|| async {
+            let settings = settings.clone();
+            blocking(move || settings.roots()).await.map(Arc::new)
+        });
+        let roots = Arc::clone(roots.await?);
+        let files = files.clone();
+        let made = blocking(move || settings.config(roots, &files, purpose)).await;
+        let config = Arc::new(made?);
+        configs.insert(key, Arc::clone(&config));
+        Ok(config)
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    load: impl FnOnce() -> Result<T, DialError> + Send + 'static,
+) -> Result<T, DialError> {
+    let loaded = tokio::task::spawn_blocking(load).await;
+    loaded.unwrap_or(Err(DialError::NoAuthorities))
+}
+
+impl Settings {
+    fn roots(&self) -> Result<RootCertStore, DialError> {
+        let mut roots = RootCertStore::empty();
+        // A system's store may hold a certificate or two that cannot be read; the others count.
+        if self.cert_file.is_none() && self.cert_dirs.is_empty() {
+            let found = rustls_native_certs::load_native_certs();
+            roots.add_parsable_certificates(found.certs);
+        }
+        if let Some(file) = &self.cert_file {
+            roots.add_parsable_certificates(certificates(file, "SSL_CERT_FILE")?);
+        }
+        for dir in &self.cert_dirs {
+            let found = rustls_native_certs::load_certs_from_paths(None, Some(dir));
+            roots.add_parsable_certificates(found.certs);
+        }
+        if let Some(file) = &self.extra {
+            add_all(&mut roots, file, "NODE_EXTRA_CA_CERTS")?;
+        }
+        Ok(roots)
+    }
+
+    fn config(
+        &self,
+        mut roots: Arc<RootCertStore>,
+        files: &TlsFiles,
+        purpose: Purpose,
+    ) -> Result<ClientConfig, DialError> {
+        if let Some(file) = &files.ca {
+            add_all(Arc::make_mut(&mut roots), file, "tls.ca")?;
+        }
+        if roots.is_empty() {
+            return Err(DialError::NoAuthorities);
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| DialError::Tls {
+                host: "any server".to_owned(),
+                error: error.to_string(),
+            })?
+            .with_root_certificates(roots);
+        let identity = match purpose {
+            Purpose::Server(_) => self.identity(files),
+            Purpose::Proxy => None,
+        };
+        let mut config = match identity {
+            Some(identity) => {
+                let chain = certificates(identity.cert, identity.cert_role)?;
+                let key = private_key(identity.key, identity.key_role)?;
+                let made = builder.with_client_auth_cert(chain, key);
+                made.map_err(|error| DialError::File {
+                    path: identity.cert.to_owned(),
+                    role: identity.cert_role,
+                    error: format!("cannot be used with its key: {error}"),
+                })?
+            }
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = match purpose {
+            Purpose::Server(Alpn::Http1) => vec![b"http/1.1".to_vec()],
+            Purpose::Server(Alpn::Http1Or2) => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+            Purpose::Proxy => Vec::new(),
+        };
+        config.resumption = Resumption::in_memory_sessions(64);
+        Ok(config)
+    }
+
+    /// Who we are: as the server's entry says, or else as the environment does.
+    fn identity<'a>(&'a self, files: &'a TlsFiles) -> Option<Identity<'a>> {
+        let from_entry = files.cert.as_deref().map(|cert| Identity {
+            cert,
+            cert_role: "tls.cert",
+            key: files.key.as_deref().unwrap_or(cert),
+            key_role: "tls.key",
+        });
+        from_entry.or_else(|| {
+            let cert = self.client_cert.as_deref()?;
+            Some(Identity {
+                cert,
+                cert_role: "CLAUDE_CODE_CLIENT_CERT",
+                key: self.client_key.as_deref().unwrap_or(cert),
+                key_role: "CLAUDE_CODE_CLIENT_KEY",
+            })
+        })
+    }
+}
+
+/// A certificate of ours, and which settings name its files.
+struct Identity<'a> {
+    cert: &'a Path,
+    cert_role: &'static str,
+    key: &'a Path,
+    key_role: &'static str,
+}
+
+fn read(path: &Path, role: &'static str) -> Result<Vec<u8>, DialError> {
+    std::fs::read(path).map_err(|error| wrong(path, role, format!("cannot be read: {error}")))
+}
+
+fn wrong(path: &Path, role: &'static str, error: String) -> DialError {
+    DialError::File {
+        path: path.to_owned(),
+        role,
+        error,
+    }
+}
+
+fn certificates(
+    path: &Path,
+    role: &'static str,
+) -> Result<Vec<CertificateDer<'static>>, DialError> {
+    let text = read(path, role)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(wrong(path, role, "holds no certificate".to_owned())),
+        Err(error) => Err(wrong(path, role, format!("is not a PEM file: {error}"))),
+    }
+}
+
+/// What a user names is to be used in full: a certificate in it that cannot be is an error.
+fn add_all(roots: &mut RootCertStore, path: &Path, role: &'static str) -> Result<(), DialError> {
+    for certificate in certificates(path, role)? {
+        let added = roots.add(certificate);
+        added.map_err(|error| {
+            let error = format!("holds a certificate that cannot be used: {error}");
+            wrong(path, role, error)
+        })?;
+    }
+    Ok(())
+}
+
+fn private_key(path: &Path, role: &'static str) -> Result<PrivateKeyDer<'static>, DialError> {
+    let text = read(path, role)?;
+    PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
+        let encrypted = text.windows(9).any(|word| word == b"ENCRYPTED");
+        let error = match error {
+            _ if encrypted => "is encrypted, which is not supported".to_owned(),
+            pem::Error::NoItemsFound => "holds no private key".to_owned(),
+            other => format!("is not a PEM file: {other}"),
+        };
+        wrong(path, role, error)
+    })
+}
+
+/// Speaks TLS with `host` on `stream`; tells, too, whether HTTP/2 was agreed on.
+pub(super) async fn handshake(
+    config: Arc<ClientConfig>,
+    host: &str,
+    stream: Stream,
+) -> Result<(Stream, bool), DialError> {
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| DialError::Tls {
+        host: host.to_owned(),
+        error: "no certificate can be for such a name".to_owned(),
+    })?;
+    let connected = TlsConnector::from(config).connect(name, stream).await;
+    let stream = connected.map_err(|error| explain(host, &error))?;
+    let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    Ok((Stream::tls(stream), http2))
+}
+
+fn explain(host: &str, error: &io::Error) -> DialError {
+    let host = host.to_owned();
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    let Some(tls) = inner else {
+        let error = match error.kind() {
+            io::ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
+            _ => error.to_string(),
+        };
+        return DialError::Tls { host, error };
+    };
+    match tls {
+        rustls::Error::InvalidCertificate(error) => explain_certificate(host, error),
+        rustls::Error::AlertReceived(alert) => explain_alert(host, *alert),
+        rustls::Error::InvalidMessage(_) => DialError::NotTls { host },
+        other => DialError::Tls {
+            host,
+            error: other.to_string(),
+        },
+    }
+}
+
+fn explain_certificate(host: String, error: &CertificateError) -> DialError {
+    match error {
+        CertificateError::UnknownIssuer => DialError::NotTrusted { host },
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            DialError::Expired { host }
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            DialError::NotYetValid { host }
+        }
+        CertificateError::NotValidForName => DialError::WrongName {
+            host,
+            names: Vec::new(),
+        },
+        CertificateError::NotValidForNameContext { presented, .. } => DialError::WrongName {
+            host,
+            names: presented.clone(),
+        },
+        other => DialError::Certificate {
+            host,
+            error: other.to_string(),
+        },
+    }
+}
+
+fn explain_alert(host: String, alert: AlertDescription) -> DialError {
+    match alert {
+        AlertDescription::CertificateRequired => DialError::ClientCertificateWanted { host },
+        AlertDescription::BadCertificate
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::CertificateExpired
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::UnknownCA
+        | AlertDescription::AccessDenied => DialError::ClientCertificateRefused {
+            host,
+            error: format!("{alert:?}"),
+        },
+        other => DialError::Tls {
+            host,
+            error: format!("the server answered with the alert {other:?}"),
+        },
+    }
+}
+
+/// The same error in clear words, where it is about our certificate.
+pub(super) fn clearer(error: io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    let Some(rustls::Error::AlertReceived(alert)) = inner else {
+        return error;
+    };
+    match explain_alert("the server".to_owned(), *alert) {
+        about_us @ (DialError::ClientCertificateWanted { .. }
+        | DialError::ClientCertificateRefused { .. }) => io::Error::new(error.kind(), about_us),
+        _ => error,
+    }
+}
