@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use trunkline_config::{Layout, Loader, ServerEntry, ServerSet};
+use trunkline_transport::http::Credentials;
+use trunkline_transport::net::Dialer;
 
 use crate::builtin::Builtin;
-use crate::connection::{Elicit, Source};
+use crate::connection::{Elicit, FindCredentials, Source};
 use crate::connectors::Connectors;
 use crate::discovery::{Plan, Wanted};
 use crate::eras::EraMemory;
@@ -22,6 +24,9 @@ pub struct HostBuilder {
     pub(crate) eras: EraMemory,
     pub(crate) elicit: Option<Arc<dyn Elicit>>,
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
+    pub(crate) dialer: Option<Dialer>,
+    pub(crate) credentials: Option<FindCredentials>,
+    pub(crate) connector_credentials: Option<Arc<dyn Credentials>>,
     loader: Option<(Loader, Option<ServerSet>)>,
     connectors: Option<Arc<dyn Connectors>>,
     watch: bool,
@@ -73,7 +78,26 @@ impl HostBuilder {
     /// Who lists the user's claude.ai connectors. Without it there are none.
     #[must_use]
     pub fn connectors(mut self, connectors: impl Connectors) -> Self {
+        self.connector_credentials = connectors.credentials();
         self.connectors = Some(Arc::new(connectors));
+        self
+    }
+
+    /// Who we are to each server behind HTTP: where the token for its requests comes from, and who learns when it is turned
+    /// down. An entry with an `Authorization` header of its own is not asked about.
+    #[must_use]
+    pub fn credentials(
+        mut self,
+        find: impl Fn(&ServerEntry) -> Option<Arc<dyn Credentials>> + Send + Sync + 'static,
+    ) -> Self {
+        self.credentials = Some(Arc::new(find));
+        self
+    }
+
+    /// How servers on the network are reached; by default as the environment says.
+    #[must_use]
+    pub fn dialer(mut self, dialer: Dialer) -> Self {
+        self.dialer = Some(dialer);
         self
     }
 

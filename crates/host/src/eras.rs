@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use trunkline_wire::version::Era;
+use serde::{Deserialize, Serialize};
 
 /// How many verdicts the file keeps.
 const MAX_VERDICTS: usize = 1000;
@@ -17,11 +17,23 @@ const MAX_VERDICTS: usize = 1000;
 /// How long the file may be: a little more than that many verdicts.
 const MAX_BYTES: u64 = 256 * 1024;
 
+/// What was found out about a server, which need not be found out again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Verdict {
+    /// It is modern.
+    Modern,
+    /// It is legacy, over whatever transport its entry names first.
+    Legacy,
+    /// It is legacy and speaks HTTP+SSE.
+    Sse,
+}
+
 /// Remembers each server entry's era, by the entry's hash.
 #[derive(Default)]
 pub struct EraMemory {
     file: Option<PathBuf>,
-    verdicts: Mutex<BTreeMap<String, Era>>,
+    verdicts: Mutex<BTreeMap<String, Verdict>>,
 }
 
 impl EraMemory {
@@ -38,7 +50,7 @@ impl EraMemory {
         }
     }
 
-    pub(crate) fn get(&self, hash: &str) -> Option<Era> {
+    pub(crate) fn get(&self, hash: &str) -> Option<Verdict> {
         self.verdicts
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -47,13 +59,13 @@ impl EraMemory {
     }
 
     /// Remembers a verdict; writes the file only when it is news.
-    pub(crate) fn set(&self, hash: &str, era: Option<Era>) {
+    pub(crate) fn set(&self, hash: &str, verdict: Option<Verdict>) {
         let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
-        if verdicts.get(hash).copied() == era {
+        if verdicts.get(hash).copied() == verdict {
             return;
         }
-        match era {
-            Some(era) => verdicts.insert(hash.to_owned(), era),
+        match verdict {
+            Some(verdict) => verdicts.insert(hash.to_owned(), verdict),
             None => verdicts.remove(hash),
         };
         if let Some(file) = &self.file {
@@ -63,14 +75,14 @@ impl EraMemory {
             while merged.len() >= MAX_VERDICTS {
                 merged.pop_first();
             }
-            merged.extend(era.map(|era| (hash.to_owned(), era)));
+            merged.extend(verdict.map(|verdict| (hash.to_owned(), verdict)));
             let _ = write_whole(file, &merged);
         }
     }
 }
 
 /// What the file says; nothing if it is no file, too large to be ours, or broken.
-fn read_whole(file: &Path) -> BTreeMap<String, Era> {
+fn read_whole(file: &Path) -> BTreeMap<String, Verdict> {
     let ours = |found: &fs::Metadata| found.is_file() && found.len() <= MAX_BYTES;
     if !fs::metadata(file).is_ok_and(|found| ours(&found)) {
         return BTreeMap::new();
@@ -83,7 +95,7 @@ fn read_whole(file: &Path) -> BTreeMap<String, Era> {
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// Writes beside the file and moves it into place, so that nobody ever reads half of it.
-fn write_whole(file: &Path, verdicts: &BTreeMap<String, Era>) -> std::io::Result<()> {
+fn write_whole(file: &Path, verdicts: &BTreeMap<String, Verdict>) -> std::io::Result<()> {
     if let Some(parent) = file.parent() {
         fs::create_dir_all(parent)?;
     }
@@ -106,13 +118,13 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("deep/eras.json");
         let memory = EraMemory::at(file.clone());
-        memory.set("a", Some(Era::Legacy));
-        EraMemory::at(file.clone()).set("b", Some(Era::Modern));
-        memory.set("c", Some(Era::Modern));
+        memory.set("a", Some(Verdict::Legacy));
+        EraMemory::at(file.clone()).set("b", Some(Verdict::Modern));
+        memory.set("c", Some(Verdict::Modern));
         let later = EraMemory::at(file.clone());
         assert_eq!(
             (later.get("a"), later.get("b")),
-            (Some(Era::Legacy), Some(Era::Modern))
+            (Some(Verdict::Legacy), Some(Verdict::Modern))
         );
         later.set("a", None);
         assert_eq!(EraMemory::at(file.clone()).get("a"), None);
@@ -120,7 +132,7 @@ mod tests {
         fs::write(&file, "{broken").unwrap();
         let broken = EraMemory::at(file.clone());
         assert_eq!(broken.get("b"), None);
-        broken.set("b", Some(Era::Legacy));
-        assert_eq!(EraMemory::at(file).get("b"), Some(Era::Legacy));
+        broken.set("b", Some(Verdict::Legacy));
+        assert_eq!(EraMemory::at(file).get("b"), Some(Verdict::Legacy));
     }
 }

@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinHandle};
 use trunkline_config::{ServerEntry, ServerSet};
+use trunkline_transport::net::Dialer;
 
 use crate::builder::HostBuilder;
 use crate::call::CallError;
@@ -91,6 +92,9 @@ impl Host {
             eras,
             elicit,
             secrets,
+            dialer,
+            credentials,
+            connector_credentials,
             ..
         } = builder;
         let context = Arc::new(Context {
@@ -100,6 +104,9 @@ impl Host {
             teller: Teller::new(),
             elicit,
             secrets,
+            dialer: dialer.unwrap_or_else(Dialer::from_env),
+            credentials,
+            connector_credentials,
             catalogs: AtomicU64::new(0),
         });
         let telling = Arc::clone(&context);

@@ -16,6 +16,8 @@ const LOCAL_AT_ONCE: usize = 3;
 const REMOTE_AT_ONCE: usize = 20;
 /// How long a local server may send nothing while a call waits (TRN-4).
 const IDLE_LOCAL: Duration = Duration::from_mins(30);
+/// How long a remote server may send nothing while a call waits (TRN-4).
+const IDLE_REMOTE: Duration = Duration::from_mins(5);
 
 /// Longer than this is for ever; a clock cannot count much further.
 const FOR_EVER: Duration = Duration::from_hours(24 * 365 * 10);
@@ -38,6 +40,8 @@ pub struct Settings {
     pub remote_at_once: usize,
     /// How long a local server may send nothing while a call waits; `None` is for ever.
     pub idle_local: Option<Duration>,
+    /// How long a remote server may send nothing while a call waits; `None` is for ever.
+    pub idle_remote: Option<Duration>,
     /// Never speak the modern protocol.
     pub legacy_only: bool,
     /// The project: what servers are told as their root, and `CLAUDE_PROJECT_DIR`.
@@ -52,6 +56,7 @@ impl Default for Settings {
             local_at_once: LOCAL_AT_ONCE,
             remote_at_once: REMOTE_AT_ONCE,
             idle_local: Some(IDLE_LOCAL),
+            idle_remote: Some(IDLE_REMOTE),
             legacy_only: false,
             project_dir: None,
         }
@@ -70,6 +75,11 @@ impl Settings {
             let limit = env_vars::milliseconds(name);
             limit.filter(|limit| !limit.is_zero()).unwrap_or(default)
         };
+        let idle =
+            |default| match env_vars::milliseconds(env_vars::CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT) {
+                Some(Duration::ZERO) => None,
+                set => set.or(default),
+            };
         Self {
             connect_timeout: limit(env_vars::MCP_TIMEOUT, defaults.connect_timeout),
             call_timeout: limit(env_vars::MCP_TOOL_TIMEOUT, defaults.call_timeout),
@@ -81,10 +91,8 @@ impl Settings {
                 env_vars::MCP_REMOTE_SERVER_CONNECTION_BATCH_SIZE,
                 defaults.remote_at_once,
             ),
-            idle_local: match env_vars::milliseconds(env_vars::CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT) {
-                Some(Duration::ZERO) => None,
-                set => set.or(defaults.idle_local),
-            },
+            idle_local: idle(defaults.idle_local),
+            idle_remote: idle(defaults.idle_remote),
             legacy_only: std::env::var(env_vars::MCP_PROTOCOL_NEGOTIATION)
                 .is_ok_and(|value| value == "legacy"),
             project_dir: None,

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use trunkline_wire::client::{Arguments, CallRequest};
 use trunkline_wire::mcp::{CallResult, Content};
 use trunkline_wire::peer::Progress;
+use trunkline_wire::transport::Obstacle;
 use trunkline_wire::{Json, RequestError};
 
 pub use error::CallError;
@@ -116,6 +117,7 @@ impl Host {
             .unwrap_or(self.settings().call_timeout);
         let deadline = deadline(limit);
         let mut again = true;
+        let mut new_session = true;
         loop {
             let connected = connection
                 .ensure(deadline)
@@ -126,7 +128,7 @@ impl Host {
                 arguments: Some(arguments),
                 meta: options.meta.as_ref(),
                 deadline: Some(deadline),
-                idle: self.settings().idle_local,
+                idle: connection.idle(),
                 header_parameters: tool.tool.header_parameters.as_deref().unwrap_or_default(),
                 on_progress: match &mut options.on_progress {
                     Some(on_progress) => Some(&mut **on_progress),
@@ -140,15 +142,35 @@ impl Host {
             // A call whose connection was lost is repeated only where repeating cannot do harm (CALL-5).
             let harmless =
                 !error.may_have_run() || tool.tool.hints.read_only || tool.tool.hints.idempotent;
-            if again
-                && harmless
-                && matches!(error, RequestError::Closed { .. })
-                && Instant::now() < deadline
-            {
-                again = false;
-                continue;
+            if Instant::now() < deadline {
+                match &error {
+                    // It was turned down, not run; a new session is being made (CALL-2).
+                    RequestError::Undelivered(failure)
+                        if new_session && failure.obstacle == Obstacle::SessionExpired =>
+                    {
+                        new_session = false;
+                        connected.client.peer().closed().await;
+                        continue;
+                    }
+                    RequestError::Closed { .. } if again && harmless => {
+                        again = false;
+                        continue;
+                    }
+                    RequestError::Undelivered(failure)
+                        if again && harmless && is_passing(&failure.obstacle) =>
+                    {
+                        again = false;
+                        continue;
+                    }
+                    _ => {}
+                }
             }
             return Err(CallError::of(tool, error));
         }
     }
+}
+
+/// Whether trying again may help.
+fn is_passing(obstacle: &Obstacle) -> bool {
+    matches!(obstacle, Obstacle::Unreachable | Obstacle::Broken)
 }

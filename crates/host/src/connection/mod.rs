@@ -1,6 +1,7 @@
 //! Connections: one task owns each, everyone else holds a handle and reads snapshots.
 
 mod backoff;
+mod factory;
 mod inbound;
 mod open;
 mod state;
@@ -15,6 +16,8 @@ use arc_swap::ArcSwap;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use trunkline_config::{ServerEntry, TransportEntry};
+use trunkline_transport::http::Credentials;
+use trunkline_transport::net::Dialer;
 
 pub use inbound::Elicit;
 pub use state::{ConnectFailure, Connected, FailureKind, State};
@@ -35,9 +38,17 @@ pub(crate) struct Context {
     pub(crate) teller: Teller,
     pub(crate) elicit: Option<Arc<dyn Elicit>>,
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
+    pub(crate) dialer: Dialer,
+    pub(crate) credentials: Option<FindCredentials>,
+    /// Who we are to the proxy of claude.ai's connectors.
+    pub(crate) connector_credentials: Option<Arc<dyn Credentials>>,
     /// Counts the changes to any catalog, so that the pool knows when it is out of date.
     pub(crate) catalogs: AtomicU64,
 }
+
+/// Finds out who we are to a server.
+pub(crate) type FindCredentials =
+    Arc<dyn Fn(&ServerEntry) -> Option<Arc<dyn Credentials>> + Send + Sync>;
 
 /// Where a server comes from.
 #[derive(Clone)]
@@ -172,6 +183,16 @@ impl Connection {
         match &self.core.source {
             Source::Entry(entry) => entry.timeout,
             Source::Builtin(_) => None,
+        }
+    }
+
+    /// How long the server may send nothing while a call waits (TRN-4).
+    pub(crate) fn idle(&self) -> Option<Duration> {
+        let settings = &self.core.context.settings;
+        if self.core.source.is_local() {
+            settings.idle_local
+        } else {
+            settings.idle_remote
         }
     }
 

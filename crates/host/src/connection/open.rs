@@ -1,23 +1,22 @@
 //! Makes one connection: opens the transport, finds out the era, introduces us (LIF-4, LIF-5).
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use trunkline_config::{StdioEntry, TransportEntry};
-use trunkline_transport::stdio::StderrLog;
-use trunkline_transport::{StdioServer, linked_pair};
+use trunkline_wire::RequestError;
 use trunkline_wire::client::{self, ConnectError, ConnectOptions};
 use trunkline_wire::mcp::Implementation;
 use trunkline_wire::peer::Handler;
+use trunkline_wire::transport::Obstacle;
 use trunkline_wire::version::Era;
-use trunkline_wire::{Client, Peer};
 
+use super::factory::{self, Opened, Way};
 use super::inbound::{self, Inbound};
 use super::state::{ConnectFailure, Connected, FailureKind};
 use super::{Context, Core, Source};
+use crate::eras::Verdict;
 use crate::secrets;
 
 /// How many stderr lines are shown with a failure.
@@ -29,78 +28,147 @@ pub(super) async fn open(
     deadline: Instant,
     stop: &Notify,
 ) -> Result<Connected, ConnectFailure> {
-    let Core {
-        name: server,
-        source,
-        hash,
-        context,
-        ..
-    } = core;
-    let started = Instant::now();
-    let project_dir = context.settings.project_dir.as_deref();
-    let inbound = Arc::new(Inbound::new(
-        Arc::clone(server),
-        project_dir,
-        context.elicit.clone(),
-    ));
-    let source = tokio::select! {
-        source = with_secrets(context, source) => source?,
-        () = tokio::time::sleep_until(deadline) => {
-            return Err(ConnectFailure::new(FailureKind::TimedOut(started.elapsed())));
-        }
-        () = stop.notified() => return Err(ConnectFailure::new(FailureKind::Abandoned)),
+    let context = &core.context;
+    let mut attempt = Attempt {
+        core,
+        deadline,
+        stop,
+        started: Instant::now(),
+        known: context.eras.get(&core.hash),
     };
-    let mut skip_probe = context.eras.get(hash) == Some(Era::Legacy);
-    loop {
-        let (peer, stderr) = start(context, &source, &inbound)?;
-        let options = ConnectOptions {
-            client_info: Implementation {
-                name: "trunkline".to_owned(),
-                title: None,
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-            },
-            capabilities: inbound::capabilities(),
-            skip_probe,
-            legacy_only: context.settings.legacy_only,
-        };
-        let handler: Arc<dyn Handler> = inbound.clone();
-        let outcome = tokio::select! {
-            biased;
-            outcome = client::connect(peer.clone(), handler, &options) => outcome.map_err(FailureKind::Handshake),
-            () = tokio::time::sleep_until(deadline) => Err(FailureKind::TimedOut(started.elapsed())),
-            () = stop.notified() => Err(FailureKind::Abandoned),
-        };
-        let kind = match outcome {
-            Ok(client) => {
-                remember(context, &source, hash, &client);
-                return Ok(Connected { client, stderr });
+    let source = attempt
+        .in_time(with_secrets(context, &core.source))
+        .await??;
+    let known = attempt.known.map(|verdict| match verdict {
+        Verdict::Sse => Way::Sse,
+        Verdict::Modern | Verdict::Legacy => Way::Streamable,
+    });
+    let mut first_failure = None;
+    for way in factory::ways(&source, known) {
+        let failure = match attempt.by(&source, way).await {
+            Ok(connected) => {
+                remember(context, &source, &core.hash, way, connected.era());
+                return Ok(connected);
             }
-            Err(kind) => kind,
+            Err(failure) => failure,
         };
-        // What it says when it is told to end is not why it failed.
-        let last_words = stderr.as_ref().map(|log| log.last_lines(LAST_WORDS));
-        peer.close().await;
-        if matches!(kind, FailureKind::Handshake(ConnectError::DiedOfProbe(_))) && !skip_probe {
-            skip_probe = true;
-            continue;
-        }
         // Whatever we believed about it was no help.
-        if !matches!(kind, FailureKind::Abandoned) {
-            context.eras.set(hash, None);
+        if !matches!(failure.kind, FailureKind::Abandoned) {
+            context.eras.set(&core.hash, None);
+            attempt.known = None;
         }
-        let mut failure = ConnectFailure::new(kind);
-        failure.nonsense = inbound.take_nonsense();
-        if failure.stderr.is_empty() {
-            failure.stderr = last_words.unwrap_or_default();
+        let other_way = failure.is_another_protocol();
+        // That the second way failed too says less than why the first did.
+        let failure = first_failure.get_or_insert(failure);
+        if !other_way {
+            let failure = failure.clone();
+            return Err(failure);
         }
-        return Err(failure);
+    }
+    Err(first_failure.unwrap_or_else(|| ConnectFailure::new(FailureKind::Abandoned)))
+}
+
+/// One attempt to connect, whatever ways it takes.
+struct Attempt<'a> {
+    core: &'a Core,
+    deadline: Instant,
+    stop: &'a Notify,
+    started: Instant,
+    known: Option<Verdict>,
+}
+
+impl Attempt<'_> {
+    /// Opens and introduces us in one way. A server that died of the probe is opened again without.
+    async fn by(&self, source: &Source, way: Way) -> Result<Connected, ConnectFailure> {
+        let context = &self.core.context;
+        let mut skip_probe = way == Way::Sse || self.known == Some(Verdict::Legacy);
+        loop {
+            let inbound = Arc::new(Inbound::new(
+                Arc::clone(&self.core.name),
+                context.settings.project_dir.as_deref(),
+                context.elicit.clone(),
+            ));
+            let handler: Arc<dyn Handler> = inbound.clone();
+            let opening = factory::open(context, source, way, handler.clone());
+            let Opened { peer, stderr } = self.in_time(opening).await??;
+            let options = ConnectOptions {
+                client_info: Implementation {
+                    name: "trunkline".to_owned(),
+                    title: None,
+                    version: env!("CARGO_PKG_VERSION").to_owned(),
+                },
+                capabilities: inbound::capabilities(),
+                skip_probe,
+                legacy_only: context.settings.legacy_only,
+            };
+            let connecting = client::connect(peer.clone(), handler, &options);
+            let failure = match self.in_time(connecting).await {
+                Ok(Ok(client)) => return Ok(Connected { client, stderr }),
+                Ok(Err(error)) => ConnectFailure::new(FailureKind::of_handshake(error)),
+                Err(failure) => failure,
+            };
+            // What it says when it is told to end is not why it failed.
+            let last_words = stderr.as_ref().map(|log| log.last_lines(LAST_WORDS));
+            peer.close().await;
+            let died = matches!(
+                failure.kind,
+                FailureKind::Handshake(ConnectError::DiedOfProbe(_))
+            );
+            if died && !skip_probe {
+                skip_probe = true;
+                continue;
+            }
+            let mut failure = failure;
+            failure.nonsense = inbound.take_nonsense();
+            if failure.stderr.is_empty() {
+                failure.stderr = last_words.unwrap_or_default();
+            }
+            return Err(failure);
+        }
+    }
+
+    /// Waits for something, but no longer than the attempt may take.
+    async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, ConnectFailure> {
+        tokio::select! {
+            biased;
+            outcome = work => Ok(outcome),
+            () = tokio::time::sleep_until(self.deadline) => {
+                Err(ConnectFailure::new(FailureKind::TimedOut(self.started.elapsed())))
+            }
+            () = self.stop.notified() => Err(ConnectFailure::new(FailureKind::Abandoned)),
+        }
+    }
+}
+
+impl ConnectFailure {
+    /// Whether the server may only speak another protocol over HTTP than the one that was tried.
+    fn is_another_protocol(&self) -> bool {
+        let FailureKind::Handshake(ConnectError::Request(error)) = &self.kind else {
+            return matches!(&self.kind, FailureKind::Unreachable(failure) if failure.status().is_some());
+        };
+        match error {
+            RequestError::Undelivered(failure) => {
+                matches!(
+                    failure.obstacle,
+                    Obstacle::Status(_) | Obstacle::Broken | Obstacle::Redirected
+                )
+            }
+            // Anything may be said to a message that nobody expected.
+            RequestError::Rpc(_) | RequestError::Malformed(_) => true,
+            _ => false,
+        }
     }
 }
 
 /// A server of the embedding program costs nothing to probe, and the file is shared with other programs.
-fn remember(context: &Context, source: &Source, hash: &str, client: &Client) {
+fn remember(context: &Context, source: &Source, hash: &str, way: Way, era: Era) {
     if matches!(source, Source::Entry(_)) && !context.settings.legacy_only {
-        context.eras.set(hash, Some(client.era()));
+        let verdict = match (way, era) {
+            (Way::Sse, _) => Verdict::Sse,
+            (Way::Streamable, Era::Modern) => Verdict::Modern,
+            (Way::Streamable, Era::Legacy) => Verdict::Legacy,
+        };
+        context.eras.set(hash, Some(verdict));
     }
 }
 
@@ -117,51 +185,5 @@ async fn with_secrets<'s>(
                 .map_err(|error| ConnectFailure::new(FailureKind::Secret(error)))
         }
         source => Ok(Cow::Borrowed(source)),
-    }
-}
-
-fn start(
-    context: &Context,
-    source: &Source,
-    inbound: &Arc<Inbound>,
-) -> Result<(Peer, Option<StderrLog>), ConnectFailure> {
-    let handler: Arc<dyn Handler> = inbound.clone();
-    match source {
-        Source::Builtin(builtin) => {
-            let (ours, theirs) = linked_pair();
-            builtin.serve(theirs);
-            Ok((Peer::start(ours, handler), None))
-        }
-        Source::Entry(entry) => match &entry.transport {
-            TransportEntry::Stdio(stdio) => {
-                let transport = stdio_server(context, stdio)
-                    .spawn()
-                    .map_err(|error| ConnectFailure::new(FailureKind::Spawn(error)))?;
-                let stderr = transport.stderr();
-                Ok((Peer::start(transport, handler), Some(stderr)))
-            }
-            other => {
-                let kind = other.kind().to_owned();
-                Err(ConnectFailure::new(FailureKind::Unsupported(kind)))
-            }
-        },
-    }
-}
-
-fn stdio_server(context: &Context, stdio: &StdioEntry) -> StdioServer {
-    let own = stdio.env.iter();
-    let mut env: BTreeMap<String, String> = own
-        .map(|(name, value)| (name.clone(), value.expose().to_owned()))
-        .collect();
-    let project_dir = context.settings.project_dir.as_ref();
-    if let Some(dir) = project_dir.and_then(|dir| dir.to_str()) {
-        env.entry("CLAUDE_PROJECT_DIR".to_owned())
-            .or_insert_with(|| dir.to_owned());
-    }
-    StdioServer {
-        command: stdio.command.clone(),
-        args: stdio.args.clone(),
-        env,
-        cwd: stdio.cwd.clone(),
     }
 }

@@ -9,7 +9,7 @@ use trunkline_transport::SpawnError;
 use trunkline_transport::stdio::StderrLog;
 use trunkline_wire::client::ConnectError;
 use trunkline_wire::mcp::ServerIdentity;
-use trunkline_wire::transport::Closed;
+use trunkline_wire::transport::{CloseReason, Closed, Obstacle, Undelivered};
 use trunkline_wire::version::Era;
 use trunkline_wire::{Client, RequestError};
 
@@ -106,6 +106,13 @@ pub enum FailureKind {
     Spawn(SpawnError),
     /// The handshake failed.
     Handshake(ConnectError),
+    /// The server could not be reached, or not in the way its entry says.
+    Unreachable(Undelivered),
+    /// The server wants to know who we are.
+    Unauthorized {
+        /// What it asked for: its `WWW-Authenticate` header.
+        challenge: Option<String>,
+    },
     /// It took too long.
     TimedOut(Duration),
     /// It stood, and was lost.
@@ -118,16 +125,53 @@ pub enum FailureKind {
     Abandoned,
 }
 
+impl FailureKind {
+    /// What it means that nothing could be delivered.
+    pub(super) fn of(failure: Undelivered) -> Self {
+        match failure.obstacle {
+            Obstacle::Unauthorized { challenge } => Self::Unauthorized { challenge },
+            _ => Self::Unreachable(failure),
+        }
+    }
+
+    pub(super) fn of_handshake(error: ConnectError) -> Self {
+        match error {
+            ConnectError::Request(RequestError::Undelivered(Undelivered {
+                obstacle: Obstacle::Unauthorized { challenge },
+                ..
+            })) => Self::Unauthorized { challenge },
+            error => match closed(&error).map(Closed::reason) {
+                Some(CloseReason::Unauthorized { challenge }) => Self::Unauthorized {
+                    challenge: challenge.clone(),
+                },
+                _ => Self::Handshake(error),
+            },
+        }
+    }
+}
+
+/// What ended the link, where that is why the handshake failed.
+fn closed(error: &ConnectError) -> Option<&Closed> {
+    match error {
+        ConnectError::DiedOfProbe(cause)
+        | ConnectError::Request(RequestError::Closed { cause, .. }) => Some(cause),
+        _ => None,
+    }
+}
+
 impl ConnectFailure {
+    /// Whether a sign-in would help.
+    pub fn is_auth_required(&self) -> bool {
+        matches!(self.kind, FailureKind::Unauthorized { .. })
+    }
+
     pub(crate) fn new(kind: FailureKind) -> Self {
         let stderr = match &kind {
-            FailureKind::Handshake(
-                ConnectError::DiedOfProbe(cause)
-                | ConnectError::Request(RequestError::Closed { cause, .. }),
-            )
-            | FailureKind::Lost(cause) => cause.stderr().to_vec(),
-            _ => Vec::new(),
+            FailureKind::Handshake(error) => closed(error).map(Closed::stderr),
+            FailureKind::Lost(cause) => Some(cause.stderr()),
+            _ => None,
         };
+        let stderr = stderr.unwrap_or_default().to_vec();
         Self {
             kind,
             stderr,
@@ -160,7 +204,7 @@ impl ConnectFailure {
                 Some("an MCP server may write only messages to stdout; have it log to stderr")
             }
             FailureKind::TimedOut(_) => Some(
-                "check that the command is an MCP server on stdio; MCP_TIMEOUT, or connectTimeout in its entry (ms), gives it more time",
+                "check that it is an MCP server; MCP_TIMEOUT, or connectTimeout in its entry (ms), gives it more time",
             ),
             FailureKind::Secret(SecretError::Missing(_)) => Some(
                 "store it, for example with `secret-tool store --label=NAME service SERVICE username ACCOUNT`",
@@ -168,11 +212,42 @@ impl ConnectFailure {
             FailureKind::Secret(SecretError::Unavailable(_)) => {
                 Some("unlock the keychain, or write the secret as ${VARIABLE}")
             }
-            FailureKind::Unsupported(_) => Some("this version connects to \"stdio\" servers only"),
-            FailureKind::Handshake(ConnectError::Request(RequestError::Closed { .. }))
-            | FailureKind::Lost(_) => Some("run the command by itself to see why it ends"),
-            FailureKind::Spawn(_) | FailureKind::Handshake(_) | FailureKind::Abandoned => None,
+            FailureKind::Unauthorized { .. } => {
+                Some("give it a token, for example as a header \"Authorization\" in its entry")
+            }
+            FailureKind::Unreachable(failure) => hint_for(failure),
+            FailureKind::Handshake(ConnectError::Request(RequestError::Undelivered(failure))) => {
+                hint_for(failure)
+            }
+            FailureKind::Handshake(error)
+                if closed(error).is_some_and(|cause| is_process(cause)) =>
+            {
+                Some("run the command by itself to see why it ends")
+            }
+            FailureKind::Lost(cause) if is_process(cause) => {
+                Some("run the command by itself to see why it ends")
+            }
+            FailureKind::Spawn(_)
+            | FailureKind::Handshake(_)
+            | FailureKind::Lost(_)
+            | FailureKind::Unsupported(_)
+            | FailureKind::Abandoned => None,
         }
+    }
+}
+
+fn is_process(cause: &Closed) -> bool {
+    matches!(cause.reason(), CloseReason::Exited { .. })
+}
+
+fn hint_for(failure: &Undelivered) -> Option<&'static str> {
+    match failure.obstacle {
+        Obstacle::Unreachable => Some("check that it runs, and the \"url\" of its entry"),
+        Obstacle::Status(404 | 405) => {
+            Some("check the path in its \"url\", and its \"type\": \"http\" or \"sse\"")
+        }
+        Obstacle::Forbidden { .. } => Some("check the token or the headers that its entry sends"),
+        _ => None,
     }
 }
 
@@ -196,6 +271,8 @@ impl fmt::Display for ConnectFailure {
                 )
             }
             FailureKind::Lost(cause) => write!(f, "{cause}"),
+            FailureKind::Unreachable(failure) => write!(f, "{failure}"),
+            FailureKind::Unauthorized { .. } => f.write_str("the server asks for a sign-in"),
             FailureKind::Secret(error) => write!(f, "{error}"),
             FailureKind::Unsupported(kind) => {
                 write!(f, "the transport \"{kind}\" is not supported yet")

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
+use trunkline_wire::transport::CloseReason;
 
 use super::backoff::{self, MAX_ATTEMPTS, STABLE};
 use super::open::open;
@@ -73,7 +74,14 @@ fn obey(core: &Core, command: Option<Command>) -> Next {
     let off = || core.publish(State::Disabled, Some(Arc::default()));
     match command {
         // Whoever asked saw a failure; by now it may have been switched off instead.
-        Some(Command::Retry) if !matches!(core.status.load().state, State::Failed(_)) => Next::Rest,
+        Some(Command::Retry)
+            if !matches!(
+                core.status.load().state,
+                State::Failed(_) | State::NeedsAuth
+            ) =>
+        {
+            Next::Rest
+        }
         Some(Command::Retry) => {
             core.publish(pending(1, None), None);
             Next::Connect
@@ -135,6 +143,11 @@ async fn connect(
                 connected,
                 attempts,
             }
+        }
+        // Trying again without a sign-in leads nowhere.
+        Err(failure) if failure.is_auth_required() => {
+            core.publish(State::NeedsAuth, None);
+            Next::Rest
         }
         Err(failure) => {
             if let Some(attempt) = again {
@@ -206,8 +219,22 @@ async fn keep(
             } else {
                 attempts
             };
-            let failure = ConnectFailure::new(FailureKind::Lost(cause));
-            Ok(try_again(core, before + 1, failure))
+            match cause.reason() {
+                CloseReason::Unauthorized { .. } => {
+                    core.publish(State::NeedsAuth, None);
+                    Ok(Next::Rest)
+                }
+                // The server is there and well; only what it knew of us is gone (CALL-2).
+                CloseReason::SessionExpired if before == 0 => {
+                    let failure = Arc::new(ConnectFailure::new(FailureKind::Lost(cause)));
+                    core.publish(pending(1, Some(failure)), None);
+                    Ok(Next::Reconnect { attempt: 1 })
+                }
+                _ => {
+                    let failure = ConnectFailure::new(FailureKind::Lost(cause));
+                    Ok(try_again(core, before + 1, failure))
+                }
+            }
         }
         Err(command) => Err(command),
     };

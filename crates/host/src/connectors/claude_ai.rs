@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue};
@@ -14,6 +15,9 @@ use trunkline_config::env_vars::{
     CLAUDE_CODE_OAUTH_TOKEN, ENABLE_CLAUDEAI_MCP_SERVERS, TRUNKLINE_CLAUDEAI_URL,
 };
 
+use trunkline_transport::http::Credentials;
+
+use super::account::Account;
 use super::credentials::Token;
 use super::page::{self, Page};
 use super::{ConnectorList, Connectors, ConnectorsError};
@@ -193,6 +197,10 @@ impl Connectors for ClaudeAi {
         &self,
     ) -> Pin<Box<dyn Future<Output = Result<ConnectorList, ConnectorsError>> + Send + '_>> {
         Box::pin(self.list_all())
+    }
+
+    fn credentials(&self) -> Option<Arc<dyn Credentials>> {
+        Some(Arc::new(Account::new(self.token.clone())))
     }
 }
 

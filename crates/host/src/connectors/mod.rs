@@ -1,8 +1,9 @@
 //! The connectors of the user's claude.ai account: the `claudeai` scope of CFG-1.
 //!
 //! `claude_ai` asks for the list, `credentials` finds the token to ask with, `page` reads an answer. An embedder that knows
-//! the connectors from elsewhere implements [`Connectors`]. What is absent: the transport to a connector.
+//! the connectors from elsewhere implements [`Connectors`]. `account` is who we are to the proxy that they are behind.
 
+mod account;
 mod claude_ai;
 mod credentials;
 mod error;
@@ -11,11 +12,13 @@ mod page;
 use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 pub use claude_ai::ClaudeAi;
 pub use error::ConnectorsError;
 
 use trunkline_config::normalize_name;
+use trunkline_transport::http::Credentials;
 
 /// One connector of the user's claude.ai account.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +75,11 @@ pub trait Connectors: Send + Sync + 'static {
     fn list(
         &self,
     ) -> Pin<Box<dyn Future<Output = Result<ConnectorList, ConnectorsError>> + Send + '_>>;
+
+    /// Who we are to the proxy that the connectors are behind.
+    fn credentials(&self) -> Option<Arc<dyn Credentials>> {
+        None
+    }
 }
 
 /// The name of the server that stands for a connector (CFG-1).

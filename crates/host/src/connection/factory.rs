@@ -1,0 +1,223 @@
+//! From a server's entry to a link: one arm for each transport of TRN-1.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use trunkline_config::{
+    HttpEntry, HttpFlavour, IdeEntry, Secret, ServerEntry, ServerUrl, StdioEntry, TlsEntry,
+    TransportEntry,
+};
+use trunkline_transport::http::{Credentials, HeadersHelper, HttpServer};
+use trunkline_transport::net::{Target, TlsFiles};
+use trunkline_transport::stdio::StderrLog;
+use trunkline_transport::{StdioServer, Transport, linked_pair};
+use trunkline_wire::Peer;
+use trunkline_wire::peer::Handler;
+use trunkline_wire::transport::{Obstacle, Undelivered};
+use url::Url;
+
+use super::state::{ConnectFailure, FailureKind};
+use super::{Context, Source};
+
+/// The header by which an IDE knows whom it started.
+const IDE_AUTHORIZATION: &str = "X-Claude-Code-Ide-Authorization";
+
+/// Which of the two protocols over HTTP is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Streamable,
+    Sse,
+}
+
+/// A link that has been opened.
+pub(super) struct Opened {
+    pub(super) peer: Peer,
+    pub(super) stderr: Option<StderrLog>,
+}
+
+impl Opened {
+    fn over<T: Transport>(transport: T, handler: Arc<dyn Handler>) -> Self {
+        Self {
+            peer: Peer::start(transport, handler),
+            stderr: None,
+        }
+    }
+}
+
+/// Opens a link to a server, over HTTP in this `way`.
+pub(super) async fn open(
+    context: &Context,
+    source: &Source,
+    way: Way,
+    handler: Arc<dyn Handler>,
+) -> Result<Opened, ConnectFailure> {
+    let entry = match source {
+        Source::Builtin(builtin) => {
+            let (ours, theirs) = linked_pair();
+            builtin.serve(theirs);
+            return Ok(Opened::over(ours, handler));
+        }
+        Source::Entry(entry) => entry,
+    };
+    match &entry.transport {
+        TransportEntry::Stdio(stdio) => {
+            let spawned = stdio_server(context, stdio).spawn();
+            let transport =
+                spawned.map_err(|error| ConnectFailure::new(FailureKind::Spawn(error)))?;
+            let stderr = Some(transport.stderr());
+            Ok(Opened {
+                stderr,
+                ..Opened::over(transport, handler)
+            })
+        }
+        TransportEntry::Http(http) => {
+            let credentials = context.credentials.as_ref().and_then(|find| find(entry));
+            let server = http_server(entry, http, credentials)?;
+            over_http(context, &server, way, handler).await
+        }
+        TransportEntry::Ide(ide) if !ide.websocket => {
+            over_http(context, &ide_server(ide)?, Way::Sse, handler).await
+        }
+        TransportEntry::ClaudeAiProxy { proxy, .. } => {
+            let Some(proxy) = proxy else {
+                return Err(bad_entry("the connector's address is not known"));
+            };
+            let mut server = HttpServer::at(parse(proxy)?);
+            server
+                .credentials
+                .clone_from(&context.connector_credentials);
+            over_http(context, &server, Way::Streamable, handler).await
+        }
+        other => Err(ConnectFailure::new(FailureKind::Unsupported(
+            other.kind().to_owned(),
+        ))),
+    }
+}
+
+async fn over_http(
+    context: &Context,
+    server: &HttpServer,
+    way: Way,
+    handler: Arc<dyn Handler>,
+) -> Result<Opened, ConnectFailure> {
+    let failed = |failure| ConnectFailure::new(FailureKind::of(failure));
+    match way {
+        Way::Streamable => {
+            let transport = server.streamable(&context.dialer).map_err(failed)?;
+            Ok(Opened::over(transport, handler))
+        }
+        Way::Sse => {
+            let transport = server.sse(&context.dialer).await.map_err(failed)?;
+            Ok(Opened::over(transport, handler))
+        }
+    }
+}
+
+fn http_server(
+    entry: &ServerEntry,
+    http: &HttpEntry,
+    credentials: Option<Arc<dyn Credentials>>,
+) -> Result<HttpServer, ConnectFailure> {
+    Ok(HttpServer {
+        url: parse(&http.url)?,
+        headers: exposed(&http.headers).collect(),
+        files: files(&http.tls),
+        credentials,
+        helper: helper(entry, http.headers_helper.as_deref(), &http.url),
+    })
+}
+
+/// An IDE runs on this machine, and what it is told must stay here.
+fn ide_server(ide: &IdeEntry) -> Result<HttpServer, ConnectFailure> {
+    let mut server = HttpServer::at(on_this_machine(&ide.url)?);
+    server.headers = ide_headers(ide).collect();
+    Ok(server)
+}
+
+fn ide_headers(ide: &IdeEntry) -> impl Iterator<Item = (String, String)> {
+    let token = ide.auth_token.as_ref();
+    token
+        .map(|token| (IDE_AUTHORIZATION.to_owned(), token.expose().to_owned()))
+        .into_iter()
+}
+
+fn on_this_machine(url: &ServerUrl) -> Result<Url, ConnectFailure> {
+    let parsed = parse(url)?;
+    match Target::of(&parsed) {
+        Ok(target) if target.is_loopback() => Ok(parsed),
+        _ => Err(bad_entry(
+            "an IDE is reached on this machine only, at localhost or 127.0.0.1",
+        )),
+    }
+}
+
+fn helper(
+    entry: &ServerEntry,
+    command: Option<&str>,
+    url: &ServerUrl,
+) -> Option<Arc<HeadersHelper>> {
+    let env = vec![
+        ("CLAUDE_CODE_MCP_SERVER_NAME".to_owned(), entry.name.clone()),
+        (
+            "CLAUDE_CODE_MCP_SERVER_URL".to_owned(),
+            url.expose().to_owned(),
+        ),
+    ];
+    command.map(|command| Arc::new(HeadersHelper::new(command, env)))
+}
+
+fn files(tls: &TlsEntry) -> TlsFiles {
+    TlsFiles {
+        ca: tls.ca.clone(),
+        cert: tls.cert.clone(),
+        key: tls.key.clone(),
+    }
+}
+
+fn exposed(secrets: &BTreeMap<String, Secret>) -> impl Iterator<Item = (String, String)> {
+    secrets
+        .iter()
+        .map(|(name, value)| (name.clone(), value.expose().to_owned()))
+}
+
+fn parse(url: &ServerUrl) -> Result<Url, ConnectFailure> {
+    url.parse()
+        .map_err(|error| bad_entry(&format!("its URL cannot be used: {error}")))
+}
+
+fn bad_entry(what: &str) -> ConnectFailure {
+    let failure = Undelivered::new(Obstacle::Unreachable, what, false);
+    ConnectFailure::new(FailureKind::Unreachable(failure))
+}
+
+/// The ways to try a server over HTTP, in turn; `known` is what worked before.
+pub(super) fn ways(source: &Source, known: Option<Way>) -> Vec<Way> {
+    let flavour = match source {
+        Source::Entry(entry) => match &entry.transport {
+            TransportEntry::Http(http) => http.flavour,
+            _ => HttpFlavour::Streamable,
+        },
+        Source::Builtin(_) => HttpFlavour::Streamable,
+    };
+    match (flavour, known) {
+        (HttpFlavour::Streamable, _) => vec![Way::Streamable],
+        (HttpFlavour::Sse, _) => vec![Way::Sse],
+        (HttpFlavour::Either, Some(Way::Sse)) => vec![Way::Sse, Way::Streamable],
+        (HttpFlavour::Either, _) => vec![Way::Streamable, Way::Sse],
+    }
+}
+
+fn stdio_server(context: &Context, stdio: &StdioEntry) -> StdioServer {
+    let mut env: BTreeMap<String, String> = exposed(&stdio.env).collect();
+    let project_dir = context.settings.project_dir.as_ref();
+    if let Some(dir) = project_dir.and_then(|dir| dir.to_str()) {
+        env.entry("CLAUDE_PROJECT_DIR".to_owned())
+            .or_insert_with(|| dir.to_owned());
+    }
+    StdioServer {
+        command: stdio.command.clone(),
+        args: stdio.args.clone(),
+        env,
+        cwd: stdio.cwd.clone(),
+    }
+}

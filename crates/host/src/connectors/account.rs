@@ -1,0 +1,113 @@
+//! Who we are to the proxy that claude.ai's connectors are behind: the account that is signed in to (TRN-1, claudeai-proxy).
+
+use std::sync::{Mutex, PoisonError};
+
+use trunkline_transport::http::{
+    AfterRefusal, Credentials, CredentialsError, Later, Refusal, Token as Sent,
+};
+
+use super::credentials::Token;
+
+/// Sends the account's token. Claude Code renews it where it is kept; a token that was turned down is looked for there afresh.
+pub(super) struct Account {
+    source: Token,
+    current: Mutex<Option<Sent>>,
+}
+
+impl Account {
+    pub(super) fn new(source: Token) -> Self {
+        Self {
+            source,
+            current: Mutex::default(),
+        }
+    }
+
+    async fn read(&self) -> Result<Option<Sent>, CredentialsError> {
+        let source = self.source.clone();
+        let read = tokio::task::spawn_blocking(move || source.read()).await;
+        let failed = |error: String| CredentialsError(error);
+        let token = read
+            .map_err(|error| failed(error.to_string()))?
+            .map_err(|error| failed(error.to_string()))?;
+        let token = token.and_then(|token| Sent::bearer(token.expose()));
+        self.lock().clone_from(&token);
+        Ok(token)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Sent>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Credentials for Account {
+    fn token(&self) -> Later<'_, Result<Option<Sent>, CredentialsError>> {
+        Box::pin(async {
+            let current = self.lock().clone();
+            match current {
+                Some(token) => Ok(Some(token)),
+                None => self.read().await,
+            }
+        })
+    }
+
+    fn refused(&self, refusal: Refusal) -> Later<'_, AfterRefusal> {
+        Box::pin(async move {
+            // Compared with what was sent, not with what is current: another request may have found the new one already.
+            let current = self.lock().clone();
+            if current.is_some() && current != refusal.sent {
+                return AfterRefusal::Retry;
+            }
+            match self.read().await {
+                Ok(Some(found)) if Some(&found) != refusal.sent.as_ref() => AfterRefusal::Retry,
+                _ => AfterRefusal::GiveUp,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn refusal(sent: Option<Sent>) -> Refusal {
+        Refusal {
+            status: 401,
+            challenge: None,
+            sent,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_token_that_was_turned_down_is_looked_for_where_it_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("credentials.json");
+        let write = |token: &str| {
+            let text = serde_json::json!({"claudeAiOauth": {"accessToken": token}});
+            fs::write(&file, text.to_string()).unwrap();
+        };
+        write("old");
+        let account = Account::new(Token::File(file.clone()));
+        let old = account.token().await.unwrap();
+        assert_eq!(old, Sent::bearer("old"));
+        assert_eq!(
+            account.refused(refusal(old.clone())).await,
+            AfterRefusal::GiveUp
+        );
+
+        write("new");
+        assert_eq!(
+            account.refused(refusal(old.clone())).await,
+            AfterRefusal::Retry
+        );
+        assert_eq!(account.token().await.unwrap(), Sent::bearer("new"));
+        // One that was still under way with the old one need not look again.
+        fs::remove_file(&file).unwrap();
+        assert_eq!(account.refused(refusal(old)).await, AfterRefusal::Retry);
+        assert_eq!(
+            account.refused(refusal(Sent::bearer("new"))).await,
+            AfterRefusal::GiveUp
+        );
+    }
+}
