@@ -31,6 +31,7 @@ mod action;
 mod bins;
 mod client;
 pub mod generated;
+pub mod net;
 pub mod processes;
 mod scratch;
 mod script;

@@ -1,0 +1,196 @@
+//! The listener every network server here has: it counts, can crash, and comes back on the same port.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::{self, JoinHandle},
+};
+
+use socket2::{Domain, Socket, Type};
+
+use super::{stream::Stream, terminate};
+
+type Serve = Box<dyn Fn(Stream, usize) + Send + Sync>;
+
+/// A listener on loopback with a thread for each connection. Stops when dropped.
+pub(crate) struct Front {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    address: SocketAddr,
+    /// Bound but never listening: nobody else gets the port while the server is down, and connecting is refused.
+    _reserved: Socket,
+    listening: Mutex<Option<Listening>>,
+    accepted: AtomicUsize,
+    open: Mutex<HashMap<usize, Weak<TcpStream>>>,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    serve: Serve,
+}
+
+struct Listening {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Front {
+    /// Listens on a free port. `serve` gets each connection with its number and ends with it.
+    pub(crate) fn start(
+        tls: Option<Arc<rustls::ServerConfig>>,
+        serve: impl Fn(Stream, usize) + Send + Sync + 'static,
+    ) -> Self {
+        let reserved = bound(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let address = reserved
+            .local_addr()
+            .ok()
+            .and_then(|address| address.as_socket())
+            .expect("the address of a bound socket");
+        let front = Self {
+            inner: Arc::new(Inner {
+                address,
+                _reserved: reserved,
+                listening: Mutex::default(),
+                accepted: AtomicUsize::new(0),
+                open: Mutex::default(),
+                tls,
+                serve: Box::new(serve),
+            }),
+        };
+        front.listen();
+        front
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.inner.address
+    }
+
+    /// How many connections were accepted so far.
+    pub(crate) fn accepted(&self) -> usize {
+        self.inner.accepted.load(Ordering::Acquire)
+    }
+
+    /// How many connections are open.
+    pub(crate) fn open(&self) -> usize {
+        self.inner.open.lock().unwrap().len()
+    }
+
+    /// Closes every connection; new ones are accepted as before.
+    pub(crate) fn drop_connections(&self) {
+        self.inner.drop_connections();
+    }
+
+    /// Listens (again), on the same port.
+    pub(crate) fn listen(&self) {
+        let mut listening = self.inner.listening.lock().unwrap();
+        if listening.is_some() {
+            return;
+        }
+        let socket = bound(self.inner.address);
+        socket.listen(1024).expect("a listening socket");
+        let listener = TcpListener::from(socket);
+        let stop = Arc::new(AtomicBool::new(false));
+        let (inner, flag) = (Arc::clone(&self.inner), Arc::clone(&stop));
+        *listening = Some(Listening {
+            stop,
+            thread: thread::spawn(move || accept(&inner, &listener, &flag)),
+        });
+    }
+
+    /// Stops listening; connections live on. Returns when connecting is refused.
+    pub(crate) fn refuse(&self) {
+        self.inner.refuse();
+    }
+
+    /// Stops listening and closes every connection.
+    pub(crate) fn stop(&self) {
+        self.inner.refuse();
+        self.inner.drop_connections();
+    }
+
+    /// Stops it from inside: for the script of a server, which must not keep its own front alive.
+    pub(crate) fn stopper(&self) -> impl Fn() + Send + Sync + 'static {
+        let inner = Arc::downgrade(&self.inner);
+        move || {
+            if let Some(inner) = inner.upgrade() {
+                inner.refuse();
+                inner.drop_connections();
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn refuse(&self) {
+        let Some(listening) = self.listening.lock().unwrap().take() else {
+            return;
+        };
+        listening.stop.store(true, Ordering::Release);
+        // Wakes the thread from its accept; its listener closes with it.
+        TcpStream::connect(self.address).ok();
+        listening.thread.join().ok();
+    }
+
+    fn drop_connections(&self) {
+        let open: Vec<_> = self.open.lock().unwrap().values().cloned().collect();
+        for stream in open.iter().filter_map(Weak::upgrade) {
+            stream.shutdown(Shutdown::Both).ok();
+        }
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl fmt::Debug for Front {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Front({})", self.inner.address)
+    }
+}
+
+/// A bound socket whose address may be shared with others that do not listen.
+fn bound(address: SocketAddr) -> Socket {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket
+        .set_reuse_address(true)
+        .and_then(|()| socket.bind(&address.into()))
+        .unwrap_or_else(|e| panic!("binding {address}: {e}"));
+    socket
+}
+
+fn accept(inner: &Arc<Inner>, listener: &TcpListener, stop: &AtomicBool) {
+    for stream in listener.incoming() {
+        if stop.load(Ordering::Acquire) {
+            return;
+        }
+        let Ok(stream) = stream else { continue };
+        stream.set_nodelay(true).ok();
+        let stream = Arc::new(stream);
+        let number = inner.accepted.fetch_add(1, Ordering::AcqRel);
+        inner
+            .open
+            .lock()
+            .unwrap()
+            .insert(number, Arc::downgrade(&stream));
+        let inner = Arc::clone(inner);
+        thread::spawn(move || {
+            match &inner.tls {
+                None => (inner.serve)(Stream::new(stream, None), number),
+                Some(config) => {
+                    if let Some((stream, pump)) = terminate::accept(stream, config) {
+                        (inner.serve)(stream, number);
+                        pump.join().ok();
+                    }
+                }
+            }
+            inner.open.lock().unwrap().remove(&number);
+        });
+    }
+}

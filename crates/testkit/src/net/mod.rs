@@ -1,0 +1,34 @@
+//! Servers on loopback sockets, and proxies between them and a client.
+//!
+//! Every handle stops its server when dropped. A server that was stopped keeps its port: nobody else gets it, and
+//! connecting is refused until `restart`.
+
+mod faults;
+#[allow(dead_code, reason = "for the servers to come")]
+mod front;
+mod http;
+#[allow(dead_code, reason = "for the servers to come")]
+mod raw;
+#[allow(dead_code, reason = "for the servers to come")]
+mod reply;
+mod stream;
+mod terminate;
+pub mod tls;
+
+pub use self::{
+    faults::{Direction, Fault, FaultProxy, Rates},
+    http::Request,
+    raw::RawHttp,
+    reply::Reply,
+    tls::{Identity, TestCa, TlsOptions},
+};
+
+/// Bytes as gzip has them.
+pub fn gzip(bytes: impl AsRef<[u8]>) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder
+        .write_all(bytes.as_ref())
+        .and_then(|()| encoder.finish())
+        .expect("writing to memory")
+}

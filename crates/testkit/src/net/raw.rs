@@ -1,0 +1,165 @@
+//! An HTTP server whose every answer is a function of the request: for tests that care about bytes.
+
+use std::{io::BufReader, net::SocketAddr, sync::Arc, sync::mpsc::channel, thread};
+
+use super::{
+    front::Front,
+    http::{self, Log, Request},
+    reply::{Presence, Reply},
+    stream::Stream,
+    tls::TlsOptions,
+};
+
+/// An HTTP/1.1 server on loopback that answers as its handler says. Stops when dropped.
+///
+/// ```
+/// use serde_json::json;
+/// use trunkline_testkit::net::RawHttp;
+///
+/// let server = RawHttp::start(|request, reply| match request.rpc_method().as_str() {
+///     "server/discover" => {
+///         let error = json!({"code": -32600, "message": "no session"});
+///         reply.json(400, &json!({"jsonrpc": "2.0", "id": "server-error", "error": error}));
+///     }
+///     "tools/list" => {
+///         reply.sse().event(&json!({"jsonrpc": "2.0", "id": request.rpc_id(), "result": {"tools": []}}));
+///     }
+///     "ping" => reply.hold(),
+///     _ => reply.reset(),
+/// });
+/// assert!(server.url().ends_with("/mcp"));
+/// assert!(server.requests().is_empty());
+/// ```
+#[derive(Debug)]
+pub struct RawHttp {
+    front: Front,
+    log: Log,
+    scheme: &'static str,
+}
+
+impl RawHttp {
+    /// Starts a server. Requests on one connection are answered in turn.
+    pub fn start(handler: impl Fn(&Request, &mut Reply) + Send + Sync + 'static) -> Self {
+        Self::start_with(None, handler)
+    }
+
+    /// Starts a server that speaks TLS.
+    pub fn start_tls(
+        tls: &TlsOptions,
+        handler: impl Fn(&Request, &mut Reply) + Send + Sync + 'static,
+    ) -> Self {
+        Self::start_with(Some(tls), handler)
+    }
+
+    pub(super) fn start_with(
+        tls: Option<&TlsOptions>,
+        handler: impl Fn(&Request, &mut Reply) + Send + Sync + 'static,
+    ) -> Self {
+        let log = Log::default();
+        let seen = log.clone();
+        let front = Front::start(tls.map(TlsOptions::config), move |stream, number| {
+            converse(&stream, number, &seen, &handler);
+        });
+        Self {
+            front,
+            log,
+            scheme: if tls.is_some() { "https" } else { "http" },
+        }
+    }
+
+    /// Its URL, with the path `/mcp`.
+    pub fn url(&self) -> String {
+        self.url_of("/mcp")
+    }
+
+    /// Its URL with another path.
+    pub fn url_of(&self, path: &str) -> String {
+        format!("{}://{}{path}", self.scheme, self.address())
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.front.address()
+    }
+
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.address().port()
+    }
+
+    /// The requests so far, whole ones, as they arrived.
+    pub fn requests(&self) -> Vec<Request> {
+        self.log.all()
+    }
+
+    /// Forgets the requests so far.
+    pub fn clear_requests(&self) {
+        self.log.clear();
+    }
+
+    /// How many connections were accepted so far.
+    pub fn connections(&self) -> usize {
+        self.front.accepted()
+    }
+
+    /// How many connections are open.
+    pub fn open_connections(&self) -> usize {
+        self.front.open()
+    }
+
+    /// Closes every connection; new ones are accepted.
+    pub fn drop_connections(&self) {
+        self.front.drop_connections();
+    }
+
+    /// Closes the listener and every connection; connecting is refused from now on.
+    pub fn stop(&self) {
+        self.front.stop();
+    }
+
+    /// Stops, and listens again on the same port.
+    pub fn restart(&self) {
+        self.front.stop();
+        self.front.listen();
+    }
+
+    pub(super) fn front(&self) -> &Front {
+        &self.front
+    }
+}
+
+/// Answers the requests of one connection in turn, while a second thread reads ahead: so a client that goes is
+/// noticed during an answer.
+fn converse(
+    stream: &Stream,
+    number: usize,
+    log: &Log,
+    handler: &(impl Fn(&Request, &mut Reply) + Sync),
+) {
+    let presence = Arc::new(Presence::default());
+    let (sender, requests) = channel();
+    let reader = {
+        let (stream, presence, log) = (stream.clone(), Arc::clone(&presence), log.clone());
+        thread::spawn(move || {
+            let mut reader = BufReader::new(stream);
+            while let Ok(Some(mut request)) = http::read_request(&mut reader) {
+                request.connection = number;
+                log.push(request.clone());
+                if sender.send(request).is_err() {
+                    break;
+                }
+            }
+            presence.leave();
+        })
+    };
+    for request in requests {
+        let mut reply = Reply::new(stream.clone(), Arc::clone(&presence));
+        handler(&request, &mut reply);
+        presence.unwatch();
+        if !reply.settle() || request.lists("connection", "close") {
+            break;
+        }
+    }
+    stream.close();
+    reader.join().ok();
+}

@@ -1,0 +1,93 @@
+//! One accepted connection: plain TCP, or TLS ended by a thread of its own behind a socket pair.
+
+use std::{
+    io::{self, Read, Write},
+    net::{Shutdown, TcpStream},
+    os::unix::net::UnixStream,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+/// A handle to a connection; the connection ends with its last handle.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream {
+    tcp: Arc<TcpStream>,
+    /// The plain text side, when the connection is encrypted.
+    plain: Option<Arc<UnixStream>>,
+    reset: Arc<AtomicBool>,
+}
+
+impl Stream {
+    pub(super) fn new(tcp: Arc<TcpStream>, plain: Option<UnixStream>) -> Self {
+        Self {
+            tcp,
+            plain: plain.map(Arc::new),
+            reset: Arc::default(),
+        }
+    }
+
+    /// What tells the thread that ends TLS to leave without a farewell.
+    pub(super) fn reset_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.reset)
+    }
+
+    /// The socket itself, for whoever passes its bytes on as they are.
+    pub(super) fn tcp(&self) -> Arc<TcpStream> {
+        Arc::clone(&self.tcp)
+    }
+
+    /// Ends the connection in order: what was written still arrives, then FIN. Not after a reset.
+    pub(crate) fn close(&self) {
+        if self.reset.load(Ordering::Acquire) {
+            return;
+        }
+        match &self.plain {
+            Some(plain) => plain.shutdown(Shutdown::Both),
+            None => self.tcp.shutdown(Shutdown::Both),
+        }
+        // A connection that has gone already is as closed as it can be.
+        .ok();
+    }
+
+    /// Ends the connection with RST, as soon as the last handle is dropped.
+    pub(crate) fn reset(&self) {
+        self.reset.store(true, Ordering::Release);
+        arm_reset(&self.tcp);
+        if let Some(plain) = &self.plain {
+            plain.shutdown(Shutdown::Both).ok();
+        }
+    }
+}
+
+/// Makes the coming close of a socket a reset. Its readers wake up, so that they can drop their handles.
+pub(super) fn arm_reset(tcp: &TcpStream) {
+    socket2::SockRef::from(tcp)
+        .set_linger(Some(Duration::ZERO))
+        .ok();
+    tcp.shutdown(Shutdown::Read).ok();
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &self.plain {
+            Some(plain) => (&**plain).read(buffer),
+            None => (&*self.tcp).read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &self.plain {
+            Some(plain) => (&**plain).write(bytes),
+            None => (&*self.tcp).write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

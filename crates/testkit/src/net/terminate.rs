@@ -1,0 +1,184 @@
+//! The server's end of TLS: one thread a connection, which passes plain text on through a socket pair.
+//!
+//! So every server here handles a plain socket that can be read and written at once, encrypted or not.
+
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    net::{Shutdown, TcpStream},
+    os::unix::net::UnixStream,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustls::{ServerConfig, ServerConnection};
+
+use super::stream::Stream;
+
+/// Does the handshake; gives the plain side and the thread that passes bytes on. Nothing when the handshake fails.
+pub(super) fn accept(
+    tcp: Arc<TcpStream>,
+    config: &Arc<ServerConfig>,
+) -> Option<(Stream, JoinHandle<()>)> {
+    let mut tls = ServerConnection::new(Arc::clone(config)).ok()?;
+    while tls.is_handshaking() {
+        tls.complete_io(&mut &*tcp).ok()?;
+    }
+    let (ours, theirs) = UnixStream::pair().expect("a socket pair");
+    let stream = Stream::new(Arc::clone(&tcp), Some(theirs));
+    let reset = stream.reset_flag();
+    let pump = Pump {
+        tls,
+        tcp,
+        plain: ours,
+        inbound: Vec::new(),
+        reset,
+    };
+    Some((
+        stream,
+        thread::spawn(move || {
+            // However it ends, the connection has ended.
+            pump.run().ok();
+        }),
+    ))
+}
+
+struct Pump {
+    tls: ServerConnection,
+    tcp: Arc<TcpStream>,
+    plain: UnixStream,
+    /// Plain text received that the server has not taken yet.
+    inbound: Vec<u8>,
+    reset: Arc<AtomicBool>,
+}
+
+impl Pump {
+    fn run(mut self) -> io::Result<()> {
+        self.tcp.set_nonblocking(true)?;
+        self.plain.set_nonblocking(true)?;
+        // The first request may have come with the end of the handshake.
+        self.decrypted()?;
+        loop {
+            let (tcp, plain) = self.wait()?;
+            if tcp.intersects(PollFlags::OUT) {
+                self.encrypted()?;
+            }
+            if tcp.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) && !self.receive()? {
+                return Ok(());
+            }
+            if plain.intersects(PollFlags::OUT) {
+                self.deliver()?;
+            }
+            if plain.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) && !self.send()? {
+                return self.farewell();
+            }
+        }
+    }
+
+    /// Waits for what can be done: reads only when what was read before has been passed on.
+    fn wait(&self) -> io::Result<(PollFlags, PollFlags)> {
+        let (mut tcp, mut plain) = (PollFlags::empty(), PollFlags::empty());
+        if self.tls.wants_write() {
+            tcp |= PollFlags::OUT;
+        } else {
+            plain |= PollFlags::IN;
+        }
+        if self.inbound.is_empty() {
+            tcp |= PollFlags::IN;
+        } else {
+            plain |= PollFlags::OUT;
+        }
+        let mut sockets = [
+            PollFd::new(&*self.tcp, tcp),
+            PollFd::new(&self.plain, plain),
+        ];
+        rustix::io::retry_on_intr(|| poll(&mut sockets, None))?;
+        Ok((sockets[0].revents(), sockets[1].revents()))
+    }
+
+    fn encrypted(&mut self) -> io::Result<()> {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(&mut &*self.tcp) {
+                Ok(_) => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes bytes from the client; false at its end.
+    fn receive(&mut self) -> io::Result<bool> {
+        if !self.inbound.is_empty() {
+            // A hang-up is reported unasked; what came before it goes first.
+            return Ok(true);
+        }
+        match self.tls.read_tls(&mut &*self.tcp) {
+            Ok(0) => return Ok(false),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(true),
+            Err(e) => return Err(e),
+            Ok(_) => {}
+        }
+        let state = self.tls.process_new_packets().map_err(io::Error::other)?;
+        let farewell = state.peer_has_closed();
+        self.decrypted()?;
+        if farewell {
+            self.deliver()?;
+        }
+        Ok(!farewell)
+    }
+
+    fn decrypted(&mut self) -> io::Result<()> {
+        let mut buffer = [0; 16 << 10];
+        loop {
+            match self.tls.reader().read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(count) => self.inbound.extend_from_slice(&buffer[..count]),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    fn deliver(&mut self) -> io::Result<()> {
+        match self.plain.write(&self.inbound) {
+            Ok(count) => drop(self.inbound.drain(..count)),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+            // The server has closed; what it still sent is read all the same.
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => self.inbound.clear(),
+            Err(e) => return Err(e),
+        }
+        Ok(())
+    }
+
+    /// Takes bytes from the server; false at its end.
+    fn send(&mut self) -> io::Result<bool> {
+        if self.tls.wants_write() {
+            return Ok(true);
+        }
+        let mut buffer = [0; 16 << 10];
+        match self.plain.read(&mut buffer) {
+            Ok(0) => Ok(false),
+            Ok(count) => {
+                self.tls.writer().write_all(&buffer[..count])?;
+                self.encrypted()?;
+                Ok(true)
+            }
+            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(true),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn farewell(mut self) -> io::Result<()> {
+        if self.reset.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.tls.send_close_notify();
+        self.tcp.set_nonblocking(false)?;
+        self.encrypted()?;
+        self.tcp.shutdown(Shutdown::Both)
+    }
+}
