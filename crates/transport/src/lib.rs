@@ -9,11 +9,14 @@ pub mod http;
 pub mod lines;
 mod linked;
 pub mod net;
+mod skipped;
 pub mod stdio;
+pub mod ws;
 
 pub use linked::{LinkedEnd, linked_pair};
 pub use stdio::{SpawnError, StdioServer, StdioTransport};
 pub use trunkline_wire::transport::Transport;
+pub use ws::{WsError, WsServer, WsTransport};
 
 /// How long one message may be (SEC-4).
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;

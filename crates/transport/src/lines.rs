@@ -4,8 +4,7 @@ use bytes::{Bytes, BytesMut};
 use memchr::memchr;
 use trunkline_wire::transport::Incoming;
 
-/// How much of an oversize line's start and end is kept, to find its id.
-const KEPT: usize = 512;
+use crate::skipped::Skipped;
 
 /// Collects bytes and gives back whole lines. A line may be no longer than the limit; a longer one is skipped and reported,
 /// and the line behind it is intact.
@@ -26,13 +25,6 @@ pub struct LineDecoder {
     searched: usize,
     limit: usize,
     skipping: Option<Skipped>,
-}
-
-/// What is kept of a line that is being skipped.
-struct Skipped {
-    bytes: u64,
-    head: Bytes,
-    tail: BytesMut,
 }
 
 impl LineDecoder {
@@ -75,13 +67,11 @@ impl LineDecoder {
     }
 
     fn finish(&mut self, line: &Bytes) -> Option<Incoming> {
-        if let Some(mut skipped) = self.skipping.take() {
-            skipped.add(line);
-            return Some(skipped.report(self.limit));
-        }
         let length = line.len() - usize::from(line.ends_with(b"\n"));
-        if length > self.limit {
-            return Some(Skipped::start(line).report(self.limit));
+        if self.skipping.is_some() || length > self.limit {
+            let mut skipped = self.skipping.take().unwrap_or_default();
+            skipped.add(&line[..length]);
+            return Some(skipped.report(self.limit));
         }
         let text = line.trim_ascii_end().len();
         (text > 0).then(|| Incoming::Frame(line.slice(..text)))
@@ -89,42 +79,10 @@ impl LineDecoder {
 
     /// Lets go of what has come of a line that is already too long.
     fn skip_if_oversize(&mut self) {
-        match &mut self.skipping {
-            Some(skipped) => skipped.add(&self.buffer.split()),
-            None if self.buffer.len() > self.limit => {
-                self.skipping = Some(Skipped::start(&self.buffer.split()));
-            }
-            None => return,
-        }
-        self.searched = 0;
-    }
-}
-
-impl Skipped {
-    fn start(bytes: &[u8]) -> Self {
-        let mut skipped = Self {
-            bytes: 0,
-            head: Bytes::copy_from_slice(&bytes[..bytes.len().min(KEPT)]),
-            tail: BytesMut::new(),
-        };
-        skipped.add(bytes);
-        skipped
-    }
-
-    fn add(&mut self, bytes: &[u8]) {
-        self.bytes += (bytes.len() - usize::from(bytes.ends_with(b"\n"))) as u64;
-        let newest = &bytes[bytes.len().saturating_sub(KEPT)..];
-        let keep = self.tail.len().min(KEPT - newest.len());
-        let _ = self.tail.split_to(self.tail.len() - keep);
-        self.tail.extend_from_slice(newest);
-    }
-
-    fn report(self, limit: usize) -> Incoming {
-        Incoming::Oversize {
-            bytes: self.bytes,
-            limit,
-            head: self.head,
-            tail: self.tail.freeze(),
+        if self.skipping.is_some() || self.buffer.len() > self.limit {
+            let skipped = self.skipping.get_or_insert_default();
+            skipped.add(&self.buffer.split());
+            self.searched = 0;
         }
     }
 }
@@ -192,7 +150,7 @@ mod tests {
             panic!("{found:?}")
         };
         assert_eq!(*bytes, 5008);
-        assert!(head.starts_with(b"HEAD") && tail.ends_with(b"TAIL\n"));
+        assert!(head.starts_with(b"HEAD") && tail.ends_with(b"TAIL"));
         assert_eq!(&next[..], b"next");
     }
 

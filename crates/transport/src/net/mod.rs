@@ -5,6 +5,7 @@
 //! [`Dialer::dial`] ends.
 
 mod error;
+mod halves;
 mod no_proxy;
 mod proxy;
 mod socks;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use url::{Host, Url};
 
 pub use error::DialError;
+pub use halves::{ReadHalf, WriteHalf};
 use proxy::{Proxies, Proxy, ProxyKind};
 pub use stream::Stream;
 use tls::{Purpose, Tls};

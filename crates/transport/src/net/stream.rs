@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
+use super::halves::{ReadHalf, WriteHalf};
 use super::tls;
 
 /// A stream to a server, with or without TLS.
@@ -26,6 +27,21 @@ impl Stream {
 
     pub(super) fn tls(tls: TlsStream<Self>) -> Self {
         Self(Kind::Tls(Box::new(tls)))
+    }
+
+    /// Takes the stream apart, so that two tasks can use it at a time.
+    pub fn into_split(self) -> (ReadHalf, WriteHalf) {
+        match self.0 {
+            Kind::Plain(tcp) => {
+                let (read, write) = tcp.into_split();
+                (ReadHalf::Plain(read), WriteHalf::Plain(write))
+            }
+            // TLS has one state for both directions.
+            tls @ Kind::Tls(_) => {
+                let (read, write) = tokio::io::split(Self(tls));
+                (ReadHalf::Tls(read), WriteHalf::Tls(write))
+            }
+        }
     }
 }
 
