@@ -3,17 +3,20 @@
 //!
 //! Everything here implements [`Transport`], and everything above is written once against that.
 //!
-//! What is deliberately absent: JSON. A transport moves frames; it never looks into one.
+//! What is deliberately absent: JSON. A transport moves frames; it never looks into one. The [`sdk`] bridge alone reads the
+//! control messages that frames travel in, and of a frame as much as it takes to pair it with its answer.
 
 pub mod http;
 pub mod lines;
 mod linked;
 pub mod net;
+pub mod sdk;
 mod skipped;
 pub mod stdio;
 pub mod ws;
 
 pub use linked::{LinkedEnd, linked_pair};
+pub use sdk::{SdkBridge, SdkTransport};
 pub use stdio::{SpawnError, StdioServer, StdioTransport};
 pub use trunkline_wire::transport::Transport;
 pub use ws::{WsError, WsServer, WsTransport};

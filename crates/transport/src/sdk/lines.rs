@@ -1,0 +1,165 @@
+//! How lines of the control protocol are written.
+
+use memchr::memchr2_iter;
+use trunkline_wire::transport::Outgoing;
+use trunkline_wire::{Json, ObjectWriter};
+
+use super::control::{Ours, TOLD};
+
+const SUCCESS: &str = r#"{"type":"control_response","response":{"subtype":"success","request_id":"#;
+
+/// Under which id a message for a server goes out.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Tag {
+    /// The answer is wanted.
+    Asked(Ours),
+    /// It is not.
+    Told(u64),
+}
+
+/// Lines on their way out, each whole.
+#[derive(Debug, Default)]
+pub(super) struct Lines(Vec<u8>);
+
+impl Lines {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Takes back the lines written since it was that long.
+    pub(super) fn truncate(&mut self, length: usize) {
+        self.0.truncate(length);
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    /// We ask: `request` is an object with its `subtype`.
+    pub(super) fn request(&mut self, ours: Ours, request: &Json) {
+        self.line(&[
+            r#"{"type":"control_request","request_id":"#,
+            &ours.id(),
+            r#","request":"#,
+            request.as_str(),
+            "}",
+        ]);
+    }
+
+    /// We no longer want the answer.
+    pub(super) fn cancel(&mut self, ours: Ours) {
+        self.line(&[
+            r#"{"type":"control_cancel_request","request_id":"#,
+            &ours.id(),
+            "}",
+        ]);
+    }
+
+    /// A message for a server, whose name is given as JSON.
+    pub(super) fn message(&mut self, tag: Tag, server: &Json, message: &Outgoing) {
+        let id = match tag {
+            Tag::Asked(ours) => ours.id(),
+            Tag::Told(number) => format!("\"{TOLD}{number}\""),
+        };
+        let from = self.0.len();
+        self.put(&[
+            r#"{"type":"control_request","request_id":"#,
+            &id,
+            r#","request":{"subtype":"mcp_message","server_name":"#,
+            server.as_str(),
+            r#","message":"#,
+        ]);
+        message.encode(&mut self.0);
+        self.put(&["}}"]);
+        self.end(from);
+    }
+
+    /// We answer with a message for the server.
+    pub(super) fn message_answer(&mut self, id: &Json, message: &Outgoing) {
+        let from = self.0.len();
+        self.put(&[SUCCESS, id.as_str(), r#","response":{"mcp_response":"#]);
+        message.encode(&mut self.0);
+        self.put(&["}}}"]);
+        self.end(from);
+    }
+
+    /// We answer.
+    pub(super) fn success(&mut self, id: &Json, response: &Json) {
+        self.line(&[
+            SUCCESS,
+            id.as_str(),
+            r#","response":"#,
+            response.as_str(),
+            "}}",
+        ]);
+    }
+
+    /// We answer with an error.
+    pub(super) fn error(&mut self, id: &Json, code: &str, error: &str, more: Option<&Json>) {
+        let mut response = ObjectWriter::new();
+        response.string("subtype", "error").raw("request_id", id);
+        response.string("error", error).string("code", code);
+        if let Some(more) = more {
+            more.members(|key, value| _ = response.raw(key, &value));
+        }
+        self.line(&[
+            r#"{"type":"control_response","response":"#,
+            response.finish().as_str(),
+            "}",
+        ]);
+    }
+
+    /// Something that is neither request nor answer.
+    pub(super) fn other(&mut self, json: &Json) {
+        self.line(&[json.as_str()]);
+    }
+
+    fn line(&mut self, parts: &[&str]) {
+        let from = self.0.len();
+        self.put(parts);
+        self.end(from);
+    }
+
+    fn put(&mut self, parts: &[&str]) {
+        for part in parts {
+            self.0.extend_from_slice(part.as_bytes());
+        }
+    }
+
+    /// Ends the line that began at `from`. A line end inside JSON is white space, and another kind of it does as well.
+    fn end(&mut self, from: usize) {
+        let inside: Vec<usize> = memchr2_iter(b'\n', b'\r', &self.0[from..]).collect();
+        for at in inside {
+            self.0[from + at] = b' ';
+        }
+        self.0.push(b'\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_stays_one_line_whatever_is_in_it() {
+        let mut lines = Lines::default();
+        let id = Json::parse("7").unwrap();
+        let pretty = Json::parse("{\n  \"a\": \"x\\ny\"\r\n}").unwrap();
+        lines.success(&id, &pretty);
+        lines.error(&id, "failed", "a \"b\"\nc", Some(&pretty));
+        let text = String::from_utf8(lines.into_bytes()).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        for line in &lines {
+            serde_json::from_str::<serde_json::Value>(line).unwrap();
+        }
+        assert_eq!(
+            lines[1].replace(' ', ""),
+            r#"{"type":"control_response","response":{"subtype":"error","request_id":7,"error":"a\"b\"\nc","code":"failed","a":"x\ny"}}"#
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! The connection to one server in the embedding program.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use trunkline_wire::transport::{
+    CloseReason, Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport,
+};
+
+use super::Handle;
+use super::lines::Lines;
+use super::router::{Delivery, Link};
+
+/// A server that lives in the embedding program; see [`SdkBridge::connect`](super::SdkBridge::connect).
+pub struct SdkTransport {
+    sender: SdkSender,
+    receiver: SdkReceiver,
+}
+
+impl SdkTransport {
+    pub(super) fn new(server: &str, handle: Arc<Handle>) -> Self {
+        let (link, inbox) = handle.router.link(server);
+        Self {
+            receiver: SdkReceiver {
+                inbox,
+                link: Arc::clone(&link),
+            },
+            sender: SdkSender { link, handle },
+        }
+    }
+}
+
+impl Transport for SdkTransport {
+    type Sender = SdkSender;
+    type Receiver = SdkReceiver;
+
+    fn split(self) -> (SdkSender, SdkReceiver) {
+        (self.sender, self.receiver)
+    }
+}
+
+/// The half that sends, and that ends the connection.
+pub struct SdkSender {
+    link: Arc<Link>,
+    handle: Arc<Handle>,
+}
+
+impl SendHalf for SdkSender {
+    async fn send(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), Closed> {
+        let mut lines = Lines::default();
+        for message in batch.drain(..) {
+            self.handle
+                .router
+                .outgoing(&self.link, &message, &mut lines);
+        }
+        self.handle.router.write(lines).await
+    }
+
+    async fn close(self) {}
+}
+
+impl Drop for SdkSender {
+    fn drop(&mut self) {
+        let why = Closed::new(CloseReason::ByUs);
+        self.handle.router.unlink(&self.link, &why);
+    }
+}
+
+/// The half that receives.
+pub struct SdkReceiver {
+    inbox: mpsc::UnboundedReceiver<Delivery>,
+    link: Arc<Link>,
+}
+
+impl ReceiveHalf for SdkReceiver {
+    async fn receive(&mut self) -> Result<Incoming, Closed> {
+        let delivery = self.inbox.recv().await;
+        let delivery = delivery.unwrap_or_else(|| Err(Closed::new(CloseReason::Ended)));
+        if let Ok(Incoming::Frame(_)) = &delivery {
+            self.link.taken();
+        }
+        delivery
+    }
+}

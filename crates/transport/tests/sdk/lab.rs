@@ -1,0 +1,189 @@
+//! The embedding program's side of a bridge, played by the test, line by line.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+use trunkline_transport::sdk::{Inquiries, SdkBridge};
+use trunkline_wire::peer::{Handler, RequestOptions, Served};
+use trunkline_wire::{ByteString, Json, Peer, RequestError};
+
+/// How long anything here may take, on a busy machine too.
+const SOON: Duration = Duration::from_secs(20);
+
+/// The longest line that the bridge takes here.
+pub(crate) const LIMIT: usize = 64 * 1024;
+
+pub(crate) struct Lab {
+    pub(crate) bridge: SdkBridge,
+    pub(crate) inquiries: Inquiries,
+    pub(crate) embedder: Embedder,
+    /// What the bridge found to be of no use.
+    pub(crate) reported: Arc<Mutex<Vec<String>>>,
+}
+
+/// The other end of the streams.
+pub(crate) struct Embedder {
+    reader: BufReader<ReadHalf<DuplexStream>>,
+    writer: WriteHalf<DuplexStream>,
+}
+
+pub(crate) fn lab() -> Lab {
+    lab_with_pipe(1024 * 1024)
+}
+
+/// A lab whose streams hold that many bytes.
+pub(crate) fn lab_with_pipe(bytes: usize) -> Lab {
+    let (ours, theirs) = tokio::io::duplex(bytes);
+    let (reader, writer) = tokio::io::split(ours);
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let report = Arc::clone(&reported);
+    let report = move |what: &str, _: &[u8]| report.lock().unwrap().push(what.to_owned());
+    let (bridge, inquiries) = SdkBridge::start_with_limit(reader, writer, report, LIMIT);
+    let (reader, writer) = tokio::io::split(theirs);
+    Lab {
+        bridge,
+        inquiries,
+        embedder: Embedder {
+            reader: BufReader::new(reader),
+            writer,
+        },
+        reported,
+    }
+}
+
+impl Lab {
+    pub(crate) fn peer(&self, server: &str) -> Peer {
+        self.peer_with(server, Arc::new(Ears::default()))
+    }
+
+    pub(crate) fn peer_with(&self, server: &str, ears: Arc<Ears>) -> Peer {
+        Peer::start(self.bridge.connect(server), ears)
+    }
+}
+
+impl Embedder {
+    /// Says one line, as it is.
+    pub(crate) async fn say(&mut self, line: impl AsRef<[u8]>) {
+        let line = [line.as_ref(), b"\n"].concat();
+        self.writer.write_all(&line).await.unwrap();
+    }
+
+    /// Asks something.
+    pub(crate) async fn ask(&mut self, id: &str, request: &Value) {
+        let line = json!({"type": "control_request", "request_id": id, "request": request});
+        self.say(line.to_string()).await;
+    }
+
+    /// Passes on what one of its servers has to say.
+    pub(crate) async fn message(&mut self, id: &str, server: &str, message: &Value) {
+        let request = json!({"subtype": "mcp_message", "server_name": server, "message": message});
+        self.ask(id, &request).await;
+    }
+
+    /// Answers one of our requests.
+    pub(crate) async fn answer(&mut self, id: &str, response: &Value) {
+        let response = json!({"subtype": "success", "request_id": id, "response": response});
+        let line = json!({"type": "control_response", "response": response});
+        self.say(line.to_string()).await;
+    }
+
+    /// Answers a message with a result.
+    pub(crate) async fn result(&mut self, asked: &Value, result: &Value) {
+        let message = &asked["request"]["message"];
+        let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+        let id = asked["request_id"].as_str().unwrap().to_owned();
+        self.answer(&id, &json!({"mcp_response": answer})).await;
+    }
+
+    /// Answers one of our requests with an error.
+    pub(crate) async fn refuse(&mut self, id: &str, error: &str) {
+        let response = json!({"subtype": "error", "request_id": id, "error": error});
+        let line = json!({"type": "control_response", "response": response});
+        self.say(line.to_string()).await;
+    }
+
+    /// The next line that the bridge says.
+    pub(crate) async fn line(&mut self) -> String {
+        let mut line = String::new();
+        let read = soon(self.reader.read_line(&mut line)).await.unwrap();
+        assert!(read > 0, "the bridge has closed its end");
+        line
+    }
+
+    /// The same, as JSON.
+    pub(crate) async fn hear(&mut self) -> Value {
+        let line = self.line().await;
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    /// The end of the streams, with nothing before it.
+    pub(crate) async fn hears_the_end(&mut self) {
+        let mut line = String::new();
+        let read = soon(self.reader.read_line(&mut line)).await.unwrap();
+        assert_eq!(read, 0, "{line}");
+    }
+}
+
+/// Waits, but not for ever.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(SOON, future)
+        .await
+        .expect("it takes too long")
+}
+
+/// Sends a request and waits for its outcome.
+pub(crate) async fn request(peer: &Peer, method: &'static str) -> Result<Json, RequestError> {
+    let outcome = peer.request(method, Json::empty_object(), RequestOptions::default());
+    soon(outcome).await
+}
+
+/// Sends a request from a task of its own.
+pub(crate) fn requesting(
+    peer: &Peer,
+    method: &'static str,
+) -> tokio::task::JoinHandle<Result<Json, RequestError>> {
+    let peer = peer.clone();
+    tokio::spawn(async move { request(&peer, method).await })
+}
+
+/// Remembers notifications, answers `echo`, and never answers `never`.
+#[derive(Default)]
+pub(crate) struct Ears {
+    pub(crate) heard: Mutex<Vec<String>>,
+    pub(crate) news: tokio::sync::Notify,
+    pub(crate) dropped: Arc<tokio::sync::Notify>,
+}
+
+impl Handler for Ears {
+    fn request(&self, method: ByteString, params: Option<Json>) -> Served {
+        match &*method {
+            "echo" => Box::pin(async { Ok(params.unwrap_or_else(Json::null)) }),
+            "never" => {
+                let told = TellOnDrop(Arc::clone(&self.dropped));
+                Box::pin(async move {
+                    let _told = told;
+                    std::future::pending().await
+                })
+            }
+            other => {
+                let error = trunkline_wire::RpcError::method_not_found(other);
+                Box::pin(async { Err(error) })
+            }
+        }
+    }
+
+    fn notification(&self, method: &str, _: Option<Json>) {
+        self.heard.lock().unwrap().push(method.to_owned());
+        self.news.notify_one();
+    }
+}
+
+struct TellOnDrop(Arc<tokio::sync::Notify>);
+
+impl Drop for TellOnDrop {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}

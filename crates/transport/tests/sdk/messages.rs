@@ -1,0 +1,339 @@
+//! Our requests to the servers, and what comes back.
+
+use std::time::Duration;
+
+use serde_json::json;
+use trunkline_wire::peer::RequestOptions;
+use trunkline_wire::transport::Obstacle;
+use trunkline_wire::{Json, RequestError};
+
+use crate::lab::{LIMIT, lab, requesting, soon};
+
+#[tokio::test]
+async fn a_request_travels_in_a_control_message_and_its_answer_comes_back() {
+    let mut lab = lab();
+    let peer = lab.peer("calc");
+    let call = requesting(&peer, "tools/call");
+    assert_eq!(
+        lab.embedder.line().await,
+        "{\"type\":\"control_request\",\"request_id\":\"req_1_1\",\"request\":{\"subtype\":\"mcp_message\",\
+         \"server_name\":\"calc\",\"message\":{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{}}}}\n"
+    );
+    // Numbers and white space arrive as they were written.
+    lab.embedder
+        .say(
+            r#"{"type":"control_response","response":{"subtype":"success","request_id":"req_1_1","response":{"mcp_response":{"jsonrpc":"2.0","id":1,"result":{"n": 1.50e+1}}}}}"#,
+        )
+        .await;
+    assert_eq!(call.await.unwrap().unwrap().as_str(), r#"{"n": 1.50e+1}"#);
+}
+
+#[tokio::test]
+async fn arguments_on_several_lines_go_out_on_one() {
+    let mut lab = lab();
+    let peer = lab.peer("calc \"2\"");
+    let params = Json::parse("{\r\n  \"text\": \"a\\nb\"\n}").unwrap();
+    let call =
+        tokio::spawn(async move { peer.request("m", params, RequestOptions::default()).await });
+    let asked = lab.embedder.hear().await;
+    assert_eq!(asked["request"]["server_name"], "calc \"2\"");
+    assert_eq!(
+        asked["request"]["message"]["params"],
+        json!({"text": "a\nb"})
+    );
+    lab.embedder.result(&asked, &json!({})).await;
+    soon(call).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_notification_needs_no_answer_and_takes_any() {
+    let mut lab = lab();
+    let peer = lab.peer("calc");
+    for answer in [
+        json!({}),
+        json!({"mcp_response": {"jsonrpc": "2.0", "result": {}}}),
+        json!(null),
+    ] {
+        peer.notify("notifications/initialized", None)
+            .await
+            .unwrap();
+        let told = lab.embedder.hear().await;
+        assert_eq!(
+            told["request"]["message"],
+            json!({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        );
+        let id = told["request_id"].as_str().unwrap().to_owned();
+        lab.embedder.answer(&id, &answer).await;
+        lab.embedder.refuse(&id, "no").await;
+    }
+    let call = requesting(&peer, "m");
+    let asked = lab.embedder.hear().await;
+    lab.embedder.result(&asked, &json!({})).await;
+    call.await.unwrap().unwrap();
+    assert_eq!(*lab.reported.lock().unwrap(), [""; 0]);
+}
+
+#[tokio::test]
+async fn whatever_is_no_answer_fails_that_request_and_no_other() {
+    let cases = [
+        json!({"mcp_response": {"jsonrpc": "2.0", "id": 999, "result": {}}}),
+        json!({"mcp_response": {"jsonrpc": "2.0", "id": 1, "result": {}}}),
+        json!({"mcp_response": {"jsonrpc": "2.0", "id": 2}}),
+        json!({"mcp_response": {"jsonrpc": "2.0", "method": "ping", "id": 2}}),
+        json!({"mcp_response": [{"jsonrpc": "2.0", "id": 2, "result": {}}]}),
+        json!({"mcp_response": "done"}),
+        json!({"mcp_response": null}),
+        json!({}),
+        json!([]),
+        json!(null),
+    ];
+    for answer in cases {
+        let mut lab = lab();
+        let peer = lab.peer("calc");
+        let waits = requesting(&peer, "waits");
+        let first = lab.embedder.hear().await;
+        let fails = requesting(&peer, "fails");
+        lab.embedder.hear().await;
+        lab.embedder.answer("req_1_2", &answer).await;
+        let Err(RequestError::Undelivered(failure)) = fails.await.unwrap() else {
+            panic!("{answer}")
+        };
+        assert_eq!(failure.obstacle, Obstacle::Broken);
+        assert!(failure.may_have_run, "{answer}");
+        assert_eq!(
+            failure.to_string(),
+            "the embedding program gave no JSON-RPC answer to it"
+        );
+        lab.embedder.result(&first, &json!({"ok": true})).await;
+        assert_eq!(
+            waits.await.unwrap().unwrap().as_str(),
+            r#"{"ok":true}"#,
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_an_id_is_taken_for_the_request_it_came_to() {
+    let mut lab = lab();
+    let peer = lab.peer("calc");
+    let call = requesting(&peer, "m");
+    lab.embedder.hear().await;
+    let refused = json!({"mcp_response": {"jsonrpc": "2.0", "error": {"code": -32601, "message": "no such method"}}});
+    lab.embedder.answer("req_1_1", &refused).await;
+    let Err(RequestError::Rpc(error)) = call.await.unwrap() else {
+        panic!()
+    };
+    assert_eq!((error.code, &*error.message), (-32601, "no such method"));
+}
+
+#[tokio::test]
+async fn a_control_error_is_that_requests_own() {
+    let mut lab = lab();
+    let peer = lab.peer("nobody");
+    let call = requesting(&peer, "initialize");
+    lab.embedder.hear().await;
+    lab.embedder
+        .refuse("req_1_1", "there is no server \"nobody\"")
+        .await;
+    let Err(error) = call.await.unwrap() else {
+        panic!()
+    };
+    assert_eq!(
+        error.to_string(),
+        "the embedding program answered with an error: there is no server \"nobody\""
+    );
+    assert!(!peer.is_closed());
+}
+
+#[tokio::test]
+async fn a_request_that_is_given_up_is_withdrawn_and_its_late_answer_ignored() {
+    let mut lab = lab();
+    let peer = lab.peer("calc");
+    let call = requesting(&peer, "slow");
+    lab.embedder.hear().await;
+    call.abort();
+    let told = lab.embedder.hear().await;
+    assert_eq!(
+        told["request"]["message"],
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+            "params": {"requestId": 1, "reason": "no longer wanted"}})
+    );
+    assert_eq!(
+        lab.embedder.hear().await,
+        json!({"type": "control_cancel_request", "request_id": "req_1_1"})
+    );
+    lab.embedder
+        .answer("req_1_1", &json!({"mcp_response": {"id": 1, "result": {}}}))
+        .await;
+    let call = requesting(&peer, "next");
+    let asked = lab.embedder.hear().await;
+    lab.embedder.result(&asked, &json!({})).await;
+    call.await.unwrap().unwrap();
+    assert_eq!(*lab.reported.lock().unwrap(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_embedder_that_never_answers_costs_the_request_its_time() {
+    let mut lab = lab();
+    let peer = lab.peer("calc");
+    let options = RequestOptions {
+        deadline: Some(tokio::time::Instant::now() + Duration::from_secs(5)),
+        ..RequestOptions::default()
+    };
+    let outcome = peer.request("m", Json::empty_object(), options).await;
+    assert!(
+        matches!(outcome, Err(RequestError::Timeout { sent: true, .. })),
+        "{outcome:?}"
+    );
+    for expected in [
+        "control_request",
+        "control_request",
+        "control_cancel_request",
+    ] {
+        assert_eq!(lab.embedder.hear().await["type"], expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_embedder_that_reads_nothing_costs_the_requests_their_time_and_harms_nothing() {
+    let mut lab = crate::lab::lab_with_pipe(256);
+    let peer = lab.peer("calc");
+    let calls: Vec<_> = (0..500)
+        .map(|_| {
+            let peer = peer.clone();
+            tokio::spawn(async move {
+                let options = RequestOptions {
+                    deadline: Some(tokio::time::Instant::now() + Duration::from_secs(5)),
+                    ..RequestOptions::default()
+                };
+                peer.request("m", Json::empty_object(), options).await
+            })
+        })
+        .collect();
+    for call in calls {
+        let outcome = call.await.unwrap();
+        assert!(
+            matches!(outcome, Err(RequestError::Timeout { .. })),
+            "{outcome:?}"
+        );
+    }
+    // What had gone out comes in whole lines; in the end the link can be closed.
+    assert_eq!(lab.embedder.hear().await["request_id"], "req_1_1");
+    soon(peer.close()).await;
+}
+
+#[tokio::test]
+async fn lines_that_are_no_use_are_reported_and_skipped() {
+    let mut lab = lab();
+    let peer = lab.peer("calc");
+    let call = requesting(&peer, "m");
+    let asked = lab.embedder.hear().await;
+    for line in [
+        &b"Traceback (most recent call last):"[..],
+        b"\xff\xfe\x00",
+        b"{}",
+        b"{\"type\":\"user\",\"message\":{}}",
+        b"{\"type\":\"control_response\",\"response\":{\"subtype\":\"success\",\"request_id\":\"who\"}}",
+        b"{\"type\":\"control_request\"}",
+    ] {
+        lab.embedder.say(line).await;
+    }
+    lab.embedder.say("").await;
+    lab.embedder.say(r#"{"type":"keep_alive"}"#).await;
+    lab.embedder.result(&asked, &json!({})).await;
+    call.await.unwrap().unwrap();
+    let reported = lab.reported.lock().unwrap().clone();
+    assert_eq!(reported.len(), 6, "{reported:#?}");
+    assert_eq!(reported[4], "an answer to a request that is none of ours");
+    assert_eq!(
+        reported[5],
+        "a line cannot be used: it has no \"request_id\""
+    );
+}
+
+#[tokio::test]
+async fn a_line_over_the_limit_fails_the_request_it_belongs_to() {
+    let mut lab = lab();
+    let peer = lab.peer("calc");
+    let calls = [requesting(&peer, "large"), requesting(&peer, "small")];
+    let mut asked = [lab.embedder.hear().await, lab.embedder.hear().await];
+    asked.sort_by_key(|asked| asked["request"]["message"]["method"].to_string());
+    let huge = "x".repeat(LIMIT);
+    lab.embedder.result(&asked[0], &json!({"text": huge})).await;
+    lab.embedder.result(&asked[1], &json!({})).await;
+    // An own request of that size is refused, and one of nobody's is only told.
+    lab.embedder
+        .ask("big", &json!({"subtype": "x", "text": huge}))
+        .await;
+    lab.embedder.say(format!("{huge} garbage")).await;
+    let [large, small] = calls;
+    let Err(RequestError::Undelivered(failure)) = large.await.unwrap() else {
+        panic!()
+    };
+    assert_eq!(failure.obstacle, Obstacle::TooLarge);
+    small.await.unwrap().unwrap();
+    let refused = lab.embedder.hear().await;
+    assert_eq!(refused["response"]["request_id"], "big");
+    assert_eq!(refused["response"]["code"], "too_large");
+    let call = requesting(&peer, "m");
+    let asked = lab.embedder.hear().await;
+    lab.embedder.result(&asked, &json!({})).await;
+    call.await.unwrap().unwrap();
+    assert_eq!(lab.reported.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_thousand_calls_at_once_each_get_their_own_answer() {
+    let mut lab = crate::lab::lab_with_pipe(16 * 1024);
+    let peers = [lab.peer("a"), lab.peer("b")];
+    let calls: Vec<_> = (0..1000)
+        .map(|n| {
+            let peer = peers[n % 2].clone();
+            tokio::spawn(async move {
+                let params = Json::from(json!({ "n": n }));
+                let result = peer
+                    .request("echo", params, RequestOptions::default())
+                    .await;
+                assert_eq!(result.unwrap().field::<usize>("n"), Some(n));
+            })
+        })
+        .collect();
+    let mut asked = Vec::new();
+    for _ in 0..1000 {
+        asked.push(lab.embedder.hear().await);
+    }
+    // Answered in quite another order.
+    asked.sort_by_key(|asked| {
+        asked["request"]["message"]["params"]["n"].as_u64().unwrap() * 7919 % 1009
+    });
+    for asked in asked {
+        let params = asked["request"]["message"]["params"].clone();
+        lab.embedder.result(&asked, &params).await;
+    }
+    for call in calls {
+        soon(call).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_answer_to_one_server_cannot_be_given_to_another() {
+    let mut lab = lab();
+    let (a, b) = (lab.peer("a"), lab.peer("b"));
+    let call = requesting(&a, "m");
+    lab.embedder.hear().await;
+    let other = requesting(&b, "m");
+    let asked = lab.embedder.hear().await;
+    // The same number within each connection, and yet two requests.
+    assert_eq!(asked["request"]["message"]["id"], 1);
+    lab.embedder.result(&asked, &json!({"of": "b"})).await;
+    assert_eq!(other.await.unwrap().unwrap().as_str(), r#"{"of":"b"}"#);
+    assert!(!call.is_finished());
+    lab.embedder
+        .answer(
+            "req_1_1",
+            &json!({"mcp_response": {"id": 1, "result": {"of": "a"}}}),
+        )
+        .await;
+    assert_eq!(call.await.unwrap().unwrap().as_str(), r#"{"of":"a"}"#);
+}
