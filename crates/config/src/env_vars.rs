@@ -48,6 +48,18 @@ variables! {
     MCP_PROTOCOL_NEGOTIATION = "auto";
     /// How long a server may send nothing while a call waits, in milliseconds; 0 switches it off (TRN-4).
     CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT = "1800000";
+    /// `true` starts a server whose tools are known from an earlier run only when one of them is called (LIF-13).
+    TRUNKLINE_LAZY = "false";
+}
+
+/// The value of `name` as yes or no; `None` when it is unset or neither.
+pub fn flag(name: &str) -> Option<bool> {
+    let value = std::env::var(name).ok()?.trim().to_ascii_lowercase();
+    match &*value {
+        "1" | "true" | "yes" | "on" => Some(true),
+        "0" | "false" | "no" | "off" => Some(false),
+        _ => None,
+    }
 }
 
 /// The value of `name` as milliseconds; `None` when it is unset or not a number.

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use trunkline_config::{Layout, Loader, ServerEntry, ServerSet};
+use trunkline_transport::SdkBridge;
 use trunkline_transport::http::Credentials;
 use trunkline_transport::net::Dialer;
 
 use crate::builtin::Builtin;
+use crate::catalog::CatalogStore;
 use crate::connection::{Elicit, FindCredentials, Source};
 use crate::connectors::Connectors;
 use crate::discovery::{Plan, Wanted};
@@ -22,9 +24,11 @@ pub struct HostBuilder {
     pub(crate) sources: Vec<Source>,
     pub(crate) settings: Settings,
     pub(crate) eras: EraMemory,
+    pub(crate) catalogs: Option<CatalogStore>,
     pub(crate) elicit: Option<Arc<dyn Elicit>>,
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
     pub(crate) dialer: Option<Dialer>,
+    pub(crate) sdk: Option<SdkBridge>,
     pub(crate) credentials: Option<FindCredentials>,
     pub(crate) connector_credentials: Option<Arc<dyn Credentials>>,
     loader: Option<(Loader, Option<ServerSet>)>,
@@ -94,6 +98,13 @@ impl HostBuilder {
         self
     }
 
+    /// The way to the process that we are embedded in, where servers of type `sdk` live. Without it they cannot connect.
+    #[must_use]
+    pub fn sdk(mut self, bridge: SdkBridge) -> Self {
+        self.sdk = Some(bridge);
+        self
+    }
+
     /// How servers on the network are reached; by default as the environment says.
     #[must_use]
     pub fn dialer(mut self, dialer: Dialer) -> Self {
@@ -147,6 +158,22 @@ impl HostBuilder {
     #[must_use]
     pub fn eras(mut self, eras: EraMemory) -> Self {
         self.eras = eras;
+        self
+    }
+
+    /// Where to keep the last catalog of each server, so that the next run has its tools at once (LIF-13). Until the server has
+    /// been connected, they are marked as [`cached`](crate::Catalog::cached); a call waits for the connection.
+    #[must_use]
+    pub fn catalogs(mut self, store: CatalogStore) -> Self {
+        self.catalogs = Some(store);
+        self
+    }
+
+    /// Whether a server whose catalog is known from an earlier run is started only when it is first needed: by a call,
+    /// [`Host::reconnect`] or [`Host::refresh`]. A server's own entry comes first.
+    #[must_use]
+    pub fn lazy(mut self, lazy: bool) -> Self {
+        self.settings.lazy = lazy;
         self
     }
 

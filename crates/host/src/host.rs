@@ -8,12 +8,13 @@ use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::Instant;
 use trunkline_config::{ServerEntry, ServerSet};
 use trunkline_transport::net::Dialer;
 
 use crate::builder::HostBuilder;
 use crate::call::CallError;
-use crate::catalog::{Pool, may_belong_to};
+use crate::catalog::{Expiry, Pool, may_belong_to};
 use crate::connection::{Connection, Context, ServerStatus, Source, Window};
 use crate::discovery::Discovery;
 use crate::events::{Events, Teller};
@@ -90,9 +91,11 @@ impl Host {
             sources,
             settings,
             eras,
+            catalogs: store,
             elicit,
             secrets,
             dialer,
+            sdk,
             credentials,
             connector_credentials,
             ..
@@ -105,9 +108,12 @@ impl Host {
             elicit,
             secrets,
             dialer: dialer.unwrap_or_else(Dialer::from_env),
+            sdk,
             credentials,
             connector_credentials,
             catalogs: AtomicU64::new(0),
+            expiry: Expiry::new(),
+            store,
         });
         let telling = Arc::clone(&context);
         let teller = tokio::spawn(async move { telling.teller.tell().await }).abort_handle();
@@ -239,6 +245,13 @@ impl Host {
         }
     }
 
+    /// Has the lists of a server fetched again, in the background; a lazy server that nobody has asked for yet is started.
+    pub async fn refresh(&self, server: &str) {
+        if let Some(connection) = self.connection(server) {
+            connection.refresh().await;
+        }
+    }
+
     /// Switches a server off until [`Host::reconnect`]; returns once nothing of it is left.
     pub async fn disable(&self, server: &str) {
         if let Some(connection) = self.connection(server) {
@@ -246,7 +259,8 @@ impl Host {
         }
     }
 
-    /// Waits until every server is known, and is connected or has failed for the first time.
+    /// Waits until every server is known, and is connected or has failed for the first time. A lazy server that nobody has
+    /// asked for is not waited for.
     pub async fn ready(&self) {
         if let Some(discovery) = &self.inner.discovery {
             discovery.complete().await;
@@ -255,8 +269,13 @@ impl Host {
         join_all(connections.values().map(|connection| connection.settled())).await;
     }
 
-    /// All servers as they stand now, sorted by name.
+    /// All servers as they stand now, sorted by name. Lists that are no longer fresh are fetched again in the background.
     pub fn servers(&self) -> Vec<Arc<ServerStatus>> {
+        self.refresh_stale();
+        self.statuses()
+    }
+
+    fn statuses(&self) -> Vec<Arc<ServerStatus>> {
         let connections = self.inner.connections.load();
         connections
             .values()
@@ -269,8 +288,22 @@ impl Host {
         self.connection(name).map(|connection| connection.status())
     }
 
-    /// The tools of all servers: an immutable snapshot, put together when something has changed since the last.
+    /// Has the lists fetched again that are no longer fresh, as their servers see it (LIF-9).
+    fn refresh_stale(&self) {
+        let expiry = &self.inner.context.expiry;
+        if !expiry.is_due() {
+            return;
+        }
+        let now = Instant::now();
+        for connection in self.inner.connections.load().values() {
+            expiry.note(connection.refresh_stale(now));
+        }
+    }
+
+    /// The tools of all servers: an immutable snapshot, put together when something has changed since the last. Lists that are
+    /// no longer fresh are fetched again in the background.
     pub fn pool(&self) -> Arc<Pool> {
+        self.refresh_stale();
         let catalogs = &self.inner.context.catalogs;
         let built = self.inner.pool.load();
         if built.catalogs == catalogs.load(Ordering::Acquire) {
@@ -283,7 +316,7 @@ impl Host {
         if built.catalogs == count {
             return Arc::clone(&built.pool);
         }
-        let statuses = self.servers();
+        let statuses = self.statuses();
         let pool = Arc::new(Pool::of(
             statuses.iter().map(|status| &*status.catalog.tools),
         ));
@@ -318,6 +351,9 @@ impl Host {
         )
         .await;
         join_all(leaving).await;
+        if let Some(store) = &self.inner.context.store {
+            store.written().await;
+        }
     }
 
     pub(crate) fn settings(&self) -> &Settings {

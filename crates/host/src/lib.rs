@@ -44,7 +44,7 @@ mod suggest;
 pub use builder::HostBuilder;
 pub use builtin::{Builtin, BuiltinCall, BuiltinOutput};
 pub use call::{CallError, CallOptions, CallOutput};
-pub use catalog::{Catalog, Pool, PoolTool, may_belong_to, tool_name};
+pub use catalog::{Catalog, CatalogStore, Pool, PoolTool, may_belong_to, tool_name};
 pub use connection::{ConnectFailure, Connected, Elicit, FailureKind, ServerStatus, State};
 pub use eras::EraMemory;
 pub use events::{Changes, Events};
@@ -57,7 +57,9 @@ pub use trunkline_config::{
     Layout, Loader, Scope, ServerEntry, ServerSet, StdioEntry, TransportEntry, normalize_name,
 };
 pub use trunkline_wire::client::Arguments;
-pub use trunkline_wire::mcp::{Content, Prompt, Resource, ResourceTemplate, Tool, ToolHints};
+pub use trunkline_wire::mcp::{
+    Content, Prompt, Resource, ResourceTemplate, ServerIdentity, Tool, ToolHints,
+};
 pub use trunkline_wire::peer::Progress;
 pub use trunkline_wire::version::Era;
 pub use trunkline_wire::{Json, RpcError};

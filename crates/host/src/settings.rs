@@ -44,6 +44,9 @@ pub struct Settings {
     pub idle_remote: Option<Duration>,
     /// Never speak the modern protocol.
     pub legacy_only: bool,
+    /// Start a server whose catalog is known from an earlier run only when it is first needed (LIF-13), unless its entry says
+    /// otherwise.
+    pub lazy: bool,
     /// The project: what servers are told as their root, and `CLAUDE_PROJECT_DIR`.
     pub project_dir: Option<PathBuf>,
 }
@@ -58,6 +61,7 @@ impl Default for Settings {
             idle_local: Some(IDLE_LOCAL),
             idle_remote: Some(IDLE_REMOTE),
             legacy_only: false,
+            lazy: false,
             project_dir: None,
         }
     }
@@ -95,6 +99,7 @@ impl Settings {
             idle_remote: idle(defaults.idle_remote),
             legacy_only: std::env::var(env_vars::MCP_PROTOCOL_NEGOTIATION)
                 .is_ok_and(|value| value == "legacy"),
+            lazy: env_vars::flag(env_vars::TRUNKLINE_LAZY).unwrap_or(defaults.lazy),
             project_dir: None,
         }
     }

@@ -127,6 +127,12 @@ pub const FIELDS: &[Field] = &[
         doc: "Show its tools to the model however many there are",
     },
     Field {
+        name: "lazy",
+        servers: ALL,
+        schema: FLAG,
+        doc: "Start it only when one of its tools is called, once its tools are known from an earlier run; by default `TRUNKLINE_LAZY` or `--lazy` decides",
+    },
+    Field {
         name: "disabled",
         servers: ALL,
         schema: FLAG,

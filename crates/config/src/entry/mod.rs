@@ -44,6 +44,9 @@ pub struct ServerEntry {
     pub disabled: bool,
     /// Whether its tools are always shown to the model, however many there are.
     pub always_load: bool,
+    /// Whether it is started only when it is first needed, if its tools are known from an earlier run; without it, the program
+    /// decides (LIF-13).
+    pub lazy: Option<bool>,
     /// Which of its tools are offered.
     pub tools: ToolFilter,
     /// What it may touch, as written (SEC-5).
@@ -98,6 +101,7 @@ impl ServerEntry {
             connect_timeout: None,
             disabled: false,
             always_load: false,
+            lazy: None,
             tools: ToolFilter::default(),
             sandbox: None,
             keyring: Vec::new(),
@@ -119,7 +123,8 @@ impl ServerEntry {
         Self::new(name, TransportEntry::Stdio(stdio))
     }
 
-    /// SHA-256, in hex, of everything that makes this the server it is; not of where it was found (CFG-9).
+    /// SHA-256, in hex, of everything that makes this the server it is; not of where it was found (CFG-9), nor of when it is
+    /// started.
     pub fn hash(&self) -> String {
         let globs = |globs: &[Glob]| globs.iter().map(|glob| json!(glob.as_str())).collect();
         let allow: Option<Value> = self.tools.allow.as_deref().map(globs);
@@ -276,6 +281,7 @@ mod tests {
         let moved = ServerEntry {
             source: "elsewhere".to_owned(),
             scope: Scope::User,
+            lazy: Some(true),
             ..one.clone()
         };
         assert_eq!(one.hash(), moved.hash());

@@ -43,6 +43,7 @@ pub(crate) struct RawEntry {
     timeout: Option<u64>,
     connect_timeout: Option<u64>,
     always_load: Option<bool>,
+    lazy: Option<bool>,
     disabled: Option<bool>,
     #[serde(default, deserialize_with = "object")]
     tools: Option<RawTools>,
@@ -128,6 +129,7 @@ impl RawEntry {
             timeout,
             connect_timeout,
             always_load,
+            lazy,
             disabled,
             tools,
             sandbox,
@@ -205,6 +207,7 @@ impl RawEntry {
             connect_timeout: limit(connect_timeout),
             disabled: disabled.unwrap_or(false),
             always_load: always_load.unwrap_or(false),
+            lazy,
             tools: tools.map(RawTools::filter).unwrap_or_default(),
             sandbox,
             keyring: findings.take_keyring(),

@@ -1,4 +1,4 @@
-//! Fetches a server's lists, all at once (LIF-8).
+//! Fetches a server's lists, all at once (LIF-8), or those that have changed (LIF-9).
 
 use std::sync::Arc;
 
@@ -7,71 +7,117 @@ use trunkline_wire::Client;
 use trunkline_wire::client::Listing;
 use trunkline_wire::mcp::{Item, ListKind};
 
+use super::lists::{Freshness, ListState, Lists, Origin, PerList};
 use super::{Catalog, Offer, part};
 
-/// Fetches the lists that the server says it has. One that cannot be fetched is a diagnostic; what the server had before
-/// stays in its place, and the others stand.
+/// Fetches those of `which` that the server says it has; the others stay as they were. A list that cannot be fetched is a
+/// diagnostic; what the server had before stays in its place, and the others stand.
 pub(crate) async fn fetch(
     offer: &Offer<'_>,
     client: &Client,
     deadline: Instant,
     previous: &Catalog,
+    which: Lists,
 ) -> Catalog {
     let has = &client.identity().capabilities;
-    let (tools, resources, templates, prompts) = tokio::join!(
-        list(client, ListKind::Tools, has.tools, deadline),
-        list(client, ListKind::Resources, has.resources, deadline),
-        list(client, ListKind::ResourceTemplates, has.resources, deadline),
-        list(client, ListKind::Prompts, has.prompts, deadline),
-    );
-    let mut diagnostics = Vec::new();
-    let tools = match take(tools, &mut diagnostics) {
-        Some(tools) => {
-            let (tools, renamed) = part(offer, tools);
-            diagnostics.extend(renamed);
-            Arc::new(tools)
-        }
-        None => Arc::clone(&previous.tools),
+    let ask = |kind, has| Ask {
+        kind,
+        wanted: which.contains(kind),
+        has,
+        deadline,
     };
+    let (tools, resources, templates, prompts) = tokio::join!(
+        list(client, ask(ListKind::Tools, has.tools)),
+        list(client, ask(ListKind::Resources, has.resources)),
+        list(client, ask(ListKind::ResourceTemplates, has.resources)),
+        list(client, ask(ListKind::Prompts, has.prompts)),
+    );
+    let mut settle = Settle {
+        lists: previous.lists.clone(),
+        now: Instant::now(),
+    };
+    let tools = tools.map(|tools| part(offer, tools));
     Catalog {
-        tools,
-        resources: take(resources, &mut diagnostics)
-            .map_or_else(|| Arc::clone(&previous.resources), Arc::from),
-        templates: take(templates, &mut diagnostics)
-            .map_or_else(|| Arc::clone(&previous.templates), Arc::from),
-        prompts: take(prompts, &mut diagnostics)
-            .map_or_else(|| Arc::clone(&previous.prompts), Arc::from),
-        diagnostics: diagnostics.into(),
+        tools: settle.list(ListKind::Tools, tools, &previous.tools),
+        resources: settle.plain(ListKind::Resources, resources, &previous.resources),
+        templates: settle.plain(ListKind::ResourceTemplates, templates, &previous.templates),
+        prompts: settle.plain(ListKind::Prompts, prompts, &previous.prompts),
+        identity: Some(Arc::new(client.identity().clone())),
+        ..Catalog::default()
     }
+    .with(settle.lists)
 }
 
 /// How many bad entries of one list are named one by one.
 const MAX_TOLD: usize = 20;
 
-struct Fetched<T> {
-    /// Absent when the list could not be fetched.
-    items: Option<Vec<T>>,
-    problems: Vec<String>,
-}
-
-async fn list<T: Item>(
-    client: &Client,
+/// One list to fetch.
+struct Ask {
     kind: ListKind,
+    wanted: bool,
     has: bool,
     deadline: Instant,
-) -> Fetched<T> {
-    if !has {
-        return Fetched {
-            items: Some(Vec::new()),
+}
+
+enum Fetched<T> {
+    /// Nobody asked for it.
+    Unasked,
+    /// The list, or as much of it as there is.
+    Got {
+        items: T,
+        problems: Vec<String>,
+        ttl_ms: Option<u64>,
+        /// A later page of it could not be had.
+        incomplete: bool,
+    },
+    Failed(String),
+}
+
+impl<T> Fetched<T> {
+    /// Makes something else of the entries, with more to say about them.
+    fn map<U>(self, make: impl FnOnce(T) -> (U, Vec<String>)) -> Fetched<U> {
+        match self {
+            Self::Unasked => Fetched::Unasked,
+            Self::Failed(problem) => Fetched::Failed(problem),
+            Self::Got {
+                items,
+                mut problems,
+                ttl_ms,
+                incomplete,
+            } => {
+                let (items, more) = make(items);
+                problems.extend(more);
+                Fetched::Got {
+                    items,
+                    problems,
+                    ttl_ms,
+                    incomplete,
+                }
+            }
+        }
+    }
+}
+
+async fn list<T: Item>(client: &Client, ask: Ask) -> Fetched<Vec<T>> {
+    let kind = ask.kind;
+    if !ask.wanted {
+        return Fetched::Unasked;
+    }
+    if !ask.has {
+        return Fetched::Got {
+            items: Vec::new(),
             problems: Vec::new(),
+            ttl_ms: None,
+            incomplete: false,
         };
     }
-    match client.list(kind, Some(deadline)).await {
+    match client.list(kind, Some(ask.deadline)).await {
         Ok(Listing {
             items,
             bad,
             warnings,
-            ..
+            ttl_ms,
+            incomplete,
         }) => {
             let more = bad.len().saturating_sub(MAX_TOLD);
             let more =
@@ -87,19 +133,76 @@ async fn list<T: Item>(
             let warnings = warnings
                 .into_iter()
                 .map(|warning| format!("{}: {warning}", kind.method()));
-            Fetched {
-                items: Some(items),
+            Fetched::Got {
+                items,
                 problems: bad.chain(more).chain(warnings).collect(),
+                ttl_ms,
+                incomplete,
             }
         }
-        Err(error) => Fetched {
-            items: None,
-            problems: vec![format!("{} failed: {error}", kind.method())],
-        },
+        Err(error) => Fetched::Failed(format!("{} failed: {error}", kind.method())),
     }
 }
 
-fn take<T>(fetched: Fetched<T>, diagnostics: &mut Vec<String>) -> Option<Vec<T>> {
-    diagnostics.extend(fetched.problems);
-    fetched.items
+/// Decides, list by list, between what was there and what was fetched.
+struct Settle {
+    lists: PerList<ListState>,
+    now: Instant,
+}
+
+impl Settle {
+    fn plain<T>(
+        &mut self,
+        kind: ListKind,
+        fetched: Fetched<Vec<T>>,
+        previous: &Arc<[T]>,
+    ) -> Arc<[T]> {
+        match self.decide(kind, fetched) {
+            Some(items) => items.into(),
+            None => Arc::clone(previous),
+        }
+    }
+
+    fn list<T>(&mut self, kind: ListKind, fetched: Fetched<T>, previous: &Arc<T>) -> Arc<T> {
+        match self.decide(kind, fetched) {
+            Some(items) => Arc::new(items),
+            None => Arc::clone(previous),
+        }
+    }
+
+    /// The new entries, unless the old ones are to stay.
+    fn decide<T>(&mut self, kind: ListKind, fetched: Fetched<T>) -> Option<T> {
+        let before = PerList::of(kind, &self.lists).clone();
+        let problems = match fetched {
+            Fetched::Unasked => return None,
+            Fetched::Got {
+                items,
+                problems,
+                ttl_ms,
+                incomplete,
+            } if !incomplete || before.origin == Origin::Nowhere => {
+                let state = ListState {
+                    origin: if incomplete {
+                        Origin::Nowhere
+                    } else {
+                        Origin::Server
+                    },
+                    problems: problems.into(),
+                    freshness: Freshness::starting(ttl_ms, self.now),
+                };
+                self.lists.set(kind, state);
+                return Some(items);
+            }
+            // Half a list is worse than a whole one that is a little older.
+            Fetched::Got { problems, .. } => problems,
+            Fetched::Failed(problem) => vec![problem],
+        };
+        let state = ListState {
+            problems: problems.into(),
+            freshness: before.freshness.map(|old| old.prolonged(self.now)),
+            ..before
+        };
+        self.lists.set(kind, state);
+        None
+    }
 }

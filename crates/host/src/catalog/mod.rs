@@ -1,16 +1,28 @@
 //! What servers offer, and the pool of all their tools.
 
+mod cache;
+mod expiry;
 mod fetch;
+mod lists;
 mod names;
 mod pool;
+mod snapshot;
+mod store;
 
 use std::sync::Arc;
 
+pub(crate) use cache::FetchCache;
+pub(crate) use expiry::Expiry;
 pub(crate) use fetch::fetch;
+pub(crate) use lists::Lists;
+use lists::{ListState, Origin, PerList};
 pub use names::{may_belong_to, tool_name};
 pub(crate) use pool::{Offer, Part, part};
 pub use pool::{Pool, PoolTool};
-use trunkline_wire::mcp::{Prompt, Resource, ResourceTemplate};
+pub use store::CatalogStore;
+pub(crate) use store::Key;
+use tokio::time::Instant;
+use trunkline_wire::mcp::{Prompt, Resource, ResourceTemplate, ServerIdentity};
 
 /// What one server offers.
 #[derive(Clone, Debug, Default)]
@@ -24,11 +36,70 @@ pub struct Catalog {
     pub prompts: Arc<[Prompt]>,
     /// What was wrong with its lists: bad entries, lists that could not be fetched.
     pub diagnostics: Arc<[String]>,
+    /// Who the server said it is when it offered this.
+    pub identity: Option<Arc<ServerIdentity>>,
+    /// Some of it is what the server offered in an earlier run (LIF-13): until a fresh list takes its place, it may be out of
+    /// date.
+    pub cached: bool,
+    lists: PerList<ListState>,
 }
 
 impl Catalog {
     /// Its tools, sorted by name.
     pub fn tools(&self) -> &[Arc<PoolTool>] {
         &self.tools
+    }
+
+    /// Whether the server offers nothing at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+            && self.resources.is_empty()
+            && self.templates.is_empty()
+            && self.prompts.is_empty()
+    }
+
+    /// Whether every list was fetched from the server in this run.
+    pub(crate) fn is_whole(&self) -> bool {
+        let mut lists = self.lists.iter();
+        lists.all(|(_, list)| list.origin == Origin::Server)
+    }
+
+    /// The lists that are no longer fresh.
+    pub(crate) fn stale(&self, now: Instant) -> Lists {
+        let stale = self.lists.iter().filter(|(_, list)| {
+            let freshness = list.freshness;
+            freshness.is_some_and(|freshness| freshness.until <= now)
+        });
+        stale.fold(Lists::NONE, |lists, (kind, _)| lists | Lists::of(kind))
+    }
+
+    /// When the first of its lists that are still fresh becomes stale.
+    pub(crate) fn stale_after(&self, now: Instant) -> Option<Instant> {
+        let ends = self.lists.iter().filter_map(|(_, list)| list.freshness);
+        ends.map(|freshness| freshness.until)
+            .filter(|until| *until > now)
+            .min()
+    }
+
+    /// Takes note of what is known about its lists.
+    fn with(mut self, lists: PerList<ListState>) -> Self {
+        let problems = lists.iter().flat_map(|(_, list)| list.problems.iter());
+        self.diagnostics = problems.cloned().collect();
+        self.cached = lists.iter().any(|(_, list)| list.origin == Origin::Cache);
+        self.lists = lists;
+        self
+    }
+
+    /// Whether everything that anybody can see is as it is in `other`.
+    pub(crate) fn shows_the_same(&self, other: &Self) -> bool {
+        fn same<T>(one: &[T], other: &[T], raw: impl Fn(&T) -> &str) -> bool {
+            one.len() == other.len() && one.iter().zip(other).all(|(a, b)| raw(a) == raw(b))
+        }
+        self.cached == other.cached
+            && self.diagnostics == other.diagnostics
+            && same(&self.tools, &other.tools, |tool| tool.tool.raw.as_str())
+            && same(&self.resources, &other.resources, |item| item.raw.as_str())
+            && same(&self.templates, &other.templates, |item| item.raw.as_str())
+            && same(&self.prompts, &other.prompts, |item| item.raw.as_str())
     }
 }

@@ -24,6 +24,7 @@ pub struct PoolTool {
 }
 
 /// How a server's tools are offered.
+#[derive(Clone, Copy)]
 pub(crate) struct Offer<'o> {
     /// The server's name.
     pub(crate) server: &'o Arc<str>,
@@ -31,6 +32,8 @@ pub(crate) struct Offer<'o> {
     pub(crate) filter: Option<&'o ToolFilter>,
     /// Whether all of them are always shown.
     pub(crate) always_load: bool,
+    /// Whether some arguments may have to be repeated in headers, as modern servers behind HTTP can ask for.
+    pub(crate) headers: bool,
 }
 
 /// The member of a tool's `_meta` by which its server has it always shown (TOOL-5).
@@ -43,12 +46,23 @@ pub struct Pool {
     diagnostics: Vec<String>,
 }
 
-/// Names and sorts one server's tools; says which were listed twice and which had to be renamed.
+/// Names and sorts one server's tools; says which could not be offered, were listed twice or had to be renamed.
 pub(crate) fn part(offer: &Offer, tools: Vec<Tool>) -> (Part, Vec<String>) {
     let offered = |tool: &Tool| offer.filter.is_none_or(|filter| filter.offers(&tool.name));
+    let mut left_out = Vec::new();
+    let with_headers = |mut tool: Tool| {
+        if offer.headers
+            && let Err(reason) = tool.find_header_parameters()
+        {
+            left_out.push(format!("the tool \"{}\" was left out: {reason}", tool.name));
+            return None;
+        }
+        Some(tool)
+    };
     let named = tools
         .into_iter()
         .filter(offered)
+        .filter_map(with_headers)
         .map(|tool| {
             let meta = tool.meta.as_ref().and_then(|meta| meta.get(ALWAYS_LOAD));
             Arc::new(PoolTool {
@@ -59,7 +73,9 @@ pub(crate) fn part(offer: &Offer, tools: Vec<Tool>) -> (Part, Vec<String>) {
             })
         })
         .collect();
-    sorted_and_unique(named)
+    let (part, renamed) = sorted_and_unique(named);
+    left_out.extend(renamed);
+    (part, left_out)
 }
 
 /// Sorts by name; of several with one name the first keeps it and the others get a suffix (TOOL-1). Which is first depends
@@ -177,6 +193,7 @@ mod tests {
             server: &server.into(),
             filter: None,
             always_load: false,
+            headers: false,
         };
         part(&offer, tools).0
     }

@@ -10,7 +10,7 @@ use trunkline_config::{
 use trunkline_transport::http::{Credentials, HeadersHelper, HttpServer};
 use trunkline_transport::net::{Target, TlsFiles};
 use trunkline_transport::stdio::StderrLog;
-use trunkline_transport::{StdioServer, Transport, linked_pair};
+use trunkline_transport::{StdioServer, Transport, WsError, WsServer, linked_pair};
 use trunkline_wire::Peer;
 use trunkline_wire::peer::Handler;
 use trunkline_wire::transport::{Obstacle, Undelivered};
@@ -88,9 +88,27 @@ pub(super) async fn open(
                 .clone_from(&context.connector_credentials);
             over_http(context, &server, Way::Streamable, handler).await
         }
-        other => Err(ConnectFailure::new(FailureKind::Unsupported(
-            other.kind().to_owned(),
-        ))),
+        TransportEntry::Ws(ws) => {
+            let server = WsServer {
+                url: parse(&ws.url)?,
+                headers: exposed(&ws.headers).collect(),
+                files: files(&ws.tls),
+            };
+            let helper = helper(entry, ws.headers_helper.as_deref(), &ws.url);
+            over_websocket(context, server, helper.as_deref(), handler).await
+        }
+        TransportEntry::Ide(ide) => {
+            let server = WsServer {
+                url: on_this_machine(&ide.url)?,
+                headers: ide_headers(ide).collect(),
+                files: TlsFiles::default(),
+            };
+            over_websocket(context, server, None, handler).await
+        }
+        TransportEntry::Sdk => match &context.sdk {
+            Some(bridge) => Ok(Opened::over(bridge.connect(&entry.name), handler)),
+            None => Err(ConnectFailure::new(FailureKind::NoBridge)),
+        },
     }
 }
 
@@ -110,6 +128,45 @@ async fn over_http(
             let transport = server.sse(&context.dialer).await.map_err(failed)?;
             Ok(Opened::over(transport, handler))
         }
+    }
+}
+
+/// Opens a WebSocket; one that turns us down is tried again if the helper has other headers.
+async fn over_websocket(
+    context: &Context,
+    mut server: WsServer,
+    helper: Option<&HeadersHelper>,
+    handler: Arc<dyn Handler>,
+) -> Result<Opened, ConnectFailure> {
+    let own = server.headers.clone();
+    let mut again = true;
+    loop {
+        let helped = match helper {
+            Some(helper) => Some(helper.headers().await.map_err(|error| {
+                let failure = Undelivered::new(Obstacle::Credentials, error.to_string(), false);
+                ConnectFailure::new(FailureKind::Unreachable(failure))
+            })?),
+            None => None,
+        };
+        if let Some(helped) = &helped {
+            server.headers.clone_from(&own);
+            server.headers.extend(HeadersHelper::pairs(helped));
+        }
+        let error = match server.connect(&context.dialer).await {
+            Ok(transport) => return Ok(Opened::over(transport, handler)),
+            Err(error) => error,
+        };
+        let refused = matches!(
+            error,
+            WsError::Unauthorized { .. } | WsError::Forbidden { .. }
+        );
+        if let (true, true, Some(helper), Some(sent)) = (refused, again, helper, &helped)
+            && helper.refused(sent).await
+        {
+            again = false;
+            continue;
+        }
+        return Err(ConnectFailure::new(FailureKind::of_websocket(error)));
     }
 }
 

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use trunkline_wire::peer::{Handler, Served};
 use trunkline_wire::{ByteString, Json, RpcError};
 
+use super::news::News;
+
 /// How much of a server's nonsense is kept, in characters.
 const NONSENSE_KEPT: usize = 200;
 
@@ -22,6 +24,7 @@ pub(super) struct Inbound {
     server: Arc<str>,
     project_dir: Option<Arc<Path>>,
     elicit: Option<Arc<dyn Elicit>>,
+    news: Arc<News>,
     nonsense: Mutex<Option<String>>,
 }
 
@@ -30,11 +33,13 @@ impl Inbound {
         server: Arc<str>,
         project_dir: Option<&Path>,
         elicit: Option<Arc<dyn Elicit>>,
+        news: Arc<News>,
     ) -> Self {
         Self {
             server,
             project_dir: project_dir.map(Arc::from),
             elicit,
+            news,
             nonsense: Mutex::default(),
         }
     }
@@ -82,6 +87,10 @@ impl Handler for Inbound {
             }
             _ => Box::pin(async move { Err(RpcError::method_not_found(&method)) }),
         }
+    }
+
+    fn notification(&self, method: &str, _params: Option<Json>) {
+        self.news.hear(method);
     }
 
     fn nonsense(&self, what: &str, frame: &[u8]) {

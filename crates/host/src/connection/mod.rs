@@ -1,8 +1,10 @@
 //! Connections: one task owns each, everyone else holds a handle and reads snapshots.
 
 mod backoff;
+mod changes;
 mod factory;
 mod inbound;
+mod news;
 mod open;
 mod state;
 mod task;
@@ -16,6 +18,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use trunkline_config::{ServerEntry, TransportEntry};
+use trunkline_transport::SdkBridge;
 use trunkline_transport::http::Credentials;
 use trunkline_transport::net::Dialer;
 
@@ -23,8 +26,10 @@ pub use inbound::Elicit;
 pub use state::{ConnectFailure, Connected, FailureKind, State};
 pub(crate) use window::Window;
 
+use news::News;
+
 use crate::builtin::Builtin;
-use crate::catalog::{Catalog, Offer};
+use crate::catalog::{Catalog, CatalogStore, Expiry, FetchCache, Key, Lists, Offer};
 use crate::eras::EraMemory;
 use crate::events::Teller;
 use crate::secrets::Secrets;
@@ -39,11 +44,17 @@ pub(crate) struct Context {
     pub(crate) elicit: Option<Arc<dyn Elicit>>,
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
     pub(crate) dialer: Dialer,
+    /// The way to the process that we are embedded in.
+    pub(crate) sdk: Option<SdkBridge>,
     pub(crate) credentials: Option<FindCredentials>,
     /// Who we are to the proxy of claude.ai's connectors.
     pub(crate) connector_credentials: Option<Arc<dyn Credentials>>,
     /// Counts the changes to any catalog, so that the pool knows when it is out of date.
     pub(crate) catalogs: AtomicU64,
+    /// When the next list becomes stale.
+    pub(crate) expiry: Expiry,
+    /// Where catalogs are kept from one run to the next.
+    pub(crate) store: Option<CatalogStore>,
 }
 
 /// Finds out who we are to a server.
@@ -69,6 +80,55 @@ impl Source {
         match self {
             Self::Entry(entry) => entry.hash(),
             Self::Builtin(builtin) => format!("builtin:{}", builtin.name()),
+        }
+    }
+
+    /// Under which key its catalog is kept (LIF-13). Only what can be told apart from everything else is kept: not what lives in
+    /// the embedding program or in an IDE that is open now, nor what a `headersHelper` signs in to as somebody we do not know.
+    fn key(&self, hash: &str) -> Option<Key> {
+        let Self::Entry(entry) = self else {
+            return None;
+        };
+        let known = match &entry.transport {
+            TransportEntry::Stdio(_) | TransportEntry::ClaudeAiProxy { .. } => true,
+            TransportEntry::Http(http) => http.headers_helper.is_none(),
+            TransportEntry::Ws(ws) => ws.headers_helper.is_none(),
+            TransportEntry::Ide(_) | TransportEntry::Sdk => false,
+        };
+        // A reference to the keychain names its account; signing in will name an identity of its own.
+        known.then(|| Key::new(hash, None))
+    }
+
+    /// Whether it is reached over HTTP, where a modern server may ask for arguments in headers.
+    fn is_http(&self) -> bool {
+        match self {
+            Self::Entry(entry) => matches!(
+                entry.transport,
+                TransportEntry::Http(_) | TransportEntry::ClaudeAiProxy { .. }
+            ),
+            Self::Builtin(_) => false,
+        }
+    }
+
+    /// How its tools are offered; `headers` says whether arguments may have to be repeated there.
+    fn offer<'s>(&'s self, server: &'s Arc<str>, headers: bool) -> Offer<'s> {
+        let entry = match self {
+            Self::Entry(entry) => Some(entry),
+            Self::Builtin(_) => None,
+        };
+        Offer {
+            server,
+            filter: entry.map(|entry| &entry.tools),
+            always_load: entry.is_some_and(|entry| entry.always_load),
+            headers,
+        }
+    }
+
+    /// Whether it is started by its first call (LIF-13), as its entry says, or else `all`.
+    fn is_lazy(&self, all: bool) -> bool {
+        match self {
+            Self::Entry(entry) => entry.lazy.unwrap_or(all),
+            Self::Builtin(_) => false,
         }
     }
 
@@ -112,12 +172,18 @@ struct Core {
     /// Counts the changes of `status`.
     version: watch::Sender<u64>,
     context: Arc<Context>,
+    /// What the server said about its lists.
+    news: Arc<News>,
+    /// What was fetched from it and is still fresh.
+    fetched: FetchCache,
+    /// Under which key its catalog is kept.
+    key: Option<Key>,
 }
 
 enum Command {
     /// Drop what stands and connect afresh; answered once that is under way.
     Reconnect(oneshot::Sender<()>),
-    /// Connect if the last attempt has failed; many callers may ask for it at once.
+    /// Connect if the last attempt has failed or none was made yet; many callers may ask for it at once.
     Retry,
     /// Drop what stands and rest; answered once nothing is left.
     Disable(oneshot::Sender<()>),
@@ -126,7 +192,7 @@ enum Command {
 }
 
 impl Connection {
-    /// Starts to connect, once `before` is gone.
+    /// Starts to connect, once `before` is gone; a lazy one whose catalog is known waits for somebody to need it.
     pub(crate) fn start(
         source: Source,
         hash: String,
@@ -138,11 +204,19 @@ impl Connection {
             Source::Entry(entry) => (Some(Arc::clone(entry)), entry.disabled),
             Source::Builtin(_) => (None, false),
         };
+        let key = source.key(&hash);
+        let store = context.store.as_ref().filter(|_| !disabled);
+        let warm = store
+            .zip(key.as_ref())
+            .and_then(|(store, key)| store.load(key, source.offer(&name, source.is_http())))
+            .unwrap_or_default();
+        // With nothing to show, nobody would ever ask for it.
+        let lazy = source.is_lazy(context.settings.lazy) && !warm.is_empty();
         let state = if disabled {
             State::Disabled
         } else {
             State::Pending {
-                attempt: 1,
+                attempt: u32::from(!lazy),
                 last_failure: None,
             }
         };
@@ -151,13 +225,16 @@ impl Connection {
                 name: Arc::clone(&name),
                 entry,
                 state,
-                catalog: Arc::default(),
+                catalog: Arc::new(warm),
             }),
             name,
             hash,
             source,
             version: watch::Sender::new(0),
             context: Arc::clone(context),
+            news: Arc::default(),
+            fetched: FetchCache::default(),
+            key,
         });
         let (commands, receiver) = mpsc::channel(16);
         let task = task::run(Arc::clone(&core), receiver);
@@ -206,7 +283,8 @@ impl Connection {
         }
     }
 
-    /// Waits until it stands or has failed for the first time; not for attempts to get it back.
+    /// Waits until it stands or has failed for the first time; not for attempts to get it back, nor for a lazy server that
+    /// nobody has asked for.
     pub(crate) async fn settled(&self) {
         let mut version = self.core.version.subscribe();
         loop {
@@ -215,7 +293,7 @@ impl Connection {
                 self.status().state,
                 State::Pending {
                     last_failure: None,
-                    ..
+                    attempt: 1..,
                 }
             ) {
                 return;
@@ -226,7 +304,7 @@ impl Connection {
         }
     }
 
-    /// Waits until it stands, asking for one more try if it has failed (CALL-1). `Err` holds the state it ended in, or the
+    /// Waits until it stands, asking for one more try if it has failed (CALL-1), and for the first if it is lazy. `Err` holds the state it ended in, or the
     /// one it is still in at the deadline.
     pub(crate) async fn ensure(&self, deadline: Instant) -> Result<Arc<Connected>, State> {
         if let Some(connected) = self.now() {
@@ -247,7 +325,7 @@ impl Connection {
                 return Ok(connected);
             }
             match &self.status().state {
-                State::Failed(_) if !asked => {
+                state if !asked && (matches!(state, State::Failed(_)) || state.is_lazy()) => {
                     asked = true;
                     let _ = self.commands.send(Command::Retry).await;
                 }
@@ -260,6 +338,26 @@ impl Connection {
                 return Err(self.status().state.clone());
             }
         }
+    }
+
+    /// Has its lists fetched again, in the background.
+    pub(crate) async fn refresh(&self) {
+        self.core.news.changed(Lists::ALL);
+        if self.status().state.is_lazy() {
+            let _ = self.commands.send(Command::Retry).await;
+        }
+    }
+
+    /// Has those of its lists fetched again that are no longer fresh, in the background. Gives the moment at which the next of
+    /// them will not be.
+    pub(crate) fn refresh_stale(&self, now: Instant) -> Option<Instant> {
+        let status = self.core.status.load();
+        // Whoever connects fetches all of them anyway, and a lazy server is not started for this.
+        if !matches!(status.state, State::Connected(_)) {
+            return None;
+        }
+        self.core.news.changed(status.catalog.stale(now));
+        status.catalog.stale_after(now)
     }
 
     /// Drops what stands and begins to connect afresh.
@@ -287,16 +385,33 @@ impl Connection {
 }
 
 impl Core {
-    /// How its tools are offered.
-    fn offer(&self) -> Offer<'_> {
-        let entry = match &self.source {
-            Source::Entry(entry) => Some(entry),
-            Source::Builtin(_) => None,
-        };
-        Offer {
-            server: &self.name,
-            filter: entry.map(|entry| &entry.tools),
-            always_load: entry.is_some_and(|entry| entry.always_load),
+    fn offer(&self, headers: bool) -> Offer<'_> {
+        self.source.offer(&self.name, headers)
+    }
+
+    /// Publishes a catalog that was fetched again from a server that has been connected all along.
+    fn renew(&self, connected: Arc<Connected>, previous: &Catalog, catalog: Arc<Catalog>) {
+        if catalog.shows_the_same(previous) {
+            // Nobody need look again, but how long it is fresh counts anew.
+            let status = ServerStatus {
+                catalog: Arc::clone(&catalog),
+                ..ServerStatus::clone(&self.status.load())
+            };
+            self.status.store(Arc::new(status));
+        } else {
+            let state = State::Connected(connected);
+            self.publish(state, Some(Arc::clone(&catalog)));
+        }
+        self.remember(catalog);
+    }
+
+    /// Takes note of a catalog as it came from the server: when it becomes stale, and for the next run.
+    fn remember(&self, catalog: Arc<Catalog>) {
+        let fresh_until = catalog.stale_after(Instant::now());
+        self.context.expiry.note(fresh_until);
+        if let (Some(store), Some(key), true) = (&self.context.store, &self.key, catalog.is_whole())
+        {
+            store.save(key.clone(), catalog);
         }
     }
 

@@ -87,6 +87,7 @@ impl Attempt<'_> {
                 Arc::clone(&self.core.name),
                 context.settings.project_dir.as_deref(),
                 context.elicit.clone(),
+                Arc::clone(&self.core.news),
             ));
             let handler: Arc<dyn Handler> = inbound.clone();
             let opening = factory::open(context, source, way, handler.clone());

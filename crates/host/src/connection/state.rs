@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline_config::SecretError;
-use trunkline_transport::SpawnError;
 use trunkline_transport::stdio::StderrLog;
+use trunkline_transport::{SpawnError, WsError};
 use trunkline_wire::client::ConnectError;
 use trunkline_wire::mcp::ServerIdentity;
 use trunkline_wire::transport::{CloseReason, Closed, Obstacle, Undelivered};
@@ -16,9 +16,9 @@ use trunkline_wire::{Client, RequestError};
 /// Where a connection stands.
 #[derive(Clone, Debug)]
 pub enum State {
-    /// It is being made, or will be tried again.
+    /// It is being made, will be tried again, or waits for somebody to need it.
     Pending {
-        /// The first attempt is 1.
+        /// The first attempt is 1; 0 is a lazy server that nobody has asked for yet (LIF-13).
         attempt: u32,
         /// Why the one before failed.
         last_failure: Option<Arc<ConnectFailure>>,
@@ -41,6 +41,11 @@ impl State {
             Self::Pending { last_failure, .. } => last_failure.as_ref(),
             Self::Connected(_) | Self::NeedsAuth | Self::Disabled => None,
         }
+    }
+
+    /// Whether it waits for somebody to need the server.
+    pub(crate) fn is_lazy(&self) -> bool {
+        matches!(self, Self::Pending { attempt: 0, .. })
     }
 
     /// The state's name in `list --json`.
@@ -119,8 +124,8 @@ pub enum FailureKind {
     Lost(Closed),
     /// A secret that its entry refers to could not be had.
     Secret(SecretError),
-    /// This version cannot open that transport yet.
-    Unsupported(String),
+    /// The server lives in an embedding process, and there is none.
+    NoBridge,
     /// It was given up on our side before it stood.
     Abandoned,
 }
@@ -132,6 +137,30 @@ impl FailureKind {
             Obstacle::Unauthorized { challenge } => Self::Unauthorized { challenge },
             _ => Self::Unreachable(failure),
         }
+    }
+
+    pub(super) fn of_websocket(error: WsError) -> Self {
+        let obstacle = match &error {
+            WsError::Unauthorized { challenge } => {
+                return Self::Unauthorized {
+                    challenge: challenge.clone(),
+                };
+            }
+            WsError::Forbidden { challenge } => Obstacle::Forbidden {
+                challenge: challenge.clone(),
+            },
+            WsError::NotFound => Obstacle::Status(404),
+            WsError::Status { status } => Obstacle::Status(*status),
+            WsError::Redirect { .. } => Obstacle::Redirected,
+            WsError::TimedOut(_) => Obstacle::Silence,
+            WsError::Header(_) | WsError::Dial(_) => Obstacle::Unreachable,
+            _ => Obstacle::Broken,
+        };
+        let text = match error.hint() {
+            Some(hint) => format!("{error}; {hint}"),
+            None => error.to_string(),
+        };
+        Self::Unreachable(Undelivered::new(obstacle, text, false))
     }
 
     pub(super) fn of_handshake(error: ConnectError) -> Self {
@@ -230,8 +259,10 @@ impl ConnectFailure {
             FailureKind::Spawn(_)
             | FailureKind::Handshake(_)
             | FailureKind::Lost(_)
-            | FailureKind::Unsupported(_)
             | FailureKind::Abandoned => None,
+            FailureKind::NoBridge => {
+                Some("`trunkline sdk` is for programs that bring such servers along")
+            }
         }
     }
 }
@@ -274,8 +305,8 @@ impl fmt::Display for ConnectFailure {
             FailureKind::Unreachable(failure) => write!(f, "{failure}"),
             FailureKind::Unauthorized { .. } => f.write_str("the server asks for a sign-in"),
             FailureKind::Secret(error) => write!(f, "{error}"),
-            FailureKind::Unsupported(kind) => {
-                write!(f, "the transport \"{kind}\" is not supported yet")
+            FailureKind::NoBridge => {
+                f.write_str("the server lives in an embedding program, and there is none")
             }
             FailureKind::Abandoned => f.write_str("connecting was given up"),
         }?;

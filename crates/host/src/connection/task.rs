@@ -1,16 +1,18 @@
 //! The task that owns a connection and is alone in changing its state.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use trunkline_wire::transport::CloseReason;
 
 use super::backoff::{self, MAX_ATTEMPTS, STABLE};
+use super::changes::{self, Listening};
 use super::open::open;
 use super::state::{ConnectFailure, Connected, FailureKind, State};
 use super::{Command, Core, Source};
-use crate::catalog::{self, Catalog};
+use crate::catalog::{self, Catalog, Lists};
 use crate::settings;
 
 /// What to do next.
@@ -24,6 +26,7 @@ enum Next {
     /// Keep the connection, which took `attempts` attempts to get back, until it is lost.
     Keep {
         connected: Arc<Connected>,
+        listening: Listening,
         attempts: u32,
     },
     /// Wait, then connect again.
@@ -36,16 +39,20 @@ enum Next {
 }
 
 pub(super) async fn run(core: Arc<Core>, mut commands: mpsc::Receiver<Command>) {
-    let disabled = matches!(core.status.load().state, State::Disabled);
-    let mut next = if disabled { Next::Rest } else { Next::Connect };
+    let rests = {
+        let state = &core.status.load().state;
+        matches!(state, State::Disabled) || state.is_lazy()
+    };
+    let mut next = if rests { Next::Rest } else { Next::Connect };
     loop {
         next = match next {
             Next::Connect => connect(&core, &mut commands, None).await,
             Next::Reconnect { attempt } => connect(&core, &mut commands, Some(attempt)).await,
             Next::Keep {
                 connected,
+                listening,
                 attempts,
-            } => keep(&core, &mut commands, connected, attempts).await,
+            } => keep(&core, &mut commands, connected, listening, attempts).await,
             Next::Wait { attempt } => tokio::select! {
                 command = next_order(&mut commands) => obey(&core, command),
                 () = tokio::time::sleep(backoff::delay(attempt)) => Next::Reconnect { attempt },
@@ -73,16 +80,12 @@ async fn next_order(commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
 fn obey(core: &Core, command: Option<Command>) -> Next {
     let off = || core.publish(State::Disabled, Some(Arc::default()));
     match command {
-        // Whoever asked saw a failure; by now it may have been switched off instead.
-        Some(Command::Retry)
-            if !matches!(
-                core.status.load().state,
-                State::Failed(_) | State::NeedsAuth
-            ) =>
-        {
-            Next::Rest
-        }
         Some(Command::Retry) => {
+            let state = &core.status.load().state;
+            // Whoever asked saw a failure, or a server that waits to be asked; by now it may have been switched off instead.
+            if !matches!(state, State::Failed(_)) && !state.is_lazy() {
+                return Next::Rest;
+            }
             core.publish(pending(1, None), None);
             Next::Connect
         }
@@ -125,23 +128,24 @@ async fn connect(
         command = next_order(commands) => {
             // Give up in good order first: what was opened must be gone before anyone is told so.
             stop.notify_one();
-            if let Ok((connected, _)) = attempt_to.await {
+            if let Ok((connected, ..)) = attempt_to.await {
                 connected.client.peer().close().await;
             }
             return obey(core, command);
         }
     };
     match outcome {
-        Ok((connected, catalog)) => {
-            let connected = Arc::new(connected);
+        Ok((connected, catalog, listening)) => {
+            let (connected, catalog) = (Arc::new(connected), Arc::new(catalog));
             core.publish(
                 State::Connected(Arc::clone(&connected)),
-                Some(Arc::new(catalog)),
+                Some(Arc::clone(&catalog)),
             );
-            let attempts = again.unwrap_or(0);
+            core.remember(catalog);
             Next::Keep {
                 connected,
-                attempts,
+                listening,
+                attempts: again.unwrap_or(0),
             }
         }
         // Trying again without a sign-in leads nowhere.
@@ -171,26 +175,42 @@ fn try_again(core: &Core, attempt: u32, failure: ConnectFailure) -> Next {
     Next::Wait { attempt }
 }
 
-/// Connects and fetches the catalog, within one time limit.
-async fn make(core: &Arc<Core>, stop: &Notify) -> Result<(Connected, Catalog), ConnectFailure> {
-    let context = &core.context;
+/// How long connecting may take; fetching lists may take as long again.
+pub(super) fn limit(core: &Core) -> Duration {
     let limit = match &core.source {
         Source::Entry(entry) => entry.connect_timeout,
         Source::Builtin(_) => None,
     };
-    let limit = limit.unwrap_or(context.settings.connect_timeout);
+    limit.unwrap_or(core.context.settings.connect_timeout)
+}
+
+/// Connects and fetches the catalog, each within its time limit.
+async fn make(
+    core: &Arc<Core>,
+    stop: &Notify,
+) -> Result<(Connected, Catalog, Listening), ConnectFailure> {
+    let context = &core.context;
+    let limit = limit(core);
     let start = async {
         let deadline = settings::deadline(limit);
+        // What an earlier connection said or fetched is no concern of this one.
+        core.news.take();
+        core.fetched.clear();
         let connected = open(core, deadline, stop).await?;
+        let client = &connected.client;
+        let mut listening = Listening::to(core, client);
         // The lists have their own time: a slow handshake must not leave them none.
         let until = settings::deadline(limit);
         let previous = Arc::clone(&core.status.load().catalog);
-        let offer = core.offer();
+        let offer = core.offer(changes::is_routed(client));
         let catalog = tokio::select! {
-            catalog = catalog::fetch(&offer, &connected.client, until, &previous) => catalog,
+            // It comes first, so that no change after the lists were fetched goes unnoticed.
+            biased;
+            never = listening.run() => match never {},
+            catalog = catalog::fetch(&offer, client, until, &previous, Lists::ALL) => catalog,
             () = stop.notified() => Catalog::default(),
         };
-        Ok((connected, catalog))
+        Ok((connected, catalog, listening))
     };
     let place = tokio::select! {
         place = context.window.enter(core.source.is_local()) => place,
@@ -203,6 +223,7 @@ async fn keep(
     core: &Arc<Core>,
     commands: &mut mpsc::Receiver<Command>,
     connected: Arc<Connected>,
+    mut listening: Listening,
     attempts: u32,
 ) -> Next {
     let since = Instant::now();
@@ -210,6 +231,8 @@ async fn keep(
     let outcome = tokio::select! {
         cause = peer.closed() => Ok(cause),
         command = next_order(commands) => Err(command),
+        never = changes::follow(core, &connected) => match never {},
+        never = listening.run() => match never {},
     };
     let next = match outcome {
         Ok(cause) => {

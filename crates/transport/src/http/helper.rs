@@ -68,7 +68,7 @@ impl HeadersHelper {
     }
 
     /// The headers it printed last; it is run if it has printed none yet.
-    pub(super) async fn headers(&self) -> Result<Arc<HeaderMap>, HelperError> {
+    pub async fn headers(&self) -> Result<Arc<HeaderMap>, HelperError> {
         let mut headers = self.headers.lock().await;
         if let Some(headers) = &*headers {
             return Ok(Arc::clone(headers));
@@ -79,7 +79,7 @@ impl HeadersHelper {
     }
 
     /// The server turned down a request with the headers `sent`. True if there are others to try.
-    pub(super) async fn refused(&self, sent: &Arc<HeaderMap>) -> bool {
+    pub async fn refused(&self, sent: &Arc<HeaderMap>) -> bool {
         let mut headers = self.headers.lock().await;
         if headers.as_ref().is_some_and(|now| !Arc::ptr_eq(now, sent)) {
             // Somebody else was turned down with the same ones, and has asked already.
@@ -97,6 +97,14 @@ impl HeadersHelper {
                 false
             }
         }
+    }
+
+    /// Headers as names and values.
+    pub fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (String, String)> {
+        headers.iter().filter_map(|(name, value)| {
+            let value = value.to_str().ok()?;
+            Some((name.to_string(), value.to_owned()))
+        })
     }
 
     async fn run(&self) -> Result<HeaderMap, HelperError> {

@@ -26,6 +26,8 @@ pub struct Listing<T> {
     pub warnings: Vec<String>,
     /// How long the server says it stays fresh, in milliseconds: the shortest of its pages.
     pub ttl_ms: Option<u64>,
+    /// A later page could not be had.
+    pub incomplete: bool,
 }
 
 impl Client {
@@ -40,6 +42,7 @@ impl Client {
             bad: Vec::new(),
             warnings: Vec::new(),
             ttl_ms: None,
+            incomplete: false,
         };
         let mut seen = HashSet::new();
         let mut cursor: Option<ByteString> = None;
@@ -59,6 +62,7 @@ impl Client {
                     listing
                         .warnings
                         .push(format!("page {} could not be read: {error}", page + 1));
+                    listing.incomplete = true;
                     return Ok(listing);
                 }
             };

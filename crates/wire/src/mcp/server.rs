@@ -76,7 +76,7 @@ pub struct ServerIdentity {
 
 impl ServerIdentity {
     /// Reads the parts that the answers of both eras share; only `serverInfo` moved into `_meta`.
-    pub(crate) fn read(result: &Json, protocol_version: String) -> Self {
+    pub fn read(result: &Json, protocol_version: String) -> Self {
         let (mut capabilities, mut info, mut meta, mut instructions) = (None, None, None, None);
         result.members(|key, value| match key {
             "capabilities" => capabilities = Some(value),

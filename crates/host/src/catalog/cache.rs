@@ -1,0 +1,158 @@
+//! What was fetched from a server and may be used again while it is fresh (LIF-9).
+//!
+//! Lists are not kept here: the catalog holds those, and fetches them again by rules of its own. This is for what is asked for
+//! one at a time, such as the content of a resource.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+use trunkline_wire::Json;
+
+use super::lists::Freshness;
+
+/// How many results are kept for one server.
+const CAPACITY: usize = 20;
+
+/// How long a result may be, in bytes: twenty of them should not be noticed.
+const LONGEST: usize = 1024 * 1024;
+
+/// The results of one connection, the one that was used last at the end.
+#[derive(Default)]
+pub(crate) struct FetchCache(Mutex<Vec<Entry>>);
+
+struct Entry {
+    method: &'static str,
+    params: String,
+    result: Json,
+    until: Instant,
+}
+
+#[cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        reason = "`resources/read` will be the first to fetch through it"
+    )
+)]
+impl FetchCache {
+    /// A result that is still fresh.
+    pub(crate) fn get(&self, method: &str, params: &str) -> Option<Json> {
+        let mut entries = self.lock();
+        let now = Instant::now();
+        entries.retain(|entry| now < entry.until);
+        let at = entries.iter().position(|entry| entry.is(method, params))?;
+        let entry = entries.remove(at);
+        let result = entry.result.clone();
+        entries.push(entry);
+        Some(result)
+    }
+
+    /// Keeps a result for as long as it says itself, by its `ttlMs`.
+    pub(crate) fn put(&self, method: &'static str, params: &str, result: &Json) {
+        let mut entries = self.lock();
+        entries.retain(|entry| !entry.is(method, params));
+        let freshness = Freshness::starting(result.field("ttlMs"), Instant::now());
+        let Some(freshness) = freshness.filter(|_| result.as_str().len() <= LONGEST) else {
+            return;
+        };
+        if entries.len() >= CAPACITY {
+            entries.remove(0);
+        }
+        entries.push(Entry {
+            method,
+            params: params.to_owned(),
+            result: result.clone(),
+            until: freshness.until,
+        });
+    }
+
+    /// Forgets what a method was answered, because the server says that it has changed.
+    pub(crate) fn forget(&self, method: &str, params: &str) {
+        self.lock().retain(|entry| !entry.is(method, params));
+    }
+}
+
+impl FetchCache {
+    /// Forgets everything: the connection has ended.
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn is(&self, method: &str, params: &str) -> bool {
+        self.method == method && self.params == params
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const READ: &str = "resources/read";
+
+    fn result(n: usize, ttl: u64) -> Json {
+        Json::from(serde_json::json!({"n": n, "ttlMs": ttl}))
+    }
+
+    fn number(found: Option<Json>) -> Option<usize> {
+        found.and_then(|json| json.field("n"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_result_is_used_again_only_while_it_is_fresh() {
+        let cache = FetchCache::default();
+        cache.put(READ, "a", &result(1, 1000));
+        cache.put(READ, "b", &result(2, 0));
+        cache.put(READ, "c", &Json::empty_object());
+        assert_eq!(number(cache.get(READ, "a")), Some(1));
+        assert_eq!(number(cache.get("prompts/get", "a")), None);
+        assert_eq!(number(cache.get(READ, "b")), None);
+        assert_eq!(number(cache.get(READ, "c")), None);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(number(cache.get(READ, "a")), None);
+    }
+
+    #[test]
+    fn of_too_many_the_one_not_used_for_longest_goes() {
+        let cache = FetchCache::default();
+        for n in 0..CAPACITY {
+            cache.put(READ, &n.to_string(), &result(n, 60_000));
+        }
+        assert_eq!(number(cache.get(READ, "0")), Some(0));
+        cache.put(READ, "new", &result(99, 60_000));
+        assert_eq!(number(cache.get(READ, "0")), Some(0));
+        assert_eq!(number(cache.get(READ, "1")), None);
+        assert_eq!(number(cache.get(READ, "2")), Some(2));
+    }
+
+    #[test]
+    fn a_newer_result_takes_the_place_of_the_older_and_what_changed_is_forgotten() {
+        let cache = FetchCache::default();
+        cache.put(READ, "a", &result(1, 60_000));
+        cache.put(READ, "a", &result(2, 60_000));
+        assert_eq!(number(cache.get(READ, "a")), Some(2));
+        cache.put(READ, "a", &result(3, 0));
+        assert_eq!(number(cache.get(READ, "a")), None);
+        cache.put(READ, "a", &result(4, 60_000));
+        cache.put(READ, "b", &result(5, 60_000));
+        cache.forget(READ, "a");
+        assert_eq!(number(cache.get(READ, "a")), None);
+        cache.clear();
+        assert_eq!(number(cache.get(READ, "b")), None);
+    }
+
+    #[test]
+    fn what_is_very_long_is_not_kept() {
+        let cache = FetchCache::default();
+        let long = serde_json::json!({"n": 1, "ttlMs": 60_000, "text": "x".repeat(LONGEST)});
+        cache.put(READ, "a", &Json::from(long));
+        assert_eq!(number(cache.get(READ, "a")), None);
+    }
+}

@@ -1,0 +1,186 @@
+//! A catalog as text, and back (LIF-13). Every entry stays as its server wrote it, byte for byte, so that it can be compared
+//! with what the server says later.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use tokio::time::Instant;
+use trunkline_wire::Json;
+use trunkline_wire::mcp::{Implementation, Item, ListKind, ServerIdentity};
+use trunkline_wire::version::MODERN;
+
+use super::lists::{Freshness, ListState, Origin, PerList};
+use super::{Catalog, Offer, part};
+
+/// How long the text may be: a larger catalog is not worth reading at every start.
+pub(super) const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// The names of its members are those of MCP, as far as MCP has any.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Text<'a> {
+    protocol_version: &'a str,
+    server_info: Option<&'a Implementation>,
+    instructions: Option<&'a str>,
+    capabilities: &'a Json,
+    tools: ListText<'a>,
+    resources: ListText<'a>,
+    resource_templates: ListText<'a>,
+    prompts: ListText<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ListText<'a> {
+    ttl_ms: Option<u64>,
+    items: Vec<&'a Json>,
+}
+
+/// The catalog as text; `None` if it is too large, or not known to be the server's.
+pub(super) fn write(catalog: &Catalog) -> Option<String> {
+    let identity = catalog.identity.as_ref()?;
+    let lists: [(ListKind, Vec<&Json>); 4] = [
+        (
+            ListKind::Tools,
+            catalog.tools.iter().map(|tool| &tool.tool.raw).collect(),
+        ),
+        (
+            ListKind::Resources,
+            catalog.resources.iter().map(|item| &item.raw).collect(),
+        ),
+        (
+            ListKind::ResourceTemplates,
+            catalog.templates.iter().map(|item| &item.raw).collect(),
+        ),
+        (
+            ListKind::Prompts,
+            catalog.prompts.iter().map(|item| &item.raw).collect(),
+        ),
+    ];
+    let items = lists.iter().flat_map(|(_, items)| items);
+    if items.map(|item| item.as_str().len()).sum::<usize>() > MAX_BYTES {
+        return None;
+    }
+    let [tools, resources, resource_templates, prompts] = lists.map(|(kind, items)| ListText {
+        ttl_ms: PerList::of(kind, &catalog.lists)
+            .freshness
+            .and_then(|freshness| u64::try_from(freshness.ttl.as_millis()).ok()),
+        items,
+    });
+    let text = serde_json::to_string(&Text {
+        protocol_version: &identity.protocol_version,
+        server_info: identity.info.as_ref(),
+        instructions: identity.instructions.as_deref(),
+        capabilities: &identity.capabilities.raw,
+        tools,
+        resources,
+        resource_templates,
+        prompts,
+    });
+    text.ok().filter(|text| text.len() <= MAX_BYTES)
+}
+
+/// The catalog that the text stands for, marked as cached; `None` if it stands for none.
+pub(super) fn read(offer: Offer, text: &Json) -> Option<Catalog> {
+    let protocol_version: String = text.field("protocolVersion")?;
+    let offer = Offer {
+        headers: offer.headers && MODERN.contains(&&*protocol_version),
+        ..offer
+    };
+    let mut lists = PerList::default();
+    let (tools, _) = part(&offer, items(text, ListKind::Tools, &mut lists)?);
+    let catalog = Catalog {
+        tools: Arc::new(tools),
+        resources: items(text, ListKind::Resources, &mut lists)?.into(),
+        templates: items(text, ListKind::ResourceTemplates, &mut lists)?.into(),
+        prompts: items(text, ListKind::Prompts, &mut lists)?.into(),
+        identity: Some(Arc::new(ServerIdentity::read(text, protocol_version))),
+        ..Catalog::default()
+    };
+    Some(catalog.with(lists))
+}
+
+fn items<T: Item>(text: &Json, kind: ListKind, lists: &mut PerList<ListState>) -> Option<Vec<T>> {
+    let list = text.get(kind.member())?;
+    let state = ListState {
+        origin: Origin::Cache,
+        freshness: Freshness::starting(list.field("ttlMs"), Instant::now()),
+        ..ListState::default()
+    };
+    lists.set(kind, state);
+    let entries = list.get("items")?.to_elements()?;
+    entries
+        .into_iter()
+        .map(|entry| T::read(entry).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOOL: &str =
+        r#"{ "name":"t" ,"inputSchema":{"type":"object","z":1.50,"a":1e2},"_meta":{"x":"\u00e9"}}"#;
+
+    fn text() -> String {
+        format!(
+            r#"{{"protocolVersion":"2026-07-28","serverInfo":{{"name":"n","version":"1"}},"instructions":"use it","capabilities":{{"tools":{{"listChanged":true}}}},"tools":{{"ttlMs":5000,"items":[{TOOL}]}},"resources":{{"ttlMs":null,"items":[{{"uri":"u:1"}}]}},"resourceTemplates":{{"ttlMs":null,"items":[]}},"prompts":{{"ttlMs":null,"items":[{{"name":"p"}}]}}}}"#
+        )
+    }
+
+    fn read_text(text: &str) -> Option<Catalog> {
+        let offer = Offer {
+            server: &"s".into(),
+            filter: None,
+            always_load: false,
+            headers: true,
+        };
+        read(offer, &Json::parse(text.to_owned()).unwrap())
+    }
+
+    #[test]
+    fn a_catalog_comes_back_byte_for_byte_and_marked() {
+        let catalog = read_text(&text()).unwrap();
+        assert!(catalog.cached && !catalog.is_whole() && !catalog.is_empty());
+        assert_eq!(catalog.tools()[0].name, "mcp__s__t");
+        assert_eq!(catalog.tools()[0].tool.raw.as_str(), TOOL);
+        assert_eq!(
+            (&*catalog.resources[0].uri, &*catalog.prompts[0].name),
+            ("u:1", "p")
+        );
+        let identity = catalog.identity.as_ref().unwrap();
+        assert_eq!(identity.instructions.as_deref(), Some("use it"));
+        assert!(identity.capabilities.list_changed[0]);
+        assert_eq!(identity.info.as_ref().unwrap().name, "n");
+        assert_eq!(write(&catalog).unwrap(), text());
+    }
+
+    #[test]
+    fn what_is_no_catalog_is_none() {
+        assert!(read_text("{}").is_none());
+        assert!(read_text("[]").is_none());
+        for (one, other) in [
+            ("\"prompts\"", "\"other\""),
+            (
+                "\"protocolVersion\":\"2026-07-28\"",
+                "\"protocolVersion\":7",
+            ),
+            (r#"{"uri":"u:1"}"#, "{}"),
+            (r#""items":[]"#, r#""items":{}"#),
+        ] {
+            let broken = text().replace(one, other);
+            assert_ne!(broken, text());
+            assert!(read_text(&broken).is_none(), "{one}");
+        }
+    }
+
+    #[test]
+    fn a_catalog_that_is_too_large_is_not_written() {
+        let long = "x".repeat(MAX_BYTES);
+        let large = text().replace("use it", &long);
+        assert!(write(&read_text(&large).unwrap()).is_none());
+        let large = text().replace("u:1", &long);
+        assert!(write(&read_text(&large).unwrap()).is_none());
+        assert!(write(&Catalog::default()).is_none());
+    }
+}
