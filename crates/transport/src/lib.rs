@@ -1,4 +1,4 @@
-//! How messages move between us and a server (SPEC chapter 2, TRN): child processes, HTTP, WebSockets, the bridge to an embedding
+//! How messages move between us and a server (SPEC chapter 2, TRN): child processes, HTTP, `WebSocket`, the bridge to an embedding
 //! process, and linked pairs.
 //!
 //! Everything here implements [`Transport`], and everything above is written once against that.

@@ -95,7 +95,7 @@ pub(super) async fn open(
                 files: files(&ws.tls),
             };
             let helper = helper(entry, ws.headers_helper.as_deref(), &ws.url);
-            over_websocket(context, server, helper.as_deref(), handler).await
+            Box::pin(over_websocket(context, server, helper.as_deref(), handler)).await
         }
         TransportEntry::Ide(ide) => {
             let server = WsServer {
@@ -103,7 +103,7 @@ pub(super) async fn open(
                 headers: ide_headers(ide).collect(),
                 files: TlsFiles::default(),
             };
-            over_websocket(context, server, None, handler).await
+            Box::pin(over_websocket(context, server, None, handler)).await
         }
         TransportEntry::Sdk => match &context.sdk {
             Some(bridge) => Ok(Opened::over(bridge.connect(&entry.name), handler)),
@@ -125,7 +125,8 @@ async fn over_http(
             Ok(Opened::over(transport, handler))
         }
         Way::Sse => {
-            let transport = server.sse(&context.dialer).await.map_err(failed)?;
+            let transport = Box::pin(server.sse(&context.dialer)).await;
+            let transport = transport.map_err(failed)?;
             Ok(Opened::over(transport, handler))
         }
     }
@@ -141,16 +142,16 @@ async fn over_websocket(
     let own = server.headers.clone();
     let mut again = true;
     loop {
-        let helped = match helper {
+        let printed = match helper {
             Some(helper) => Some(helper.headers().await.map_err(|error| {
                 let failure = Undelivered::new(Obstacle::Credentials, error.to_string(), false);
                 ConnectFailure::new(FailureKind::Unreachable(failure))
             })?),
             None => None,
         };
-        if let Some(helped) = &helped {
+        if let Some(printed) = &printed {
             server.headers.clone_from(&own);
-            server.headers.extend(HeadersHelper::pairs(helped));
+            server.headers.extend(HeadersHelper::pairs(printed));
         }
         let error = match server.connect(&context.dialer).await {
             Ok(transport) => return Ok(Opened::over(transport, handler)),
@@ -160,13 +161,13 @@ async fn over_websocket(
             error,
             WsError::Unauthorized { .. } | WsError::Forbidden { .. }
         );
-        if let (true, true, Some(helper), Some(sent)) = (refused, again, helper, &helped)
+        if let (true, true, Some(helper), Some(sent)) = (refused, again, helper, &printed)
             && helper.refused(sent).await
         {
             again = false;
             continue;
         }
-        return Err(ConnectFailure::new(FailureKind::of_websocket(error)));
+        return Err(ConnectFailure::new(FailureKind::of_websocket(&error)));
     }
 }
 

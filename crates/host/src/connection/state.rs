@@ -139,8 +139,8 @@ impl FailureKind {
         }
     }
 
-    pub(super) fn of_websocket(error: WsError) -> Self {
-        let obstacle = match &error {
+    pub(super) fn of_websocket(error: &WsError) -> Self {
+        let obstacle = match error {
             WsError::Unauthorized { challenge } => {
                 return Self::Unauthorized {
                     challenge: challenge.clone(),
@@ -248,9 +248,7 @@ impl ConnectFailure {
             FailureKind::Handshake(ConnectError::Request(RequestError::Undelivered(failure))) => {
                 hint_for(failure)
             }
-            FailureKind::Handshake(error)
-                if closed(error).is_some_and(|cause| is_process(cause)) =>
-            {
+            FailureKind::Handshake(error) if closed(error).is_some_and(is_process) => {
                 Some("run the command by itself to see why it ends")
             }
             FailureKind::Lost(cause) if is_process(cause) => {

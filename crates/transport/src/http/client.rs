@@ -39,6 +39,10 @@ pub(super) struct Client {
 #[derive(Default)]
 struct Pool {
     /// Unused ones; the one used last is used next, so that those in excess grow old.
+    #[expect(
+        clippy::vec_box,
+        reason = "a connection is large, and goes in and out for every request"
+    )]
     kept: Vec<Box<Connection>>,
     http2: Option<Http2>,
 }

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::net::{Dialed, Forward, Stream};
 
 /// How long an unused connection is kept when the server does not say.
-const KEPT: Duration = Duration::from_secs(60);
+const KEPT: Duration = Duration::from_mins(1);
 
 /// How much sooner than the server we let go of one, so that no request meets its end.
 const MARGIN: Duration = Duration::from_secs(1);

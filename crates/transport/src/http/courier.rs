@@ -16,11 +16,11 @@ use super::helper::HeadersHelper;
 use crate::net::{Dialer, TlsFiles};
 
 /// How long a server may take until the head of its answer is there (TRN-1).
-pub const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+pub const ANSWER_LIMIT: Duration = Duration::from_mins(1);
 
 /// How often a server may put us off, and for how long at a time.
 const MAX_PUT_OFF: usize = 3;
-const LONGEST_PUT_OFF: Duration = Duration::from_secs(60);
+const LONGEST_PUT_OFF: Duration = Duration::from_mins(1);
 
 /// How much of a refusal's text is shown.
 const SHOWN: usize = 200;
@@ -148,8 +148,8 @@ impl Courier {
     }
 
     /// Whether somebody has something better to send than what was refused.
-    async fn try_again(&self, refusal: Refusal, helped: Option<Arc<HeaderMap>>) -> bool {
-        let renewed = match (&self.helper, helped) {
+    async fn try_again(&self, refusal: Refusal, printed: Option<Arc<HeaderMap>>) -> bool {
+        let renewed = match (&self.helper, printed) {
             (Some(helper), Some(sent)) => helper.refused(&sent).await,
             _ => false,
         };

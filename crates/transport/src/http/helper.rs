@@ -85,18 +85,14 @@ impl HeadersHelper {
             // Somebody else was turned down with the same ones, and has asked already.
             return true;
         }
-        match self.run().await {
-            Ok(found) => {
-                let news = found != **sent;
-                *headers = Some(Arc::new(found));
-                news
-            }
-            Err(_) => {
-                // The next request runs it again, and says what is wrong.
-                *headers = None;
-                false
-            }
+        if let Ok(found) = self.run().await {
+            let news = found != **sent;
+            *headers = Some(Arc::new(found));
+            return news;
         }
+        // The next request runs it again, and says what is wrong.
+        *headers = None;
+        false
     }
 
     /// Headers as names and values.
@@ -140,7 +136,7 @@ impl HeadersHelper {
             Ok(Err(error)) => return Err(HelperError::Start(error.to_string())),
             Err(_) => return Err(HelperError::TooSlow(self.limit)),
         };
-        group.is_gone();
+        group.ended();
         if !status.success() {
             let text: String = String::from_utf8_lossy(&said)
                 .trim()
@@ -163,7 +159,7 @@ impl HeadersHelper {
 struct Group(Option<u32>);
 
 impl Group {
-    fn is_gone(mut self) {
+    fn ended(mut self) {
         self.0 = None;
     }
 }

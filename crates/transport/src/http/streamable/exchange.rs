@@ -26,7 +26,7 @@ const LINGER_BYTES: usize = 64 * 1024;
 /// How long to wait before asking for the rest of a broken stream, when the server has not said.
 const RESUME_AFTER: Duration = Duration::from_secs(1);
 /// The longest wait that a server may ask for.
-const LONGEST_RESUME: Duration = Duration::from_secs(60);
+const LONGEST_RESUME: Duration = Duration::from_mins(1);
 /// How often in a row that may fail.
 const MAX_RESUMES: u32 = 5;
 
@@ -235,7 +235,7 @@ impl Exchange<'_> {
                     return Err(Undelivered::new(Obstacle::Broken, text, true));
                 }
                 Ok(more) => {
-                    ended = format!("the server answered with status {}", more.status.as_u16())
+                    ended = format!("the server answered with status {}", more.status.as_u16());
                 }
                 Err(failure) => ended = failure.to_string(),
             }

@@ -325,10 +325,9 @@ impl StreamableReceiver {
                 self.gate = Gate::Ready;
                 self.run(async move {
                     let told = exchange::tell(&link, &message);
-                    match tokio::time::timeout(READY_LIMIT, told).await {
-                        Ok(Err(failure)) => link.inlet.note(&failure),
-                        // One that does not answer this may still answer the rest.
-                        Ok(Ok(())) | Err(_) => {}
+                    // One that does not answer this may still answer the rest.
+                    if let Ok(Err(failure)) = tokio::time::timeout(READY_LIMIT, told).await {
+                        link.inlet.note(&failure);
                     }
                     Done::Ready
                 });
