@@ -3,9 +3,9 @@
 use std::{
     collections::HashMap,
     fmt,
-    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     sync::{
-        Arc, Mutex, Weak,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
@@ -13,7 +13,10 @@ use std::{
 
 use socket2::{Domain, Socket, Type};
 
-use super::{stream::Stream, terminate};
+use super::{
+    stream::{Dropper, Stream},
+    terminate,
+};
 
 type Serve = Box<dyn Fn(Stream, usize) + Send + Sync>;
 
@@ -28,7 +31,7 @@ struct Inner {
     _reserved: Socket,
     listening: Mutex<Option<Listening>>,
     accepted: AtomicUsize,
-    open: Mutex<HashMap<usize, Weak<TcpStream>>>,
+    open: Mutex<HashMap<usize, Dropper>>,
     tls: Option<Arc<rustls::ServerConfig>>,
     serve: Serve,
 }
@@ -137,9 +140,7 @@ impl Inner {
 
     fn drop_connections(&self) {
         let open: Vec<_> = self.open.lock().unwrap().values().cloned().collect();
-        for stream in open.iter().filter_map(Weak::upgrade) {
-            stream.shutdown(Shutdown::Both).ok();
-        }
+        open.iter().for_each(Dropper::close);
     }
 }
 
@@ -172,17 +173,13 @@ fn accept(inner: &Arc<Inner>, listener: &TcpListener, stop: &AtomicBool) {
         }
         let Ok(stream) = stream else { continue };
         stream.set_nodelay(true).ok();
-        let stream = Arc::new(stream);
+        let stream = Stream::new(Arc::new(stream));
         let number = inner.accepted.fetch_add(1, Ordering::AcqRel);
-        inner
-            .open
-            .lock()
-            .unwrap()
-            .insert(number, Arc::downgrade(&stream));
+        inner.open.lock().unwrap().insert(number, stream.dropper());
         let inner = Arc::clone(inner);
         thread::spawn(move || {
             match &inner.tls {
-                None => (inner.serve)(Stream::new(stream, None), number),
+                None => (inner.serve)(stream, number),
                 Some(config) => {
                     if let Some((stream, pump)) = terminate::accept(stream, config) {
                         (inner.serve)(stream, number);

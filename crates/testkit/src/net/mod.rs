@@ -4,22 +4,24 @@
 //! connecting is refused until `restart`.
 
 mod faults;
-#[allow(dead_code, reason = "for the servers to come")]
 mod front;
+mod gate;
 mod http;
-#[allow(dead_code, reason = "for the servers to come")]
 mod raw;
-#[allow(dead_code, reason = "for the servers to come")]
 mod reply;
 mod stream;
+mod streamable;
+mod streams;
 mod terminate;
 pub mod tls;
 
 pub use self::{
     faults::{Direction, Fault, FaultProxy, Rates},
+    gate::Token,
     http::Request,
     raw::RawHttp,
     reply::Reply,
+    streamable::{Answers, HttpBuilder, HttpServer},
     tls::{Identity, TestCa, TlsOptions},
 };
 

@@ -209,6 +209,11 @@ impl Reply {
         self.presence.gone()
     }
 
+    /// Whether it was this server that closed the connection from outside the handler.
+    pub(crate) fn dropped(&self) -> bool {
+        self.stream.dropped()
+    }
+
     pub(crate) fn presence(&self) -> &Arc<Presence> {
         &self.presence
     }

@@ -5,7 +5,7 @@ use std::{
     net::{Shutdown, TcpStream},
     os::unix::net::UnixStream,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -18,15 +18,36 @@ pub(crate) struct Stream {
     /// The plain text side, when the connection is encrypted.
     plain: Option<Arc<UnixStream>>,
     reset: Arc<AtomicBool>,
+    dropped: Arc<AtomicBool>,
 }
 
 impl Stream {
-    pub(super) fn new(tcp: Arc<TcpStream>, plain: Option<UnixStream>) -> Self {
+    pub(super) fn new(tcp: Arc<TcpStream>) -> Self {
         Self {
             tcp,
-            plain: plain.map(Arc::new),
+            plain: None,
             reset: Arc::default(),
+            dropped: Arc::default(),
         }
+    }
+
+    /// The same connection, whose bytes are those of its plain text side from now on.
+    pub(super) fn with_plain(mut self, plain: UnixStream) -> Self {
+        self.plain = Some(Arc::new(plain));
+        self
+    }
+
+    /// What drops the connection, without keeping it open.
+    pub(super) fn dropper(&self) -> Dropper {
+        Dropper {
+            tcp: Arc::downgrade(&self.tcp),
+            dropped: Arc::clone(&self.dropped),
+        }
+    }
+
+    /// Whether it was a [`Dropper`] that closed the connection.
+    pub(super) fn dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
     }
 
     /// What tells the thread that ends TLS to leave without a farewell.
@@ -58,6 +79,21 @@ impl Stream {
         arm_reset(&self.tcp);
         if let Some(plain) = &self.plain {
             plain.shutdown(Shutdown::Both).ok();
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Dropper {
+    tcp: Weak<TcpStream>,
+    dropped: Arc<AtomicBool>,
+}
+
+impl Dropper {
+    pub(super) fn close(&self) {
+        if let Some(tcp) = self.tcp.upgrade() {
+            self.dropped.store(true, Ordering::Release);
+            tcp.shutdown(Shutdown::Both).ok();
         }
     }
 }

@@ -20,15 +20,16 @@ use super::stream::Stream;
 
 /// Does the handshake; gives the plain side and the thread that passes bytes on. Nothing when the handshake fails.
 pub(super) fn accept(
-    tcp: Arc<TcpStream>,
+    stream: Stream,
     config: &Arc<ServerConfig>,
 ) -> Option<(Stream, JoinHandle<()>)> {
+    let tcp = stream.tcp();
     let mut tls = ServerConnection::new(Arc::clone(config)).ok()?;
     while tls.is_handshaking() {
         tls.complete_io(&mut &*tcp).ok()?;
     }
     let (ours, theirs) = UnixStream::pair().expect("a socket pair");
-    let stream = Stream::new(Arc::clone(&tcp), Some(theirs));
+    let stream = stream.with_plain(theirs);
     let reset = stream.reset_flag();
     let pump = Pump {
         tls,

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Map, Value, json};
 
-use super::{Request, Server, error};
+use super::{Exchange, Request, Server, error};
 use crate::{Action, Era, RpcError, generated};
 
 const META: &str = "io.modelcontextprotocol";
@@ -97,11 +97,11 @@ impl Server {
             return;
         };
         if request.method == "subscriptions/listen" && request.modern {
-            return self.listen(id, &request.params["notifications"]);
+            return self.listen(request.exchange, id, &request.params["notifications"]);
         }
         match self.default_result(request) {
-            Ok(result) => self.reply_result(id, &result),
-            Err(refusal) => self.reply_error(id, &refusal),
+            Ok(result) => self.reply_result(request.exchange, id, &result),
+            Err(refusal) => self.reply_error(request.exchange, id, &refusal),
         }
     }
 
@@ -215,13 +215,17 @@ impl Server {
         Value::Object(capabilities)
     }
 
-    fn listen(&self, id: &Value, filter: &Value) {
+    fn listen(&self, exchange: Exchange, id: &Value, filter: &Value) {
         // Held over the acknowledgement, so that nothing is published to this listener before it.
         let mut listeners = self.listeners.lock().unwrap();
-        self.output.message(&json!({
-            "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
-            "params": {"_meta": {SUBSCRIPTION_KEY: id}, "notifications": filter}}));
+        self.output.message(
+            exchange,
+            &json!({
+                "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                "params": {"_meta": {SUBSCRIPTION_KEY: id}, "notifications": filter}}),
+        );
         listeners.push(super::Listener {
+            exchange,
             id: id.clone(),
             filter: filter.clone(),
         });

@@ -13,7 +13,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     os::unix::net::UnixStream,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::Sender,
     },
@@ -23,10 +23,17 @@ use std::{
 
 use serde_json::{Value, json};
 
-use self::{job::Job, output::Output, place::Place};
+use self::{
+    job::Job,
+    output::{Lines, Output},
+};
 use crate::{Action, Era, OnEof, RpcError, Script, Tool};
 
 pub use self::grandchild::run as run_grandchild;
+pub(crate) use self::{
+    output::{Exchange, Out, Sink},
+    place::Place,
+};
 
 /// How long a process that was told to outlive its welcome does so, so that none leaks for ever.
 const LINGER: Duration = Duration::from_mins(2);
@@ -38,7 +45,7 @@ pub fn serve(
     reader: impl BufRead + Send + 'static,
     writer: impl Write + Send + 'static,
 ) {
-    Server::new(script, writer, Place::Streams).serve(reader);
+    Server::new(&Common::new(script), Lines::new(writer), Place::Streams).serve(reader);
 }
 
 /// Serves a script on threads of this process and gives the client's end: both what it writes and what it reads.
@@ -47,7 +54,7 @@ pub fn in_process(script: Script) -> UnixStream {
     let writer = server.try_clone().expect("a second handle");
     let place = Place::Socket(server.try_clone().expect("a third handle"));
     thread::spawn(move || {
-        Server::new(script, writer, place).serve(BufReader::new(&server));
+        Server::new(&Common::new(script), Lines::new(writer), place).serve(BufReader::new(&server));
         // Threads in flight may still hold handles; the client must see the end now.
         server.shutdown(std::net::Shutdown::Both).ok();
     });
@@ -56,7 +63,11 @@ pub fn in_process(script: Script) -> UnixStream {
 
 /// Serves a script on this process's stdin and stdout, then exits.
 pub fn serve_process(script: Script) -> ! {
-    let server = Server::new(script, place::Stdout, Place::Process);
+    let server = Server::new(
+        &Common::new(script),
+        Lines::new(place::Stdout),
+        Place::Process,
+    );
     server.serve(BufReader::with_capacity(64 << 10, place::Stdin));
     std::process::exit(0)
 }
@@ -64,6 +75,7 @@ pub fn serve_process(script: Script) -> ! {
 /// A message that asks for something: a request, or a notification when it has no id.
 #[derive(Debug)]
 struct Request {
+    exchange: Exchange,
     id: Option<Value>,
     method: String,
     params: Value,
@@ -71,31 +83,75 @@ struct Request {
 }
 
 struct Listener {
+    exchange: Exchange,
     id: Value,
     filter: Value,
 }
 
-struct Server {
+/// What the sessions of one server share.
+pub(crate) struct Common {
     script: Script,
     tools: Mutex<Vec<Tool>>,
+    sessions: Mutex<Vec<Weak<Server>>>,
+}
+
+impl Common {
+    pub(crate) fn new(script: Script) -> Arc<Self> {
+        Arc::new(Self {
+            tools: Mutex::new(script.tools.clone()),
+            script,
+            sessions: Mutex::default(),
+        })
+    }
+
+    /// What is listed of a tool beside its name.
+    pub(crate) fn tool(&self, name: &str) -> Option<Value> {
+        let tools = self.tools.lock().unwrap();
+        let tool = tools.iter().find(|tool| tool.name == name)?;
+        Some(Value::Object(tool.rest.clone()))
+    }
+
+    /// Sends a notification to whoever subscribed, in every session.
+    pub(crate) fn publish(&self, method: &str, params: &Value) {
+        let sessions: Vec<_> = {
+            let mut sessions = self.sessions.lock().unwrap();
+            sessions.retain(|session| session.strong_count() > 0);
+            sessions.iter().filter_map(Weak::upgrade).collect()
+        };
+        for session in sessions {
+            session.publish(method, params);
+        }
+    }
+}
+
+/// One session with a client.
+pub(crate) struct Server {
+    common: Arc<Common>,
     output: Output,
     place: Place,
     /// Whether `initialize` was seen: legacy requests are served and plain notifications sent from then on.
     initialized: AtomicBool,
     stopped: AtomicBool,
     closed: AtomicBool,
-    jobs: Mutex<HashMap<String, Arc<Job>>>,
+    jobs: Mutex<Vec<Arc<Job>>>,
     listeners: Mutex<Vec<Listener>>,
     waiting: Mutex<HashMap<String, Sender<Value>>>,
     next_id: AtomicU64,
 }
 
+impl std::ops::Deref for Server {
+    type Target = Common;
+
+    fn deref(&self) -> &Common {
+        &self.common
+    }
+}
+
 impl Server {
-    fn new(script: Script, writer: impl Write + Send + 'static, place: Place) -> Arc<Self> {
-        Arc::new(Self {
-            tools: Mutex::new(script.tools.clone()),
-            script,
-            output: Output::new(writer),
+    pub(crate) fn new(common: &Arc<Common>, sink: impl Sink + 'static, place: Place) -> Arc<Self> {
+        let server = Arc::new(Self {
+            common: Arc::clone(common),
+            output: Output::new(sink),
             place,
             initialized: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
@@ -104,22 +160,49 @@ impl Server {
             listeners: Mutex::default(),
             waiting: Mutex::default(),
             next_id: AtomicU64::new(1),
-        })
+        });
+        common
+            .sessions
+            .lock()
+            .unwrap()
+            .push(Arc::downgrade(&server));
+        server
     }
 
-    fn serve(self: &Arc<Self>, mut reader: impl BufRead) {
+    /// Runs what the script does before it reads anything.
+    pub(crate) fn begin(self: &Arc<Self>) {
         let start = Request {
+            exchange: None,
             id: None,
             method: "onStart".into(),
             params: json!({}),
             modern: false,
         };
         run::all(self, &Job::new(start, true), &self.script.on_start);
+    }
+
+    /// Takes a message from a front that numbers its deliveries, unless the script has stopped reading. Whether it
+    /// was answered by the server's own rules, at once.
+    pub(crate) fn deliver(self: &Arc<Self>, exchange: Exchange, message: &[u8]) -> bool {
+        !self.stopped.load(Ordering::Acquire)
+            && !self.closed.load(Ordering::Acquire)
+            && self.receive(exchange, message)
+    }
+
+    /// Serves legacy requests without a handshake, as a server without sessions does.
+    pub(crate) fn skip_handshake(&self) {
+        self.initialized.store(true, Ordering::Release);
+    }
+
+    fn serve(self: &Arc<Self>, mut reader: impl BufRead) {
+        self.begin();
         let mut line = Vec::new();
         while !self.stopped.load(Ordering::Acquire) && !self.closed.load(Ordering::Acquire) {
             line.clear();
             match reader.read_until(b'\n', &mut line) {
-                Ok(1..) => self.receive(line.trim_ascii()),
+                Ok(1..) => {
+                    self.receive(None, line.trim_ascii());
+                }
                 Ok(0) | Err(_) => break,
             }
         }
@@ -142,9 +225,9 @@ impl Server {
         }
     }
 
-    fn receive(self: &Arc<Self>, line: &[u8]) {
+    fn receive(self: &Arc<Self>, exchange: Exchange, line: &[u8]) -> bool {
         if line.is_empty() {
-            return;
+            return false;
         }
         if let Some(path) = &self.script.received_log {
             place::append(path, &[line, b"\n"].concat());
@@ -152,8 +235,9 @@ impl Server {
         let message: Value = match serde_json::from_slice(line) {
             Ok(message) => message,
             Err(e) => {
-                return self
-                    .reply_error(&Value::Null, &error(-32700, &format!("parse error: {e}")));
+                let refusal = error(-32700, &format!("parse error: {e}"));
+                self.refuse(exchange, &Value::Null, &refusal);
+                return true;
             }
         };
         let id = message.get("id").cloned();
@@ -161,7 +245,8 @@ impl Server {
             (Some(method), id) => {
                 let params = message.get("params").cloned().unwrap_or_else(|| json!({}));
                 let modern = params["_meta"].get(answers::VERSION_KEY).is_some();
-                self.dispatch(Request {
+                return self.dispatch(Request {
+                    exchange,
                     id,
                     method: method.to_owned(),
                     params,
@@ -173,26 +258,36 @@ impl Server {
                 // Nobody waiting is fine: the request was abandoned.
                 waiting.and_then(|sender| sender.send(message).ok());
             }
-            (None, None) => self.reply_error(
-                &Value::Null,
-                &error(-32600, "not a request, notification or response"),
-            ),
+            (None, None) => {
+                let refusal = error(-32600, "not a request, notification or response");
+                self.refuse(exchange, &Value::Null, &refusal);
+            }
         }
+        true
     }
 
-    fn dispatch(self: &Arc<Self>, request: Request) {
+    fn dispatch(self: &Arc<Self>, request: Request) -> bool {
         let overridden = self.script.on.get(&request.method).cloned();
         if request.method == "initialize" && self.script.era != Era::Modern {
             self.initialized.store(true, Ordering::Release);
         } else if let (None, Some(id)) = (&overridden, &request.id)
             && let Err(refusal) = self.admit(&request)
         {
-            return self.reply_error(id, &refusal);
+            self.refuse(request.exchange, id, &refusal);
+            return true;
         }
-        match overridden.or_else(|| self.scripted(&request)) {
-            Some(actions) => self.start(request, actions),
-            None => self.answer_default(&request),
+        if let Some(actions) = overridden.or_else(|| self.scripted(&request)) {
+            self.start(request, actions);
+            return false;
         }
+        self.answer_default(&request);
+        self.output.put(request.exchange, Out::Settled);
+        true
+    }
+
+    fn refuse(&self, to: Exchange, id: &Value, refusal: &RpcError) {
+        self.reply_error(to, id, refusal);
+        self.output.put(to, Out::Settled);
     }
 
     /// Runs actions on a thread of their own; here, when they are to stop the reader before its next read.
@@ -201,18 +296,16 @@ impl Server {
             .iter()
             .any(|action| matches!(action, Action::StopReading(true)));
         let job = Arc::new(Job::new(request, inline));
-        if let Some(id) = &job.request.id {
-            self.jobs
-                .lock()
-                .unwrap()
-                .insert(id.to_string(), Arc::clone(&job));
-        }
+        self.jobs.lock().unwrap().push(Arc::clone(&job));
         let server = Arc::clone(self);
         let work = move || {
             run::all(&server, &job, &actions);
-            if let Some(id) = &job.request.id {
-                server.jobs.lock().unwrap().remove(&id.to_string());
-            }
+            server
+                .jobs
+                .lock()
+                .unwrap()
+                .retain(|other| !Arc::ptr_eq(other, &job));
+            server.output.put(job.request.exchange, Out::Settled);
         };
         if inline {
             work();
@@ -221,24 +314,54 @@ impl Server {
         }
     }
 
+    /// Cancels the request a client names by its id.
     fn cancel(&self, id: &Value) {
+        self.log_cancel(id);
+        self.cancel_where(|_, other| other == Some(id));
+    }
+
+    /// Notes that a client cancelled this request.
+    pub(crate) fn log_cancel(&self, id: &Value) {
         if let Some(path) = &self.script.cancel_log {
             place::append(path, format!("{id}\n").as_bytes());
         }
-        self.listeners
-            .lock()
-            .unwrap()
-            .retain(|listener| listener.id != *id);
-        if let Some(job) = self.jobs.lock().unwrap().remove(&id.to_string()) {
+    }
+
+    /// Stops the request of a delivery.
+    pub(crate) fn cancel_exchange(&self, number: u64) {
+        self.cancel_where(|exchange, _| exchange == Some(number));
+    }
+
+    fn cancel_where(&self, meant: impl Fn(Exchange, Option<&Value>) -> bool) {
+        let mut listeners = self.listeners.lock().unwrap();
+        listeners.retain(|listener| !meant(listener.exchange, Some(&listener.id)));
+        drop(listeners);
+        let mut jobs = self.jobs.lock().unwrap();
+        jobs.retain(|job| {
+            let request = &job.request;
+            let hit = request.id.is_some() && meant(request.exchange, request.id.as_ref());
+            if hit {
+                job.cancel();
+                self.output.put(request.exchange, Out::Cancelled);
+            }
+            !hit
+        });
+    }
+
+    /// Cancels everything, for a session that is over.
+    pub(crate) fn abandon(&self) {
+        self.listeners.lock().unwrap().clear();
+        for job in self.jobs.lock().unwrap().drain(..) {
             job.cancel();
+            self.output.put(job.request.exchange, Out::Cancelled);
         }
     }
 
     /// Sends a notification to modern listeners that asked for it, and plainly to a legacy client.
     fn publish(&self, method: &str, params: &Value) {
         if self.initialized.load(Ordering::Acquire) {
-            self.output
-                .message(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+            let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
+            self.output.message(None, &message);
         }
         let listeners = self.listeners.lock().unwrap();
         for listener in listeners
@@ -247,20 +370,21 @@ impl Server {
         {
             let mut params = params.clone();
             params["_meta"][answers::SUBSCRIPTION_KEY] = listener.id.clone();
-            self.output
-                .message(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+            let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
+            self.output.message(listener.exchange, &message);
         }
     }
 
-    fn reply_error(&self, id: &Value, error: &RpcError) {
+    fn reply_error(&self, to: Exchange, id: &Value, error: &RpcError) {
+        let reply = json!({"jsonrpc": "2.0", "id": id, "error": error});
         self.output
-            .message(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+            .put(to, Out::Reply(reply.to_string().into_bytes()));
     }
 
     /// Sends a result, given as JSON text.
-    fn reply_result(&self, id: &Value, result: &str) {
-        self.output
-            .line(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into_bytes());
+    fn reply_result(&self, to: Exchange, id: &Value, result: &str) {
+        let reply = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
+        self.output.put(to, Out::Reply(reply.into_bytes()));
     }
 
     /// Ends the server as far as its place allows.

@@ -6,20 +6,24 @@ use std::{
     net::Shutdown,
     os::unix::net::UnixStream,
     path::Path,
-    process, thread,
+    process,
+    sync::Arc,
+    thread,
     time::Duration,
 };
 
 use rustix::process::{Signal, getpid, kill_process};
 
 /// What the server is made of.
-pub(super) enum Place {
+pub(crate) enum Place {
     /// A process of its own, which it may kill.
     Process,
     /// A thread behind a socket, which it may shut.
     Socket(UnixStream),
     /// Streams of which it knows nothing, which it may drop.
     Streams,
+    /// A server on the network in this process, which it may crash.
+    Network(Arc<dyn Fn() + Send + Sync>),
 }
 
 impl Place {
@@ -29,6 +33,7 @@ impl Place {
             Self::Process => process::exit(code),
             Self::Socket(stream) => stream.shutdown(Shutdown::Both).unwrap_or_default(),
             Self::Streams => {}
+            Self::Network(crash) => crash(),
         }
     }
 
@@ -43,7 +48,7 @@ impl Place {
                 rustix::stdio::dup2_stdout(&null).expect("stdout to be replaced");
             }
             Self::Socket(stream) => stream.shutdown(Shutdown::Write).unwrap_or_default(),
-            Self::Streams => {}
+            Self::Streams | Self::Network(_) => {}
         }
     }
 

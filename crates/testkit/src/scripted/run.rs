@@ -12,7 +12,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    Server,
+    Out, Server,
     answers::{arguments, text},
     error, grandchild,
     job::Job,
@@ -54,6 +54,7 @@ fn answered_rounds(params: &Value, actions: &[Action]) -> Option<usize> {
 
 impl Server {
     fn step(self: &Arc<Self>, job: &Job, action: &Action) -> ControlFlow<()> {
+        let to = job.request.exchange;
         match action {
             Action::ReplyTwice(false)
             | Action::Echo(false)
@@ -66,19 +67,23 @@ impl Server {
             Action::SleepMs(time) => job.sleep(Duration::from_millis(*time)),
             Action::Progress(progress) => self.progress(job, progress),
             Action::Notify(Message { method, params }) => {
-                self.output.message(&outgoing(method, params.as_ref()));
+                self.output.message(to, &outgoing(method, params.as_ref()));
             }
             Action::Publish(Message { method, params }) => {
-                self.publish(method, params.as_ref().unwrap_or(&json!({})));
+                self.common
+                    .publish(method, params.as_ref().unwrap_or(&json!({})));
             }
-            Action::Write(line) => self.output.line(line.clone().into_bytes()),
-            Action::WriteHex(digits) => self.output.bytes(&hex(digits)),
+            Action::Write(line) => self.output.put(to, Out::Line(line.clone().into_bytes())),
+            Action::WriteHex(digits) => self.output.put(to, Out::Bytes(hex(digits))),
             Action::SlowWrite(slow) => {
-                let pause = Duration::from_millis(slow.every_ms);
-                self.output
-                    .slowly(&with_id(&slow.text, job), slow.chunk.unwrap_or(1), pause);
+                let out = Out::Slow {
+                    line: with_id(&slow.text, job).into_bytes(),
+                    chunk: slow.chunk.unwrap_or(1),
+                    pause: Duration::from_millis(slow.every_ms),
+                };
+                self.output.put(to, out);
             }
-            Action::Garbage(count) => self.output.line(garbage(*count)),
+            Action::Garbage(count) => self.output.put(to, Out::Line(garbage(*count))),
             Action::Stderr(line) => to_stderr(format!("{line}\n").as_bytes()),
             Action::StderrFlood(count) => to_stderr(&flood(*count)),
             Action::Request(message) => self.ask_client(job, message),
@@ -93,11 +98,13 @@ impl Server {
             Action::SpawnGrandchild(settings) => grandchild::spawn(settings),
             Action::AddTool(tool) => {
                 self.tools.lock().unwrap().push(tool.clone());
-                self.publish("notifications/tools/list_changed", &json!({}));
+                self.common
+                    .publish("notifications/tools/list_changed", &json!({}));
             }
             Action::RemoveTool(name) => {
                 self.tools.lock().unwrap().retain(|tool| tool.name != *name);
-                self.publish("notifications/tools/list_changed", &json!({}));
+                self.common
+                    .publish("notifications/tools/list_changed", &json!({}));
             }
             Action::WritePid(path) => place::write_whole(path, &std::process::id().to_string()),
             Action::WaitForFile(path) => wait_for_file(job, path),
@@ -127,24 +134,29 @@ impl Server {
         let Some(id) = job.request.id.as_ref().filter(|_| !job.cancelled()) else {
             return;
         };
-        let modern = job.request.modern;
-        let say = |id: &Value, said: &str| self.reply_result(id, &self.shape(text(said), modern));
+        let (to, modern) = (job.request.exchange, job.request.modern);
+        let say =
+            |id: &Value, said: &str| self.reply_result(to, id, &self.shape(text(said), modern));
         match action {
-            Action::Reply(result) => self.reply_result(id, &self.shape(result.clone(), modern)),
+            Action::Reply(result) => self.reply_result(to, id, &self.shape(result.clone(), modern)),
             Action::ReplyText(said) => say(id, said),
-            Action::ReplyError(refusal) => self.reply_error(id, refusal),
+            Action::ReplyError(refusal) => self.reply_error(to, id, refusal),
             Action::ReplyTwice(_) => {
                 say(id, "first");
                 say(id, "second");
             }
             Action::ReplyWithId(spelling) => say(&respell(id, spelling), "ok"),
-            Action::ReplyRaw(line) => self.output.line(with_id(line, job).into_bytes()),
+            Action::ReplyRaw(line) => {
+                self.output
+                    .put(to, Out::Reply(with_id(line, job).into_bytes()));
+            }
             Action::Echo(_) => say(id, &arguments(&job.request.params)),
             Action::HugeText(count) => say(id, &"x".repeat(*count)),
             Action::Deep(depth) => {
                 let content = format!("{}{}", "[".repeat(*depth), "]".repeat(*depth));
                 let rest = self.shape(json!({"content": []}), modern);
                 self.reply_result(
+                    to,
                     id,
                     &format!(r#"{{"structuredContent":{content},{}"#, &rest[1..]),
                 );
@@ -177,7 +189,11 @@ impl Server {
             result["requestState"] = json!(state);
         }
         if let Some(id) = &job.request.id {
-            self.reply_result(id, &self.shape(result, job.request.modern));
+            self.reply_result(
+                job.request.exchange,
+                id,
+                &self.shape(result, job.request.modern),
+            );
         }
         Break(())
     }
@@ -198,8 +214,8 @@ impl Server {
             if let Some(message) = &progress.message {
                 params["message"] = json!(message);
             }
-            self.output
-                .message(&outgoing("notifications/progress", Some(&params)));
+            let message = outgoing("notifications/progress", Some(&params));
+            self.output.message(job.request.exchange, &message);
         }
     }
 
@@ -212,7 +228,7 @@ impl Server {
         self.waiting.lock().unwrap().insert(id.to_string(), sender);
         let mut request = outgoing(&message.method, message.params.as_ref());
         request["id"] = id;
-        self.output.message(&request);
+        self.output.message(job.request.exchange, &request);
         let start = Instant::now();
         while !job.inline && !job.cancelled() && start.elapsed() < PATIENCE {
             if let Ok(answer) = receiver.recv_timeout(POLL) {

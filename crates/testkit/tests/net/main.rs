@@ -7,8 +7,8 @@
     reason = "tests"
 )]
 
-#[allow(dead_code, reason = "for the tests to come")]
 mod browser;
 mod faults;
+mod http;
 mod raw;
 mod secure;

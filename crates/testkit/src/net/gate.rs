@@ -1,0 +1,74 @@
+//! Who may come in: the bearer token a server wants.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+};
+
+use super::{http::Request, reply::Reply};
+
+/// Which bearer tokens are good: a fixed one, or whatever a function says.
+#[derive(Clone)]
+pub struct Token(Arc<dyn Fn(&str) -> bool + Send + Sync>);
+
+impl Token {
+    /// Whatever this function says.
+    pub fn judged(judge: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(judge))
+    }
+}
+
+impl From<&str> for Token {
+    fn from(fixed: &str) -> Self {
+        let fixed = fixed.to_owned();
+        Self::judged(move |token| token == fixed)
+    }
+}
+
+impl<F: Fn(&str) -> bool + Send + Sync + 'static> From<F> for Token {
+    fn from(judge: F) -> Self {
+        Self::judged(judge)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Gate {
+    token: Mutex<Option<Token>>,
+    pub(crate) challenge: String,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self {
+            token: Mutex::default(),
+            challenge: r#"Bearer error="invalid_token""#.into(),
+        }
+    }
+}
+
+impl Gate {
+    pub(crate) fn accept(&self, token: Option<Token>) {
+        *self.token.lock().unwrap() = token;
+    }
+
+    pub(crate) fn good(&self, authorization: Option<&str>) -> bool {
+        let token = self.token.lock().unwrap().clone();
+        let sent = authorization.and_then(|value| value.strip_prefix("Bearer "));
+        token.is_none_or(|Token(judge)| sent.is_some_and(|sent| judge(sent)))
+    }
+
+    /// Answers 401 unless the request may come in.
+    pub(crate) fn admit(&self, request: &Request, reply: &mut Reply) -> bool {
+        let good = self.good(request.header("authorization"));
+        if !good {
+            reply.respond(401, &[("www-authenticate", &self.challenge)], "");
+        }
+        good
+    }
+}

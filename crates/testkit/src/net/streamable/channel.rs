@@ -1,0 +1,138 @@
+//! What a server sends to one stream: a log that streams read from, so that a stream can break and be resumed.
+
+use std::sync::{Arc, Condvar, Mutex};
+
+use crate::{net::reply::Presence, scripted::Out};
+
+/// The messages to one stream: the answer to a POST, or what a GET gives.
+#[derive(Debug)]
+pub(super) struct Channel {
+    /// Tells the channels of a server apart, in event ids too.
+    pub(super) number: u64,
+    /// Whether the answer is one JSON body.
+    pub(super) json: bool,
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    log: Vec<Arc<Out>>,
+    replied: bool,
+    ended: bool,
+    cuts: usize,
+}
+
+/// What a reader of a channel gets.
+pub(super) enum Next {
+    Item(Arc<Out>),
+    /// The channel is complete.
+    Ended,
+    /// The client has gone.
+    Gone,
+    /// The server breaks the stream off, although more is to come.
+    Cut,
+}
+
+impl Channel {
+    pub(super) fn new(number: u64, json: bool) -> Arc<Self> {
+        Arc::new(Self {
+            number,
+            json,
+            state: Mutex::default(),
+            wake: Condvar::new(),
+        })
+    }
+
+    pub(super) fn push(&self, out: Out) {
+        let mut state = self.state.lock().unwrap();
+        match out {
+            Out::Settled => state.ended |= state.replied,
+            Out::Cancelled => state.ended = true,
+            out => {
+                // One body takes anything that is written for an answer.
+                state.replied |= match out {
+                    Out::Reply(_) => true,
+                    Out::Line(_) | Out::Bytes(_) | Out::Slow { .. } => self.json,
+                    _ => false,
+                };
+                state.log.push(Arc::new(out));
+            }
+        }
+        self.wake.notify_all();
+    }
+
+    pub(super) fn end(&self) {
+        self.state.lock().unwrap().ended = true;
+        self.wake.notify_all();
+    }
+
+    /// Breaks off the streams that read from here.
+    pub(super) fn cut(&self) {
+        self.state.lock().unwrap().cuts += 1;
+        self.wake.notify_all();
+    }
+
+    pub(super) fn first(&self) -> Option<Arc<Out>> {
+        self.state.lock().unwrap().log.first().cloned()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.state.lock().unwrap().log.len()
+    }
+
+    pub(super) fn replied(&self) -> bool {
+        self.state.lock().unwrap().replied
+    }
+
+    /// A reader that begins at an index.
+    pub(super) fn read(self: &Arc<Self>, index: usize, presence: &Arc<Presence>) -> Reader {
+        let channel = Arc::clone(self);
+        presence.watch(move || {
+            // Under the lock, so that it is not missed between a look and a wait.
+            drop(channel.state.lock().unwrap());
+            channel.wake.notify_all();
+        });
+        Reader {
+            channel: Arc::clone(self),
+            presence: Arc::clone(presence),
+            index,
+            cuts: self.state.lock().unwrap().cuts,
+        }
+    }
+}
+
+/// One stream's place in a channel.
+pub(super) struct Reader {
+    channel: Arc<Channel>,
+    presence: Arc<Presence>,
+    index: usize,
+    cuts: usize,
+}
+
+impl Reader {
+    /// The id of the event before the next one.
+    pub(super) fn position(&self) -> String {
+        format!("{}-{}", self.channel.number, self.index)
+    }
+
+    pub(super) fn next(&mut self) -> Next {
+        let mut state = self.channel.state.lock().unwrap();
+        loop {
+            if self.presence.gone() {
+                return Next::Gone;
+            }
+            if state.cuts != self.cuts {
+                return Next::Cut;
+            }
+            if let Some(item) = state.log.get(self.index) {
+                self.index += 1;
+                return Next::Item(Arc::clone(item));
+            }
+            if state.ended {
+                return Next::Ended;
+            }
+            state = self.channel.wake.wait(state).unwrap();
+        }
+    }
+}

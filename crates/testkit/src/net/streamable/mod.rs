@@ -1,0 +1,331 @@
+//! A Streamable HTTP server, of either era, that does what a script says.
+
+mod body;
+mod channel;
+mod headers;
+mod serve;
+mod world;
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use serde_json::{Value, json};
+
+use self::world::{MakePlace, World};
+use super::{
+    gate::{Gate, Token},
+    http::Request,
+    raw::RawHttp,
+    streams::Streams,
+    tls::TlsOptions,
+};
+use crate::{Script, scripted::Place};
+
+/// How a server answers requests.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Answers {
+    /// With one JSON body. Progress and the server's own requests go to the GET stream of a legacy client, if there is one.
+    Json,
+    /// With an event stream that carries progress and, in the legacy era, the server's own requests.
+    #[default]
+    Sse,
+}
+
+#[derive(Clone, Debug)]
+struct Options {
+    script: Script,
+    path: String,
+    answers: Answers,
+    sessions: bool,
+    session_error: bool,
+    get_stream: bool,
+    event_ids: bool,
+    retry: Option<u64>,
+    gzip: bool,
+    process: bool,
+}
+
+/// What a Streamable HTTP server is to be like.
+#[derive(Debug)]
+pub struct HttpBuilder {
+    options: Options,
+    tls: Option<TlsOptions>,
+    gate: Gate,
+}
+
+impl HttpBuilder {
+    /// How requests are answered; with event streams unless told.
+    pub fn answers(mut self, answers: Answers) -> Self {
+        self.options.answers = answers;
+        self
+    }
+
+    /// Whether legacy clients get a session, which they must name from then on; they do unless told.
+    pub fn sessions(mut self, sessions: bool) -> Self {
+        self.options.sessions = sessions;
+        self
+    }
+
+    /// Whether the 404 of an unknown session carries a JSON-RPC error −32001; it does unless told.
+    pub fn session_error(mut self, session_error: bool) -> Self {
+        self.options.session_error = session_error;
+        self
+    }
+
+    /// Whether a legacy GET gives a stream of notifications, or 405; it does unless told.
+    pub fn get_stream(mut self, get_stream: bool) -> Self {
+        self.options.get_stream = get_stream;
+        self
+    }
+
+    /// Whether legacy events carry ids by which a stream is resumed; they do not unless told.
+    pub fn event_ids(mut self, event_ids: bool) -> Self {
+        self.options.event_ids = event_ids;
+        self
+    }
+
+    /// The `retry` that legacy streams begin with, in milliseconds.
+    pub fn retry(mut self, milliseconds: u64) -> Self {
+        self.options.retry = Some(milliseconds);
+        self
+    }
+
+    /// Whether bodies are compressed for clients that accept it.
+    pub fn gzip(mut self, gzip: bool) -> Self {
+        self.options.gzip = gzip;
+        self
+    }
+
+    /// The path of its endpoint, `/mcp` unless told.
+    pub fn path(mut self, path: &str) -> Self {
+        path.clone_into(&mut self.options.path);
+        self
+    }
+
+    /// Speaks TLS.
+    pub fn tls(mut self, tls: TlsOptions) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// The bearer token it wants, or a function that judges one; 401 for all others.
+    pub fn token(self, token: impl Into<Token>) -> Self {
+        self.gate.accept(Some(token.into()));
+        self
+    }
+
+    /// The `WWW-Authenticate` of a 401.
+    pub fn challenge(mut self, challenge: &str) -> Self {
+        self.gate.challenge = challenge.into();
+        self
+    }
+
+    /// Lets the script end this very process.
+    #[expect(dead_code, reason = "for the program to come")]
+    pub(crate) fn process(mut self) -> Self {
+        self.options.process = true;
+        self
+    }
+
+    /// Starts the server.
+    pub fn start(self) -> HttpServer {
+        let crash: Arc<OnceLock<Box<dyn Fn() + Send + Sync>>> = Arc::default();
+        let (process, hook) = (self.options.process, Arc::clone(&crash));
+        let place: MakePlace = Box::new(move || {
+            if process {
+                return Place::Process;
+            }
+            let hook = Arc::clone(&hook);
+            Place::Network(Arc::new(move || {
+                if let Some(crash) = hook.get() {
+                    crash();
+                }
+            }))
+        });
+        let state = Arc::new(State {
+            world: Mutex::new(Arc::new(World::new(self.options.script.clone(), &place))),
+            place,
+            options: self.options,
+            gate: self.gate,
+            streams: Streams::default(),
+            deleted: AtomicUsize::new(0),
+        });
+        let own = Arc::clone(&state);
+        let raw = RawHttp::start_with(self.tls.as_ref(), move |request, reply| {
+            own.handle(request, reply);
+        });
+        let (stop, own) = (raw.front().stopper(), Arc::downgrade(&state));
+        let end = move || {
+            stop();
+            if let Some(state) = own.upgrade() {
+                state.world().abandon();
+            }
+        };
+        crash.set(Box::new(end)).ok();
+        HttpServer { raw, state }
+    }
+}
+
+struct State {
+    options: Options,
+    gate: Gate,
+    place: MakePlace,
+    world: Mutex<Arc<World>>,
+    streams: Streams,
+    deleted: AtomicUsize,
+}
+
+impl State {
+    fn world(&self) -> Arc<World> {
+        Arc::clone(&self.world.lock().unwrap())
+    }
+}
+
+/// A Streamable HTTP server on loopback. Stops when dropped.
+///
+/// `exit` and `signal` in its script crash it as [`HttpServer::stop`] does; `onStart` runs at each start; tools that
+/// a script adds are seen by every session. Refusals of the modern era have their own status (400, 404) where the
+/// server itself refuses; an error that a script makes is sent with 200.
+pub struct HttpServer {
+    raw: RawHttp,
+    state: Arc<State>,
+}
+
+impl HttpServer {
+    /// Begins to describe a server.
+    pub fn builder(script: impl Into<Script>) -> HttpBuilder {
+        HttpBuilder {
+            options: Options {
+                script: script.into(),
+                path: "/mcp".into(),
+                answers: Answers::default(),
+                sessions: true,
+                session_error: true,
+                get_stream: true,
+                event_ids: false,
+                retry: None,
+                gzip: false,
+                process: false,
+            },
+            tls: None,
+            gate: Gate::default(),
+        }
+    }
+
+    /// Starts a server with every option as it is unless told.
+    pub fn start(script: impl Into<Script>) -> Self {
+        Self::builder(script).start()
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        self.raw.url_of(&self.state.options.path)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.raw.address()
+    }
+
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.raw.port()
+    }
+
+    /// The requests so far, in the order in which they arrived.
+    pub fn requests(&self) -> Vec<Request> {
+        self.raw.requests()
+    }
+
+    /// Forgets the requests so far.
+    pub fn clear_requests(&self) {
+        self.raw.clear_requests();
+    }
+
+    /// How many TCP connections were accepted so far.
+    pub fn connections(&self) -> usize {
+        self.raw.connections()
+    }
+
+    /// How many TCP connections are open.
+    pub fn open_connections(&self) -> usize {
+        self.raw.open_connections()
+    }
+
+    /// How many GET and `subscriptions/listen` streams are open: to wait for before a `push`.
+    pub fn streams(&self) -> usize {
+        self.state.streams.count()
+    }
+
+    /// How many sessions there are.
+    pub fn sessions(&self) -> usize {
+        self.state.world().count()
+    }
+
+    /// How many sessions were ended by DELETE so far.
+    pub fn deleted(&self) -> usize {
+        self.state.deleted.load(Ordering::Acquire)
+    }
+
+    /// Loses every session: naming one is a 404 from now on. Their streams stay open and silent.
+    pub fn forget_sessions(&self) {
+        self.state.world().forget();
+    }
+
+    /// Sends a notification, `{method, params}`, to every GET stream and to the listen streams that asked for it.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "`json!` at the call reads better without a borrow"
+    )]
+    pub fn push(&self, notification: Value) {
+        let method = notification["method"].as_str().expect("a method");
+        let params = notification.get("params").cloned().unwrap_or(json!({}));
+        self.state.world().common.publish(method, &params);
+    }
+
+    /// Ends every event stream in order. Requests go on; with event ids their streams can be resumed.
+    pub fn drop_streams(&self) {
+        self.state.world().cut();
+    }
+
+    /// Closes every TCP connection; new ones are accepted.
+    pub fn drop_connections(&self) {
+        self.raw.drop_connections();
+    }
+
+    /// Changes the token it wants; none to let everybody in.
+    pub fn accept_token(&self, token: Option<Token>) {
+        self.state.gate.accept(token);
+    }
+
+    /// Crashes: the listener and every connection close at once.
+    pub fn stop(&self) {
+        self.raw.stop();
+        self.state.world().abandon();
+    }
+
+    /// Starts again on the same port, after a crash if it is running. Everything it knew is lost.
+    pub fn restart(&self) {
+        self.stop();
+        let world = World::new(self.state.options.script.clone(), &self.state.place);
+        *self.state.world.lock().unwrap() = Arc::new(world);
+        self.raw.front().listen();
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl std::fmt::Debug for HttpServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HttpServer({})", self.url())
+    }
+}

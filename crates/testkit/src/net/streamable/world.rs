@@ -1,0 +1,183 @@
+//! The sessions of a server between two starts, and which stream each message goes to.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use super::channel::Channel;
+use crate::{
+    Script,
+    scripted::{Common, Exchange, Out, Place, Server, Sink},
+};
+
+/// Numbers never come back, not even after a restart: an old session or event id is unknown then.
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+pub(super) fn number() -> u64 {
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
+}
+
+pub(super) type MakePlace = Box<dyn Fn() -> Place + Send + Sync>;
+
+/// Everything a crash would lose.
+pub(super) struct World {
+    pub(super) common: Arc<Common>,
+    /// Modern requests, which have no session.
+    pub(super) modern: Arc<Session>,
+    /// Legacy requests to a server that gives out no sessions.
+    pub(super) open: Arc<Session>,
+    sessions: Mutex<HashMap<String, Arc<Session>>>,
+}
+
+/// A client as the server knows it.
+pub(super) struct Session {
+    pub(super) server: Arc<Server>,
+    pub(super) router: Arc<Router>,
+}
+
+impl World {
+    /// A fresh one, in which the script has begun.
+    pub(super) fn new(script: Script, place: &MakePlace) -> Self {
+        let common = Common::new(script);
+        let modern = Session::new(&common, place(), true);
+        let open = Session::new(&common, place(), false);
+        open.server.skip_handshake();
+        modern.server.begin();
+        Self {
+            common,
+            modern,
+            open,
+            sessions: Mutex::default(),
+        }
+    }
+
+    pub(super) fn create(&self, place: Place) -> (String, Arc<Session>) {
+        let id = format!("testkit-{}-{}", std::process::id(), number());
+        let session = Session::new(&self.common, place, false);
+        let mut sessions = self.sessions.lock().unwrap();
+        sessions.insert(id.clone(), Arc::clone(&session));
+        (id, session)
+    }
+
+    pub(super) fn session(&self, id: &str) -> Option<Arc<Session>> {
+        self.sessions.lock().unwrap().get(id).cloned()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.sessions.lock().unwrap().len()
+    }
+
+    /// Ends a session as its client asks; whether there was one.
+    pub(super) fn delete(&self, id: &str) -> bool {
+        let session = self.sessions.lock().unwrap().remove(id);
+        if let Some(session) = &session {
+            session.server.abandon();
+            session.router.main.end();
+        }
+        session.is_some()
+    }
+
+    /// Loses the sessions; their streams stay open and silent.
+    pub(super) fn forget(&self) {
+        self.sessions.lock().unwrap().clear();
+    }
+
+    /// Stops all work, as a crash does.
+    pub(super) fn abandon(&self) {
+        let sessions: Vec<_> = self.sessions.lock().unwrap().values().cloned().collect();
+        for session in sessions.iter().chain([&self.modern, &self.open]) {
+            session.server.abandon();
+        }
+    }
+
+    /// Breaks every stream off.
+    pub(super) fn cut(&self) {
+        self.modern.router.cut();
+        self.open.router.cut();
+        for session in self.sessions.lock().unwrap().values() {
+            session.router.cut();
+        }
+    }
+}
+
+impl Session {
+    fn new(common: &Arc<Common>, place: Place, modern: bool) -> Arc<Self> {
+        let router = Arc::new(Router {
+            main: Channel::new(number(), false),
+            posts: Mutex::default(),
+            modern,
+        });
+        Arc::new(Self {
+            server: Server::new(common, Routed(Arc::clone(&router)), place),
+            router,
+        })
+    }
+}
+
+/// Knows the streams of one session.
+#[derive(Debug)]
+pub(super) struct Router {
+    /// What a GET gives.
+    pub(super) main: Arc<Channel>,
+    posts: Mutex<HashMap<u64, Arc<Channel>>>,
+    modern: bool,
+}
+
+impl Router {
+    pub(super) fn open(&self, json: bool) -> Arc<Channel> {
+        let channel = Channel::new(number(), json);
+        self.posts
+            .lock()
+            .unwrap()
+            .insert(channel.number, Arc::clone(&channel));
+        channel
+    }
+
+    pub(super) fn close(&self, channel: &Channel) {
+        self.posts.lock().unwrap().remove(&channel.number);
+    }
+
+    /// The channel and index an event id stands for.
+    pub(super) fn find(&self, event: &str) -> Option<(Arc<Channel>, usize)> {
+        let (number, index) = event.split_once('-')?;
+        let (number, index) = (number.parse::<u64>().ok()?, index.parse().ok()?);
+        if number == self.main.number {
+            return Some((Arc::clone(&self.main), index));
+        }
+        let posts = self.posts.lock().unwrap();
+        Some((Arc::clone(posts.get(&number)?), index))
+    }
+
+    fn cut(&self) {
+        self.main.cut();
+        for channel in self.posts.lock().unwrap().values() {
+            channel.cut();
+        }
+    }
+}
+
+struct Routed(Arc<Router>);
+
+impl Sink for Routed {
+    fn put(&self, to: Exchange, out: Out) {
+        let Some(number) = to else {
+            return self.0.main.push(out);
+        };
+        let channel = self.0.posts.lock().unwrap().get(&number).cloned();
+        match channel {
+            // A body of one message has no room for others; an old client may have a GET stream for them.
+            Some(channel) if channel.json && !self.0.modern && matches!(out, Out::Message(_)) => {
+                self.0.main.push(out);
+            }
+            Some(channel) => channel.push(out),
+            // Whoever asked has gone.
+            None => {}
+        }
+    }
+
+    fn close(&self) {}
+}
