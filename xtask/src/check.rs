@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 
-use crate::{docs, interop, sh, tools};
+use crate::{conformance, docs, interop, sh, tools};
 
 /// A cold build of the whole workspace on two cores stays well under this.
 const BUILD_LIMIT: Duration = Duration::from_mins(30);
@@ -14,7 +14,7 @@ const BUILD_LIMIT: Duration = Duration::from_mins(30);
 /// What `cargo xtask test` is asked to do.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Leave out the foreign servers, which need a package registry the first time
+    /// Leave out the foreign servers and the conformance suite, which need a package registry the first time
     #[arg(long)]
     skip_interop: bool,
     /// Run this step only (may be given more than once)
@@ -42,6 +42,8 @@ enum Step {
     Doctests,
     /// The program against foreign MCP servers
     Interop,
+    /// The official conformance suite, without what the baseline says does not pass
+    Conformance,
 }
 
 /// How a step went; the note is a line worth repeating in the summary.
@@ -57,7 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         .iter()
         .copied()
         .filter(|step| options.only.is_empty() || options.only.contains(step))
-        .filter(|step| !(options.skip_interop && *step == Step::Interop))
+        .filter(|step| !(options.skip_interop && step.is_foreign()))
         .collect();
 
     let mut outcomes = Vec::new();
@@ -121,6 +123,10 @@ impl Step {
             .unwrap_or_default()
     }
 
+    fn is_foreign(self) -> bool {
+        matches!(self, Self::Interop | Self::Conformance)
+    }
+
     fn title(self) -> &'static str {
         match self {
             Self::Fmt => "format",
@@ -132,6 +138,7 @@ impl Step {
             Self::Tests => "tests",
             Self::Doctests => "documentation examples",
             Self::Interop => "foreign MCP servers",
+            Self::Conformance => "the official conformance suite",
         }
     }
 
@@ -165,6 +172,7 @@ impl Step {
                 let folder = interop::install()?;
                 nextest(interop::tests(&folder))
             }
+            Self::Conformance => conformance::run_noting(&conformance::Options::step()).map(Some),
         }
     }
 }

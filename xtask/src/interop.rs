@@ -34,10 +34,15 @@ const PYPI: [(&str, &str); 3] = [
     ("mcp", "2.3.0"),
 ];
 
-/// What the tests need of the machine: Debian's package, and a command that works when it is there. npm may come with any
-/// Node; git is what the git server drives.
-const SYSTEM: [(&str, &[&str]); 6] = [
-    ("npm", &["npm", "--version"]),
+/// A Debian package, and a command that works when it is there.
+pub(crate) type Needed = (&'static str, &'static [&'static str]);
+
+/// npm, of whichever Node.
+pub(crate) const NPM_PROGRAM: Needed = ("npm", &["npm", "--version"]);
+
+/// What the tests need of the machine; git is what the git server drives.
+const SYSTEM: [Needed; 6] = [
+    NPM_PROGRAM,
     ("python3", &["python3", "--version"]),
     ("python3-venv", &["python3", "-c", "import venv, ensurepip"]),
     ("git", &["git", "--version"]),
@@ -80,8 +85,8 @@ pub(crate) fn install() -> Result<PathBuf> {
         fs::remove_dir_all(&folder).context("could not clear target/interop")?;
     }
     fs::create_dir_all(&folder).context("could not create target/interop")?;
-    ensure_system_packages()?;
-    install_npm(&folder)?;
+    ensure_system_packages(&SYSTEM)?;
+    install_npm(&folder, specs(&NPM, "@"))?;
     install_pypi(&folder)?;
     fs::write(&stamp, wanted).context("could not write the stamp of target/interop")?;
     Ok(folder)
@@ -96,7 +101,7 @@ fn wanted() -> Result<String> {
     Ok(lines.join("\n"))
 }
 
-fn specs<'a>(
+pub(crate) fn specs<'a>(
     table: &'a [(&str, &str)],
     separator: &'a str,
 ) -> impl Iterator<Item = String> + use<'a> {
@@ -105,7 +110,7 @@ fn specs<'a>(
         .map(move |(name, version)| format!("{name}{separator}{version}"))
 }
 
-fn node_package() -> Result<String> {
+pub(crate) fn node_package() -> Result<String> {
     let machine = match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", "x86_64") => "linux-x64",
         ("linux", "aarch64") => "linux-arm64",
@@ -114,7 +119,8 @@ fn node_package() -> Result<String> {
     Ok(format!("node@npm:node-{machine}@{NODE}"))
 }
 
-fn install_npm(folder: &Path) -> Result<()> {
+/// Installs Node, as `node`, and these packages into `folder`.
+pub(crate) fn install_npm(folder: &Path, packages: impl IntoIterator<Item = String>) -> Result<()> {
     // Without a package.json of its own npm would look for one in the folders above.
     fs::write(folder.join("package.json"), "{ \"private\": true }\n")?;
     let mut npm = Command::new("npm");
@@ -122,8 +128,8 @@ fn install_npm(folder: &Path) -> Result<()> {
         .args(["install", "--ignore-scripts", "--no-audit", "--no-fund"])
         .args(["--no-package-lock", "--save-exact", "--loglevel=error"])
         .arg(node_package()?)
-        .args(specs(&NPM, "@"));
-    sh::run(&mut npm, Duration::from_mins(10)).context("could not install the npm servers")
+        .args(packages);
+    sh::run(&mut npm, Duration::from_mins(10)).context("could not install the npm packages")
 }
 
 fn install_pypi(folder: &Path) -> Result<()> {
@@ -137,13 +143,13 @@ fn install_pypi(folder: &Path) -> Result<()> {
     sh::run(&mut pip, Duration::from_mins(10)).context("could not install the Python servers")
 }
 
-/// Installs those of [`SYSTEM`] that are missing.
-fn ensure_system_packages() -> Result<()> {
+/// Installs those that are missing.
+pub(crate) fn ensure_system_packages(needed: &[Needed]) -> Result<()> {
     let works = |command: &[&str]| match command {
         [program, args @ ..] => sh::succeeds(Command::new(program).args(args)),
         [] => false,
     };
-    let missing: Vec<&str> = SYSTEM
+    let missing: Vec<&str> = needed
         .iter()
         .filter(|(_, command)| !works(command))
         .map(|(package, _)| *package)

@@ -7,6 +7,7 @@
 
 mod bench;
 mod check;
+mod conformance;
 mod docs;
 mod fuzz;
 mod interop;
@@ -31,6 +32,8 @@ enum Job {
     Test(check::Options),
     /// Install Node and the foreign MCP servers into target/interop, and run the tests against them
     Interop,
+    /// Run the official conformance suite (installed into target/conformance) against our client; table on screen
+    Conformance(conformance::Options),
     /// Measure against other clients in one interleaved run; table on screen and target/bench/results.json
     Bench(bench::Options),
     /// Run every fuzz target for a minute
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
     let done = match Args::parse().job {
         Job::Test(options) => check::run(&options),
         Job::Interop => interop::run(),
+        Job::Conformance(options) => conformance::run(&options),
         Job::Bench(options) => bench::run(&options),
         Job::Fuzz(options) => fuzz::run(&options),
         Job::Docs(options) => docs::run(&options),

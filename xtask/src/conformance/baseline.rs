@@ -1,0 +1,81 @@
+//! What does not pass yet, and why.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+
+use super::baseline_path;
+use super::suite::Case;
+use crate::sh;
+
+/// For each run its scenarios that do not pass, with the reason.
+#[derive(Debug, Default)]
+pub(super) struct Baseline(BTreeMap<String, BTreeMap<String, String>>);
+
+impl Baseline {
+    /// Reads the file, which may only name what there is.
+    pub(super) fn load(cases: &[Case]) -> Result<Self> {
+        let text = fs::read_to_string(sh::root().join(baseline_path()))
+            .with_context(|| format!("could not read {}", baseline_path().display()))?;
+        Self::parse(&text, cases)
+            .with_context(|| format!("{} cannot be used", baseline_path().display()))
+    }
+
+    fn parse(text: &str, cases: &[Case]) -> Result<Self> {
+        let baseline = Self(toml::from_str(text)?);
+        for (run, scenarios) in &baseline.0 {
+            for (scenario, reason) in scenarios {
+                let is_this = |case: &Case| case.run() == *run && case.scenario == *scenario;
+                if !cases.iter().any(is_this) {
+                    bail!("the suite has no scenario \"{scenario}\" in \"{run}\"; remove its line");
+                }
+                if reason.trim().is_empty() {
+                    bail!("\"{scenario}\" in \"{run}\" has no reason");
+                }
+            }
+        }
+        Ok(baseline)
+    }
+
+    /// Why a scenario is not expected to pass, if it is not.
+    pub(super) fn reason(&self, case: &Case) -> Option<&str> {
+        self.0
+            .get(&case.run())?
+            .get(&case.scenario)
+            .map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice;
+
+    use super::*;
+
+    #[test]
+    fn only_what_there_is_may_be_listed_and_with_a_reason() {
+        let case = Case::example("sse-retry");
+        let parse = |line: &str| {
+            Baseline::parse(
+                &format!("[\"{}\"]\n{line}", case.run()),
+                slice::from_ref(&case),
+            )
+        };
+        let good = parse("sse-retry = \"later\"").unwrap();
+        assert_eq!(good.reason(&case), Some("later"));
+        assert_eq!(good.reason(&Case::example("other")), None);
+        assert!(
+            parse("other = \"later\"")
+                .unwrap_err()
+                .to_string()
+                .contains("remove its line")
+        );
+        assert!(
+            parse("sse-retry = \" \"")
+                .unwrap_err()
+                .to_string()
+                .contains("no reason")
+        );
+    }
+}

@@ -1,0 +1,196 @@
+//! The table, and whether it is as expected.
+
+use anyhow::{Result, bail};
+
+use super::baseline_path;
+use super::scenario::Verdict;
+use super::suite::Case;
+
+/// How many of a scenario's complaints the table names.
+const NAMED: usize = 4;
+
+/// How many lines of a client are repeated when its scenario fails.
+const LAST_WORDS: usize = 12;
+
+/// A scenario, and how it went.
+pub(super) struct Row {
+    pub(super) case: Case,
+    /// Why it is not expected to pass, if it is not.
+    pub(super) reason: Option<String>,
+    pub(super) verdict: Verdict,
+}
+
+/// All that was run.
+pub(super) struct Report {
+    pub(super) rows: Vec<Row>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Pass,
+    ExpectedFail,
+    Fail,
+    UnexpectedPass,
+}
+
+impl Outcome {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::ExpectedFail => "expected-fail",
+            Self::Fail => "FAIL",
+            Self::UnexpectedPass => "PASS, LISTED",
+        }
+    }
+}
+
+impl Row {
+    fn outcome(&self) -> Outcome {
+        match (self.verdict.passed, &self.reason) {
+            (true, None) => Outcome::Pass,
+            (true, Some(_)) => Outcome::UnexpectedPass,
+            (false, None) => Outcome::Fail,
+            (false, Some(_)) => Outcome::ExpectedFail,
+        }
+    }
+
+    /// The names of the checks that failed, or why that was expected.
+    fn note(&self) -> String {
+        let complaints = &self.verdict.complaints;
+        let mut names: Vec<&str> = Vec::new();
+        for complaint in complaints {
+            if !names.contains(&complaint.name.as_str()) {
+                names.push(&complaint.name);
+            }
+        }
+        let more = names.split_off(names.len().min(NAMED)).len();
+        let mut note = names.join(", ");
+        if more > 0 {
+            note = format!("{note} and {more} more");
+        }
+        match &self.reason {
+            Some(reason) if note.is_empty() => reason.clone(),
+            Some(reason) => format!("{reason}: {note}"),
+            None => note,
+        }
+    }
+}
+
+impl Report {
+    /// Prints everything; an error if something is not as the baseline says. Gives back the line that sums it up.
+    pub(super) fn print(&self) -> Result<String> {
+        let wide = |of: fn(&Row) -> usize| self.rows.iter().map(of).max().unwrap_or_default();
+        let run = wide(|row| row.case.run().len());
+        let scenario = wide(|row| row.case.scenario.len());
+        println!("\n{:<run$}  {:<scenario$}  result", "suite", "scenario");
+        for row in &self.rows {
+            let line = format!(
+                "{:<run$}  {:<scenario$}  {:<13}  {}",
+                row.case.run(),
+                row.case.scenario,
+                row.outcome().word(),
+                row.note()
+            );
+            println!("{}", line.trim_end());
+        }
+        for row in self.with(Outcome::Fail) {
+            print_failure(row);
+        }
+        let summary = self.summary();
+        println!("\n{summary}");
+        self.check()?;
+        Ok(summary)
+    }
+
+    fn with(&self, outcome: Outcome) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| row.outcome() == outcome)
+    }
+
+    fn summary(&self) -> String {
+        let count = |outcome| self.with(outcome).count();
+        format!(
+            "{} scenarios: {} passed, {} failed as expected, {} failed, {} passed although listed",
+            self.rows.len(),
+            count(Outcome::Pass),
+            count(Outcome::ExpectedFail),
+            count(Outcome::Fail),
+            count(Outcome::UnexpectedPass)
+        )
+    }
+
+    fn check(&self) -> Result<()> {
+        let names = |outcome| -> Vec<String> {
+            let named = |row: &Row| format!("{} ({})", row.case.scenario, row.case.run());
+            self.with(outcome).map(named).collect()
+        };
+        let (failed, passed) = (names(Outcome::Fail), names(Outcome::UnexpectedPass));
+        if !failed.is_empty() {
+            bail!("did not pass: {}", failed.join(", "));
+        }
+        if !passed.is_empty() {
+            bail!(
+                "passes now, so remove it from {}: {}",
+                baseline_path().display(),
+                passed.join(", ")
+            );
+        }
+        Ok(())
+    }
+}
+
+fn print_failure(row: &Row) {
+    println!("\n── {} {}", row.case.run(), row.case.scenario);
+    for complaint in &row.verdict.complaints {
+        println!("{}: {}", complaint.name, complaint.message);
+    }
+    let lines: Vec<&str> = row.verdict.last_words.lines().collect();
+    for line in &lines[lines.len().saturating_sub(LAST_WORDS)..] {
+        println!("  | {line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::scenario::Complaint;
+
+    fn row(passed: bool, reason: Option<&str>, complaints: &[&str]) -> Row {
+        let complaint = |name: &&str| Complaint {
+            name: (*name).to_owned(),
+            message: String::new(),
+        };
+        Row {
+            case: Case::example("sse-retry"),
+            reason: reason.map(str::to_owned),
+            verdict: Verdict {
+                passed,
+                complaints: complaints.iter().map(complaint).collect(),
+                last_words: String::new(),
+            },
+        }
+    }
+
+    fn check(row: Row, expected: Result<(), &str>) {
+        let outcome = Report { rows: vec![row] }.check();
+        match expected {
+            Ok(()) => outcome.unwrap(),
+            Err(part) => assert!(outcome.unwrap_err().to_string().contains(part)),
+        }
+    }
+
+    #[test]
+    fn the_baseline_may_only_shrink() {
+        check(row(true, None, &[]), Ok(()));
+        check(row(false, Some("later"), &[]), Ok(()));
+        check(row(false, None, &[]), Err("did not pass: sse-retry"));
+        check(row(true, Some("later"), &[]), Err("remove it from crates"));
+    }
+
+    #[test]
+    fn a_note_names_each_check_once() {
+        let note = row(false, None, &["A", "A", "B"]).note();
+        assert_eq!(note, "A, B");
+        let note = row(false, Some("later"), &["A", "B", "C", "D", "E"]).note();
+        assert_eq!(note, "later: A, B, C, D and 1 more");
+    }
+}
