@@ -138,6 +138,12 @@ pub(crate) enum Command {
         #[command(flatten)]
         call: CallArgs,
     },
+    /// Serve the program that started this one, over standard input and output: its tools and everybody else's
+    #[command(after_help = SDK_HELP)]
+    Sdk {
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
     /// Print a completion script for a shell
     Completions {
         /// Which shell
@@ -287,6 +293,9 @@ Examples:
   trunkline add -t http sentry https://mcp.sentry.dev/mcp -H 'X-Team: core'
 
 A command with flags of its own comes after `--`. Write ${VAR} or ${keyring:service/account} in place of a secret.";
+
+const SDK_HELP: &str = "\
+One JSON object a line, in both directions; docs/sdk.md describes them. It ends when standard input does.";
 
 const CALL_HELP: &str = "\
 How arguments are written:

@@ -115,6 +115,7 @@ async fn run(args: Args) -> Exit {
         Command::Call { config: more, call } => {
             commands::call::run(&config.and(more), &call, json).await
         }
+        Command::Sdk { config: more } => commands::sdk::run(config.and(more)).await,
         Command::Completions { shell } => commands::completions::run(shell),
     }
 }

@@ -56,6 +56,7 @@ pub use trunkline_auth::Vault;
 pub use trunkline_config::{
     Layout, Loader, Scope, ServerEntry, ServerSet, StdioEntry, TransportEntry, normalize_name,
 };
+pub use trunkline_transport::{http, net, sdk};
 pub use trunkline_wire::client::Arguments;
 pub use trunkline_wire::mcp::{
     Content, Prompt, Resource, ResourceTemplate, ServerIdentity, Tool, ToolHints,

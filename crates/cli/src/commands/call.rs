@@ -288,7 +288,7 @@ fn explain_missing(host: &Host, wanted: &Wanted<'_>) -> Exit {
 /// Shows what a tool gave back.
 pub(crate) fn show(result: &CallOutput, as_json: bool) {
     if as_json {
-        output::json(&ResultJson::of(result));
+        output::json(&document(result));
         return;
     }
     for block in &result.content {
@@ -331,6 +331,11 @@ fn summary(block: &Content) -> String {
         }
         _ => raw.to_string(),
     }
+}
+
+/// A result for `--json`.
+pub(crate) fn document(result: &CallOutput) -> impl Serialize {
+    ResultJson::of(result)
 }
 
 /// A result, as UI-2 says; its parts are what the server wrote, byte for byte.

@@ -10,4 +10,5 @@ pub(crate) mod get;
 pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod remove;
+pub(crate) mod sdk;
 pub(crate) mod tools;

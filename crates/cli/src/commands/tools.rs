@@ -55,8 +55,7 @@ pub(crate) async fn run(config: &ConfigArgs, server: Option<&str>, as_json: bool
         report_refusals(&set);
         let pool = host.pool();
         if as_json {
-            let tools: Vec<_> = pool.tools().iter().map(|tool| ToolJson::of(tool)).collect();
-            output::json(&tools);
+            output::json(&document(pool.tools().iter().map(|tool| &**tool)));
         } else {
             output::result(&table(pool.tools().iter().map(|tool| &**tool)));
         }
@@ -175,6 +174,11 @@ pub(crate) fn table<'a>(tools: impl Iterator<Item = &'a PoolTool>) -> String {
         let _ = writeln!(text, "{}  {}", tool.name, harmless(&shown));
     }
     text
+}
+
+/// Tools for `--json`.
+pub(crate) fn document<'a>(tools: impl Iterator<Item = &'a PoolTool>) -> impl Serialize {
+    tools.map(ToolJson::of).collect::<Vec<_>>()
 }
 
 /// One tool, as UI-2 says; its schema is what the server wrote, byte for byte.

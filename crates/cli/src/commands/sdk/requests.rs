@@ -1,0 +1,343 @@
+//! What the embedding program can ask for once it is initialized.
+
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use trunkline::sdk::{Inquiry, Refusal, SdkBridge, codes};
+use trunkline::{
+    CallError, CallOptions, CallOutput, Host, Json, PoolTool, Progress, State, may_belong_to,
+    nearest,
+};
+use trunkline_config::Server;
+
+use super::super::{call, list, tools};
+use crate::standing;
+
+/// How much progress may wait to be told; the oldest of what does not fit is told, the newest is not.
+const MAX_PROGRESS: usize = 256;
+
+pub(super) async fn answer(
+    host: &Host,
+    bridge: &SdkBridge,
+    inquiry: &Inquiry,
+) -> Result<Json, Refusal> {
+    let request = inquiry.request();
+    match inquiry.subtype() {
+        "mcp_status" => Ok(Json::from(status(host))),
+        "tools" => list_tools(host, read(request)?).await,
+        "call_tool" => call_tool(host, bridge, inquiry.id(), read(request)?).await,
+        "reconnect" | "mcp_reconnect" => reconnect(host, &read::<Named>(request)?.server).await,
+        "enable" => enable(host, &read::<Named>(request)?.server).await,
+        "disable" => disable(host, &read::<Named>(request)?.server).await,
+        "mcp_toggle" => match read(request)? {
+            Toggle {
+                server,
+                enabled: true,
+            } => enable(host, &server).await,
+            Toggle { server, .. } => disable(host, &server).await,
+        },
+        "initialize" => Err(bad("it is initialized already")),
+        other => Err(bad(format!("the subtype {other:?} is not known"))),
+    }
+}
+
+/// Reads what a request says.
+pub(super) fn read<T: DeserializeOwned>(request: &Json) -> Result<T, Refusal> {
+    request.decode().map_err(|error| bad(error.to_string()))
+}
+
+fn bad(error: impl Into<String>) -> Refusal {
+    Refusal::new(codes::BAD_REQUEST, error)
+}
+
+/// A document in an answer; what servers wrote stays as it is.
+fn written(document: &impl Serialize) -> Result<Json, Refusal> {
+    Json::of(document).map_err(|error| Refusal::new(codes::FAILED, error.to_string()))
+}
+
+/// All servers as they stand now: the rows of `list --json`, with the state also under the name that Claude Code gives it.
+pub(super) fn status(host: &Host) -> Value {
+    let set = host.config();
+    let rows = list::rows(host, &set);
+    let rows: Vec<_> = rows.iter().map(with_status).collect();
+    json!({ "mcpServers": rows })
+}
+
+fn with_status(row: &list::Row) -> Value {
+    let mut value = row.as_value();
+    value["status"] = value["state"].clone();
+    value
+}
+
+#[derive(Deserialize)]
+struct ListTools {
+    /// Only this server's.
+    server: Option<String>,
+    /// Whether to wait until every server is connected or has failed.
+    wait: Option<bool>,
+}
+
+async fn list_tools(host: &Host, request: ListTools) -> Result<Json, Refusal> {
+    #[derive(Serialize)]
+    struct Tools<T> {
+        tools: T,
+    }
+
+    if request.wait.unwrap_or(true) {
+        host.ready().await;
+    }
+    if let Some(server) = &request.server {
+        known(host, server)?;
+    }
+    let pool = host.pool();
+    let wanted = |tool: &&PoolTool| {
+        let server = request.server.as_deref();
+        server.is_none_or(|server| &*tool.server == server)
+    };
+    let tools = pool.tools().iter().map(|tool| &**tool).filter(wanted);
+    let tools = tools::document(tools);
+    written(&Tools { tools })
+}
+
+#[derive(Deserialize)]
+struct CallTool {
+    name: String,
+    arguments: Option<Json>,
+    timeout_ms: Option<u64>,
+}
+
+async fn call_tool(
+    host: &Host,
+    bridge: &SdkBridge,
+    id: &Json,
+    request: CallTool,
+) -> Result<Json, Refusal> {
+    let CallTool {
+        name,
+        arguments,
+        timeout_ms,
+    } = request;
+    let arguments = arguments.filter(|arguments| !arguments.is_null());
+    let arguments = arguments.unwrap_or_else(Json::empty_object);
+    let started = Instant::now();
+    let timeout = timeout_ms.map(Duration::from_millis);
+    // Its server may just be starting.
+    if host.pool().get(&name).is_none() {
+        wait_for_servers(host, timeout).await?;
+    }
+    let (steps, mut progress) = mpsc::channel(MAX_PROGRESS);
+    let options = CallOptions {
+        timeout: timeout.map(|timeout| timeout.saturating_sub(started.elapsed())),
+        on_progress: Some(Box::new(move |step| _ = steps.try_send(step))),
+        meta: None,
+    };
+    let call = host.call(&name, arguments, options);
+    let tell = async {
+        while let Some(step) = progress.recv().await {
+            // Whoever is gone needs no progress, and is noticed elsewhere.
+            let _ = bridge.say(&progress_line(id, &step)).await;
+        }
+    };
+    // The sender goes away with the call, so that everything is told before the answer.
+    match tokio::join!(call, tell).0 {
+        Ok(output) => result(&output),
+        Err(error) => Err(failed(host, &name, &error)),
+    }
+}
+
+async fn wait_for_servers(host: &Host, timeout: Option<Duration>) -> Result<(), Refusal> {
+    let Some(timeout) = timeout else {
+        host.ready().await;
+        return Ok(());
+    };
+    let ready = tokio::time::timeout(timeout, host.ready()).await;
+    ready.map_err(|_| {
+        let error = format!("no connection within {} ms", timeout.as_millis());
+        Refusal {
+            more: Some(Json::from(json!({"may_have_run": false}))),
+            ..Refusal::new(codes::TIMED_OUT, error)
+        }
+    })
+}
+
+fn progress_line(id: &Json, step: &Progress) -> Json {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        r#type: &'static str,
+        request_id: &'a Json,
+        progress: f64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        total: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<&'a str>,
+    }
+
+    let line = Line {
+        r#type: "progress",
+        request_id: id,
+        progress: step.progress,
+        total: step.total,
+        message: step.message.as_deref(),
+    };
+    Json::of(&line).unwrap_or_else(|_| Json::empty_object())
+}
+
+fn result(output: &CallOutput) -> Result<Json, Refusal> {
+    written(&call::document(output))
+}
+
+/// Why a call has no result.
+fn failed(host: &Host, name: &str, error: &CallError) -> Refusal {
+    let code = if error.is_usage() {
+        if let Some(refusal) = refused(host, |server| may_belong_to(name, server)) {
+            return refusal;
+        }
+        codes::BAD_REQUEST
+    } else if error.is_auth_required() {
+        codes::NEEDS_AUTH
+    } else if error.is_timeout() {
+        codes::TIMED_OUT
+    } else if error.is_connection() {
+        codes::NOT_CONNECTED
+    } else {
+        codes::FAILED
+    };
+    let mut more = json!({"may_have_run": error.may_have_run()});
+    if let Some(hint) = error.hint() {
+        more["hint"] = json!(hint);
+    }
+    Refusal {
+        more: Some(Json::from(more)),
+        ..Refusal::new(code, error.to_string())
+    }
+}
+
+/// Why the servers of such names may not run, if none of them may.
+fn refused(host: &Host, named: impl Fn(&str) -> bool) -> Option<Refusal> {
+    let set = host.config();
+    let of_it = || {
+        set.servers
+            .iter()
+            .filter(|server| named(&server.entry.name))
+    };
+    if of_it().any(|server| server.standing.may_run()) {
+        return None;
+    }
+    let explain = |server: &Server| {
+        let (reason, hint) = standing::reason(server)?;
+        let error = format!(
+            "the server \"{}\" does not run: {reason}",
+            server.entry.name
+        );
+        let mut more = json!({"may_have_run": false});
+        if let Some(hint) = hint {
+            more["hint"] = json!(hint);
+        }
+        Some(Refusal {
+            more: Some(Json::from(more)),
+            ..Refusal::new(codes::REFUSED, error)
+        })
+    };
+    of_it().find_map(explain)
+}
+
+#[derive(Deserialize)]
+struct Named {
+    #[serde(alias = "serverName", alias = "server_name")]
+    server: String,
+}
+
+#[derive(Deserialize)]
+struct Toggle {
+    #[serde(alias = "serverName", alias = "server_name")]
+    server: String,
+    enabled: bool,
+}
+
+/// Makes sure that there is such a server and that it may run.
+fn known(host: &Host, name: &str) -> Result<(), Refusal> {
+    if host.server(name).is_some() {
+        return Ok(());
+    }
+    if let Some(refusal) = refused(host, |server| server == name) {
+        return Err(refusal);
+    }
+    let servers = host.servers();
+    let near = nearest(name, servers.iter().map(|server| &*server.name));
+    let near = near
+        .map(|near| format!("; did you mean \"{near}\"?"))
+        .unwrap_or_default();
+    Err(bad(format!("there is no server \"{name}\"{near}")))
+}
+
+async fn reconnect(host: &Host, name: &str) -> Result<Json, Refusal> {
+    known(host, name)?;
+    host.reconnect(name).await;
+    let mut events = host.events();
+    let state = loop {
+        match host.server(name).map(|server| server.state.clone()) {
+            Some(State::Pending {
+                last_failure: None, ..
+            }) => _ = events.next().await,
+            state => break state,
+        }
+    };
+    match state {
+        Some(State::Connected(_)) => server(host, name),
+        Some(State::NeedsAuth) => {
+            let error = format!("the server \"{name}\" needs a sign-in");
+            Err(Refusal::new(codes::NEEDS_AUTH, error))
+        }
+        state => {
+            let failure = state.as_ref().and_then(State::failure);
+            let why = match failure {
+                Some(failure) => failure.to_string(),
+                None => "it was switched off".to_owned(),
+            };
+            let error = format!("could not connect to \"{name}\": {why}");
+            Err(Refusal::new(codes::NOT_CONNECTED, error))
+        }
+    }
+}
+
+async fn enable(host: &Host, name: &str) -> Result<Json, Refusal> {
+    let status = host.server(name);
+    if status.is_some_and(|status| matches!(status.state, State::Connected(_))) {
+        return server(host, name);
+    }
+    reconnect(host, name).await
+}
+
+async fn disable(host: &Host, name: &str) -> Result<Json, Refusal> {
+    known(host, name)?;
+    host.disable(name).await;
+    server(host, name)
+}
+
+/// One server as it stands now.
+fn server(host: &Host, name: &str) -> Result<Json, Refusal> {
+    let all = status(host);
+    let rows = all["mcpServers"].as_array();
+    let row = rows.and_then(|rows| rows.iter().find(|row| row["name"] == name));
+    row.map(Json::from)
+        .ok_or_else(|| bad(format!("there is no server \"{name}\"")))
+}
+
+/// Asks the embedding program to ask its user.
+pub(super) fn elicitation(server: &str, params: &Json) -> Result<Json, Refusal> {
+    #[derive(Serialize)]
+    struct Elicitation<'a> {
+        subtype: &'static str,
+        server_name: &'a str,
+        params: &'a Json,
+    }
+
+    written(&Elicitation {
+        subtype: "elicitation",
+        server_name: server,
+        params,
+    })
+}
