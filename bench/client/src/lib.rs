@@ -1,7 +1,8 @@
 //! What the Rust benchmark programs share: the command line, the clock and the report line.
 //!
 //! Every client, in whatever language, is a program
-//! `<client> <scenario> --n N [--payload BYTES] [--inflight K] [--servers S] -- <server> [args…]`
+//! `<client> [--pooled] <scenario> --n N [--payload BYTES] [--inflight K] [--servers S] -- <server> [args…]`
+//! (`<server>` is a command, or the URL of one that runs already)
 //! that prints one JSON line (see [`Report`]). Nothing here may cost time inside a measured loop.
 #![forbid(unsafe_code)]
 
@@ -27,7 +28,7 @@ pub enum Scenario {
 }
 
 /// The parsed command line.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Args {
     pub scenario: Scenario,
     /// Calls to measure; for `list` the number of tools to expect.
@@ -38,7 +39,9 @@ pub struct Args {
     pub servers: usize,
     /// Use a multi-threaded runtime.
     pub multi: bool,
-    /// The server's command and its arguments.
+    /// Keep connections open, where the program has the choice.
+    pub pooled: bool,
+    /// The server's command and its arguments, or its URL alone.
     pub server: (String, Vec<String>),
 }
 
@@ -48,7 +51,8 @@ impl Args {
     /// # Errors
     /// Says which argument is missing or wrong.
     pub fn from_env() -> Result<Self, String> {
-        let mut args = std::env::args().skip(1);
+        let mut args = std::env::args().skip(1).peekable();
+        let pooled = args.next_if(|first| first == "--pooled").is_some();
         let scenario = match args.next().as_deref() {
             Some("sequential") => Scenario::Sequential,
             Some("inflight") => Scenario::Inflight,
@@ -89,6 +93,7 @@ impl Args {
             inflight,
             servers,
             multi,
+            pooled,
             server: (command, args.collect()),
         })
     }

@@ -10,7 +10,10 @@ use bench_client::{Args, Report, Scenario};
 use rmcp::ServiceExt;
 use rmcp::model::{CallToolRequestParams, JsonObject};
 use rmcp::service::{Peer, RoleClient, RunningService};
-use rmcp::transport::TokioChildProcess;
+use rmcp::transport::{
+    StreamableHttpClientTransport, TokioChildProcess,
+    streamable_http_client::StreamableHttpClientTransportConfig,
+};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
@@ -41,7 +44,20 @@ fn main() -> Result<(), Failure> {
         .block_on(async { tokio::spawn(work).await? })
 }
 
-async fn connect((command, arguments): &(String, Vec<String>)) -> Result<Client, Failure> {
+/// Over HTTP if the server is a URL, with the SDK's own client or, if `pooled`, with one that keeps connections.
+async fn connect(args: &Args) -> Result<Client, Failure> {
+    let (command, arguments) = &args.server;
+    if command.starts_with("http://") {
+        let mut config = StreamableHttpClientTransportConfig::with_uri(command.as_str());
+        if !args.pooled {
+            return Ok(().serve(StreamableHttpClientTransport::from_config(config)).await?);
+        }
+        // The default, 16, is slower with 64 calls in flight.
+        config = config.max_concurrent_requests(args.inflight);
+        let client = reqwest::Client::builder().build()?;
+        let transport = StreamableHttpClientTransport::with_client(client, config);
+        return Ok(().serve(transport).await?);
+    }
     let mut command = Command::new(command);
     command.args(arguments);
     Ok(().serve(TokioChildProcess::new(command)?).await?)
@@ -60,7 +76,7 @@ async fn call(peer: &Peer<RoleClient>, text: &str) -> Result<(), Failure> {
 }
 
 async fn sequential(args: &Args) -> Result<(), Failure> {
-    let client = connect(&args.server).await?;
+    let client = connect(args).await?;
     let text = args.text();
     for _ in 0..args.warm_up() {
         call(&client, &text).await?;
@@ -75,7 +91,7 @@ async fn sequential(args: &Args) -> Result<(), Failure> {
 }
 
 async fn inflight(args: &Args) -> Result<(), Failure> {
-    let client = connect(&args.server).await?;
+    let client = connect(args).await?;
     workers(&client, args, args.warm_up()).await?;
     let start = Instant::now();
     let calls = workers(&client, args, args.n).await?;
@@ -105,7 +121,7 @@ async fn workers(client: &Client, args: &Args, total: usize) -> Result<usize, Fa
 
 async fn list(args: &Args) -> Result<(), Failure> {
     let start = Instant::now();
-    let client = connect(&args.server).await?;
+    let client = connect(args).await?;
     let connected = start.elapsed().as_secs_f64();
     let tools = client.list_all_tools().await?;
     let report = Report::since(start, 1).connected_in(connected);
@@ -121,9 +137,9 @@ async fn connect_all(args: &Args) -> Result<(), Failure> {
     let start = Instant::now();
     let mut tasks = JoinSet::new();
     for _ in 0..args.servers {
-        let server = args.server.clone();
+        let args = args.clone();
         tasks.spawn(async move {
-            let client = connect(&server).await?;
+            let client = connect(&args).await?;
             let tools = client.list_all_tools().await?;
             Ok::<_, Failure>((client, tools))
         });
@@ -141,7 +157,7 @@ async fn connect_all(args: &Args) -> Result<(), Failure> {
 
 async fn oneshot(args: &Args) -> Result<(), Failure> {
     let start = Instant::now();
-    let client = connect(&args.server).await?;
+    let client = connect(args).await?;
     call(&client, &args.text()).await?;
     client.cancel().await?;
     Report::since(start, 1).print();
