@@ -84,9 +84,9 @@ async fn play(host: &Host, plan: &Plan) -> Result<(), String> {
             );
         }
         state => {
-            let reason = state.failure().map(ToString::to_string);
+            let reason = state.failure().map(|failure| format!(": {failure}"));
             let reason = reason.unwrap_or_default();
-            return Err(format!("not connected, but {}: {reason}", state.name()));
+            return Err(format!("not connected, but {}{reason}", state.name()));
         }
     }
     let pool = host.pool();
