@@ -60,6 +60,26 @@ pub fn flag(name: &str) -> Option<bool> {
         "0" | "false" | "no" | "off" => Some(false),
         _ => None,
     }
+    /// The proxy for servers with `https:` and `wss:` URLs, or `https_proxy`: `http://`, `https://` or `socks5://`, with
+    /// `user:password@` if need be (TRN-2).
+    HTTPS_PROXY = "";
+    /// The proxy for servers with `http:` and `ws:` URLs, or `http_proxy`; not read from a CGI program's environment.
+    HTTP_PROXY = "";
+    /// The proxy for servers of both kinds, where there is none of its own, or `all_proxy`.
+    ALL_PROXY = "";
+    /// Hosts to reach without a proxy, or `no_proxy`: names with all below them, addresses, networks, each with a port if
+    /// need be; `*` for all. This machine is always one of them.
+    NO_PROXY = "";
+    /// A PEM file with authorities to trust besides those of the system.
+    NODE_EXTRA_CA_CERTS = "";
+    /// A PEM file with the authorities to trust in place of those of the system.
+    SSL_CERT_FILE = "";
+    /// Folders with the authorities to trust in place of those of the system.
+    SSL_CERT_DIR = "";
+    /// A PEM file with our certificate, for servers that ask for one and whose entry names none.
+    CLAUDE_CODE_CLIENT_CERT = "";
+    /// A PEM file with the key of `CLAUDE_CODE_CLIENT_CERT`, if it is not in the same file.
+    CLAUDE_CODE_CLIENT_KEY = "";
 }
 
 /// The value of `name` as milliseconds; `None` when it is unset or not a number.

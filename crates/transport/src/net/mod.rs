@@ -77,11 +77,11 @@ impl Target {
 
     /// Whether it is on this machine.
     pub fn is_loopback(&self) -> bool {
-        if let Ok(address) = self.host.parse::<IpAddr>() {
-            return address.to_canonical().is_loopback();
-        }
-        let name = self.host.trim_end_matches('.').to_ascii_lowercase();
-        name == "localhost" || name.ends_with(".localhost")
+        let address = self.host.parse::<IpAddr>();
+        address.map_or_else(
+            |_| tcp::is_own_name(&self.host),
+            |address| address.to_canonical().is_loopback(),
+        )
     }
 }
 

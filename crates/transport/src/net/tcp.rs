@@ -1,7 +1,7 @@
 //! A TCP connection to a name: all its addresses are tried, a little apart, and the first that answers is taken.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -26,12 +26,7 @@ const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
 
 /// Connects to `host`, an address or a name.
 pub(super) async fn connect(host: &str, port: u16) -> Result<TcpStream, DialError> {
-    let found = tokio::net::lookup_host((host, port)).await;
-    let found = found.map_err(|error| DialError::Lookup {
-        host: host.to_owned(),
-        error: resolver_text(&error),
-    })?;
-    let mut waiting = alternate(found.collect()).into_iter();
+    let mut waiting = alternate(lookup(host, port).await?).into_iter();
     let mut trying = FuturesUnordered::new();
     let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
     loop {
@@ -50,6 +45,27 @@ pub(super) async fn connect(host: &str, port: u16) -> Result<TcpStream, DialErro
             () = sleep(STAGGER), if waiting.len() > 0 => {}
         }
     }
+}
+
+/// All addresses of `host`. This machine's own names mean this machine, whatever a resolver makes of them (RFC 6761).
+async fn lookup(host: &str, port: u16) -> Result<Vec<SocketAddr>, DialError> {
+    if is_own_name(host) {
+        let addresses: [IpAddr; 2] = [Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()];
+        return Ok(addresses.map(|ip| SocketAddr::new(ip, port)).into());
+    }
+    let found = tokio::net::lookup_host((host, port)).await;
+    found
+        .map(Iterator::collect)
+        .map_err(|error| DialError::Lookup {
+            host: host.to_owned(),
+            error: resolver_text(&error),
+        })
+}
+
+/// Whether `host` is a name that every machine has for itself.
+pub(super) fn is_own_name(host: &str) -> bool {
+    let name = host.trim_end_matches('.').to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost")
 }
 
 async fn attempt(address: SocketAddr) -> io::Result<TcpStream> {
@@ -105,6 +121,19 @@ fn alternate(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn small_messages_go_at_once_and_a_dead_peer_is_noticed() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let stream = connect("127.0.0.1", port).await.unwrap();
+        let socket = SockRef::from(&stream);
+        assert!(socket.tcp_nodelay().unwrap());
+        assert!(socket.keepalive().unwrap());
+        let idle = socket.tcp_keepalive_time().unwrap();
+        let interval = socket.tcp_keepalive_interval().unwrap();
+        assert_eq!((idle.as_secs(), interval.as_secs()), (30, 10));
+    }
 
     #[test]
     fn the_families_take_turns() {

@@ -273,7 +273,10 @@ fn explain(host: &str, error: &io::Error) -> DialError {
 
 fn explain_certificate(host: String, error: &CertificateError) -> DialError {
     match error {
-        CertificateError::UnknownIssuer => DialError::NotTrusted { host },
+        // The signature is wrong when an authority of the same name has another key.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            DialError::NotTrusted { host }
+        }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             DialError::Expired { host }
         }

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::io::AsyncWrite;
 use tokio::sync::{Notify, watch};
 use trunkline_wire::transport::Transport;
 use url::Url;
@@ -99,12 +100,19 @@ impl Transport for WsTransport {
 
     fn split(self) -> (WsSender, WsReceiver) {
         let (read, write) = self.stream.into_split();
-        let debts = Arc::new(Debts::default());
-        (
-            WsSender::start(write, Arc::clone(&debts)),
-            WsReceiver::new(read, self.frames, debts),
-        )
+        link(read, write, self.frames)
     }
+}
+
+fn link<R, W>(read: R, write: W, frames: FrameDecoder) -> (WsSender<W>, WsReceiver<R>)
+where
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let debts = Arc::new(Debts::default());
+    (
+        WsSender::start(write, Arc::clone(&debts)),
+        WsReceiver::new(read, frames, debts),
+    )
 }
 
 /// What the receiving half leaves to the others.
@@ -139,3 +147,6 @@ impl Debts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

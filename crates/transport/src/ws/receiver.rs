@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant, Sleep, sleep};
 use trunkline_wire::transport::{CloseReason, Closed, Incoming, ReceiveHalf};
 
@@ -25,8 +25,8 @@ const LITTLE: usize = 2 * 1024;
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
 
 /// The half that receives.
-pub struct WsReceiver {
-    stream: ReadHalf,
+pub struct WsReceiver<R = ReadHalf> {
+    stream: R,
     frames: FrameDecoder,
     debts: Arc<Debts>,
     /// When bytes last arrived.
@@ -37,8 +37,8 @@ pub struct WsReceiver {
     silence: Pin<Box<Sleep>>,
 }
 
-impl WsReceiver {
-    pub(super) fn new(stream: ReadHalf, frames: FrameDecoder, debts: Arc<Debts>) -> Self {
+impl<R> WsReceiver<R> {
+    pub(super) fn new(stream: R, frames: FrameDecoder, debts: Arc<Debts>) -> Self {
         let now = Instant::now();
         Self {
             stream,
@@ -52,13 +52,13 @@ impl WsReceiver {
 }
 
 /// Whoever closes the link need not wait for more.
-impl Drop for WsReceiver {
+impl<R> Drop for WsReceiver<R> {
     fn drop(&mut self) {
         self.debts.ended.send_replace(true);
     }
 }
 
-impl ReceiveHalf for WsReceiver {
+impl<R: AsyncRead + Unpin + Send + 'static> ReceiveHalf for WsReceiver<R> {
     async fn receive(&mut self) -> Result<Incoming, Closed> {
         let received = self.next().await;
         if received.is_err() {
@@ -68,7 +68,7 @@ impl ReceiveHalf for WsReceiver {
     }
 }
 
-impl WsReceiver {
+impl<R: AsyncRead + Unpin> WsReceiver<R> {
     async fn next(&mut self) -> Result<Incoming, CloseReason> {
         loop {
             match self.frames.next_event() {

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
@@ -18,14 +18,14 @@ use crate::net::WriteHalf;
 const KEPT_BUFFER: usize = 1024 * 1024;
 
 /// The half that sends. Dropping it cuts the link.
-pub struct WsSender {
-    writer: Arc<Mutex<Writer>>,
+pub struct WsSender<W = WriteHalf> {
+    writer: Arc<Mutex<Writer<W>>>,
     debts: Arc<Debts>,
     keeper: AbortHandle,
 }
 
-impl WsSender {
-    pub(super) fn start(stream: WriteHalf, debts: Arc<Debts>) -> Self {
+impl<W: AsyncWrite + Unpin + Send + 'static> WsSender<W> {
+    pub(super) fn start(stream: W, debts: Arc<Debts>) -> Self {
         let writer = Arc::new(Mutex::new(Writer {
             stream,
             text: Vec::new(),
@@ -41,13 +41,13 @@ impl WsSender {
     }
 }
 
-impl Drop for WsSender {
+impl<W> Drop for WsSender<W> {
     fn drop(&mut self) {
         self.keeper.abort();
     }
 }
 
-impl SendHalf for WsSender {
+impl<W: AsyncWrite + Unpin + Send + 'static> SendHalf for WsSender<W> {
     async fn send(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), Closed> {
         let mut writer = self.writer.lock().await;
         writer.send(batch).await.map_err(|error| {
@@ -73,7 +73,7 @@ impl SendHalf for WsSender {
 }
 
 /// Pings the server now and then, and answers its pings.
-async fn keep(writer: Arc<Mutex<Writer>>, debts: Arc<Debts>) {
+async fn keep<W: AsyncWrite + Unpin>(writer: Arc<Mutex<Writer<W>>>, debts: Arc<Debts>) {
     let mut pings = interval_at(Instant::now() + PING_EVERY, PING_EVERY);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -90,14 +90,14 @@ async fn keep(writer: Arc<Mutex<Writer>>, debts: Arc<Debts>) {
 }
 
 /// What is on its way to the server. A write that was dropped half-way is finished by the next.
-struct Writer {
-    stream: WriteHalf,
+struct Writer<W> {
+    stream: W,
     text: Vec<u8>,
     written: usize,
     masks: Masks,
 }
 
-impl Writer {
+impl<W: AsyncWrite + Unpin> Writer<W> {
     async fn send(&mut self, batch: &mut Vec<Outgoing>) -> io::Result<()> {
         for message in batch.drain(..) {
             let mask = self.masks.next()?;

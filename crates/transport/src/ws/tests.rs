@@ -1,0 +1,186 @@
+//! Time: pings, silence and farewells, on a clock that the tests move. The link is one of memory, because the clock runs
+//! on while the system moves bytes.
+
+use futures_util::{SinkExt, StreamExt};
+use tokio::io::{DuplexStream, ReadHalf, WriteHalf};
+use tokio::time::{Instant, advance, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
+use tokio_tungstenite::tungstenite::{Message, protocol::Role};
+use trunkline_wire::transport::{Closed, Incoming, Outgoing, ReceiveHalf, SendHalf};
+
+use super::*;
+
+type Server = WebSocketStream<DuplexStream>;
+type Sender = WsSender<WriteHalf<DuplexStream>>;
+type Receiver = WsReceiver<ReadHalf<DuplexStream>>;
+
+/// A link with room for `bytes` in each direction.
+async fn pair(bytes: usize) -> (Sender, Receiver, Server) {
+    let (ours, theirs) = tokio::io::duplex(bytes);
+    let (read, write) = tokio::io::split(ours);
+    let frames = FrameDecoder::new(MAX_MESSAGE_BYTES, bytes::BytesMut::new());
+    let (sender, receiver) = link(read, write, frames);
+    let server = WebSocketStream::from_raw_socket(theirs, Role::Server, None).await;
+    (sender, receiver, server)
+}
+
+/// Receives until the link ends.
+fn drain(mut receiver: Receiver) -> tokio::task::JoinHandle<Closed> {
+    tokio::spawn(async move {
+        loop {
+            if let Err(closed) = receiver.receive().await {
+                return closed;
+            }
+        }
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_server_that_answers_pings_is_kept() {
+    let (_sender, receiver, mut server) = pair(1024).await;
+    let reader = drain(receiver);
+    let mut pings = 0;
+    // Reading is all that it takes to answer them.
+    let listening = async {
+        while let Some(Ok(message)) = server.next().await {
+            pings += usize::from(message.is_ping());
+        }
+    };
+    let hour = Duration::from_secs(3600);
+    assert!(timeout(hour, listening).await.is_err());
+    assert!(!reader.is_finished());
+    assert_eq!(pings, 179);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_answers_no_pings_is_given_up() {
+    let (_sender, receiver, _server) = pair(1024).await;
+    let began = Instant::now();
+    let closed = drain(receiver).await.unwrap();
+    assert_eq!(began.elapsed().as_secs(), SILENCE_LIMIT.as_secs());
+    assert_eq!(
+        closed.to_string(),
+        "the connection broke: nothing arrived for 40 s, not even an answer to our pings"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_counted_from_the_last_sign_of_life() {
+    let (_sender, receiver, mut server) = pair(1024).await;
+    let reader = drain(receiver);
+    advance(Duration::from_secs(30)).await;
+    server.send(Message::text("x")).await.unwrap();
+    let heard = Instant::now();
+    reader.await.unwrap();
+    assert_eq!(heard.elapsed().as_secs(), SILENCE_LIMIT.as_secs());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_takes_long_is_a_sign_of_life() {
+    let (_sender, mut receiver, mut server) = pair(1024).await;
+    let part = |text: &'static str, kind, last| {
+        Message::Frame(Frame::message(text, OpCode::Data(kind), last))
+    };
+    for _ in 0..3 {
+        server.send(part("a", Data::Text, false)).await.unwrap();
+        let nothing = timeout(Duration::from_millis(900), receiver.receive()).await;
+        assert!(nothing.is_err());
+        advance(Duration::from_millis(200)).await;
+        server.send(part("b", Data::Continue, false)).await.unwrap();
+        let alive = receiver.receive().await.unwrap();
+        assert!(matches!(alive, Incoming::Alive { to: None }), "{alive:?}");
+        server.send(part("c", Data::Continue, true)).await.unwrap();
+        let whole = receiver.receive().await.unwrap();
+        assert!(
+            matches!(&whole, Incoming::Frame(text) if text == "abc"),
+            "{whole:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_newest_of_many_pings_needs_an_answer() {
+    let (_sender, receiver, mut server) = pair(64 * 1024).await;
+    for number in 0..1000 {
+        let ping = Message::Ping(format!("{number}").into());
+        server.feed(ping).await.unwrap();
+    }
+    server.flush().await.unwrap();
+    let _reader = drain(receiver);
+    let answer = server.next().await.unwrap().unwrap();
+    assert_eq!(answer, Message::Pong("999".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_say_goodbye_is_not_waited_for() {
+    let (sender, receiver, mut server) = pair(1024).await;
+    let _reader = drain(receiver);
+    let began = Instant::now();
+    sender.close().await;
+    assert_eq!(began.elapsed(), CLOSE_GRACE);
+    // It was told, all the same.
+    let told = server.next().await.unwrap().unwrap();
+    let Message::Close(Some(frame)) = told else {
+        panic!("{told:?}")
+    };
+    assert_eq!(u16::from(frame.code), NORMAL);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_goodbye_lets_us_go_at_once() {
+    let (sender, receiver, mut server) = pair(1024).await;
+    let reader = drain(receiver);
+    let answering = tokio::spawn(async move { while server.next().await.is_some() {} });
+    let began = Instant::now();
+    sender.close().await;
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    reader.await.unwrap();
+    answering.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_read_cannot_hold_us() {
+    let (mut sender, receiver, _server) = pair(64).await;
+    let _reader = drain(receiver);
+    let mut batch = vec![long_message()];
+    let sent = timeout(Duration::from_secs(1), sender.send(&mut batch)).await;
+    assert!(sent.is_err());
+    let began = Instant::now();
+    sender.close().await;
+    assert_eq!(began.elapsed(), CLOSE_GRACE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_was_interrupted_is_finished_before_anything_else_is_said() {
+    let (mut sender, receiver, mut server) = pair(64).await;
+    let _reader = drain(receiver);
+    let mut batch = vec![long_message()];
+    let sent = timeout(Duration::from_secs(1), sender.send(&mut batch)).await;
+    assert!(sent.is_err());
+    let heard = tokio::spawn(async move {
+        let mut heard = Vec::new();
+        while let Some(Ok(message)) = server.next().await {
+            heard.push(message);
+        }
+        heard
+    });
+    sender.close().await;
+    let heard = heard.await.unwrap();
+    let mut expected = Vec::new();
+    long_message().encode(&mut expected);
+    let [message, Message::Close(_)] = &heard[..] else {
+        panic!("{heard:?}")
+    };
+    assert_eq!(message.to_text().unwrap().as_bytes(), expected);
+}
+
+fn long_message() -> Outgoing {
+    let params = format!(r#"{{"long":"{}"}}"#, "x".repeat(10_000));
+    Outgoing::Notification {
+        method: "n",
+        params: Some(trunkline_wire::Json::parse(params).unwrap()),
+        version: None,
+    }
+}

@@ -1,0 +1,130 @@
+//! How a link ends.
+
+use futures_util::{SinkExt, StreamExt};
+use tokio::io::AsyncWriteExt;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use trunkline_wire::transport::{CloseReason, Closed, ReceiveHalf, SendHalf, Transport};
+
+use crate::server::{message, pair, soon};
+
+/// Why the link ended, which must be soon.
+async fn end(receiver: &mut impl ReceiveHalf) -> Closed {
+    soon(receiver.receive()).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn our_farewell_is_a_close_frame() {
+    let (transport, mut server) = pair().await;
+    let (sender, mut receiver) = transport.split();
+    let reader = tokio::spawn(async move { end(&mut receiver).await });
+    let hearing = async {
+        let told = server.next().await.unwrap().unwrap();
+        assert!(server.next().await.is_none());
+        told
+    };
+    let (told, ()) = tokio::join!(soon(hearing), soon(sender.close()));
+    let Message::Close(Some(frame)) = told else {
+        panic!("{told:?}")
+    };
+    assert_eq!(frame.code, CloseCode::Normal);
+    let closed = soon(reader).await.unwrap();
+    assert_eq!(*closed.reason(), CloseReason::Ended);
+}
+
+#[tokio::test]
+async fn the_servers_farewell_is_passed_on() {
+    let cases = [
+        (None, "the server closed the connection"),
+        (Some((1000, "")), "the server closed the connection"),
+        (
+            Some((1000, "enough")),
+            "the connection broke: the server closed it with status 1000: enough",
+        ),
+        (
+            Some((1011, "out of \u{7}soup")),
+            "the connection broke: the server closed it with status 1011: out of soup",
+        ),
+        (
+            Some((4401, "")),
+            "the connection broke: the server closed it with status 4401",
+        ),
+    ];
+    for (farewell, expected) in cases {
+        let (transport, mut server) = pair().await;
+        let (sender, mut receiver) = transport.split();
+        let frame = farewell.map(|(code, reason)| CloseFrame {
+            code: CloseCode::from(code),
+            reason: reason.into(),
+        });
+        server.send(Message::Close(frame)).await.unwrap();
+        assert_eq!(end(&mut receiver).await.to_string(), expected);
+        // It gets an answer, and is left at once.
+        let answered = tokio::spawn(async move { server.next().await });
+        soon(sender.close()).await;
+        let answer = soon(answered).await.unwrap();
+        assert!(matches!(answer, Some(Ok(Message::Close(_)))), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_cut_is_noticed_at_once() {
+    let (transport, server) = pair().await;
+    let (sender, mut receiver) = transport.split();
+    drop(server);
+    let closed = end(&mut receiver).await;
+    let expected = "the connection broke: the server cut it without a Close frame";
+    assert_eq!(closed.to_string(), expected);
+    soon(sender.close()).await;
+
+    let (transport, server) = pair().await;
+    let (_sender, mut receiver) = transport.split();
+    server.get_ref().set_zero_linger().unwrap();
+    drop(server);
+    let closed = end(&mut receiver).await.to_string();
+    let start = "the connection broke: reading from the server failed: ";
+    assert!(closed.starts_with(start), "{closed}");
+}
+
+#[tokio::test]
+async fn writing_to_a_server_that_is_gone_fails() {
+    let (transport, server) = pair().await;
+    let (mut sender, _receiver) = transport.split();
+    server.get_ref().set_zero_linger().unwrap();
+    drop(server);
+    let failing = async {
+        loop {
+            if let Err(closed) = sender.send(&mut vec![message(100).0]).await {
+                break closed;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let closed = soon(failing).await.to_string();
+    assert!(closed.contains("writing to the server failed"), "{closed}");
+}
+
+#[tokio::test]
+async fn a_server_that_breaks_the_protocol_is_told_so() {
+    let (transport, mut server) = pair().await;
+    let (sender, mut receiver) = transport.split();
+    server.get_mut().write_all(b"\xff\x00").await.unwrap();
+    let closed = end(&mut receiver).await.to_string();
+    assert!(closed.contains("broke the WebSocket protocol"), "{closed}");
+    let told = tokio::spawn(async move { server.next().await });
+    soon(sender.close()).await;
+    let Some(Ok(Message::Close(Some(frame)))) = soon(told).await.unwrap() else {
+        panic!("no Close frame")
+    };
+    assert_eq!(frame.code, CloseCode::Protocol);
+}
+
+#[tokio::test]
+async fn dropping_the_sending_half_cuts_the_link() {
+    let (transport, mut server) = pair().await;
+    let (sender, receiver) = transport.split();
+    drop(sender);
+    assert!(soon(server.next()).await.unwrap().is_err());
+    drop(receiver);
+}
