@@ -30,6 +30,7 @@ mod prompts;
 mod pty;
 mod remove;
 mod scopes;
+mod sdk;
 mod signals;
 mod terminal;
 mod tools;
