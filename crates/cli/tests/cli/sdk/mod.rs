@@ -142,15 +142,7 @@ fn a_call_can_be_withdrawn_and_the_server_hears_of_it() {
     // The same for the embedder's own server.
     let id = embedder.begin(&json!({"subtype": "call_tool", "name": "mcp__calc__never"}));
     embedder.done(&json!({"subtype": "mcp_status"}));
-    let call = loop {
-        match embedder.seen.pop() {
-            Some(call) => break call,
-            None => {
-                let line = embedder.hear();
-                embedder.seen.push(line);
-            }
-        }
-    };
+    let call = embedder.seen.pop().unwrap_or_else(|| embedder.hear());
     assert_eq!(call["request"]["message"]["params"]["name"], "never");
     embedder.say(json!({"type": "control_cancel_request", "request_id": id}).to_string());
     let told = embedder.hear();

@@ -149,7 +149,7 @@ fn the_embedders_servers_are_held_against_policy() {
         );
     }
     // And nothing was ever asked of it.
-    assert_eq!(embedder.seen, [json!(0); 0]);
+    assert!(embedder.seen.is_empty(), "{:?}", embedder.seen);
     assert!(embedder.finish().contains("reserved"));
 }
 
