@@ -20,7 +20,7 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
-/// Where servers come from. Taken before and after the command alike: what stands in both places adds up.
+/// Where servers come from, and when they start. Taken before and after the command alike: what stands in both places adds up.
 #[derive(clap::Args, Clone, Default)]
 pub(crate) struct ConfigArgs {
     /// Also use the servers in this file, or in this JSON text; may be repeated
@@ -38,6 +38,14 @@ pub(crate) struct ConfigArgs {
     /// Approve the project's own servers, for this run only
     #[arg(long)]
     pub(crate) approve_project: bool,
+
+    /// Start a server only when one of its tools is called, if its tools are known from an earlier run
+    #[arg(long)]
+    pub(crate) lazy: bool,
+
+    /// Do not use what is known of servers from earlier runs, and do not keep what they say now
+    #[arg(long)]
+    pub(crate) no_cache: bool,
 }
 
 impl ConfigArgs {
@@ -48,6 +56,8 @@ impl ConfigArgs {
             strict_mcp_config: self.strict_mcp_config || after.strict_mcp_config,
             plugin_dir: [self.plugin_dir, after.plugin_dir].concat(),
             approve_project: self.approve_project || after.approve_project,
+            lazy: self.lazy || after.lazy,
+            no_cache: self.no_cache || after.no_cache,
         }
     }
 }

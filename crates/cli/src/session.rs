@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use etcetera::BaseStrategy;
 use trunkline::connectors::ClaudeAi;
-use trunkline::{EraMemory, Host, HostBuilder, Settings, State};
+use trunkline::{CatalogStore, EraMemory, Host, HostBuilder, Settings, State};
 use trunkline_config::{Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity};
 
 use crate::args::ConfigArgs;
@@ -19,6 +19,8 @@ use crate::output::{self, StatusLine};
 pub(crate) struct Configured {
     pub(crate) loader: Loader,
     pub(crate) set: ServerSet,
+    lazy: bool,
+    no_cache: bool,
 }
 
 impl Configured {
@@ -90,7 +92,14 @@ impl Configured {
 
     /// A host with these servers.
     pub(crate) fn host(self) -> HostBuilder {
-        builder(Some(self.loader.layout())).loaded(self.loader, self.set)
+        let mut builder = builder(Some(self.loader.layout()));
+        if let (false, Some(cache)) = (self.no_cache, cache_dir()) {
+            builder = builder.catalogs(CatalogStore::at(cache.join("catalogs")));
+        }
+        if self.lazy {
+            builder = builder.lazy(true);
+        }
+        builder.loaded(self.loader, self.set)
     }
 }
 
@@ -139,7 +148,12 @@ pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
             return Err(Exit::Usage);
         }
     }
-    Ok(Configured { loader, set })
+    Ok(Configured {
+        loader,
+        set,
+        lazy: config.lazy,
+        no_cache: config.no_cache,
+    })
 }
 
 /// A host with the settings that every command uses.
@@ -148,16 +162,19 @@ pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
     if let Ok(dir) = std::env::current_dir() {
         builder = builder.project_dir(dir);
     }
-    // Without a home there is nowhere to remember anything, and nothing is lost but a little time.
-    if let Ok(base) = etcetera::choose_base_strategy() {
-        builder = builder.eras(EraMemory::at(
-            base.cache_dir().join("trunkline").join("eras.json"),
-        ));
+    if let Some(cache) = cache_dir() {
+        builder = builder.eras(EraMemory::at(cache.join("eras.json")));
     }
     if let Some(layout) = layout {
         builder = builder.secrets(vault(layout));
     }
     builder
+}
+
+/// Where to remember what only saves time. Without a home there is no such place, and nothing is lost but a little time.
+fn cache_dir() -> Option<PathBuf> {
+    let base = etcetera::choose_base_strategy().ok()?;
+    Some(base.cache_dir().join("trunkline"))
 }
 
 /// Where secrets are kept.
@@ -196,7 +213,7 @@ pub(crate) async fn ready(host: &Host) {
             let servers = host.servers();
             let waiting: Vec<_> = servers
                 .iter()
-                .filter(|server| matches!(server.state, State::Pending { .. }))
+                .filter(|server| matches!(server.state, State::Pending { attempt: 1.., .. }))
                 .map(|server| &*server.name)
                 .collect();
             line.show(&format!(

@@ -197,6 +197,9 @@ fn add_status(value: &mut Value, status: &ServerStatus) {
         value["error"] = json!(failure.to_string());
         value["stderr"] = json!(failure.stderr);
     }
+    if status.catalog.cached {
+        value["cached"] = json!(true);
+    }
     if !status.catalog.diagnostics.is_empty() {
         value["diagnostics"] = json!(*status.catalog.diagnostics);
     }
@@ -239,12 +242,12 @@ pub(crate) fn table(rows: &[Row]) -> String {
     text
 }
 
-/// What a server that runs has to show for it.
+/// What a server that runs, or ran before, has to show for it.
 fn status_line(status: &ServerStatus) -> String {
     let mut text = String::new();
-    if let State::Connected(connected) = &status.state {
-        let identity = connected.identity();
-        let catalog = &status.catalog;
+    let catalog = &status.catalog;
+    let connected = matches!(status.state, State::Connected(_));
+    if connected || catalog.cached {
         let _ = write!(text, "  {}", count(catalog.tools().len(), "tool"));
         for (number, what) in [
             (catalog.prompts.len(), "prompt"),
@@ -254,6 +257,12 @@ fn status_line(status: &ServerStatus) -> String {
                 let _ = write!(text, ", {}", count(number, what));
             }
         }
+        if catalog.cached {
+            text += ", as of an earlier run";
+        }
+    }
+    if let State::Connected(connected) = &status.state {
+        let identity = connected.identity();
         if let Some(info) = &identity.info {
             let (name, version) = (harmless(&info.name), harmless(&info.version));
             let _ = write!(text, "  ({name} {version})");

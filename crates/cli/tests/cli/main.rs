@@ -11,6 +11,7 @@ mod add_mistakes;
 mod approve;
 mod arguments;
 mod bad_files;
+mod cache;
 mod call;
 mod concurrency;
 mod config;

@@ -206,3 +206,51 @@ impl Settle {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn got(incomplete: bool) -> Fetched<&'static str> {
+        Fetched::Got {
+            items: "new",
+            problems: vec!["odd".to_owned()],
+            ttl_ms: None,
+            incomplete,
+        }
+    }
+
+    #[test]
+    fn the_old_list_stays_where_the_new_one_is_not_better() {
+        for (before, fetched, items, after, problems) in [
+            (Origin::Nowhere, got(false), Some("new"), Origin::Server, 1),
+            (Origin::Cache, got(false), Some("new"), Origin::Server, 1),
+            // Half a list is better than none, but not to be kept for the next run.
+            (Origin::Nowhere, got(true), Some("new"), Origin::Nowhere, 1),
+            (Origin::Server, got(true), None, Origin::Server, 1),
+            (Origin::Cache, got(true), None, Origin::Cache, 1),
+            (
+                Origin::Cache,
+                Fetched::Failed("no".to_owned()),
+                None,
+                Origin::Cache,
+                1,
+            ),
+            (Origin::Server, Fetched::Unasked, None, Origin::Server, 0),
+        ] {
+            let mut lists = PerList::default();
+            let state = ListState {
+                origin: before,
+                ..ListState::default()
+            };
+            lists.set(ListKind::Tools, state);
+            let mut settle = Settle {
+                lists,
+                now: Instant::now(),
+            };
+            assert_eq!(settle.decide(ListKind::Tools, fetched), items);
+            let state = PerList::of(ListKind::Tools, &settle.lists);
+            assert_eq!((state.origin, state.problems.len()), (after, problems));
+        }
+    }
+}

@@ -8,6 +8,7 @@
 
 mod calls;
 mod catalog;
+mod changes;
 mod changing;
 mod cleanup;
 mod connecting;
@@ -17,5 +18,7 @@ mod faults;
 mod floods;
 mod inputs;
 mod lab;
+mod lazy;
 mod names;
 mod restarts;
+mod warm;

@@ -1,0 +1,414 @@
+//! Lists that change while the server runs (LIF-9).
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use trunkline::{Host, Pool};
+use trunkline_testkit::{Era, Script};
+
+use crate::lab::{
+    LONGEST_PAUSE, Lab, call, eventually, in_time, pass, until_attempt, until_connected,
+};
+
+const BOTH: [Era; 2] = [Era::Modern, Era::Legacy];
+
+/// Longer than any pause before a list is fetched again.
+const SETTLED: Duration = Duration::from_secs(2);
+
+fn tool_changed() -> Value {
+    json!({"publish": {"method": "notifications/tools/list_changed", "params": {}}})
+}
+
+/// A server whose lists can change; it writes down what it receives.
+fn changing(lab: &Lab, era: Era) -> Script {
+    let mut script = Script::default()
+        .era(era)
+        .tool("old", json!([{"replyText": "old"}]))
+        .tool(
+            "grow",
+            json!([{"addTool": {"name": "new"}}, {"replyText": "grown"}]),
+        )
+        .tool(
+            "shrink",
+            json!([{"removeTool": "old"}, {"replyText": "shrunk"}]),
+        )
+        .tool("touch", json!([tool_changed(), {"replyText": "touched"}]))
+        .prompt(json!({"name": "p"}))
+        .resource("file:///r", "r");
+    script.received_log = Some(lab.at("received"));
+    script
+}
+
+/// How often the server has been asked this.
+fn asked(lab: &Lab, method: &str) -> usize {
+    let received = lab.scratch.read("received");
+    let wanted = format!("\"method\":\"{method}\"");
+    let of_it = received.lines().filter(|line| line.contains(&wanted));
+    of_it.count()
+}
+
+fn has(pool: &Pool, tool: &str) -> bool {
+    pool.get(&format!("mcp__s__{tool}")).is_some()
+}
+
+async fn touch(host: &Host) {
+    call(host, "mcp__s__touch", json!({})).await.unwrap();
+}
+
+/// Lets every pause pass in which a list might be fetched again, and the fetching too.
+async fn settle(host: &Host) {
+    for _ in 0..3 {
+        pass(SETTLED).await;
+        // Whatever the host has sent by now, the server reads before this.
+        call(host, "mcp__s__old", json!({})).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_comes_or_goes_is_noticed_and_no_other_list_is_fetched() {
+    for era in BOTH {
+        let lab = Lab::new();
+        let host = lab.host([lab.server("s", changing(&lab, era))]).await;
+        assert!(!has(&host.pool(), "new"));
+        call(&host, "mcp__s__grow", json!({})).await.unwrap();
+        eventually("the new tool", || has(&host.pool(), "new")).await;
+        assert_eq!(call(&host, "mcp__s__new", json!({})).await.unwrap(), "{}");
+
+        call(&host, "mcp__s__shrink", json!({})).await.unwrap();
+        eventually("the old tool to go", || !has(&host.pool(), "old")).await;
+        let status = host.server("s").unwrap();
+        assert_eq!(
+            (status.catalog.prompts.len(), status.catalog.resources.len()),
+            (1, 1)
+        );
+        let others = ["prompts/list", "resources/list", "resources/templates/list"];
+        assert_eq!(others.map(|method| asked(&lab, method)), [1, 1, 1]);
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn each_kind_of_list_has_its_own_notification() {
+    for (kind, methods) in [
+        ("prompts", &["prompts/list"][..]),
+        (
+            "resources",
+            &["resources/list", "resources/templates/list"][..],
+        ),
+    ] {
+        for era in BOTH {
+            let lab = Lab::new();
+            let method = format!("notifications/{kind}/list_changed");
+            let script = changing(&lab, era).tool(
+                "tell",
+                json!([{"publish": {"method": method, "params": {}}}, {"replyText": ""}]),
+            );
+            let host = lab.host([lab.server("s", script)]).await;
+            call(&host, "mcp__s__tell", json!({})).await.unwrap();
+            for method in methods {
+                eventually(method, || asked(&lab, method) == 2).await;
+            }
+            settle(&host).await;
+            assert_eq!(asked(&lab, "tools/list"), 1);
+            lab.end(host).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_asked_once() {
+    for era in BOTH {
+        let lab = Lab::new();
+        let host = lab.host([lab.server("s", changing(&lab, era))]).await;
+        settle(&host).await;
+        assert_eq!(asked(&lab, "tools/list"), 1);
+        let listens = usize::from(era == Era::Modern);
+        assert_eq!(asked(&lab, "subscriptions/listen"), listens);
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn a_burst_of_changes_is_one_fetch_and_at_most_one_more() {
+    for era in BOTH {
+        let lab = Lab::new();
+        let mut burst = vec![tool_changed(); 200];
+        burst.push(json!({"addTool": {"name": "new"}}));
+        burst.push(json!({"replyText": "done"}));
+        let script = changing(&lab, era).tool("burst", json!(burst));
+        let host = lab.host([lab.server("s", script)]).await;
+        call(&host, "mcp__s__burst", json!({})).await.unwrap();
+        eventually("the new tool", || has(&host.pool(), "new")).await;
+        settle(&host).await;
+        let fetched = asked(&lab, "tools/list");
+        assert!((2..=3).contains(&fetched), "{fetched}");
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_changes_is_followed_a_few_times_a_second() {
+    let lab = Lab::new();
+    let flood: Vec<_> = (0..150)
+        .flat_map(|_| [tool_changed(), json!({"sleepMs": 10})])
+        .chain([json!({"replyText": "done"})])
+        .collect();
+    let script = changing(&lab, Era::Modern).tool("flood", json!(flood));
+    let host = lab.host([lab.server("s", script)]).await;
+    let started = Instant::now();
+    let flooded = call(&host, "mcp__s__flood", json!({}));
+    let others = async {
+        // While it goes on, everything else does too.
+        eventually("a fetch in the middle of it", || {
+            asked(&lab, "tools/list") > 2
+        })
+        .await;
+        call(&host, "mcp__s__old", json!({})).await.unwrap();
+    };
+    let (flooded, ()) = tokio::join!(flooded, others);
+    flooded.unwrap();
+    let most = 3 + started.elapsed().as_millis() / 250;
+    let fetched = asked(&lab, "tools/list");
+    assert!(fetched as u128 <= most, "{fetched} of {most}");
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn a_fetch_that_fails_keeps_the_list_and_says_so_and_holds_up_no_call() {
+    for era in BOTH {
+        let lab = Lab::new();
+        let script = changing(&lab, era).on(
+            "tools/list",
+            json!([{"waitForFile": lab.at("answers")}, {"default": true}]),
+        );
+        lab.scratch.write("answers", "");
+        let host = lab.host([lab.server("s", script)]).await;
+        std::fs::remove_file(lab.at("answers")).unwrap();
+        touch(&host).await;
+        eventually("the fetch", || asked(&lab, "tools/list") == 2).await;
+        assert_eq!(call(&host, "mcp__s__old", json!({})).await.unwrap(), "old");
+
+        pass(LONGEST_PAUSE).await;
+        let diagnostics = || host.server("s").unwrap().catalog.diagnostics.to_vec();
+        eventually("a diagnostic", || !diagnostics().is_empty()).await;
+        let told = diagnostics();
+        assert_eq!(told.len(), 1);
+        assert!(
+            told[0].starts_with("tools/list failed: no answer"),
+            "{told:?}"
+        );
+        assert!(has(&host.pool(), "old"));
+
+        lab.scratch.write("answers", "");
+        call(&host, "mcp__s__grow", json!({})).await.unwrap();
+        eventually("the new tool", || has(&host.pool(), "new")).await;
+        assert!(diagnostics().is_empty());
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_lost_in_the_middle_of_a_fetch_is_only_lost() {
+    let lab = Lab::new();
+    let script = changing(&lab, Era::Modern).on(
+        "tools/list",
+        json!([{"waitForFile": lab.at("answers")}, {"default": true}]),
+    );
+    lab.scratch.write("answers", "");
+    let host = lab.host([lab.server("s", script)]).await;
+    std::fs::remove_file(lab.at("answers")).unwrap();
+    touch(&host).await;
+    eventually("the fetch", || asked(&lab, "tools/list") == 2).await;
+    lab.kill("s");
+    until_attempt(&host, "s", 1).await;
+    let catalog = &host.server("s").unwrap().catalog;
+    assert!(catalog.diagnostics.is_empty() && has(&host.pool(), "old"));
+    lab.scratch.write("answers", "");
+    assert_eq!(call(&host, "mcp__s__old", json!({})).await.unwrap(), "old");
+    // The new process is subscribed to as the old one was.
+    assert_eq!(asked(&lab, "subscriptions/listen"), 2);
+    call(&host, "mcp__s__grow", json!({})).await.unwrap();
+    eventually("the new tool", || has(&host.pool(), "new")).await;
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn a_list_that_is_fetched_again_and_is_the_same_is_no_news() {
+    let lab = Lab::new();
+    let host = lab
+        .host([lab.server("s", changing(&lab, Era::Legacy))])
+        .await;
+    let mut events = host.events();
+    touch(&host).await;
+    eventually("the fetch", || asked(&lab, "tools/list") == 2).await;
+    settle(&host).await;
+    call(&host, "mcp__s__grow", json!({})).await.unwrap();
+    in_time("news", events.next()).await.unwrap();
+    assert!(has(&host.pool(), "new"));
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn a_list_can_be_asked_for_again() {
+    let lab = Lab::new();
+    let host = lab
+        .host([lab.server("s", changing(&lab, Era::Legacy))])
+        .await;
+    host.refresh("s").await;
+    host.refresh("no such server").await;
+    eventually("the fetch", || asked(&lab, "tools/list") == 2).await;
+    eventually("the others too", || asked(&lab, "prompts/list") == 2).await;
+    lab.end(host).await;
+}
+
+/// A server that answers `subscriptions/listen` like this, and tells nobody of its changes by itself.
+fn listening(lab: &Lab, actions: Value) -> Script {
+    changing(lab, Era::Modern).on("subscriptions/listen", actions)
+}
+
+fn acknowledgement() -> Value {
+    json!({"notify": {"method": "notifications/subscriptions/acknowledged", "params": {}}})
+}
+
+#[tokio::test]
+async fn a_subscription_that_ends_is_renewed_and_what_was_missed_is_fetched() {
+    let lab = Lab::new();
+    let script = listening(
+        &lab,
+        json!([acknowledgement(), {"waitForFile": lab.at("end")}, {"reply": {}}]),
+    );
+    let host = lab.host([lab.server("s", script)]).await;
+    settle(&host).await;
+    call(&host, "mcp__s__grow", json!({})).await.unwrap();
+    settle(&host).await;
+    assert!(!has(&host.pool(), "new"));
+    assert_eq!(asked(&lab, "subscriptions/listen"), 1);
+    let before = asked(&lab, "prompts/list");
+
+    lab.scratch.write("end", "");
+    eventually("another subscription", || {
+        asked(&lab, "subscriptions/listen") == 2
+    })
+    .await;
+    eventually("the new tool", || has(&host.pool(), "new")).await;
+    assert!(asked(&lab, "prompts/list") > before);
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn a_subscription_acknowledged_late_has_the_lists_fetched_again() {
+    let lab = Lab::new();
+    let script = listening(
+        &lab,
+        json!([{"waitForFile": lab.at("go")}, acknowledgement(), {"waitForFile": lab.at("end")}, {"reply": {}}]),
+    );
+    let host = lab.host([lab.server("s", script)]).await;
+    call(&host, "mcp__s__grow", json!({})).await.unwrap();
+    settle(&host).await;
+    assert!(!has(&host.pool(), "new"));
+    lab.scratch.write("go", "");
+    eventually("the new tool", || has(&host.pool(), "new")).await;
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_know_subscriptions_is_not_asked_again() {
+    let lab = Lab::new();
+    let refusal = json!([{"replyError": {"code": -32601, "message": "what?"}}]);
+    let host = lab.host([lab.server("s", listening(&lab, refusal))]).await;
+    for _ in 0..8 {
+        pass(LONGEST_PAUSE).await;
+        call(&host, "mcp__s__old", json!({})).await.unwrap();
+    }
+    assert_eq!(asked(&lab, "subscriptions/listen"), 1);
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_subscriptions_is_asked_five_times() {
+    let lab = Lab::new();
+    let refusal = json!([{"replyError": {"code": -32603, "message": "not now"}}]);
+    let host = lab.host([lab.server("s", listening(&lab, refusal))]).await;
+    for _ in 0..10 {
+        let before = asked(&lab, "subscriptions/listen");
+        pass(LONGEST_PAUSE).await;
+        for _ in 0..3 {
+            call(&host, "mcp__s__old", json!({})).await.unwrap();
+        }
+        if before < 5 {
+            eventually("the next try", || {
+                asked(&lab, "subscriptions/listen") > before
+            })
+            .await;
+        }
+    }
+    assert_eq!(asked(&lab, "subscriptions/listen"), 5);
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn only_lists_that_can_change_are_subscribed_to() {
+    for (capabilities, filter) in [
+        (json!({"tools": {}, "prompts": {}}), None),
+        (
+            json!({"tools": {"listChanged": true}, "prompts": {"listChanged": false}}),
+            Some(r#""notifications":{"toolsListChanged":true}"#),
+        ),
+    ] {
+        let lab = Lab::new();
+        let mut script = changing(&lab, Era::Modern);
+        script.capabilities = Some(capabilities);
+        let host = lab.host([lab.server("s", script)]).await;
+        until_connected(&host, "s").await;
+        settle(&host).await;
+        let received = lab.scratch.read("received");
+        let mut listens = received
+            .lines()
+            .filter(|line| line.contains("subscriptions/listen"));
+        match filter {
+            Some(filter) => assert!(listens.next().unwrap().contains(filter)),
+            None => assert_eq!(listens.next(), None),
+        }
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_is_no_longer_fresh_is_fetched_when_somebody_looks() {
+    let lab = Lab::new();
+    let mut script = changing(&lab, Era::Modern);
+    script.ttl_ms = 60_000;
+    let host = lab.host([lab.server("s", script)]).await;
+    host.pool();
+    host.servers();
+    settle(&host).await;
+    assert_eq!(asked(&lab, "tools/list"), 1);
+
+    pass(Duration::from_mins(1)).await;
+    tokio::task::yield_now().await;
+    assert_eq!(asked(&lab, "tools/list"), 1, "nobody has looked");
+    host.pool();
+    eventually("the fetch", || asked(&lab, "tools/list") == 2).await;
+    settle(&host).await;
+    assert_eq!(asked(&lab, "tools/list"), 2, "it is fresh again");
+
+    pass(Duration::from_mins(1)).await;
+    host.servers();
+    eventually("the fetch", || asked(&lab, "tools/list") == 3).await;
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn without_a_time_to_live_nothing_is_fetched_by_time() {
+    let lab = Lab::new();
+    let host = lab
+        .host([lab.server("s", changing(&lab, Era::Modern))])
+        .await;
+    for _ in 0..3 {
+        pass(Duration::from_hours(24)).await;
+        host.pool();
+        settle(&host).await;
+    }
+    assert_eq!(asked(&lab, "tools/list"), 1);
+    lab.end(host).await;
+}

@@ -1,0 +1,272 @@
+//! Catalogs that are kept from one run to the next (LIF-13).
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::json;
+use trunkline::{Builtin, Catalog, CatalogStore, Host, HostBuilder, ServerEntry, State};
+use trunkline_testkit::{Era, Script};
+
+use crate::lab::{
+    LONGEST_PAUSE, Lab, call, eventually, in_time, pass, until_connected, until_failed,
+};
+
+fn offering(tools: &[&str]) -> Script {
+    let script = Script {
+        instructions: Some("be kind".to_owned()),
+        ..Script::default()
+    };
+    let script = script
+        .prompt(json!({"name": "p"}))
+        .resource("file:///r", "r");
+    tools.iter().fold(script, |script, name| {
+        script.tool_with(
+            json!({"name": name, "description": format!("{name} of the first run"), "x": 1.50}),
+        )
+    })
+}
+
+/// A host that keeps its catalogs in the lab.
+fn keeping(lab: &Lab, servers: impl IntoIterator<Item = ServerEntry>) -> HostBuilder {
+    let store = CatalogStore::at(lab.at("cache/catalogs"));
+    Host::builder().servers(servers).catalogs(store)
+}
+
+/// One run of a host with these servers, from beginning to end.
+async fn run(lab: &Lab, servers: impl IntoIterator<Item = ServerEntry>) {
+    let host = lab.ready(keeping(lab, servers)).await;
+    lab.end(host).await;
+}
+
+fn kept(lab: &Lab) -> Vec<PathBuf> {
+    let files = fs::read_dir(lab.at("cache/catalogs")).into_iter().flatten();
+    files.map(|file| file.unwrap().path()).collect()
+}
+
+fn catalog(host: &Host) -> Arc<Catalog> {
+    Arc::clone(&host.server("s").unwrap().catalog)
+}
+
+fn names(host: &Host) -> Vec<String> {
+    let pool = host.pool();
+    pool.tools().iter().map(|tool| tool.name.clone()).collect()
+}
+
+#[tokio::test]
+async fn the_second_run_has_all_tools_at_once_and_a_call_waits_for_the_connection() {
+    for era in [Era::Modern, Era::Legacy] {
+        let lab = Lab::new();
+        let servers = [
+            lab.server("s", offering(&["a", "b"]).era(era)),
+            lab.server("t", offering(&["c"]).era(era)),
+        ];
+        let host = lab.ready(keeping(&lab, servers.clone())).await;
+        let fresh = catalog(&host);
+        assert!(!fresh.cached);
+        lab.end(host).await;
+        assert_eq!(kept(&lab).len(), 2);
+
+        let host = keeping(&lab, servers).start();
+        assert_eq!(names(&host), ["mcp__s__a", "mcp__s__b", "mcp__t__c"]);
+        let status = host.server("s").unwrap();
+        assert!(matches!(status.state, State::Pending { attempt: 1, .. }));
+        let warm = &status.catalog;
+        assert!(warm.cached && warm.diagnostics.is_empty());
+        assert_eq!((warm.prompts.len(), warm.resources.len()), (1, 1));
+        for (warm, fresh) in warm.tools().iter().zip(fresh.tools()) {
+            assert_eq!(warm.tool.raw.as_str(), fresh.tool.raw.as_str());
+        }
+        let identity = warm.identity.as_ref().unwrap();
+        assert_eq!(identity.instructions.as_deref(), Some("be kind"));
+        assert_eq!(identity.info.as_ref().unwrap().name, "testkit");
+
+        assert_eq!(
+            call(&host, "mcp__s__a", json!({"n": 1})).await.unwrap(),
+            r#"{"n":1}"#
+        );
+        assert!(!catalog(&host).cached);
+        in_time("the host to be ready", host.ready()).await;
+        assert_eq!(names(&host), ["mcp__s__a", "mcp__s__b", "mcp__t__c"]);
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn fresh_lists_replace_what_was_kept_and_are_kept_themselves() {
+    let lab = Lab::new();
+    let entry = lab.server("s", offering(&["stays", "goes"]));
+    run(&lab, [entry.clone()]).await;
+
+    let changed = Script::default()
+        .tool_with(json!({"name": "stays", "description": "another"}))
+        .tool_with(json!({"name": "comes"}));
+    assert!(lab.server("s", changed) == entry, "the entry is the same");
+    let host = keeping(&lab, [entry.clone()]).start();
+    assert_eq!(names(&host), ["mcp__s__goes", "mcp__s__stays"]);
+    let before = Arc::clone(host.pool().get("mcp__s__stays").unwrap());
+    in_time("the host to be ready", host.ready()).await;
+    assert_eq!(names(&host), ["mcp__s__comes", "mcp__s__stays"]);
+    let after = Arc::clone(host.pool().get("mcp__s__stays").unwrap());
+    assert_ne!(before.tool.raw.as_str(), after.tool.raw.as_str());
+    assert!(catalog(&host).prompts.is_empty());
+    lab.end(host).await;
+
+    let host = keeping(&lab, [entry]).start();
+    assert_eq!(names(&host), ["mcp__s__comes", "mcp__s__stays"]);
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn a_change_during_a_run_is_kept_too() {
+    let lab = Lab::new();
+    let grow = json!([{"addTool": {"name": "new"}}, {"replyText": ""}]);
+    let entry = lab.server("s", Script::default().tool("grow", grow));
+    let host = lab.ready(keeping(&lab, [entry.clone()])).await;
+    call(&host, "mcp__s__grow", json!({})).await.unwrap();
+    eventually("the new tool", || host.pool().get("mcp__s__new").is_some()).await;
+    lab.end(host).await;
+    let host = keeping(&lab, [entry]).start();
+    assert_eq!(names(&host), ["mcp__s__grow", "mcp__s__new"]);
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_broken_is_as_good_as_none_and_is_replaced() {
+    let lab = Lab::new();
+    let entry = lab.server("s", offering(&["a"]));
+    run(&lab, [entry.clone()]).await;
+    let [file] = &kept(&lab)[..] else {
+        panic!("one file");
+    };
+    let good = fs::read(file).unwrap();
+    for broken in [
+        &b""[..],
+        b"{",
+        &good[..good.len() - 9],
+        b"\xff\x00",
+        b"[[[[",
+    ] {
+        fs::write(file, broken).unwrap();
+        let host = keeping(&lab, [entry.clone()]).start();
+        assert!(names(&host).is_empty() && !catalog(&host).cached);
+        in_time("the host to be ready", host.ready()).await;
+        assert_eq!(names(&host), ["mcp__s__a"]);
+        lab.end(host).await;
+        let host = keeping(&lab, [entry.clone()]).start();
+        assert_eq!(names(&host), ["mcp__s__a"]);
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_be_written_to_does_no_harm() {
+    let lab = Lab::new();
+    let entry = lab.server("s", offering(&["a"]));
+    lab.scratch.write("file", "");
+    let read_only = lab.at("read-only");
+    fs::create_dir(&read_only).unwrap();
+    let mut permissions = fs::metadata(&read_only).unwrap().permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(&read_only, permissions).unwrap();
+    for place in [
+        lab.at("file"),
+        lab.at("file").join("catalogs"),
+        read_only.join("catalogs"),
+        "/proc/nowhere/catalogs".into(),
+    ] {
+        for _ in 0..2 {
+            let builder = Host::builder().server(entry.clone());
+            let host = lab.ready(builder.catalogs(CatalogStore::at(&place))).await;
+            assert_eq!(call(&host, "mcp__s__a", json!({})).await.unwrap(), "{}");
+            assert!(!catalog(&host).cached);
+            lab.end(host).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_catalog_belongs_to_its_entry_alone() {
+    let lab = Lab::new();
+    let entry = lab.server("s", offering(&["a"]));
+    run(&lab, [entry.clone()]).await;
+    let other = ServerEntry {
+        always_load: true,
+        ..entry.clone()
+    };
+    let renamed = ServerEntry {
+        name: "renamed".to_owned(),
+        ..entry.clone()
+    };
+    let disabled = ServerEntry {
+        disabled: true,
+        ..entry
+    };
+    for entry in [other, renamed, disabled] {
+        let host = keeping(&lab, [entry]).start();
+        assert!(names(&host).is_empty());
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn what_lives_in_the_embedding_program_is_not_kept() {
+    let lab = Lab::new();
+    let schema = json!({"type": "object"});
+    let builtin = || {
+        let builtin = Builtin::new("b");
+        builtin.tool("t", "", &schema, |_| async { Ok(String::new().into()) })
+    };
+    let host = lab.ready(keeping(&lab, []).builtin(builtin())).await;
+    assert_eq!(names(&host), ["mcp__b__t"]);
+    lab.end(host).await;
+    assert!(kept(&lab).is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_connected_keeps_what_is_known_of_it() {
+    let lab = Lab::new();
+    let entry = lab.breakable("s", offering(&["a"]));
+    run(&lab, [entry.clone()]).await;
+    lab.scratch.write("s.broken", "");
+    let host = lab.ready(keeping(&lab, [entry])).await;
+    until_failed(&host, "s").await;
+    assert_eq!(names(&host), ["mcp__s__a"]);
+    assert!(catalog(&host).cached);
+    let error = call(&host, "mcp__s__a", json!({})).await.unwrap_err();
+    assert!(error.to_string().contains("status 7"), "{error}");
+    fs::remove_file(lab.at("s.broken")).unwrap();
+    assert_eq!(call(&host, "mcp__s__a", json!({})).await.unwrap(), "{}");
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn a_list_that_cannot_be_fetched_stays_as_it_was_kept_and_marked() {
+    let lab = Lab::new();
+    let waiting = json!([{"waitForFile": lab.at("answers")}, {"default": true}]);
+    let mut script = offering(&["a"]).on("tools/list", waiting);
+    script.received_log = Some(lab.at("received"));
+    let entry = lab.server("s", script);
+    lab.scratch.write("answers", "");
+    run(&lab, [entry.clone()]).await;
+    let [file] = &kept(&lab)[..] else {
+        panic!("one file");
+    };
+    let before = fs::read(file).unwrap();
+    fs::remove_file(lab.at("answers")).unwrap();
+    fs::remove_file(lab.at("received")).unwrap();
+
+    let host = keeping(&lab, [entry]).start();
+    eventually("the fetch", || {
+        lab.scratch.read("received").contains("tools/list")
+    })
+    .await;
+    pass(LONGEST_PAUSE).await;
+    until_connected(&host, "s").await;
+    let catalog = catalog(&host);
+    assert!(catalog.cached);
+    assert_eq!(names(&host), ["mcp__s__a"]);
+    assert!(catalog.diagnostics[0].starts_with("tools/list failed"));
+    lab.end(host).await;
+    assert_eq!(fs::read(file).unwrap(), before);
+}
