@@ -15,6 +15,7 @@ use crate::connectors::Connectors;
 use crate::discovery::{Plan, Wanted};
 use crate::eras::EraMemory;
 use crate::host::Host;
+use crate::logs::{LogStore, Tracer};
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 
@@ -31,6 +32,8 @@ pub struct HostBuilder {
     pub(crate) sdk: Option<SdkBridge>,
     pub(crate) credentials: Option<FindCredentials>,
     pub(crate) connector_credentials: Option<Arc<dyn Credentials>>,
+    pub(crate) logs: Option<LogStore>,
+    pub(crate) tracer: Option<Tracer>,
     loader: Option<(Loader, Option<ServerSet>)>,
     connectors: Option<Arc<dyn Connectors>>,
     watch: bool,
@@ -181,6 +184,20 @@ impl HostBuilder {
     #[must_use]
     pub fn elicit(mut self, elicit: impl Elicit) -> Self {
         self.elicit = Some(Arc::new(elicit));
+        self
+    }
+
+    /// Where to write down what servers say and what becomes of them. Without it, nothing is.
+    #[must_use]
+    pub fn logs(mut self, logs: LogStore) -> Self {
+        self.logs = Some(logs);
+        self
+    }
+
+    /// Who writes down every message. Without it, nobody does, and it costs nothing.
+    #[must_use]
+    pub fn trace(mut self, tracer: Tracer) -> Self {
+        self.tracer = Some(tracer);
         self
     }
 

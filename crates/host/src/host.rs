@@ -18,6 +18,7 @@ use crate::catalog::{Expiry, Pool, may_belong_to};
 use crate::connection::{Connection, Context, ServerStatus, Source, Window};
 use crate::discovery::Discovery;
 use crate::events::{Events, Teller};
+use crate::logs::{LogStore, Tracer};
 use crate::settings::Settings;
 use crate::suggest::nearest;
 
@@ -98,6 +99,8 @@ impl Host {
             sdk,
             credentials,
             connector_credentials,
+            logs,
+            tracer,
             ..
         } = builder;
         let context = Arc::new(Context {
@@ -111,6 +114,8 @@ impl Host {
             sdk,
             credentials,
             connector_credentials,
+            logs,
+            tracer,
             catalogs: AtomicU64::new(0),
             expiry: Expiry::new(),
             store,
@@ -354,6 +359,26 @@ impl Host {
         if let Some(store) = &self.inner.context.store {
             store.written().await;
         }
+        self.flush().await;
+    }
+
+    /// Waits for the disk, so that what is said about the end is written too.
+    async fn flush(&self) {
+        let Context { logs, tracer, .. } = &*self.inner.context;
+        if let Some(logs) = logs {
+            logs.flush().await;
+        }
+        if let Some(tracer) = tracer {
+            tracer.flush().await;
+        }
+    }
+
+    /// What kept logs or the trace from being written, if anything did.
+    pub fn recording_problems(&self) -> Vec<String> {
+        let Context { logs, tracer, .. } = &*self.inner.context;
+        let logs = logs.as_ref().and_then(LogStore::problem);
+        let trace = tracer.as_ref().and_then(Tracer::problem);
+        logs.into_iter().chain(trace).map(str::to_owned).collect()
     }
 
     pub(crate) fn settings(&self) -> &Settings {

@@ -13,11 +13,13 @@ pub mod net;
 pub mod sdk;
 mod skipped;
 pub mod stdio;
+mod trace;
 pub mod ws;
 
 pub use linked::{LinkedEnd, linked_pair};
 pub use sdk::{SdkBridge, SdkTransport};
 pub use stdio::{SpawnError, StdioServer, StdioTransport};
+pub use trace::{Trace, Traced, TracedReceiver, TracedSender};
 pub use trunkline_wire::transport::Transport;
 pub use ws::{WsError, WsServer, WsTransport};
 

@@ -17,7 +17,7 @@ use trunkline_wire::transport::{Obstacle, Undelivered};
 use url::Url;
 
 use super::state::{ConnectFailure, FailureKind};
-use super::{Context, Source};
+use super::{Core, Source};
 
 /// The header by which an IDE knows whom it started.
 const IDE_AUTHORIZATION: &str = "X-Claude-Code-Ide-Authorization";
@@ -36,9 +36,9 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    fn over<T: Transport>(transport: T, handler: Arc<dyn Handler>) -> Self {
+    fn over<T: Transport>(core: &Core, transport: T, handler: Arc<dyn Handler>) -> Self {
         Self {
-            peer: Peer::start(transport, handler),
+            peer: core.recorder.peer(transport, handler),
             stderr: None,
         }
     }
@@ -46,47 +46,47 @@ impl Opened {
 
 /// Opens a link to a server, over HTTP in this `way`.
 pub(super) async fn open(
-    context: &Context,
+    core: &Core,
     source: &Source,
     way: Way,
     handler: Arc<dyn Handler>,
 ) -> Result<Opened, ConnectFailure> {
+    let context = &core.context;
     let entry = match source {
         Source::Builtin(builtin) => {
             let (ours, theirs) = linked_pair();
             builtin.serve(theirs);
-            return Ok(Opened::over(ours, handler));
+            return Ok(Opened::over(core, ours, handler));
         }
         Source::Entry(entry) => entry,
     };
     match &entry.transport {
         TransportEntry::Stdio(stdio) => {
-            let spawned = stdio_server(context, stdio).spawn();
+            let spawned = stdio_server(core, stdio).spawn();
             let transport =
                 spawned.map_err(|error| ConnectFailure::new(FailureKind::Spawn(error)))?;
             let stderr = Some(transport.stderr());
             Ok(Opened {
                 stderr,
-                ..Opened::over(transport, handler)
+                ..Opened::over(core, transport, handler)
             })
         }
         TransportEntry::Http(http) => {
             let credentials = context.credentials.as_ref().and_then(|find| find(entry));
-            let server = http_server(entry, http, credentials)?;
-            over_http(context, &server, way, handler).await
+            let server = http_server(core, entry, http, credentials)?;
+            over_http(core, &server, way, handler).await
         }
         TransportEntry::Ide(ide) if !ide.websocket => {
-            over_http(context, &ide_server(ide)?, Way::Sse, handler).await
+            over_http(core, &ide_server(ide)?, Way::Sse, handler).await
         }
         TransportEntry::ClaudeAiProxy { proxy, .. } => {
             let Some(proxy) = proxy else {
                 return Err(bad_entry("the connector's address is not known"));
             };
             let mut server = HttpServer::at(parse(proxy)?);
-            server
-                .credentials
-                .clone_from(&context.connector_credentials);
-            over_http(context, &server, Way::Streamable, handler).await
+            let credentials = context.connector_credentials.clone();
+            server.credentials = core.recorder.credentials(credentials);
+            over_http(core, &server, Way::Streamable, handler).await
         }
         TransportEntry::Ws(ws) => {
             let server = WsServer {
@@ -94,8 +94,8 @@ pub(super) async fn open(
                 headers: exposed(&ws.headers).collect(),
                 files: files(&ws.tls),
             };
-            let helper = helper(entry, ws.headers_helper.as_deref(), &ws.url);
-            Box::pin(over_websocket(context, server, helper.as_deref(), handler)).await
+            let helper = helper(core, entry, ws.headers_helper.as_deref(), &ws.url);
+            Box::pin(over_websocket(core, server, helper.as_deref(), handler)).await
         }
         TransportEntry::Ide(ide) => {
             let server = WsServer {
@@ -103,38 +103,39 @@ pub(super) async fn open(
                 headers: ide_headers(ide).collect(),
                 files: TlsFiles::default(),
             };
-            Box::pin(over_websocket(context, server, None, handler)).await
+            Box::pin(over_websocket(core, server, None, handler)).await
         }
         TransportEntry::Sdk => match &context.sdk {
-            Some(bridge) => Ok(Opened::over(bridge.connect(&entry.name), handler)),
+            Some(bridge) => Ok(Opened::over(core, bridge.connect(&entry.name), handler)),
             None => Err(ConnectFailure::new(FailureKind::NoBridge)),
         },
     }
 }
 
 async fn over_http(
-    context: &Context,
+    core: &Core,
     server: &HttpServer,
     way: Way,
     handler: Arc<dyn Handler>,
 ) -> Result<Opened, ConnectFailure> {
+    let context = &core.context;
     let failed = |failure| ConnectFailure::new(FailureKind::of(failure));
     match way {
         Way::Streamable => {
             let transport = server.streamable(&context.dialer).map_err(failed)?;
-            Ok(Opened::over(transport, handler))
+            Ok(Opened::over(core, transport, handler))
         }
         Way::Sse => {
             let transport = Box::pin(server.sse(&context.dialer)).await;
             let transport = transport.map_err(failed)?;
-            Ok(Opened::over(transport, handler))
+            Ok(Opened::over(core, transport, handler))
         }
     }
 }
 
 /// Opens a WebSocket; one that turns us down is tried again if the helper has other headers.
 async fn over_websocket(
-    context: &Context,
+    core: &Core,
     mut server: WsServer,
     helper: Option<&HeadersHelper>,
     handler: Arc<dyn Handler>,
@@ -153,8 +154,8 @@ async fn over_websocket(
             server.headers.clone_from(&own);
             server.headers.extend(HeadersHelper::pairs(printed));
         }
-        let error = match server.connect(&context.dialer).await {
-            Ok(transport) => return Ok(Opened::over(transport, handler)),
+        let error = match server.connect(&core.context.dialer).await {
+            Ok(transport) => return Ok(Opened::over(core, transport, handler)),
             Err(error) => error,
         };
         let refused = matches!(
@@ -172,6 +173,7 @@ async fn over_websocket(
 }
 
 fn http_server(
+    core: &Core,
     entry: &ServerEntry,
     http: &HttpEntry,
     credentials: Option<Arc<dyn Credentials>>,
@@ -180,8 +182,8 @@ fn http_server(
         url: parse(&http.url)?,
         headers: exposed(&http.headers).collect(),
         files: files(&http.tls),
-        credentials,
-        helper: helper(entry, http.headers_helper.as_deref(), &http.url),
+        credentials: core.recorder.credentials(credentials),
+        helper: helper(core, entry, http.headers_helper.as_deref(), &http.url),
     })
 }
 
@@ -210,6 +212,7 @@ fn on_this_machine(url: &ServerUrl) -> Result<Url, ConnectFailure> {
 }
 
 fn helper(
+    core: &Core,
     entry: &ServerEntry,
     command: Option<&str>,
     url: &ServerUrl,
@@ -221,7 +224,11 @@ fn helper(
             url.expose().to_owned(),
         ),
     ];
-    command.map(|command| Arc::new(HeadersHelper::new(command, env)))
+    let recorder = core.recorder.clone();
+    command.map(|command| {
+        let helper = HeadersHelper::new(command, env);
+        Arc::new(helper.telling(move |name, value| recorder.hide_header(name, value)))
+    })
 }
 
 fn files(tls: &TlsEntry) -> TlsFiles {
@@ -265,9 +272,9 @@ pub(super) fn ways(source: &Source, known: Option<Way>) -> Vec<Way> {
     }
 }
 
-fn stdio_server(context: &Context, stdio: &StdioEntry) -> StdioServer {
+fn stdio_server(core: &Core, stdio: &StdioEntry) -> StdioServer {
     let mut env: BTreeMap<String, String> = exposed(&stdio.env).collect();
-    let project_dir = context.settings.project_dir.as_ref();
+    let project_dir = core.context.settings.project_dir.as_ref();
     if let Some(dir) = project_dir.and_then(|dir| dir.to_str()) {
         env.entry("CLAUDE_PROJECT_DIR".to_owned())
             .or_insert_with(|| dir.to_owned());
@@ -277,5 +284,6 @@ fn stdio_server(context: &Context, stdio: &StdioEntry) -> StdioServer {
         args: stdio.args.clone(),
         env,
         cwd: stdio.cwd.clone(),
+        tee: core.recorder.stderr(),
     }
 }

@@ -9,6 +9,7 @@ use trunkline_wire::peer::{Handler, Served};
 use trunkline_wire::{ByteString, Json, RpcError};
 
 use super::news::News;
+use crate::logs::Recorder;
 
 /// How much of a server's nonsense is kept, in characters.
 const NONSENSE_KEPT: usize = 200;
@@ -26,6 +27,7 @@ pub(super) struct Inbound {
     elicit: Option<Arc<dyn Elicit>>,
     news: Arc<News>,
     nonsense: Mutex<Option<String>>,
+    recorder: Recorder,
 }
 
 impl Inbound {
@@ -34,6 +36,7 @@ impl Inbound {
         project_dir: Option<&Path>,
         elicit: Option<Arc<dyn Elicit>>,
         news: Arc<News>,
+        recorder: Recorder,
     ) -> Self {
         Self {
             server,
@@ -41,6 +44,7 @@ impl Inbound {
             elicit,
             news,
             nonsense: Mutex::default(),
+            recorder,
         }
     }
 
@@ -89,11 +93,15 @@ impl Handler for Inbound {
         }
     }
 
-    fn notification(&self, method: &str, _params: Option<Json>) {
+    fn notification(&self, method: &str, params: Option<Json>) {
         self.news.hear(method);
+        if let ("notifications/message", Some(params)) = (method, params) {
+            self.recorder.message(&params);
+        }
     }
 
     fn nonsense(&self, what: &str, frame: &[u8]) {
+        self.recorder.nonsense(what, frame);
         // One that comes too late is no message to anybody, but a message.
         if what.starts_with("an answer to a request") {
             return;

@@ -32,6 +32,7 @@ use crate::builtin::Builtin;
 use crate::catalog::{Catalog, CatalogStore, Expiry, FetchCache, Key, Lists, Offer};
 use crate::eras::EraMemory;
 use crate::events::Teller;
+use crate::logs::{LogStore, Recorder, Tracer};
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 
@@ -49,6 +50,8 @@ pub(crate) struct Context {
     pub(crate) credentials: Option<FindCredentials>,
     /// Who we are to the proxy of claude.ai's connectors.
     pub(crate) connector_credentials: Option<Arc<dyn Credentials>>,
+    pub(crate) logs: Option<LogStore>,
+    pub(crate) tracer: Option<Tracer>,
     /// Counts the changes to any catalog, so that the pool knows when it is out of date.
     pub(crate) catalogs: AtomicU64,
     /// When the next list becomes stale.
@@ -178,6 +181,8 @@ struct Core {
     fetched: FetchCache,
     /// Under which key its catalog is kept.
     key: Option<Key>,
+    /// Writes down what happens to it.
+    recorder: Recorder,
 }
 
 enum Command {
@@ -220,6 +225,13 @@ impl Connection {
                 last_failure: None,
             }
         };
+        let recorder = Recorder::new(
+            &name,
+            entry.as_deref(),
+            context.logs.as_ref(),
+            context.tracer.as_ref(),
+        );
+        recorder.begun(&state);
         let core = Arc::new(Core {
             status: ArcSwap::from_pointee(ServerStatus {
                 name: Arc::clone(&name),
@@ -235,6 +247,7 @@ impl Connection {
             news: Arc::default(),
             fetched: FetchCache::default(),
             key,
+            recorder,
         });
         let (commands, receiver) = mpsc::channel(16);
         let task = task::run(Arc::clone(&core), receiver);
@@ -419,11 +432,13 @@ impl Core {
     fn publish(&self, state: State, catalog: Option<Arc<Catalog>>) {
         let current = self.status.load_full();
         let new_catalog = catalog.is_some();
+        let catalog = catalog.unwrap_or_else(|| Arc::clone(&current.catalog));
+        self.recorder.published(&current, &state, &catalog);
         self.status.store(Arc::new(ServerStatus {
             name: Arc::clone(&self.name),
             entry: current.entry.clone(),
             state,
-            catalog: catalog.unwrap_or_else(|| Arc::clone(&current.catalog)),
+            catalog,
         }));
         if new_catalog {
             self.context.catalogs.fetch_add(1, Ordering::Release);

@@ -39,6 +39,9 @@ pub(super) async fn open(
     let source = attempt
         .in_time(with_secrets(context, &core.source))
         .await??;
+    if let Source::Entry(entry) = &*source {
+        core.recorder.learn(entry);
+    }
     let known = attempt.known.map(|verdict| match verdict {
         Verdict::Sse => Way::Sse,
         Verdict::Modern | Verdict::Legacy => Way::Streamable,
@@ -88,9 +91,10 @@ impl Attempt<'_> {
                 context.settings.project_dir.as_deref(),
                 context.elicit.clone(),
                 Arc::clone(&self.core.news),
+                self.core.recorder.clone(),
             ));
             let handler: Arc<dyn Handler> = inbound.clone();
-            let opening = factory::open(context, source, way, handler.clone());
+            let opening = factory::open(self.core, source, way, handler.clone());
             let Opened { peer, stderr } = self.in_time(opening).await??;
             let options = ConnectOptions {
                 client_info: Implementation {

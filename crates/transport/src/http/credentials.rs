@@ -31,6 +31,11 @@ impl Token {
         Some(Self(value))
     }
 
+    /// What is sent, for whoever keeps it out of sight.
+    pub fn expose(&self) -> &str {
+        self.0.to_str().unwrap_or_default()
+    }
+
     pub(super) fn header(&self) -> &HeaderValue {
         &self.0
     }

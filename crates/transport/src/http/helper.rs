@@ -25,6 +25,7 @@ pub struct HeadersHelper {
     /// Held while the command runs, so that many requests that are turned down at once run it once.
     headers: Mutex<Option<Arc<HeaderMap>>>,
     limit: Duration,
+    told: Option<Box<dyn Fn(&str, &str) + Send + Sync>>,
 }
 
 /// Why there are no headers from the helper.
@@ -57,7 +58,15 @@ impl HeadersHelper {
             env,
             headers: Mutex::default(),
             limit: HELPER_LIMIT,
+            told: None,
         }
+    }
+
+    /// Who is told the name and the value of each header before it is sent, and may want to keep it out of sight.
+    #[must_use]
+    pub fn telling(mut self, told: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
+        self.told = Some(Box::new(told));
+        self
     }
 
     /// How long it may take, where ten seconds are not right.
@@ -104,6 +113,16 @@ impl HeadersHelper {
     }
 
     async fn run(&self) -> Result<HeaderMap, HelperError> {
+        let headers = self.print().await?;
+        if let Some(told) = &self.told {
+            for (name, value) in Self::pairs(&headers) {
+                told(&name, &value);
+            }
+        }
+        Ok(headers)
+    }
+
+    async fn print(&self) -> Result<HeaderMap, HelperError> {
         let mut command = shell(&self.command);
         command
             .envs(self.env.iter().map(|(name, value)| (name, value)))

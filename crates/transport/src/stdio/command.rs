@@ -8,7 +8,7 @@ use std::process::Stdio;
 use tokio::process::Command;
 
 use super::process::Process;
-use super::{StderrLog, StdioReceiver, StdioSender, StdioTransport};
+use super::{StderrLog, StdioReceiver, StdioSender, StdioTransport, Tee};
 use crate::MAX_MESSAGE_BYTES;
 use crate::lines::LineDecoder;
 
@@ -23,6 +23,8 @@ pub struct StdioServer {
     pub env: BTreeMap<String, String>,
     /// Where it runs; by default where we run.
     pub cwd: Option<PathBuf>,
+    /// Who gets what it writes to stderr, besides its being kept.
+    pub tee: Option<Tee>,
 }
 
 /// Never shows the values of `env`: they may be secrets (SEC-1).
@@ -33,7 +35,7 @@ impl fmt::Debug for StdioServer {
             .field("args", &self.args)
             .field("env", &self.env.keys().collect::<Vec<_>>())
             .field("cwd", &self.cwd)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
@@ -83,7 +85,7 @@ impl StdioServer {
             return Err(self.other("its pipes are missing"));
         };
         let (process, exit) = Process::watch(child);
-        let stderr = StderrLog::start(stderr, process.reaped_watch());
+        let stderr = StderrLog::start(stderr, process.reaped_watch(), self.tee.clone());
         Ok(StdioTransport {
             sender: StdioSender {
                 stdin,

@@ -21,7 +21,7 @@ use trunkline_wire::transport::{
 pub use command::{SpawnError, StdioServer};
 use process::{Exit, Process};
 pub use process::{INTERRUPT_GRACE, KILL_GRACE, STDIN_GRACE, TERMINATE_GRACE};
-pub use stderr::{STDERR_CAP, StderrLog};
+pub use stderr::{STDERR_CAP, StderrLog, Tee};
 
 use crate::MAX_MESSAGE_BYTES;
 use crate::lines::LineDecoder;

@@ -19,6 +19,9 @@ const CHUNK: usize = 4 * 1024;
 /// How long one of the lines in [`StderrLog::last_lines`] may be, in bytes.
 const MAX_LINE: usize = 2000;
 
+/// Who gets what a server writes to stderr besides its being kept, in pieces as they come. It must not wait.
+pub type Tee = Arc<dyn Fn(&[u8]) + Send + Sync>;
+
 /// A server's stderr. Clones look at the same log.
 #[derive(Clone)]
 pub struct StderrLog {
@@ -37,7 +40,11 @@ struct Kept {
 impl StderrLog {
     /// Reads `stderr` in the background, so that the server never has to wait for us: to its end, or until shortly after
     /// the server is gone, since a process that escaped it may hold it open for ever.
-    pub(super) fn start(mut stderr: ChildStderr, mut gone: watch::Receiver<bool>) -> Self {
+    pub(super) fn start(
+        mut stderr: ChildStderr,
+        mut gone: watch::Receiver<bool>,
+        tee: Option<Tee>,
+    ) -> Self {
         let (closed, open) = watch::channel(true);
         let log = Self {
             kept: Arc::default(),
@@ -49,6 +56,9 @@ impl StderrLog {
             let mut read_on = async || {
                 while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
                     lock(&kept).push(&buffer[..count], STDERR_CAP);
+                    if let Some(tee) = &tee {
+                        tee(&buffer[..count]);
+                    }
                 }
             };
             let limit = async {

@@ -92,6 +92,7 @@ async fn arguments_environment_and_directory_arrive_verbatim() {
         args,
         env: BTreeMap::from([("ODD".to_owned(), "$(touch y); 'é'\n".to_owned())]),
         cwd: Some(scratch.home()),
+        ..StdioServer::default()
     });
     assert_eq!(*child.closed().await.reason(), exited(7));
     let read = |name: &str| {

@@ -1,0 +1,402 @@
+//! Where a server's lines are kept: one file per server, rotated by size, shared by all processes of a user.
+//!
+//! A file is opened for each piece that is written, so that one which another process has rotated, or somebody has deleted,
+//! is simply there anew. A piece is whole lines and is appended in one go, which the system keeps whole.
+
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use sha2::{Digest, Sha256};
+
+/// How large files may become.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// One file; beside it stands the one before it, of about the same size.
+    pub(super) file: u64,
+    /// All files of all servers together.
+    pub(super) total: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            file: 4 * 1024 * 1024,
+            total: 128 * 1024 * 1024,
+        }
+    }
+}
+
+/// How long another process's rotation is waited for.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What a file's name ends in, and that of the one before it.
+const LIVE: &str = ".log";
+const OLD: &str = ".log.1";
+
+/// What stands before the name of the server, in the first line of a file that is not called after it.
+const HEADING: &str = "log of the server ";
+
+/// The file of a server in `dir`. A plain name is the file's own; any other is made safe and gets a hash, so that no two
+/// servers share a file, on file systems that know no upper and lower case included.
+pub(super) fn path_of(dir: &Path, server: &str) -> PathBuf {
+    dir.join(format!("{}{LIVE}", stem_of(server)))
+}
+
+/// The file that was rotated away.
+pub(super) fn old_of(path: &Path) -> PathBuf {
+    path.with_extension("log.1")
+}
+
+fn stem_of(server: &str) -> String {
+    const LONGEST: usize = 64;
+    let safe = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
+    if is_plain(server) {
+        return server.to_owned();
+    }
+    let lowered = server.to_lowercase();
+    let made: String = lowered
+        .chars()
+        .take(LONGEST)
+        .map(|c| if safe(c) { c } else { '_' })
+        .collect();
+    let hash = Sha256::digest(server.as_bytes());
+    // No plain name has a tilde in it.
+    let mut stem = format!("{}~", made.trim_start_matches('.'));
+    for byte in hash.iter().take(6) {
+        let _ = write!(stem, "{byte:02x}");
+    }
+    stem
+}
+
+/// Whether a file can be called after a server as it is.
+fn is_plain(server: &str) -> bool {
+    let safe = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
+    // What Windows keeps for devices, with anything behind a dot.
+    let first = server.split('.').next().unwrap_or_default();
+    let device = matches!(first, "con" | "prn" | "aux" | "nul")
+        || (first.len() == 4 && (first.starts_with("com") || first.starts_with("lpt")));
+    (1..=64).contains(&server.len())
+        && server.chars().all(safe)
+        && !server.starts_with('.')
+        && !device
+}
+
+/// The first line of a file that is not called after its server; nothing for one that is.
+pub(super) fn heading(server: &str, stamp: &str) -> String {
+    if is_plain(server) {
+        return String::new();
+    }
+    let name = serde_json::to_string(server).unwrap_or_default();
+    format!("{stamp} notice {HEADING}{name}\n")
+}
+
+/// The server's name in a line's text, if the line is the heading.
+pub(super) fn named_in(text: &str) -> Option<String> {
+    serde_json::from_str(text.strip_prefix(HEADING)?).ok()
+}
+
+/// A server's log as it lies in the directory: its name, as far as the file's own name tells it, and its files.
+pub(super) struct Found {
+    pub(super) stem: String,
+    /// Whether the stem is the server's name, and not made from it.
+    pub(super) is_name: bool,
+    pub(super) path: PathBuf,
+}
+
+/// All logs in the directory.
+pub(super) fn find_all(dir: &Path) -> Vec<Found> {
+    let mut found: Vec<Found> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let stem = name.strip_suffix(LIVE).or_else(|| name.strip_suffix(OLD))?;
+            (!stem.is_empty() && !stem.starts_with('.')).then(|| Found {
+                is_name: is_plain(stem),
+                path: dir.join(format!("{stem}{LIVE}")),
+                stem: stem.to_owned(),
+            })
+        })
+        .collect();
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    found.dedup_by(|one, other| one.path == other.path);
+    found
+}
+
+/// Appends whole lines to a server's file, rotating it first where they no longer fit.
+pub(super) fn append(
+    path: &Path,
+    heading: &str,
+    lines: &[u8],
+    limits: Limits,
+) -> Result<(), Unwritten> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let (mut file, mut size) = open(path)?;
+    if size > 0 && size + lines.len() as u64 > limits.file {
+        rotate(dir, path, limits)?;
+        (file, size) = open(path)?;
+        // Where it cannot be rotated, it must not grow for ever either.
+        if size > 2 * limits.file {
+            return Err(io::Error::other("it is too large, and another process keeps it").into());
+        }
+    }
+    if size == 0 && !heading.is_empty() {
+        file.write_all(heading.as_bytes())?;
+    }
+    if size == 0 {
+        tidy(dir, path, limits);
+    }
+    write_whole(&mut file, lines)
+}
+
+/// Why lines were not written.
+#[derive(Debug)]
+pub(super) struct Unwritten {
+    pub(super) error: io::Error,
+    /// Some of the lines are in the file, the last of them perhaps not to its end.
+    pub(super) torn: bool,
+}
+
+impl From<io::Error> for Unwritten {
+    fn from(error: io::Error) -> Self {
+        Self { error, torn: false }
+    }
+}
+
+/// One call for all of it, since only that is kept whole among several writers. What a full disk leaves over is an error.
+fn write_whole(file: &mut File, lines: &[u8]) -> Result<(), Unwritten> {
+    let mut rest = lines;
+    while !rest.is_empty() {
+        let torn = rest.len() < lines.len();
+        match file.write(rest) {
+            Ok(0) => {
+                let error = io::ErrorKind::WriteZero.into();
+                return Err(Unwritten { error, torn });
+            }
+            Ok(written) => rest = &rest[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Unwritten { error, torn }),
+        }
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    let file = options.open(path)?;
+    let size = file.metadata()?.len();
+    Ok((file, size))
+}
+
+/// Makes the directory, for its owner alone.
+pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt;
+        builder.mode(0o700);
+    }
+    builder.create(dir)
+}
+
+/// Moves a full file aside, over the one that was moved before. Of several processes that want to, one does.
+fn rotate(dir: &Path, path: &Path, limits: Limits) -> io::Result<()> {
+    let Some(_lock) = lock(dir)? else {
+        // Whoever has the lock for so long is busy with this, or stuck.
+        return Ok(());
+    };
+    // Somebody may have been quicker; their new file stays.
+    let size = fs::metadata(path).map_or(0, |found| found.len());
+    if size > limits.file / 2 {
+        fs::rename(path, old_of(path))?;
+    }
+    Ok(())
+}
+
+/// The lock of the directory; `None` when another process keeps it.
+fn lock(dir: &Path) -> io::Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    let file = options.open(dir.join(".lock"))?;
+    let since = Instant::now();
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if since.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            // A file system without locks: a rotation done twice costs old lines, and no more.
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok(Some(file)),
+        }
+    }
+}
+
+/// Deletes the files that were written to longest ago, until all together are within the limit. `keep` stays.
+fn tidy(dir: &Path, keep: &Path, limits: Limits) {
+    let mut files: Vec<(SystemTime, u64, PathBuf)> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            name.ends_with(LIVE) || name.ends_with(OLD)
+        })
+        .filter_map(|entry| {
+            let found = entry.metadata().ok()?;
+            let modified = found.modified().ok()?;
+            Some((modified, found.len(), entry.path()))
+        })
+        .collect();
+    files.sort();
+    let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
+    for (_, size, path) in files {
+        if total <= limits.total {
+            return;
+        }
+        if path != keep && fs::remove_file(&path).is_ok() {
+            total -= size;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_servers_share_a_file_and_no_name_leaves_the_directory() {
+        let names = [
+            "github",
+            "GitHub",
+            "GITHUB",
+            "my server",
+            "my_server",
+            "my-server",
+            "my/server",
+            "a.b",
+            "..",
+            ".",
+            "",
+            ".hidden",
+            "../../etc/passwd",
+            "con",
+            "nul.txt",
+            "com1",
+            "x.log.1",
+            "x.log",
+            "x",
+            "plugin:a:b",
+            "claude.ai Mail",
+            "é",
+            "e\u{301}",
+            "\0\n\u{1b}",
+            &"long".repeat(100),
+            &"long".repeat(101),
+        ];
+        let dir = Path::new("/logs");
+        let mut files = std::collections::BTreeSet::new();
+        for name in names {
+            let path = path_of(dir, name);
+            assert_eq!(path.parent(), Some(dir), "{name:?}");
+            let file = path.file_name().unwrap().to_str().unwrap();
+            assert!(
+                file.len() < 100 && file.is_ascii() && !file.starts_with('.'),
+                "{file}"
+            );
+            assert!(!file.chars().any(|c| c.is_control() || c == '/'), "{file}");
+            // As file systems without upper case would see it, and as rotated.
+            assert!(files.insert(file.to_lowercase()), "{file}");
+            let old = old_of(&path)
+                .file_name()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned();
+            assert!(files.insert(old.to_lowercase()), "{old}");
+        }
+        assert_eq!(path_of(dir, "github"), dir.join("github.log"));
+        assert_eq!(old_of(&dir.join("a.b.log")), dir.join("a.b.log.1"));
+    }
+
+    #[test]
+    fn a_heading_tells_the_name_that_the_file_does_not() {
+        assert_eq!(heading("github", "T"), "");
+        let line = heading("my \"server\"\n", "T");
+        let text = line.strip_prefix("T notice ").unwrap().trim_end();
+        assert_eq!(named_in(text).unwrap(), "my \"server\"\n");
+        assert_eq!(named_in("log of the server x"), None);
+    }
+
+    #[test]
+    fn a_full_file_is_moved_aside_and_all_together_stay_within_the_limit() {
+        let scratch = tempfile::tempdir().unwrap();
+        let limits = Limits {
+            file: 1000,
+            total: 4000,
+        };
+        let line = [b'x'; 100];
+        let mut paths = Vec::new();
+        for server in ["a", "b", "c"] {
+            let path = path_of(scratch.path(), server);
+            for _ in 0..25 {
+                append(&path, "", &line, limits).unwrap();
+            }
+            assert_eq!(fs::metadata(&path).unwrap().len(), 500);
+            assert_eq!(fs::metadata(old_of(&path)).unwrap().len(), 1000);
+            paths.push(path);
+        }
+        let oldest = File::options().write(true).open(old_of(&paths[0])).unwrap();
+        oldest.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        // One more makes room for itself with what is oldest.
+        append(&path_of(scratch.path(), "d"), "", &line, limits).unwrap();
+        assert!(!old_of(&paths[0]).exists());
+        assert!(paths.iter().all(|path| path.exists()) && old_of(&paths[2]).exists());
+        let all = find_all(scratch.path());
+        let stems: Vec<&str> = all.iter().map(|found| found.stem.as_str()).collect();
+        assert_eq!(stems, ["a", "b", "c", "d"]);
+    }
+
+    #[test]
+    fn a_lock_that_somebody_keeps_holds_nobody_up_and_nothing_grows_for_ever() {
+        let scratch = tempfile::tempdir().unwrap();
+        let limits = Limits {
+            file: 1000,
+            total: 4000,
+        };
+        let _kept = lock(scratch.path()).unwrap().unwrap();
+        let path = path_of(scratch.path(), "a");
+        let outcomes: Vec<_> = (0..30)
+            .map(|_| append(&path, "", &[b'x'; 100], limits))
+            .collect();
+        assert!(outcomes[0].is_ok() && outcomes[29].is_err());
+        assert!(fs::metadata(&path).unwrap().len() <= 2200);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_an_error() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = path_of(scratch.path(), "a");
+        std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+        let error = append(&path, "", b"line\n", Limits::default()).unwrap_err();
+        assert_eq!(error.error.kind(), io::ErrorKind::StorageFull);
+        assert!(!error.torn);
+    }
+}

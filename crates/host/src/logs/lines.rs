@@ -1,0 +1,228 @@
+//! What becomes a line: bytes as a server writes them, cut at the ends of its lines, without secrets and without what could
+//! steer a terminal.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::time::SystemTime;
+
+use super::redact::Redactor;
+use super::time::stamp;
+use crate::harmless::harmless;
+
+/// How long the text of one line may be, in bytes.
+pub(super) const MAX_LINE: usize = 8 * 1024;
+
+/// How much of a line is looked at for secrets before it is cut.
+const MAX_KEPT: usize = 64 * 1024;
+
+/// What a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogKind {
+    /// The server wrote it to stderr.
+    Stderr,
+    /// Something about the protocol, or a log message that the server sent.
+    Notice,
+    /// What became of the connection.
+    State,
+}
+
+impl LogKind {
+    /// Its name in a file and in `--json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stderr => "stderr",
+            Self::Notice => "notice",
+            Self::State => "state",
+        }
+    }
+
+    /// The kind of that name.
+    pub(super) fn of(name: &str) -> Option<Self> {
+        [Self::Stderr, Self::Notice, Self::State]
+            .into_iter()
+            .find(|kind| kind.name() == name)
+    }
+}
+
+/// Turns a server's bytes into lines; keeps the beginning of a line whose end has not come yet.
+#[derive(Default)]
+pub(super) struct Lines {
+    begun: Vec<u8>,
+    /// The line that is begun is longer than we keep; what still comes of it is skipped.
+    cut: bool,
+}
+
+impl Lines {
+    /// Whether a line is begun.
+    pub(super) fn is_empty(&self) -> bool {
+        self.begun.is_empty() && !self.cut
+    }
+
+    /// Takes what came from stderr, and appends the lines that it ends to `out`.
+    pub(super) fn stderr(
+        &mut self,
+        time: SystemTime,
+        bytes: &[u8],
+        redactor: &Redactor,
+        out: &mut String,
+    ) {
+        let stamp = stamp(time);
+        let mut rest = bytes;
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            self.keep(&rest[..end]);
+            rest = &rest[end + 1..];
+            self.end(&stamp, redactor, out);
+        }
+        self.keep(rest);
+    }
+
+    /// Ends the line that is begun, if one is.
+    pub(super) fn break_off(&mut self, time: SystemTime, redactor: &Redactor, out: &mut String) {
+        if !self.is_empty() {
+            self.end(&stamp(time), redactor, out);
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = MAX_KEPT.saturating_sub(self.begun.len());
+        self.cut |= bytes.len() > room;
+        self.begun
+            .extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    fn end(&mut self, stamp: &str, redactor: &Redactor, out: &mut String) {
+        let text = String::from_utf8_lossy(&self.begun);
+        let text = without_colours(text.trim_end());
+        if !text.is_empty() {
+            put(stamp, LogKind::Stderr, &text, self.cut, redactor, out);
+        }
+        self.cut = false;
+        self.begun.clear();
+        self.begun.shrink_to(4 * 1024);
+    }
+}
+
+/// Appends what we say ourselves; each line of it is one.
+pub(super) fn put_text(
+    time: SystemTime,
+    kind: LogKind,
+    text: &str,
+    redactor: &Redactor,
+    out: &mut String,
+) {
+    let stamp = stamp(time);
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        put(&stamp, kind, line, false, redactor, out);
+    }
+}
+
+fn put(stamp: &str, kind: LogKind, text: &str, cut: bool, redactor: &Redactor, out: &mut String) {
+    let text = redactor.text(text);
+    let text = harmless(&text);
+    let end = text.floor_char_boundary(MAX_LINE);
+    let more = if cut || end < text.len() { "…" } else { "" };
+    let _ = writeln!(out, "{stamp} {:<6} {}{more}", kind.name(), &text[..end]);
+}
+
+/// The text without the sequences that only colour it: many servers write them, and they say nothing.
+fn without_colours(text: &str) -> Cow<'_, str> {
+    let Some(first) = text.find("\u{1b}[") else {
+        return text.into();
+    };
+    let mut plain = text[..first].to_owned();
+    let mut rest = &text[first..];
+    while let Some(at) = rest.find("\u{1b}[") {
+        plain.push_str(&rest[..at]);
+        let sequence = &rest[at + 2..];
+        let end = sequence.find(|c: char| !c.is_ascii_digit() && c != ';' && c != ':');
+        rest = match end {
+            Some(end) if sequence[end..].starts_with('m') => &sequence[end + 1..],
+            // Anything else stays, and is shown as what it is.
+            _ => {
+                plain.push_str("\u{1b}[");
+                sequence
+            }
+        };
+    }
+    plain.push_str(rest);
+    plain.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    /// The lines that come of these chunks of stderr, without their times.
+    fn lines(chunks: &[&[u8]]) -> Vec<String> {
+        let (mut lines, mut out) = (Lines::default(), String::new());
+        let redactor = Redactor::default();
+        redactor.hide("hunter2x");
+        for chunk in chunks {
+            lines.stderr(UNIX_EPOCH, chunk, &redactor, &mut out);
+        }
+        lines.break_off(UNIX_EPOCH, &redactor, &mut out);
+        assert!(lines.is_empty());
+        out.lines()
+            .map(|line| {
+                line.strip_prefix("1970-01-01T00:00:00.000Z stderr ")
+                    .unwrap()
+                    .to_owned()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn lines_are_put_together_from_chunks() {
+        assert_eq!(lines(&[b"a\nb", b"c", b"\r\n\n  \nd"]), ["a", "bc", "d"]);
+        assert_eq!(lines(&[b"", b"\n"]), [""; 0]);
+    }
+
+    #[test]
+    fn lines_are_harmless_and_without_secrets() {
+        assert_eq!(
+            lines(&[
+                b"\x1b[1;31mred\x1b[0m \x1b]0;t\x07\r\x1b[2J\x1b[",
+                b"\xff \xc2\x9b\n"
+            ]),
+            ["red \\u{1b}]0;t\\u{7}\\u{d}\\u{1b}[2J\\u{1b}[\u{fffd} \\u{9b}"]
+        );
+        assert_eq!(lines(&[b"key hunt", b"er2x!\n"]), ["key ***!"]);
+        // A secret with colour in it is one.
+        assert_eq!(lines(&[b"hunt\x1b[1mer2x\n"]), ["***"]);
+    }
+
+    #[test]
+    fn long_lines_are_cut_and_cost_no_more_than_they_show() {
+        let long = "é".repeat(MAX_LINE);
+        let shown = lines(&[long.as_bytes(), b"\nnext\n"]);
+        assert_eq!(shown.len(), 2);
+        assert!(shown[0].len() <= MAX_LINE + 3 && shown[0].ends_with("é…"));
+        assert_eq!(shown[1], "next");
+
+        let mut endless = Lines::default();
+        let mut out = String::new();
+        for _ in 0..1000 {
+            endless.stderr(UNIX_EPOCH, &[b'x'; 4096], &Redactor::default(), &mut out);
+        }
+        assert_eq!((endless.begun.len(), out.len()), (MAX_KEPT, 0));
+    }
+
+    #[test]
+    fn what_we_say_ourselves_is_of_its_kind() {
+        let mut out = String::new();
+        let redactor = Redactor::default();
+        put_text(
+            UNIX_EPOCH,
+            LogKind::State,
+            "failed\n\nwhy",
+            &redactor,
+            &mut out,
+        );
+        assert_eq!(
+            out,
+            "1970-01-01T00:00:00.000Z state  failed\n1970-01-01T00:00:00.000Z state  why\n"
+        );
+    }
+}

@@ -1,0 +1,352 @@
+//! Reads logs: the newest lines of one server or of all, and what is added to them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::LogStore;
+use super::file::{self, Found};
+use super::lines::{LogKind, MAX_LINE};
+use super::time::{WIDTH, is_stamp, stamp};
+
+/// How much of a file is read at most for one line, whoever wrote it.
+const MAX_READ: usize = 4 * MAX_LINE;
+
+/// How much of a file is looked at for the name of its server.
+const HEAD: u64 = 256 * 1024;
+
+/// One line of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// When, in the manner of RFC 3339; two such texts compare like the moments.
+    pub time: String,
+    /// Whose log it is in.
+    pub server: String,
+    /// What it is.
+    pub kind: LogKind,
+    /// What it says; untrusted text.
+    pub text: String,
+}
+
+/// From when on lines are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Since(String);
+
+impl Since {
+    /// Those of the last while.
+    pub fn ago(while_: Duration) -> Self {
+        let then = SystemTime::now().checked_sub(while_);
+        Self(stamp(then.unwrap_or(SystemTime::UNIX_EPOCH)))
+    }
+
+    /// Reads `90s`, `10m`, `2h`, `7d`, or a moment: `2026-11-16`, `2026-11-16T02:03`.
+    ///
+    /// ```
+    /// use trunkline::Since;
+    ///
+    /// assert!(Since::parse("10m").is_some() && Since::parse("2026-11-16T02:03Z").is_some());
+    /// assert!(Since::parse("soon").is_none());
+    /// ```
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if let Some((number, unit)) = text.split_at_checked(text.len().saturating_sub(1))
+            && let Ok(number) = number.parse::<u64>()
+        {
+            let seconds = match unit {
+                "s" => 1,
+                "m" => 60,
+                "h" => 60 * 60,
+                "d" => 24 * 60 * 60,
+                _ => return None,
+            };
+            return Some(Self::ago(Duration::from_secs(
+                number.saturating_mul(seconds),
+            )));
+        }
+        // The beginning of a moment comes before every moment that begins so.
+        let moment = text
+            .strip_suffix(['Z', 'z'])
+            .unwrap_or(text)
+            .replace(' ', "T");
+        let filled = "0000-01-01T00:00:00.000Z";
+        let whole = format!("{moment}{}", filled.get(moment.len()..)?);
+        (moment.len() >= "2026-11-16".len() && is_stamp(&whole)).then_some(Self(moment))
+    }
+}
+
+impl LogStore {
+    /// The servers that have logs, sorted by name.
+    pub fn servers(&self) -> Vec<String> {
+        let mut names: Vec<String> = file::find_all(self.dir()).iter().map(name_of).collect();
+        names.sort();
+        names
+    }
+
+    /// Whether there is a log of that server.
+    pub fn has(&self, server: &str) -> bool {
+        let path = file::path_of(self.dir(), server);
+        path.exists() || file::old_of(&path).exists()
+    }
+
+    /// The newest lines, of one server or of all, in the order of time. May block.
+    pub fn read(
+        &self,
+        server: Option<&str>,
+        newest: Option<usize>,
+        since: Option<&Since>,
+    ) -> Vec<LogLine> {
+        let newest = newest.unwrap_or(usize::MAX);
+        let mut lines = Vec::new();
+        for (name, path) in self.files(server) {
+            lines.extend(newest_of(&name, &path, newest, since));
+        }
+        last_of(lines, newest)
+    }
+
+    /// As [`LogStore::read`], and what is added afterwards: to the log of one server or to all, present and to come. No line
+    /// is missed or told twice.
+    pub fn follow(
+        &self,
+        server: Option<&str>,
+        newest: Option<usize>,
+        since: Option<&Since>,
+    ) -> (Vec<LogLine>, Follow) {
+        let newest = newest.unwrap_or(usize::MAX);
+        let mut follow = Follow {
+            store: self.clone(),
+            server: server.map(str::to_owned),
+            files: BTreeMap::new(),
+        };
+        let mut lines = Vec::new();
+        for (name, path) in self.files(server) {
+            if let Some(old) = open(&file::old_of(&path)) {
+                Tail::of(name.clone()).take(&mut &old, &mut lines);
+            }
+            let mut tail = Tail::of(name);
+            tail.poll(&path, &mut lines);
+            follow.files.insert(path, tail);
+        }
+        lines.retain(|line| since.is_none_or(|since| line.time >= since.0));
+        (last_of(lines, newest), follow)
+    }
+
+    fn files(&self, server: Option<&str>) -> Vec<(String, PathBuf)> {
+        match server {
+            Some(server) => vec![(server.to_owned(), file::path_of(self.dir(), server))],
+            None => file::find_all(self.dir())
+                .into_iter()
+                .map(|found| (name_of(&found), found.path))
+                .collect(),
+        }
+    }
+}
+
+/// The newest of these, in the order of time.
+fn last_of(mut lines: Vec<LogLine>, newest: usize) -> Vec<LogLine> {
+    lines.sort_by(|one, other| one.time.cmp(&other.time));
+    lines.drain(..lines.len().saturating_sub(newest));
+    lines
+}
+
+/// The name of the server that a log is of.
+fn name_of(found: &Found) -> String {
+    if found.is_name {
+        return found.stem.clone();
+    }
+    let old = file::old_of(&found.path);
+    let heading = [found.path.as_path(), &old].into_iter().find_map(|path| {
+        let head = BufReader::new(File::open(path).ok()?.take(HEAD));
+        Lines::new(head).find_map(|line| file::named_in(parse(&found.stem, &line)?.text.as_str()))
+    });
+    heading.unwrap_or_else(|| found.stem.clone())
+}
+
+/// The newest lines of one server, oldest first.
+fn newest_of(name: &str, path: &Path, newest: usize, since: Option<&Since>) -> VecDeque<LogLine> {
+    let mut kept: VecDeque<LogLine> = VecDeque::new();
+    for path in [file::old_of(path), path.to_owned()] {
+        let Some(file) = open(&path) else {
+            continue;
+        };
+        for line in Lines::new(BufReader::new(file)) {
+            let Some(line) = parse(name, &line) else {
+                continue;
+            };
+            let heading = file::named_in(&line.text).is_some();
+            if since.is_some_and(|since| line.time < since.0) || heading {
+                continue;
+            }
+            if kept.len() == newest {
+                kept.pop_front();
+            }
+            if newest > 0 {
+                kept.push_back(line);
+            }
+        }
+    }
+    kept
+}
+
+/// A log; what is no file could block us.
+fn open(path: &Path) -> Option<File> {
+    let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
+    is_file.then(|| File::open(path).ok()).flatten()
+}
+
+/// A line of a file; nothing for one that is not ours.
+fn parse(server: &str, line: &str) -> Option<LogLine> {
+    let (time, rest) = line.split_at_checked(WIDTH)?;
+    let (kind, text) = rest.strip_prefix(' ')?.split_at_checked(6)?;
+    let kind = LogKind::of(kind.trim_end())?;
+    is_stamp(time).then(|| LogLine {
+        time: time.to_owned(),
+        server: server.to_owned(),
+        kind,
+        text: text.strip_prefix(' ').unwrap_or(text).to_owned(),
+    })
+}
+
+/// The lines of a reader, none longer than we are ready to hold.
+struct Lines<R> {
+    reader: R,
+}
+
+impl<R: BufRead> Lines<R> {
+    fn new(reader: R) -> Self {
+        Self { reader }
+    }
+}
+
+impl<R: BufRead> Iterator for Lines<R> {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        let mut line = Vec::new();
+        let limit = MAX_READ as u64;
+        let read = self
+            .reader
+            .by_ref()
+            .take(limit)
+            .read_until(b'\n', &mut line);
+        if !matches!(read, Ok(1..)) {
+            return None;
+        }
+        if line.last() != Some(&b'\n') {
+            let _ = self.reader.skip_until(b'\n');
+        }
+        let line = String::from_utf8_lossy(&line);
+        Some(line.trim_end_matches('\n').to_owned())
+    }
+}
+
+/// Follows logs: ask [`Follow::poll`] now and then.
+pub struct Follow {
+    store: LogStore,
+    server: Option<String>,
+    files: BTreeMap<PathBuf, Tail>,
+}
+
+/// Where we are in a file that grows.
+struct Tail {
+    name: String,
+    file: Option<File>,
+    /// One that was rotated away a moment ago: somebody may still be writing to it.
+    before: Option<File>,
+    /// A line whose end has not been written yet.
+    begun: Vec<u8>,
+}
+
+impl Follow {
+    /// What was added since the last time, in the order of time. May block, though not for long.
+    pub fn poll(&mut self) -> Vec<LogLine> {
+        if self.server.is_none() {
+            for found in file::find_all(self.store.dir()) {
+                let file = self.files.entry(found.path.clone());
+                file.or_insert_with(|| Tail::of(name_of(&found)));
+            }
+        }
+        let mut lines = Vec::new();
+        for (path, tail) in &mut self.files {
+            tail.poll(path, &mut lines);
+        }
+        lines.sort_by(|one, other| one.time.cmp(&other.time));
+        lines
+    }
+}
+
+impl Tail {
+    fn of(name: String) -> Self {
+        Self {
+            name,
+            file: None,
+            before: None,
+            begun: Vec::new(),
+        }
+    }
+
+    fn poll(&mut self, path: &Path, lines: &mut Vec<LogLine>) {
+        if let Some(mut before) = self.before.take() {
+            self.take(&mut before, lines);
+        }
+        let Some(mut file) = self.file.take() else {
+            if let Some(mut file) = open(path) {
+                self.take(&mut file, lines);
+                self.file = Some(file);
+            }
+            return;
+        };
+        // Emptied by hand: what is written now begins at its beginning.
+        let size = file.metadata().map_or(0, |found| found.len());
+        if file.stream_position().is_ok_and(|at| at > size) {
+            let _ = file.rewind();
+            self.begun.clear();
+        }
+        self.take(&mut file, lines);
+        match open(path) {
+            Some(now) if !same(&now, &file) => {
+                self.before = Some(file);
+                let mut now = now;
+                self.take(&mut now, lines);
+                self.file = Some(now);
+            }
+            _ => self.file = Some(file),
+        }
+    }
+
+    /// Takes what is new in a file.
+    fn take(&mut self, file: &mut impl Read, lines: &mut Vec<LogLine>) {
+        let mut new = Vec::new();
+        let _ = file.read_to_end(&mut new);
+        for piece in new.split_inclusive(|byte| *byte == b'\n') {
+            if self.begun.len() < MAX_READ {
+                self.begun.extend_from_slice(piece);
+            }
+            if piece.ends_with(b"\n") {
+                let line = String::from_utf8_lossy(&self.begun);
+                let line = parse(&self.name, line.trim_end_matches('\n'));
+                match line.as_ref().and_then(|line| file::named_in(&line.text)) {
+                    Some(name) => self.name = name,
+                    None => lines.extend(line),
+                }
+                self.begun.clear();
+            }
+        }
+    }
+}
+
+/// Whether two handles are of one file.
+#[cfg(unix)]
+fn same(one: &File, other: &File) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let id = |file: &File| file.metadata().ok().map(|found| (found.dev(), found.ino()));
+    id(one) == id(other)
+}
+
+/// Whether two handles are of one file: where that cannot be asked, one made at another time is another.
+#[cfg(not(unix))]
+fn same(one: &File, other: &File) -> bool {
+    let made = |file: &File| file.metadata().and_then(|found| found.created()).ok();
+    made(one) == made(other)
+}

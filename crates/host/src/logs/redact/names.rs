@@ -1,0 +1,119 @@
+//! Which names are those of secrets.
+
+/// A name that has one of these in it, written in whatever manner, is a secret's.
+const PARTS: [&str; 14] = [
+    "accesskey",
+    "apikey",
+    "authorization",
+    "bearer",
+    "clientassertion",
+    "cookie",
+    "credential",
+    "encryptionkey",
+    "passphrase",
+    "passwd",
+    "password",
+    "privatekey",
+    "secret",
+    "signingkey",
+];
+
+/// A name that is one of these is a secret's; as parts they stand in too many others.
+const WHOLE: [&str; 9] = [
+    "auth", "jwt", "otp", "pass", "passcode", "pat", "pin", "psk", "pwd",
+];
+
+/// Tokens that say where something goes on, or which call is meant: without them nobody can follow a trace.
+const OPEN_TOKENS: [&str; 7] = [
+    "progresstoken",
+    "pagetoken",
+    "nexttoken",
+    "continuationtoken",
+    "synctoken",
+    "cursortoken",
+    "starttoken",
+];
+
+/// Whether what has this name is a secret: `apiKey`, `X-API-Key`, `DB_PASSWORD`. Counts of tokens are none.
+pub(super) fn looks_secret(name: &str) -> bool {
+    // Nobody gives a secret such a name.
+    if name.len() > 100 {
+        return false;
+    }
+    let name: String = name
+        .chars()
+        .filter(|c| c.is_alphanumeric())
+        .flat_map(char::to_lowercase)
+        .collect();
+    let token = name.ends_with("token") && !OPEN_TOKENS.iter().any(|open| name.ends_with(open));
+    let tokens = ["accesstokens", "authtokens", "apitokens", "refreshtokens"];
+    token
+        || tokens.iter().any(|tokens| name.ends_with(tokens))
+        || WHOLE.contains(&name.as_str())
+        || PARTS.iter().any(|part| name.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_secrets_are_known_in_every_spelling() {
+        for name in [
+            "password",
+            "DB_PASSWORD",
+            "userPassword",
+            "Authorization",
+            "proxy-authorization",
+            "apiKey",
+            "api_key",
+            "X-API-Key",
+            "APIKEY",
+            "token",
+            "accessToken",
+            "refresh_token",
+            "GITHUB_TOKEN",
+            "client_secret",
+            "secretKey",
+            "AWS_SECRET_ACCESS_KEY",
+            "Cookie",
+            "set-cookie",
+            "credentials",
+            "private_key",
+            "privateKeyPem",
+            "pwd",
+            "auth",
+            "accessTokens",
+        ] {
+            assert!(looks_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn other_names_are_left_alone() {
+        for name in [
+            "progressToken",
+            "pageToken",
+            "nextPageToken",
+            "next_token",
+            "continuationToken",
+            "maxTokens",
+            "inputTokens",
+            "total_tokens",
+            "tokenizer",
+            "tokenCount",
+            "key",
+            "keyboard",
+            "author",
+            "authors",
+            "path",
+            "compass",
+            "passed",
+            "pinned",
+            "name",
+            "",
+        ] {
+            assert!(!looks_secret(name), "{name}");
+        }
+    }
+}

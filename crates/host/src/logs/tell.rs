@@ -1,0 +1,166 @@
+//! What happens to a connection, in the words of its log.
+
+use trunkline_wire::Json;
+
+use super::redact::Redactor;
+use crate::catalog::Catalog;
+use crate::connection::{Connected, State};
+
+/// How much of something that a server sent is told.
+const SHOWN: usize = 2000;
+
+/// How long it may be for anything of it to be told.
+const MOST: usize = 16 * 1024;
+
+/// A state, as a log tells it.
+pub(super) fn state(state: &State, catalog: &Catalog) -> String {
+    match state {
+        State::Pending {
+            attempt,
+            last_failure: None,
+        } => match attempt {
+            0 => "known from an earlier run; connected when it is needed".to_owned(),
+            1 => format!("connecting (process {})", std::process::id()),
+            attempt => format!("connecting, attempt {attempt}"),
+        },
+        State::Pending {
+            attempt,
+            last_failure: Some(failure),
+        } => format!("not connected: {failure}; attempt {attempt} follows"),
+        State::Connected(connected) => self::connected(connected, catalog),
+        State::Failed(failure) => match failure.hint() {
+            Some(hint) => format!("failed: {failure} (hint: {hint})"),
+            None => format!("failed: {failure}"),
+        },
+        State::Disabled => "stopped".to_owned(),
+        other => other.name().to_owned(),
+    }
+}
+
+fn connected(connected: &Connected, catalog: &Catalog) -> String {
+    let identity = connected.identity();
+    let server = match &identity.info {
+        Some(info) => format!("{} {}", info.name, info.version),
+        None => "a server without a name".to_owned(),
+    };
+    format!(
+        "connected: {server}, protocol {}, {}",
+        identity.protocol_version,
+        counts(catalog)
+    )
+}
+
+/// Lists that have changed, as a log tells it.
+pub(super) fn lists(catalog: &Catalog) -> String {
+    format!("its lists have changed: {}", counts(catalog))
+}
+
+fn counts(catalog: &Catalog) -> String {
+    format!(
+        "{} tools, {} resources, {} prompts",
+        catalog.tools().len(),
+        catalog.resources.len(),
+        catalog.prompts.len()
+    )
+}
+
+/// Something that was no use to anyone, as a log tells it.
+pub(super) fn nonsense(what: &str, frame: &[u8], redactor: &Redactor) -> String {
+    // In a part of a message the names of secrets may be out of sight.
+    if frame.len() > MOST {
+        return format!("unusable: {what} ({} bytes)", frame.len());
+    }
+    let text = String::from_utf8_lossy(frame);
+    let text = redactor.text(text.trim()).replace(['\n', '\r'], " ");
+    format!("unusable: {what}: {}", cut(&text))
+}
+
+/// A log message of the server's own.
+pub(super) fn message(params: &Json, redactor: &Redactor) -> String {
+    let word = |key| match params.get(key) {
+        Some(value) => short(&value, redactor),
+        None => String::new(),
+    };
+    let (level, logger, data) = (word("level"), word("logger"), word("data"));
+    let space = if logger.is_empty() { "" } else { " " };
+    format!("[{level}{space}{logger}] {data}")
+}
+
+/// A text as it is, anything else as JSON; no more than is shown.
+fn short(value: &Json, redactor: &Redactor) -> String {
+    let raw = value.as_str();
+    if raw.len() > MOST {
+        return format!("({} bytes)", raw.len());
+    }
+    match value.as_string() {
+        Some(text) => cut(&redactor.text(&text)),
+        None => cut(&redactor.message(value)),
+    }
+}
+
+fn cut(text: &str) -> String {
+    let end = text.floor_char_boundary(SHOWN);
+    let more = if end < text.len() { "…" } else { "" };
+    format!("{}{more}", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(params: &str) -> String {
+        message(
+            &Json::parse(params.to_owned()).unwrap(),
+            &Redactor::default(),
+        )
+    }
+
+    #[test]
+    fn log_messages_are_told_with_level_and_logger() {
+        for (params, expected) in [
+            (
+                r#"{"level":"warning","logger":"db","data":"slow"}"#,
+                "[warning db] slow",
+            ),
+            (
+                r#"{"level":"info","data":{"n":1,"token":"x"}}"#,
+                r#"[info] {"n":1,"token":"***"}"#,
+            ),
+            (r#"{"data":"{\"token\":\"x\"}"}"#, r#"[] {"token":"***"}"#),
+            ("{}", "[] "),
+        ] {
+            assert_eq!(told(params), expected);
+        }
+        let long = told(&format!(
+            r#"{{"level":"info","data":"{}"}}"#,
+            "x".repeat(SHOWN + 1)
+        ));
+        assert_eq!(long.len(), "[info] …".len() + SHOWN);
+        let huge = told(&format!(
+            r#"{{"level":"info","data":"{}"}}"#,
+            "x".repeat(MOST)
+        ));
+        assert_eq!(huge, format!("[info] ({} bytes)", MOST + 2));
+    }
+
+    #[test]
+    fn nonsense_is_told_without_secrets() {
+        let redactor = Redactor::default();
+        for (frame, expected) in [
+            (&b"hello\nworld\n"[..], "unusable: no JSON: hello world"),
+            (
+                br#"{"password":"x"}"#,
+                r#"unusable: no JSON: {"password":"***"}"#,
+            ),
+            (
+                br#"{"password":"x"#,
+                r#"unusable: no JSON: {"password":"***"#,
+            ),
+            (b"\xff", "unusable: no JSON: \u{fffd}"),
+        ] {
+            assert_eq!(nonsense("no JSON", frame, &redactor), expected);
+        }
+        let huge = nonsense("no JSON", &vec![b'x'; MOST + 1], &redactor);
+        assert_eq!(huge, format!("unusable: no JSON ({} bytes)", MOST + 1));
+    }
+}

@@ -1,0 +1,77 @@
+//! Moments as they are written: UTC, to the millisecond, of one width, so that their order is that of their text.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How long the text of a moment is.
+pub(super) const WIDTH: usize = "2026-11-16T02:03:04.567Z".len();
+
+const DAY: u64 = 24 * 60 * 60;
+
+/// A moment in the manner of RFC 3339. What is before 1970 is taken for its beginning.
+pub(super) fn stamp(moment: SystemTime) -> String {
+    let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (mut days, seconds) = (since.as_secs() / DAY, since.as_secs() % DAY);
+    let mut year = 1970;
+    while days >= days_of(year) {
+        days -= days_of(year);
+        year += 1;
+    }
+    let february = days_of(year) - 337;
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    format!(
+        "{year:04}-{month:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
+        days + 1,
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60,
+        since.subsec_millis()
+    )
+}
+
+fn days_of(year: u64) -> u64 {
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    365 + u64::from(leap)
+}
+
+/// Whether a text begins like a moment.
+pub(super) fn is_stamp(text: &str) -> bool {
+    let shape = b"0000-00-00T00:00:00.000Z";
+    let text = text.as_bytes();
+    text.len() == WIDTH
+        && text.iter().zip(shape).all(|(found, wanted)| {
+            found == wanted || (found.is_ascii_digit() && wanted.is_ascii_digit())
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn moments_are_written_in_utc() {
+        for (milliseconds, written) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_399_999, "2000-02-28T23:59:59.999Z"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (951_868_800_000, "2000-03-01T00:00:00.000Z"),
+            (1_735_689_599_000, "2024-12-31T23:59:59.000Z"),
+            (1_794_794_584_567, "2026-11-16T02:03:04.567Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+        ] {
+            let moment = UNIX_EPOCH + Duration::from_millis(milliseconds);
+            assert_eq!(stamp(moment), written);
+            assert!(is_stamp(written));
+        }
+        assert!(!is_stamp("2026-11-16 02:03:04.567Z"));
+        assert!(!is_stamp("2026-11-16T02:03:04Z"));
+    }
+}

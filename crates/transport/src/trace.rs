@@ -1,0 +1,183 @@
+//! Lets somebody see every message on its way, over any transport. One that is not traced is not wrapped, and costs nothing.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use trunkline_wire::transport::{Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport};
+
+/// Who sees every message. Called on the link's own tasks, in order: it must not wait.
+pub trait Trace: Send + Sync + 'static {
+    /// A message is about to be sent; this is its text.
+    fn sent(&self, message: Bytes);
+
+    /// Something was received.
+    fn received(&self, incoming: &Incoming);
+
+    /// The link has ended.
+    fn closed(&self, cause: &Closed);
+}
+
+/// A transport whose messages are all seen by a [`Trace`].
+pub struct Traced<T> {
+    transport: T,
+    trace: Arc<dyn Trace>,
+}
+
+impl<T: Transport> Traced<T> {
+    /// Wraps a transport.
+    pub fn new(transport: T, trace: Arc<dyn Trace>) -> Self {
+        Self { transport, trace }
+    }
+}
+
+impl<T: Transport> Transport for Traced<T> {
+    type Sender = TracedSender<T::Sender>;
+    type Receiver = TracedReceiver<T::Receiver>;
+
+    const ROUTED: bool = T::ROUTED;
+
+    fn split(self) -> (Self::Sender, Self::Receiver) {
+        let (sender, receiver) = self.transport.split();
+        let trace = Arc::clone(&self.trace);
+        (
+            TracedSender { sender, trace },
+            TracedReceiver {
+                receiver,
+                trace: self.trace,
+            },
+        )
+    }
+}
+
+/// The sending half of a [`Traced`] transport.
+pub struct TracedSender<S> {
+    sender: S,
+    trace: Arc<dyn Trace>,
+}
+
+impl<S: SendHalf> SendHalf for TracedSender<S> {
+    async fn send(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), Closed> {
+        // Before it is sent: an answer must not be seen before its question.
+        for message in batch.iter() {
+            let mut text = Vec::with_capacity(message.size_hint());
+            message.encode(&mut text);
+            self.trace.sent(text.into());
+        }
+        self.sender.send(batch).await
+    }
+
+    async fn close(self) {
+        self.sender.close().await;
+    }
+}
+
+/// The receiving half of a [`Traced`] transport.
+pub struct TracedReceiver<R> {
+    receiver: R,
+    trace: Arc<dyn Trace>,
+}
+
+impl<R: ReceiveHalf> ReceiveHalf for TracedReceiver<R> {
+    async fn receive(&mut self) -> Result<Incoming, Closed> {
+        let received = self.receiver.receive().await;
+        match &received {
+            Ok(incoming) => self.trace.received(incoming),
+            Err(cause) => self.trace.closed(cause),
+        }
+        received
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use trunkline_wire::Json;
+    use trunkline_wire::transport::CloseReason;
+
+    use super::*;
+    use crate::linked_pair;
+
+    #[derive(Default)]
+    struct Seen(Mutex<Vec<String>>);
+
+    impl Seen {
+        fn note(&self, text: String) {
+            self.0.lock().unwrap().push(text);
+        }
+    }
+
+    impl Trace for Seen {
+        fn sent(&self, message: Bytes) {
+            self.note(format!("out {}", String::from_utf8_lossy(&message)));
+        }
+
+        fn received(&self, incoming: &Incoming) {
+            if let Incoming::Frame(frame) = incoming {
+                self.note(format!("in {}", String::from_utf8_lossy(frame)));
+            }
+        }
+
+        fn closed(&self, cause: &Closed) {
+            self.note(format!("end {cause}"));
+        }
+    }
+
+    fn told(method: &'static str) -> Outgoing {
+        Outgoing::Notification {
+            method,
+            params: Json::parse("{}").ok(),
+            version: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn every_message_is_seen_in_order_and_still_arrives() {
+        let (ours, theirs) = linked_pair();
+        let seen = Arc::new(Seen::default());
+        let (mut sender, mut receiver) = Traced::new(ours, seen.clone()).split();
+        let (mut their_sender, mut their_receiver) = theirs.split();
+
+        sender.send(&mut vec![told("a"), told("b")]).await.unwrap();
+        their_sender.send(&mut vec![told("c")]).await.unwrap();
+        for method in ["a", "b"] {
+            let Ok(Incoming::Frame(frame)) = their_receiver.receive().await else {
+                panic!("no frame");
+            };
+            assert!(String::from_utf8_lossy(&frame).contains(method));
+        }
+        assert!(matches!(receiver.receive().await, Ok(Incoming::Frame(_))));
+        drop(their_sender);
+        let end = receiver.receive().await.unwrap_err();
+        assert_eq!(end.reason(), &CloseReason::Ended);
+
+        let message = |method| format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{}}}}"#);
+        assert_eq!(
+            *seen.0.lock().unwrap(),
+            [
+                format!("out {}", message("a")),
+                format!("out {}", message("b")),
+                format!("in {}", message("c")),
+                format!("end {end}"),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_a_transport_wants_to_know_is_known_through_a_trace_too() {
+        struct Routed(crate::LinkedEnd);
+
+        impl Transport for Routed {
+            type Sender = crate::linked::LinkedSender;
+            type Receiver = crate::linked::LinkedReceiver;
+
+            const ROUTED: bool = true;
+
+            fn split(self) -> (Self::Sender, Self::Receiver) {
+                self.0.split()
+            }
+        }
+
+        const { assert!(Traced::<Routed>::ROUTED && !Traced::<crate::LinkedEnd>::ROUTED) };
+    }
+}
