@@ -50,16 +50,6 @@ variables! {
     CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT = "1800000";
     /// `true` starts a server whose tools are known from an earlier run only when one of them is called (LIF-13).
     TRUNKLINE_LAZY = "false";
-}
-
-/// The value of `name` as yes or no; `None` when it is unset or neither.
-pub fn flag(name: &str) -> Option<bool> {
-    let value = std::env::var(name).ok()?.trim().to_ascii_lowercase();
-    match &*value {
-        "1" | "true" | "yes" | "on" => Some(true),
-        "0" | "false" | "no" | "off" => Some(false),
-        _ => None,
-    }
     /// The proxy for servers with `https:` and `wss:` URLs, or `https_proxy`: `http://`, `https://` or `socks5://`, with
     /// `user:password@` if need be (TRN-2).
     HTTPS_PROXY = "";
@@ -80,6 +70,16 @@ pub fn flag(name: &str) -> Option<bool> {
     CLAUDE_CODE_CLIENT_CERT = "";
     /// A PEM file with the key of `CLAUDE_CODE_CLIENT_CERT`, if it is not in the same file.
     CLAUDE_CODE_CLIENT_KEY = "";
+}
+
+/// The value of `name` as yes or no; `None` when it is unset or neither.
+pub fn flag(name: &str) -> Option<bool> {
+    let value = std::env::var(name).ok()?.trim().to_ascii_lowercase();
+    match &*value {
+        "1" | "true" | "yes" | "on" => Some(true),
+        "0" | "false" | "no" | "off" => Some(false),
+        _ => None,
+    }
 }
 
 /// The value of `name` as milliseconds; `None` when it is unset or not a number.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use trunkline_config::ServerEntry;
-use trunkline_transport::http::{AfterRefusal, Credentials, CredentialsError, Later, Refusal, Token};
+use trunkline_transport::http::{
+    AfterRefusal, Credentials, CredentialsError, Later, Refusal, Token,
+};
 use trunkline_transport::stdio::Tee;
 use trunkline_transport::{Trace, Traced, Transport};
 use trunkline_wire::peer::Handler;
