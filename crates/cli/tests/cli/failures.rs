@@ -20,7 +20,7 @@ fn a_program_that_cannot_be_started_is_explained() {
             "plain": {"command": "./plain"},
             "script": {"command": "./script"},
             "nowhere": {"command": "cat", "cwd": "/no/such/directory"},
-            "remote": {"url": "https://example.com/mcp"},
+            "remote": {"url": "http://127.0.0.1:9/mcp"},
             "off": {"command": "cat", "disabled": true},
         })
     });
@@ -45,8 +45,8 @@ fn a_program_that_cannot_be_started_is_explained() {
         ),
         (
             "remote",
-            "the transport \"http\" is not supported yet",
-            "  hint: this version connects to \"stdio\" servers only\n",
+            "127.0.0.1:9 refused the connection",
+            "  hint: check that it runs, and the \"url\" of its entry\n",
         ),
     ];
     for (server, cause, hint) in cases {
@@ -131,7 +131,7 @@ fn a_server_that_never_answers_is_given_up_in_time() {
         (
             "mute",
             " s\n",
-            "check that the command is an MCP server on stdio; MCP_TIMEOUT, or connectTimeout in its entry (ms), gives it more time",
+            "check that it is an MCP server; MCP_TIMEOUT, or connectTimeout in its entry (ms), gives it more time",
         ),
         (
             "garbage",

@@ -21,7 +21,7 @@ fn of_every_fate() -> Lab {
             "old": lab.scratch.entry("old", &json!({"era": "legacy", "serverInfo": {"name": "old", "version": "0.9", "title": "Old"}})),
             "crashes": lab.scratch.entry("crashes", &json!({"onStart": [{"stderr": "no licence found"}, {"exit": 3}]})),
             "missing": {"command": "no-such-program"},
-            "remote": {"type": "http", "url": "https://example.com/mcp"},
+            "remote": {"type": "http", "url": "http://127.0.0.1:9/mcp"},
             "off": off,
         })
     })
@@ -54,9 +54,9 @@ old      connected  dynamic     stdio       0 tools  (old 0.9)  2025-11-25
   from .mcp-config.json
 remote   failed     dynamic     http
   from .mcp-config.json
-  the transport \"http\" is not supported yet
-  url: https://example.com/mcp
-  hint: this version connects to \"stdio\" servers only
+  127.0.0.1:9 refused the connection
+  url: http://127.0.0.1:9/mcp
+  hint: check that it runs, and the \"url\" of its entry
 ",
         "",
     );
@@ -100,7 +100,7 @@ fn as_json_it_is_one_document_of_the_promised_shape() {
         of(
             "remote",
             json!({"transport": "http", "state": "failed", "stderr": [],
-            "error": "the transport \"http\" is not supported yet"})
+            "error": "127.0.0.1:9 refused the connection"})
         ),
     ]);
     assert_eq!(servers, expected);

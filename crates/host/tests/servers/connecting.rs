@@ -158,8 +158,8 @@ async fn a_program_that_cannot_be_started_is_explained() {
         ),
         (
             pigeon,
-            "the transport \"sdk\" is not supported yet".to_owned(),
-            "\"stdio\" servers only",
+            "the server lives in an embedding program, and there is none".to_owned(),
+            "trunkline sdk",
         ),
     ];
     let host = lab
