@@ -25,8 +25,11 @@ pub struct HeadersHelper {
     /// Held while the command runs, so that many requests that are turned down at once run it once.
     headers: Mutex<Option<Arc<HeaderMap>>>,
     limit: Duration,
-    told: Option<Box<dyn Fn(&str, &str) + Send + Sync>>,
+    told: Option<Told>,
 }
+
+/// Who is told a header's name and value.
+type Told = Box<dyn Fn(&str, &str) + Send + Sync>;
 
 /// Why there are no headers from the helper.
 #[derive(Clone, Debug, thiserror::Error)]
