@@ -115,7 +115,7 @@ impl FaultProxy {
             links: Mutex::default(),
         });
         let own = Arc::clone(&shared);
-        let front = Front::start(None, move |stream, number| own.carry(&stream, number));
+        let front = Front::start(None, 0, move |stream, number| own.carry(&stream, number));
         Self { front, shared }
     }
 

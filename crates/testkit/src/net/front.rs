@@ -42,12 +42,13 @@ struct Listening {
 }
 
 impl Front {
-    /// Listens on a free port. `serve` gets each connection with its number and ends with it.
+    /// Listens on a port, a free one for 0. `serve` gets each connection with its number and ends with it.
     pub(crate) fn start(
         tls: Option<Arc<rustls::ServerConfig>>,
+        port: u16,
         serve: impl Fn(Stream, usize) + Send + Sync + 'static,
     ) -> Self {
-        let reserved = bound(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let reserved = bound(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         let address = reserved
             .local_addr()
             .ok()

@@ -3,26 +3,39 @@
 //! Every handle stops its server when dropped. A server that was stopped keeps its port: nobody else gets it, and
 //! connecting is refused until `restart`.
 
+mod body;
+mod channel;
+mod crash;
 mod faults;
 mod front;
 mod gate;
+mod h2;
 mod http;
+mod process;
+mod proxy;
 mod raw;
 mod reply;
+mod sse;
 mod stream;
 mod streamable;
 mod streams;
 mod terminate;
 pub mod tls;
+mod ws;
 
 pub use self::{
     faults::{Direction, Fault, FaultProxy, Rates},
     gate::Token,
+    h2::Http2Front,
     http::Request,
+    process::Listen,
+    proxy::HttpProxy,
     raw::RawHttp,
     reply::Reply,
+    sse::{SseBuilder, SseServer},
     streamable::{Answers, HttpBuilder, HttpServer},
     tls::{Identity, TestCa, TlsOptions},
+    ws::{WsBuilder, WsServer},
 };
 
 /// Bytes as gzip has them.

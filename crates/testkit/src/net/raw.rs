@@ -40,7 +40,7 @@ pub struct RawHttp {
 impl RawHttp {
     /// Starts a server. Requests on one connection are answered in turn.
     pub fn start(handler: impl Fn(&Request, &mut Reply) + Send + Sync + 'static) -> Self {
-        Self::start_with(None, handler)
+        Self::start_with(None, 0, handler)
     }
 
     /// Starts a server that speaks TLS.
@@ -48,16 +48,17 @@ impl RawHttp {
         tls: &TlsOptions,
         handler: impl Fn(&Request, &mut Reply) + Send + Sync + 'static,
     ) -> Self {
-        Self::start_with(Some(tls), handler)
+        Self::start_with(Some(tls), 0, handler)
     }
 
     pub(super) fn start_with(
         tls: Option<&TlsOptions>,
+        port: u16,
         handler: impl Fn(&Request, &mut Reply) + Send + Sync + 'static,
     ) -> Self {
         let log = Log::default();
         let seen = log.clone();
-        let front = Front::start(tls.map(TlsOptions::config), move |stream, number| {
+        let front = Front::start(tls.map(TlsOptions::config), port, move |stream, number| {
             converse(&stream, number, &seen, &handler);
         });
         Self {

@@ -36,7 +36,7 @@ pub(crate) use self::{
 };
 
 /// How long a process that was told to outlive its welcome does so, so that none leaks for ever.
-const LINGER: Duration = Duration::from_mins(2);
+pub(crate) const LINGER: Duration = Duration::from_mins(2);
 
 /// Serves a script over any streams until the reader ends. Actions that would end or harm the process close the
 /// streams instead.

@@ -69,12 +69,8 @@ pub(crate) fn tcp(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// A TLS connection to `localhost` that trusts one authority.
-pub(crate) fn tls(
-    address: SocketAddr,
-    ca: &TestCa,
-    identity: Option<&Identity>,
-) -> StreamOwned<ClientConnection, TcpStream> {
+/// What a TLS client that trusts one authority is.
+pub(crate) fn client_config(ca: &TestCa, identity: Option<&Identity>) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots
         .add(CertificateDer::from_pem_slice(ca.pem().as_bytes()).unwrap())
@@ -83,7 +79,7 @@ pub(crate) fn tls(
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots);
-    let config = match identity {
+    match identity {
         None => builder.with_no_client_auth(),
         Some(identity) => {
             let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes());
@@ -92,12 +88,18 @@ pub(crate) fn tls(
                 .with_client_auth_cert(vec![certificate.unwrap()], key.unwrap())
                 .unwrap()
         }
-    };
+    }
+}
+
+/// A TLS connection to `localhost` that trusts one authority.
+pub(crate) fn tls(
+    address: SocketAddr,
+    ca: &TestCa,
+    identity: Option<&Identity>,
+) -> StreamOwned<ClientConnection, TcpStream> {
+    let config = Arc::new(client_config(ca, identity));
     let name = ServerName::try_from("localhost").unwrap();
-    StreamOwned::new(
-        ClientConnection::new(Arc::new(config), name).unwrap(),
-        tcp(address),
-    )
+    StreamOwned::new(ClientConnection::new(config, name).unwrap(), tcp(address))
 }
 
 impl Browser {

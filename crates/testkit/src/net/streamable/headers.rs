@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    fn verdict(headers: &[(&str, &str)], params: Value, method: &str) -> Result<(), String> {
+    fn verdict(headers: &[(&str, &str)], mut params: Value, method: &str) -> Result<(), String> {
         let mut request = Request::default();
         let standard = [
             ("mcp-protocol-version", "2026-07-28"),
@@ -93,8 +93,8 @@ mod tests {
         for (name, value) in standard.iter().chain(headers) {
             request.headers.push(((*name).into(), (*value).into()));
         }
-        let mut body = json!({"method": method, "params": params});
-        body["params"]["_meta"][VERSION] = json!("2026-07-28");
+        params["_meta"][VERSION] = json!("2026-07-28");
+        let body = json!({"method": method, "params": params});
         let schema = json!({"properties": {
             "region": {"x-mcp-header": "Region"},
             "deep": {"properties": {"count": {"x-mcp-header": "Count"}}}}});

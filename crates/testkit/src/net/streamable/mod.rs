@@ -1,30 +1,25 @@
 //! A Streamable HTTP server, of either era, that does what a script says.
 
-mod body;
-mod channel;
 mod headers;
 mod serve;
 mod world;
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use serde_json::{Value, json};
 
-use self::world::{MakePlace, World};
+use self::world::World;
 use super::{
+    crash::Crash,
     gate::{Gate, Token},
-    http::Request,
     raw::RawHttp,
     streams::Streams,
     tls::TlsOptions,
 };
-use crate::{Script, scripted::Place};
+use crate::Script;
 
 /// How a server answers requests.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -48,6 +43,7 @@ struct Options {
     retry: Option<u64>,
     gzip: bool,
     process: bool,
+    port: u16,
 }
 
 /// What a Streamable HTTP server is to be like.
@@ -107,6 +103,12 @@ impl HttpBuilder {
         self
     }
 
+    /// The port to listen on; a free one unless told.
+    pub fn port(mut self, port: u16) -> Self {
+        self.options.port = port;
+        self
+    }
+
     /// Speaks TLS.
     pub fn tls(mut self, tls: TlsOptions) -> Self {
         self.tls = Some(tls);
@@ -126,7 +128,6 @@ impl HttpBuilder {
     }
 
     /// Lets the script end this very process.
-    #[expect(dead_code, reason = "for the program to come")]
     pub(crate) fn process(mut self) -> Self {
         self.options.process = true;
         self
@@ -134,39 +135,30 @@ impl HttpBuilder {
 
     /// Starts the server.
     pub fn start(self) -> HttpServer {
-        let crash: Arc<OnceLock<Box<dyn Fn() + Send + Sync>>> = Arc::default();
-        let (process, hook) = (self.options.process, Arc::clone(&crash));
-        let place: MakePlace = Box::new(move || {
-            if process {
-                return Place::Process;
-            }
-            let hook = Arc::clone(&hook);
-            Place::Network(Arc::new(move || {
-                if let Some(crash) = hook.get() {
-                    crash();
-                }
-            }))
-        });
+        let crash = Crash::new(self.options.process);
         let state = Arc::new(State {
-            world: Mutex::new(Arc::new(World::new(self.options.script.clone(), &place))),
-            place,
+            world: Mutex::new(Arc::new(World::new(&self.options.script, &crash))),
+            crash,
             options: self.options,
             gate: self.gate,
             streams: Streams::default(),
             deleted: AtomicUsize::new(0),
         });
         let own = Arc::clone(&state);
-        let raw = RawHttp::start_with(self.tls.as_ref(), move |request, reply| {
-            own.handle(request, reply);
-        });
+        let raw = RawHttp::start_with(
+            self.tls.as_ref(),
+            state.options.port,
+            move |request, reply| {
+                own.handle(request, reply);
+            },
+        );
         let (stop, own) = (raw.front().stopper(), Arc::downgrade(&state));
-        let end = move || {
+        state.crash.is(move || {
             stop();
             if let Some(state) = own.upgrade() {
                 state.world().abandon();
             }
-        };
-        crash.set(Box::new(end)).ok();
+        });
         HttpServer { raw, state }
     }
 }
@@ -174,7 +166,7 @@ impl HttpBuilder {
 struct State {
     options: Options,
     gate: Gate,
-    place: MakePlace,
+    crash: Crash,
     world: Mutex<Arc<World>>,
     streams: Streams,
     deleted: AtomicUsize,
@@ -186,7 +178,7 @@ impl State {
     }
 }
 
-/// A Streamable HTTP server on loopback. Stops when dropped.
+/// A Streamable HTTP server on loopback. Stops when dropped. Requests, connections and ports are as in [`RawHttp`].
 ///
 /// `exit` and `signal` in its script crash it as [`HttpServer::stop`] does; `onStart` runs at each start; tools that
 /// a script adds are seen by every session. Refusals of the modern era have their own status (400, 404) where the
@@ -211,6 +203,7 @@ impl HttpServer {
                 retry: None,
                 gzip: false,
                 process: false,
+                port: 0,
             },
             tls: None,
             gate: Gate::default(),
@@ -225,36 +218,6 @@ impl HttpServer {
     /// Its URL.
     pub fn url(&self) -> String {
         self.raw.url_of(&self.state.options.path)
-    }
-
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.raw.address()
-    }
-
-    /// The port it listens on.
-    pub fn port(&self) -> u16 {
-        self.raw.port()
-    }
-
-    /// The requests so far, in the order in which they arrived.
-    pub fn requests(&self) -> Vec<Request> {
-        self.raw.requests()
-    }
-
-    /// Forgets the requests so far.
-    pub fn clear_requests(&self) {
-        self.raw.clear_requests();
-    }
-
-    /// How many TCP connections were accepted so far.
-    pub fn connections(&self) -> usize {
-        self.raw.connections()
-    }
-
-    /// How many TCP connections are open.
-    pub fn open_connections(&self) -> usize {
-        self.raw.open_connections()
     }
 
     /// How many GET and `subscriptions/listen` streams are open: to wait for before a `push`.
@@ -293,11 +256,6 @@ impl HttpServer {
         self.state.world().cut();
     }
 
-    /// Closes every TCP connection; new ones are accepted.
-    pub fn drop_connections(&self) {
-        self.raw.drop_connections();
-    }
-
     /// Changes the token it wants; none to let everybody in.
     pub fn accept_token(&self, token: Option<Token>) {
         self.state.gate.accept(token);
@@ -312,9 +270,17 @@ impl HttpServer {
     /// Starts again on the same port, after a crash if it is running. Everything it knew is lost.
     pub fn restart(&self) {
         self.stop();
-        let world = World::new(self.state.options.script.clone(), &self.state.place);
+        let world = World::new(&self.state.options.script, &self.state.crash);
         *self.state.world.lock().unwrap() = Arc::new(world);
         self.raw.front().listen();
+    }
+}
+
+impl std::ops::Deref for HttpServer {
+    type Target = RawHttp;
+
+    fn deref(&self) -> &RawHttp {
+        &self.raw
     }
 }
 

@@ -5,15 +5,17 @@ use std::sync::{Arc, atomic::Ordering};
 use serde_json::{Value, json};
 
 use super::{
-    Answers, State, body,
-    body::Style,
-    channel::{Channel, Next},
-    headers,
+    Answers, State, headers,
     world::{Session, World},
 };
 use crate::{
     Era, MODERN_VERSION,
-    net::{http::Request, reply::Reply},
+    net::{
+        body::{self, Style},
+        channel::{Channel, Kind, Next, Reader},
+        http::Request,
+        reply::Reply,
+    },
     scripted::Out,
 };
 
@@ -128,7 +130,7 @@ impl State {
         fresh: &mut Option<String>,
     ) -> Result<Arc<Session>, Refusal> {
         let session = if self.options.sessions && handshake && request.header(SESSION).is_none() {
-            let (id, session) = world.create((self.place)());
+            let (id, session) = world.create(self.crash.place());
             *fresh = Some(id);
             session
         } else {
@@ -164,8 +166,22 @@ impl State {
         Style {
             gzip: self.options.gzip && request.lists("accept-encoding", "gzip"),
             event_ids: self.options.event_ids && !modern,
-            retry: self.options.retry.filter(|_| !modern),
         }
+    }
+
+    /// An event without a message: a place to resume from, and when.
+    fn preamble(&self, reader: &Reader) -> String {
+        let mut preamble = String::new();
+        if self.options.event_ids {
+            preamble.extend(["id: ", &reader.position(), "\n"]);
+        }
+        if let Some(retry) = self.options.retry {
+            preamble.extend(["retry: ", &retry.to_string(), "\n"]);
+        }
+        if preamble.is_empty() {
+            return preamble;
+        }
+        preamble + "data: \n\n"
     }
 
     fn answer(
@@ -178,8 +194,11 @@ impl State {
         reply: &mut Reply,
     ) {
         let listens = modern && message["method"] == "subscriptions/listen";
-        let json = self.options.answers == Answers::Json && !listens;
-        let channel = session.router.open(json);
+        let kind = match self.options.answers {
+            Answers::Json if !listens => Kind::Body,
+            _ => Kind::Events,
+        };
+        let channel = session.router.open(kind);
         let at_once = session.server.deliver(Some(channel.number), &request.body);
         let style = self.style(request, modern);
         let extra: Vec<_> = fresh.map(|id| (SESSION, id)).into_iter().collect();
@@ -194,11 +213,16 @@ impl State {
             return session.router.close(&channel);
         }
         let reader = channel.read(0, reply.presence());
-        let end = if json {
+        let end = if kind == Kind::Body {
             body::single(reply, reader, style, &extra)
         } else {
             let counted = listens.then(|| self.streams.guard());
-            body::stream(reply, reader, style, &extra, || {
+            let preamble = if modern {
+                String::new()
+            } else {
+                self.preamble(&reader)
+            };
+            body::stream(reply, reader, style, &extra, &preamble, || {
                 if let Some(counted) = &counted {
                     counted.open();
                 }
@@ -237,8 +261,8 @@ impl State {
         drop(session);
         let counted = self.streams.guard();
         let reader = channel.read(index, reply.presence());
-        let style = self.style(request, false);
-        body::stream(reply, reader, style, &[], || counted.open());
+        let (style, preamble) = (self.style(request, false), self.preamble(&reader));
+        body::stream(reply, reader, style, &[], &preamble, || counted.open());
         Ok(())
     }
 

@@ -8,9 +8,12 @@ use std::{
     },
 };
 
-use super::channel::Channel;
 use crate::{
     Script,
+    net::{
+        channel::{Channel, Kind},
+        crash::Crash,
+    },
     scripted::{Common, Exchange, Out, Place, Server, Sink},
 };
 
@@ -20,8 +23,6 @@ static NUMBERS: AtomicU64 = AtomicU64::new(1);
 pub(super) fn number() -> u64 {
     NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
-
-pub(super) type MakePlace = Box<dyn Fn() -> Place + Send + Sync>;
 
 /// Everything a crash would lose.
 pub(super) struct World {
@@ -41,12 +42,11 @@ pub(super) struct Session {
 
 impl World {
     /// A fresh one, in which the script has begun.
-    pub(super) fn new(script: Script, place: &MakePlace) -> Self {
-        let common = Common::new(script);
-        let modern = Session::new(&common, place(), true);
-        let open = Session::new(&common, place(), false);
+    pub(super) fn new(script: &Script, crash: &Crash) -> Self {
+        let common = crash.begin(script);
+        let modern = Session::new(&common, crash.place(), true);
+        let open = Session::new(&common, crash.place(), false);
         open.server.skip_handshake();
-        modern.server.begin();
         Self {
             common,
             modern,
@@ -107,7 +107,7 @@ impl World {
 impl Session {
     fn new(common: &Arc<Common>, place: Place, modern: bool) -> Arc<Self> {
         let router = Arc::new(Router {
-            main: Channel::new(number(), false),
+            main: Channel::new(number(), Kind::Lasting),
             posts: Mutex::default(),
             modern,
         });
@@ -128,8 +128,8 @@ pub(super) struct Router {
 }
 
 impl Router {
-    pub(super) fn open(&self, json: bool) -> Arc<Channel> {
-        let channel = Channel::new(number(), json);
+    pub(super) fn open(&self, kind: Kind) -> Arc<Channel> {
+        let channel = Channel::new(number(), kind);
         self.posts
             .lock()
             .unwrap()
@@ -170,7 +170,11 @@ impl Sink for Routed {
         let channel = self.0.posts.lock().unwrap().get(&number).cloned();
         match channel {
             // A body of one message has no room for others; an old client may have a GET stream for them.
-            Some(channel) if channel.json && !self.0.modern && matches!(out, Out::Message(_)) => {
+            Some(channel)
+                if channel.kind == Kind::Body
+                    && !self.0.modern
+                    && matches!(out, Out::Message(_)) =>
+            {
                 self.0.main.push(out);
             }
             Some(channel) => channel.push(out),

@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, Condvar, Mutex};
 
-use crate::{net::reply::Presence, scripted::Out};
+use super::reply::Presence;
+use crate::scripted::Out;
 
 /// The messages to one stream: the answer to a POST, or what a GET gives.
 #[derive(Debug)]
 pub(super) struct Channel {
     /// Tells the channels of a server apart, in event ids too.
     pub(super) number: u64,
-    /// Whether the answer is one JSON body.
-    pub(super) json: bool,
+    pub(super) kind: Kind,
     state: Mutex<State>,
     wake: Condvar,
 }
@@ -21,6 +21,17 @@ struct State {
     replied: bool,
     ended: bool,
     cuts: usize,
+}
+
+/// What becomes of a channel.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Kind {
+    /// One body, the answer to one request.
+    Body,
+    /// Events up to the answer to one request.
+    Events,
+    /// Events of a whole session.
+    Lasting,
 }
 
 /// What a reader of a channel gets.
@@ -35,10 +46,10 @@ pub(super) enum Next {
 }
 
 impl Channel {
-    pub(super) fn new(number: u64, json: bool) -> Arc<Self> {
+    pub(super) fn new(number: u64, kind: Kind) -> Arc<Self> {
         Arc::new(Self {
             number,
-            json,
+            kind,
             state: Mutex::default(),
             wake: Condvar::new(),
         })
@@ -47,13 +58,14 @@ impl Channel {
     pub(super) fn push(&self, out: Out) {
         let mut state = self.state.lock().unwrap();
         match out {
+            Out::Settled | Out::Cancelled if self.kind == Kind::Lasting => {}
             Out::Settled => state.ended |= state.replied,
             Out::Cancelled => state.ended = true,
             out => {
                 // One body takes anything that is written for an answer.
                 state.replied |= match out {
                     Out::Reply(_) => true,
-                    Out::Line(_) | Out::Bytes(_) | Out::Slow { .. } => self.json,
+                    Out::Line(_) | Out::Bytes(_) | Out::Slow { .. } => self.kind == Kind::Body,
                     _ => false,
                 };
                 state.log.push(Arc::new(out));

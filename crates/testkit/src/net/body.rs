@@ -4,18 +4,18 @@ use std::{io::Write, thread};
 
 use flate2::{Compression, write::GzEncoder};
 
-use super::channel::{Next, Reader};
-use crate::{
-    net::{gzip, reply::Reply},
-    scripted::Out,
+use super::{
+    channel::{Next, Reader},
+    gzip,
+    reply::Reply,
 };
+use crate::scripted::Out;
 
 /// How bodies are written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     pub(super) gzip: bool,
     pub(super) event_ids: bool,
-    pub(super) retry: Option<u64>,
 }
 
 type Headers<'a> = Vec<(&'a str, &'a str)>;
@@ -61,12 +61,13 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Streams a channel as events until it ends, which is told.
+/// Streams a channel as events, after a preamble, until it ends, which is told.
 pub(super) fn stream(
     reply: &mut Reply,
     mut reader: Reader,
     style: Style,
     headers: &[(&str, &str)],
+    preamble: &str,
     opened: impl FnOnce(),
 ) -> Next {
     let mut all = vec![
@@ -76,16 +77,8 @@ pub(super) fn stream(
     ];
     all.extend_from_slice(headers);
     let mut body = Body::begin(reply, style.gzip, all);
-    if style.event_ids || style.retry.is_some() {
-        let mut first = String::new();
-        if style.event_ids {
-            first.extend(["id: ", &reader.position(), "\n"]);
-        }
-        if let Some(retry) = style.retry {
-            first.extend(["retry: ", &retry.to_string(), "\n"]);
-        }
-        // Empty data makes it an event without a message: a place to resume from.
-        body.write((first + "data: \n\n").as_bytes());
+    if !preamble.is_empty() {
+        body.write(preamble.as_bytes());
     }
     opened();
     loop {

@@ -1,0 +1,324 @@
+//! A server of the old HTTP+SSE transport that does what a script says.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    body::{self, Style},
+    channel::{Channel, Kind},
+    crash::Crash,
+    gate::{Gate, Token},
+    http::Request,
+    raw::RawHttp,
+    reply::Reply,
+    streams::Streams,
+    tls::TlsOptions,
+};
+use crate::{
+    Script,
+    scripted::{Common, Exchange, Out, Server, Sink},
+};
+
+#[derive(Debug)]
+struct Options {
+    script: Script,
+    path: String,
+    endpoint: String,
+    retry: Option<u64>,
+    post_status: u16,
+    process: bool,
+    port: u16,
+}
+
+/// What an HTTP+SSE server is to be like.
+#[derive(Debug)]
+pub struct SseBuilder {
+    options: Options,
+    tls: Option<TlsOptions>,
+    gate: Gate,
+}
+
+impl SseBuilder {
+    /// The path of its stream, `/sse` unless told.
+    pub fn path(mut self, path: &str) -> Self {
+        path.clone_into(&mut self.options.path);
+        self
+    }
+
+    /// The data of the `endpoint` event, `/messages?sessionId={id}` unless told; `{id}` is the session.
+    pub fn endpoint(mut self, endpoint: &str) -> Self {
+        endpoint.clone_into(&mut self.options.endpoint);
+        self
+    }
+
+    /// The status of a POST to the stream's own path, by which a client of Streamable HTTP sees that this is none;
+    /// 405 unless told.
+    pub fn post_status(mut self, status: u16) -> Self {
+        self.options.post_status = status;
+        self
+    }
+
+    /// The `retry` that streams begin with, in milliseconds.
+    pub fn retry(mut self, milliseconds: u64) -> Self {
+        self.options.retry = Some(milliseconds);
+        self
+    }
+
+    /// The port to listen on; a free one unless told.
+    pub fn port(mut self, port: u16) -> Self {
+        self.options.port = port;
+        self
+    }
+
+    /// Speaks TLS.
+    pub fn tls(mut self, tls: TlsOptions) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// The bearer token it wants, or a function that judges one; 401 for all others.
+    pub fn token(self, token: impl Into<Token>) -> Self {
+        self.gate.accept(Some(token.into()));
+        self
+    }
+
+    /// Lets the script end this very process.
+    pub(crate) fn process(mut self) -> Self {
+        self.options.process = true;
+        self
+    }
+
+    /// Starts the server.
+    pub fn start(self) -> SseServer {
+        let crash = Crash::new(self.options.process);
+        let common = crash.begin(&self.options.script);
+        let state = Arc::new(State {
+            options: self.options,
+            gate: self.gate,
+            crash,
+            common: Mutex::new(common),
+            sessions: Mutex::default(),
+            numbers: AtomicU64::new(1),
+            streams: Streams::default(),
+        });
+        let own = Arc::clone(&state);
+        let raw = RawHttp::start_with(
+            self.tls.as_ref(),
+            state.options.port,
+            move |request, reply| {
+                own.handle(request, reply);
+            },
+        );
+        let (stop, own) = (raw.front().stopper(), Arc::downgrade(&state));
+        state.crash.is(move || {
+            stop();
+            if let Some(state) = own.upgrade() {
+                state.lose();
+            }
+        });
+        SseServer { raw, state }
+    }
+}
+
+struct State {
+    options: Options,
+    gate: Gate,
+    crash: Crash,
+    common: Mutex<Arc<Common>>,
+    sessions: Mutex<HashMap<String, Session>>,
+    numbers: AtomicU64,
+    streams: Streams,
+}
+
+#[derive(Clone)]
+struct Session {
+    server: Arc<Server>,
+    channel: Arc<Channel>,
+}
+
+impl State {
+    fn handle(&self, request: &Request, reply: &mut Reply) {
+        if !self.gate.admit(request, reply) {
+            return;
+        }
+        let (path, query) = request
+            .path
+            .split_once('?')
+            .unwrap_or((request.path.as_str(), ""));
+        match request.method.as_str() {
+            "GET" if path == self.options.path => self.open(reply),
+            "POST" if path == self.options.path => {
+                reply.status(self.options.post_status);
+            }
+            "POST" => {
+                let id = query.rsplit('=').next().unwrap_or_default();
+                let session = self.sessions.lock().unwrap().get(id).cloned();
+                let Some(session) = session else {
+                    reply.respond(404, &[("content-type", "text/plain")], "no such session");
+                    return;
+                };
+                session.server.deliver(None, &request.body);
+                reply.respond(202, &[("content-type", "text/plain")], "Accepted");
+            }
+            _ => {
+                reply.respond(404, &[("content-type", "text/plain")], "Not Found");
+            }
+        }
+    }
+
+    fn open(&self, reply: &mut Reply) {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let id = format!("{}-{number}", std::process::id());
+        let channel = Channel::new(number, Kind::Lasting);
+        let common = Arc::clone(&self.common.lock().unwrap());
+        let server = Server::new(&common, ToChannel(Arc::clone(&channel)), self.crash.place());
+        let session = Session {
+            server,
+            channel: Arc::clone(&channel),
+        };
+        self.sessions
+            .lock()
+            .unwrap()
+            .insert(id.clone(), session.clone());
+        let endpoint = self.options.endpoint.replace("{id}", &id);
+        let retry = self
+            .options
+            .retry
+            .map_or_else(String::new, |retry| format!("retry: {retry}\n"));
+        let preamble = format!("{retry}event: endpoint\ndata: {endpoint}\n\n");
+        let style = Style {
+            gzip: false,
+            event_ids: false,
+        };
+        let counted = self.streams.guard();
+        let reader = channel.read(0, reply.presence());
+        body::stream(reply, reader, style, &[], &preamble, || counted.open());
+        self.sessions.lock().unwrap().remove(&id);
+        session.server.abandon();
+    }
+
+    /// Stops all work, as a crash does.
+    fn lose(&self) {
+        for (_, session) in self.sessions.lock().unwrap().drain() {
+            session.server.abandon();
+        }
+    }
+}
+
+struct ToChannel(Arc<Channel>);
+
+impl Sink for ToChannel {
+    fn put(&self, _: Exchange, out: Out) {
+        self.0.push(out);
+    }
+
+    fn close(&self) {
+        self.0.end();
+    }
+}
+
+/// An HTTP+SSE server on loopback: GET gives a stream whose first event is the endpoint to POST to. A session lives as
+/// long as its stream. Stops when dropped. Requests, connections and ports are as in [`RawHttp`].
+pub struct SseServer {
+    raw: RawHttp,
+    state: Arc<State>,
+}
+
+impl SseServer {
+    /// Begins to describe a server.
+    pub fn builder(script: impl Into<Script>) -> SseBuilder {
+        SseBuilder {
+            options: Options {
+                script: script.into(),
+                path: "/sse".into(),
+                endpoint: "/messages?sessionId={id}".into(),
+                retry: None,
+                post_status: 405,
+                process: false,
+                port: 0,
+            },
+            tls: None,
+            gate: Gate::default(),
+        }
+    }
+
+    /// Starts a server with every option as it is unless told.
+    pub fn start(script: impl Into<Script>) -> Self {
+        Self::builder(script).start()
+    }
+
+    /// The URL of its stream.
+    pub fn url(&self) -> String {
+        self.raw.url_of(&self.state.options.path)
+    }
+
+    /// How many streams, and so sessions, are open.
+    pub fn streams(&self) -> usize {
+        self.state.streams.count()
+    }
+
+    /// Sends a notification, `{method, params}`, to every session that has shaken hands.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "`json!` at the call reads better without a borrow"
+    )]
+    pub fn push(&self, notification: Value) {
+        let method = notification["method"].as_str().expect("a method");
+        let params = notification.get("params").cloned().unwrap_or(json!({}));
+        let common = Arc::clone(&self.state.common.lock().unwrap());
+        common.publish(method, &params);
+    }
+
+    /// Ends every stream in order, and with it its session.
+    pub fn drop_streams(&self) {
+        for session in self.state.sessions.lock().unwrap().values() {
+            session.channel.end();
+        }
+    }
+
+    /// Changes the token it wants; none to let everybody in.
+    pub fn accept_token(&self, token: Option<Token>) {
+        self.state.gate.accept(token);
+    }
+
+    /// Crashes: the listener and every connection close at once.
+    pub fn stop(&self) {
+        self.raw.stop();
+        self.state.lose();
+    }
+
+    /// Starts again on the same port, after a crash if it is running. Everything it knew is lost.
+    pub fn restart(&self) {
+        self.stop();
+        let common = self.state.crash.begin(&self.state.options.script);
+        *self.state.common.lock().unwrap() = common;
+        self.raw.front().listen();
+    }
+}
+
+impl std::ops::Deref for SseServer {
+    type Target = RawHttp;
+
+    fn deref(&self) -> &RawHttp {
+        &self.raw
+    }
+}
+
+impl Drop for SseServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl std::fmt::Debug for SseServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SseServer({})", self.url())
+    }
+}

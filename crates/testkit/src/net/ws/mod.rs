@@ -1,0 +1,456 @@
+//! A WebSocket server that does what a script says.
+
+mod frames;
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use serde_json::{Value, json};
+use tungstenite::{
+    Message,
+    handshake::server::{ErrorResponse, Request as Upgrade, Response},
+    http::{HeaderValue, StatusCode},
+    protocol::WebSocketConfig,
+};
+
+use self::frames::{Duplex, Frames};
+use super::{
+    crash::Crash,
+    front::Front,
+    gate::{Gate, Token},
+    http::{Log, Request},
+    stream::Stream,
+    tls::TlsOptions,
+};
+use crate::{
+    Script,
+    scripted::{Common, Exchange, Out, Server, Sink},
+};
+
+const SUBPROTOCOL: &str = "sec-websocket-protocol";
+
+#[derive(Debug)]
+struct Options {
+    script: Script,
+    path: String,
+    subprotocol: Option<String>,
+    binary: bool,
+    fragment: Option<usize>,
+    mute: bool,
+    process: bool,
+    port: u16,
+}
+
+/// What a WebSocket server is to be like.
+#[derive(Debug)]
+pub struct WsBuilder {
+    options: Options,
+    tls: Option<TlsOptions>,
+    gate: Gate,
+}
+
+impl WsBuilder {
+    /// The path it upgrades on, `/mcp` unless told.
+    pub fn path(mut self, path: &str) -> Self {
+        path.clone_into(&mut self.options.path);
+        self
+    }
+
+    /// The subprotocol it answers with whatever was offered; none for no answer. Unless told, `mcp` if it was offered.
+    pub fn subprotocol(mut self, subprotocol: Option<&str>) -> Self {
+        self.options.subprotocol = Some(subprotocol.unwrap_or_default().into());
+        self
+    }
+
+    /// Sends messages as binary frames.
+    pub fn binary(mut self, binary: bool) -> Self {
+        self.options.binary = binary;
+        self
+    }
+
+    /// Sends each message in fragments of at most this many bytes.
+    pub fn fragments(mut self, size: usize) -> Self {
+        self.options.fragment = Some(size);
+        self
+    }
+
+    /// Never answers a ping.
+    pub fn mute_pings(mut self, mute: bool) -> Self {
+        self.options.mute = mute;
+        self
+    }
+
+    /// The port to listen on; a free one unless told.
+    pub fn port(mut self, port: u16) -> Self {
+        self.options.port = port;
+        self
+    }
+
+    /// Speaks TLS.
+    pub fn tls(mut self, tls: TlsOptions) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// The bearer token it wants, or a function that judges one; 401 for all others.
+    pub fn token(self, token: impl Into<Token>) -> Self {
+        self.gate.accept(Some(token.into()));
+        self
+    }
+
+    /// Lets the script end this very process.
+    pub(crate) fn process(mut self) -> Self {
+        self.options.process = true;
+        self
+    }
+
+    /// Starts the server.
+    pub fn start(self) -> WsServer {
+        let crash = Crash::new(self.options.process);
+        let common = crash.begin(&self.options.script);
+        let state = Arc::new(State {
+            options: self.options,
+            gate: self.gate,
+            crash,
+            common: Mutex::new(common),
+            log: Log::default(),
+            peers: Mutex::default(),
+            pings: AtomicUsize::new(0),
+            pongs: AtomicUsize::new(0),
+            closes: Mutex::default(),
+        });
+        let own = Arc::clone(&state);
+        let front = Front::start(
+            self.tls.as_ref().map(TlsOptions::config),
+            state.options.port,
+            move |stream, number| own.converse(&stream, number),
+        );
+        let (stop, own) = (front.stopper(), Arc::downgrade(&state));
+        state.crash.is(move || {
+            stop();
+            if let Some(state) = own.upgrade() {
+                state.lose();
+            }
+        });
+        WsServer {
+            scheme: if self.tls.is_some() { "wss" } else { "ws" },
+            front,
+            state,
+        }
+    }
+}
+
+struct State {
+    options: Options,
+    gate: Gate,
+    crash: Crash,
+    common: Mutex<Arc<Common>>,
+    log: Log,
+    peers: Mutex<HashMap<usize, Peer>>,
+    pings: AtomicUsize,
+    pongs: AtomicUsize,
+    closes: Mutex<Vec<Option<u16>>>,
+}
+
+#[derive(Clone)]
+struct Peer {
+    server: Arc<Server>,
+    frames: Frames,
+    stream: Stream,
+}
+
+struct ToFrames(Mutex<Option<Frames>>);
+
+impl Sink for ToFrames {
+    fn put(&self, _: Exchange, out: Out) {
+        let frames = self.0.lock().unwrap().clone();
+        if let Some(frames) = frames {
+            frames.put(&out);
+        }
+    }
+
+    fn close(&self) {
+        *self.0.lock().unwrap() = None;
+    }
+}
+
+impl State {
+    fn converse(&self, stream: &Stream, number: usize) {
+        let frames = Frames::new(stream.clone(), self.options.binary, self.options.fragment);
+        let duplex = Duplex::new(stream.clone(), frames.clone());
+        let config = WebSocketConfig::default()
+            .max_message_size(None)
+            .max_frame_size(None);
+        #[expect(clippy::result_large_err, reason = "the library's own type")]
+        let upgrade = |request: &Upgrade, response| self.upgrade(request, response, number);
+        let accepted = tungstenite::accept_hdr_with_config(duplex, upgrade, Some(config));
+        let Ok(mut socket) = accepted else {
+            return stream.close();
+        };
+        if self.options.mute {
+            socket.get_mut().mute();
+        }
+        let common = Arc::clone(&self.common.lock().unwrap());
+        let sink = ToFrames(Mutex::new(Some(frames.clone())));
+        let peer = Peer {
+            server: Server::new(&common, sink, self.crash.place()),
+            frames,
+            stream: stream.clone(),
+        };
+        self.peers.lock().unwrap().insert(number, peer.clone());
+        while let Ok(message) = socket.read() {
+            match message {
+                Message::Text(text) => drop(peer.server.deliver(None, text.as_bytes())),
+                Message::Binary(bytes) => drop(peer.server.deliver(None, &bytes)),
+                Message::Ping(_) => drop(self.pings.fetch_add(1, Ordering::AcqRel)),
+                Message::Pong(_) => drop(self.pongs.fetch_add(1, Ordering::AcqRel)),
+                Message::Close(frame) => {
+                    let code = frame.map(|frame| frame.code.into());
+                    self.closes.lock().unwrap().push(code);
+                }
+                Message::Frame(_) => {}
+            }
+        }
+        self.peers.lock().unwrap().remove(&number);
+        peer.server.abandon();
+        stream.close();
+    }
+
+    #[expect(clippy::result_large_err, reason = "the library's own type")]
+    fn upgrade(
+        &self,
+        request: &Upgrade,
+        mut response: Response,
+        number: usize,
+    ) -> Result<Response, ErrorResponse> {
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let seen = Request {
+            connection: number,
+            method: request.method().to_string(),
+            path: request.uri().to_string(),
+            headers: request
+                .headers()
+                .iter()
+                .map(|(name, value)| (name.to_string(), text(value)))
+                .collect(),
+            body: Vec::new(),
+        };
+        let offered = seen.lists(SUBPROTOCOL, "mcp");
+        let good = self.gate.good(seen.header("authorization"));
+        let found = request.uri().path() == self.options.path;
+        self.log.push(seen);
+        if !found || !good {
+            let mut refusal = ErrorResponse::new(None);
+            *refusal.status_mut() = if found {
+                StatusCode::UNAUTHORIZED
+            } else {
+                StatusCode::NOT_FOUND
+            };
+            if let Ok(challenge) = HeaderValue::from_str(&self.gate.challenge) {
+                refusal.headers_mut().insert("www-authenticate", challenge);
+            }
+            return Err(refusal);
+        }
+        let chosen = match &self.options.subprotocol {
+            None => {
+                if offered {
+                    "mcp"
+                } else {
+                    ""
+                }
+            }
+            Some(fixed) => fixed,
+        };
+        if !chosen.is_empty() {
+            let chosen = HeaderValue::from_str(chosen).expect("a subprotocol");
+            response.headers_mut().insert(SUBPROTOCOL, chosen);
+        }
+        Ok(response)
+    }
+
+    fn peers(&self) -> Vec<Peer> {
+        self.peers.lock().unwrap().values().cloned().collect()
+    }
+
+    /// Stops all work, as a crash does.
+    fn lose(&self) {
+        for peer in self.peers() {
+            peer.server.abandon();
+        }
+    }
+}
+
+/// A WebSocket server on loopback; each connection is a session. Stops when dropped.
+pub struct WsServer {
+    front: Front,
+    state: Arc<State>,
+    scheme: &'static str,
+}
+
+impl WsServer {
+    /// Begins to describe a server.
+    pub fn builder(script: impl Into<Script>) -> WsBuilder {
+        WsBuilder {
+            options: Options {
+                script: script.into(),
+                path: "/mcp".into(),
+                subprotocol: None,
+                binary: false,
+                fragment: None,
+                mute: false,
+                process: false,
+                port: 0,
+            },
+            tls: None,
+            gate: Gate::default(),
+        }
+    }
+
+    /// Starts a server with every option as it is unless told.
+    pub fn start(script: impl Into<Script>) -> Self {
+        Self::builder(script).start()
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        format!(
+            "{}://{}{}",
+            self.scheme,
+            self.address(),
+            self.state.options.path
+        )
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.front.address()
+    }
+
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.address().port()
+    }
+
+    /// The upgrade requests so far, refused ones too; `sec-websocket-protocol` is what was offered.
+    pub fn requests(&self) -> Vec<Request> {
+        self.state.log.all()
+    }
+
+    /// How many TCP connections were accepted so far.
+    pub fn connections(&self) -> usize {
+        self.front.accepted()
+    }
+
+    /// How many TCP connections are open.
+    pub fn open_connections(&self) -> usize {
+        self.front.open()
+    }
+
+    /// How many sessions there are: connections after their upgrade.
+    pub fn sessions(&self) -> usize {
+        self.state.peers.lock().unwrap().len()
+    }
+
+    /// How many pings came from clients so far.
+    pub fn pings(&self) -> usize {
+        self.state.pings.load(Ordering::Acquire)
+    }
+
+    /// How many pongs came from clients so far.
+    pub fn pongs(&self) -> usize {
+        self.state.pongs.load(Ordering::Acquire)
+    }
+
+    /// The codes of the Close frames from clients so far.
+    pub fn closes(&self) -> Vec<Option<u16>> {
+        self.state.closes.lock().unwrap().clone()
+    }
+
+    /// Pings every client.
+    pub fn ping(&self) {
+        self.to_all(Frames::ping);
+    }
+
+    /// Sends every client a message as it is, in frames as told.
+    pub fn send(&self, message: impl AsRef<[u8]>) {
+        self.to_all(|frames| frames.message(message.as_ref()));
+    }
+
+    /// Writes bytes that need not be frames to every client.
+    pub fn send_raw(&self, bytes: impl AsRef<[u8]>) {
+        self.to_all(|frames| frames.raw(bytes.as_ref()));
+    }
+
+    /// Sends every client a Close frame.
+    pub fn close(&self, code: u16, reason: &str) {
+        self.to_all(|frames| frames.close(code, reason));
+    }
+
+    fn to_all(&self, act: impl Fn(&Frames) -> std::io::Result<()>) {
+        for peer in self.state.peers() {
+            // A client that has just gone needs nothing.
+            act(&peer.frames).ok();
+        }
+    }
+
+    /// Sends a notification, `{method, params}`, to every session that has shaken hands or listens.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "`json!` at the call reads better without a borrow"
+    )]
+    pub fn push(&self, notification: Value) {
+        let method = notification["method"].as_str().expect("a method");
+        let params = notification.get("params").cloned().unwrap_or(json!({}));
+        let common = Arc::clone(&self.state.common.lock().unwrap());
+        common.publish(method, &params);
+    }
+
+    /// Changes the token it wants; none to let everybody in.
+    pub fn accept_token(&self, token: Option<Token>) {
+        self.state.gate.accept(token);
+    }
+
+    /// Closes every connection without a Close frame; new ones are accepted.
+    pub fn drop_connections(&self) {
+        self.front.drop_connections();
+    }
+
+    /// Resets every connection; new ones are accepted.
+    pub fn reset_connections(&self) {
+        for peer in self.state.peers() {
+            peer.stream.reset();
+        }
+    }
+
+    /// Crashes: the listener and every connection close at once.
+    pub fn stop(&self) {
+        self.front.stop();
+        self.state.lose();
+    }
+
+    /// Starts again on the same port, after a crash if it is running. Everything it knew is lost.
+    pub fn restart(&self) {
+        self.stop();
+        let common = self.state.crash.begin(&self.state.options.script);
+        *self.state.common.lock().unwrap() = common;
+        self.front.listen();
+    }
+}
+
+impl Drop for WsServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl std::fmt::Debug for WsServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "WsServer({})", self.url())
+    }
+}
