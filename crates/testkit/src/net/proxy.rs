@@ -93,6 +93,11 @@ impl HttpProxy {
         self.shared.log.all()
     }
 
+    /// Forgets the requests so far.
+    pub fn clear_requests(&self) {
+        self.shared.log.clear();
+    }
+
     /// How many connections were accepted so far.
     pub fn connections(&self) -> usize {
         self.front.accepted()

@@ -114,8 +114,7 @@ impl Common {
     /// Sends a notification to whoever subscribed, in every session.
     pub(crate) fn publish(&self, method: &str, params: &Value) {
         let sessions: Vec<_> = {
-            let mut sessions = self.sessions.lock().unwrap();
-            sessions.retain(|session| session.strong_count() > 0);
+            let sessions = self.sessions.lock().unwrap();
             sessions.iter().filter_map(Weak::upgrade).collect()
         };
         for session in sessions {
@@ -161,11 +160,10 @@ impl Server {
             waiting: Mutex::default(),
             next_id: AtomicU64::new(1),
         });
-        common
-            .sessions
-            .lock()
-            .unwrap()
-            .push(Arc::downgrade(&server));
+        let mut sessions = common.sessions.lock().unwrap();
+        sessions.retain(|session| session.strong_count() > 0);
+        sessions.push(Arc::downgrade(&server));
+        drop(sessions);
         server
     }
 

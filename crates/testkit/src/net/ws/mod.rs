@@ -342,6 +342,11 @@ impl WsServer {
         self.state.log.all()
     }
 
+    /// Forgets the requests so far.
+    pub fn clear_requests(&self) {
+        self.state.log.clear();
+    }
+
     /// How many TCP connections were accepted so far.
     pub fn connections(&self) -> usize {
         self.front.accepted()
