@@ -10,7 +10,8 @@ use crate::names::normalize_name;
 use crate::settings::Settings;
 
 /// Fields that say nothing about what runs or where secrets go: changing them needs no new approval.
-const HARMLESS: [&str; 5] = [
+const HARMLESS: [&str; 6] = [
+    "lazy",
     "timeout",
     "connectTimeout",
     "disabled",

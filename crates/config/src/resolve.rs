@@ -6,7 +6,6 @@ use crate::approve::{Approval, Approved, Bindings, Choices};
 use crate::dedupe::twins;
 use crate::entry::ServerEntry;
 use crate::policy::Policy;
-use crate::scopes::Scope;
 use crate::server_set::{Place, Server, Standing};
 
 /// What decides.
@@ -55,7 +54,7 @@ impl Resolution<'_> {
             return (Standing::Blocked(blocked), None);
         }
         let mut to_record = None;
-        if entry.scope == Scope::Project {
+        if entry.needs_approval() {
             let (approval, unbound) = self.choices.about(entry, &self.bindings);
             match approval {
                 Approval::Rejected { source } => return (Standing::Rejected { source }, None),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::json;
-use trunkline_config::{Scope, Server, ServerEntry, Standing};
+use trunkline_config::{Server, ServerEntry, Standing};
 
 use crate::args::ConfigArgs;
 use crate::change;
@@ -71,7 +71,7 @@ pub(crate) fn approve(
 fn wanted<'c>(configured: &'c Configured, names: &[String]) -> Result<Vec<&'c Server>, Exit> {
     let of_project = || {
         let servers = configured.set.servers.iter();
-        servers.filter(|server| server.entry.scope == Scope::Project)
+        servers.filter(|server| server.entry.needs_approval())
     };
     if names.is_empty() {
         let pending =
@@ -144,7 +144,7 @@ fn warn_of_what_still_stands(config: &ConfigArgs, names: &[&str]) {
         return;
     };
     for server in &configured.set.servers {
-        if !names.contains(&server.entry.name.as_str()) || server.entry.scope != Scope::Project {
+        if !names.contains(&server.entry.name.as_str()) || !server.entry.needs_approval() {
             continue;
         }
         if let Some((reason, _)) = standing::reason(server) {

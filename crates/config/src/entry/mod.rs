@@ -123,6 +123,16 @@ impl ServerEntry {
         Self::new(name, TransportEntry::Stdio(stdio))
     }
 
+    /// Whether the user has to approve of it before it may run: what a project brings along (CFG-6), and in the user's own file for
+    /// this project a command that prints headers (TRN-3).
+    pub fn needs_approval(&self) -> bool {
+        match self.scope {
+            Scope::Project => true,
+            Scope::Local => self.transport.headers_helper().is_some(),
+            _ => false,
+        }
+    }
+
     /// SHA-256, in hex, of everything that makes this the server it is; not of where it was found (CFG-9), nor of when it is
     /// started.
     pub fn hash(&self) -> String {

@@ -207,6 +207,15 @@ impl TransportEntry {
         Some(std::iter::once(&*stdio.command).chain(args).collect())
     }
 
+    /// The command that prints headers for it, if there is one.
+    pub fn headers_helper(&self) -> Option<&str> {
+        match self {
+            Self::Http(HttpEntry { headers_helper, .. })
+            | Self::Ws(WsEntry { headers_helper, .. }) => headers_helper.as_deref(),
+            _ => None,
+        }
+    }
+
     /// How to sign in to it, if it is behind HTTP.
     pub fn oauth(&self) -> Option<&OAuthEntry> {
         match self {

@@ -454,3 +454,19 @@ fn other_scopes_need_no_approval() {
     lab.put(GLOBAL, global);
     lab.check(&["l local [local] active", "u user [user] active"]);
 }
+
+#[test]
+fn a_command_that_prints_headers_needs_approval_in_the_local_scope_too() {
+    let lab = Lab::new();
+    let entry = |helper: &str| json!({"h": {"type": "http", "url": "https://h.example/", "headersHelper": helper}});
+    lab.put(GLOBAL, of_project(&json!({"mcpServers": entry("print")})));
+    let standing = |lab: &Lab| lab.servers(&lab.load()).join("");
+    assert!(standing(&lab).ends_with("pending"), "{}", standing(&lab));
+    lab.editor().approve(&[&lab.entry("h")]).unwrap();
+    assert!(standing(&lab).ends_with("active"), "{}", standing(&lab));
+    let text = lab.text(GLOBAL).replace("print", "other");
+    lab.put(GLOBAL, text);
+    assert!(standing(&lab).ends_with("changed"), "{}", standing(&lab));
+    lab.put(GLOBAL, json!({"mcpServers": entry("print")}));
+    assert!(standing(&lab).ends_with("active"), "{}", standing(&lab));
+}
