@@ -20,7 +20,7 @@ use trunkline_testkit::{
     wait_until,
 };
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_mins(1);
 
 fn held() -> (usize, usize) {
     let count = |path| fs::read_dir(path).unwrap().count();

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     fmt,
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -37,6 +37,7 @@ struct Inner {
 }
 
 struct Listening {
+    listener: Arc<TcpListener>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
@@ -96,12 +97,14 @@ impl Front {
         }
         let socket = bound(self.inner.address);
         socket.listen(1024).expect("a listening socket");
-        let listener = TcpListener::from(socket);
+        let listener = Arc::new(TcpListener::from(socket));
         let stop = Arc::new(AtomicBool::new(false));
         let (inner, flag) = (Arc::clone(&self.inner), Arc::clone(&stop));
+        let accepting = Arc::clone(&listener);
         *listening = Some(Listening {
+            listener,
             stop,
-            thread: thread::spawn(move || accept(&inner, &listener, &flag)),
+            thread: thread::spawn(move || accept(&inner, &accepting, &flag)),
         });
     }
 
@@ -134,7 +137,11 @@ impl Inner {
             return;
         };
         listening.stop.store(true, Ordering::Release);
-        // Wakes the thread from its accept; its listener closes with it.
+        // A process that is being started elsewhere may hold the socket for a moment: closing it is not enough.
+        socket2::SockRef::from(&*listening.listener)
+            .shutdown(Shutdown::Both)
+            .ok();
+        // Where that does not wake the thread from its accept, this does.
         TcpStream::connect(self.address).ok();
         listening.thread.join().ok();
     }
