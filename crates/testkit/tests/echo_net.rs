@@ -181,7 +181,7 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     match payload.len() {
         length @ ..126 => frame.push(0x80 | u8::try_from(length).unwrap()),
         length @ 126..65536 => {
-            frame.push(0x80 | 126);
+            frame.push(0x80 | 0x7e);
             frame.extend(u16::try_from(length).unwrap().to_be_bytes());
         }
         length => {
