@@ -16,7 +16,7 @@ use crate::{check, sh};
 const NODE: &str = "24.21.0";
 
 /// What npm installs, with exact versions. The SDK is pinned too: it is what the servers really speak.
-const NPM: [(&str, &str); 5] = [
+const NPM: [(&str, &str); 6] = [
     ("@modelcontextprotocol/server-everything", "2026.8.31"),
     ("@modelcontextprotocol/server-filesystem", "2026.8.31"),
     ("@modelcontextprotocol/server-memory", "2026.8.31"),
@@ -25,14 +25,19 @@ const NPM: [(&str, &str); 5] = [
         "2026.8.31",
     ),
     ("@modelcontextprotocol/sdk", "1.32.2"),
+    ("supergateway", "4.0.0"),
 ];
 
 /// What pip installs, with exact versions.
-const PYPI: [(&str, &str); 3] = [
+const PYPI: [(&str, &str); 4] = [
     ("mcp-server-time", "2026.10.19"),
     ("mcp-server-git", "2026.10.19"),
     ("mcp", "2.3.0"),
+    ("fastmcp", "4.1.2"),
 ];
+
+/// What pip installs into an environment of its own: the SDK as it was before it dropped WebSockets.
+const PYPI_LEGACY: [(&str, &str); 2] = [("mcp[ws]", "1.30.0"), ("uvicorn", "0.54.0")];
 
 /// A Debian package, and a command that works when it is there.
 pub(crate) type Needed = (&'static str, &'static [&'static str]);
@@ -41,13 +46,14 @@ pub(crate) type Needed = (&'static str, &'static [&'static str]);
 pub(crate) const NPM_PROGRAM: Needed = ("npm", &["npm", "--version"]);
 
 /// What the tests need of the machine; git is what the git server drives.
-const SYSTEM: [Needed; 6] = [
+const SYSTEM: [Needed; 7] = [
     NPM_PROGRAM,
     ("python3", &["python3", "--version"]),
     ("python3-venv", &["python3", "-c", "import venv, ensurepip"]),
     ("git", &["git", "--version"]),
     ("dbus", &["dbus-daemon", "--version"]),
     ("gnome-keyring", &["gnome-keyring-daemon", "--version"]),
+    ("tinyproxy-bin", &["tinyproxy", "-v"]),
 ];
 
 /// Installs what is missing, then runs the tests.
@@ -87,7 +93,8 @@ pub(crate) fn install() -> Result<PathBuf> {
     fs::create_dir_all(&folder).context("could not create target/interop")?;
     ensure_system_packages(&SYSTEM)?;
     install_npm(&folder, specs(&NPM, "@"))?;
-    install_pypi(&folder)?;
+    install_pypi(&folder, "venv", &PYPI)?;
+    install_pypi(&folder, "venv-legacy", &PYPI_LEGACY)?;
     fs::write(&stamp, wanted).context("could not write the stamp of target/interop")?;
     Ok(folder)
 }
@@ -97,6 +104,7 @@ fn wanted() -> Result<String> {
     let mut lines = vec![node_package()?];
     lines.extend(specs(&NPM, "@"));
     lines.extend(specs(&PYPI, "=="));
+    lines.extend(specs(&PYPI_LEGACY, "=="));
     lines.extend(SYSTEM.iter().map(|(package, _)| (*package).to_owned()));
     Ok(lines.join("\n"))
 }
@@ -132,14 +140,15 @@ pub(crate) fn install_npm(folder: &Path, packages: impl IntoIterator<Item = Stri
     sh::run(&mut npm, Duration::from_mins(10)).context("could not install the npm packages")
 }
 
-fn install_pypi(folder: &Path) -> Result<()> {
+/// Makes a Python environment of that name, with these packages.
+fn install_pypi(folder: &Path, name: &str, packages: &[(&str, &str)]) -> Result<()> {
     let mut venv = Command::new("python3");
-    venv.args(["-m", "venv"]).arg(folder.join("venv"));
+    venv.args(["-m", "venv"]).arg(folder.join(name));
     sh::run(&mut venv, Duration::from_mins(5)).context("could not make a Python environment")?;
-    let mut pip = Command::new(folder.join("venv/bin/python"));
+    let mut pip = Command::new(folder.join(name).join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet"])
         .args(["--disable-pip-version-check", "--no-input"])
-        .args(specs(&PYPI, "=="));
+        .args(specs(packages, "=="));
     sh::run(&mut pip, Duration::from_mins(10)).context("could not install the Python servers")
 }
 

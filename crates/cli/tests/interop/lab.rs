@@ -78,7 +78,7 @@ fn python(module: &str, args: &[&str]) -> (PathBuf, Vec<String>) {
     (installed().join("venv/bin/python"), args)
 }
 
-fn installed() -> PathBuf {
+pub(crate) fn installed() -> PathBuf {
     std::env::var_os("TRUNKLINE_INTEROP")
         .map(PathBuf::from)
         .expect("TRUNKLINE_INTEROP is not set: run these tests with `cargo xtask interop`")
@@ -127,8 +127,17 @@ impl Lab {
                 (server.name().to_owned(), entry)
             })
             .collect();
+        self.write_servers(&Value::Object(entries));
+    }
+
+    /// Replaces the servers in the config.
+    pub(crate) fn write_servers(&self, entries: &Value) {
         let text = json!({ "mcpServers": entries }).to_string();
         fs::write(self.config(), text).unwrap();
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
     }
 
     fn config(&self) -> PathBuf {
@@ -142,7 +151,8 @@ impl Lab {
             .current_dir(&self.project)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", self.folder.path().join("home"))
+            .env("HOME", self.home())
+            .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent")
             .stdin(Stdio::null());
         command
     }
@@ -156,8 +166,14 @@ impl Lab {
 
     /// Runs the program with the lab's config, and proves that it leaves no process behind.
     pub(crate) fn run(&self, args: &[&str]) -> Ran {
+        self.run_with(&[], args)
+    }
+
+    /// As [`Lab::run`], with more variables.
+    pub(crate) fn run_with(&self, env: &[(&str, &str)], args: &[&str]) -> Ran {
         let output = self
             .command(env!("CARGO_BIN_EXE_trunkline"))
+            .envs(env.iter().copied())
             .arg("--mcp-config")
             .arg(self.config())
             .args(args)

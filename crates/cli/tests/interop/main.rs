@@ -10,6 +10,8 @@
 )]
 
 mod lab;
+mod network;
+mod service;
 
 use std::fs;
 

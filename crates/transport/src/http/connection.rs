@@ -91,7 +91,10 @@ impl Connection {
             unsent: failed.take_message(),
             reason: explain(failed.error()),
         })?;
-        if let Some(limit) = keep_alive(answer.headers()) {
+        if self.forward.is_some() && !says_keep_alive(answer.headers()) {
+            // Some proxies take one request for each connection and do not say so.
+            self.keep_for = Duration::ZERO;
+        } else if let Some(limit) = keep_alive(answer.headers()) {
             self.keep_for = limit.saturating_sub(MARGIN).min(KEPT);
         }
         Ok(answer)
@@ -132,6 +135,16 @@ impl Connection {
             self.ended = Pin::new(&mut self.driver).poll(context).is_ready();
         }
     }
+}
+
+/// Whether a proxy says that it takes more than one request.
+fn says_keep_alive(headers: &http::HeaderMap) -> bool {
+    let values = ["connection", "proxy-connection"].map(|name| headers.get(name));
+    let mut texts = values
+        .into_iter()
+        .flatten()
+        .filter_map(|value| value.to_str().ok());
+    texts.any(|text| text.to_ascii_lowercase().contains("keep-alive"))
 }
 
 /// What a server says about how long it keeps an unused connection.
