@@ -25,13 +25,23 @@ pub enum Scenario {
     Load,
     /// Load the enterprise's file with `n` servers; ours alone.
     LoadEnterprise,
+    /// Connect to `servers` servers at once, of which some are dead and some hang; ours alone.
+    Mixed,
+    /// The same without those; ours alone.
+    MixedHealthy,
+    /// Leave catalogs of `servers` servers on disk; ours alone.
+    WarmFill,
+    /// To a pool with the tools of `servers` servers, from catalogs on disk; ours alone.
+    Warm,
+    /// The first call after that; ours alone.
+    WarmCall,
 }
 
 /// The parsed command line.
 #[derive(Debug, Clone)]
 pub struct Args {
     pub scenario: Scenario,
-    /// Calls to measure; for `list` the number of tools to expect.
+    /// Calls to measure; for `list` the number of tools to expect, for `connect` the least that each server has.
     pub n: usize,
     /// Bytes of text sent and expected back.
     pub payload: usize,
@@ -61,6 +71,11 @@ impl Args {
             Some("oneshot") => Scenario::Oneshot,
             Some("load") => Scenario::Load,
             Some("load-enterprise") => Scenario::LoadEnterprise,
+            Some("mixed") => Scenario::Mixed,
+            Some("mixed-healthy") => Scenario::MixedHealthy,
+            Some("warm-fill") => Scenario::WarmFill,
+            Some("warm") => Scenario::Warm,
+            Some("warm-call") => Scenario::WarmCall,
             other => return Err(format!("unknown scenario {other:?}")),
         };
         let (mut n, mut payload, mut inflight, mut servers, mut multi) = (1, 100, 64, 1, false);

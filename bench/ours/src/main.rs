@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod load;
+mod mixed;
+mod server;
+mod warm;
 
 use std::error::Error;
 use std::time::Instant;
@@ -9,7 +12,7 @@ use std::time::Instant;
 use bench_client::{Args, Report, Scenario};
 use serde_json::json;
 use tokio::task::JoinSet;
-use trunkline::{CallOptions, Content, Host, ServerEntry};
+use trunkline::{CallOptions, Content, Host};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -33,6 +36,10 @@ fn main() -> Result<(), Failure> {
             Scenario::Oneshot => oneshot(&args).await,
             Scenario::Load => load::all_scopes(&args),
             Scenario::LoadEnterprise => load::enterprise(&args),
+            Scenario::Mixed => mixed::run(&args, false).await,
+            Scenario::MixedHealthy => mixed::run(&args, true).await,
+            Scenario::WarmFill => warm::fill(&args).await,
+            Scenario::Warm | Scenario::WarmCall => warm::run(&args).await,
         }
     };
     runtime
@@ -43,15 +50,7 @@ fn main() -> Result<(), Failure> {
 
 /// A host with `count` servers, all of them connected and listed: `echo`, `echo1`, `echo2`, …
 async fn ready(args: &Args, count: usize) -> Host {
-    let (command, arguments) = &args.server;
-    let entry = |index| {
-        let name = if index == 0 {
-            "echo".to_owned()
-        } else {
-            format!("echo{index}")
-        };
-        ServerEntry::stdio(name, command, arguments)
-    };
+    let entry = |index| server::entry(args, index);
     let host = Host::builder().servers((0..count).map(entry)).start();
     host.ready().await;
     host
@@ -130,8 +129,12 @@ async fn connect(args: &Args) -> Result<(), Failure> {
     let host = ready(args, args.servers).await;
     let tools = host.pool().tools().len();
     let report = Report::since(start, args.servers);
-    if tools != args.servers {
-        return Err(format!("expected {} tools, got {tools}", args.servers).into());
+    if tools < args.servers * args.n {
+        return Err(format!(
+            "expected {} tools or more, got {tools}",
+            args.servers * args.n
+        )
+        .into());
     }
     report.print();
     host.shutdown().await;

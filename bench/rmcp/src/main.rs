@@ -35,7 +35,7 @@ fn main() -> Result<(), Failure> {
             Scenario::List => list(&args).await,
             Scenario::Connect => connect_all(&args).await,
             Scenario::Oneshot => oneshot(&args).await,
-            Scenario::Load | Scenario::LoadEnterprise => Err("loads no configuration".into()),
+            _ => Err("only trunkline does this".into()),
         }
     };
     runtime

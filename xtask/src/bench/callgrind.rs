@@ -6,10 +6,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Layout;
-use super::clients::{Bench, Call, Client, OURS};
+use super::clients::{Bench, Call, Client, OURS, POOLED};
 use super::measure::command_line;
 use super::process::{Cores, Program};
-use super::scenarios::{Kind, Scenario, selected as scenarios};
+use super::scenarios::{Kind, Scenario, Wire, selected as scenarios};
+use super::served::Served;
 
 /// Valgrind slows a program some fifty times.
 const LIMIT: Duration = Duration::from_mins(5);
@@ -48,7 +49,7 @@ pub(super) fn all(layout: &Layout, bench: &Bench, quick: bool) -> Vec<Count> {
         for client in bench
             .clients
             .iter()
-            .filter(|client| [OURS, "rmcp"].contains(&client.name))
+            .filter(|client| compared(client.name, scenario.wire))
         {
             let instructions = if installed {
                 a_call(layout, bench, &scenario, client)
@@ -67,6 +68,16 @@ pub(super) fn all(layout: &Layout, bench: &Bench, quick: bool) -> Vec<Count> {
     counts
 }
 
+/// rmcp is counted as far as its calls are like ours: on one connection.
+fn compared(client: &str, wire: Wire) -> bool {
+    client == OURS
+        || match wire {
+            Wire::Stdio => client == "rmcp",
+            Wire::Http => client == POOLED,
+            Wire::Ws => false,
+        }
+}
+
 /// The difference of two runs, divided by the calls that it has, warm-up included.
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 fn a_call(
@@ -75,7 +86,7 @@ fn a_call(
     scenario: &Scenario,
     client: &Client,
 ) -> Result<f64, String> {
-    let argv = match client.call(scenario.kind) {
+    let argv = match client.call(scenario) {
         Call::Argv(argv) => argv,
         Call::Broken(reason) => return Err(reason.clone()),
         Call::Absent | Call::Earlier { .. } => return Err("has no part in this".to_owned()),
@@ -95,7 +106,8 @@ fn a_call(
         .map(str::to_owned)
         .to_vec();
         line.push(format!("--callgrind-out-file={}", out.display()));
-        line.extend(command_line(argv, bench, &scenario, client));
+        let served = Served::start(bench, &scenario, Cores::Pinned)?;
+        line.extend(command_line(argv, bench, &scenario, client, &served)?);
         let log = layout
             .out
             .join("tmp")

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::install::path_text;
-use super::scenarios::Kind;
+use super::scenarios::{Kind, Scenario, Server, Wire};
 
 /// What we measure against; [`OURS`] comes first everywhere.
 pub(super) const OURS: &str = "trunkline";
@@ -11,9 +11,16 @@ pub(super) const OURS: &str = "trunkline";
 /// A program whose figures were taken once, on a machine of this class, and are not taken again here.
 pub(super) const EARLIER: &str = "claude-code";
 
+/// rmcp with an HTTP client that keeps its connections, unlike the one it makes by default.
+pub(super) const POOLED: &str = "rmcp-pooled";
+
+/// Who can be reached over HTTP here.
+const HTTP: [&str; 4] = [OURS, "rmcp", POOLED, "ts1"];
+
 /// Peers in the order of the table.
-pub(super) const PEERS: [&str; 8] = [
+pub(super) const PEERS: [&str; 9] = [
     "rmcp",
+    POOLED,
     "ts1",
     "ts2",
     "python",
@@ -28,6 +35,8 @@ pub(super) struct Bench {
     pub(super) clients: Vec<Client>,
     /// `testkit-echo`.
     pub(super) server: String,
+    /// The command of server-everything, or why there is none.
+    pub(super) everything: Result<Vec<String>, String>,
     /// The environment of every program.
     pub(super) env: Vec<(String, String)>,
 }
@@ -85,18 +94,44 @@ impl Client {
             .map_or(0, |at| at + 1)
     }
 
-    /// The call for a kind of scenario.
-    pub(super) fn call(&self, kind: Kind) -> &Call {
-        let own = match kind {
+    /// The call for a scenario.
+    pub(super) fn call(&self, scenario: &Scenario) -> &Call {
+        if !self.takes_part(scenario) {
+            return &ABSENT;
+        }
+        let own = match scenario.kind {
             Kind::Oneshot => &self.oneshot,
             Kind::Servers => &self.servers,
-            kind if kind.is_ours_alone() && self.name != OURS => return &ABSENT,
             _ => &ABSENT,
         };
         match own {
             Call::Absent => &self.common,
             own => own,
         }
+    }
+
+    fn takes_part(&self, scenario: &Scenario) -> bool {
+        if self.name == OURS {
+            return true;
+        }
+        match (scenario.wire, scenario.server) {
+            _ if scenario.kind.is_ours_alone() => false,
+            (Wire::Ws, _) => false,
+            (Wire::Http, _) => HTTP.contains(&self.name),
+            (Wire::Stdio, _) if self.name == POOLED => false,
+            (Wire::Stdio, Server::Everything) => self.name != "limit",
+            (Wire::Stdio, Server::Echo) => true,
+        }
+    }
+
+    /// How many calls it makes where another makes `scenario.n`: enough to see how slow it is.
+    pub(super) fn calls(&self, scenario: &Scenario) -> usize {
+        let fewer = match (scenario.wire, self.name) {
+            (Wire::Http, "rmcp") => 4,
+            (Wire::Http, "ts1") => 8,
+            _ => self.fewer_calls,
+        };
+        scenario.n / fewer
     }
 
     /// Whether it runs the common program, which prints a report, in this kind of scenario.

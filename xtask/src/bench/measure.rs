@@ -9,7 +9,8 @@ use super::Layout;
 use super::clients::{Bench, Call, Client};
 use super::noise;
 use super::process::{Cores, Program};
-use super::scenarios::{INFLIGHT, Kind, Scenario};
+use super::scenarios::{INFLIGHT, Kind, Scenario, Server};
+use super::served::Served;
 
 /// No single run of a client may take longer.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -45,6 +46,8 @@ pub(super) struct Cell {
     pub(super) samples: Vec<f64>,
     /// Peak memory of the client, without its servers.
     pub(super) peak_mb: Vec<f64>,
+    /// TCP connections that the server saw in a run, where there are any.
+    pub(super) connections: Vec<f64>,
     /// Why runs failed.
     pub(super) failures: Vec<String>,
 }
@@ -57,6 +60,11 @@ impl Cell {
     /// The largest seen: a peak that happens once happens.
     pub(super) fn peak_mb(&self) -> Option<f64> {
         self.peak_mb.iter().copied().reduce(f64::max)
+    }
+
+    /// The most seen.
+    pub(super) fn connections(&self) -> Option<f64> {
+        self.connections.iter().copied().reduce(f64::max)
     }
 }
 
@@ -133,7 +141,7 @@ fn once(
     client: &Client,
     cell: &mut Cell,
 ) {
-    let argv = match client.call(scenario.kind) {
+    let call = match client.call(scenario) {
         Call::Absent => return,
         Call::Earlier { ms, peak_mb } => {
             if cell.samples.is_empty() {
@@ -152,12 +160,21 @@ fn once(
             if cell.failures.len() >= MAX_FAILURES {
                 return;
             }
-            if client.reports(scenario.kind) {
-                command_line(argv, bench, scenario, client)
-            } else {
-                argv.clone()
-            }
+            argv
         }
+    };
+    let served = match Served::start(bench, scenario, cores) {
+        Ok(served) => served,
+        Err(reason) => return cell.failures.push(reason),
+    };
+    let argv = if client.reports(scenario.kind) {
+        command_line(call, bench, scenario, client, &served)
+    } else {
+        Ok(call.clone())
+    };
+    let argv = match argv {
+        Ok(argv) => argv,
+        Err(reason) => return cell.failures.push(reason),
     };
     let program = Program {
         argv: &argv,
@@ -170,6 +187,9 @@ fn once(
         Ok(finished) => finished,
         Err(reason) => return cell.failures.push(reason),
     };
+    if scenario.kind.is_rate() {
+        cell.connections.extend(served.connections());
+    }
     // A program that reports nothing is looked at while it runs, which is not for free: not while its time is taken.
     if scenario.kind == Kind::Servers && !client.reports(scenario.kind) && cell.peak_mb.len() < 3 {
         let watched = program.run_watched().ok();
@@ -217,11 +237,12 @@ pub(super) fn command_line(
     bench: &Bench,
     scenario: &Scenario,
     client: &Client,
-) -> Vec<String> {
+    served: &Served,
+) -> Result<Vec<String>, String> {
     let mut line = argv.to_vec();
     line.push(scenario.kind.word().to_owned());
     let n = if scenario.kind.is_rate() {
-        scenario.n / client.fewer_calls
+        client.calls(scenario)
     } else {
         scenario.n
     };
@@ -233,14 +254,23 @@ pub(super) fn command_line(
     ] {
         line.extend([flag.to_owned(), value.to_string()]);
     }
-    line.extend(["--".to_owned(), bench.server.clone()]);
+    line.push("--".to_owned());
+    let url = served.url().map(str::to_owned);
+    match (scenario.server, url) {
+        (Server::Everything, _) => line.extend(bench.everything.clone()?),
+        (Server::Echo, Some(url)) if scenario.kind.is_mixed() => {
+            line.extend([bench.server.clone(), url]);
+        }
+        (Server::Echo, Some(url)) => line.push(url),
+        (Server::Echo, None) => line.push(bench.server.clone()),
+    }
     if scenario.kind == Kind::List {
         // The server lists `echo` besides.
         line.extend(["--tools".to_owned(), (scenario.n - 1).to_string()]);
     } else if client.name == "limit" {
         line.push("--raw-limit".to_owned());
     }
-    line
+    Ok(line)
 }
 
 #[cfg(test)]

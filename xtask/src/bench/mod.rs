@@ -6,7 +6,8 @@
 //! never ends the run.
 //!
 //! - [`roster`] says who takes part and how each [`clients::Client`] is called; [`install`] brings them into `target/bench`.
-//! - [`scenarios`] lists what is measured, with the targets; [`measure`] runs it; [`process`] runs one program.
+//! - [`scenarios`] lists what is measured, with the targets; [`measure`] runs it; [`process`] runs one program,
+//!   [`served`] the server it talks to over a socket.
 //! - [`noise`] notices other work on the machine; [`callgrind`] counts instructions, which does not mind it.
 //! - [`verdict`] judges; [`table`] and [`results`] show and store.
 
@@ -19,6 +20,7 @@ mod process;
 mod results;
 mod roster;
 mod scenarios;
+mod served;
 mod table;
 mod verdict;
 
@@ -32,13 +34,13 @@ pub(crate) struct Options {
     /// Fewer rounds and calls: a look in about a minute, not a judgement
     #[arg(long)]
     quick: bool,
-    /// Only scenarios whose name starts with this (sequential, inflight, list, connect, oneshot, servers, load, callgrind)
+    /// Only scenarios whose name starts with this (sequential, inflight, list, connect, oneshot, servers, load, http, ws, mixed, everything, warm, callgrind)
     #[arg(long, value_name = "SCENARIO")]
     only: Option<String>,
     /// Use the peers that are there; download nothing
     #[arg(long)]
     no_install: bool,
-    /// Only these peers (rmcp, ts1, ts2, python, limit, mcporter, inspector, claude-code); trunkline always runs
+    /// Only these peers (rmcp, rmcp-pooled, ts1, ts2, python, limit, mcporter, inspector, claude-code); trunkline always runs
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     peers: Vec<String>,
 }
@@ -80,7 +82,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     );
     clients::check_names(&options.peers)?;
 
-    let bench = roster::assemble(&layout, options)?;
+    let bench = roster::assemble(&layout, options, &scenarios)?;
     let outcome = measure::all(
         &layout,
         &bench,

@@ -163,7 +163,10 @@ fn kill_group_of(pid: Pid) {
 }
 
 /// Runs `spawn` with the affinity its child is to inherit. Not `taskset`: its start would count as the program's.
-fn on_cores<T>(cores: Cores, spawn: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
+pub(super) fn on_cores<T>(
+    cores: Cores,
+    spawn: impl FnOnce() -> std::io::Result<T>,
+) -> std::io::Result<T> {
     if cores == Cores::Free {
         return spawn();
     }

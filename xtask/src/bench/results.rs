@@ -73,6 +73,7 @@ fn of_cell(cell: &Cell, client: &str, cores: &str, ours: Option<f64>) -> Value {
         "median": cell.median(),
         "timesAsFastAreWe": ours,
         "peakMb": cell.peak_mb(),
+        "connections": cell.connections(),
         "samples": cell.samples,
         "failures": cell.failures,
     })

@@ -6,16 +6,21 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 
-use super::clients::{Bench, Call, Client, EARLIER, OURS};
+use super::clients::{Bench, Call, Client, EARLIER, OURS, POOLED};
 use super::install::{Installer, path_text, path_with};
 use super::process::clean_home;
+use super::scenarios::{Scenario, Server};
 use super::{Layout, Options};
 
 /// How many servers the program's own `list` shows.
 const MANY: usize = 30;
 
 /// Installs and builds what the options ask for. Only a missing server is an error: without it nothing can run.
-pub(super) fn assemble(layout: &Layout, options: &Options) -> anyhow::Result<Bench> {
+pub(super) fn assemble(
+    layout: &Layout,
+    options: &Options,
+    scenarios: &[Scenario],
+) -> anyhow::Result<Bench> {
     let installer = Installer {
         layout,
         offline: options.no_install,
@@ -46,8 +51,8 @@ pub(super) fn assemble(layout: &Layout, options: &Options) -> anyhow::Result<Ben
     let roster = Roster { layout, installer };
     let mut clients = vec![roster.ours(&config, &many)];
     let mut env = clean_home(layout);
-    if wanted("rmcp") {
-        clients.push(roster.rust("rmcp", format!("rmcp {}", roster.rmcp_version())));
+    if any(&["rmcp", POOLED]) {
+        clients.extend(roster.rmcp());
     }
     if any(&["ts1", "ts2", "mcporter", "inspector"]) {
         let node = roster.installer.node();
@@ -77,11 +82,33 @@ pub(super) fn assemble(layout: &Layout, options: &Options) -> anyhow::Result<Ben
             }
         }
     }
+    let foreign = scenarios
+        .iter()
+        .any(|scenario| scenario.server == Server::Everything);
     Ok(Bench {
         clients,
         server,
+        everything: everything(layout, foreign && !options.no_install),
         env,
     })
+}
+
+/// The command of server-everything, which is among the foreign servers of the tests.
+fn everything(layout: &Layout, install: bool) -> Result<Vec<String>, String> {
+    if install {
+        crate::interop::install().map_err(|error| format!("{error:#}"))?;
+    }
+    let modules = layout.root.join("target/interop/node_modules");
+    let script = modules.join("@modelcontextprotocol/server-everything/dist/index.js");
+    if !script.is_file() {
+        return Err("server-everything is not installed".to_owned());
+    }
+    let node = modules.join("node/bin/node");
+    Ok(vec![
+        path_text(&node),
+        path_text(&script),
+        "stdio".to_owned(),
+    ])
 }
 
 struct Roster<'a> {
@@ -118,6 +145,28 @@ impl Roster<'_> {
             slow: false,
             fewer_calls: 1,
         }
+    }
+
+    /// The SDK as it is, and with a pool of connections, which it makes no use of by default.
+    fn rmcp(&self) -> [Client; 2] {
+        let plain = self.rust("rmcp", format!("rmcp {}", self.rmcp_version()));
+        let common = match &plain.common {
+            Call::Argv(argv) => {
+                let pooled = argv.iter().cloned().chain(["--pooled".to_owned()]);
+                Call::Argv(pooled.collect())
+            }
+            _ => Call::Broken("could not be built".to_owned()),
+        };
+        let pooled = Client {
+            name: POOLED,
+            label: format!("{} pooled", plain.label),
+            common,
+            oneshot: Call::Absent,
+            servers: Call::Absent,
+            slow: false,
+            fewer_calls: 1,
+        };
+        [plain, pooled]
     }
 
     /// A Rust program `bench-<name>` from `bench/<name>`.

@@ -1,6 +1,6 @@
 //! What is measured, and the targets each figure is held to.
 
-use super::clients::{EARLIER, OURS};
+use super::clients::{EARLIER, OURS, POOLED};
 
 /// What a client program is asked to do: the first word of its command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +16,34 @@ pub(super) enum Kind {
     Load,
     /// Loading configuration in the process, from the enterprise's file.
     LoadEnterprise,
+    /// Connecting to many servers, of which some are dead and some hang; until the others are usable.
+    Mixed,
+    /// The same servers without the dead and the hanging.
+    MixedHealthy,
+    /// To a pool with all tools from the catalogs of an earlier run.
+    Warm,
+    /// The first call after that, which starts the server.
+    WarmCall,
+}
+
+/// What a server is reached over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wire {
+    /// Its pipes: each client starts its own.
+    Stdio,
+    /// Streamable HTTP on loopback.
+    Http,
+    /// A WebSocket on loopback.
+    Ws,
+}
+
+/// Who answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Server {
+    /// `testkit-echo`.
+    Echo,
+    /// server-everything on Node, which takes as long to start as real servers do.
+    Everything,
 }
 
 /// One row of the benchmark.
@@ -23,6 +51,8 @@ pub(super) struct Scenario {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     pub(super) kind: Kind,
+    pub(super) wire: Wire,
+    pub(super) server: Server,
     /// Calls to measure (`sequential`, `inflight`), tools to list, or servers to load.
     pub(super) n: usize,
     /// Bytes of text in a call.
@@ -46,6 +76,10 @@ pub(super) enum Target {
     Ms(f64),
     /// For each of `n`, at most this many times what the other scenario, of so many, takes for each.
     Linear(&'static str, usize, f64),
+    /// At least this many times our calls a second, or at most this many times our time, in the other scenario.
+    Beside(&'static str, f64),
+    /// At most so many TCP connections of ours.
+    Connections(f64),
 }
 
 impl Target {
@@ -53,7 +87,11 @@ impl Target {
     pub(super) fn client(self) -> &'static str {
         match self {
             Self::Faster(client, _) | Self::Within(client, _) => client,
-            Self::PeakMb(_) | Self::Ms(_) | Self::Linear(..) => OURS,
+            Self::PeakMb(_)
+            | Self::Ms(_)
+            | Self::Linear(..)
+            | Self::Beside(..)
+            | Self::Connections(_) => OURS,
         }
     }
 }
@@ -69,6 +107,10 @@ impl Kind {
             Self::Oneshot => "oneshot",
             Self::Load => "load",
             Self::LoadEnterprise => "load-enterprise",
+            Self::Mixed => "mixed",
+            Self::MixedHealthy => "mixed-healthy",
+            Self::Warm => "warm",
+            Self::WarmCall => "warm-call",
         }
     }
 
@@ -77,9 +119,22 @@ impl Kind {
         matches!(self, Self::Sequential | Self::Inflight)
     }
 
-    /// Whether nobody but we can do it: there is no server in it.
+    /// Whether nobody but we can do it.
     pub(super) fn is_ours_alone(self) -> bool {
-        matches!(self, Self::Load | Self::LoadEnterprise)
+        matches!(
+            self,
+            Self::Load
+                | Self::LoadEnterprise
+                | Self::Mixed
+                | Self::MixedHealthy
+                | Self::Warm
+                | Self::WarmCall
+        )
+    }
+
+    /// Whether the client gets a command to start and the URL of a running server as well.
+    pub(super) fn is_mixed(self) -> bool {
+        matches!(self, Self::Mixed | Self::MixedHealthy)
     }
 
     pub(super) fn unit(self) -> &'static str {
@@ -94,6 +149,8 @@ const BASE: Scenario = Scenario {
     name: "",
     title: "",
     kind: Kind::Sequential,
+    wire: Wire::Stdio,
+    server: Server::Echo,
     n: 1,
     payload: 100,
     servers: 1,
@@ -107,10 +164,29 @@ const LOAD: Scenario = Scenario {
     ..BASE
 };
 
+const HTTP: Scenario = Scenario {
+    wire: Wire::Http,
+    ..BASE
+};
+
+const WS: Scenario = Scenario {
+    wire: Wire::Ws,
+    ..BASE
+};
+
+const EVERYTHING: Scenario = Scenario {
+    server: Server::Everything,
+    kind: Kind::Connect,
+    ..BASE
+};
+
 /// How much more a server may cost among many than among few: caches are smaller than two thousand servers.
 const LINEAR: f64 = 1.25;
 
-const ALL: [Scenario; 14] = [
+/// Servers of all fates; 15 % of them are not healthy.
+const MIXED: usize = 200;
+
+const ALL: [Scenario; 25] = [
     Scenario {
         name: "sequential-100",
         title: "stdio sequential, 100 B",
@@ -225,6 +301,91 @@ const ALL: [Scenario; 14] = [
         kind: Kind::LoadEnterprise,
         targets: &[Target::Ms(10.0)],
         ..LOAD
+    },
+    Scenario {
+        name: "http-sequential-100b",
+        title: "Streamable HTTP sequential, 100 B",
+        n: 10_000,
+        targets: &[Target::Connections(1.0), Target::Faster(POOLED, 1.8)],
+        ..HTTP
+    },
+    Scenario {
+        name: "http-sequential-100kb",
+        title: "Streamable HTTP sequential, 100 KB",
+        n: 1_000,
+        payload: 100_000,
+        targets: &[Target::Connections(1.0)],
+        ..HTTP
+    },
+    Scenario {
+        name: "http-inflight-64",
+        title: "Streamable HTTP, 64 in flight, 100 B",
+        kind: Kind::Inflight,
+        n: 32_000,
+        targets: &[Target::Faster(POOLED, 2.0), Target::Faster("ts1", 15.0)],
+        ..HTTP
+    },
+    Scenario {
+        name: "ws-sequential-100b",
+        title: "WebSocket sequential, 100 B",
+        n: 10_000,
+        targets: &[Target::Beside("http-sequential-100b", 1.0)],
+        ..WS
+    },
+    Scenario {
+        name: "ws-inflight-64",
+        title: "WebSocket, 64 in flight, 100 B",
+        kind: Kind::Inflight,
+        n: 64_000,
+        targets: &[Target::Beside("http-inflight-64", 1.0)],
+        ..WS
+    },
+    Scenario {
+        name: "mixed-170",
+        title: "170 healthy servers, half of them HTTP",
+        kind: Kind::MixedHealthy,
+        servers: MIXED,
+        samples: 3,
+        ..BASE
+    },
+    Scenario {
+        name: "mixed-200",
+        title: "the same 170 among 20 dead and 10 hanging ones",
+        kind: Kind::Mixed,
+        servers: MIXED,
+        samples: 3,
+        targets: &[Target::Beside("mixed-170", 1.2)],
+        ..BASE
+    },
+    Scenario {
+        name: "everything-1",
+        title: "connect and list 1 server-everything",
+        samples: 2,
+        ..EVERYTHING
+    },
+    Scenario {
+        name: "everything-10",
+        title: "connect and list 10 server-everything",
+        servers: 10,
+        ..EVERYTHING
+    },
+    Scenario {
+        name: "warm-10",
+        title: "tools of 10 server-everything from the last run",
+        kind: Kind::Warm,
+        servers: 10,
+        samples: 2,
+        targets: &[Target::Ms(20.0)],
+        ..EVERYTHING
+    },
+    Scenario {
+        name: "warm-10-call",
+        title: "the first call then",
+        kind: Kind::WarmCall,
+        servers: 10,
+        samples: 2,
+        targets: &[Target::Beside("everything-1", 1.2)],
+        ..EVERYTHING
     },
 ];
 

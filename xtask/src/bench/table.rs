@@ -103,6 +103,16 @@ fn print_scenario(bench: &Bench, scenario: &Scenario, outcome: &Outcome) {
         }
     }
     print_rows(&rows);
+    let connections = bench.clients.iter().filter_map(|client| {
+        let most = outcome
+            .get(scenario, "pinned", client.name)?
+            .connections()?;
+        Some(format!("{} {most:.0}", client.name))
+    });
+    let connections: Vec<_> = connections.collect();
+    if !connections.is_empty() {
+        println!("  TCP connections: {}", connections.join(", "));
+    }
     notes.dedup();
     for note in notes {
         println!("{note}");

@@ -74,6 +74,34 @@ pub(super) fn judge(outcome: &Outcome, scenario: &Scenario, target: Target) -> V
                 met: value.map(|value| value <= times),
             }
         }
+        Target::Beside(other, times) => {
+            let value = ours(outcome, scenario.name)
+                .zip(ours(outcome, other))
+                .map(|(here, there)| here / there);
+            let is_rate = scenario.kind.is_rate();
+            let sign = if is_rate { '≥' } else { '≤' };
+            Verdict {
+                asked: format!("{sign} {times}× {other}"),
+                value,
+                met: value.map(|value| {
+                    if is_rate {
+                        value >= times
+                    } else {
+                        value <= times
+                    }
+                }),
+            }
+        }
+        Target::Connections(most) => {
+            let value = outcome
+                .get(scenario, "pinned", OURS)
+                .and_then(super::measure::Cell::connections);
+            Verdict {
+                asked: format!("≤ {most} connection"),
+                value,
+                met: value.map(|value| value <= most),
+            }
+        }
         Target::PeakMb(limit) => {
             let value = outcome
                 .get(scenario, "pinned", OURS)
@@ -117,6 +145,7 @@ mod tests {
                 let cell = Cell {
                     samples: vec![sample],
                     peak_mb: vec![sample],
+                    connections: vec![sample],
                     ..Cell::default()
                 };
                 outcome
@@ -149,6 +178,32 @@ mod tests {
         check("list-10000", 61.0, 40.0, Target::PeakMb(60.0), false);
         check("load-1000", 9.0, 0.0, Target::Ms(10.0), true);
         check("load-1000", 11.0, 0.0, Target::Ms(10.0), false);
+        let once = Target::Beside("inflight-64", 1.0);
+        check("inflight-64", 9.0, 0.0, once, true);
+        check(
+            "inflight-64",
+            9.0,
+            0.0,
+            Target::Beside("inflight-64", 1.1),
+            false,
+        );
+        check(
+            "mixed-200",
+            9.0,
+            0.0,
+            Target::Beside("mixed-200", 1.1),
+            true,
+        );
+        check(
+            "mixed-200",
+            9.0,
+            0.0,
+            Target::Beside("mixed-200", 0.9),
+            false,
+        );
+        let single = Target::Connections(1.0);
+        check("http-sequential-100b", 1.0, 0.0, single, true);
+        check("http-sequential-100b", 2.0, 0.0, single, false);
         // The same scenario as its own base: twice as many in the same time is half for each.
         let half = Target::Linear("load-1000", 500, 1.25);
         check("load-1000", 9.0, 0.0, half, true);
