@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use trunkline_config::TransportEntry;
 use trunkline_wire::RequestError;
 use trunkline_wire::client::{self, ConnectError, ConnectOptions};
 use trunkline_wire::mcp::Implementation;
@@ -167,7 +168,8 @@ impl ConnectFailure {
 
 /// A server of the embedding program costs nothing to probe, and the file is shared with other programs.
 fn remember(context: &Context, source: &Source, hash: &str, way: Way, era: Era) {
-    if matches!(source, Source::Entry(_)) && !context.settings.legacy_only {
+    let lasts = matches!(source, Source::Entry(entry) if entry.transport != TransportEntry::Sdk);
+    if lasts && !context.settings.legacy_only {
         let verdict = match (way, era) {
             (Way::Sse, _) => Verdict::Sse,
             (Way::Streamable, Era::Modern) => Verdict::Modern,
