@@ -317,8 +317,8 @@ impl Connection {
         }
     }
 
-    /// Waits until it stands, asking for one more try if it has failed (CALL-1), and for the first if it is lazy. `Err` holds the state it ended in, or the
-    /// one it is still in at the deadline.
+    /// Waits until it stands, asking for one more try if it has failed (CALL-1), and for the first if it is lazy. `Err` holds the
+    /// state it ended in, or the one it is still in at the deadline.
     pub(crate) async fn ensure(&self, deadline: Instant) -> Result<Arc<Connected>, State> {
         if let Some(connected) = self.now() {
             return Ok(connected);

@@ -107,6 +107,7 @@ async fn what_came_before_a_fault_is_kept_with_a_warning() {
         assert_eq!(names(&listing), expected);
         let warnings = listing.warnings.join("; ");
         assert!(warnings.contains(warning), "{warning}: {warnings:?}");
+        assert_eq!(listing.incomplete, warning.contains("could not be read"));
     }
 }
 
