@@ -36,7 +36,7 @@ const PYPI: [(&str, &str); 4] = [
     ("fastmcp", "4.1.2"),
 ];
 
-/// What pip installs into an environment of its own: the SDK as it was before it dropped WebSockets.
+/// What pip installs into an environment of its own: the SDK as it was before it dropped `WebSocket`.
 const PYPI_LEGACY: [(&str, &str); 2] = [("mcp[ws]", "1.30.0"), ("uvicorn", "0.54.0")];
 
 /// A Debian package, and a command that works when it is there.

@@ -141,7 +141,7 @@ fn once(
     client: &Client,
     cell: &mut Cell,
 ) {
-    let call = match client.call(scenario) {
+    let template = match client.call(scenario) {
         Call::Absent => return,
         Call::Earlier { ms, peak_mb } => {
             if cell.samples.is_empty() {
@@ -168,9 +168,9 @@ fn once(
         Err(reason) => return cell.failures.push(reason),
     };
     let argv = if client.reports(scenario.kind) {
-        command_line(call, bench, scenario, client, &served)
+        command_line(template, bench, scenario, client, &served)
     } else {
-        Ok(call.clone())
+        Ok(template.clone())
     };
     let argv = match argv {
         Ok(argv) => argv,
