@@ -1,4 +1,4 @@
-//! WebSockets over TLS, and through proxies.
+//! `WebSocket` over TLS, and through proxies.
 
 use std::sync::Arc;
 

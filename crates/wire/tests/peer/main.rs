@@ -13,6 +13,7 @@ mod idle_limit;
 mod lab;
 mod panics;
 mod progress;
+mod replies;
 mod serving;
 mod stuck;
 #[path = "../support/mod.rs"]

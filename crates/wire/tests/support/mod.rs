@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
-use trunkline_wire::peer::{Handler, Served};
+use trunkline_wire::peer::{Call, Handler, Served};
 use trunkline_wire::transport::{Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport};
 use trunkline_wire::{ByteString, Json, Peer, RequestError, RpcError};
 
@@ -36,6 +36,7 @@ pub struct Scripted {
 
 pub struct ScriptedSender {
     sent: mpsc::UnboundedSender<String>,
+    calls: Arc<Mutex<Vec<Call>>>,
     gate: watch::Receiver<Gate>,
     closed: watch::Sender<bool>,
 }
@@ -45,6 +46,7 @@ pub struct ScriptedReceiver(mpsc::UnboundedReceiver<Result<Incoming, Closed>>);
 /// The link, as the test sees it.
 pub struct Wire {
     sent: mpsc::UnboundedReceiver<String>,
+    calls: Arc<Mutex<Vec<Call>>>,
     feed: mpsc::UnboundedSender<Result<Incoming, Closed>>,
     gate: watch::Sender<Gate>,
     closed: watch::Receiver<bool>,
@@ -55,9 +57,11 @@ pub fn scripted() -> (Scripted, Wire) {
     let (feed, arrivals) = mpsc::unbounded_channel();
     let (gate, gate_seen) = watch::channel(Gate::Open);
     let (closed, closing) = watch::channel(false);
+    let calls = Arc::<Mutex<Vec<Call>>>::default();
     let transport = Scripted {
         sender: ScriptedSender {
             sent,
+            calls: Arc::clone(&calls),
             gate: gate_seen,
             closed,
         },
@@ -65,6 +69,7 @@ pub fn scripted() -> (Scripted, Wire) {
     };
     let wire = Wire {
         sent: messages,
+        calls,
         feed,
         gate,
         closed: closing,
@@ -92,6 +97,9 @@ impl SendHalf for ScriptedSender {
         for message in batch.drain(..) {
             let mut text = Vec::new();
             message.encode(&mut text);
+            if let Outgoing::Request { call, .. } = message {
+                self.calls.lock().unwrap().push(call);
+            }
             self.sent.send(String::from_utf8(text).unwrap()).ok();
         }
         Ok(())
@@ -112,6 +120,11 @@ impl ReceiveHalf for ScriptedReceiver {
 }
 
 impl Wire {
+    /// Who waits for the answers to the requests sent so far.
+    pub fn calls(&self) -> Vec<Call> {
+        self.calls.lock().unwrap().clone()
+    }
+
     /// The next message sent, to the letter.
     pub async fn sent_text(&mut self) -> String {
         let next = tokio::time::timeout(NEVER, self.sent.recv()).await;
