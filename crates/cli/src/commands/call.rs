@@ -235,6 +235,11 @@ fn explain_missing(host: &Host, wanted: &Wanted<'_>) -> Exit {
             output::stderr_lines(&failure.stderr);
             return Exit::NotConnected;
         }
+        if matches!(server.state, State::NeedsAuth) {
+            let what = format!("the server \"{}\" asks for a sign-in", server.name);
+            output::error(&what, server.state.hint());
+            return Exit::NeedsAuth;
+        }
         // A list that could not be fetched explains it better than any guess.
         let failed = |problem: &&String| problem.starts_with("tools/list failed");
         if let Some(problem) = server.catalog.diagnostics.iter().find(failed) {

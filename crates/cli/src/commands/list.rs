@@ -301,10 +301,14 @@ fn below(row: &Row) -> String {
             harmless(&name)
         );
     }
-    let failure = row
-        .status
-        .as_ref()
-        .and_then(|status| status.state.failure());
+    let state = row.status.as_ref().map(|status| &status.state);
+    if let Some(state @ State::NeedsAuth) = state {
+        text += "  the server asks for a sign-in\n";
+        if let Some(hint) = state.hint() {
+            let _ = writeln!(text, "  hint: {hint}");
+        }
+    }
+    let failure = state.and_then(State::failure);
     if let Some(failure) = failure {
         let _ = writeln!(text, "  {}", harmless_lines(&failure.to_string()));
         if let Some(target) = row.server.and_then(target) {

@@ -143,6 +143,10 @@ fn report_failures(host: &Host) -> Exit {
             );
             output::stderr_lines(&failure.stderr);
         }
+        if matches!(server.state, State::NeedsAuth) {
+            let what = format!("server \"{}\" asks for a sign-in", server.name);
+            output::error(&what, server.state.hint());
+        }
         if matches!(server.state, State::Disabled) {
             let name = standing::quoted(&server.name);
             output::warning(&format!(

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use trunkline_wire::transport::Undelivered;
+use trunkline_wire::transport::{Obstacle, Undelivered};
 use trunkline_wire::{Closed, RequestError, RpcError};
 
 use crate::catalog::PoolTool;
-use crate::connection::State;
+use crate::connection::{SIGN_IN, State};
 
 /// Why a call has no result. A tool that ran and failed is not an error here: see
 /// [`CallOutput::is_error`](crate::CallOutput::is_error).
@@ -174,26 +174,34 @@ impl CallError {
 
     /// No answer in time.
     pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::TimedOut { .. } | Self::Idle { .. })
+        match self {
+            Self::TimedOut { .. } | Self::Idle { .. } => true,
+            Self::Undelivered { failure, .. } => failure.obstacle == Obstacle::Silence,
+            _ => false,
+        }
     }
 
     /// The server could not be reached, or was lost.
     pub fn is_connection(&self) -> bool {
-        matches!(
-            self,
-            Self::NotConnected { .. } | Self::ConnectionLost { .. } | Self::Undelivered { .. }
-        )
+        match self {
+            Self::NotConnected { .. } | Self::ConnectionLost { .. } => true,
+            Self::Undelivered { failure, .. } => matches!(
+                failure.obstacle,
+                Obstacle::Unreachable | Obstacle::Broken | Obstacle::SessionExpired
+            ),
+            _ => false,
+        }
     }
 
     /// The server wants a sign-in.
     pub fn is_auth_required(&self) -> bool {
-        matches!(
-            self,
-            Self::NotConnected {
-                state: State::NeedsAuth,
-                ..
+        match self {
+            Self::NotConnected { state, .. } => matches!(state, State::NeedsAuth),
+            Self::Undelivered { failure, .. } => {
+                matches!(failure.obstacle, Obstacle::Unauthorized { .. })
             }
-        )
+            _ => false,
+        }
     }
 
     /// The caller asked for something that is not there or not well-formed.
@@ -234,7 +242,12 @@ impl CallError {
             Self::UnknownTool { suggestion, .. } => suggestion
                 .as_ref()
                 .map(|suggestion| format!("did you mean \"{suggestion}\"?")),
-            Self::NotConnected { state, .. } => state.failure()?.hint().map(str::to_owned),
+            Self::NotConnected { state, .. } => state.hint().map(str::to_owned),
+            Self::Undelivered { failure, .. }
+                if matches!(failure.obstacle, Obstacle::Unauthorized { .. }) =>
+            {
+                Some(SIGN_IN.to_owned())
+            }
             Self::TimedOut { .. } => Some(
                 "MCP_TOOL_TIMEOUT (ms) or the entry's \"timeout\" gives it more time".to_owned(),
             ),

@@ -23,6 +23,7 @@ use trunkline_transport::http::Credentials;
 use trunkline_transport::net::Dialer;
 
 pub use inbound::Elicit;
+pub(crate) use state::SIGN_IN;
 pub use state::{ConnectFailure, Connected, FailureKind, State};
 pub(crate) use window::Window;
 

@@ -13,6 +13,10 @@ use trunkline_wire::transport::{CloseReason, Closed, Obstacle, Undelivered};
 use trunkline_wire::version::Era;
 use trunkline_wire::{Client, RequestError};
 
+/// What to do about a server that wants to know who we are.
+pub(crate) const SIGN_IN: &str =
+    "give it a token, for example as a header \"Authorization\" in its entry";
+
 /// Where a connection stands.
 #[derive(Clone, Debug)]
 pub enum State {
@@ -46,6 +50,14 @@ impl State {
     /// Whether it waits for somebody to need the server.
     pub(crate) fn is_lazy(&self) -> bool {
         matches!(self, Self::Pending { attempt: 0, .. })
+    }
+
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NeedsAuth => Some(SIGN_IN),
+            state => state.failure()?.hint(),
+        }
     }
 
     /// The state's name in `list --json`.
@@ -241,9 +253,7 @@ impl ConnectFailure {
             FailureKind::Secret(SecretError::Unavailable(_)) => {
                 Some("unlock the keychain, or write the secret as ${VARIABLE}")
             }
-            FailureKind::Unauthorized { .. } => {
-                Some("give it a token, for example as a header \"Authorization\" in its entry")
-            }
+            FailureKind::Unauthorized { .. } => Some(SIGN_IN),
             FailureKind::Unreachable(failure) => hint_for(failure),
             FailureKind::Handshake(ConnectError::Request(RequestError::Undelivered(failure))) => {
                 hint_for(failure)
