@@ -204,7 +204,8 @@ impl Client {
             let was_kept = kept.is_some();
             let connection = match kept {
                 Some(kept) => kept,
-                None => match self.connect().await? {
+                // Boxed, as is every road that is seldom taken: an exchange is made for each request, and should be small.
+                None => match Box::pin(self.connect()).await? {
                     Fresh::Http1(connection) => connection,
                     Fresh::Http2(sender) => {
                         request.headers_mut().remove(HOST);

@@ -68,7 +68,11 @@ impl Courier {
         let mut asked_again = false;
         let mut put_off = 0;
         loop {
-            let (token, helped) = self.introduction().await?;
+            let (token, helped) = if self.credentials.is_some() || self.helper.is_some() {
+                Box::pin(self.introduction()).await?
+            } else {
+                (None, None)
+            };
             let headers = || {
                 let mut headers = HeaderMap::clone(&errand.headers);
                 for (name, value) in &errand.more {
@@ -101,11 +105,11 @@ impl Courier {
                         challenge: challenge.clone(),
                         sent: token,
                     };
-                    if !asked_again && self.try_again(refusal, helped).await {
+                    if !asked_again && Box::pin(self.try_again(refusal, helped)).await {
                         asked_again = true;
                         continue;
                     }
-                    return Err(refused(&mut answer, challenge).await);
+                    return Err(Box::pin(refused(&mut answer, challenge)).await);
                 }
                 StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
                     if put_off < MAX_PUT_OFF =>
@@ -113,9 +117,9 @@ impl Courier {
                     match retry_after(&answer.headers, SystemTime::now()) {
                         Some(wait) if wait <= LONGEST_PUT_OFF => {
                             put_off += 1;
-                            answer.body.drain(SHOWN * 16).await;
+                            Box::pin(answer.body.drain(SHOWN * 16)).await;
                             self.client.take_back(&mut answer.body);
-                            tokio::time::sleep(wait).await;
+                            Box::pin(tokio::time::sleep(wait)).await;
                         }
                         _ => return Ok(answer),
                     }

@@ -70,12 +70,13 @@ pub(super) async fn request(link: &Link, message: &Outgoing) -> Result<(), Undel
     if with_session && status == StatusCode::NOT_FOUND {
         return Err(gone());
     }
-    let body = answer.body.whole(MAX_ERROR).await.unwrap_or_default();
+    let body = Box::pin(answer.body.whole(MAX_ERROR)).await;
+    let body = body.unwrap_or_default();
     link.courier.client.take_back(&mut answer.body);
     if with_session && status == StatusCode::BAD_REQUEST && speaks_of_session(&body) {
         return Err(gone());
     }
-    exchange.turned_down(status, &answer, body).await
+    Box::pin(exchange.turned_down(status, &answer, body)).await
 }
 
 /// Sends a message that is not answered.
@@ -121,7 +122,7 @@ struct Exchange<'e> {
 impl Exchange<'_> {
     async fn answered(&self, answer: &mut Answer) -> Result<(), Undelivered> {
         if headers::is(&answer.headers, EVENTS) {
-            return self.stream(answer).await;
+            return Box::pin(self.stream(answer)).await;
         }
         let is_json = headers::is(&answer.headers, JSON);
         let body = answer
