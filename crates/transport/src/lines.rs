@@ -1,10 +1,20 @@
 //! Cuts a stream of bytes into lines, one message each, however the bytes arrive.
 
 use bytes::{Bytes, BytesMut};
-use memchr::memchr;
+use memchr::{memchr, memchr2};
 use trunkline_wire::transport::Incoming;
 
 use crate::skipped::Skipped;
+
+/// Ends the line of JSON that began at `from`. A line end inside it is white space, and another kind of it does as well.
+pub(crate) fn end_line(text: &mut Vec<u8>, from: usize) {
+    let mut at = from;
+    while let Some(offset) = memchr2(b'\n', b'\r', &text[at..]) {
+        at += offset;
+        text[at] = b' ';
+    }
+    text.push(b'\n');
+}
 
 /// Collects bytes and gives back whole lines. A line may be no longer than the limit; a longer one is skipped and reported,
 /// and the line behind it is intact.
@@ -127,6 +137,14 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(decode(8, &[text.as_bytes()]), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn json_stays_on_one_line() {
+        let mut text = b"x\n".to_vec();
+        text.extend_from_slice(b"{\n  \"a\": 1\r\n}");
+        end_line(&mut text, 2);
+        assert_eq!(text, b"x\n{   \"a\": 1  }\n");
     }
 
     #[test]

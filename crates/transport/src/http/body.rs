@@ -16,6 +16,9 @@ use super::connection::{Connection, explain};
 /// How much packed data is unpacked at a time: a little of it can become very much.
 const UNPACK_AT_ONCE: usize = 4 * 1024;
 
+/// Up to which length an answer is copied out of the buffer it was read into.
+const COPIED: usize = 4 * 1024;
+
 /// The body of an answer.
 pub(super) struct Body {
     incoming: Incoming,
@@ -111,10 +114,11 @@ impl Body {
         };
         // Mostly there is only one, which needs no copying.
         let Some(second) = self.piece().await? else {
-            return if first.len() > limit {
-                Err(BodyError::TooLong(limit))
-            } else {
-                Ok(first)
+            return match first.len() {
+                long if long > limit => Err(BodyError::TooLong(limit)),
+                // What is kept of a short answer must not keep the buffer that it was read into.
+                0..=COPIED => Ok(Bytes::copy_from_slice(&first)),
+                _ => Ok(first),
             };
         };
         let expected = self.length.filter(|_| !packed).unwrap_or(0);

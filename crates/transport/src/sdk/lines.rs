@@ -1,10 +1,11 @@
 //! How lines of the control protocol are written.
 
-use memchr::memchr2_iter;
 use trunkline_wire::transport::Outgoing;
 use trunkline_wire::{Json, ObjectWriter};
 
 use super::control::{Ours, TOLD};
+
+use crate::lines::end_line;
 
 const SUCCESS: &str = r#"{"type":"control_response","response":{"subtype":"success","request_id":"#;
 
@@ -130,13 +131,9 @@ impl Lines {
         }
     }
 
-    /// Ends the line that began at `from`. A line end inside JSON is white space, and another kind of it does as well.
+    /// Ends the line that began at `from`.
     fn end(&mut self, from: usize) {
-        let inside: Vec<usize> = memchr2_iter(b'\n', b'\r', &self.0[from..]).collect();
-        for at in inside {
-            self.0[from + at] = b' ';
-        }
-        self.0.push(b'\n');
+        end_line(&mut self.0, from);
     }
 }
 

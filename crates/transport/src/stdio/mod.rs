@@ -24,7 +24,7 @@ pub use process::{INTERRUPT_GRACE, KILL_GRACE, STDIN_GRACE, TERMINATE_GRACE};
 pub use stderr::{STDERR_CAP, StderrLog, Tee};
 
 use crate::MAX_MESSAGE_BYTES;
-use crate::lines::LineDecoder;
+use crate::lines::{LineDecoder, end_line};
 
 /// How many of the server's last stderr lines go with the news of its end.
 const LAST_WORDS: usize = 20;
@@ -82,8 +82,9 @@ impl SendHalf for StdioSender {
     async fn send(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), Closed> {
         self.text.clear();
         for message in batch.drain(..) {
+            let from = self.text.len();
             message.encode(&mut self.text);
-            self.text.push(b'\n');
+            end_line(&mut self.text, from);
         }
         if !self.grown && self.text.len() >= LARGE {
             self.grown = true;
