@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use trunkline::Since;
 use trunkline_config::Scope;
 
 /// Connects to MCP servers, shows what they offer and calls their tools
@@ -46,6 +47,10 @@ pub(crate) struct ConfigArgs {
     /// Do not use what is known of servers from earlier runs, and do not keep what they say now
     #[arg(long)]
     pub(crate) no_cache: bool,
+
+    /// Write every message to and from servers into this file, as JSON lines without secrets; `-` is standard error
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
 }
 
 impl ConfigArgs {
@@ -58,6 +63,7 @@ impl ConfigArgs {
             approve_project: self.approve_project || after.approve_project,
             lazy: self.lazy || after.lazy,
             no_cache: self.no_cache || after.no_cache,
+            trace: after.trace.or(self.trace),
         }
     }
 }
@@ -148,6 +154,9 @@ pub(crate) enum Command {
         #[command(flatten)]
         call: CallArgs,
     },
+    /// Show what servers said, and what became of them
+    #[command(after_help = LOGS_HELP)]
+    Logs(LogsArgs),
     /// Serve the program that started this one, over standard input and output: its tools and everybody else's
     #[command(after_help = SDK_HELP)]
     Sdk {
@@ -274,6 +283,30 @@ pub(crate) struct ImportArgs {
 }
 
 #[derive(clap::Args)]
+pub(crate) struct LogsArgs {
+    /// Only this server's; by default all of them, by time
+    pub(crate) server: Option<String>,
+
+    /// Go on showing what is added, until interrupted
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+
+    /// How many lines, counted from the newest; by default 100, or with --since all
+    #[arg(short = 'n', long, value_name = "LINES")]
+    pub(crate) lines: Option<usize>,
+
+    /// Only what is newer: 90s, 10m, 2h, 7d, or a time such as 2026-11-16T02:03Z
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    pub(crate) since: Option<Since>,
+}
+
+fn since(text: &str) -> Result<Since, &'static str> {
+    Since::parse(text).ok_or(
+        "it is neither a time ago, such as 10m, nor a time in UTC, such as 2026-11-16T02:03Z",
+    )
+}
+
+#[derive(clap::Args)]
 pub(crate) struct CallArgs {
     /// `<server> <tool>` or `mcp__<server>__<tool>`, then the arguments
     #[arg(required = true, value_name = "TOOL", num_args = 1.., allow_hyphen_values = false)]
@@ -306,6 +339,10 @@ A command with flags of its own comes after `--`. Write ${VAR} or ${keyring:serv
 
 const SDK_HELP: &str = "\
 One JSON object a line, in both directions; docs/sdk.md describes them. It ends when standard input does.";
+
+const LOGS_HELP: &str = "\
+Every command that connects to servers adds to their logs: what they write to stderr, messages that cannot be used,
+log messages that they send, and how the connection fares. Times are UTC. docs/logs.md says where the files are.";
 
 const CALL_HELP: &str = "\
 How arguments are written:

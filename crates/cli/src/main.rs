@@ -90,7 +90,7 @@ async fn run(args: Args) -> Exit {
         command,
     } = args;
     match command {
-        Command::Demo => commands::demo::run(json).await,
+        Command::Demo => commands::demo::run(&config, json).await,
         Command::List { config: more } => commands::list::run(&config.and(more), json).await,
         Command::Get {
             config: more,
@@ -115,6 +115,7 @@ async fn run(args: Args) -> Exit {
         Command::Call { config: more, call } => {
             commands::call::run(&config.and(more), &call, json).await
         }
+        Command::Logs(logs) => commands::logs::run(&config, &logs, json).await,
         Command::Sdk { config: more } => commands::sdk::run(config.and(more)).await,
         Command::Completions { shell } => commands::completions::run(shell),
     }

@@ -7,21 +7,37 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
+pub(crate) use trunkline::harmless;
+use trunkline::is_harmful;
+use trunkline_config::env_vars;
 use unicode_width::UnicodeWidthChar;
 
 /// Whether a result could not be written.
 static LOST: AtomicBool = AtomicBool::new(false);
 
+/// Whether nobody reads results any more.
+static GONE: AtomicBool = AtomicBool::new(false);
+
 /// Writes a result. A reader that has gone away (`| head`) is no error; a full disk is one, see [`lost`].
 pub(crate) fn result(text: &str) {
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    if let Err(problem) = written
-        && problem.kind() != io::ErrorKind::BrokenPipe
-        && !LOST.swap(true, Ordering::Relaxed)
-    {
-        error(&format!("the result could not be written: {problem}"), None);
+    match written {
+        Ok(()) => {}
+        Err(problem) if problem.kind() == io::ErrorKind::BrokenPipe => {
+            GONE.store(true, Ordering::Relaxed);
+        }
+        Err(problem) => {
+            if !LOST.swap(true, Ordering::Relaxed) {
+                error(&format!("the result could not be written: {problem}"), None);
+            }
+        }
     }
+}
+
+/// Whether there is no point in writing more results: the reader has gone away, or there is no room.
+pub(crate) fn gone() -> bool {
+    GONE.load(Ordering::Relaxed) || lost()
 }
 
 /// Whether a result was lost on its way out.
@@ -42,6 +58,18 @@ pub(crate) fn json(value: &impl Serialize) {
             &format!("the result cannot be written as JSON: {problem}"),
             None,
         ),
+    }
+}
+
+/// Writes one JSON document on one line.
+pub(crate) fn json_line(value: &impl Serialize) {
+    if let Ok(text) = serde_json::to_string(value) {
+        let text = if io::stdout().is_terminal() {
+            harmless_json(&text)
+        } else {
+            text
+        };
+        result(&(text + "\n"));
     }
 }
 
@@ -86,6 +114,13 @@ pub(crate) fn ask(question: &str) -> bool {
 /// Whether results go to a terminal.
 pub(crate) fn on_terminal() -> bool {
     io::stdout().is_terminal()
+}
+
+/// Whether results may be coloured: on a terminal that can, unless the user wants none.
+pub(crate) fn coloured() -> bool {
+    let unwanted = std::env::var_os(env_vars::NO_COLOR).is_some_and(|value| !value.is_empty());
+    let unable = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    on_terminal() && !unwanted && !unable
 }
 
 /// Writes a server's last words below an error.
@@ -161,22 +196,6 @@ pub(crate) fn harmless_lines(text: &str) -> String {
         .join("\n")
 }
 
-/// One line, with everything in it that could steer a terminal shown instead of sent.
-pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_harmful) {
-        return text.into();
-    }
-    let mut shown = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if is_harmful(c) {
-            let _ = write!(shown, "{}", c.escape_unicode());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown.into()
-}
-
 /// A JSON document that says the same, with what could steer a terminal written as escapes. Such characters stand only
 /// inside strings.
 fn harmless_json(text: &str) -> String {
@@ -193,48 +212,12 @@ fn harmless_json(text: &str) -> String {
     shown
 }
 
-/// Control characters, and those that are invisible, break lines, or turn the direction of writing.
-fn is_harmful(c: char) -> bool {
-    (c.is_control() && c != '\t')
-        || matches!(
-            c,
-            '\u{ad}'
-                | '\u{61c}'
-                | '\u{115f}'
-                | '\u{1160}'
-                | '\u{180e}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{3164}'
-                | '\u{fe00}'..='\u{fe0f}'
-                | '\u{feff}'
-                | '\u{ffa0}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e01ef}'
-        )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_could_steer_a_terminal_is_shown_instead() {
-        assert_eq!(harmless("plain é\tx"), "plain é\tx");
-        assert_eq!(harmless("\x1b[31mred\r"), "\\u{1b}[31mred\\u{d}");
-        assert_eq!(harmless("a\u{202e}b\u{200b}"), "a\\u{202e}b\\u{200b}");
-        for c in [
-            '\u{ad}',
-            '\u{61c}',
-            '\u{2028}',
-            '\u{3164}',
-            '\u{fe0f}',
-            '\u{e0041}',
-            '\u{e0100}',
-        ] {
-            assert!(harmless(&c.to_string()).starts_with("\\u{"), "{c:?}");
-        }
+    fn what_could_steer_a_terminal_is_shown_instead_in_every_line() {
         assert_eq!(harmless_lines("a\x07\nb"), "a\\u{7}\nb");
     }
 

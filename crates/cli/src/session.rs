@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use etcetera::BaseStrategy;
 use trunkline::connectors::ClaudeAi;
-use trunkline::{CatalogStore, EraMemory, Host, HostBuilder, Settings, State};
+use trunkline::{CatalogStore, EraMemory, Host, HostBuilder, LogStore, Settings, State, Tracer};
 use trunkline_config::{Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity};
 
 use crate::args::ConfigArgs;
@@ -21,6 +21,7 @@ pub(crate) struct Configured {
     pub(crate) set: ServerSet,
     lazy: bool,
     no_cache: bool,
+    tracer: Option<Tracer>,
 }
 
 impl Configured {
@@ -99,6 +100,12 @@ impl Configured {
         if self.lazy {
             builder = builder.lazy(true);
         }
+        if let Some(logs) = logs() {
+            builder = builder.logs(logs);
+        }
+        if let Some(tracer) = self.tracer {
+            builder = builder.trace(tracer);
+        }
         builder.loaded(self.loader, self.set)
     }
 }
@@ -153,6 +160,7 @@ pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
         set,
         lazy: config.lazy,
         no_cache: config.no_cache,
+        tracer: tracer(config)?,
     })
 }
 
@@ -177,6 +185,29 @@ fn cache_dir() -> Option<PathBuf> {
     Some(base.cache_dir().join("trunkline"))
 }
 
+/// Where servers' logs are kept. Without a home there are none.
+pub(crate) fn logs() -> Option<LogStore> {
+    let base = etcetera::choose_base_strategy().ok()?;
+    // Some systems have no place for state of its own.
+    let state = base.state_dir().unwrap_or_else(|| base.data_dir());
+    Some(LogStore::at(state.join("trunkline").join("logs")))
+}
+
+/// Who writes down every message, if somebody is to; an `Err` has been explained to the user.
+pub(crate) fn tracer(config: &ConfigArgs) -> Result<Option<Tracer>, Exit> {
+    let Some(file) = &config.trace else {
+        return Ok(None);
+    };
+    if file.as_os_str() == "-" {
+        return Ok(Some(Tracer::to(std::io::stderr())));
+    }
+    Tracer::to_file(file).map(Some).map_err(|error| {
+        let what = format!("the trace cannot be written to {}: {error}", file.display());
+        output::error(&what, Some("name a file in a directory that exists"));
+        Exit::Usage
+    })
+}
+
 /// Where secrets are kept.
 pub(crate) fn vault(layout: &Layout) -> trunkline::Vault {
     trunkline::Vault::new(layout.secrets_file())
@@ -196,6 +227,9 @@ pub(crate) async fn with_host<F: Future<Output = Exit>>(
         () = host.shutdown() => {}
         // Asked twice: what is left of the servers is killed as the runtime goes down.
         () = interrupted() => {}
+    }
+    for problem in host.recording_problems() {
+        output::warning(&problem);
     }
     exit
 }

@@ -50,6 +50,8 @@ variables! {
     CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT = "1800000";
     /// `true` starts a server whose tools are known from an earlier run only when one of them is called (LIF-13).
     TRUNKLINE_LAZY = "false";
+    /// Anything switches colours off.
+    NO_COLOR = "";
     /// The proxy for servers with `https:` and `wss:` URLs, or `https_proxy`: `http://`, `https://` or `socks5://`, with
     /// `user:password@` if need be (TRN-2).
     HTTPS_PROXY = "";

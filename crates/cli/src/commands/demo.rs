@@ -6,12 +6,17 @@ use serde_json::json;
 use trunkline::{Builtin, BuiltinOutput, CallOptions, Host, ServerEntry};
 
 use super::{call, list, tools};
+use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output;
 use crate::session;
 
-pub(crate) async fn run(as_json: bool) -> Exit {
-    let builder = session::builder(None)
+pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
+    let tracer = match session::tracer(config) {
+        Ok(tracer) => tracer,
+        Err(exit) => return exit,
+    };
+    let mut builder = session::builder(None)
         .builtin(calculator())
         .builtin(kitchen())
         .server(ServerEntry::stdio(
@@ -19,6 +24,9 @@ pub(crate) async fn run(as_json: bool) -> Exit {
             "trunkline-demo-no-such-program",
             ["--stdio"],
         ));
+    if let Some(tracer) = tracer {
+        builder = builder.trace(tracer);
+    }
     session::with_host(builder, |host| async move {
         host.ready().await;
         if as_json {

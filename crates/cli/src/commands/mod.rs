@@ -9,6 +9,7 @@ pub(crate) mod enable;
 pub(crate) mod get;
 pub(crate) mod import;
 pub(crate) mod list;
+pub(crate) mod logs;
 pub(crate) mod remove;
 pub(crate) mod sdk;
 pub(crate) mod tools;

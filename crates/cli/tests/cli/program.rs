@@ -29,6 +29,8 @@ fn help_and_version_go_to_standard_output() {
                 "reject",
                 "reset-project-choices",
                 "import",
+                "logs",
+                "--trace",
                 "130 interrupted",
             ],
         ),
@@ -216,13 +218,16 @@ fn a_home_that_is_missing_or_cannot_be_written_does_no_harm() {
 }
 
 #[test]
-fn nothing_is_written_but_the_cache() {
+fn nothing_is_written_but_the_cache_and_the_log() {
     let lab = Lab::with([("s", echo())]);
     lab.run(&["call", "s", "echo"]).is(0, "{}\n", "");
     let home = lab.scratch.home();
-    let [catalog, eras] = &files_under(&home)[..] else {
-        panic!("two files: {:?}", files_under(&home));
+    let mut written = files_under(&home);
+    written.sort();
+    let [catalog, eras, log] = &written[..] else {
+        panic!("three files: {written:?}");
     };
+    assert_eq!(*log, home.join(".local/state/trunkline/logs/s.log"));
     assert!(catalog.starts_with(home.join(".cache/trunkline/catalogs")));
     assert_eq!(*eras, home.join(".cache/trunkline/eras.json"));
 }

@@ -1,0 +1,192 @@
+//! `trunkline logs`: what servers said, and what became of them.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde::Serialize;
+use trunkline::{LogKind, LogLine, LogStore};
+use unicode_width::UnicodeWidthStr;
+
+use super::tools::unknown_server;
+use crate::args::{ConfigArgs, LogsArgs};
+use crate::exit::Exit;
+use crate::interrupt::interrupted;
+use crate::output::{self, harmless};
+use crate::session;
+use crate::standing::quoted;
+
+/// How many lines are shown unless somebody says otherwise.
+const LINES: usize = 100;
+
+/// How often the files are looked at for something new.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// How much room names get at most, in cells.
+const WIDEST: usize = 24;
+
+pub(crate) async fn run(config: &ConfigArgs, args: &LogsArgs, as_json: bool) -> Exit {
+    let Some(store) = session::logs() else {
+        output::error(
+            "there are no logs, because there is no home directory to keep them in",
+            Some("set HOME, or XDG_STATE_HOME"),
+        );
+        return Exit::Usage;
+    };
+    let server = args.server.as_deref();
+    if let Some(name) = server
+        && !store.has(name)
+        && let Err(exit) = known(config, &store, name)
+    {
+        return exit;
+    }
+    let page = Page::new(&store, server, as_json);
+    let newest = args.lines.or(args.since.is_none().then_some(LINES));
+    if args.follow {
+        let (lines, follow) = store.follow(server, newest, args.since.as_ref());
+        page.show(&lines);
+        if lines.is_empty() {
+            nothing_yet(&store, server, "; waiting for it");
+        }
+        return tokio::select! {
+            exit = along(follow, &page) => exit,
+            () = interrupted() => Exit::Interrupted,
+        };
+    }
+    let lines = store.read(server, newest, args.since.as_ref());
+    if as_json {
+        output::json(&lines.iter().map(LineJson::of).collect::<Vec<_>>());
+    } else {
+        page.show(&lines);
+    }
+    if lines.is_empty() {
+        nothing_yet(&store, server, "");
+    }
+    Exit::Done
+}
+
+/// Whether a server without a log is one at all; an `Err` has been explained to the user.
+fn known(config: &ConfigArgs, store: &LogStore, name: &str) -> Result<(), Exit> {
+    let configured = session::configuration(config)?;
+    let mut names = configured.names();
+    if names.contains(&name) {
+        return Ok(());
+    }
+    let logged = store.servers();
+    names.extend(logged.iter().map(String::as_str));
+    names.sort_unstable();
+    names.dedup();
+    Err(unknown_server(name, names.into_iter()))
+}
+
+/// Shows what is added, until nobody reads it any more.
+async fn along(mut follow: trunkline::Follow, page: &Page) -> Exit {
+    while !output::gone() {
+        tokio::time::sleep(PAUSE).await;
+        page.show(&follow.poll());
+    }
+    Exit::Done
+}
+
+/// Says that there is nothing to show, and how that would change.
+fn nothing_yet(store: &LogStore, server: Option<&str>, more: &str) {
+    let logged = match server {
+        Some(server) => store.has(server),
+        None => !store.servers().is_empty(),
+    };
+    // There are lines, only none that were asked for.
+    if logged {
+        return;
+    }
+    let (what, command) = match server {
+        Some(server) => (
+            format!("nothing is logged of the server \"{server}\" yet"),
+            format!("`trunkline tools {}`", quoted(server)),
+        ),
+        None => (
+            "nothing is logged yet".to_owned(),
+            "`trunkline list`".to_owned(),
+        ),
+    };
+    let text = format!(
+        "{what}{more}\n  hint: commands that connect to servers write logs, for example {command}; they go to {}",
+        store.dir().display()
+    );
+    output::note(&format!("{}\n", output::harmless_lines(&text)));
+}
+
+/// How lines are shown.
+struct Page {
+    /// How wide the names are; without names when there is only one.
+    names: Option<usize>,
+    coloured: bool,
+    json: bool,
+}
+
+impl Page {
+    fn new(store: &LogStore, server: Option<&str>, json: bool) -> Self {
+        let widest = || {
+            let names = store.servers();
+            let widths = names.iter().map(|name| harmless(name).width());
+            widths.max().unwrap_or(0).min(WIDEST)
+        };
+        Self {
+            names: server.is_none().then(widest),
+            coloured: output::coloured(),
+            json,
+        }
+    }
+
+    fn show(&self, lines: &[LogLine]) {
+        if self.json {
+            for line in lines {
+                output::json_line(&LineJson::of(line));
+            }
+            return;
+        }
+        let mut text = String::new();
+        for line in lines {
+            self.put(line, &mut text);
+        }
+        if !text.is_empty() {
+            output::result(&text);
+        }
+    }
+
+    fn put(&self, line: &LogLine, text: &mut String) {
+        let paint = |colour: &'static str| if self.coloured { colour } else { "" };
+        let (dim, reset) = (paint("\u{1b}[2m"), paint("\u{1b}[0m"));
+        if let Some(width) = self.names {
+            let name = harmless(&line.server);
+            let room = " ".repeat(width.saturating_sub(name.width()));
+            let _ = write!(text, "{}{name}{reset}{room}  ", paint("\u{1b}[1m"));
+        }
+        let colour = paint(match line.kind {
+            LogKind::Stderr => "",
+            LogKind::Notice => "\u{1b}[33m",
+            LogKind::State => "\u{1b}[36m",
+        });
+        let (time, kind) = (&line.time, line.kind.name());
+        let said = harmless(&line.text);
+        let _ = writeln!(text, "{dim}{time}{reset} {colour}{kind:<6} {said}{reset}");
+    }
+}
+
+/// A line for `--json`.
+#[derive(Serialize)]
+struct LineJson<'a> {
+    time: &'a str,
+    server: &'a str,
+    kind: &'static str,
+    text: &'a str,
+}
+
+impl<'a> LineJson<'a> {
+    fn of(line: &'a LogLine) -> Self {
+        Self {
+            time: &line.time,
+            server: &line.server,
+            kind: line.kind.name(),
+            text: &line.text,
+        }
+    }
+}
