@@ -275,6 +275,12 @@ impl Closed {
         Self(Arc::new(Inner { reason, stderr }))
     }
 
+    /// The same with other words of the server's.
+    #[must_use]
+    pub fn with_lines(&self, stderr: Vec<String>) -> Self {
+        Self::with_stderr(self.0.reason.clone(), stderr)
+    }
+
     /// What ended it.
     pub fn reason(&self) -> &CloseReason {
         &self.0.reason

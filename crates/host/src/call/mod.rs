@@ -165,7 +165,7 @@ impl Host {
                     _ => {}
                 }
             }
-            return Err(CallError::of(tool, error));
+            return Err(CallError::of(tool, without_secrets(connection, error)));
         }
     }
 }
@@ -173,4 +173,25 @@ impl Host {
 /// Whether trying again may help.
 fn is_passing(obstacle: &Obstacle) -> bool {
     matches!(obstacle, Obstacle::Unreachable | Obstacle::Broken)
+}
+
+/// The error without our secrets, which the server may have repeated to us (SEC-1).
+fn without_secrets(connection: &Connection, error: RequestError) -> RequestError {
+    match error {
+        RequestError::Rpc(mut error) => {
+            error.message = connection.hidden(&error.message).into_owned();
+            RequestError::Rpc(error)
+        }
+        RequestError::Undelivered(failure) => {
+            let text = connection.hidden(&failure.to_string()).into_owned();
+            RequestError::Undelivered(failure.in_words(text))
+        }
+        RequestError::Closed { cause, sent } => {
+            let lines = cause.stderr().iter();
+            let lines = lines.map(|line| connection.hidden(line).into_owned());
+            let cause = cause.with_lines(lines.collect());
+            RequestError::Closed { cause, sent }
+        }
+        error => error,
+    }
 }

@@ -151,7 +151,9 @@ async fn over_websocket(
             None => None,
         };
         if let Some(printed) = &printed {
-            server.headers.clone_from(&own);
+            // What was printed takes the place of what was written.
+            let kept = own.iter().filter(|(name, _)| !printed.contains_key(name));
+            server.headers = kept.cloned().collect();
             server.headers.extend(HeadersHelper::pairs(printed));
         }
         let error = match server.connect(&core.context.dialer).await {

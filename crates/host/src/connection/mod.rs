@@ -10,6 +10,7 @@ mod state;
 mod task;
 mod window;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -61,6 +62,16 @@ pub(crate) struct Context {
     pub(crate) store: Option<CatalogStore>,
 }
 
+impl Context {
+    /// Whether we are somebody to this server, whose catalog may then be another's tomorrow.
+    fn knows(&self, source: &Source) -> bool {
+        match (source, &self.credentials) {
+            (Source::Entry(entry), Some(find)) => find(entry).is_some(),
+            _ => false,
+        }
+    }
+}
+
 /// Finds out who we are to a server.
 pub(crate) type FindCredentials =
     Arc<dyn Fn(&ServerEntry) -> Option<Arc<dyn Credentials>> + Send + Sync>;
@@ -94,10 +105,12 @@ impl Source {
             return None;
         };
         let known = match &entry.transport {
-            TransportEntry::Stdio(_) | TransportEntry::ClaudeAiProxy { .. } => true,
+            TransportEntry::Stdio(_) => true,
             TransportEntry::Http(http) => http.headers_helper.is_none(),
             TransportEntry::Ws(ws) => ws.headers_helper.is_none(),
-            TransportEntry::Ide(_) | TransportEntry::Sdk => false,
+            TransportEntry::Ide(_) | TransportEntry::Sdk | TransportEntry::ClaudeAiProxy { .. } => {
+                false
+            }
         };
         // A reference to the keychain names its account; signing in will name an identity of its own.
         known.then(|| Key::new(hash, None))
@@ -210,7 +223,7 @@ impl Connection {
             Source::Entry(entry) => (Some(Arc::clone(entry)), entry.disabled),
             Source::Builtin(_) => (None, false),
         };
-        let key = source.key(&hash);
+        let key = source.key(&hash).filter(|_| !context.knows(&source));
         let store = context.store.as_ref().filter(|_| !disabled);
         let warm = store
             .zip(key.as_ref())
@@ -275,6 +288,11 @@ impl Connection {
             Source::Entry(entry) => entry.timeout,
             Source::Builtin(_) => None,
         }
+    }
+
+    /// What the server said, without our secrets.
+    pub(crate) fn hidden<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.core.recorder.hidden(text)
     }
 
     /// How long the server may send nothing while a call waits (TRN-4).
@@ -429,8 +447,24 @@ impl Core {
         }
     }
 
+    fn without_secrets(&self, state: State) -> State {
+        let hidden = |failure: Arc<ConnectFailure>| Arc::new(failure.hidden(&self.recorder));
+        match state {
+            State::Failed(failure) => State::Failed(hidden(failure)),
+            State::Pending {
+                attempt,
+                last_failure,
+            } => State::Pending {
+                attempt,
+                last_failure: last_failure.map(hidden),
+            },
+            state => state,
+        }
+    }
+
     /// Publishes a new state.
     fn publish(&self, state: State, catalog: Option<Arc<Catalog>>) {
+        let state = self.without_secrets(state);
         let current = self.status.load_full();
         let new_catalog = catalog.is_some();
         let catalog = catalog.unwrap_or_else(|| Arc::clone(&current.catalog));

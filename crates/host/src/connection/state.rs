@@ -1,5 +1,6 @@
 //! The states of a connection (LIF-1): one enum, so that nothing contradictory can be written down.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,8 @@ use trunkline_wire::mcp::ServerIdentity;
 use trunkline_wire::transport::{CloseReason, Closed, Obstacle, Undelivered};
 use trunkline_wire::version::Era;
 use trunkline_wire::{Client, RequestError};
+
+use crate::logs::Recorder;
 
 /// What to do about a server that wants to know who we are.
 pub(crate) const SIGN_IN: &str =
@@ -114,6 +117,8 @@ pub struct ConnectFailure {
     pub stderr: Vec<String>,
     /// What it wrote to stdout that was no message, if anything; untrusted text.
     pub nonsense: Option<String>,
+    /// The whole in words, where those would hold a secret of ours.
+    shown: Option<String>,
 }
 
 /// What went wrong with a connection.
@@ -217,6 +222,23 @@ impl ConnectFailure {
             kind,
             stderr,
             nonsense: None,
+            shown: None,
+        }
+    }
+
+    /// The same without our secrets, which the server may have repeated to us (SEC-1).
+    pub(crate) fn hidden(&self, recorder: &Recorder) -> Self {
+        let hide = |text: &String| recorder.hidden(text).into_owned();
+        let text = self.to_string();
+        let shown = match recorder.hidden(&text) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(shown) => Some(shown),
+        };
+        Self {
+            kind: self.kind.clone(),
+            stderr: self.stderr.iter().map(hide).collect(),
+            nonsense: self.nonsense.as_ref().map(hide),
+            shown,
         }
     }
 
@@ -292,6 +314,9 @@ fn hint_for(failure: &Undelivered) -> Option<&'static str> {
 
 impl fmt::Display for ConnectFailure {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        if let Some(shown) = &self.shown {
+            return f.write_str(shown);
+        }
         match &self.kind {
             FailureKind::Spawn(error) => write!(f, "{error}"),
             FailureKind::Handshake(

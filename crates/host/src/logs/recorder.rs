@@ -1,5 +1,6 @@
 //! All that is written down about one connection, in one value that its task holds.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use trunkline_config::ServerEntry;
@@ -49,18 +50,14 @@ impl Recorder {
     /// Learns the secrets of an entry, so that they are not written. To be called again once those of the keychain are in
     /// their places.
     pub(crate) fn learn(&self, entry: &ServerEntry) {
-        if self.is_on() {
-            let secrets = secrets_of(entry);
-            self.redactor.hide_all(secrets.iter().map(String::as_str));
-        }
+        let secrets = secrets_of(entry);
+        self.redactor.hide_all(secrets.iter().map(String::as_str));
     }
 
     /// Learns a header that a `headersHelper` printed.
     pub(crate) fn hide_header(&self, name: &str, value: &str) {
-        if self.is_on() {
-            let secrets = header_secrets(name, value);
-            self.redactor.hide_all(secrets.iter().map(String::as_str));
-        }
+        let secrets = header_secrets(name, value);
+        self.redactor.hide_all(secrets.iter().map(String::as_str));
     }
 
     /// Credentials whose tokens are learned before they are sent.
@@ -69,17 +66,15 @@ impl Recorder {
         credentials: Option<Arc<dyn Credentials>>,
     ) -> Option<Arc<dyn Credentials>> {
         let credentials = credentials?;
-        if !self.is_on() {
-            return Some(credentials);
-        }
         Some(Arc::new(Watched {
             credentials,
             redactor: self.redactor.clone(),
         }))
     }
 
-    fn is_on(&self) -> bool {
-        self.log.is_on() || self.trace.is_some()
+    /// A text by the server, in which it may repeat what we sent, with our secrets masked.
+    pub(crate) fn hidden<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.redactor.text(text)
     }
 
     /// Where a child's stderr goes besides being kept; nowhere if there is no log.

@@ -1,6 +1,7 @@
 //! Requests to one origin: over connections that are kept, by HTTP/1.1 or HTTP/2, following redirects that stay there.
 
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -121,18 +122,21 @@ impl Client {
         })
     }
 
-    /// Sends one request. A redirect is followed only within the origin, so that no credentials leave it.
+    /// Sends one request; `handed_over` is set once a connection has it. A redirect is followed only within the origin, so that no credentials leave it.
     pub(super) async fn send(
         &self,
         method: &Method,
         place: &Place,
         headers: impl Fn() -> HeaderMap,
         body: Bytes,
+        handed_over: &AtomicBool,
     ) -> Result<Answer, SendError> {
         let mut moved: Option<Place> = None;
         for _ in 0..=MAX_REDIRECTS {
             let at = moved.as_ref().unwrap_or(place);
-            let answer = self.once(method, at, headers(), body.clone()).await?;
+            let answer = self
+                .once(method, at, headers(), body.clone(), handed_over)
+                .await?;
             if !answer.status.is_redirection() || answer.status == StatusCode::NOT_MODIFIED {
                 return Ok(answer);
             }
@@ -181,11 +185,13 @@ impl Client {
         place: &Place,
         headers: HeaderMap,
         body: Bytes,
+        handed_over: &AtomicBool,
     ) -> Result<Answer, SendError> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method.clone();
         *request.headers_mut() = headers;
         if let Some(sender) = self.http2_sender() {
+            handed_over.store(true, Ordering::Relaxed);
             match Self::by_http2(sender, place, request).await {
                 Ok(answer) => return Ok(answer),
                 Err((Some(unsent), _)) => request = unsent,
@@ -208,6 +214,7 @@ impl Client {
                 None => match Box::pin(self.connect()).await? {
                     Fresh::Http1(connection) => connection,
                     Fresh::Http2(sender) => {
+                        handed_over.store(true, Ordering::Relaxed);
                         request.headers_mut().remove(HOST);
                         return Self::by_http2(sender, place, request)
                             .await
@@ -215,6 +222,7 @@ impl Client {
                     }
                 },
             };
+            handed_over.store(true, Ordering::Relaxed);
             match self.by_http1(connection, place, request).await {
                 Ok(answer) => return Ok(answer),
                 // Closed under our hands before anything was sent.

@@ -2,6 +2,7 @@
 //! patience. Everything that HTTP can do to a request comes out of here as an answer or as an [`Undelivered`].
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -21,6 +22,9 @@ pub const ANSWER_LIMIT: Duration = Duration::from_mins(1);
 /// How often a server may put us off, and for how long at a time.
 const MAX_PUT_OFF: usize = 3;
 const LONGEST_PUT_OFF: Duration = Duration::from_mins(1);
+
+/// How long the text of a refusal may take to come.
+const REST_LIMIT: Duration = Duration::from_secs(2);
 
 /// How much of a refusal's text is shown.
 const SHOWN: usize = 200;
@@ -86,14 +90,19 @@ impl Courier {
                 }
                 headers
             };
-            let sending =
-                self.client
-                    .send(&errand.method, errand.place, headers, errand.body.clone());
+            let handed_over = AtomicBool::new(false);
+            let sending = self.client.send(
+                &errand.method,
+                errand.place,
+                headers,
+                errand.body.clone(),
+                &handed_over,
+            );
             let sent = match errand.limit {
                 None => sending.await,
                 Some(limit) => match tokio::time::timeout(limit, sending).await {
                     Ok(sent) => sent,
-                    Err(_) => return Err(silence(limit)),
+                    Err(_) => return Err(silence(limit, handed_over.load(Ordering::Relaxed))),
                 },
             };
             let mut answer = sent.map_err(|error| undelivered(&error))?;
@@ -117,7 +126,9 @@ impl Courier {
                     match retry_after(&answer.headers, SystemTime::now()) {
                         Some(wait) if wait <= LONGEST_PUT_OFF => {
                             put_off += 1;
-                            Box::pin(answer.body.drain(SHOWN * 16)).await;
+                            // Whoever asks for patience has not acted on the request.
+                            let rest = Box::pin(answer.body.drain(SHOWN * 16));
+                            let _ = tokio::time::timeout(REST_LIMIT, rest).await;
                             self.client.take_back(&mut answer.body);
                             Box::pin(tokio::time::sleep(wait)).await;
                         }
@@ -185,7 +196,8 @@ async fn refused(answer: &mut Answer, challenge: Option<String>) -> Undelivered 
 
 /// What stands in an answer that is no success, to be shown behind it; untrusted text.
 pub(super) async fn said(answer: &mut Answer) -> String {
-    let Ok(body) = answer.body.whole(SHOWN * 64).await else {
+    let reading = answer.body.whole(SHOWN * 64);
+    let Ok(Ok(body)) = tokio::time::timeout(REST_LIMIT, reading).await else {
         return String::new();
     };
     let text = String::from_utf8_lossy(&body);
@@ -210,12 +222,12 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     Some(date.duration_since(now).unwrap_or_default())
 }
 
-fn silence(limit: Duration) -> Undelivered {
+fn silence(limit: Duration, may_have_run: bool) -> Undelivered {
     let text = format!(
         "the server has not begun to answer within {} s",
         limit.as_secs()
     );
-    Undelivered::new(Obstacle::Silence, text, true)
+    Undelivered::new(Obstacle::Silence, text, may_have_run)
 }
 
 pub(super) fn undelivered(error: &SendError) -> Undelivered {

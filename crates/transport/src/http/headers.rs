@@ -38,7 +38,7 @@ pub(super) fn own(headers: &[(String, String)]) -> Result<HeaderMap, BadHeader> 
     Ok(own)
 }
 
-fn is_ours(name: &HeaderName) -> bool {
+pub(super) fn is_ours(name: &HeaderName) -> bool {
     let name = name.as_str();
     name.starts_with("mcp-")
         || matches!(

@@ -9,6 +9,8 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tokio::sync::Mutex;
 
+use super::headers::is_ours;
+
 /// How long the command may take.
 pub const HELPER_LIMIT: Duration = Duration::from_secs(10);
 
@@ -234,7 +236,9 @@ fn read(printed: &[u8]) -> Result<HeaderMap, HelperError> {
             return Err(wrong(format!("{name:?} cannot be a header")));
         };
         value.set_sensitive(true);
-        headers.insert(key, value);
+        if !is_ours(&key) {
+            headers.insert(key, value);
+        }
     }
     Ok(headers)
 }

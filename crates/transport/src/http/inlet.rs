@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use trunkline_wire::transport::{CloseReason, Closed, Incoming, Obstacle, Undelivered};
+use trunkline_wire::transport::{CloseReason, Closed, Incoming, Obstacle, Outgoing, Undelivered};
 
 /// What has arrived on one link.
 #[derive(Default)]
@@ -69,6 +69,18 @@ impl Inlet {
     pub(super) fn note(&self, failure: &Undelivered) {
         if let Some(reason) = concerns_all(failure, false) {
             self.end(reason);
+        }
+    }
+
+    /// The link has ended before this message was sent.
+    pub(super) fn refuse(&self, message: &Outgoing, closed: &Closed) {
+        if let Outgoing::Request { id, .. } = message {
+            let obstacle = match closed.reason() {
+                CloseReason::SessionExpired => Obstacle::SessionExpired,
+                _ => Obstacle::Broken,
+            };
+            let failure = Undelivered::new(obstacle, closed.to_string(), false);
+            self.deliver(Incoming::Undelivered { to: *id, failure });
         }
     }
 

@@ -33,6 +33,9 @@ use crate::net::Dialer;
 const MAX_ACKNOWLEDGEMENT: usize = 64 * 1024;
 const LINGER: Duration = Duration::from_millis(500);
 
+/// How many messages may wait to be sent before answers are dropped.
+const MAX_HELD: usize = 4096;
+
 impl HttpServer {
     /// A link to it by HTTP+SSE: opens the stream and waits until it says where to send to.
     pub async fn sse(&self, dialer: &Dialer) -> Result<SseTransport, Undelivered> {
@@ -244,11 +247,18 @@ impl SseReceiver {
                 return Poll::Ready(Ok(incoming));
             }
             if let Some(closed) = self.link.inlet.ended() {
-                return Poll::Ready(Err(closed));
+                while let Poll::Ready(Some(message)) = self.inbox.poll_recv(context) {
+                    self.held.push_back(message);
+                }
+                for message in self.held.drain(..) {
+                    self.link.inlet.refuse(&message, &closed);
+                }
+                let last = self.link.inlet.take();
+                return Poll::Ready(last.ok_or(closed));
             }
             while let Poll::Ready(message) = self.inbox.poll_recv(context) {
                 match message {
-                    Some(message) => self.held.push_back(message),
+                    Some(message) => self.hold(message),
                     None => return Poll::Ready(Err(Closed::new(CloseReason::ByUs))),
                 }
             }
@@ -264,6 +274,13 @@ impl SseReceiver {
                     }
                 }
             }
+        }
+    }
+
+    /// Answers that a server does not take are dropped when too many wait.
+    fn hold(&mut self, message: Outgoing) {
+        if matches!(message, Outgoing::Request { .. }) || self.held.len() < MAX_HELD {
+            self.held.push_back(message);
         }
     }
 

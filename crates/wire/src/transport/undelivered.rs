@@ -56,6 +56,15 @@ impl Undelivered {
         }
     }
 
+    /// The same in other words.
+    #[must_use]
+    pub fn in_words(self, detail: impl Into<Arc<str>>) -> Self {
+        Self {
+            detail: detail.into(),
+            ..self
+        }
+    }
+
     /// The status of the answer, where there was one that was no success.
     pub fn status(&self) -> Option<u16> {
         match self.obstacle {

@@ -41,22 +41,13 @@ struct Known {
     finders: Vec<Finder<'static>>,
 }
 
-impl Redactor {
-    /// Learns secrets: their values, as they are and as they look in JSON and in URLs.
-    pub(crate) fn hide_all<'a>(&self, secrets: impl IntoIterator<Item = &'a str>) {
-        let known = self.0.load();
-        // A token comes by with every request.
-        let mut news = secrets
-            .into_iter()
-            .filter(|secret| !known.values.contains(*secret))
-            .peekable();
-        if news.peek().is_none() {
-            return;
-        }
-        let mut values = known.values.clone();
-        for secret in news {
+impl Known {
+    /// What is known, and these secrets.
+    fn and(&self, secrets: &[&str]) -> Self {
+        let mut values = self.values.clone();
+        for secret in secrets {
             // A key in several lines is printed line by line.
-            for part in secret.lines().chain([secret]) {
+            for part in secret.lines().chain([*secret]) {
                 let part = part.trim();
                 values.extend([part.to_owned(), escaped(part), percent_encoded(part)]);
             }
@@ -64,16 +55,26 @@ impl Redactor {
         values.retain(|value| {
             value.chars().count() >= SHORTEST && !PLAIN.contains(&value.to_lowercase().as_str())
         });
-        if values == known.values {
-            return;
-        }
         let mut longest: Vec<&String> = values.iter().collect();
         longest.sort_by_key(|value| std::cmp::Reverse(value.len()));
         let finders = longest
             .into_iter()
             .map(|value| Finder::new(value.as_bytes()).into_owned())
             .collect();
-        self.0.store(Arc::new(Known { values, finders }));
+        Self { values, finders }
+    }
+}
+
+impl Redactor {
+    /// Learns secrets: their values, as they are and as they look in JSON and in URLs.
+    pub(crate) fn hide_all<'a>(&self, secrets: impl IntoIterator<Item = &'a str>) {
+        let secrets: Vec<&str> = secrets.into_iter().collect();
+        let is_news = |known: &Known| secrets.iter().any(|secret| !known.values.contains(*secret));
+        // A token comes by with every request.
+        if is_news(&self.0.load()) {
+            // Another may learn something at the same time.
+            self.0.rcu(|known| known.and(&secrets));
+        }
     }
 
     /// Learns one secret.

@@ -25,7 +25,8 @@ const LINGER_BYTES: usize = 64 * 1024;
 
 /// How long to wait before asking for the rest of a broken stream, when the server has not said.
 const RESUME_AFTER: Duration = Duration::from_secs(1);
-/// The longest wait that a server may ask for.
+/// The shortest and the longest wait that a server may ask for.
+const SHORTEST_RESUME: Duration = Duration::from_millis(100);
 const LONGEST_RESUME: Duration = Duration::from_mins(1);
 /// How often in a row that may fail.
 const MAX_RESUMES: u32 = 5;
@@ -106,10 +107,23 @@ pub(super) async fn tell(link: &Link, message: &Outgoing) -> Result<(), Undelive
     ))
 }
 
-/// Some servers that have lost a session call the request bad instead of the session gone.
+/// Tells a legacy server that a request is no longer waited for.
+pub(super) async fn give_up(link: &Link, id: u64) {
+    let reason = "timed out";
+    let _ = tokio::time::timeout(LINGER, tell(link, &Outgoing::Cancel { id, reason })).await;
+}
+
+/// Some servers that have lost a session call the request bad instead of the session gone. They say so without the id of the
+/// request, which they have not read.
 fn speaks_of_session(body: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(&body[..body.len().min(1000)]).to_ascii_lowercase();
-    text.contains("\"error\"") && text.contains("session")
+    let Ok(answer) = serde_json::from_slice::<serde_json::Value>(body) else {
+        return false;
+    };
+    let error = &answer["error"];
+    let message = error["message"].as_str().unwrap_or_default();
+    answer["id"].is_null()
+        && matches!(error["code"].as_i64(), Some(-32000 | -32001 | -32600))
+        && message.to_ascii_lowercase().contains("session")
 }
 
 struct Exchange<'e> {
@@ -217,7 +231,8 @@ impl Exchange<'_> {
                 return Err(Undelivered::new(Obstacle::Broken, ended, true));
             };
             let wait = events.retry().map_or(RESUME_AFTER, Duration::from_millis);
-            tokio::time::sleep(wait.min(LONGEST_RESUME) * 2_u32.pow(failures)).await;
+            let wait = wait.clamp(SHORTEST_RESUME, LONGEST_RESUME);
+            tokio::time::sleep(wait * 2_u32.pow(failures)).await;
             failures += 1;
             match self.link.get(Some(&last_id)).await {
                 Ok(mut more) if more.status.is_success() && headers::is(&more.headers, EVENTS) => {
@@ -308,4 +323,24 @@ fn lost(error: &BodyError) -> Undelivered {
         BodyError::Broken(_) => Obstacle::Broken,
     };
     Undelivered::new(obstacle, error.to_string(), true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_request_is_not_taken_for_a_lost_session() {
+        let lost = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}"#;
+        assert!(speaks_of_session(lost.as_bytes()));
+        for other in [
+            r#"{"id":7,"error":{"code":-32000,"message":"no session"}}"#,
+            r#"{"id":null,"error":{"code":-32602,"message":"unknown argument session_id"}}"#,
+            r#"{"id":null,"error":{"code":-32000,"message":"bad request"}}"#,
+            "session error",
+            "",
+        ] {
+            assert!(!speaks_of_session(other.as_bytes()), "{other}");
+        }
+    }
 }

@@ -17,6 +17,7 @@ use crate::MAX_MESSAGE_BYTES;
 
 /// How long to wait before the stream is asked for again, when the server has not said; doubled while it fails.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// A stream that ends sooner than this has not really stood.
@@ -66,6 +67,7 @@ pub(super) async fn listen(link: &Link, settled: &watch::Sender<bool>) {
             }
         }
         let wait = events.retry().map_or(AGAIN_AFTER, Duration::from_millis);
+        let wait = wait.max(SHORTEST_WAIT);
         let wait = wait.saturating_mul(2_u32.saturating_pow(failures.min(10)));
         tokio::time::sleep(wait.min(LONGEST_WAIT)).await;
     }

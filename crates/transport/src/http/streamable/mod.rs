@@ -35,6 +35,11 @@ use crate::net::{Dialer, TlsFiles};
 /// How many requests may wait for their answers at once; each takes a connection over HTTP/1.1.
 pub const MAX_IN_FLIGHT: usize = 128;
 
+/// How many answers and notifications may be on their way at once, and how many may wait. A server that asks without end and does
+/// not take our answers must not cost more than that; what it will not hear is dropped.
+const MAX_TELLING: usize = 32;
+const MAX_UNTOLD: usize = 4096;
+
 /// How long a call waits for the server's own stream to be open: what the server asks during the call may come on that.
 const STREAM_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -43,6 +48,9 @@ const READY_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long ending the session may take.
 const GOODBYE: Duration = Duration::from_secs(2);
+
+/// How long requests under way may take once the link has ended.
+const END_GRACE: Duration = Duration::from_secs(2);
 
 /// How often unused connections are looked through.
 const PRUNE_EVERY: Duration = Duration::from_secs(15);
@@ -122,9 +130,12 @@ impl HttpServer {
                 exchanges: FuturesUnordered::new(),
                 under_way: HashMap::new(),
                 held: VecDeque::new(),
+                untold: VecDeque::new(),
+                telling: 0,
                 gate: Gate::Open,
                 modern: false,
                 prune: None,
+                grace: None,
             },
         })
     }
@@ -174,11 +185,16 @@ pub struct StreamableReceiver {
     exchanges: FuturesUnordered<Exchange>,
     /// The requests that wait for their answers.
     under_way: HashMap<u64, AbortHandle>,
-    /// Messages that have to wait for something.
+    /// Requests that have to wait for something.
     held: VecDeque<Outgoing>,
+    /// Answers and notifications that have to wait, apart from requests: a request may wait for one of them.
+    untold: VecDeque<Outgoing>,
+    telling: usize,
     gate: Gate,
     modern: bool,
     prune: Option<Pin<Box<Sleep>>>,
+    /// Set once the link has ended: how long what is under way may still take.
+    grace: Option<Pin<Box<Sleep>>>,
 }
 
 type Exchange = Pin<Box<dyn Future<Output = Result<Done, Aborted>> + Send>>;
@@ -190,6 +206,8 @@ enum Done {
     Ready,
     /// The server's own stream is open, or will not come.
     Settled,
+    /// A message that is not answered was sent.
+    Told,
     Other,
 }
 
@@ -216,7 +234,7 @@ impl StreamableReceiver {
                 return Poll::Ready(Ok(incoming));
             }
             if let Some(closed) = self.link.inlet.ended() {
-                return Poll::Ready(Err(closed));
+                return self.poll_end(&closed, context);
             }
             while let Poll::Ready(message) = self.inbox.poll_recv(context) {
                 match message {
@@ -242,12 +260,47 @@ impl StreamableReceiver {
         }
     }
 
+    /// The link is over. What was never sent says so; what is under way gets a little time, because each of those requests is about to
+    /// learn for itself whether it was turned down.
+    fn poll_end(
+        &mut self,
+        closed: &Closed,
+        context: &mut Context,
+    ) -> Poll<Result<Incoming, Closed>> {
+        while let Poll::Ready(Some(message)) = self.inbox.poll_recv(context) {
+            self.held.push_back(message);
+        }
+        for message in self.held.drain(..) {
+            self.link.inlet.refuse(&message, closed);
+        }
+        self.untold.clear();
+        while let Poll::Ready(Some(done)) = Pin::new(&mut self.exchanges).poll_next(context) {
+            if let Ok(Done::Request(id)) = done
+                && self.under_way.remove(&id).is_some()
+            {
+                self.link.inlet.one_less();
+            }
+        }
+        if let Some(incoming) = self.link.inlet.take() {
+            return Poll::Ready(Ok(incoming));
+        }
+        let grace = self
+            .grace
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(END_GRACE)));
+        if self.under_way.is_empty() || grace.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(closed.clone()));
+        }
+        Poll::Pending
+    }
+
     /// Sends a message, or holds it back for as long as it must wait.
     fn take(&mut self, message: Outgoing) {
         match message {
             Outgoing::Cancel { id, .. } => self.cancel(id, message),
             message if self.may_go(&message) => self.start(message),
-            message => self.held.push_back(message),
+            message @ Outgoing::Request { .. } => self.held.push_back(message),
+            message if self.untold.len() < MAX_UNTOLD => self.untold.push_back(message),
+            _ => {}
         }
     }
 
@@ -258,11 +311,20 @@ impl StreamableReceiver {
             (Gate::Stream, Outgoing::Request { method, .. }) => room && method.ends_with("/list"),
             // A stream that stays open takes no room from what ends.
             (_, Outgoing::Request { method, .. }) => room || *method == "subscriptions/listen",
-            _ => true,
+            _ => self.telling < MAX_TELLING,
         }
     }
 
     fn release(&mut self) {
+        while self
+            .untold
+            .front()
+            .is_some_and(|message| self.may_go(message))
+        {
+            if let Some(message) = self.untold.pop_front() {
+                self.start(message);
+            }
+        }
         for _ in 0..self.held.len() {
             let Some(message) = self.held.pop_front() else {
                 return;
@@ -295,7 +357,7 @@ impl StreamableReceiver {
         exchange.abort();
         self.link.inlet.one_less();
         if !self.modern {
-            self.start(message);
+            self.untold.push_back(message);
         }
         self.release();
     }
@@ -305,13 +367,18 @@ impl StreamableReceiver {
         match &message {
             Outgoing::Request { id, routing, .. } => {
                 let id = *id;
-                self.modern = is_modern(routing.version);
+                let modern = is_modern(routing.version);
+                self.modern = modern;
                 link.inlet.one_more();
                 let (handle, registration) = AbortHandle::new_pair();
                 self.under_way.insert(id, handle);
                 let exchange = async move {
                     if let Err(failure) = exchange::request(&link, &message).await {
+                        let unheard = failure.obstacle == Obstacle::Silence && !modern;
                         link.inlet.fail(id, failure);
+                        if unheard {
+                            Box::pin(exchange::give_up(&link, id)).await;
+                        }
                     }
                     Done::Request(id)
                 };
@@ -332,12 +399,15 @@ impl StreamableReceiver {
                     Done::Ready
                 });
             }
-            _ => self.run(async move {
-                if let Err(failure) = exchange::tell(&link, &message).await {
-                    link.inlet.note(&failure);
-                }
-                Done::Other
-            }),
+            _ => {
+                self.telling += 1;
+                self.run(async move {
+                    if let Err(failure) = exchange::tell(&link, &message).await {
+                        link.inlet.note(&failure);
+                    }
+                    Done::Told
+                });
+            }
         }
     }
 
@@ -368,9 +438,10 @@ impl StreamableReceiver {
                 });
             }
             Done::Settled => self.gate = Gate::Open,
+            Done::Told => self.telling -= 1,
             Done::Other => return,
         }
-        if !self.held.is_empty() {
+        if !self.held.is_empty() || !self.untold.is_empty() {
             self.release();
         }
     }
