@@ -118,7 +118,7 @@ fn without_a_server_all_are_merged_by_time_with_their_names() {
     assert_eq!(one.out.lines().count(), 2);
     assert!(one.out.ends_with("state  stopped\n"), "{}", one.out);
     let last = lab.run(&["logs", "-n", "1"]);
-    assert!(last.out.starts_with("a") && last.out.ends_with("state  stopped\n"));
+    assert!(last.out.starts_with('a') && last.out.ends_with("state  stopped\n"));
 
     let lines = lab.run(&["logs", "--json", "-n", "3"]).json();
     assert_eq!(lines.as_array().unwrap().len(), 3);

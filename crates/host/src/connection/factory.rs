@@ -262,6 +262,7 @@ pub(super) fn ways(source: &Source, known: Option<Way>) -> Vec<Way> {
     let flavour = match source {
         Source::Entry(entry) => match &entry.transport {
             TransportEntry::Http(http) => http.flavour,
+            TransportEntry::Ide(ide) if !ide.websocket => HttpFlavour::Sse,
             _ => HttpFlavour::Streamable,
         },
         Source::Builtin(_) => HttpFlavour::Streamable,

@@ -357,7 +357,11 @@ impl Connection {
                 return Ok(connected);
             }
             match &self.status().state {
-                state if !asked && (matches!(state, State::Failed(_)) || state.is_lazy()) => {
+                state
+                    if !asked
+                        && (matches!(state, State::Failed(_) | State::NeedsAuth)
+                            || state.is_lazy()) =>
+                {
                     asked = true;
                     let _ = self.commands.send(Command::Retry).await;
                 }

@@ -118,7 +118,7 @@ pub struct ConnectFailure {
     /// What it wrote to stdout that was no message, if anything; untrusted text.
     pub nonsense: Option<String>,
     /// The whole in words, where those would hold a secret of ours.
-    shown: Option<String>,
+    shown: Option<Arc<String>>,
 }
 
 /// What went wrong with a connection.
@@ -232,7 +232,7 @@ impl ConnectFailure {
         let text = self.to_string();
         let shown = match recorder.hidden(&text) {
             Cow::Borrowed(_) => None,
-            Cow::Owned(shown) => Some(shown),
+            Cow::Owned(shown) => Some(Arc::new(shown)),
         };
         Self {
             kind: self.kind.clone(),

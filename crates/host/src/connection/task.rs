@@ -83,7 +83,7 @@ fn obey(core: &Core, command: Option<Command>) -> Next {
         Some(Command::Retry) => {
             let state = &core.status.load().state;
             // Whoever asked saw a failure, or a server that waits to be asked; by now it may have been switched off instead.
-            if !matches!(state, State::Failed(_)) && !state.is_lazy() {
+            if !matches!(state, State::Failed(_) | State::NeedsAuth) && !state.is_lazy() {
                 return Next::Rest;
             }
             core.publish(pending(1, None), None);

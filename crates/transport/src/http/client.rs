@@ -311,10 +311,20 @@ impl Client {
             // Whoever waits for an answer is told by it.
             let _ = driver.await;
         });
-        self.pool().http2 = Some(Http2 {
+        let fresh = Http2 {
             sender: sender.clone(),
             driver: driver.abort_handle(),
-        });
+        };
+        let mut pool = self.pool();
+        // Another may have been quicker; requests may already be on that one.
+        let usable = pool
+            .http2
+            .as_ref()
+            .filter(|http2| !http2.sender.is_closed());
+        if let Some(first) = usable {
+            return Ok(Fresh::Http2(first.sender.clone()));
+        }
+        pool.http2 = Some(fresh);
         Ok(Fresh::Http2(sender))
     }
 

@@ -200,7 +200,12 @@ pub(super) async fn said(answer: &mut Answer) -> String {
     let Ok(Ok(body)) = tokio::time::timeout(REST_LIMIT, reading).await else {
         return String::new();
     };
-    let text = String::from_utf8_lossy(&body);
+    in_words(&body)
+}
+
+/// A body as text to be shown behind something else; nothing if it is for a browser.
+pub(super) fn in_words(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
     let markup = text.trim_start().starts_with('<');
     let mut words: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if words.is_empty() || markup {

@@ -4,6 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
+use percent_encoding::percent_decode_str;
+use url::Url;
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -56,6 +58,20 @@ pub(super) fn is_ours(name: &HeaderName) -> bool {
                 | "trailer"
                 | "last-event-id"
         )
+}
+
+/// The header that the user name and the password in a URL stand for.
+pub(super) fn basic(url: &Url) -> Option<HeaderValue> {
+    if url.username().is_empty() && url.password().is_none() {
+        return None;
+    }
+    let plain = |text: &str| percent_decode_str(text).collect::<Vec<u8>>();
+    let user = plain(url.username());
+    let password = plain(url.password().unwrap_or_default());
+    let value = STANDARD.encode([&user[..], b":", &password].concat());
+    let mut header = HeaderValue::try_from(format!("Basic {value}")).ok()?;
+    header.set_sensitive(true);
+    Some(header)
 }
 
 /// The headers of every POST.
@@ -127,6 +143,14 @@ mod tests {
         ] {
             assert_eq!(text(value).to_str().unwrap(), header, "{value:?}");
         }
+    }
+
+    #[test]
+    fn a_user_in_the_url_signs_in() {
+        let of = |url: &str| basic(&Url::parse(url).unwrap());
+        assert_eq!(of("https://h/"), None);
+        assert_eq!(of("https://me:p%40ss@h/").unwrap(), "Basic bWU6cEBzcw==");
+        assert_eq!(of("https://me@h/").unwrap(), "Basic bWU6");
     }
 
     #[test]

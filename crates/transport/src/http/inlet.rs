@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 
 use trunkline_wire::transport::{CloseReason, Closed, Incoming, Obstacle, Outgoing, Undelivered};
 
@@ -15,6 +15,9 @@ pub(super) struct Inlet {
     ended: Mutex<Option<Closed>>,
     /// How many requests wait for their answers.
     waiting: AtomicUsize,
+    /// Counts how often everything had been taken while somebody waited for that.
+    emptied: AtomicUsize,
+    waiters: Mutex<Vec<Waker>>,
 }
 
 impl Inlet {
@@ -27,17 +30,25 @@ impl Inlet {
         lock(&self.arrived).pop_front()
     }
 
-    /// Waits until the peer has taken all that was delivered. Everything runs inside the receiving half, which hands out what
-    /// has arrived before it lets anybody go on.
-    pub(super) fn taken() -> impl Future<Output = ()> {
-        let mut asked = false;
+    /// Waits until the peer has taken all that was delivered, and has acted on it.
+    pub(super) fn taken(&self) -> impl Future<Output = ()> {
+        let since = self.emptied.load(Ordering::Relaxed);
         poll_fn(move |context| {
-            if std::mem::replace(&mut asked, true) {
+            if self.emptied.load(Ordering::Relaxed) != since {
                 return Poll::Ready(());
             }
-            context.waker().wake_by_ref();
+            lock(&self.waiters).push(context.waker().clone());
             Poll::Pending
         })
+    }
+
+    /// The receiving half is asked for more, and there is nothing: the peer has acted on all that was delivered.
+    pub(super) fn is_empty_now(&self) {
+        let waiters = std::mem::take(&mut *lock(&self.waiters));
+        if !waiters.is_empty() {
+            self.emptied.fetch_add(1, Ordering::Relaxed);
+            waiters.into_iter().for_each(Waker::wake);
+        }
     }
 
     /// One request more waits for its answer.

@@ -25,7 +25,7 @@ use super::courier::{ANSWER_LIMIT, Courier, Errand, said};
 use super::events::EventDecoder;
 use super::headers::{self, EVENTS};
 use super::inlet::Inlet;
-use super::streamable::{HttpServer, MAX_IN_FLIGHT};
+use super::streamable::{HttpServer, MAX_IN_FLIGHT, READY_LIMIT};
 use crate::MAX_MESSAGE_BYTES;
 use crate::net::Dialer;
 
@@ -246,6 +246,7 @@ impl SseReceiver {
             if let Some(incoming) = self.link.inlet.take() {
                 return Poll::Ready(Ok(incoming));
             }
+            self.link.inlet.is_empty_now();
             if let Some(closed) = self.link.inlet.ended() {
                 while let Poll::Ready(Some(message)) = self.inbox.poll_recv(context) {
                     self.held.push_back(message);
@@ -300,7 +301,15 @@ impl SseReceiver {
             self.gate = last;
             self.posting += 1;
             self.exchanges.push(Box::pin(async move {
-                if let Err(failure) = link.post(&message).await {
+                let posted = link.post(&message);
+                let posted = if last {
+                    // One that does not answer this may still answer the rest.
+                    let limited = tokio::time::timeout(READY_LIMIT, posted).await;
+                    limited.unwrap_or(Ok(()))
+                } else {
+                    posted.await
+                };
+                if let Err(failure) = posted {
                     match message {
                         Outgoing::Request { id, .. } => link.inlet.fail(id, failure),
                         _ => link.inlet.note(&failure),
@@ -337,7 +346,7 @@ fn stream(link: Arc<Link>, mut body: Body, mut events: EventDecoder) -> Exchange
                 Ok(None) => {}
                 Err(_) => break CloseReason::Io("an event is too long".to_owned()),
             }
-            Inlet::taken().await;
+            link.inlet.taken().await;
             match body.piece().await {
                 Ok(Some(piece)) => {
                     events.push(piece);

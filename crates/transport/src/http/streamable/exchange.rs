@@ -9,10 +9,9 @@ use trunkline_wire::transport::{Incoming, Obstacle, Outgoing, Undelivered};
 
 use super::super::body::{Body, BodyError};
 use super::super::client::Answer;
-use super::super::courier::said;
+use super::super::courier::{in_words, said};
 use super::super::events::EventDecoder;
 use super::super::headers::{self, EVENTS, JSON};
-use super::super::inlet::Inlet;
 use super::link::{Link, is_modern};
 use crate::MAX_MESSAGE_BYTES;
 
@@ -188,25 +187,16 @@ impl Exchange<'_> {
             message = Some(());
         }
         if message.is_some() {
-            Inlet::taken().await;
+            self.link.inlet.taken().await;
             if !self.call.is_waiting() {
                 return Ok(());
             }
         }
-        let text = String::from_utf8_lossy(&body);
-        let shown: String = text
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ")
-            .chars()
-            .take(200)
-            .collect();
-        let shown = match &*shown {
-            "" => String::new(),
-            markup if markup.starts_with('<') => String::new(),
-            words => format!(": {words}"),
-        };
-        let text = format!("the server answered with status {}{shown}", status.as_u16());
+        let text = format!(
+            "the server answered with status {}{}",
+            status.as_u16(),
+            in_words(&body)
+        );
         // One that fails may have failed half-way.
         let may_have_run = status.is_server_error();
         Err(Undelivered::new(
@@ -291,7 +281,7 @@ impl Exchange<'_> {
                     .inlet
                     .deliver(Incoming::Alive { to: Some(self.id) });
             }
-            Inlet::taken().await;
+            self.link.inlet.taken().await;
             if !self.call.is_waiting() {
                 let drained = body.drain(LINGER_BYTES);
                 if tokio::time::timeout(LINGER, drained).await.is_ok() {
@@ -309,7 +299,7 @@ impl Exchange<'_> {
     }
 
     async fn must_be_answered(&self, otherwise: &str) -> Result<(), Undelivered> {
-        Inlet::taken().await;
+        self.link.inlet.taken().await;
         if self.call.is_waiting() {
             return Err(Undelivered::new(Obstacle::Broken, otherwise, true));
         }

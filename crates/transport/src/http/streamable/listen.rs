@@ -11,7 +11,6 @@ use trunkline_wire::transport::{CloseReason, Incoming, Obstacle};
 use super::super::body::Body;
 use super::super::events::EventDecoder;
 use super::super::headers::{self, EVENTS};
-use super::super::inlet::Inlet;
 use super::link::Link;
 use crate::MAX_MESSAGE_BYTES;
 
@@ -93,6 +92,6 @@ async fn read(link: &Link, body: &mut Body, events: &mut EventDecoder) -> bool {
                 Err(_) => return heard,
             }
         }
-        Inlet::taken().await;
+        link.inlet.taken().await;
     }
 }

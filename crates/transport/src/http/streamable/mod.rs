@@ -44,7 +44,7 @@ const MAX_UNTOLD: usize = 4096;
 const STREAM_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long a server may take to accept that we are ready.
-const READY_LIMIT: Duration = Duration::from_secs(5);
+pub(super) const READY_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long ending the session may take.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -97,8 +97,11 @@ impl HttpServer {
         &self,
         dialer: &Dialer,
     ) -> Result<(Courier, http::HeaderMap), Undelivered> {
-        let own = headers::own(&self.headers)
+        let mut own = headers::own(&self.headers)
             .map_err(|error| Undelivered::new(Obstacle::Unreachable, error.to_string(), false))?;
+        if let Some(basic) = headers::basic(&self.url) {
+            own.entry(http::header::AUTHORIZATION).or_insert(basic);
+        }
         // Who writes down a header of their own does not want ours.
         let credentials = self
             .credentials
@@ -233,6 +236,7 @@ impl StreamableReceiver {
             if let Some(incoming) = self.link.inlet.take() {
                 return Poll::Ready(Ok(incoming));
             }
+            self.link.inlet.is_empty_now();
             if let Some(closed) = self.link.inlet.ended() {
                 return self.poll_end(&closed, context);
             }
