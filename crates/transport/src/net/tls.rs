@@ -92,20 +92,19 @@ async fn blocking<T: Send + 'static>(
 impl Settings {
     fn roots(&self) -> Result<RootCertStore, DialError> {
         let mut roots = RootCertStore::empty();
-        // A system's store may hold a certificate or two that cannot be read; the others count.
         if self.cert_file.is_none() && self.cert_dirs.is_empty() {
             let found = rustls_native_certs::load_native_certs();
             roots.add_parsable_certificates(found.certs);
         }
         if let Some(file) = &self.cert_file {
-            roots.add_parsable_certificates(certificates(file, "SSL_CERT_FILE")?);
+            add(&mut roots, file, "SSL_CERT_FILE")?;
         }
         for dir in &self.cert_dirs {
             let found = rustls_native_certs::load_certs_from_paths(None, Some(dir));
             roots.add_parsable_certificates(found.certs);
         }
         if let Some(file) = &self.extra {
-            add_all(&mut roots, file, "NODE_EXTRA_CA_CERTS")?;
+            add(&mut roots, file, "NODE_EXTRA_CA_CERTS")?;
         }
         Ok(roots)
     }
@@ -117,7 +116,7 @@ impl Settings {
         purpose: Purpose,
     ) -> Result<ClientConfig, DialError> {
         if let Some(file) = &files.ca {
-            add_all(Arc::make_mut(&mut roots), file, "tls.ca")?;
+            add(Arc::make_mut(&mut roots), file, "tls.ca")?;
         }
         if roots.is_empty() {
             return Err(DialError::NoAuthorities);
@@ -209,14 +208,12 @@ fn certificates(
     }
 }
 
-/// What a user names is to be used in full: a certificate in it that cannot be is an error.
-fn add_all(roots: &mut RootCertStore, path: &Path, role: &'static str) -> Result<(), DialError> {
-    for certificate in certificates(path, role)? {
-        let added = roots.add(certificate);
-        added.map_err(|error| {
-            let error = format!("holds a certificate that cannot be used: {error}");
-            wrong(path, role, error)
-        })?;
+/// Trusts the authorities in a file. One of them may be of a kind that is not understood; the others count.
+fn add(roots: &mut RootCertStore, path: &Path, role: &'static str) -> Result<(), DialError> {
+    let (added, ignored) = roots.add_parsable_certificates(certificates(path, role)?);
+    if added == 0 && ignored > 0 {
+        let error = "holds no certificate that can be used".to_owned();
+        return Err(wrong(path, role, error));
     }
     Ok(())
 }

@@ -125,7 +125,7 @@ async fn a_file_that_cannot_be_used_is_named_with_its_setting() {
                 "odd.pem",
                 "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
             ),
-            "holds a certificate that cannot be used",
+            "holds no certificate that can be used",
         ),
     ];
     for (path, expected) in cases {
@@ -147,6 +147,21 @@ async fn a_file_that_cannot_be_used_is_named_with_its_setting() {
             "{text}"
         );
     }
+}
+
+#[tokio::test]
+async fn one_odd_certificate_does_not_spoil_a_file() {
+    let ca = Ca::new();
+    let echo = Echo::tls(ca.server()).await;
+    let good = std::fs::read_to_string(ca.trust()).unwrap();
+    let odd = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let files = TlsFiles {
+        ca: Some(ca.file("both.pem", &format!("{odd}{good}"))),
+        ..TlsFiles::default()
+    };
+    reach(&plain_dialer(), &echo.target(), &files)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
