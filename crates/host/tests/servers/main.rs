@@ -14,6 +14,7 @@ mod cleanup;
 mod connecting;
 mod discovery;
 mod eras;
+mod far_changes;
 mod faults;
 mod floods;
 mod inputs;

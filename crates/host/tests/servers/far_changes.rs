@@ -1,0 +1,78 @@
+//! Lists of servers behind HTTP: how changes are heard of, and what is known before anything is connected (LIF-9, LIF-13).
+
+use serde_json::json;
+use trunkline::{CatalogStore, Host, ServerEntry, State, TransportEntry};
+use trunkline_config::{HttpEntry, HttpFlavour};
+use trunkline_testkit::net::HttpServer;
+use trunkline_testkit::{Era, Script};
+
+use crate::lab::{Lab, call, eventually, until_connected};
+
+fn growing(era: Era) -> Script {
+    let grow = json!([{"addTool": {"name": "new"}}, {"replyText": "grown"}]);
+    Script::default().era(era).tool("grow", grow)
+}
+
+fn entry(server: &HttpServer) -> ServerEntry {
+    let http = HttpEntry::at(HttpFlavour::Streamable, server.url());
+    ServerEntry::new("s", TransportEntry::Http(http))
+}
+
+fn has_new(host: &Host) -> bool {
+    host.pool().get("mcp__s__new").is_some()
+}
+
+#[tokio::test]
+async fn a_change_is_heard_of_over_the_stream_that_is_open_for_it() {
+    for era in [Era::Modern, Era::Legacy] {
+        let lab = Lab::new();
+        let server = HttpServer::start(growing(era));
+        let host = lab.host([entry(&server)]).await;
+        until_connected(&host, "s").await;
+        eventually("a stream", || server.streams() == 1).await;
+        call(&host, "mcp__s__grow", json!({})).await.unwrap();
+        eventually("the new tool", || has_new(&host)).await;
+        lab.end(host).await;
+        eventually("the stream to end", || server.streams() == 0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_is_opened_again_and_what_was_missed_is_fetched() {
+    let lab = Lab::new();
+    let server = HttpServer::start(growing(Era::Modern));
+    let host = lab.host([entry(&server)]).await;
+    eventually("a stream", || server.streams() == 1).await;
+    server.drop_streams();
+    eventually("the stream to end", || server.streams() == 0).await;
+    call(&host, "mcp__s__grow", json!({})).await.unwrap();
+    eventually("a stream", || server.streams() == 1).await;
+    eventually("the new tool", || has_new(&host)).await;
+    assert!(host.server("s").unwrap().catalog.diagnostics.is_empty());
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn a_lazy_server_is_not_even_connected_to_before_it_is_called() {
+    let lab = Lab::new();
+    let server = HttpServer::start(growing(Era::Modern));
+    let keeping = || {
+        let store = CatalogStore::at(lab.at("catalogs"));
+        Host::builder().server(entry(&server)).catalogs(store)
+    };
+    let host = lab.ready(keeping()).await;
+    lab.end(host).await;
+    let before = server.connections();
+
+    let host = lab.ready(keeping().lazy(true)).await;
+    let status = host.server("s").unwrap();
+    assert!(matches!(status.state, State::Pending { attempt: 0, .. }));
+    assert!(host.pool().get("mcp__s__grow").is_some());
+    assert_eq!(server.connections(), before);
+    assert_eq!(
+        call(&host, "mcp__s__grow", json!({})).await.unwrap(),
+        "grown"
+    );
+    assert!(server.connections() > before);
+    lab.end(host).await;
+}
