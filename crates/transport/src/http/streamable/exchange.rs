@@ -106,6 +106,11 @@ pub(super) async fn tell(link: &Link, message: &Outgoing) -> Result<(), Undelive
     ))
 }
 
+/// Whether the body of an answer that is no success is meant for us, and not for whoever reads HTTP.
+fn is_message(body: &[u8]) -> bool {
+    body.trim_ascii_start().starts_with(b"{") && memchr::memmem::find(body, b"\"jsonrpc\"").is_some()
+}
+
 /// Tells a legacy server that a request is no longer waited for.
 pub(super) async fn give_up(link: &Link, id: u64) {
     let reason = "timed out";
@@ -182,7 +187,7 @@ impl Exchange<'_> {
                 self.deliver(event.data);
                 message = Some(());
             }
-        } else if body.trim_ascii_start().starts_with(b"{") {
+        } else if is_message(&body) {
             self.deliver(body.clone());
             message = Some(());
         }
