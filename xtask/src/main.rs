@@ -13,6 +13,7 @@ mod fuzz;
 mod interop;
 mod process_tree;
 mod sh;
+mod soak;
 mod tools;
 
 use std::process::ExitCode;
@@ -36,6 +37,8 @@ enum Job {
     Conformance(conformance::Options),
     /// Measure against other clients in one interleaved run; table on screen and target/bench/results.json
     Bench(bench::Options),
+    /// Connect and close 10,000 times over each transport; table of time, descriptors and memory on screen
+    Soak(soak::Options),
     /// Run every fuzz target for a minute
     Fuzz(fuzz::Options),
     /// Write the parts of docs/ that come from the code; with --check, only see whether they are up to date
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Job::Interop => interop::run(),
         Job::Conformance(options) => conformance::run(&options),
         Job::Bench(options) => bench::run(&options),
+        Job::Soak(options) => soak::run(&options),
         Job::Fuzz(options) => fuzz::run(&options),
         Job::Docs(options) => docs::run(&options),
     };

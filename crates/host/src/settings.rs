@@ -19,6 +19,9 @@ const IDLE_LOCAL: Duration = Duration::from_mins(30);
 /// How long a remote server may send nothing while a call waits (TRN-4).
 const IDLE_REMOTE: Duration = Duration::from_mins(5);
 
+/// How long to wait before a lost connection is tried again for the first time (LIF-10).
+const RECONNECT_AFTER: Duration = Duration::from_secs(1);
+
 /// Longer than this is for ever; a clock cannot count much further.
 const FOR_EVER: Duration = Duration::from_hours(24 * 365 * 10);
 
@@ -42,6 +45,9 @@ pub struct Settings {
     pub idle_local: Option<Duration>,
     /// How long a remote server may send nothing while a call waits; `None` is for ever.
     pub idle_remote: Option<Duration>,
+    /// How long to wait, give or take a quarter, before a lost connection is tried again; twice as long before each further
+    /// attempt.
+    pub reconnect_after: Duration,
     /// Never speak the modern protocol.
     pub legacy_only: bool,
     /// Start a server whose catalog is known from an earlier run only when it is first needed (LIF-13), unless its entry says
@@ -60,6 +66,7 @@ impl Default for Settings {
             remote_at_once: REMOTE_AT_ONCE,
             idle_local: Some(IDLE_LOCAL),
             idle_remote: Some(IDLE_REMOTE),
+            reconnect_after: RECONNECT_AFTER,
             legacy_only: false,
             lazy: false,
             project_dir: None,
@@ -97,6 +104,7 @@ impl Settings {
             ),
             idle_local: idle(defaults.idle_local),
             idle_remote: idle(defaults.idle_remote),
+            reconnect_after: defaults.reconnect_after,
             legacy_only: std::env::var(env_vars::MCP_PROTOCOL_NEGOTIATION)
                 .is_ok_and(|value| value == "legacy"),
             lazy: env_vars::flag(env_vars::TRUNKLINE_LAZY).unwrap_or(defaults.lazy),

@@ -175,7 +175,7 @@ pub struct Grandchild {
 pub struct AppendFile {
     /// The file.
     pub path: PathBuf,
-    /// The text; no newline is added.
+    /// The text, with `$ARGUMENTS` for the JSON of the call's; no newline is added.
     pub text: String,
 }
 

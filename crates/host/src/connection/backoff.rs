@@ -9,17 +9,16 @@ pub(super) const MAX_ATTEMPTS: u32 = 5;
 /// How long a connection must have stood for its earlier failures to be forgotten.
 pub(super) const STABLE: Duration = Duration::from_mins(1);
 
-const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// How long to wait before attempt `attempt`, which counts from 1: doubling, and up to a quarter more or less by chance so
+/// How long to wait before attempt `attempt`, which counts from 1: `first`, then doubling, and up to a quarter more or less by chance so
 /// that many servers lost at once do not all come back at once.
-pub(super) fn delay(attempt: u32) -> Duration {
-    jittered(attempt, RandomState::new().build_hasher().finish())
+pub(super) fn delay(first: Duration, attempt: u32) -> Duration {
+    jittered(first, attempt, RandomState::new().build_hasher().finish())
 }
 
-fn jittered(attempt: u32, chance: u64) -> Duration {
-    let doubled = FIRST.saturating_mul(1 << attempt.saturating_sub(1).min(10));
+fn jittered(first: Duration, attempt: u32, chance: u64) -> Duration {
+    let doubled = first.saturating_mul(1 << attempt.saturating_sub(1).min(10));
     let percent = 75 + u32::try_from(chance % 51).unwrap_or(0);
     (doubled.min(LONGEST) * percent / 100).min(LONGEST)
 }
@@ -30,14 +29,15 @@ mod tests {
 
     #[test]
     fn delays_double_up_to_a_limit_with_some_chance_in_them() {
+        let first = Duration::from_secs(1);
         for (attempt, least, most) in [
             (1, 750, 1250),
             (2, 1500, 2500),
             (5, 12_000, 20_000),
             (9, 22_500, 30_000),
         ] {
-            assert_eq!(jittered(attempt, 0).as_millis(), least);
-            assert_eq!(jittered(attempt, 50).as_millis(), most);
+            assert_eq!(jittered(first, attempt, 0).as_millis(), least);
+            assert_eq!(jittered(first, attempt, 50).as_millis(), most);
         }
     }
 }

@@ -128,7 +128,11 @@ async fn stay_subscribed(core: &Core, client: &Client, subscription: &Subscripti
         } else {
             attempt + 1
         };
-        sleep(backoff::delay(attempt)).await;
+        sleep(backoff::delay(
+            core.context.settings.reconnect_after,
+            attempt,
+        ))
+        .await;
     }
 }
 

@@ -55,7 +55,7 @@ pub(super) async fn run(core: Arc<Core>, mut commands: mpsc::Receiver<Command>) 
             } => keep(&core, &mut commands, connected, listening, attempts).await,
             Next::Wait { attempt } => tokio::select! {
                 command = next_order(&mut commands) => obey(&core, command),
-                () = tokio::time::sleep(backoff::delay(attempt)) => Next::Reconnect { attempt },
+                () = tokio::time::sleep(backoff::delay(core.context.settings.reconnect_after, attempt)) => Next::Reconnect { attempt },
             },
             Next::Rest => {
                 let command = commands.recv().await;

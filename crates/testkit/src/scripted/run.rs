@@ -109,7 +109,11 @@ impl Server {
             Action::WritePid(path) => place::write_whole(path, &std::process::id().to_string()),
             Action::WaitForFile(path) => wait_for_file(job, path),
             Action::Touch(path) => place::append(path, b""),
-            Action::AppendFile(append) => place::append(&append.path, append.text.as_bytes()),
+            Action::AppendFile(append) => {
+                let arguments = &job.request.params["arguments"];
+                let text = append.text.replace("$ARGUMENTS", &arguments.to_string());
+                place::append(&append.path, text.as_bytes());
+            }
             Action::CountFile(path) => place::count(path),
             Action::Exit(code) => {
                 self.end(*code);

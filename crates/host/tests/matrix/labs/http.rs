@@ -1,0 +1,65 @@
+//! Streamable HTTP, in both eras.
+
+use trunkline::{Era, ServerEntry, TransportEntry};
+use trunkline_config::{HttpEntry, HttpFlavour};
+use trunkline_testkit::Script;
+use trunkline_testkit::net::{Answers, HttpServer};
+
+use super::net::Kind;
+use crate::lab::Garbage;
+
+fn entry(url: String) -> ServerEntry {
+    let http = HttpEntry::at(HttpFlavour::Streamable, url);
+    ServerEntry::new("s", TransportEntry::Http(http))
+}
+
+/// Sessions, and each answer as one JSON body.
+pub(crate) struct LegacyJson;
+
+impl Kind for LegacyJson {
+    type Server = HttpServer;
+    const ERA: Era = Era::Legacy;
+    const GARBAGE: Garbage = Garbage::EndsTheCall;
+
+    fn serve(script: Script) -> HttpServer {
+        let script = script.era(trunkline_testkit::Era::Legacy);
+        HttpServer::builder(script).answers(Answers::Json).start()
+    }
+
+    fn entry(url: String) -> ServerEntry {
+        entry(url)
+    }
+}
+
+/// Sessions, and each answer as a stream of events.
+pub(crate) struct LegacySse;
+
+impl Kind for LegacySse {
+    type Server = HttpServer;
+    const ERA: Era = Era::Legacy;
+
+    fn serve(script: Script) -> HttpServer {
+        let script = script.era(trunkline_testkit::Era::Legacy);
+        HttpServer::builder(script).answers(Answers::Sse).start()
+    }
+
+    fn entry(url: String) -> ServerEntry {
+        entry(url)
+    }
+}
+
+/// Without sessions.
+pub(crate) struct Modern;
+
+impl Kind for Modern {
+    type Server = HttpServer;
+    const ERA: Era = Era::Modern;
+
+    fn serve(script: Script) -> HttpServer {
+        HttpServer::builder(script).answers(Answers::Sse).start()
+    }
+
+    fn entry(url: String) -> ServerEntry {
+        entry(url)
+    }
+}

@@ -1,0 +1,49 @@
+//! Every transport, each through the same behaviours: the name of a test says which behaviour of which transport.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test's helpers fail the test by panicking"
+)]
+
+mod alone;
+mod behaviours;
+mod cycles;
+mod lab;
+mod labs;
+mod random;
+mod waiting;
+
+use labs::net::Net;
+use labs::{connector, http, in_process, sdk, sse, stdio, ws};
+
+/// One test for each behaviour of each transport.
+macro_rules! matrix {
+    ($($transport:ident: $lab:ty => $($behaviour:ident)*;)*) => {
+        $(mod $transport {
+            #[allow(clippy::wildcard_imports, reason = "the labs' names come from the table below")]
+            use super::*;
+            $(#[test]
+            fn $behaviour() {
+                alone::run(behaviours::$behaviour::<$lab>());
+            })*
+        })*
+    };
+}
+
+matrix! {
+    // A pipe cannot be cut while both of its ends live; a crash is what cuts it.
+    over_stdio: stdio::Stdio => connect list call progress cancel crash slow stall garbage oversize shutdown;
+    over_http_json: Net<http::LegacyJson> => connect list call progress cancel crash cut slow stall garbage oversize shutdown;
+    over_http_sse: Net<http::LegacySse> => connect list call progress cancel crash cut slow stall garbage oversize shutdown;
+    over_http_modern: Net<http::Modern> => connect list call progress cancel crash cut slow stall garbage oversize shutdown;
+    over_sse: Net<sse::Sse> => connect list call progress cancel crash cut slow stall garbage oversize shutdown;
+    over_sse_ide: Net<sse::SseIde> => connect list call progress cancel crash cut slow stall garbage oversize shutdown;
+    over_ws: Net<ws::Ws> => connect list call progress cancel crash cut slow stall garbage oversize shutdown;
+    over_claudeai_proxy: Net<connector::ClaudeAi> => connect list call progress cancel crash cut slow stall garbage oversize shutdown;
+    // Its streams are those of the process that we are part of: when they are cut, there is nobody left to come back to.
+    over_sdk: sdk::Sdk => connect list call progress cancel crash slow stall garbage oversize shutdown;
+    // Nothing is between the two ends, answers are values and not bytes, and the server ends with this process.
+    within_the_process: in_process::InProcess => connect list call progress cancel panic slow shutdown;
+    over_ws_ide: Net<ws::WsIde> => connect list call progress cancel crash cut slow stall garbage oversize shutdown;
+}

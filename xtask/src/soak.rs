@@ -1,0 +1,94 @@
+//! `cargo xtask soak`: thousands of connections made and closed over each transport, with what they leave behind.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::sh;
+
+/// The tests in `crates/host/tests/matrix/cycles.rs`.
+const TRANSPORTS: [&str; 8] = [
+    "stdio",
+    "http_legacy",
+    "http_modern",
+    "sse",
+    "ws",
+    "sdk",
+    "in_process",
+    "claudeai_proxy",
+];
+
+/// What `cargo xtask soak` is asked to do.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// How often each transport is connected and closed
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    cycles: usize,
+    /// Only this transport (may be given more than once)
+    #[arg(long, value_name = "TRANSPORT", value_parser = TRANSPORTS)]
+    only: Vec<String>,
+}
+
+/// Runs each transport in a process of its own and prints the table; fails if one is not flat.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    if options.cycles < 100 {
+        bail!("fewer than 100 cycles show nothing");
+    }
+    let build = ["test", "--release", "-p", "trunkline", "--test", "matrix"];
+    let mut building = sh::cargo(&build);
+    sh::run(building.arg("--no-run"), Duration::from_mins(30))?;
+    let (mut rows, mut failed) = (Vec::new(), Vec::new());
+    for transport in TRANSPORTS {
+        if !options.only.is_empty() && !options.only.iter().any(|only| only == transport) {
+            continue;
+        }
+        println!("{transport} …");
+        let mut command = sh::cargo(&build);
+        command
+            .args(["--quiet", "--", "--exact", "--nocapture"])
+            .arg(format!("cycles::{transport}"))
+            .env("TRUNKLINE_SOAK_CYCLES", options.cycles.to_string());
+        match row(&mut command)? {
+            Some(row) => rows.push(row),
+            None => failed.push(transport),
+        }
+    }
+    println!(
+        "\ntransport        cycles  seconds  fds then/now   RSS at a tenth / at the end (MiB)"
+    );
+    for row in rows {
+        println!("{row}");
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    bail!("not flat, or failed otherwise: {}", failed.join(", "))
+}
+
+/// The figures that a test prints, as a row of the table; `None` if it failed.
+fn row(command: &mut Command) -> Result<Option<String>> {
+    let output = command.output().context("could not run cargo")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let line = said
+        .lines()
+        .find_map(|line| line.split_once("soak "))
+        .map(|(_, line)| line);
+    if !output.status.success() {
+        println!("{said}{}", String::from_utf8_lossy(&output.stderr));
+        return Ok(None);
+    }
+    let fields: Vec<&str> = line.context("the test said nothing")?.split(' ').collect();
+    let &[name, cycles, seconds, open, open_now, held, held_now] = fields.as_slice() else {
+        bail!("the test said something else: {fields:?}");
+    };
+    let (held, held_now) = (mebibytes(held)?, mebibytes(held_now)?);
+    Ok(Some(format!(
+        "{name:16} {cycles:>6} {seconds:>8} {open:>6}/{open_now:<6} {held:>8.1} / {held_now:.1}"
+    )))
+}
+
+fn mebibytes(bytes: &str) -> Result<f64> {
+    let kibibytes: u32 = u32::try_from(bytes.parse::<u64>()? / 1024)?;
+    Ok(f64::from(kibibytes) / 1024.0)
+}
