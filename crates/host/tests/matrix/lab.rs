@@ -162,6 +162,8 @@ impl<L: Lab> Bench<L> {
         let shutdown = tokio::time::timeout(Duration::from_secs(5), self.host.shutdown());
         shutdown.await.expect("a prompt shutdown");
         drop(self.host);
+        // Whatever still waits at a server that has been forgotten ends too.
+        self.lab.scratch().write("go", "");
         eventually("all connections to be closed", || {
             self.lab.connections() == 0
         })

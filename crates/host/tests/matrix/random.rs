@@ -150,6 +150,8 @@ async fn network<K: Kind>() {
     proxy.once(Fault::Reset);
     let outcomes = calls(&bench, CALLS, || ()).await;
     proxy.set(Fault::Pass);
+    // Those that are open would go on to suffer.
+    proxy.once(Fault::Cut);
     recovers(&bench).await;
     let grown = resident().saturating_sub(before);
     assert!(grown < SLACK, "{grown} bytes more than before");
