@@ -18,6 +18,10 @@ pub struct RpcError {
 impl RpcError {
     /// The JSON text was broken.
     pub const PARSE_ERROR: i64 = -32700;
+    /// It was no request.
+    pub const INVALID_REQUEST: i64 = -32600;
+    /// The user has to visit a URL first.
+    pub const URL_ELICITATION_REQUIRED: i64 = -32042;
     /// The method is not known.
     pub const METHOD_NOT_FOUND: i64 = -32601;
     /// The parameters do not fit the method.
@@ -46,6 +50,19 @@ impl RpcError {
             Self::METHOD_NOT_FOUND,
             format!("method not found: {method}"),
         )
+    }
+
+    /// Whether the request was turned down before anything was done about it. Other errors may come half-way.
+    pub fn is_refusal(&self) -> bool {
+        self.is_modern()
+            || matches!(
+                self.code,
+                Self::PARSE_ERROR
+                    | Self::INVALID_REQUEST
+                    | Self::METHOD_NOT_FOUND
+                    | Self::INVALID_PARAMS
+                    | Self::URL_ELICITATION_REQUIRED
+            )
     }
 
     /// True for the codes that only a modern server sends.

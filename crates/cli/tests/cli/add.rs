@@ -423,7 +423,11 @@ fn json_is_written_as_it_is() {
     for entry in cases {
         let lab = Lab::new();
         let run = lab.plainly(&["add-json", "weather", entry]);
-        assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:#?}");
+        let note = match entry.contains("headersHelper") {
+            true => "  it needs your approval before it runs: trunkline approve weather\n",
+            false => "",
+        };
+        assert_eq!((run.code, run.err.as_str()), (Some(0), note), "{run:#?}");
         assert!(run.out.ends_with(LOCAL), "{}", run.out);
         let written = &lab.of_project()["mcpServers"]["weather"];
         assert_eq!(

@@ -34,7 +34,7 @@ pub enum CallError {
         /// Where its connection stands.
         state: State,
     },
-    /// The server answered with a protocol error: it did not run the tool.
+    /// The server answered with a protocol error.
     #[error("the server \"{server}\" refused the call of \"{tool}\": {error}")]
     Refused {
         /// The server.
@@ -217,10 +217,10 @@ impl CallError {
             | Self::ConnectionLost { may_have_run, .. } => *may_have_run,
             Self::Undelivered { failure, .. } => failure.may_have_run,
             Self::Malformed { .. } => true,
-            Self::UnknownTool { .. }
-            | Self::BadArguments { .. }
-            | Self::NotConnected { .. }
-            | Self::Refused { .. } => false,
+            Self::UnknownTool { .. } | Self::BadArguments { .. } | Self::NotConnected { .. } => {
+                false
+            }
+            Self::Refused { error, .. } => !error.is_refusal(),
         }
     }
 

@@ -162,7 +162,13 @@ fn several_writers_keep_lines_whole_and_rotation_loses_none_that_is_kept() {
         assert!(number <= expected, "{line}: not {expected}");
         next[writer] = Some(number.max(expected) + 1);
     }
-    assert_eq!(next, [Some(LINES); WRITERS]);
+    // One that was done early may have been rotated out.
+    assert!(
+        next.iter()
+            .all(|next| next.is_none_or(|next| next == LINES)),
+        "{next:?}"
+    );
+    assert!(next.iter().any(Option::is_some));
 }
 
 #[tokio::test]

@@ -145,6 +145,17 @@ impl<L: Lab> Bench<L> {
         tokio::spawn(work)
     }
 
+    /// The server answers, if not at the first try: a connection that was kept may have been broken before.
+    pub(crate) async fn answers_again(&self) {
+        for _ in 0..20 {
+            if let Ok(answer) = self.call("echo", json!({"still": "there"})).await {
+                assert_eq!(answer, r#"{"still":"there"}"#);
+                return;
+            }
+        }
+        panic!("the server does not answer any more");
+    }
+
     /// The server answers, at the first try.
     pub(crate) async fn answers(&self) {
         let outcome = self.call("echo", json!({"still": "there"})).await;

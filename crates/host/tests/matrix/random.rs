@@ -142,7 +142,7 @@ async fn network<K: Kind>() {
     let bench = Bench::<Net<K>>::with(Net::with(scratch, script)).await;
     let proxy = &bench.lab.proxy;
     for _ in 0..100 {
-        bench.answers().await;
+        bench.answers_again().await;
     }
     let before = resident();
     proxy.random(seed.0, RATES);
@@ -166,7 +166,7 @@ async fn recovers<L: Lab>(bench: &Bench<L>) {
         assert!(started.elapsed() < Duration::from_secs(10), "{error}");
     }
     for _ in 0..10 {
-        bench.answers().await;
+        bench.answers_again().await;
     }
 }
 
@@ -189,7 +189,7 @@ async fn process() {
     let script = recording(&scratch);
     let bench = Bench::<Stdio>::with(Stdio::with(scratch, script)).await;
     for _ in 0..100 {
-        bench.answers().await;
+        bench.answers_again().await;
     }
     let before = resident();
     let done = AtomicUsize::new(0);

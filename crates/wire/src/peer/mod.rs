@@ -135,7 +135,7 @@ impl RequestError {
     /// Whether the other side may have acted on the request.
     pub fn may_have_run(&self) -> bool {
         match self {
-            Self::Rpc(_) => false,
+            Self::Rpc(error) => !error.is_refusal(),
             Self::Timeout { sent, .. } | Self::Idle { sent, .. } | Self::Closed { sent, .. } => {
                 *sent
             }

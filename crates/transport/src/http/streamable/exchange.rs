@@ -108,7 +108,8 @@ pub(super) async fn tell(link: &Link, message: &Outgoing) -> Result<(), Undelive
 
 /// Whether the body of an answer that is no success is meant for us, and not for whoever reads HTTP.
 fn is_message(body: &[u8]) -> bool {
-    body.trim_ascii_start().starts_with(b"{") && memchr::memmem::find(body, b"\"jsonrpc\"").is_some()
+    body.trim_ascii_start().starts_with(b"{")
+        && memchr::memmem::find(body, b"\"jsonrpc\"").is_some()
 }
 
 /// Tells a legacy server that a request is no longer waited for.
