@@ -148,7 +148,13 @@ impl<L: Lab> Bench<L> {
     /// The server answers, if not at the first try: a connection that was kept may have been broken before.
     pub(crate) async fn answers_again(&self) {
         for _ in 0..20 {
-            if let Ok(answer) = self.call("echo", json!({"still": "there"})).await {
+            // One that was stalled before is found out by its time.
+            let options = CallOptions {
+                timeout: Some(Duration::from_secs(2)),
+                ..CallOptions::default()
+            };
+            let outcome = call::<L>(&self.host, "echo", json!({"still": "there"}), options).await;
+            if let Ok(answer) = outcome {
                 assert_eq!(answer, r#"{"still":"there"}"#);
                 return;
             }
