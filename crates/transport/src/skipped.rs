@@ -7,7 +7,7 @@ use trunkline_wire::transport::Incoming;
 const KEPT: usize = 512;
 
 /// A message that is being skipped.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Skipped {
     bytes: u64,
     head: BytesMut,

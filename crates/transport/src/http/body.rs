@@ -103,8 +103,12 @@ impl Body {
         }
     }
 
-    /// All of it, if it is no longer than `limit`.
-    pub(super) async fn whole(&mut self, limit: usize) -> Result<Bytes, BodyError> {
+    /// All of it, if it is no longer than `limit`. What comes in many pieces may take its time: `alive` is called with each.
+    pub(super) async fn whole(
+        &mut self,
+        limit: usize,
+        mut alive: impl FnMut(),
+    ) -> Result<Bytes, BodyError> {
         let packed = !matches!(self.packing, Packing::None);
         if self.length.is_some_and(|length| length > limit) && !packed {
             return Err(BodyError::TooLong(limit));
@@ -129,6 +133,7 @@ impl Body {
             if whole.len() > limit {
                 return Err(BodyError::TooLong(limit));
             }
+            alive();
             match self.piece().await? {
                 Some(piece) => whole.extend_from_slice(&piece),
                 None => return Ok(whole.freeze()),

@@ -24,6 +24,10 @@ const MAX_REDIRECTS: usize = 5;
 /// How many unused connections are kept.
 const MAX_KEPT: usize = 128;
 
+/// How much of an answer that nobody wants is read for the sake of its connection, and for how long.
+const LINGER_BYTES: usize = 64 * 1024;
+const LINGER: Duration = Duration::from_millis(500);
+
 /// How often an HTTP/2 connection is asked whether it still stands, and how long it has to answer.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_LIMIT: Duration = Duration::from_secs(20);
@@ -134,13 +138,14 @@ impl Client {
         let mut moved: Option<Place> = None;
         for _ in 0..=MAX_REDIRECTS {
             let at = moved.as_ref().unwrap_or(place);
-            let answer = self
+            let mut answer = self
                 .once(method, at, headers(), body.clone(), handed_over)
                 .await?;
             if !answer.status.is_redirection() || answer.status == StatusCode::NOT_MODIFIED {
                 return Ok(answer);
             }
             moved = Some(self.follow(method, at, &answer)?);
+            Box::pin(self.finish(&mut answer.body)).await;
         }
         Err(SendError::Redirected(
             "the server redirects without end".to_owned(),
@@ -348,6 +353,14 @@ impl Client {
             if pool.kept.len() < MAX_KEPT {
                 pool.kept.push(connection);
             }
+        }
+    }
+
+    /// Reads what is left of an answer, if that is little and comes soon, so that its connection can be used again.
+    pub(super) async fn finish(&self, body: &mut Body) {
+        let drained = body.drain(LINGER_BYTES);
+        if tokio::time::timeout(LINGER, drained).await.is_ok() {
+            self.take_back(body);
         }
     }
 

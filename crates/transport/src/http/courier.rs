@@ -116,6 +116,7 @@ impl Courier {
                     };
                     if !asked_again && Box::pin(self.try_again(refusal, helped)).await {
                         asked_again = true;
+                        Box::pin(self.client.finish(&mut answer.body)).await;
                         continue;
                     }
                     return Err(Box::pin(refused(&mut answer, challenge)).await);
@@ -127,9 +128,7 @@ impl Courier {
                         Some(wait) if wait <= LONGEST_PUT_OFF => {
                             put_off += 1;
                             // Whoever asks for patience has not acted on the request.
-                            let rest = Box::pin(answer.body.drain(SHOWN * 16));
-                            let _ = tokio::time::timeout(REST_LIMIT, rest).await;
-                            self.client.take_back(&mut answer.body);
+                            Box::pin(self.client.finish(&mut answer.body)).await;
                             Box::pin(tokio::time::sleep(wait)).await;
                         }
                         _ => return Ok(answer),
@@ -196,7 +195,7 @@ async fn refused(answer: &mut Answer, challenge: Option<String>) -> Undelivered 
 
 /// What stands in an answer that is no success, to be shown behind it; untrusted text.
 pub(super) async fn said(answer: &mut Answer) -> String {
-    let reading = answer.body.whole(SHOWN * 64);
+    let reading = answer.body.whole(SHOWN * 64, || {});
     let Ok(Ok(body)) = tokio::time::timeout(REST_LIMIT, reading).await else {
         return String::new();
     };

@@ -1,13 +1,20 @@
 //! Reads a stream of server-sent events, however its bytes arrive.
 //!
 //! Lines end with LF, CR or CRLF; a byte order mark may come first; comments are passed over; several `data` lines make one
-//! text, and data on a single line is not copied again. An event may be no longer than the limit.
+//! text, and data on a single line is not copied again. An event may be no longer than the limit; a longer one is skipped and
+//! reported, and what follows it is intact.
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr2;
+use trunkline_wire::transport::Incoming;
+
+use crate::skipped::Skipped;
 
 /// What stands at the beginning of some texts.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// What a line of data begins with.
+const DATA: &[u8] = b"data:";
 
 /// How long an event's id or type may be.
 const MAX_NAME: usize = 8 * 1024;
@@ -28,9 +35,19 @@ impl Event {
     }
 }
 
-/// An event, or a line, is longer than it may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLong;
+/// An event was longer than it may be, and has been skipped.
+#[derive(Debug)]
+pub struct TooLong {
+    skipped: Skipped,
+    limit: usize,
+}
+
+impl TooLong {
+    /// What is told of it.
+    pub fn report(self) -> Incoming {
+        self.skipped.report(self.limit)
+    }
+}
 
 /// Collects bytes and gives back events.
 ///
@@ -39,7 +56,7 @@ pub struct TooLong;
 ///
 /// let mut events = EventDecoder::new(1024);
 /// events.push(": hello\r\nid: 7\r\ndata: {\"a\"".into());
-/// assert_eq!(events.next_event(), Ok(None));
+/// assert!(events.next_event().unwrap().is_none());
 /// events.push(":1}\r\n\r\n".into());
 /// assert_eq!(&events.next_event().unwrap().unwrap().data[..], b"{\"a\":1}");
 /// assert_eq!(events.last_id(), Some(&b"7"[..]));
@@ -55,9 +72,22 @@ pub struct EventDecoder {
     after_cr: bool,
     kind: Option<Bytes>,
     data: Data,
+    /// The event is too long, and where in it we are.
+    skipping: Option<(Skipped, Line)>,
     id: Option<Bytes>,
     last_id: Option<Bytes>,
     retry: Option<u64>,
+}
+
+/// Which line of an event that is being skipped comes next.
+#[derive(Clone, Copy)]
+enum Line {
+    /// A new one.
+    New,
+    /// The rest of one with data.
+    Data,
+    /// The rest of one with something else.
+    Other,
 }
 
 #[derive(Default)]
@@ -79,6 +109,7 @@ impl EventDecoder {
             after_cr: false,
             kind: None,
             data: Data::None,
+            skipping: None,
             id: None,
             last_id: None,
             retry: None,
@@ -118,36 +149,112 @@ impl EventDecoder {
         self.retry
     }
 
+    /// Whether the event that is arriving is too long already; its end is being waited for.
+    pub fn is_skipping(&self) -> bool {
+        self.skipping.is_some()
+    }
+
     /// The next whole event that carries data.
     pub fn next_event(&mut self) -> Result<Option<Event>, TooLong> {
         if self.fresh && !self.past_byte_order_mark() {
             return Ok(None);
         }
         loop {
-            if self.after_cr && !self.buffer.is_empty() {
-                self.after_cr = false;
-                if self.buffer[0] == b'\n' {
-                    self.buffer.advance(1);
-                    self.searched = self.searched.saturating_sub(1);
+            self.past_line_feed();
+            if self.skipping.is_some() {
+                match self.skip() {
+                    Some(skipped) => return Err(skipped),
+                    None if self.skipping.is_some() => return Ok(None),
+                    None => continue,
                 }
             }
-            let Some(offset) = memchr2(b'\n', b'\r', &self.buffer[self.searched..]) else {
-                self.searched = self.buffer.len();
-                let too_long = self.buffer.len() > self.limit;
-                return if too_long { Err(TooLong) } else { Ok(None) };
-            };
-            let line = self.buffer.split_to(self.searched + offset).freeze();
-            self.searched = 0;
-            self.after_cr = self.buffer[0] == b'\r';
-            self.buffer.advance(1);
+            let end = memchr2(b'\n', b'\r', &self.buffer[self.searched..]);
+            let length = end.map_or(self.buffer.len(), |end| self.searched + end);
+            if value(&self.buffer[..length]).len() > self.limit {
+                self.begin_to_skip();
+                continue;
+            }
+            if end.is_none() {
+                self.searched = length;
+                return Ok(None);
+            }
+            let line = self.take_line(length);
             if line.is_empty() {
                 if let Some(event) = self.dispatch() {
                     return Ok(Some(event));
                 }
             } else {
-                self.field(&line)?;
+                self.field(&line);
             }
         }
+    }
+
+    /// The first `length` bytes, and past the end of the line behind them.
+    fn take_line(&mut self, length: usize) -> Bytes {
+        let line = self.buffer.split_to(length).freeze();
+        self.searched = 0;
+        self.after_cr = self.buffer[0] == b'\r';
+        self.buffer.advance(1);
+        line
+    }
+
+    fn past_line_feed(&mut self) {
+        if self.after_cr && !self.buffer.is_empty() {
+            self.after_cr = false;
+            if self.buffer[0] == b'\n' {
+                self.buffer.advance(1);
+                self.searched = self.searched.saturating_sub(1);
+            }
+        }
+    }
+
+    /// The event turns out to be too long; what there is of it is let go.
+    fn begin_to_skip(&mut self) {
+        let mut skipped = Skipped::default();
+        match std::mem::take(&mut self.data) {
+            Data::None => {}
+            Data::One(data) => skipped.add(&data),
+            Data::Many(data) => skipped.add(&data),
+        }
+        self.searched = 0;
+        self.skipping = Some((skipped, Line::New));
+    }
+
+    /// Passes over what there is of an event that is too long, and tells of it at its end.
+    fn skip(&mut self) -> Option<TooLong> {
+        loop {
+            self.past_line_feed();
+            let (skipped, line) = self.skipping.as_mut()?;
+            let end = memchr2(b'\n', b'\r', &self.buffer);
+            let length = end.unwrap_or(self.buffer.len());
+            if let Line::New = line {
+                if end == Some(0) {
+                    break;
+                }
+                let name = length - value(&self.buffer[..length]).len();
+                if end.is_none() && length < DATA.len() + 1 {
+                    return None;
+                }
+                *line = if name > 0 { Line::Data } else { Line::Other };
+                self.buffer.advance(name);
+                continue;
+            }
+            if let Line::Data = line {
+                skipped.add(&self.buffer[..length]);
+            }
+            if end.is_none() {
+                self.buffer.clear();
+                return None;
+            }
+            *line = Line::New;
+            self.take_line(length);
+        }
+        self.take_line(0);
+        // It had its id all the same.
+        self.dispatch();
+        let (skipped, _) = self.skipping.take()?;
+        let limit = self.limit;
+        Some(TooLong { skipped, limit })
     }
 
     /// False while it cannot be told whether there is one.
@@ -163,10 +270,10 @@ impl EventDecoder {
         true
     }
 
-    fn field(&mut self, line: &Bytes) -> Result<(), TooLong> {
+    fn field(&mut self, line: &Bytes) {
         let (name, value) = match memchr::memchr(b':', line) {
             // A comment.
-            Some(0) => return Ok(()),
+            Some(0) => return,
             Some(colon) => {
                 let space = usize::from(line.get(colon + 1) == Some(&b' '));
                 (&line[..colon], line.slice(colon + 1 + space..))
@@ -174,8 +281,8 @@ impl EventDecoder {
             None => (&line[..], Bytes::new()),
         };
         match name {
-            b"data" => self.add(value)?,
-            b"event" | b"id" if value.len() > MAX_NAME => return Err(TooLong),
+            b"data" => self.add(value),
+            b"event" | b"id" if value.len() > MAX_NAME => self.begin_to_skip(),
             // A copy: a name must not keep what it came with alive.
             b"event" => self.kind = Some(Bytes::copy_from_slice(&value)),
             b"id" if !value.contains(&0) => self.id = Some(Bytes::copy_from_slice(&value)),
@@ -185,10 +292,9 @@ impl EventDecoder {
             }
             _ => {}
         }
-        Ok(())
     }
 
-    fn add(&mut self, line: Bytes) -> Result<(), TooLong> {
+    fn add(&mut self, line: Bytes) {
         self.data = match std::mem::take(&mut self.data) {
             Data::None => Data::One(line),
             Data::One(first) => {
@@ -198,10 +304,13 @@ impl EventDecoder {
             }
             many @ Data::Many(_) => many.with(&line),
         };
-        match &self.data {
-            Data::Many(text) if text.len() > self.limit => Err(TooLong),
-            Data::One(text) if text.len() > self.limit => Err(TooLong),
-            _ => Ok(()),
+        let length = match &self.data {
+            Data::None => 0,
+            Data::One(text) => text.len(),
+            Data::Many(text) => text.len(),
+        };
+        if length > self.limit {
+            self.begin_to_skip();
         }
     }
 
@@ -218,6 +327,12 @@ impl EventDecoder {
         };
         Some(Event { kind, data })
     }
+}
+
+/// What stands behind the name in a line of data; any other line as it is.
+fn value(line: &[u8]) -> &[u8] {
+    let value = line.strip_prefix(DATA);
+    value.map_or(line, |value| value.strip_prefix(b" ").unwrap_or(value))
 }
 
 impl Data {
@@ -302,15 +417,39 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_refused() {
-        for text in [
-            "data: 123456789",
-            "data: 1234\ndata: 5678\n\n",
-            "data: 123456789\n\n",
+    fn what_is_too_long_is_skipped_and_reported_however_it_is_cut() {
+        for (text, head) in [
+            ("data: 123456789\n\n", "123456789"),
+            ("data:123456789\r\r", "123456789"),
+            ("data: 1234\r\ndata: 5678\r\n\r\n", "1234\n5678"),
+            (
+                "id: 7\ndata: 12345678\ndata: 9\nevent: x\ndata: 0\n\n",
+                "12345678\n90",
+            ),
+            ("data: 1\n: a long comment\n\n", "1"),
+            ("data: 1\ndata: 2345678\ndata\n\n", "1\n2345678"),
         ] {
-            let mut events = EventDecoder::new(8);
-            events.push(Bytes::copy_from_slice(text.as_bytes()));
-            assert_eq!(events.next_event(), Err(TooLong), "{text:?}");
+            let whole = format!("data: 12345678\n\n{text}data: 1234\ndata: 567\n\n");
+            for at in 0..=whole.len() {
+                let mut events = EventDecoder::new(8);
+                let mut found = Vec::new();
+                for piece in [&whole[..at], &whole[at..]] {
+                    events.push(Bytes::copy_from_slice(piece.as_bytes()));
+                    loop {
+                        match events.next_event() {
+                            Ok(Some(event)) => found.push(event.data),
+                            Ok(None) => break,
+                            Err(skipped) => match skipped.report() {
+                                Incoming::Oversize { head, limit: 8, .. } => found.push(head),
+                                other => panic!("{other:?}"),
+                            },
+                        }
+                    }
+                }
+                assert!(!events.is_skipping());
+                let expected = ["12345678", head, "1234\n567"];
+                assert_eq!(found, expected, "{whole:?} cut at {at}");
+            }
         }
     }
 

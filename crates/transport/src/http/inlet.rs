@@ -5,8 +5,12 @@ use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use trunkline_wire::transport::{CloseReason, Closed, Incoming, Obstacle, Outgoing, Undelivered};
+
+/// How long what is under way may take once the link has ended.
+pub(super) const END_GRACE: Duration = Duration::from_secs(2);
 
 /// What has arrived on one link.
 #[derive(Default)]
@@ -33,8 +37,10 @@ impl Inlet {
     /// Waits until the peer has taken all that was delivered, and has acted on it.
     pub(super) fn taken(&self) -> impl Future<Output = ()> {
         let since = self.emptied.load(Ordering::Relaxed);
+        // With nothing delivered nobody would come to empty it.
+        let nothing = lock(&self.arrived).is_empty();
         poll_fn(move |context| {
-            if self.emptied.load(Ordering::Relaxed) != since {
+            if nothing || self.emptied.load(Ordering::Relaxed) != since {
                 return Poll::Ready(());
             }
             lock(&self.waiters).push(context.waker().clone());
@@ -88,6 +94,9 @@ impl Inlet {
         if let Outgoing::Request { id, .. } = message {
             let obstacle = match closed.reason() {
                 CloseReason::SessionExpired => Obstacle::SessionExpired,
+                CloseReason::Unauthorized { challenge } => Obstacle::Unauthorized {
+                    challenge: challenge.clone(),
+                },
                 _ => Obstacle::Broken,
             };
             let failure = Undelivered::new(obstacle, closed.to_string(), false);

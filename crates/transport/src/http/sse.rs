@@ -7,12 +7,12 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, Stream as _};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
+use tokio::time::Sleep;
 use trunkline_wire::transport::{
     CloseReason, Closed, Incoming, Obstacle, Outgoing, ReceiveHalf, SendHalf, Transport,
     Undelivered,
@@ -24,14 +24,10 @@ use super::client::Place;
 use super::courier::{ANSWER_LIMIT, Courier, Errand, said};
 use super::events::EventDecoder;
 use super::headers::{self, EVENTS};
-use super::inlet::Inlet;
+use super::inlet::{END_GRACE, Inlet};
 use super::streamable::{HttpServer, MAX_IN_FLIGHT, READY_LIMIT};
 use crate::MAX_MESSAGE_BYTES;
 use crate::net::Dialer;
-
-/// How much may stand in the answer to a message; it is of no use.
-const MAX_ACKNOWLEDGEMENT: usize = 64 * 1024;
-const LINGER: Duration = Duration::from_millis(500);
 
 /// How many messages may wait to be sent before answers are dropped.
 const MAX_HELD: usize = 4096;
@@ -82,6 +78,7 @@ impl HttpServer {
                 held: VecDeque::new(),
                 posting: 0,
                 gate: false,
+                grace: None,
             },
         })
     }
@@ -94,8 +91,10 @@ async fn endpoint(body: &mut Body, events: &mut EventDecoder) -> Result<Bytes, U
         match events.next_event() {
             Ok(Some(event)) if event.kind.as_deref() == Some(b"endpoint") => return Ok(event.data),
             Ok(Some(_)) => continue,
-            Ok(None) => {}
-            Err(_) => return Err(broken("the server's first event is too long".to_owned())),
+            Ok(None) if !events.is_skipping() => {}
+            Ok(None) | Err(_) => {
+                return Err(broken("the server's first event is too long".to_owned()));
+            }
         }
         match body.piece().await {
             Ok(Some(piece)) => events.push(piece),
@@ -145,10 +144,8 @@ impl Link {
         let mut answer = self.courier.send(&errand).await?;
         let status = answer.status;
         if status.is_success() {
-            let drained = answer.body.drain(MAX_ACKNOWLEDGEMENT);
-            if tokio::time::timeout(LINGER, drained).await.is_ok() {
-                self.courier.client.take_back(&mut answer.body);
-            }
+            // It is of no use; what is asked is answered on the stream.
+            self.courier.client.finish(&mut answer.body).await;
             return Ok(());
         }
         let text = format!(
@@ -224,6 +221,8 @@ pub struct SseReceiver {
     posting: usize,
     /// The server must know that we are ready before it hears anything else.
     gate: bool,
+    /// Set once the link has ended: how long what is being sent may still take.
+    grace: Option<Pin<Box<Sleep>>>,
 }
 
 type Exchange = Pin<Box<dyn Future<Output = Done> + Send>>;
@@ -248,14 +247,7 @@ impl SseReceiver {
             }
             self.link.inlet.is_empty_now();
             if let Some(closed) = self.link.inlet.ended() {
-                while let Poll::Ready(Some(message)) = self.inbox.poll_recv(context) {
-                    self.held.push_back(message);
-                }
-                for message in self.held.drain(..) {
-                    self.link.inlet.refuse(&message, &closed);
-                }
-                let last = self.link.inlet.take();
-                return Poll::Ready(last.ok_or(closed));
+                return self.poll_end(closed, context);
             }
             while let Poll::Ready(message) = self.inbox.poll_recv(context) {
                 match message {
@@ -276,6 +268,33 @@ impl SseReceiver {
                 }
             }
         }
+    }
+
+    /// The link is over. What was never sent says so; what is being sent gets a little time to learn whether it was turned down.
+    fn poll_end(
+        &mut self,
+        closed: Closed,
+        context: &mut Context,
+    ) -> Poll<Result<Incoming, Closed>> {
+        while let Poll::Ready(Some(message)) = self.inbox.poll_recv(context) {
+            self.held.push_back(message);
+        }
+        for message in self.held.drain(..) {
+            self.link.inlet.refuse(&message, &closed);
+        }
+        while let Poll::Ready(Some(done)) = Pin::new(&mut self.exchanges).poll_next(context) {
+            self.done(&done);
+        }
+        if let Some(incoming) = self.link.inlet.take() {
+            return Poll::Ready(Ok(incoming));
+        }
+        let grace = self
+            .grace
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(END_GRACE)));
+        if self.posting == 0 || grace.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(closed));
+        }
+        Poll::Pending
     }
 
     /// Answers that a server does not take are dropped when too many wait.
@@ -344,7 +363,10 @@ fn stream(link: Arc<Link>, mut body: Body, mut events: EventDecoder) -> Exchange
                     continue;
                 }
                 Ok(None) => {}
-                Err(_) => break CloseReason::Io("an event is too long".to_owned()),
+                Err(skipped) => {
+                    link.inlet.deliver(skipped.report());
+                    continue;
+                }
             }
             link.inlet.taken().await;
             match body.piece().await {

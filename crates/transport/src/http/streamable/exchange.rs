@@ -18,9 +18,8 @@ use crate::MAX_MESSAGE_BYTES;
 /// How long an answer that is no success may be, to be read as one.
 const MAX_ERROR: usize = 1024 * 1024;
 
-/// How long the rest of a stream may take once the answer is there, for the sake of the connection.
-const LINGER: Duration = Duration::from_millis(500);
-const LINGER_BYTES: usize = 64 * 1024;
+/// How long telling a server that we have given up may take.
+const GIVE_UP_LIMIT: Duration = Duration::from_millis(500);
 
 /// How long to wait before asking for the rest of a broken stream, when the server has not said.
 const RESUME_AFTER: Duration = Duration::from_secs(1);
@@ -70,13 +69,21 @@ pub(super) async fn request(link: &Link, message: &Outgoing) -> Result<(), Undel
     if with_session && status == StatusCode::NOT_FOUND {
         return Err(gone());
     }
-    let body = Box::pin(answer.body.whole(MAX_ERROR)).await;
+    if headers::is(&answer.headers, EVENTS) {
+        let mut events = EventDecoder::new(MAX_ERROR);
+        Box::pin(exchange.read(&mut answer.body, &mut events)).await?;
+        return exchange.turned_down(status, &[]).await;
+    }
+    let body = Box::pin(answer.body.whole(MAX_ERROR, || {})).await;
     let body = body.unwrap_or_default();
     link.courier.client.take_back(&mut answer.body);
     if with_session && status == StatusCode::BAD_REQUEST && speaks_of_session(&body) {
         return Err(gone());
     }
-    Box::pin(exchange.turned_down(status, &answer, body)).await
+    if is_message(&body) {
+        exchange.deliver(body.clone());
+    }
+    exchange.turned_down(status, &body).await
 }
 
 /// Sends a message that is not answered.
@@ -84,10 +91,7 @@ pub(super) async fn tell(link: &Link, message: &Outgoing) -> Result<(), Undelive
     let mut answer = link.post(message, true).await?;
     if answer.status.is_success() {
         // Whatever stands in it is no answer to anything.
-        let drained = answer.body.drain(LINGER_BYTES);
-        if tokio::time::timeout(LINGER, drained).await.is_ok() {
-            link.courier.client.take_back(&mut answer.body);
-        }
+        link.courier.client.finish(&mut answer.body).await;
         return Ok(());
     }
     let status = answer.status;
@@ -115,7 +119,7 @@ fn is_message(body: &[u8]) -> bool {
 /// Tells a legacy server that a request is no longer waited for.
 pub(super) async fn give_up(link: &Link, id: u64) {
     let reason = "timed out";
-    let _ = tokio::time::timeout(LINGER, tell(link, &Outgoing::Cancel { id, reason })).await;
+    let _ = tokio::time::timeout(GIVE_UP_LIMIT, tell(link, &Outgoing::Cancel { id, reason })).await;
 }
 
 /// Some servers that have lost a session call the request bad instead of the session gone. They say so without the id of the
@@ -146,7 +150,7 @@ impl Exchange<'_> {
         let is_json = headers::is(&answer.headers, JSON);
         let body = answer
             .body
-            .whole(MAX_MESSAGE_BYTES)
+            .whole(MAX_MESSAGE_BYTES, || self.alive())
             .await
             .map_err(|error| lost(&error))?;
         self.link.courier.client.take_back(&mut answer.body);
@@ -173,35 +177,16 @@ impl Exchange<'_> {
             .await
     }
 
-    /// A status that is no success may still bring an answer.
-    async fn turned_down(
-        &self,
-        status: StatusCode,
-        answer: &Answer,
-        body: Bytes,
-    ) -> Result<(), Undelivered> {
-        let mut message = None;
-        if headers::is(&answer.headers, EVENTS) {
-            let mut events = EventDecoder::new(MAX_ERROR);
-            events.push(body.clone());
-            while let Ok(Some(event)) = events.next_event() {
-                self.deliver(event.data);
-                message = Some(());
-            }
-        } else if is_message(&body) {
-            self.deliver(body.clone());
-            message = Some(());
-        }
-        if message.is_some() {
-            self.link.inlet.taken().await;
-            if !self.call.is_waiting() {
-                return Ok(());
-            }
+    /// A status that is no success may still have brought an answer.
+    async fn turned_down(&self, status: StatusCode, body: &[u8]) -> Result<(), Undelivered> {
+        self.link.inlet.taken().await;
+        if !self.call.is_waiting() {
+            return Ok(());
         }
         let text = format!(
             "the server answered with status {}{}",
             status.as_u16(),
-            in_words(&body)
+            in_words(body)
         );
         // One that fails may have failed half-way.
         let may_have_run = status.is_server_error();
@@ -282,20 +267,24 @@ impl Exchange<'_> {
                     Err(_) => return Err(lost(&BodyError::TooLong(MAX_MESSAGE_BYTES))),
                 }
             }
+            if events.is_skipping() {
+                return Err(lost(&BodyError::TooLong(MAX_MESSAGE_BYTES)));
+            }
             if !messages {
-                self.link
-                    .inlet
-                    .deliver(Incoming::Alive { to: Some(self.id) });
+                self.alive();
             }
             self.link.inlet.taken().await;
             if !self.call.is_waiting() {
-                let drained = body.drain(LINGER_BYTES);
-                if tokio::time::timeout(LINGER, drained).await.is_ok() {
-                    self.link.courier.client.take_back(body);
-                }
+                self.link.courier.client.finish(body).await;
                 return Ok(String::new());
             }
         }
+    }
+
+    /// Bytes have come that are no message.
+    fn alive(&self) {
+        let to = Some(self.id);
+        self.link.inlet.deliver(Incoming::Alive { to });
     }
 
     fn deliver(&self, frame: Bytes) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use trunkline_wire::ByteString;
-use trunkline_wire::transport::{Outgoing, Undelivered};
+use trunkline_wire::transport::{CloseReason, Outgoing, Undelivered};
 use trunkline_wire::version::MODERN;
 
 use super::super::client::{Answer, Place};
@@ -101,9 +101,11 @@ impl Link {
             .await
     }
 
-    /// Tells the server that its session is over.
+    /// Tells the server that its session is over, unless it was the server who said so.
     pub(super) async fn delete(&self) {
-        if !self.has_session() {
+        let ended = self.inlet.ended();
+        let gone = ended.is_some_and(|closed| *closed.reason() == CloseReason::SessionExpired);
+        if gone || !self.has_session() {
             return;
         }
         let base = lock(&self.state).get.clone();

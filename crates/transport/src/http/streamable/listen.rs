@@ -16,8 +16,11 @@ use crate::MAX_MESSAGE_BYTES;
 
 /// How long to wait before the stream is asked for again, when the server has not said; doubled while it fails.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// The shortest and the longest wait that a server may ask for.
+const SHORTEST_ASKED: Duration = Duration::from_millis(100);
+const LONGEST_ASKED: Duration = Duration::from_mins(5);
 
 /// A stream that ends sooner than this has not really stood.
 const STOOD: Duration = Duration::from_secs(5);
@@ -50,7 +53,9 @@ pub(super) async fn listen(link: &Link, settled: &watch::Sender<bool>) {
                 return;
             }
             // There is no such stream.
-            Ok(answer) if !answer.status.is_server_error() => return,
+            Ok(mut answer) if !answer.status.is_server_error() => {
+                return link.courier.client.finish(&mut answer.body).await;
+            }
             Ok(_) => failures += 1,
             Err(failure) => {
                 failures += 1;
@@ -65,10 +70,10 @@ pub(super) async fn listen(link: &Link, settled: &watch::Sender<bool>) {
                 }
             }
         }
-        let wait = events.retry().map_or(AGAIN_AFTER, Duration::from_millis);
-        let wait = wait.max(SHORTEST_WAIT);
-        let wait = wait.saturating_mul(2_u32.saturating_pow(failures.min(10)));
-        tokio::time::sleep(wait.min(LONGEST_WAIT)).await;
+        let asked = events.retry().map_or(AGAIN_AFTER, Duration::from_millis);
+        let asked = asked.clamp(SHORTEST_ASKED, LONGEST_ASKED);
+        let wait = asked * 2_u32.pow(failures.min(10));
+        tokio::time::sleep(wait.min(LONGEST_WAIT.max(asked))).await;
     }
 }
 
@@ -88,8 +93,7 @@ async fn read(link: &Link, body: &mut Body, events: &mut EventDecoder) -> bool {
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => break,
-                // What is too long is lost, and so is what follows it on this stream.
-                Err(_) => return heard,
+                Err(skipped) => link.inlet.deliver(skipped.report()),
             }
         }
         link.inlet.taken().await;

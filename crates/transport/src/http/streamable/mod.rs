@@ -30,6 +30,7 @@ use super::courier::Courier;
 use super::credentials::Credentials;
 use super::headers;
 use super::helper::HeadersHelper;
+use super::inlet::END_GRACE;
 use crate::net::{Dialer, TlsFiles};
 
 /// How many requests may wait for their answers at once; each takes a connection over HTTP/1.1.
@@ -48,9 +49,6 @@ pub(super) const READY_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long ending the session may take.
 const GOODBYE: Duration = Duration::from_secs(2);
-
-/// How long requests under way may take once the link has ended.
-const END_GRACE: Duration = Duration::from_secs(2);
 
 /// How often unused connections are looked through.
 const PRUNE_EVERY: Duration = Duration::from_secs(15);
@@ -136,7 +134,6 @@ impl HttpServer {
                 untold: VecDeque::new(),
                 telling: 0,
                 gate: Gate::Open,
-                modern: false,
                 prune: None,
                 grace: None,
             },
@@ -187,20 +184,26 @@ pub struct StreamableReceiver {
     inbox: mpsc::UnboundedReceiver<Outgoing>,
     exchanges: FuturesUnordered<Exchange>,
     /// The requests that wait for their answers.
-    under_way: HashMap<u64, AbortHandle>,
+    under_way: HashMap<u64, UnderWay>,
     /// Requests that have to wait for something.
     held: VecDeque<Outgoing>,
     /// Answers and notifications that have to wait, apart from requests: a request may wait for one of them.
     untold: VecDeque<Outgoing>,
     telling: usize,
     gate: Gate,
-    modern: bool,
     prune: Option<Pin<Box<Sleep>>>,
     /// Set once the link has ended: how long what is under way may still take.
     grace: Option<Pin<Box<Sleep>>>,
 }
 
 type Exchange = Pin<Box<dyn Future<Output = Result<Done, Aborted>> + Send>>;
+
+/// A request that waits for its answer.
+struct UnderWay {
+    exchange: AbortHandle,
+    /// To a modern server, closing the stream says that the answer is no longer wanted.
+    modern: bool,
+}
 
 /// What has come to an end.
 enum Done {
@@ -354,13 +357,13 @@ impl StreamableReceiver {
             self.held.remove(at);
             return;
         }
-        let Some(exchange) = self.under_way.remove(&id) else {
+        let Some(UnderWay { exchange, modern }) = self.under_way.remove(&id) else {
             return;
         };
         // To a modern server this says it all.
         exchange.abort();
         self.link.inlet.one_less();
-        if !self.modern {
+        if !modern {
             self.untold.push_back(message);
         }
         self.release();
@@ -372,10 +375,9 @@ impl StreamableReceiver {
             Outgoing::Request { id, routing, .. } => {
                 let id = *id;
                 let modern = is_modern(routing.version);
-                self.modern = modern;
                 link.inlet.one_more();
-                let (handle, registration) = AbortHandle::new_pair();
-                self.under_way.insert(id, handle);
+                let (exchange, registration) = AbortHandle::new_pair();
+                self.under_way.insert(id, UnderWay { exchange, modern });
                 let exchange = async move {
                     if let Err(failure) = exchange::request(&link, &message).await {
                         let unheard = failure.obstacle == Obstacle::Silence && !modern;

@@ -1,0 +1,237 @@
+//! The stream on which a legacy server speaks unasked: there or not, it must not harm anything.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use trunkline_wire::transport::CloseReason;
+
+use crate::inline::{
+    Answer, Inline, Seen, Step, bytes, chunk, event, reply, status, stream, streamed, whole,
+};
+use crate::lab::{Ears, at, call, connect, connect_with, eventually, in_time, pass, pass_slowly};
+
+/// A legacy server whose stream is like this; calls are answered.
+async fn with_stream(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Inline {
+    Inline::session(move |seen| match seen.what() {
+        "GET" => answer(seen),
+        "tools/call" => reply(200, &seen.text("done")),
+        _ => status(202),
+    })
+    .await
+}
+
+fn news(method: &str) -> String {
+    event(&json!({"jsonrpc": "2.0", "method": method}))
+}
+
+/// The times between the requests for the stream.
+fn pauses(server: &Inline) -> Vec<Duration> {
+    let times: Vec<_> = server.of("GET").iter().map(|get| get.at).collect();
+    times.windows(2).map(|two| two[1] - two[0]).collect()
+}
+
+#[tokio::test]
+async fn a_server_without_such_a_stream_is_asked_once() {
+    let answers: [fn(&Seen) -> Answer; 6] = [
+        |_| status(405),
+        |_| status(404),
+        |_| status(400),
+        |_| status(204),
+        |_| reply(200, &json!({"name": "a friendly server"})),
+        |_| whole(200, &[("content-type", "text/html")], "<h1>Welcome</h1>"),
+    ];
+    for (n, answer) in answers.into_iter().enumerate() {
+        let server = with_stream(answer).await;
+        let client = connect(&server.url()).await;
+        assert_eq!(call(&client, "t").await.unwrap(), "done", "{n}");
+        pass_slowly(Duration::from_mins(1)).await;
+        assert_eq!(server.of("GET").len(), 1, "{n}");
+        assert_eq!(call(&client, "t").await.unwrap(), "done", "{n}");
+        client.peer().close().await;
+    }
+}
+
+#[tokio::test]
+async fn what_comes_on_the_stream_is_heard() {
+    let server = with_stream(|_| {
+        let mut steps = stream(&(": hello\n\n".to_owned() + &news("notifications/one")));
+        steps.push(bytes(chunk("event: ping\ndata: {}\n\nevent: message\n")));
+        let two = json!({"jsonrpc": "2.0", "method": "notifications/two"});
+        steps.push(bytes(chunk(&format!("data: {two}\n\n"))));
+        steps.push(Step::Hold);
+        steps
+    })
+    .await;
+    let ears = Arc::<Ears>::default();
+    let client = connect_with(&at(&server.url()), &ears).await;
+    eventually("both notifications", || ears.heard().len() == 2).await;
+    assert_eq!(ears.heard(), ["notifications/one", "notifications/two"]);
+    assert!(ears.nonsense().is_empty(), "{:?}", ears.nonsense());
+    assert_eq!(call(&client, "t").await.unwrap(), "done");
+    in_time("closing", client.peer().close()).await;
+    eventually("every connection to end", || server.open() == 0).await;
+}
+
+#[tokio::test]
+async fn a_call_waits_a_moment_for_the_stream_and_no_longer() {
+    let server = with_stream(|_| vec![Step::Hold]).await;
+    let client = connect(&server.url()).await;
+    assert_eq!(call(&client, "t").await.unwrap(), "done");
+    let (get, called) = (&server.of("GET")[0], &server.of("tools/call")[0]);
+    let waited = called.at - get.at;
+    assert!(waited >= Duration::from_millis(900), "{waited:?}");
+    assert!(waited <= Duration::from_secs(4), "{waited:?}");
+    assert_eq!(call(&client, "t").await.unwrap(), "done");
+    assert_eq!(server.of("GET").len(), 1);
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_at_once_is_asked_for_less_and_less_often() {
+    let server = with_stream(|_| streamed("")).await;
+    let client = connect(&server.url()).await;
+    pass_slowly(Duration::from_mins(3)).await;
+    let pauses = pauses(&server);
+    assert!((5..=11).contains(&pauses.len()), "{pauses:?}");
+    for (n, pause) in pauses.iter().enumerate() {
+        let least = Duration::from_secs(1 << n.min(4));
+        assert!(*pause >= least, "{pauses:?}");
+    }
+    assert_eq!(call(&client, "t").await.unwrap(), "done");
+    assert!(!client.peer().is_closed());
+}
+
+#[tokio::test]
+async fn nor_does_one_that_fails_each_time_matter() {
+    let answers: [fn(&Seen) -> Answer; 2] = [|_| status(500), |_| vec![Step::Close]];
+    for answer in answers {
+        let server = with_stream(answer).await;
+        let client = connect(&server.url()).await;
+        pass_slowly(Duration::from_mins(1)).await;
+        let count = server.of("GET").len();
+        assert!((3..=7).contains(&count), "{count} in a minute");
+        assert_eq!(call(&client, "t").await.unwrap(), "done");
+        assert!(!client.peer().is_closed());
+        client.peer().close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_cannot_make_us_ask_without_a_pause() {
+    let answers: [fn(&Seen) -> Answer; 2] = [
+        |_| streamed("retry: 0\n\n"),
+        |_| streamed(&("retry: 0\n".to_owned() + &news("notifications/x"))),
+    ];
+    for (n, answer) in answers.into_iter().enumerate() {
+        let server = with_stream(answer).await;
+        let client = connect(&server.url()).await;
+        eventually("a few attempts", || server.of("GET").len() >= 3).await;
+        pass_slowly(Duration::from_secs(6)).await;
+        let pauses = pauses(&server);
+        let shortest = pauses.iter().min().unwrap();
+        assert!(*shortest >= Duration::from_millis(90), "{n}: {pauses:?}");
+        assert_eq!(call(&client, "t").await.unwrap(), "done");
+        client.peer().close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_stream_is_resumed_where_it_broke_off_and_when_the_server_says() {
+    let server = with_stream(|seen| match seen.header("last-event-id") {
+        None => streamed(&("retry: 7000\nid: first\n".to_owned() + &news("notifications/one"))),
+        Some("first") => streamed(&("id: second\n".to_owned() + &news("notifications/two"))),
+        Some("second") => {
+            let mut steps = stream(&news("notifications/three"));
+            steps.push(Step::Hold);
+            steps
+        }
+        Some(other) => panic!("{other}"),
+    })
+    .await;
+    let ears = Arc::<Ears>::default();
+    let client = connect_with(&at(&server.url()), &ears).await;
+    eventually("the first notification", || ears.heard().len() == 1).await;
+    pass_slowly(Duration::from_secs(15)).await;
+    eventually("the others", || ears.heard().len() == 3).await;
+    let pauses = pauses(&server);
+    assert_eq!(pauses.len(), 2);
+    for pause in pauses {
+        assert!(pause >= Duration::from_millis(6900), "{pause:?}");
+        assert!(pause <= Duration::from_millis(7900), "{pause:?}");
+    }
+    for get in server.of("GET") {
+        assert_eq!(get.header("mcp-session-id"), Some("s1"));
+    }
+    client.peer().close().await;
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_in_the_middle_is_asked_for_again() {
+    let server = with_stream(|seen| match seen.header("last-event-id") {
+        None => {
+            let mut steps = stream(&("id: 1\n".to_owned() + &news("notifications/one")));
+            // Half an event, which will never be whole.
+            steps.push(bytes(chunk("id: 2\ndata: {\"jsonrpc\":\"2.0\",")));
+            steps.push(Step::Close);
+            steps
+        }
+        Some("1") => {
+            let mut steps = stream(&news("notifications/two"));
+            steps.push(Step::Hold);
+            steps
+        }
+        Some(other) => panic!("{other}"),
+    })
+    .await;
+    let ears = Arc::<Ears>::default();
+    let client = connect_with(&at(&server.url()), &ears).await;
+    eventually("the first notification", || ears.heard().len() == 1).await;
+    pass(Duration::from_secs(1)).await;
+    eventually("the second", || ears.heard().len() == 2).await;
+    assert!(ears.nonsense().is_empty(), "{:?}", ears.nonsense());
+    client.peer().close().await;
+}
+
+#[tokio::test]
+async fn a_stream_that_the_server_no_longer_knows_is_the_end_of_the_session() {
+    let server = with_stream(|seen| match seen.header("last-event-id") {
+        None => streamed(&("id: 1\nretry: 10\n".to_owned() + &news("notifications/one"))),
+        Some(_) => status(404),
+    })
+    .await;
+    let client = connect(&server.url()).await;
+    let closed = in_time("the end", client.peer().closed()).await;
+    assert_eq!(closed.reason(), &CloseReason::SessionExpired);
+}
+
+#[tokio::test]
+async fn an_event_that_is_too_long_costs_only_itself() {
+    const PIECE: usize = 1 << 20;
+    let server = with_stream(|_| {
+        let mut steps = stream(&news("notifications/one"));
+        let mut long = format!("{PIECE:x}\r\n").into_bytes();
+        long.extend_from_slice(&vec![b'x'; PIECE]);
+        long.extend_from_slice(b"\r\n");
+        steps.push(bytes(chunk(
+            "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/long\",\"params\":\"",
+        )));
+        steps.extend(std::iter::repeat_n(Step::Bytes(long), 65));
+        steps.push(bytes(chunk("\"}\n\n")));
+        steps.push(bytes(chunk(&news("notifications/two"))));
+        steps.push(Step::Hold);
+        steps
+    })
+    .await;
+    let ears = Arc::<Ears>::default();
+    let client = connect_with(&at(&server.url()), &ears).await;
+    eventually("both notifications", || ears.heard().len() == 2).await;
+    assert_eq!(ears.heard(), ["notifications/one", "notifications/two"]);
+    assert_eq!(ears.nonsense().len(), 1);
+    assert!(
+        ears.nonsense()[0].contains("over the limit"),
+        "{:?}",
+        ears.nonsense()
+    );
+    assert_eq!(server.of("GET").len(), 1);
+    client.peer().close().await;
+}
