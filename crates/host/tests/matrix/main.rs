@@ -4,7 +4,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a test's helpers fail the test by panicking, and a soak prints its figures"
+    clippy::print_stderr,
+    reason = "a test's helpers fail the test by panicking, and tell seeds and figures on the terminal"
 )]
 
 mod alone;

@@ -1,7 +1,7 @@
 //! A server in this process, over a linked pair.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -93,8 +93,13 @@ struct Here {
     done: bool,
 }
 
+/// Whose turn it is to say how many wait.
+static TURN: Mutex<()> = Mutex::new(());
+
 impl Here {
     fn new(waiting: &Arc<AtomicUsize>, dir: PathBuf) -> Self {
+        // One after the other, so that the last number is the one that stays.
+        let _turn = TURN.lock().unwrap();
         let number = waiting.fetch_add(1, Ordering::SeqCst) + 1;
         std::fs::write(dir.join("waiting"), number.to_string()).unwrap();
         Self {

@@ -144,11 +144,11 @@ impl Embedder {
             let stalled = *self.orders.borrow() == Order::Stall;
             tokio::select! {
                 line = self.from_bridge.next_segment() => match line {
-                    Ok(Some(line)) => self.send_to_server(&line).await,
+                    Ok(Some(line)) => self.tell_server(&line).await,
                     _ => return,
                 },
                 line = self.from_server.next_segment(), if !stalled => match line {
-                    Ok(Some(line)) => self.send_to_bridge(line).await,
+                    Ok(Some(line)) => self.tell_bridge(line).await,
                     _ => self.start_again().await,
                 },
                 changed = self.orders.changed() => {
@@ -164,7 +164,7 @@ impl Embedder {
         }
     }
 
-    async fn send_to_server(&mut self, line: &[u8]) {
+    async fn tell_server(&mut self, line: &[u8]) {
         let line: Value = serde_json::from_slice(line).expect("the bridge speaks JSON");
         let message = &line["request"]["message"];
         if line["type"] != "control_request" || message.is_null() {
@@ -179,7 +179,7 @@ impl Embedder {
     }
 
     /// Passes on what the server says: an answer goes where it was asked for, all else as it is, even if it is nonsense.
-    async fn send_to_bridge(&mut self, line: Vec<u8>) {
+    async fn tell_bridge(&mut self, line: Vec<u8>) {
         let line = String::from_utf8_lossy(&line).into_owned();
         let message: Value = serde_json::from_str(&line).unwrap_or(Value::Null);
         let asked = message
