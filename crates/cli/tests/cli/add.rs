@@ -423,9 +423,10 @@ fn json_is_written_as_it_is() {
     for entry in cases {
         let lab = Lab::new();
         let run = lab.plainly(&["add-json", "weather", entry]);
-        let note = match entry.contains("headersHelper") {
-            true => "  it needs your approval before it runs: trunkline approve weather\n",
-            false => "",
+        let note = if entry.contains("headersHelper") {
+            "  it needs your approval before it runs: trunkline approve weather\n"
+        } else {
+            ""
         };
         assert_eq!((run.code, run.err.as_str()), (Some(0), note), "{run:#?}");
         assert!(run.out.ends_with(LOCAL), "{}", run.out);
