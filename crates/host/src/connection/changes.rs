@@ -144,8 +144,10 @@ async fn subscribe(
 ) -> Result<(), RequestError> {
     let mut open = pin!(client.listen(subscription));
     tokio::select! {
-        outcome = &mut open => return outcome,
+        // Looked at first: one that is acknowledged and ends at once was a subscription all the same.
+        biased;
         () = core.news.acknowledged() => {}
+        outcome = &mut open => return outcome,
     }
     // Lists that were fetched before the server began to tell of changes may have changed in between. While they are being
     // fetched for the first time, the connection does not stand yet.

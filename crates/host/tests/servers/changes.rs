@@ -275,9 +275,12 @@ async fn a_subscription_that_ends_is_renewed_and_what_was_missed_is_fetched() {
     let lab = Lab::new();
     let script = listening(
         &lab,
-        json!([acknowledgement(), {"waitForFile": lab.at("end")}, {"reply": {}}]),
+        json!([{"waitForFile": lab.at("go")}, acknowledgement(), {"waitForFile": lab.at("end")}, {"reply": {}}]),
     );
     let host = lab.host([lab.server("s", script)]).await;
+    lab.scratch.write("go", "");
+    // It came after the lists, so those are fetched once more.
+    eventually("the fetch", || asked(&lab, "tools/list") == 2).await;
     settle(&host).await;
     call(&host, "mcp__s__grow", json!({})).await.unwrap();
     settle(&host).await;
