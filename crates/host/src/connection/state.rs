@@ -18,7 +18,7 @@ use crate::logs::Recorder;
 
 /// What to do about a server that wants to know who we are.
 pub(crate) const SIGN_IN: &str =
-    "give it a token, for example as a header \"Authorization\" in its entry";
+    "give it a token that it accepts, for example as a header \"Authorization\" in its entry";
 
 /// Where a connection stands.
 #[derive(Clone, Debug)]
@@ -303,7 +303,10 @@ fn is_process(cause: &Closed) -> bool {
 
 fn hint_for(failure: &Undelivered) -> Option<&'static str> {
     match failure.obstacle {
-        Obstacle::Unreachable => Some("check that it runs, and the \"url\" of its entry"),
+        // What is wrong with a certificate or a proxy says itself what to do.
+        Obstacle::Unreachable if !failure.to_string().contains("; ") => {
+            Some("check that it runs, and the \"url\" of its entry")
+        }
         Obstacle::Status(404 | 405) => {
             Some("check the path in its \"url\", and its \"type\": \"http\" or \"sse\"")
         }

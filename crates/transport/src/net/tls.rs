@@ -288,6 +288,12 @@ fn explain_certificate(host: String, error: &CertificateError) -> DialError {
             host,
             names: presented.clone(),
         },
+        // What `openssl req -x509` makes unless it is told otherwise.
+        other if format!("{other:?}").contains("CaUsedAsEndEntity") => DialError::Certificate {
+            host,
+            error: "it is an authority's, which a server cannot show as its own; make one with basicConstraints=CA:FALSE"
+                .to_owned(),
+        },
         other => DialError::Certificate {
             host,
             error: other.to_string(),

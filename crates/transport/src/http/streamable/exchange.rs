@@ -234,6 +234,11 @@ impl Exchange<'_> {
                 Ok(more) => {
                     ended = format!("the server answered with status {}", more.status.as_u16());
                 }
+                // Where the server was there is now nobody, and nobody who knows the rest.
+                Err(failure) if failure.obstacle == Obstacle::Unreachable => {
+                    let text = format!("{ended}; the rest cannot be had: {failure}");
+                    return Err(Undelivered::new(Obstacle::Broken, text, true));
+                }
                 Err(failure) => ended = failure.to_string(),
             }
         }
