@@ -50,8 +50,6 @@ variables! {
     CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT = "1800000";
     /// `true` starts a server whose tools are known from an earlier run only when one of them is called (LIF-13).
     TRUNKLINE_LAZY = "false";
-    /// Anything switches colours off.
-    NO_COLOR = "";
     /// The proxy for servers with `https:` and `wss:` URLs, or `https_proxy`: `http://`, `https://` or `socks5://`, with
     /// `user:password@` if need be (TRN-2).
     HTTPS_PROXY = "";
@@ -72,6 +70,8 @@ variables! {
     CLAUDE_CODE_CLIENT_CERT = "";
     /// A PEM file with the key of `CLAUDE_CODE_CLIENT_CERT`, if it is not in the same file.
     CLAUDE_CODE_CLIENT_KEY = "";
+    /// Anything switches colours off.
+    NO_COLOR = "";
 }
 
 /// The value of `name` as yes or no; `None` when it is unset or neither.

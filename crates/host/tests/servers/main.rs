@@ -20,6 +20,7 @@ mod floods;
 mod inputs;
 mod lab;
 mod lazy;
+mod logs;
 mod names;
 mod restarts;
 mod warm;
