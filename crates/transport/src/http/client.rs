@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use url::Url;
 
@@ -28,6 +29,9 @@ const MAX_KEPT: usize = 128;
 const LINGER_BYTES: usize = 64 * 1024;
 const LINGER: Duration = Duration::from_millis(500);
 
+/// How long a request waits for a connection whose answer is about to end, rather than open another.
+const HOPE: Duration = Duration::from_millis(100);
+
 /// How often an HTTP/2 connection is asked whether it still stands, and how long it has to answer.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_LIMIT: Duration = Duration::from_secs(20);
@@ -39,6 +43,8 @@ pub(super) struct Client {
     files: TlsFiles,
     origin: url::Origin,
     pool: Mutex<Pool>,
+    /// A connection may have come back.
+    freed: Notify,
 }
 
 #[derive(Default)]
@@ -50,6 +56,11 @@ struct Pool {
     )]
     kept: Vec<Box<Connection>>,
     http2: Option<Http2>,
+    /// How many answers are being read to their end, and how many requests hope for a connection of those.
+    ending: usize,
+    hoping: usize,
+    /// The last answer did not end: some servers leave their streams open.
+    hopeless: bool,
 }
 
 struct Http2 {
@@ -123,6 +134,7 @@ impl Client {
             files,
             origin: url.origin(),
             pool: Mutex::default(),
+            freed: Notify::new(),
         })
     }
 
@@ -205,13 +217,10 @@ impl Client {
         }
         request.headers_mut().insert(HOST, place.host.clone());
         loop {
-            let kept = poll_fn(|context| {
-                let mut pool = self.pool();
-                let usable = std::iter::from_fn(|| pool.kept.pop())
-                    .find_map(|mut kept| kept.is_usable(context).then_some(kept));
-                std::task::Poll::Ready(usable)
-            })
-            .await;
+            let mut kept = self.kept().await;
+            if kept.is_none() && self.pool().ending > 0 {
+                kept = Box::pin(self.freed()).await;
+            }
             let was_kept = kept.is_some();
             let connection = match kept {
                 Some(kept) => kept,
@@ -235,6 +244,38 @@ impl Client {
                 Err((_, error)) => return Err(error),
             }
         }
+    }
+
+    /// An unused connection.
+    async fn kept(&self) -> Option<Box<Connection>> {
+        poll_fn(|context| {
+            let mut pool = self.pool();
+            let usable = std::iter::from_fn(|| pool.kept.pop())
+                .find_map(|mut kept| kept.is_usable(context).then_some(kept));
+            std::task::Poll::Ready(usable)
+        })
+        .await
+    }
+
+    /// The connection of an answer that ends in a moment.
+    async fn freed(&self) -> Option<Box<Connection>> {
+        {
+            let mut pool = self.pool();
+            if pool.hopeless || pool.hoping >= pool.ending {
+                return None;
+            }
+            pool.hoping += 1;
+        }
+        let _hoping = Leave(self, |pool| pool.hoping -= 1);
+        let freed = async {
+            loop {
+                self.freed.notified().await;
+                if let Some(kept) = self.kept().await {
+                    return kept;
+                }
+            }
+        };
+        tokio::time::timeout(HOPE, freed).await.ok()
     }
 
     async fn by_http1(
@@ -358,9 +399,14 @@ impl Client {
 
     /// Reads what is left of an answer, if that is little and comes soon, so that its connection can be used again.
     pub(super) async fn finish(&self, body: &mut Body) {
+        self.pool().ending += 1;
+        let _ending = Leave(self, |pool| pool.ending -= 1);
         let drained = body.drain(LINGER_BYTES);
-        if tokio::time::timeout(LINGER, drained).await.is_ok() {
+        let drained = tokio::time::timeout(LINGER, drained).await.is_ok();
+        self.pool().hopeless = !drained;
+        if drained {
             self.take_back(body);
+            self.freed.notify_waiters();
         }
     }
 
@@ -372,6 +418,15 @@ impl Client {
 
     fn pool(&self) -> MutexGuard<'_, Pool> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts somebody out, however they leave.
+struct Leave<'c>(&'c Client, fn(&mut Pool));
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        (self.1)(&mut self.0.pool());
     }
 }
 

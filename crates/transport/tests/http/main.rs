@@ -7,9 +7,14 @@
     reason = "test code"
 )]
 
+mod encodings;
 mod get_stream;
 mod handshake;
 mod inline;
 mod lab;
+mod limits;
+mod patience;
 mod post_stream;
+mod redirects;
+mod reuse;
 mod sessions;

@@ -1,0 +1,326 @@
+//! How long we wait for a server, and how long it can have us wait.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+use trunkline_transport::http::ANSWER_LIMIT;
+use trunkline_wire::RequestError;
+use trunkline_wire::client::{Arguments, CallRequest};
+use trunkline_wire::transport::Obstacle;
+
+use crate::inline::{
+    Answer, Inline, Seen, Step, bytes, chunk, event, reply, status, stream, whole,
+};
+use crate::lab::{
+    at, call, calling, connect, eventually, in_time, pass, status_of, try_connect, undelivered,
+};
+
+/// A legacy server that answers calls like this.
+async fn answering(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Inline {
+    Inline::legacy(move |seen| match seen.what() {
+        "tools/call" => answer(seen),
+        "GET" => status(405),
+        _ => status(202),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_server_may_take_its_time_before_it_begins_to_answer() {
+    let server = answering(|seen| {
+        let mut steps = vec![Step::Wait(Duration::from_secs(50))];
+        steps.extend(reply(200, &seen.text("done")));
+        steps
+    })
+    .await;
+    let client = connect(&server.url()).await;
+    let answer = calling(&client, "t");
+    eventually("the call", || server.of("tools/call").len() == 1).await;
+    pass(Duration::from_secs(51)).await;
+    assert_eq!(
+        in_time("the answer", answer).await.unwrap().unwrap(),
+        "done"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_begin_to_answer_is_given_up() {
+    let server = answering(|seen| match seen.body["params"]["name"].as_str() {
+        Some("silent") => vec![Step::Hold],
+        _ => reply(200, &seen.text("done")),
+    })
+    .await;
+    let client = connect(&server.url()).await;
+    let failed = calling(&client, "silent");
+    eventually("the call", || server.of("tools/call").len() == 1).await;
+    pass(ANSWER_LIMIT - Duration::from_secs(2)).await;
+    assert_eq!(call(&client, "t").await.unwrap(), "done");
+    assert!(!failed.is_finished());
+    pass(Duration::from_secs(3)).await;
+    let failure = undelivered(in_time("the error", failed).await.unwrap());
+    assert_eq!(failure.obstacle, Obstacle::Silence);
+    assert_eq!(
+        failure.to_string(),
+        "the server has not begun to answer within 60 s"
+    );
+    assert!(failure.may_have_run);
+    // It is told, and the next call does not suffer.
+    eventually("the word", || {
+        server.of("notifications/cancelled").len() == 1
+    })
+    .await;
+    assert_eq!(call(&client, "t").await.unwrap(), "done");
+}
+
+#[tokio::test]
+async fn once_it_has_begun_it_may_take_as_long_as_the_caller_waits() {
+    let server = answering(|seen| {
+        let text = event(&seen.text("done"));
+        let mut steps = stream(": ");
+        steps.push(Step::Wait(Duration::from_mins(20)));
+        steps.push(bytes(chunk(&format!("wait\n\n{text}"))));
+        steps
+    })
+    .await;
+    let client = connect(&server.url()).await;
+    let answer = calling(&client, "t");
+    eventually("the call", || server.of("tools/call").len() == 1).await;
+    pass(Duration::from_mins(10)).await;
+    pass(Duration::from_mins(11)).await;
+    assert_eq!(
+        in_time("the answer", answer).await.unwrap().unwrap(),
+        "done"
+    );
+}
+
+/// Calls with a limit on silence.
+async fn call_with_idle(url: &str, idle: Duration) -> Result<(), RequestError> {
+    let client = connect(url).await;
+    let arguments = Arguments::from(json!({}));
+    let request = CallRequest {
+        tool: "t",
+        arguments: Some(&arguments),
+        idle: Some(idle),
+        ..CallRequest::default()
+    };
+    in_time("the call", client.call_tool(request))
+        .await
+        .map(drop)
+}
+
+#[tokio::test]
+async fn bytes_of_any_kind_are_signs_of_life() {
+    let kinds: [fn(&Seen) -> Answer; 2] = [
+        // Comments, as many servers send to keep a stream open.
+        |seen| {
+            let mut steps = stream(": still here\n\n");
+            for _ in 0..4 {
+                steps.push(Step::Wait(Duration::from_millis(400)));
+                steps.push(bytes(chunk(": still here\n\n")));
+            }
+            steps.push(bytes(chunk(&event(&seen.text("done")))));
+            steps.push(bytes("0\r\n\r\n"));
+            steps
+        },
+        // A body that comes slowly.
+        |seen| {
+            let text = seen.text("done").to_string();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+                text.len()
+            );
+            let mut steps = vec![bytes(head)];
+            for piece in text.as_bytes().chunks(text.len() / 4) {
+                steps.push(bytes(piece));
+                steps.push(Step::Wait(Duration::from_millis(400)));
+            }
+            steps
+        },
+    ];
+    for kind in kinds {
+        let server = answering(kind).await;
+        call_with_idle(&server.url(), Duration::from_millis(1100))
+            .await
+            .unwrap();
+    }
+    let server = answering(|_| {
+        let mut steps = stream(": nothing more\n\n");
+        steps.push(Step::Hold);
+        steps
+    })
+    .await;
+    let error = call_with_idle(&server.url(), Duration::from_millis(300)).await;
+    assert!(matches!(error, Err(RequestError::Idle { .. })), "{error:?}");
+    eventually("the end of the stream", || server.open() <= 2).await;
+}
+
+#[tokio::test]
+async fn a_proxy_that_holds_everything_back_until_the_end_changes_nothing() {
+    let server = answering(|seen| {
+        let token = &seen.body["params"]["_meta"]["progressToken"];
+        let params = json!({"progressToken": token, "progress": 1});
+        let progress =
+            event(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+        let body = format!(": held\n\n{progress}{}", event(&seen.text("done")));
+        let mut steps = vec![Step::Wait(Duration::from_secs(45))];
+        steps.extend(whole(200, &[("content-type", "text/event-stream")], body));
+        steps
+    })
+    .await;
+    let client = connect(&server.url()).await;
+    let answer = calling(&client, "t");
+    eventually("the call", || server.of("tools/call").len() == 1).await;
+    pass(Duration::from_secs(46)).await;
+    assert_eq!(
+        in_time("the answer", answer).await.unwrap().unwrap(),
+        "done"
+    );
+    assert_eq!(call_again(&client, &server).await, 2);
+}
+
+/// Calls once more over whatever connection there is; how many calls the server has seen.
+async fn call_again(client: &trunkline_wire::Client, server: &Inline) -> usize {
+    let answer = calling(client, "t");
+    eventually("the call", || server.of("tools/call").len() == 2).await;
+    pass(Duration::from_secs(46)).await;
+    in_time("the answer", answer).await.unwrap().unwrap();
+    server.of("tools/call").len()
+}
+
+/// A server that puts calls off `times` times with this header.
+async fn busy(
+    status: u16,
+    times: usize,
+    after: impl Fn() -> Option<String> + Send + Sync + 'static,
+) -> Inline {
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    answering(move |seen| {
+        if count.fetch_add(1, std::sync::atomic::Ordering::AcqRel) >= times {
+            return reply(200, &seen.text("done"));
+        }
+        let after = after();
+        let headers: Vec<_> = after
+            .iter()
+            .map(|after| ("retry-after", after.as_str()))
+            .collect();
+        whole(status, &headers, "come back later")
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_busy_server_says_when_to_come_back() {
+    for code in [429, 503] {
+        let server = busy(code, 1, || Some("7".to_owned())).await;
+        let client = connect(&server.url()).await;
+        let answer = calling(&client, "t");
+        eventually("the call", || server.of("tools/call").len() == 1).await;
+        pass(Duration::from_secs(6)).await;
+        assert_eq!(call_count_settled(&server).await, 1, "it was told to wait");
+        pass(Duration::from_secs(2)).await;
+        assert_eq!(
+            in_time("the answer", answer).await.unwrap().unwrap(),
+            "done"
+        );
+        let calls = server.of("tools/call");
+        assert_eq!(calls.len(), 2);
+        assert_eq!(
+            calls[0].connection, calls[1].connection,
+            "over the same connection"
+        );
+        assert_eq!(calls[0].body, calls[1].body);
+    }
+}
+
+/// How many calls have come, once everybody had a chance to act.
+async fn call_count_settled(server: &Inline) -> usize {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    server.of("tools/call").len()
+}
+
+#[tokio::test]
+async fn it_may_also_name_a_date() {
+    let server = busy(429, 1, || {
+        Some(httpdate::fmt_http_date(
+            SystemTime::now() + Duration::from_secs(9),
+        ))
+    })
+    .await;
+    let client = connect(&server.url()).await;
+    let answer = calling(&client, "t");
+    eventually("the call", || server.of("tools/call").len() == 1).await;
+    pass(Duration::from_secs(5)).await;
+    assert_eq!(call_count_settled(&server).await, 1);
+    pass(Duration::from_secs(5)).await;
+    assert_eq!(
+        in_time("the answer", answer).await.unwrap().unwrap(),
+        "done"
+    );
+    // A date that has passed means now.
+    let server = busy(503, 1, || Some("Mon, 16 Nov 2020 10:00:00 GMT".to_owned())).await;
+    let client = connect(&server.url()).await;
+    assert_eq!(call(&client, "t").await.unwrap(), "done");
+}
+
+#[tokio::test]
+async fn it_may_do_so_three_times() {
+    let server = busy(429, 3, || Some("1".to_owned())).await;
+    let client = connect(&server.url()).await;
+    assert_eq!(call(&client, "t").await.unwrap(), "done");
+    let server = busy(429, 4, || Some("0".to_owned())).await;
+    let client = connect(&server.url()).await;
+    let text = status_of(call(&client, "t").await, 429);
+    assert!(text.contains("come back later"), "{text}");
+    assert_eq!(server.of("tools/call").len(), 4);
+}
+
+#[tokio::test]
+async fn one_that_does_not_say_or_asks_too_much_is_an_error_at_once() {
+    for (code, after) in [
+        (429, None),
+        (503, None),
+        (429, Some("3600")),
+        (503, Some("soon")),
+    ] {
+        let server = busy(code, 1, move || after.map(str::to_owned)).await;
+        let client = connect(&server.url()).await;
+        let outcome = call(&client, "t").await;
+        let error = outcome.as_ref().unwrap_err().clone();
+        status_of(outcome, code);
+        // A server that is not there has not acted; one that fails may have.
+        assert_eq!(error.may_have_run(), code == 503, "{code}");
+        assert_eq!(server.of("tools/call").len(), 1);
+        assert!(!client.peer().is_closed());
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_put_off_can_be_given_up() {
+    let server = busy(503, 100, || Some("30".to_owned())).await;
+    let client = connect(&server.url()).await;
+    let waiting = calling(&client, "t");
+    eventually("the call", || server.of("tools/call").len() == 1).await;
+    waiting.abort();
+    eventually("the word", || {
+        server.of("notifications/cancelled").len() == 1
+    })
+    .await;
+    pass(Duration::from_secs(40)).await;
+    assert_eq!(call_count_settled(&server).await, 1);
+}
+
+#[tokio::test]
+async fn a_handshake_is_put_off_too() {
+    let first = std::sync::atomic::AtomicBool::new(true);
+    let server = Inline::start(move |seen| {
+        if first.swap(false, std::sync::atomic::Ordering::AcqRel) {
+            return whole(503, &[("retry-after", "0")], "warming up");
+        }
+        reply(200, &seen.result(&crate::inline::discovered()))
+    })
+    .await;
+    try_connect(&at(&server.url())).await.unwrap();
+    assert_eq!(server.of("server/discover").len(), 2);
+}
