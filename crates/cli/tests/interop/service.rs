@@ -12,7 +12,7 @@ use trunkline_testkit::wait_until;
 use crate::lab::installed;
 
 /// How long a server may take until it listens.
-const LISTENS_WITHIN: Duration = Duration::from_secs(60);
+const LISTENS_WITHIN: Duration = Duration::from_mins(1);
 
 /// A running foreign server.
 pub(crate) struct Service {
