@@ -384,7 +384,7 @@ fn a_disk_that_takes_nothing_costs_a_warning_and_no_more() {
 fn a_flood_on_stderr_stays_within_the_limits_and_holds_up_nothing() {
     let lab = Lab::with([(
         "s",
-        json!({"tools": [{"name": "t", "do": [{"stderrFlood": 100_000_000}, {"stderr": "\nthe end"}, {"replyText": "done"}]}]}),
+        json!({"tools": [{"name": "t", "do": [{"stderrFlood": 20_000_000}, {"stderr": "\nthe end"}, {"replyText": "done"}]}]}),
     )]);
     talk(&lab, "s");
     let size = |name: &str| std::fs::metadata(log_file(&lab, name)).map_or(0, |found| found.len());

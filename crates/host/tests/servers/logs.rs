@@ -177,7 +177,7 @@ async fn a_flood_on_stderr_costs_lines_and_holds_up_no_call() {
     let lab = Lab::new();
     let logs = LogStore::at(lab.at("logs"));
     let flood =
-        json!([{"stderrFlood": 100_000_000}, {"stderr": "\nlast line"}, {"replyText": "flooded"}]);
+        json!([{"stderrFlood": 20_000_000}, {"stderr": "\nlast line"}, {"replyText": "flooded"}]);
     let script = echo().tool("flood", flood);
     let builder = Host::builder().server(lab.server("s", script));
     let host = lab.ready(builder.logs(logs.clone())).await;
