@@ -10,8 +10,19 @@ use anyhow::{Context, Result};
 use crate::{sh, tools};
 
 /// The targets: one file each in `fuzz/fuzz_targets`, with seeds in `fuzz/seeds`.
-const TARGETS: [&str; 9] = [
-    "config", "document", "envelope", "expand", "import", "lines", "policy", "splice", "tree",
+const TARGETS: [&str; 12] = [
+    "config",
+    "control",
+    "document",
+    "envelope",
+    "events",
+    "expand",
+    "import",
+    "lines",
+    "policy",
+    "splice",
+    "tree",
+    "websocket",
 ];
 
 /// Longest input tried. Longer ones find nothing new and make the run slow.

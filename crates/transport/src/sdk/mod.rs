@@ -33,7 +33,7 @@
 //! The streams carry all servers, so what one of them does must not touch another. The reader waits for nobody; a request that
 //! fails, in whatever way, fails alone; only the end of the streams ends all connections.
 
-mod control;
+pub(crate) mod control;
 mod inquiry;
 mod lines;
 mod link;

@@ -14,7 +14,7 @@ const LARGE: usize = 256 * 1024;
 
 /// What the server sent.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(crate) enum Event {
     /// A whole message, or the news that one was too long.
     Message(Incoming),
     /// To be answered with the same bytes.
@@ -29,7 +29,7 @@ pub(super) enum Event {
 
 /// Collects bytes and gives back what they mean. A message may be no longer than the limit; a longer one is skipped and
 /// reported, and what follows it is intact.
-pub(super) struct FrameDecoder {
+pub(crate) struct FrameDecoder {
     buffer: BytesMut,
     limit: usize,
     /// The frame whose payload is next in the buffer.
@@ -53,7 +53,7 @@ enum Partial {
 
 impl FrameDecoder {
     /// A decoder for messages of at most `limit` bytes; `buffer` holds what has arrived already.
-    pub(super) fn new(limit: usize, buffer: BytesMut) -> Self {
+    pub(crate) fn new(limit: usize, buffer: BytesMut) -> Self {
         Self {
             buffer,
             limit,
@@ -63,7 +63,7 @@ impl FrameDecoder {
     }
 
     /// Where the bytes that arrive are to be appended.
-    pub(super) fn buffer(&mut self) -> &mut BytesMut {
+    pub(crate) fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buffer
     }
 
@@ -80,7 +80,7 @@ impl FrameDecoder {
     }
 
     /// What comes next, once it is whole; an error says how the server broke the protocol.
-    pub(super) fn next_event(&mut self) -> Result<Option<Event>, &'static str> {
+    pub(crate) fn next_event(&mut self) -> Result<Option<Event>, &'static str> {
         loop {
             let frame = match self.frame {
                 Some(frame) => frame,

@@ -8,7 +8,7 @@
 mod codes;
 mod encode;
 mod error;
-mod frames;
+pub(crate) mod frames;
 mod handshake;
 mod mask;
 mod receiver;
