@@ -7,12 +7,17 @@
     reason = "test code"
 )]
 
+mod asking;
+mod cancelling;
+mod credentials;
 mod encodings;
+mod ending;
 mod get_stream;
 mod handshake;
 mod inline;
 mod lab;
 mod limits;
+mod outgoing;
 mod patience;
 mod post_stream;
 mod redirects;

@@ -1,0 +1,126 @@
+//! What a server asks in the middle of a call is answered, on whichever way it asks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use trunkline_testkit::net::{Answers, HttpServer, SseServer};
+use trunkline_testkit::{Era, Script};
+
+use crate::inline::{Inline, Step, bytes, chunk, event, reply, status, stream};
+use crate::lab::{Ears, at, call, connect, connect_with, dialer, eventually, over};
+
+fn question() -> Value {
+    json!({"method": "elicitation/create",
+        "params": {"message": "who?", "requestedSchema": {"type": "object"}}})
+}
+
+fn asks(era: Era) -> Script {
+    let ask = match era {
+        Era::Modern => {
+            json!([{"inputRequired": {"inputRequests": {"q": question()}, "requestState": "s"}},
+            {"replyInputs": true}])
+        }
+        _ => json!([{"request": question()}, {"replyAnswer": true}]),
+    };
+    Script::default().era(era).tool("ask", ask)
+}
+
+#[tokio::test]
+async fn on_the_stream_of_the_call() {
+    let server = HttpServer::builder(asks(Era::Legacy))
+        .answers(Answers::Sse)
+        .get_stream(false)
+        .start();
+    let client = connect(&server.url()).await;
+    let answer: Value = serde_json::from_str(&call(&client, "ask").await.unwrap()).unwrap();
+    assert_eq!(
+        answer,
+        json!({"action": "accept", "content": {"asked": "who?"}})
+    );
+    let requests = server.requests();
+    let answered = requests
+        .iter()
+        .find(|seen| seen.json().get("result").is_some())
+        .unwrap();
+    assert!(answered.header("mcp-session-id").is_some());
+    assert_eq!(answered.header("mcp-protocol-version"), Some("2025-11-25"));
+}
+
+#[tokio::test]
+async fn on_the_servers_own_stream() {
+    let server = HttpServer::builder(asks(Era::Legacy))
+        .answers(Answers::Json)
+        .start();
+    let client = connect(&server.url()).await;
+    for _ in 0..3 {
+        let answer: Value = serde_json::from_str(&call(&client, "ask").await.unwrap()).unwrap();
+        assert_eq!(answer["content"]["asked"], "who?");
+    }
+}
+
+#[tokio::test]
+async fn by_a_second_round() {
+    for answers in [Answers::Json, Answers::Sse] {
+        let server = HttpServer::builder(asks(Era::Modern))
+            .answers(answers)
+            .start();
+        let client = connect(&server.url()).await;
+        let said: Value = serde_json::from_str(&call(&client, "ask").await.unwrap()).unwrap();
+        assert_eq!(said["inputResponses"]["q"]["content"]["asked"], "who?");
+        assert_eq!(said["requestState"], "s");
+        let requests = server.requests();
+        let calls: Vec<_> = requests
+            .iter()
+            .filter(|seen| seen.rpc_method() == "tools/call")
+            .collect();
+        assert_eq!(calls.len(), 2);
+        assert_ne!(calls[0].rpc_id(), calls[1].rpc_id());
+        for call in calls {
+            assert_eq!(call.header("mcp-name"), Some("ask"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn over_http_and_sse() {
+    let server = SseServer::start(asks(Era::Legacy));
+    let transport = at(&server.url()).sse(&dialer()).await.unwrap();
+    let client = over(transport, &Arc::<Ears>::default()).await.unwrap();
+    let answer: Value = serde_json::from_str(&call(&client, "ask").await.unwrap()).unwrap();
+    assert_eq!(answer["content"]["asked"], "who?");
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_answers_harms_only_itself() {
+    let server = Inline::legacy(|seen| match seen.what() {
+        "GET" => {
+            let asked = json!({"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create",
+                "params": {"message": "who?"}});
+            let mut steps = stream(&event(&asked));
+            steps.push(Step::Wait(Duration::from_millis(20)));
+            let news = json!({"jsonrpc": "2.0", "method": "notifications/after"});
+            steps.push(bytes(chunk(&event(&news))));
+            steps.push(Step::Hold);
+            steps
+        }
+        "response" => status(500),
+        _ => reply(200, &seen.text("done")),
+    })
+    .await;
+    let ears = Arc::<Ears>::default();
+    let client = connect_with(&at(&server.url()), &ears).await;
+    eventually("the answer to be refused", || {
+        server.of("response").len() == 1
+    })
+    .await;
+    let answered = &server.of("response")[0];
+    assert_eq!(answered.body["id"], "q1");
+    assert_eq!(answered.body["result"]["content"]["asked"], "who?");
+    eventually("what comes after", || {
+        ears.heard() == ["notifications/after"]
+    })
+    .await;
+    assert_eq!(call(&client, "t").await.unwrap(), "done");
+    assert_eq!(server.of("response").len(), 1, "an answer is given once");
+}
