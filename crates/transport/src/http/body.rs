@@ -152,6 +152,11 @@ impl Body {
         }
     }
 
+    /// Whether it came over a connection of its own.
+    pub(super) fn has_connection(&self) -> bool {
+        self.connection.is_some()
+    }
+
     /// The connection, once all was read.
     pub(super) fn spare_connection(&mut self) -> Option<Box<Connection>> {
         if self.ended {

@@ -9,14 +9,12 @@ use bytes::Bytes;
 use http::header::{HOST, LOCATION, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::Full;
-use hyper::client::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
 use url::Url;
 
 use super::body::Body;
-use super::connection::{Connection, explain};
+use super::connection::Connection;
+use super::http2::{self, Http2};
 use crate::net::{Alpn, DialError, Dialer, Target, TlsFiles};
 
 /// How many redirects are followed.
@@ -32,16 +30,13 @@ const LINGER: Duration = Duration::from_millis(500);
 /// How long a request waits for a connection whose answer is about to end, rather than open another.
 const HOPE: Duration = Duration::from_millis(100);
 
-/// How often an HTTP/2 connection is asked whether it still stands, and how long it has to answer.
-const PING_EVERY: Duration = Duration::from_secs(30);
-const PING_LIMIT: Duration = Duration::from_secs(20);
-
 /// Sends requests to one origin.
 pub(super) struct Client {
     dialer: Dialer,
     target: Target,
     files: TlsFiles,
     origin: url::Origin,
+    http2: Http2,
     pool: Mutex<Pool>,
     /// A connection may have come back.
     freed: Notify,
@@ -55,23 +50,11 @@ struct Pool {
         reason = "a connection is large, and goes in and out for every request"
     )]
     kept: Vec<Box<Connection>>,
-    http2: Option<Http2>,
     /// How many answers are being read to their end, and how many requests hope for a connection of those.
     ending: usize,
     hoping: usize,
     /// The last answer did not end: some servers leave their streams open.
     hopeless: bool,
-}
-
-struct Http2 {
-    sender: http2::SendRequest<Full<Bytes>>,
-    driver: AbortHandle,
-}
-
-impl Drop for Http2 {
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
 }
 
 /// A place at the origin, in the two forms in which it is asked for.
@@ -133,6 +116,7 @@ impl Client {
             target: Target::of(url)?,
             files,
             origin: url.origin(),
+            http2: Http2::default(),
             pool: Mutex::default(),
             freed: Notify::new(),
         })
@@ -207,7 +191,7 @@ impl Client {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method.clone();
         *request.headers_mut() = headers;
-        if let Some(sender) = self.http2_sender() {
+        if let Some(sender) = self.http2.sender() {
             handed_over.store(true, Ordering::Relaxed);
             match Self::by_http2(sender, place, request).await {
                 Ok(answer) => return Ok(answer),
@@ -313,12 +297,12 @@ impl Client {
     }
 
     async fn by_http2(
-        mut sender: http2::SendRequest<Full<Bytes>>,
+        sender: http2::Sender,
         place: &Place,
         mut request: Request<Full<Bytes>>,
     ) -> Result<Answer, (Option<Request<Full<Bytes>>>, SendError)> {
         *request.uri_mut() = place.whole.clone();
-        match sender.try_send_request(request).await {
+        match http2::send(sender, request).await {
             Ok(answer) => {
                 let (head, body) = answer.into_parts();
                 Ok(Answer {
@@ -327,64 +311,28 @@ impl Client {
                     headers: head.headers,
                 })
             }
-            Err(mut failed) => {
-                let reason = explain(failed.error());
-                let unsent = failed.take_message();
-                let sent = unsent.is_none();
-                Err((unsent, SendError::Lost { reason, sent }))
+            Err(lost) => {
+                let (reason, sent) = (lost.reason, lost.may_have_run);
+                Err((lost.unsent, SendError::Lost { reason, sent }))
             }
         }
     }
 
     async fn connect(&self) -> Result<Fresh, SendError> {
+        let _turn = self.http2.turn().await;
+        if let Some(sender) = self.http2.sender() {
+            return Ok(Fresh::Http2(sender));
+        }
         let dialed = self
             .dialer
             .dial(&self.target, &self.files, Alpn::Http1Or2)
             .await?;
-        if !dialed.http2 {
-            let connection = Connection::start(dialed).await.map_err(unsent)?;
-            return Ok(Fresh::Http1(Box::new(connection)));
+        if dialed.http2 {
+            let sender = self.http2.start(dialed.stream).await.map_err(unsent)?;
+            return Ok(Fresh::Http2(sender));
         }
-        let started = http2::Builder::new(TokioExecutor::new())
-            .timer(hyper_util::rt::TokioTimer::new())
-            .keep_alive_interval(PING_EVERY)
-            .keep_alive_timeout(PING_LIMIT)
-            .adaptive_window(true)
-            .handshake(TokioIo::new(dialed.stream))
-            .await;
-        let (sender, driver) = started.map_err(|error| unsent(explain(&error)))?;
-        let driver = tokio::spawn(async move {
-            // Whoever waits for an answer is told by it.
-            let _ = driver.await;
-        });
-        let fresh = Http2 {
-            sender: sender.clone(),
-            driver: driver.abort_handle(),
-        };
-        let mut pool = self.pool();
-        // Another may have been quicker; requests may already be on that one.
-        let usable = pool
-            .http2
-            .as_ref()
-            .filter(|http2| !http2.sender.is_closed());
-        if let Some(first) = usable {
-            return Ok(Fresh::Http2(first.sender.clone()));
-        }
-        pool.http2 = Some(fresh);
-        Ok(Fresh::Http2(sender))
-    }
-
-    fn http2_sender(&self) -> Option<http2::SendRequest<Full<Bytes>>> {
-        let mut pool = self.pool();
-        let usable = pool
-            .http2
-            .as_ref()
-            .filter(|http2| !http2.sender.is_closed());
-        let sender = usable.map(|http2| http2.sender.clone());
-        if sender.is_none() {
-            pool.http2 = None;
-        }
-        sender
+        let connection = Connection::start(dialed).await.map_err(unsent)?;
+        Ok(Fresh::Http1(Box::new(connection)))
     }
 
     /// Takes back the connection of an answer that was read to its end.
@@ -399,6 +347,9 @@ impl Client {
 
     /// Reads what is left of an answer, if that is little and comes soon, so that its connection can be used again.
     pub(super) async fn finish(&self, body: &mut Body) {
+        if !body.has_connection() {
+            return;
+        }
         self.pool().ending += 1;
         let _ending = Leave(self, |pool| pool.ending -= 1);
         let drained = body.drain(LINGER_BYTES);
@@ -437,7 +388,7 @@ fn unsent(reason: String) -> SendError {
 
 enum Fresh {
     Http1(Box<Connection>),
-    Http2(http2::SendRequest<Full<Bytes>>),
+    Http2(http2::Sender),
 }
 
 /// A URL without what may be a secret.

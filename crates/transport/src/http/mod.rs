@@ -1,6 +1,6 @@
 //! Servers behind HTTP: Streamable HTTP and HTTP+SSE (TRN-1).
 //!
-//! `connection` and `client` move requests and answers; `courier` adds who we are and patience; `streamable` and `sse` are the two
+//! `connection`, `http2` and `client` move requests and answers; `courier` adds who we are and patience; `streamable` and `sse` are the two
 //! transports. `events` reads event streams.
 
 mod body;
@@ -11,6 +11,7 @@ mod credentials;
 mod events;
 mod headers;
 mod helper;
+mod http2;
 mod inlet;
 mod sse;
 mod streamable;

@@ -26,7 +26,6 @@ pub(crate) type Answer = Vec<Step>;
 
 /// A request, and when it came.
 #[derive(Clone, Debug)]
-#[allow(dead_code, reason = "the tests to come look at all of it")]
 pub(crate) struct Seen {
     pub(crate) at: Instant,
     pub(crate) connection: usize,

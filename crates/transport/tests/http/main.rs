@@ -7,6 +7,10 @@
     reason = "test code"
 )]
 
+#[path = "../lab/certs.rs"]
+#[allow(dead_code, reason = "one kind of certificate is enough here")]
+mod certs;
+
 mod asking;
 mod cancelling;
 mod credentials;
@@ -14,6 +18,7 @@ mod encodings;
 mod ending;
 mod get_stream;
 mod handshake;
+mod http2;
 mod inline;
 mod lab;
 mod limits;

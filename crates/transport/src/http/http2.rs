@@ -1,0 +1,136 @@
+//! The one HTTP/2 connection to an origin, which all requests share.
+
+use std::error::Error as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::task::AbortHandle;
+
+use super::connection::explain;
+use crate::net::Stream;
+
+/// How often the connection is asked whether it still stands, and how long it has to answer.
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PING_LIMIT: Duration = Duration::from_secs(20);
+
+/// Takes requests; clones take them to the same connection.
+pub(super) type Sender = http2::SendRequest<Full<Bytes>>;
+
+/// The connection, if there is one.
+#[derive(Default)]
+pub(super) struct Http2 {
+    current: Mutex<Option<Current>>,
+    /// The server is known to speak it.
+    spoken: AtomicBool,
+    dialing: tokio::sync::Mutex<()>,
+}
+
+struct Current {
+    sender: Sender,
+    driver: AbortHandle,
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// Why a request has no answer.
+pub(super) struct Lost {
+    /// The request, if it was not taken.
+    pub(super) unsent: Option<Request<Full<Bytes>>>,
+    pub(super) reason: String,
+    /// Whether the server may have acted on it.
+    pub(super) may_have_run: bool,
+}
+
+impl Http2 {
+    /// The way to the connection, where it can take another request.
+    pub(super) fn sender(&self) -> Option<Sender> {
+        let mut current = self.lock();
+        let usable = current.as_ref().filter(|now| !now.sender.is_closed());
+        let sender = usable.map(|now| now.sender.clone());
+        if sender.is_none() {
+            *current = None;
+        }
+        sender
+    }
+
+    /// Waits until nobody else makes a connection: one is enough for all who need one.
+    pub(super) async fn turn(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        if self.spoken.load(Ordering::Relaxed) {
+            Some(self.dialing.lock().await)
+        } else {
+            None
+        }
+    }
+
+    /// Speaks HTTP/2 on a stream from now on.
+    pub(super) async fn start(&self, stream: Stream) -> Result<Sender, String> {
+        self.spoken.store(true, Ordering::Relaxed);
+        let started = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_LIMIT)
+            .adaptive_window(true)
+            .handshake(TokioIo::new(stream))
+            .await;
+        let (sender, driver) = started.map_err(|error| explain(&error))?;
+        let driver = tokio::spawn(async move {
+            // Whoever waits for an answer is told by it.
+            let _ = driver.await;
+        });
+        let fresh = Current {
+            sender: sender.clone(),
+            driver: driver.abort_handle(),
+        };
+        let mut current = self.lock();
+        // The first time, another may have been quicker; requests may already be on that one.
+        if let Some(first) = current.as_ref().filter(|now| !now.sender.is_closed()) {
+            return Ok(first.sender.clone());
+        }
+        *current = Some(fresh);
+        Ok(sender)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Current>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sends a request and waits for the head of the answer.
+pub(super) async fn send(
+    mut sender: Sender,
+    request: Request<Full<Bytes>>,
+) -> Result<Response<Incoming>, Lost> {
+    let sent = sender.try_send_request(request).await;
+    sent.map_err(|mut failed| {
+        let unsent = failed.take_message();
+        Lost {
+            may_have_run: unsent.is_none() && !is_unprocessed(failed.error()),
+            reason: explain(failed.error()),
+            unsent,
+        }
+    })
+}
+
+/// Whether the server says that it has not looked at the request (RFC 9113, 8.7).
+fn is_unprocessed(error: &hyper::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            let refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            return error.is_remote() && (refused || error.is_go_away());
+        }
+        cause = error.source();
+    }
+    false
+}
