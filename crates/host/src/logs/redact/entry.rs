@@ -1,5 +1,7 @@
 //! Which secrets a server's entry holds.
 
+use std::collections::BTreeMap;
+
 use percent_encoding::percent_decode_str;
 use trunkline_config::{
     HttpEntry, IdeEntry, Secret, ServerEntry, ServerUrl, StdioEntry, TransportEntry, WsEntry,
@@ -25,7 +27,7 @@ pub(in crate::logs) fn secrets_of(entry: &ServerEntry) -> Vec<String> {
     let mut found = Vec::new();
     match &entry.transport {
         TransportEntry::Stdio(StdioEntry { args, env, .. }) => {
-            found.extend(exposed(env.values()));
+            found.extend(in_env(env));
             found.extend(in_arguments(args));
             found.extend(inherited());
         }
@@ -39,7 +41,7 @@ pub(in crate::logs) fn secrets_of(entry: &ServerEntry) -> Vec<String> {
             url, auth_token, ..
         }) => {
             found.extend(in_url(url));
-            found.extend(exposed(auth_token));
+            found.extend(auth_token.iter().map(|token| token.expose().to_owned()));
         }
         TransportEntry::ClaudeAiProxy { url, proxy, .. } => {
             found.extend(in_url(url));
@@ -50,8 +52,17 @@ pub(in crate::logs) fn secrets_of(entry: &ServerEntry) -> Vec<String> {
     found
 }
 
-fn exposed<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> impl Iterator<Item = String> {
-    secrets.into_iter().map(|secret| secret.expose().to_owned())
+/// The values of variables, but for words like `warn` and numbers like `3000` under names that are no secret's: looked for
+/// everywhere, those would make a log unreadable.
+fn in_env(env: &BTreeMap<String, Secret>) -> impl Iterator<Item = String> {
+    let is_setting = |name: &str, value: &str| {
+        let has = |is: fn(char) -> bool| value.contains(is);
+        let mixed = has(char::is_alphabetic) && has(|c| c.is_ascii_digit());
+        !looks_secret(name) && value.chars().count() < 8 && !mixed
+    };
+    env.iter()
+        .filter(move |(name, value)| !is_setting(name, value.expose()))
+        .map(|(_, value)| value.expose().to_owned())
 }
 
 /// The value of a header, and what follows the scheme in it.
@@ -151,10 +162,19 @@ mod tests {
 
     #[test]
     fn the_values_of_env_are_secrets() {
+        let env = [
+            ("A", "production"),
+            ("B", "s3cr3t"),
+            ("C_PASSWORD", "word"),
+            ("LEVEL", "warn"),
+            ("PORT", "3000"),
+        ];
+        let secrets = env.map(|(name, value)| (name.to_owned(), Secret::new(value)));
         let mut entry = ServerEntry::stdio("s", "x", [""]);
         if let TransportEntry::Stdio(stdio) = &mut entry.transport {
-            stdio.env.insert("A".to_owned(), Secret::new("value"));
+            stdio.env.extend(secrets);
         }
-        assert_eq!(secrets_of(&entry)[0], "value");
+        assert_eq!(secrets_of(&entry)[..3], ["production", "s3cr3t", "word"]);
+        assert!(!secrets_of(&entry).contains(&"warn".to_owned()));
     }
 }
