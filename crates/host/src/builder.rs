@@ -15,6 +15,7 @@ use crate::connectors::Connectors;
 use crate::discovery::{Plan, Wanted};
 use crate::eras::EraMemory;
 use crate::host::Host;
+use crate::host_tool::HostTool;
 use crate::logs::{LogStore, Tracer};
 use crate::secrets::Secrets;
 use crate::settings::Settings;
@@ -34,6 +35,7 @@ pub struct HostBuilder {
     pub(crate) connector_credentials: Option<Arc<dyn Credentials>>,
     pub(crate) logs: Option<LogStore>,
     pub(crate) tracer: Option<Tracer>,
+    pub(crate) own_tools: Vec<HostTool>,
     loader: Option<(Loader, Option<ServerSet>)>,
     connectors: Option<Arc<dyn Connectors>>,
     watch: bool,
@@ -140,6 +142,14 @@ impl HostBuilder {
     #[must_use]
     pub fn builtin(mut self, builtin: Builtin) -> Self {
         self.sources.push(Source::Builtin(Arc::new(builtin)));
+        self
+    }
+
+    /// Adds a tool of the program's own to the pool. A later one with the same name replaces an earlier one.
+    #[must_use]
+    pub fn tool(mut self, tool: HostTool) -> Self {
+        self.own_tools.retain(|earlier| earlier.name != tool.name);
+        self.own_tools.push(tool);
         self
     }
 

@@ -18,6 +18,7 @@ use crate::catalog::{Expiry, Pool, may_belong_to};
 use crate::connection::{Connection, Context, ServerStatus, Source, Window};
 use crate::discovery::Discovery;
 use crate::events::{Events, Teller};
+use crate::host_tool::HostTool;
 use crate::logs::{LogStore, Tracer};
 use crate::settings::Settings;
 use crate::suggest::nearest;
@@ -37,6 +38,8 @@ pub(crate) struct Inner {
     connections: ArcSwap<Connections>,
     /// Held, never across an await, by whoever adds or removes connections.
     changing: Mutex<Changing>,
+    /// Sorted by name.
+    own_tools: Arc<[HostTool]>,
     pool: ArcSwap<Built>,
     /// Held, never across an await, by whoever builds the pool.
     building: Mutex<()>,
@@ -101,8 +104,10 @@ impl Host {
             connector_credentials,
             logs,
             tracer,
+            mut own_tools,
             ..
         } = builder;
+        own_tools.sort_by(|a, b| a.name.cmp(&b.name));
         let context = Arc::new(Context {
             window: Window::new(settings.local_at_once, settings.remote_at_once),
             settings,
@@ -129,6 +134,7 @@ impl Host {
                 connections: ArcSwap::default(),
                 changing: Mutex::default(),
                 building: Mutex::default(),
+                own_tools: own_tools.into(),
                 pool: ArcSwap::from_pointee(Built {
                     catalogs: 0,
                     pool: Arc::default(),
@@ -323,6 +329,7 @@ impl Host {
         }
         let statuses = self.statuses();
         let pool = Arc::new(Pool::of(
+            &self.inner.own_tools,
             statuses.iter().map(|status| &*status.catalog.tools),
         ));
         self.inner.pool.store(Arc::new(Built {

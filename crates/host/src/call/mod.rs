@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use trunkline_wire::client::{Arguments, CallRequest};
-use trunkline_wire::mcp::{CallResult, Content};
 use trunkline_wire::peer::Progress;
 use trunkline_wire::transport::Obstacle;
 use trunkline_wire::{Json, RequestError};
@@ -19,6 +18,8 @@ pub use error::CallError;
 use crate::catalog::PoolTool;
 use crate::connection::Connection;
 use crate::host::Host;
+use crate::host_tool::HostCall;
+use crate::result::CallOutput;
 use crate::settings::deadline;
 
 /// How one call is to be made. To cancel a call, drop its future: the server is told.
@@ -42,44 +43,6 @@ impl fmt::Debug for CallOptions {
     }
 }
 
-/// What a tool gave back.
-#[derive(Clone, Debug)]
-pub struct CallOutput {
-    /// The blocks, in order; unknown kinds included.
-    pub content: Vec<Content>,
-    /// The machine-readable result, byte for byte.
-    pub structured_content: Option<Json>,
-    /// The tool ran and reports a failure of its own (CALL-5).
-    pub is_error: bool,
-    /// The result's `_meta`.
-    pub meta: Option<Json>,
-}
-
-impl CallOutput {
-    /// The text blocks, one below the other.
-    pub fn text(&self) -> String {
-        let texts: Vec<_> = self.content.iter().filter_map(Content::text).collect();
-        texts.join("\n")
-    }
-}
-
-impl From<CallResult> for CallOutput {
-    fn from(result: CallResult) -> Self {
-        let CallResult {
-            content,
-            structured_content,
-            is_error,
-            meta,
-        } = result;
-        Self {
-            content,
-            structured_content,
-            is_error,
-            meta,
-        }
-    }
-}
-
 impl Host {
     /// Calls the tool named `name` with `arguments`, an object.
     pub async fn call(
@@ -89,15 +52,20 @@ impl Host {
         options: CallOptions,
     ) -> Result<CallOutput, CallError> {
         let pool = self.pool();
-        let Some(tool) = pool.get(name) else {
-            return Err(self.unknown_tool(name, &pool));
-        };
         let arguments = arguments.into();
         if !arguments.is_object() {
             return Err(CallError::BadArguments {
                 tool: name.to_owned(),
             });
         }
+        if let Some(own) = pool.own_tool(name) {
+            let host = self.clone();
+            let arguments = arguments.into_json();
+            return Ok(own.call(HostCall { host, arguments }).await);
+        }
+        let Some(tool) = pool.get(name) else {
+            return Err(self.unknown_tool(name, &pool));
+        };
         match self.connection(&tool.server) {
             Some(connection) => self.call_tool(tool, &connection, &arguments, options).await,
             None => Err(self.unknown_tool(name, &pool)),

@@ -6,6 +6,7 @@ use trunkline_config::ToolFilter;
 use trunkline_wire::mcp::Tool;
 
 use super::names::{tool_name, with_suffix};
+use crate::host_tool::HostTool;
 
 /// One server's tools, named and sorted.
 pub(crate) type Part = Vec<Arc<PoolTool>>;
@@ -42,6 +43,7 @@ const ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
 /// All tools, sorted by name. An unchanged set is always in the same order.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
+    own: Arc<[HostTool]>,
     tools: Vec<Arc<PoolTool>>,
     diagnostics: Vec<String>,
 }
@@ -137,10 +139,27 @@ fn sorted_and_unique(mut tools: Part) -> (Part, Vec<String>) {
 
 impl Pool {
     /// Puts the servers' parts together; they must come in an order that does not change by itself.
-    pub(crate) fn of<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Self {
+    pub(crate) fn of<'a>(own: &Arc<[HostTool]>, parts: impl IntoIterator<Item = &'a Part>) -> Self {
         let tools = parts.into_iter().flatten().cloned().collect();
         let (tools, diagnostics) = sorted_and_unique(tools);
-        Self { tools, diagnostics }
+        Self {
+            own: Arc::clone(own),
+            tools,
+            diagnostics,
+        }
+    }
+
+    /// The host's own tools, sorted by name. They come first, and one of them wins over a server's tool of the same name.
+    pub fn own(&self) -> &[HostTool] {
+        &self.own
+    }
+
+    /// The host's own tool called `name`.
+    pub fn own_tool(&self, name: &str) -> Option<&HostTool> {
+        let at = self
+            .own
+            .binary_search_by(|tool| tool.name.as_str().cmp(name));
+        at.ok().map(|at| &self.own[at])
     }
 
     /// The tools, sorted by name.
@@ -205,7 +224,7 @@ mod tests {
     #[test]
     fn the_pool_is_sorted_and_found_by_name() {
         let (b, a) = (part_of("b", &["z", "y"]), part_of("a", &["m"]));
-        let pool = Pool::of([&b, &a]);
+        let pool = Pool::of(&Arc::default(), [&b, &a]);
         assert_eq!(names(&pool), ["mcp__a__m", "mcp__b__y", "mcp__b__z"]);
         assert_eq!(&*pool.get("mcp__b__y").unwrap().tool.name, "y");
         assert!(pool.get("mcp__b__x").is_none());
@@ -218,11 +237,14 @@ mod tests {
         let same = [
             "a.b", "a_b", "a b", "a/b", "a:b", "a,b", "a;b", "a+b", "a*b",
         ];
-        let pool = Pool::of([&part_of("s", &same)]);
+        let pool = Pool::of(&Arc::default(), [&part_of("s", &same)]);
         assert_eq!(pool.tools().len(), same.len());
         let mut backwards = same;
         backwards.reverse();
-        assert_eq!(names(&pool), names(&Pool::of([&part_of("s", &backwards)])));
+        assert_eq!(
+            names(&pool),
+            names(&Pool::of(&Arc::default(), [&part_of("s", &backwards)]))
+        );
         let originals: Vec<_> = pool
             .tools()
             .iter()
@@ -238,17 +260,20 @@ mod tests {
     #[test]
     fn servers_that_come_to_one_name_do_not_hide_each_other() {
         let (dot, line) = (part_of("x.y", &["t"]), part_of("x_y", &["t"]));
-        let pool = Pool::of([&dot, &line]);
+        let pool = Pool::of(&Arc::default(), [&dot, &line]);
         assert_eq!(pool.tools().len(), 2);
         assert_eq!(&*pool.get("mcp__x_y__t").unwrap().server, "x.y");
         assert_eq!(pool.diagnostics().len(), 1);
-        assert_eq!(names(&pool), names(&Pool::of([&dot, &line])));
+        assert_eq!(
+            names(&pool),
+            names(&Pool::of(&Arc::default(), [&dot, &line]))
+        );
         assert_eq!(&*pool.find("x_y", "t").unwrap().server, "x_y");
     }
 
     #[test]
     fn a_tool_listed_twice_counts_once() {
-        let pool = Pool::of([&part_of("s", &["same", "other", "same"])]);
+        let pool = Pool::of(&Arc::default(), [&part_of("s", &["same", "other", "same"])]);
         assert_eq!(names(&pool), ["mcp__s__other", "mcp__s__same"]);
     }
 }

@@ -61,6 +61,14 @@ impl Arguments {
             Self::Tree(value) => value.is_object(),
         }
     }
+
+    /// The same as text.
+    pub fn into_json(self) -> Json {
+        match self {
+            Self::Text(json) => json,
+            Self::Tree(value) => value.into(),
+        }
+    }
 }
 
 impl From<Json> for Arguments {

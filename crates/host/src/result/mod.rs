@@ -1,0 +1,81 @@
+//! What a call gives back, fit for a model (RES-1 … RES-7).
+
+use std::path::PathBuf;
+
+use trunkline_wire::Json;
+use trunkline_wire::mcp::{CallResult, Content};
+
+/// What a tool gave back.
+#[derive(Clone, Debug)]
+pub struct CallOutput {
+    /// The blocks, in order; unknown kinds included.
+    pub content: Vec<Content>,
+    /// The machine-readable result, byte for byte.
+    pub structured_content: Option<Json>,
+    /// The tool ran and reports a failure of its own (CALL-5).
+    pub is_error: bool,
+    /// The result's `_meta`.
+    pub meta: Option<Json>,
+    /// What was written to disk instead of being given back.
+    pub files: Vec<SavedFile>,
+    /// What was odd about it.
+    pub warnings: Vec<String>,
+}
+
+/// A part of a result that was written to disk.
+#[derive(Clone, Debug)]
+pub struct SavedFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its MIME type, as far as it is known.
+    pub mime_type: String,
+    /// How many bytes it has.
+    pub size: u64,
+}
+
+impl CallOutput {
+    /// A result that is text.
+    pub fn of_text(text: impl Into<String>) -> Self {
+        Self {
+            content: vec![Content::Text(text.into().into())],
+            structured_content: None,
+            is_error: false,
+            meta: None,
+            files: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// A tool's own failure.
+    pub fn failure(text: impl Into<String>) -> Self {
+        Self {
+            is_error: true,
+            ..Self::of_text(text)
+        }
+    }
+
+    /// The text blocks, one below the other.
+    pub fn text(&self) -> String {
+        let texts: Vec<_> = self.content.iter().filter_map(Content::text).collect();
+        texts.join("\n")
+    }
+}
+
+impl From<CallResult> for CallOutput {
+    fn from(result: CallResult) -> Self {
+        let CallResult {
+            content,
+            structured_content,
+            is_error,
+            meta,
+        } = result;
+        Self {
+            content,
+            structured_content,
+            is_error,
+            meta,
+            files: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+}
