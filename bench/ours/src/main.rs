@@ -51,7 +51,7 @@ fn main() -> Result<(), Failure> {
 /// A host with `count` servers, all of them connected and listed: `echo`, `echo1`, `echo2`, …
 async fn ready(args: &Args, count: usize) -> Host {
     let entry = |index| server::entry(args, index);
-    let host = Host::builder().servers((0..count).map(entry)).start();
+    let host = Host::builder().permit(trunkline::AllowAll).servers((0..count).map(entry)).start();
     host.ready().await;
     host
 }

@@ -70,7 +70,7 @@ pub(crate) async fn run(args: &Args, only_healthy: bool) -> Result<(), Failure> 
 
     let start = Instant::now();
     let entries = servers.into_iter().map(|(_, entry)| entry);
-    let host = Host::builder().servers(entries).start();
+    let host = Host::builder().permit(trunkline::AllowAll).servers(entries).start();
     let connected = || {
         let servers = host.servers();
         let connected = |state: &State| matches!(state, State::Connected(_));

@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn start(args: &Args, folder: &PathBuf, lazy: bool) -> Host {
-    Host::builder()
+    Host::builder().permit(trunkline::AllowAll)
         .catalogs(CatalogStore::at(folder))
         .lazy(lazy)
         .servers((0..args.servers).map(|index| server::entry(args, index)))

@@ -154,6 +154,11 @@ pub(crate) enum Command {
         #[command(flatten)]
         call: CallArgs,
     },
+    /// Show the state of everything: servers, tools, resources, prompts; with --json all of it
+    Status {
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
     /// Show what servers said, and what became of them
     #[command(after_help = LOGS_HELP)]
     Logs(LogsArgs),
@@ -320,11 +325,19 @@ pub(crate) struct CallArgs {
     /// `MCP_TOOL_TIMEOUT` says, or 100000000
     #[arg(long, value_name = "MS")]
     pub(crate) timeout: Option<u64>,
+
+    /// Send the arguments even if they do not fit the tool's schema
+    #[arg(long)]
+    pub(crate) no_validate: bool,
+
+    /// Call the tool even if it is not what it was when it was first called, and take it for what it is now
+    #[arg(long)]
+    pub(crate) accept_changes: bool,
 }
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 the tool reported an error, 2 bad usage or configuration, 3 could not connect,
-4 needs authentication, 5 refused (policy, approval), 6 timed out, 130 interrupted.
+4 needs authentication, 5 refused (policy, approval, permission, changed tool), 6 timed out, 130 interrupted.
 
 Try it: trunkline demo";
 

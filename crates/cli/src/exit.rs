@@ -14,7 +14,7 @@ pub(crate) enum Exit {
     Usage = 2,
     NotConnected = 3,
     NeedsAuth = 4,
-    /// By policy, or for want of approval.
+    /// By policy, a rule or a pin, or for want of approval.
     Refused = 5,
     TimedOut = 6,
     Interrupted = 130,
@@ -30,6 +30,8 @@ impl From<&CallError> for Exit {
     fn from(error: &CallError) -> Self {
         if error.is_usage() {
             Self::Usage
+        } else if error.is_refused() {
+            Self::Refused
         } else if error.is_auth_required() {
             Self::NeedsAuth
         } else if error.is_connection() {

@@ -10,6 +10,7 @@ mod commands;
 mod exit;
 mod interrupt;
 mod output;
+mod permit;
 mod session;
 mod standing;
 
@@ -115,6 +116,7 @@ async fn run(args: Args) -> Exit {
         Command::Call { config: more, call } => {
             commands::call::run(&config.and(more), &call, json).await
         }
+        Command::Status { config: more } => commands::status::run(&config.and(more), json).await,
         Command::Logs(logs) => commands::logs::run(&config, &logs, json).await,
         Command::Sdk { config: more } => commands::sdk::run(config.and(more)).await,
         Command::Completions { shell } => commands::completions::run(shell),

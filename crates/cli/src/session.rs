@@ -6,14 +6,18 @@ use std::path::PathBuf;
 
 use etcetera::BaseStrategy;
 use trunkline::connectors::ClaudeAi;
-use trunkline::{CatalogStore, EraMemory, Host, HostBuilder, LogStore, Settings, State, Tracer};
-use trunkline_config::{Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity};
+use trunkline::{
+    CatalogStore, EraMemory, Host, HostBuilder, LogStore, OnChange, PinStore, Settings, State,
+    Tracer,
+};
+use trunkline_config::{Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity, env_vars};
 
 use crate::args::ConfigArgs;
 use crate::commands::tools::unknown_server;
 use crate::exit::Exit;
 use crate::interrupt::interrupted;
 use crate::output::{self, StatusLine};
+use crate::permit::Typed;
 
 /// What the configuration says, and how it was read.
 pub(crate) struct Configured {
@@ -166,7 +170,21 @@ pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
 
 /// A host with the settings that every command uses.
 pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
-    let mut builder = Host::builder().settings(Settings::from_env());
+    let mut builder = Host::builder()
+        .settings(Settings::from_env())
+        .permit(Typed::default());
+    if let Ok(name) = std::env::var(env_vars::TRUNKLINE_CHANGED_TOOLS) {
+        match OnChange::named(&name) {
+            Some(on_change) => builder = builder.on_change(on_change),
+            None => output::warning(&format!(
+                "{} is \"{name}\", not warn, ask or block; ask it is",
+                env_vars::TRUNKLINE_CHANGED_TOOLS
+            )),
+        }
+    }
+    if let Some(state) = state_dir() {
+        builder = builder.pins(PinStore::at(state.join("pins")));
+    }
     if let Ok(dir) = std::env::current_dir() {
         builder = builder.project_dir(dir);
     }
@@ -187,10 +205,15 @@ fn cache_dir() -> Option<PathBuf> {
 
 /// Where servers' logs are kept. Without a home there are none.
 pub(crate) fn logs() -> Option<LogStore> {
+    Some(LogStore::at(state_dir()?.join("logs")))
+}
+
+/// Where to keep what is not configuration and not lightly lost.
+fn state_dir() -> Option<PathBuf> {
     let base = etcetera::choose_base_strategy().ok()?;
     // Some systems have no place for state of its own.
     let state = base.state_dir().unwrap_or_else(|| base.data_dir());
-    Some(LogStore::at(state.join("trunkline").join("logs")))
+    Some(state.join("trunkline"))
 }
 
 /// Who writes down every message, if somebody is to; an `Err` has been explained to the user.

@@ -48,6 +48,8 @@ variables! {
     MCP_PROTOCOL_NEGOTIATION = "auto";
     /// How long a server may send nothing while a call waits, in milliseconds; 0 switches it off (TRN-4).
     CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT = "1800000";
+    /// What to do about a tool that is not what it was when it was first called: `warn`, `ask` or `block` (TOOL-11).
+    TRUNKLINE_CHANGED_TOOLS = "ask";
     /// `true` starts a server whose tools are known from an earlier run only when one of them is called (LIF-13).
     TRUNKLINE_LAZY = "false";
     /// The proxy for servers with `https:` and `wss:` URLs, or `https_proxy`: `http://`, `https://` or `socks5://`, with

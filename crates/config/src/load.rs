@@ -10,6 +10,7 @@ use crate::expand::Environment;
 use crate::files::{LastGood, ReadError, is_absence, shown};
 use crate::gather::Gather;
 use crate::layout::{Layout, Project};
+use crate::permissions::Permissions;
 use crate::policy::Policy;
 use crate::resolve::{Resolution, resolve};
 use crate::scopes::{self, ConnectorEntry, Scope};
@@ -175,6 +176,7 @@ impl Loader {
             exclusive: exclusive.then(|| self.layout.managed_servers()),
             files,
             policy,
+            permissions: Permissions::of(&settings),
             doubtful,
         }
     }

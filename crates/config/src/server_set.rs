@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::approve::Approved;
 use crate::diagnostic::Diagnostic;
 use crate::entry::ServerEntry;
+use crate::permissions::Permissions;
 use crate::policy::{Blocked, Policy};
 use crate::scopes::Scope;
 
@@ -24,6 +25,8 @@ pub struct ServerSet {
     pub files: Vec<PathBuf>,
     /// The lists of allowed and denied servers.
     pub policy: Policy,
+    /// Which tools may be called.
+    pub permissions: Permissions,
     /// One of the company's files is there and cannot be used. It counts all the same, but it may just be being written.
     pub doubtful: bool,
 }

@@ -57,6 +57,18 @@ pub(crate) struct Settings {
     pub(crate) managed_only: bool,
     /// `enabledPlugins`, in their order.
     pub(crate) plugins: Vec<(String, bool)>,
+    /// `permissions`
+    pub(crate) permissions: PermissionLists,
+    /// `allowManagedPermissionRulesOnly`
+    pub(crate) managed_rules_only: bool,
+}
+
+/// The lists under `permissions`, as they stand in a file.
+#[derive(Debug, Default)]
+pub(crate) struct PermissionLists {
+    pub(crate) allow: Vec<String>,
+    pub(crate) ask: Vec<String>,
+    pub(crate) deny: Vec<String>,
 }
 
 impl Settings {
@@ -72,6 +84,8 @@ impl Settings {
             deny: Vec::new(),
             managed_only: false,
             plugins: Vec::new(),
+            permissions: PermissionLists::default(),
+            managed_rules_only: false,
         }
     }
 
@@ -104,7 +118,9 @@ impl Settings {
         if origin == Origin::Managed {
             // Whatever was meant by something else than true or false, it was not to be without effect.
             settings.managed_only = reader.flag_or("allowManagedMcpServersOnly", true);
+            settings.managed_rules_only = reader.flag_or("allowManagedPermissionRulesOnly", true);
         }
+        settings.permissions = reader.permissions();
         if origin != Origin::Local {
             settings.plugins = reader.plugins();
             if !origin.may_approve() {
@@ -187,6 +203,31 @@ impl<'a> Reader<'_, 'a> {
             self.complain(key, &problem);
             Vec::new()
         }))
+    }
+
+    /// The lists under `permissions`.
+    fn permissions(&mut self) -> PermissionLists {
+        let key = "permissions";
+        let Some(raw) = self.members.get(key) else {
+            return PermissionLists::default();
+        };
+        let members = match self.document.members(raw) {
+            Ok(members) => members,
+            Err(problem) => {
+                self.complain(key, &problem);
+                return PermissionLists::default();
+            }
+        };
+        let mut inner = Reader {
+            document: self.document,
+            members: &members,
+            diagnostics: self.diagnostics,
+        };
+        PermissionLists {
+            allow: inner.names("allow"),
+            ask: inner.names("ask"),
+            deny: inner.names("deny"),
+        }
     }
 
     fn rules(&mut self, key: &str, keep: Keep) -> Option<Vec<Rule>> {

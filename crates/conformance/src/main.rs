@@ -51,6 +51,7 @@ async fn main() -> ExitCode {
     };
     let entry = HttpEntry::at(HttpFlavour::Streamable, url);
     let host = Host::builder()
+        .permit(trunkline::AllowAll)
         .settings(Settings::from_env())
         .elicit(elicit::Agreeable)
         .server(ServerEntry::new(SERVER, TransportEntry::Http(entry)))

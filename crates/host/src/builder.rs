@@ -17,6 +17,8 @@ use crate::eras::EraMemory;
 use crate::host::Host;
 use crate::host_tool::HostTool;
 use crate::logs::{LogStore, Tracer};
+use crate::permission::{Permit, Rules};
+use crate::pins::{OnChange, PinStore};
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 
@@ -36,6 +38,10 @@ pub struct HostBuilder {
     pub(crate) logs: Option<LogStore>,
     pub(crate) tracer: Option<Tracer>,
     pub(crate) own_tools: Vec<HostTool>,
+    pub(crate) rules: Rules,
+    pub(crate) permit: Option<Arc<dyn Permit>>,
+    pub(crate) pins: PinStore,
+    pub(crate) on_change: OnChange,
     loader: Option<(Loader, Option<ServerSet>)>,
     connectors: Option<Arc<dyn Connectors>>,
     watch: bool,
@@ -194,6 +200,35 @@ impl HostBuilder {
     #[must_use]
     pub fn elicit(mut self, elicit: impl Elicit) -> Self {
         self.elicit = Some(Arc::new(elicit));
+        self
+    }
+
+    /// Who is asked about calls that no rule decides (TOOL-10). Without it, only what a rule allows can be called.
+    #[must_use]
+    pub fn permit(mut self, permit: impl Permit) -> Self {
+        self.permit = Some(Arc::new(permit));
+        self
+    }
+
+    /// Rules for calls, beside those in the settings.
+    #[must_use]
+    pub fn rules(mut self, rules: Rules) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// Where to keep what each tool was when a call of it was first agreed to (TOOL-11). Without it, that is forgotten when the
+    /// program ends.
+    #[must_use]
+    pub fn pins(mut self, pins: PinStore) -> Self {
+        self.pins = pins;
+        self
+    }
+
+    /// What to do about a tool that is not what it was.
+    #[must_use]
+    pub fn on_change(mut self, on_change: OnChange) -> Self {
+        self.on_change = on_change;
         self
     }
 

@@ -232,7 +232,7 @@ impl Keeper {
         };
         let set = Arc::new(set);
         self.set.store(Arc::clone(&set));
-        Host::from_inner(inner).apply(set.for_host());
+        Host::from_inner(inner).apply(&set);
         if self.plan.watch {
             self.watch().await;
         }

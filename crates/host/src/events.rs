@@ -22,19 +22,42 @@ pub struct Changes {
 }
 
 /// A listener's end. Being slow harms nobody but the listener.
-pub struct Events(broadcast::Receiver<Arc<Changes>>);
+pub struct Events {
+    changes: broadcast::Receiver<Arc<Changes>>,
+    /// Whose changes are of interest; `None` is everybody's.
+    of: Option<Of>,
+}
+
+type Of = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 impl Events {
     /// Waits for the next changes; `None` once the host is gone.
     pub async fn next(&mut self) -> Option<Changes> {
-        match self.0.recv().await {
-            Ok(changes) => Some(Arc::unwrap_or_clone(changes)),
-            Err(broadcast::error::RecvError::Lagged(_)) => Some(Changes {
-                servers: BTreeSet::new(),
-                missed: true,
-            }),
-            Err(broadcast::error::RecvError::Closed) => None,
+        loop {
+            return match self.changes.recv().await {
+                Ok(changes) => {
+                    let mut changes = Arc::unwrap_or_clone(changes);
+                    if let Some(of) = &self.of {
+                        changes.servers.retain(|server| of(server));
+                        if changes.servers.is_empty() {
+                            continue;
+                        }
+                    }
+                    Some(changes)
+                }
+                Err(broadcast::error::RecvError::Lagged(_)) => Some(Changes {
+                    servers: BTreeSet::new(),
+                    missed: true,
+                }),
+                Err(broadcast::error::RecvError::Closed) => None,
+            };
         }
+    }
+
+    /// Only the changes of these servers.
+    pub(crate) fn of(mut self, of: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        self.of = Some(Box::new(of));
+        self
     }
 }
 
@@ -63,7 +86,10 @@ impl Teller {
     }
 
     pub(crate) fn subscribe(&self) -> Events {
-        Events(self.listeners.subscribe())
+        Events {
+            changes: self.listeners.subscribe(),
+            of: None,
+        }
     }
 
     /// Tells in batches, for as long as it is polled.

@@ -12,14 +12,17 @@ use tokio::time::Instant;
 use trunkline_config::{ServerEntry, ServerSet};
 use trunkline_transport::net::Dialer;
 
+use crate::agent::AgentScope;
 use crate::builder::HostBuilder;
 use crate::call::CallError;
-use crate::catalog::{Expiry, Pool, may_belong_to};
+use crate::catalog::{Expiry, Part, Pool, may_belong_to};
 use crate::connection::{Connection, Context, ServerStatus, Source, Window};
 use crate::discovery::Discovery;
 use crate::events::{Events, Teller};
 use crate::host_tool::HostTool;
 use crate::logs::{LogStore, Tracer};
+use crate::permission::Guard;
+use crate::pins::Pins;
 use crate::settings::Settings;
 use crate::suggest::nearest;
 
@@ -33,6 +36,9 @@ pub struct Host {
 }
 
 pub(crate) struct Inner {
+    /// Whom it works for, if it is an agent's (AGT-1).
+    above: Option<Above>,
+    guard: Arc<Guard>,
     discovery: Option<Discovery>,
     context: Arc<Context>,
     connections: ArcSwap<Connections>,
@@ -43,7 +49,13 @@ pub(crate) struct Inner {
     pool: ArcSwap<Built>,
     /// Held, never across an await, by whoever builds the pool.
     building: Mutex<()>,
-    teller: AbortHandle,
+    teller: Option<AbortHandle>,
+}
+
+/// The host that an agent works for, and what the agent sees of it.
+struct Above {
+    host: Host,
+    scope: AgentScope,
 }
 
 /// What only those who add or remove connections need to know.
@@ -77,9 +89,21 @@ struct Built {
     pool: Arc<Pool>,
 }
 
+impl Built {
+    /// Before anybody has asked: the count is one that is never reached.
+    fn nothing() -> Self {
+        Self {
+            catalogs: u64::MAX,
+            pool: Arc::default(),
+        }
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.teller.abort();
+        if let Some(teller) = &self.teller {
+            teller.abort();
+        }
     }
 }
 
@@ -105,8 +129,13 @@ impl Host {
             logs,
             tracer,
             mut own_tools,
+            rules,
+            permit,
+            pins,
+            on_change,
             ..
         } = builder;
+        let guard = Guard::new(rules, permit, Arc::new(Pins::new(pins, on_change)));
         own_tools.sort_by(|a, b| a.name.cmp(&b.name));
         let context = Arc::new(Context {
             window: Window::new(settings.local_at_once, settings.remote_at_once),
@@ -129,22 +158,21 @@ impl Host {
         let teller = tokio::spawn(async move { telling.teller.tell().await }).abort_handle();
         let host = Self {
             inner: Arc::new(Inner {
+                above: None,
+                guard: Arc::new(guard),
                 discovery,
                 context,
                 connections: ArcSwap::default(),
                 changing: Mutex::default(),
                 building: Mutex::default(),
                 own_tools: own_tools.into(),
-                pool: ArcSwap::from_pointee(Built {
-                    catalogs: 0,
-                    pool: Arc::default(),
-                }),
-                teller,
+                pool: ArcSwap::from_pointee(Built::nothing()),
+                teller: Some(teller),
             }),
         };
         host.add_all(sources);
         if let Some(keeper) = keeper {
-            host.apply(host.config().for_host());
+            host.apply(&host.config());
             tokio::spawn(keeper.run(Arc::downgrade(&host.inner)));
         }
         host
@@ -154,9 +182,40 @@ impl Host {
         Self { inner }
     }
 
+    /// A view of this host for a sub-agent, over the same connections (AGT-1): it is called like a host, sees what `scope` lets it
+    /// see, and its shutdown, or dropping the last clone of it, ends only the servers that are its own. Must be called on a Tokio
+    /// runtime.
+    pub fn agent(&self, mut scope: AgentScope) -> Self {
+        let own = std::mem::take(&mut scope.own);
+        let rules = std::mem::take(&mut scope.rules);
+        let guard = self.inner.guard.below(rules, scope.permit.take());
+        let agent = Self {
+            inner: Arc::new(Inner {
+                guard: Arc::new(guard),
+                discovery: None,
+                context: Arc::clone(&self.inner.context),
+                connections: ArcSwap::default(),
+                changing: Mutex::default(),
+                building: Mutex::default(),
+                own_tools: Arc::clone(&self.inner.own_tools),
+                pool: ArcSwap::from_pointee(Built::nothing()),
+                teller: None,
+                above: Some(Above {
+                    host: self.clone(),
+                    scope,
+                }),
+            }),
+        };
+        agent.add_all(own);
+        agent
+    }
+
     /// What the configuration files come to: every server, those that may not run included, and what is wrong with the files.
     /// Empty when the host was not told to look for any.
     pub fn config(&self) -> Arc<ServerSet> {
+        if let Some(above) = &self.inner.above {
+            return above.host.config();
+        }
         let discovery = self.inner.discovery.as_ref();
         discovery.map(Discovery::set).unwrap_or_default()
     }
@@ -170,13 +229,15 @@ impl Host {
 
     /// Makes the servers from configuration files be these: new and changed ones connect, those that have gone are closed
     /// (CFG-9). What the embedding program added itself stays as it is.
-    pub(crate) fn apply(&self, entries: impl IntoIterator<Item = ServerEntry>) {
+    pub(crate) fn apply(&self, set: &ServerSet) {
+        self.inner.guard.settings(&set.permissions);
         let mut changing = lock(&self.inner.changing);
         if changing.ended {
             return;
         }
         let mut connections = Connections::clone(&self.inner.connections.load());
-        let mut wanted: BTreeMap<String, ServerEntry> = entries
+        let mut wanted: BTreeMap<String, ServerEntry> = set
+            .for_host()
             .into_iter()
             .map(|entry| (entry.name.clone(), entry))
             .collect();
@@ -249,9 +310,9 @@ impl Host {
         self.inner.context.catalogs.fetch_add(1, Ordering::Release);
     }
 
-    /// Drops the connection to a server and makes it afresh.
+    /// Drops the connection to a server and makes it afresh. An agent can do so only to its own servers.
     pub async fn reconnect(&self, server: &str) {
-        if let Some(connection) = self.connection(server) {
+        if let Some(connection) = self.own_connection(server) {
             connection.reconnect().await;
         }
     }
@@ -263,9 +324,10 @@ impl Host {
         }
     }
 
-    /// Switches a server off until [`Host::reconnect`]; returns once nothing of it is left.
+    /// Switches a server off until [`Host::reconnect`]; returns once nothing of it is left. An agent can do so only to its own
+    /// servers.
     pub async fn disable(&self, server: &str) {
-        if let Some(connection) = self.connection(server) {
+        if let Some(connection) = self.own_connection(server) {
             connection.disable().await;
         }
     }
@@ -276,7 +338,10 @@ impl Host {
         if let Some(discovery) = &self.inner.discovery {
             discovery.complete().await;
         }
-        let connections = self.inner.connections.load_full();
+        if let Some(above) = &self.inner.above {
+            above.host.known().await;
+        }
+        let connections = self.connections();
         join_all(connections.values().map(|connection| connection.settled())).await;
     }
 
@@ -287,11 +352,37 @@ impl Host {
     }
 
     fn statuses(&self) -> Vec<Arc<ServerStatus>> {
-        let connections = self.inner.connections.load();
-        connections
-            .values()
-            .map(|connection| connection.status())
-            .collect()
+        let status = |connection: &Arc<Connection>| connection.status();
+        match &self.inner.above {
+            None => self.inner.connections.load().values().map(status).collect(),
+            Some(_) => self.connections().values().map(status).collect(),
+        }
+    }
+
+    /// All connections: its own, and for an agent those that it sees of the host it works for.
+    fn connections(&self) -> Arc<Connections> {
+        let own = self.inner.connections.load_full();
+        let Some(Above { host, scope }) = &self.inner.above else {
+            return own;
+        };
+        let mut all = Connections::clone(&host.connections());
+        all.retain(|name, _| scope.has_server(name));
+        all.extend(
+            own.iter()
+                .map(|(name, own)| (Arc::clone(name), Arc::clone(own))),
+        );
+        Arc::new(all)
+    }
+
+    /// Waits until it is known which servers there are.
+    async fn known(&self) {
+        let mut host = self;
+        while let Some(above) = &host.inner.above {
+            host = &above.host;
+        }
+        if let Some(discovery) = &host.inner.discovery {
+            discovery.complete().await;
+        }
     }
 
     /// One server as it stands now.
@@ -306,7 +397,7 @@ impl Host {
             return;
         }
         let now = Instant::now();
-        for connection in self.inner.connections.load().values() {
+        for connection in self.connections().values() {
             expiry.note(connection.refresh_stale(now));
         }
     }
@@ -327,10 +418,10 @@ impl Host {
         if built.catalogs == count {
             return Arc::clone(&built.pool);
         }
-        let statuses = self.statuses();
+        let parts = self.parts();
         let pool = Arc::new(Pool::of(
             &self.inner.own_tools,
-            statuses.iter().map(|status| &*status.catalog.tools),
+            parts.iter().map(|part| &**part),
         ));
         self.inner.pool.store(Arc::new(Built {
             catalogs: count,
@@ -339,9 +430,48 @@ impl Host {
         pool
     }
 
+    /// The tools of each server, as far as they are seen from here, in the order of the servers' names.
+    fn parts(&self) -> Vec<Arc<Part>> {
+        let tools = |connection: &Arc<Connection>| Arc::clone(&connection.status().catalog.tools);
+        let Some(Above { scope, host }) = &self.inner.above else {
+            return self.inner.connections.load().values().map(tools).collect();
+        };
+        let own = self.inner.connections.load();
+        let hidden = |tool: &Arc<Part>| {
+            let server = tool.first().map(|tool| &tool.server);
+            server.is_some_and(|server| own.contains_key(server) || !scope.has_server(server))
+        };
+        let mut parts = host.parts();
+        parts.retain(|part| !hidden(part));
+        let seen = parts.iter().map(|part| scope.part(part));
+        let mut parts: Vec<_> = seen.chain(own.values().map(tools)).collect();
+        parts.retain(|part| !part.is_empty());
+        parts.sort_by(|a, b| a[0].server.cmp(&b[0].server));
+        parts
+    }
+
     /// Changes of state and catalog from now on, in batches.
     pub fn events(&self) -> Events {
-        self.inner.context.teller.subscribe()
+        let events = self.inner.context.teller.subscribe();
+        if self.inner.above.is_none() {
+            return events;
+        }
+        let seen = Arc::downgrade(&self.inner);
+        events.of(move |server| {
+            let host = seen.upgrade().map(Self::from_inner);
+            host.is_none_or(|host| host.sees(server))
+        })
+    }
+
+    /// Whether a server is its own, or seen by the agent whose this is.
+    fn sees(&self, server: &str) -> bool {
+        match &self.inner.above {
+            None => true,
+            Some(Above { host, scope }) => {
+                self.inner.connections.load().contains_key(server)
+                    || (scope.has_server(server) && host.sees(server))
+            }
+        }
     }
 
     /// Closes every connection, for good, and waits until no process of theirs is left. Every wait inside has an end.
@@ -363,6 +493,9 @@ impl Host {
         )
         .await;
         join_all(leaving).await;
+        if self.inner.above.is_some() {
+            return;
+        }
         if let Some(store) = &self.inner.context.store {
             store.written().await;
         }
@@ -392,7 +525,21 @@ impl Host {
         &self.inner.context.settings
     }
 
+    pub(crate) fn guard(&self) -> &Arc<Guard> {
+        &self.inner.guard
+    }
+
+    /// The connection to a server that is seen from here.
     pub(crate) fn connection(&self, server: &str) -> Option<Arc<Connection>> {
+        let own = self.own_connection(server);
+        own.or_else(|| {
+            let above = self.inner.above.as_ref()?;
+            let seen = above.scope.has_server(server);
+            seen.then(|| above.host.connection(server)).flatten()
+        })
+    }
+
+    fn own_connection(&self, server: &str) -> Option<Arc<Connection>> {
         self.inner.connections.load().get(server).cloned()
     }
 

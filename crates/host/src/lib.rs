@@ -1,7 +1,7 @@
 //! An MCP host: it connects to MCP servers, turns what they offer into one pool of tools, and calls them.
 //!
 //! ```
-//! use trunkline::{Builtin, CallOptions, Host};
+//! use trunkline::{AllowAll, Builtin, CallOptions, Host};
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let greeter = Builtin::new("greeter").tool(
@@ -10,7 +10,7 @@
 //!     &serde_json::json!({"type": "object", "properties": {"name": {"type": "string"}}}),
 //!     |call| async move { Ok(format!("Hello, {}!", call.text("name").unwrap_or_default()).into()) },
 //! );
-//! let host = Host::builder().builtin(greeter).start();
+//! let host = Host::builder().builtin(greeter).permit(AllowAll).start();
 //! host.ready().await;
 //!
 //! let arguments = serde_json::json!({"name": "Ada"});
@@ -27,6 +27,7 @@
 //! What is deliberately absent: JSON-RPC, processes and sockets (`trunkline-wire`, `trunkline-transport`), and any way to
 //! call a tool other than [`Host::call`].
 
+mod agent;
 mod builder;
 mod builtin;
 mod call;
@@ -36,15 +37,19 @@ pub mod connectors;
 mod discovery;
 mod eras;
 mod events;
+mod export;
 mod harmless;
 mod host;
 mod host_tool;
 mod logs;
+mod permission;
+mod pins;
 mod result;
 mod secrets;
 mod settings;
 mod suggest;
 
+pub use agent::AgentScope;
 pub use builder::HostBuilder;
 pub use builtin::{Builtin, BuiltinCall, BuiltinOutput};
 pub use call::{CallError, CallOptions};
@@ -56,6 +61,10 @@ pub use harmless::{harmless, is_harmful};
 pub use host::Host;
 pub use host_tool::{HostCall, HostTool};
 pub use logs::{Follow, LogKind, LogLine, LogStore, ServerLog, Since, Tracer};
+pub use permission::{
+    AllowAll, AskedTool, Because, PermissionAnswer, PermissionQuestion, Permit, Rules,
+};
+pub use pins::{OnChange, PartChange, PinStore, ToolChange};
 pub use result::{CallOutput, SavedFile};
 pub use secrets::Secrets;
 pub use settings::Settings;

@@ -16,6 +16,7 @@ use crate::args::{CallArgs, ConfigArgs};
 use crate::arguments;
 use crate::exit::Exit;
 use crate::output::{self, StatusLine};
+use crate::permit::Typed;
 use crate::session::{self, Configured};
 use crate::standing;
 
@@ -39,7 +40,11 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
     };
     let timeout = call.timeout.map(Duration::from_millis);
     let (wanted, json_args) = (&wanted, json_args.as_deref());
-    let mut builder = configured.host().only(wanted.servers());
+    let accept_changes = call.accept_changes;
+    let mut builder = configured
+        .host()
+        .only(wanted.servers())
+        .permit(Typed { accept_changes });
     if let Some(connectors) = wanted.connectors() {
         builder = builder.connectors(connectors);
     }
@@ -49,7 +54,12 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
             return Exit::TimedOut;
         }
         let left = timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
-        call_and_show(&host, wanted, json_args, left, as_json).await
+        let options = CallOptions {
+            timeout: left,
+            unchecked: call.no_validate,
+            ..CallOptions::default()
+        };
+        call_and_show(&host, wanted, json_args, options, as_json).await
     })
     .await
 }
@@ -161,7 +171,7 @@ async fn call_and_show(
     host: &Host,
     wanted: &Wanted<'_>,
     json_args: Option<&str>,
-    timeout: Option<Duration>,
+    mut options: CallOptions,
     as_json: bool,
 ) -> Exit {
     let pool = host.pool();
@@ -181,13 +191,13 @@ async fn call_and_show(
         }
     };
     let mut line = StatusLine::new();
-    let options = CallOptions {
-        timeout,
-        on_progress: Some(Box::new(move |progress| line.show(&describe(&progress)))),
-        meta: None,
-    };
+    options.on_progress = Some(Box::new(move |progress| line.show(&describe(&progress))));
+    let timeout = options.timeout;
     match host.call(&tool.name, arguments, options).await {
         Ok(output) => {
+            for warning in &output.warnings {
+                output::warning(warning);
+            }
             show(&output, as_json);
             if output.is_error {
                 Exit::Failed
@@ -367,7 +377,21 @@ impl<'a> ResultJson<'a> {
 
 /// Explains why a call has no result.
 pub(crate) fn fail(error: &CallError) -> Exit {
-    output::error(&error.to_string(), error.hint().as_deref());
+    let hint = match error {
+        CallError::InvalidArguments { .. } => Some(
+            "`trunkline tools --json` shows its schema; --no-validate sends them all the same"
+                .to_owned(),
+        ),
+        CallError::Changed { .. } => Some(
+            "if this is what you want, --accept-changes calls it and takes it for what it is now"
+                .to_owned(),
+        ),
+        error => error.hint(),
+    };
+    if let CallError::Changed { change, .. } = error {
+        output::note(&output::harmless_lines(&format!("{}\n", change.diff())));
+    }
+    output::error(&error.to_string(), hint.as_deref());
     output::stderr_lines(error.stderr());
     error.into()
 }

@@ -1,12 +1,15 @@
 //! Why a call has no result.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_config::PermissionRule;
 use trunkline_wire::transport::{Obstacle, Undelivered};
 use trunkline_wire::{Closed, RequestError, RpcError};
 
 use crate::catalog::PoolTool;
 use crate::connection::{SIGN_IN, State};
+use crate::pins::ToolChange;
 
 /// Why a call has no result. A tool that ran and failed is not an error here: see
 /// [`CallOutput::is_error`](crate::CallOutput::is_error).
@@ -25,6 +28,50 @@ pub enum CallError {
     BadArguments {
         /// The tool.
         tool: String,
+    },
+    /// The arguments do not fit the tool's schema; the server was not asked.
+    #[error("the arguments do not fit \"{tool}\" of \"{server}\": {}", problems.join("; "))]
+    InvalidArguments {
+        /// The server.
+        server: String,
+        /// The tool, by its original name.
+        tool: String,
+        /// What is wrong, one mistake each.
+        problems: Vec<String>,
+    },
+    /// A rule forbids it (TOOL-10).
+    #[error("\"{tool}\" may not be called: the rule \"{rule}\" of {source_of_rule} denies it")]
+    Denied {
+        /// The tool, by its name in the pool.
+        tool: String,
+        /// The rule.
+        rule: String,
+        /// Where it stands.
+        source_of_rule: String,
+    },
+    /// Nobody agreed to it (TOOL-10).
+    #[error("\"{tool}\" may not be called: {}", reason.as_deref().unwrap_or("nobody is there to be asked"))]
+    NotPermitted {
+        /// The tool, by its name in the pool.
+        tool: String,
+        /// What whoever was asked said; `None` if there was nobody.
+        reason: Option<String>,
+    },
+    /// The tool is not what it was when a call was first agreed to, and nobody has agreed to what it is now (TOOL-11).
+    #[error("\"{tool}\" may not be called: {change}")]
+    Changed {
+        /// The tool, by its name in the pool.
+        tool: String,
+        /// What is different.
+        change: Arc<ToolChange>,
+    },
+    /// It cannot be told whether the tool is what it was (TOOL-11).
+    #[error("\"{tool}\" may not be called: {reason}")]
+    PinsUnreadable {
+        /// The tool, by its name in the pool.
+        tool: String,
+        /// What is in the way.
+        reason: String,
     },
     /// Its server is not connected.
     #[error("the server \"{server}\" is not connected: {}", reason(state))]
@@ -165,6 +212,21 @@ impl CallError {
         }
     }
 
+    pub(crate) fn denied(tool: &str, rule: &PermissionRule) -> Self {
+        Self::Denied {
+            tool: tool.to_owned(),
+            rule: rule.text.clone(),
+            source_of_rule: rule.source.clone(),
+        }
+    }
+
+    pub(crate) fn pins_unreadable(tool: &PoolTool, reason: String) -> Self {
+        Self::PinsUnreadable {
+            tool: tool.name.clone(),
+            reason,
+        }
+    }
+
     pub(super) fn not_connected(tool: &PoolTool, state: &State) -> Self {
         Self::NotConnected {
             server: tool.server.to_string(),
@@ -206,7 +268,21 @@ impl CallError {
 
     /// The caller asked for something that is not there or not well-formed.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::UnknownTool { .. } | Self::BadArguments { .. })
+        matches!(
+            self,
+            Self::UnknownTool { .. } | Self::BadArguments { .. } | Self::InvalidArguments { .. }
+        )
+    }
+
+    /// A rule, a pin or a person was against it.
+    pub fn is_refused(&self) -> bool {
+        matches!(
+            self,
+            Self::Denied { .. }
+                | Self::NotPermitted { .. }
+                | Self::Changed { .. }
+                | Self::PinsUnreadable { .. }
+        )
     }
 
     /// Whether the tool may have run.
@@ -217,9 +293,14 @@ impl CallError {
             | Self::ConnectionLost { may_have_run, .. } => *may_have_run,
             Self::Undelivered { failure, .. } => failure.may_have_run,
             Self::Malformed { .. } => true,
-            Self::UnknownTool { .. } | Self::BadArguments { .. } | Self::NotConnected { .. } => {
-                false
-            }
+            Self::UnknownTool { .. }
+            | Self::BadArguments { .. }
+            | Self::InvalidArguments { .. }
+            | Self::Denied { .. }
+            | Self::NotPermitted { .. }
+            | Self::Changed { .. }
+            | Self::PinsUnreadable { .. }
+            | Self::NotConnected { .. } => false,
             Self::Refused { error, .. } => !error.is_refusal(),
         }
     }
@@ -247,6 +328,9 @@ impl CallError {
                 if matches!(failure.obstacle, Obstacle::Unauthorized { .. }) =>
             {
                 Some(SIGN_IN.to_owned())
+            }
+            Self::NotPermitted { reason: None, .. } => {
+                Some("allow it with a rule, or tell the host whom to ask".to_owned())
             }
             Self::TimedOut { .. } => Some(
                 "MCP_TOOL_TIMEOUT (ms) or the entry's \"timeout\" gives it more time".to_owned(),

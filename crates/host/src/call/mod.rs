@@ -1,10 +1,12 @@
-//! The one way to call a tool (CALL-1): look up, make sure of the connection, send, read the result.
+//! The one way to call a tool (CALL-1): look up, have it agreed to, make sure of the connection, send, read the result.
 //!
-//! Permission, policy, pinning and audit will sit here, between looking up and sending, and nowhere else.
+//! Permission and pinning sit here, between looking up and sending, and nowhere else.
 
 mod error;
+mod validate;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -14,11 +16,14 @@ use trunkline_wire::transport::Obstacle;
 use trunkline_wire::{Json, RequestError};
 
 pub use error::CallError;
+pub(crate) use validate::Checks;
 
 use crate::catalog::PoolTool;
 use crate::connection::Connection;
 use crate::host::Host;
 use crate::host_tool::HostCall;
+use crate::permission::Wish;
+use crate::pins::ToolChange;
 use crate::result::CallOutput;
 use crate::settings::deadline;
 
@@ -31,6 +36,8 @@ pub struct CallOptions {
     pub on_progress: Option<Box<dyn FnMut(Progress) + Send>>,
     /// Members to add to the request's `_meta`.
     pub meta: Option<Json>,
+    /// Send the arguments whether or not they fit the tool's schema: the server decides.
+    pub unchecked: bool,
 }
 
 impl fmt::Debug for CallOptions {
@@ -39,9 +46,13 @@ impl fmt::Debug for CallOptions {
             .field("timeout", &self.timeout)
             .field("on_progress", &self.on_progress.is_some())
             .field("meta", &self.meta)
+            .field("unchecked", &self.unchecked)
             .finish()
     }
 }
+
+/// How often a tool may become another one between looking it up and calling it.
+const MAX_LOOKS: usize = 3;
 
 impl Host {
     /// Calls the tool named `name` with `arguments`, an object.
@@ -49,36 +60,114 @@ impl Host {
         &self,
         name: &str,
         arguments: impl Into<Arguments>,
-        options: CallOptions,
+        mut options: CallOptions,
     ) -> Result<CallOutput, CallError> {
-        let pool = self.pool();
         let arguments = arguments.into();
         if !arguments.is_object() {
             return Err(CallError::BadArguments {
                 tool: name.to_owned(),
             });
         }
+        let mut pool = self.pool();
         if let Some(own) = pool.own_tool(name) {
-            let host = self.clone();
             let arguments = arguments.into_json();
+            self.guard().check_own(name, &arguments).await?;
+            let host = self.clone();
             return Ok(own.call(HostCall { host, arguments }).await);
         }
-        let Some(tool) = pool.get(name) else {
+        let mut warnings = Vec::new();
+        for _ in 0..MAX_LOOKS {
+            let Some(tool) = pool.get(name) else {
+                break;
+            };
+            let Some(connection) = self.connection(&tool.server) else {
+                break;
+            };
+            if !self.guard().is_cleared(tool) {
+                warnings.extend(self.agree(tool, &connection, &arguments).await?);
+            }
+            if !options.unchecked {
+                check_arguments(tool, &arguments)?;
+            }
+            match self
+                .call_tool(tool, &connection, &arguments, &mut options)
+                .await?
+            {
+                Attempt::Done(mut output) => {
+                    output.warnings.splice(0..0, warnings);
+                    return Ok(*output);
+                }
+                Attempt::OtherTool => pool = self.pool(),
+            }
+        }
+        Err(self.unknown_tool(name, &pool))
+    }
+
+    /// The tools that are not what they were when a call of them was first agreed to (TOOL-11), and for which servers that cannot
+    /// be told.
+    pub async fn changed_tools(&self) -> (Vec<ToolChange>, Vec<String>) {
+        let (mut changed, mut problems) = (Vec::new(), Vec::new());
+        for status in self.servers() {
+            let Some(connection) = self.connection(&status.name) else {
+                continue;
+            };
+            let identity = status.catalog.identity.as_ref();
+            let instructions = identity.and_then(|identity| identity.instructions.as_deref());
+            let place = connection.source().pinned_as();
+            let tools = status.catalog.tools();
+            let pins = self.guard().pins();
+            match pins.changed(&place, tools, instructions).await {
+                Ok(found) => changed.extend(found),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        (changed, problems)
+    }
+
+    /// Takes a tool of the pool for what it is now; for good, until it changes again.
+    pub async fn accept_change(&self, name: &str) -> Result<(), CallError> {
+        let pool = self.pool();
+        let found = pool
+            .get(name)
+            .and_then(|tool| Some((tool, self.connection(&tool.server)?)));
+        let Some((tool, connection)) = found else {
             return Err(self.unknown_tool(name, &pool));
         };
-        match self.connection(&tool.server) {
-            Some(connection) => self.call_tool(tool, &connection, &arguments, options).await,
-            None => Err(self.unknown_tool(name, &pool)),
-        }
+        let identity = connection.status().catalog.identity.clone();
+        let instructions = identity
+            .as_ref()
+            .and_then(|identity| identity.instructions.as_deref());
+        let place = connection.source().pinned_as();
+        let pinned = self.guard().pins().pin(&place, tool, instructions).await;
+        pinned.map_err(|reason| CallError::pins_unreadable(tool, reason))
+    }
+
+    /// Has the call agreed to (TOOL-10, TOOL-11).
+    async fn agree(
+        &self,
+        tool: &Arc<PoolTool>,
+        connection: &Connection,
+        arguments: &Arguments,
+    ) -> Result<Vec<String>, CallError> {
+        let identity = connection.status().catalog.identity.clone();
+        let wish = Wish {
+            tool,
+            instructions: identity
+                .as_ref()
+                .and_then(|identity| identity.instructions.as_deref()),
+            pinned_as: &connection.source().pinned_as(),
+            arguments,
+        };
+        self.guard().check(&wish).await
     }
 
     async fn call_tool(
         &self,
-        tool: &PoolTool,
+        tool: &Arc<PoolTool>,
         connection: &Connection,
         arguments: &Arguments,
-        mut options: CallOptions,
-    ) -> Result<CallOutput, CallError> {
+        options: &mut CallOptions,
+    ) -> Result<Attempt, CallError> {
         let limit = options
             .timeout
             .or(connection.timeout())
@@ -91,6 +180,10 @@ impl Host {
                 .ensure(deadline)
                 .await
                 .map_err(|state| CallError::not_connected(tool, &state))?;
+            // What was agreed to came from an earlier run, perhaps, and the server is another today.
+            if !self.is_still(tool) {
+                return Ok(Attempt::OtherTool);
+            }
             let request = CallRequest {
                 tool: &tool.tool.name,
                 arguments: Some(arguments),
@@ -104,7 +197,11 @@ impl Host {
                 },
             };
             let error = match connected.client.call_tool(request).await {
-                Ok(result) => return Ok(result.into()),
+                Ok(result) => {
+                    let mut output = CallOutput::from(result);
+                    output.warnings.extend(contradictions(tool, &output));
+                    return Ok(Attempt::Done(Box::new(output)));
+                }
                 Err(error) => error,
             };
             // A call whose connection was lost is repeated only where repeating cannot do harm (CALL-5).
@@ -136,6 +233,53 @@ impl Host {
             return Err(CallError::of(tool, without_secrets(connection, error)));
         }
     }
+
+    /// Whether the pool still has this tool, as it was.
+    fn is_still(&self, tool: &Arc<PoolTool>) -> bool {
+        self.pool().get(&tool.name).is_some_and(|now| {
+            Arc::ptr_eq(now, tool)
+                || (now.server == tool.server && now.tool.raw.as_str() == tool.tool.raw.as_str())
+        })
+    }
+}
+
+/// What became of an attempt.
+enum Attempt {
+    Done(Box<CallOutput>),
+    /// The name now stands for another tool, which nobody has agreed to.
+    OtherTool,
+}
+
+fn check_arguments(tool: &PoolTool, arguments: &Arguments) -> Result<(), CallError> {
+    let problems = tool.checks.arguments(&tool.tool.input_schema, arguments);
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(CallError::InvalidArguments {
+        server: tool.server.to_string(),
+        tool: tool.tool.name.to_string(),
+        problems,
+    })
+}
+
+/// Where a result is not what the tool's `outputSchema` promises.
+fn contradictions(tool: &PoolTool, output: &CallOutput) -> Option<String> {
+    let schema = tool
+        .tool
+        .output_schema
+        .as_ref()
+        .filter(|_| !output.is_error)?;
+    let problems = match &output.structured_content {
+        Some(result) => tool.checks.result(schema, result),
+        None => vec!["it has no structured content".to_owned()],
+    };
+    (!problems.is_empty()).then(|| {
+        format!(
+            "the result of \"{}\" does not fit its own schema: {}",
+            tool.tool.name,
+            problems.join("; ")
+        )
+    })
 }
 
 /// Whether trying again may help.

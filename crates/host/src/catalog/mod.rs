@@ -8,6 +8,8 @@ mod names;
 mod pool;
 mod snapshot;
 mod store;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::sync::Arc;
 

@@ -6,6 +6,7 @@ use trunkline_config::ToolFilter;
 use trunkline_wire::mcp::Tool;
 
 use super::names::{tool_name, with_suffix};
+use crate::call::Checks;
 use crate::host_tool::HostTool;
 
 /// One server's tools, named and sorted.
@@ -22,6 +23,8 @@ pub struct PoolTool {
     pub tool: Tool,
     /// Whether a model sees it however many tools there are: its server's entry says so, or its server.
     pub always_load: bool,
+    /// What arguments and results are held against.
+    pub(crate) checks: Arc<Checks>,
 }
 
 /// How a server's tools are offered.
@@ -71,6 +74,7 @@ pub(crate) fn part(offer: &Offer, tools: Vec<Tool>) -> (Part, Vec<String>) {
                 name: tool_name(offer.server, &tool.name),
                 server: Arc::clone(offer.server),
                 always_load: offer.always_load || meta.is_some_and(|set| set.as_str() == "true"),
+                checks: Arc::default(),
                 tool,
             })
         })

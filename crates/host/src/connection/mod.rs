@@ -98,6 +98,17 @@ impl Source {
         }
     }
 
+    /// Where its tools are pinned (TOOL-11): another server of the same name is none of its business.
+    pub(crate) fn pinned_as(&self) -> String {
+        match self {
+            Self::Entry(entry) => {
+                let signature = trunkline_config::signature(entry).unwrap_or_default();
+                format!("{}\n{signature}", entry.name)
+            }
+            Self::Builtin(builtin) => format!("{}\nbuiltin", builtin.name()),
+        }
+    }
+
     /// Under which key its catalog is kept (LIF-13). Only what can be told apart from everything else is kept: not what lives in
     /// the embedding program or in an IDE that is open now, nor what a `headersHelper` signs in to as somebody we do not know.
     fn key(&self, hash: &str) -> Option<Key> {
@@ -280,6 +291,10 @@ impl Connection {
 
     pub(crate) fn status(&self) -> Arc<ServerStatus> {
         self.core.status.load_full()
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.core.source
     }
 
     /// How long one call may take, where the server's entry says so.

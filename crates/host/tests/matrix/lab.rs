@@ -95,10 +95,12 @@ pub(crate) fn script(scratch: &Scratch) -> Script {
 
 /// A host that does not wait long before it connects again.
 pub(crate) fn builder() -> HostBuilder {
-    Host::builder().settings(Settings {
-        reconnect_after: Duration::from_millis(20),
-        ..Settings::default()
-    })
+    Host::builder()
+        .permit(trunkline::AllowAll)
+        .settings(Settings {
+            reconnect_after: Duration::from_millis(20),
+            ..Settings::default()
+        })
 }
 
 /// A host, with the lab that its server is in.

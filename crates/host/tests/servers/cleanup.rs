@@ -49,7 +49,10 @@ async fn start_all(lab: &Lab) -> Host {
     let servers = stubborn()
         .into_iter()
         .map(|(name, script)| lab.server(name, script));
-    let host = Host::builder().servers(servers).start();
+    let host = Host::builder()
+        .permit(trunkline::AllowAll)
+        .servers(servers)
+        .start();
     for (name, _) in stubborn() {
         if name == "never connects" {
             lab.file(&format!("{name}.pid")).await;

@@ -226,7 +226,10 @@ async fn slow_starters_overlap() {
         let up = lab.at(&format!("{name}.up"));
         lab.server(name, json!({"tools": [{"name": "t"}], "onStart": [{"touch": up}, {"waitForFile": lab.at("go")}]}))
     });
-    let host = Host::builder().servers(servers).start();
+    let host = Host::builder()
+        .permit(trunkline::AllowAll)
+        .servers(servers)
+        .start();
     for name in &names {
         lab.file(&format!("{name}.up")).await;
     }
@@ -242,7 +245,12 @@ async fn slow_starters_overlap() {
 #[tokio::test(start_paused = true)]
 async fn changes_that_come_together_are_told_together() {
     let builtins = (0..20).map(|number| Builtin::new(format!("b{number}")));
-    let host = builtins.fold(Host::builder(), HostBuilder::builtin).start();
+    let host = builtins
+        .fold(
+            Host::builder().permit(trunkline::AllowAll),
+            HostBuilder::builtin,
+        )
+        .start();
     let mut events = host.events();
     let changes = events.next().await.unwrap();
     assert_eq!((changes.servers.len(), changes.missed), (20, false));

@@ -95,7 +95,10 @@ async fn servers_follow_the_files_and_unchanged_ones_keep_their_connections() {
         GLOBAL,
         &json!({"stays": stays, "changes": changes, "goes": goes}),
     );
-    let host = Host::builder().discover(layout(&lab), &cwd).start();
+    let host = Host::builder()
+        .permit(trunkline::AllowAll)
+        .discover(layout(&lab), &cwd)
+        .start();
     let connected = |names: &[&'static str]| -> Vec<(&'static str, &'static str)> {
         names.iter().map(|name| (*name, "connected")).collect()
     };
@@ -134,7 +137,10 @@ async fn a_half_written_file_is_not_acted_on() {
     let cwd = repo(&lab);
     let one = entry(&lab, "one");
     put(&lab, GLOBAL, &json!({"one": one}));
-    let host = Host::builder().discover(layout(&lab), &cwd).start();
+    let host = Host::builder()
+        .permit(trunkline::AllowAll)
+        .discover(layout(&lab), &cwd)
+        .start();
     becomes(&host, &[("one", "connected")]).await;
     let whole = std::fs::read_to_string(lab.at(GLOBAL)).unwrap();
     for half in ["", "{", &whole[..whole.len() / 2]] {
@@ -156,7 +162,10 @@ async fn what_is_approved_while_the_host_runs_starts_and_what_is_changed_stops()
     let cwd = repo(&lab);
     let one = entry(&lab, "one");
     put(&lab, PROJECT, &json!({"one": one}));
-    let host = Host::builder().discover(layout(&lab), &cwd).start();
+    let host = Host::builder()
+        .permit(trunkline::AllowAll)
+        .discover(layout(&lab), &cwd)
+        .start();
     host.ready().await;
     assert!(host.servers().is_empty());
     let pending = host.config();
@@ -197,7 +206,10 @@ async fn a_company_s_file_that_appears_takes_over_at_once() {
     let cwd = repo(&lab);
     put(&lab, GLOBAL, &json!({"own": entry(&lab, "own")}));
     std::fs::create_dir(lab.at("etc")).unwrap();
-    let host = Host::builder().discover(layout(&lab), &cwd).start();
+    let host = Host::builder()
+        .permit(trunkline::AllowAll)
+        .discover(layout(&lab), &cwd)
+        .start();
     becomes(&host, &[("own", "connected")]).await;
     put(
         &lab,
@@ -233,6 +245,7 @@ async fn what_the_program_added_itself_stays_and_comes_first() {
         ..lab.server("same", Script::default())
     };
     let host = Host::builder()
+        .permit(trunkline::AllowAll)
         .server(own)
         .loader(Loader::new(layout(&lab), &cwd))
         .only(|name| name != "other")
@@ -263,6 +276,7 @@ async fn secrets_are_put_in_place_when_a_server_is_connected() {
         &json!({"known": found("known"), "unknown": found("unknown")}),
     );
     let host = Host::builder()
+        .permit(trunkline::AllowAll)
         .loader(Loader::new(layout(&lab), &cwd))
         .secrets(|wanted: &KeyringRef| {
             Ok((wanted.account == "known").then(|| Secret::new("hunter2")))
@@ -305,6 +319,7 @@ async fn an_entry_says_which_tools_are_offered() {
         }}),
     );
     let host = Host::builder()
+        .permit(trunkline::AllowAll)
         .loader(Loader::new(layout(&lab), &cwd))
         .start();
     host.ready().await;
@@ -333,6 +348,7 @@ async fn connectors_that_do_not_come_hold_up_nobody_and_are_told() {
     let cwd = repo(&lab);
     put(&lab, GLOBAL, &json!({"one": entry(&lab, "one")}));
     let host = Host::builder()
+        .permit(trunkline::AllowAll)
         .loader(Loader::new(layout(&lab), &cwd))
         .connectors(Never)
         .start();

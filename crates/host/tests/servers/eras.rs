@@ -8,6 +8,7 @@ use crate::lab::{Lab, call, connected};
 /// Connects once, with what is remembered in `eras.json`, and says which era the server was found to belong to.
 async fn era_of(lab: &Lab, script: Value) -> Era {
     let builder = Host::builder()
+        .permit(trunkline::AllowAll)
         .server(lab.server("s", script))
         .eras(EraMemory::at(lab.at("eras.json")));
     let host = lab.ready(builder).await;
@@ -139,6 +140,7 @@ async fn legacy_only_never_probes() {
     let script =
         json!({"era": "dual", "tools": [{"name": "t"}], "receivedLog": lab.at("received")});
     let builder = Host::builder()
+        .permit(trunkline::AllowAll)
         .server(lab.server("s", script))
         .settings(Settings {
             legacy_only: true,

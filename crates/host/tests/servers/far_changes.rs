@@ -58,7 +58,10 @@ async fn a_lazy_server_is_not_even_connected_to_before_it_is_called() {
     let server = HttpServer::start(growing(Era::Modern));
     let keeping = || {
         let store = CatalogStore::at(lab.at("catalogs"));
-        Host::builder().server(entry(&server)).catalogs(store)
+        Host::builder()
+            .permit(trunkline::AllowAll)
+            .server(entry(&server))
+            .catalogs(store)
     };
     let host = lab.ready(keeping()).await;
     lab.end(host).await;

@@ -72,6 +72,7 @@ async fn a_flood_of_requests_is_answered_as_far_as_the_limit_and_refused_beyond(
     let host = lab
         .ready(
             Host::builder()
+                .permit(trunkline::AllowAll)
                 .server(lab.server("s", script))
                 .elicit(Absent),
         )

@@ -49,7 +49,9 @@ fn asking(rounds: usize) -> Script {
 }
 
 async fn host_with(lab: &Lab, script: Script, elicit: Option<Parrot>) -> Host {
-    let mut builder = Host::builder().server(lab.server("s", script));
+    let mut builder = Host::builder()
+        .permit(trunkline::AllowAll)
+        .server(lab.server("s", script));
     if let Some(elicit) = elicit {
         builder = builder.elicit(elicit);
     }
@@ -135,6 +137,7 @@ async fn a_call_ends_by_its_deadline_while_the_user_is_being_asked() {
         let host = lab
             .ready(
                 Host::builder()
+                    .permit(trunkline::AllowAll)
                     .server(lab.server("s", script))
                     .elicit(Absent),
             )
@@ -187,6 +190,7 @@ async fn a_legacy_servers_requests_are_answered() {
         });
     for era in [trunkline_testkit::Era::Legacy, trunkline_testkit::Era::Dual] {
         let builder = Host::builder()
+            .permit(trunkline::AllowAll)
             .server(lab.server("s", script.clone().era(era)))
             .elicit(Parrot::default())
             .project_dir(&project);

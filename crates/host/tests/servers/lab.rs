@@ -73,7 +73,8 @@ impl Lab {
 
     /// A host with these servers, once each is connected or has failed.
     pub(crate) async fn host(&self, servers: impl IntoIterator<Item = ServerEntry>) -> Host {
-        self.ready(Host::builder().servers(servers)).await
+        self.ready(Host::builder().permit(trunkline::AllowAll).servers(servers))
+            .await
     }
 
     /// The host, once each of its servers is connected or has failed.

@@ -13,7 +13,10 @@ fn echo() -> Script {
 
 fn keeping(lab: &Lab, servers: impl IntoIterator<Item = ServerEntry>) -> HostBuilder {
     let store = CatalogStore::at(lab.at("catalogs"));
-    Host::builder().servers(servers).catalogs(store)
+    Host::builder()
+        .permit(trunkline::AllowAll)
+        .servers(servers)
+        .catalogs(store)
 }
 
 /// A server whose catalog is known; it has been started once.
@@ -86,7 +89,10 @@ async fn a_lazy_server_of_which_nothing_is_known_is_started_at_once() {
             }
         }
     }
-    let host = Host::builder().server(lab.server("n", echo())).lazy(true);
+    let host = Host::builder()
+        .permit(trunkline::AllowAll)
+        .server(lab.server("n", echo()))
+        .lazy(true);
     let host = lab.ready(host).await;
     until_connected(&host, "n").await;
     lab.end(host).await;

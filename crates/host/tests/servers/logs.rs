@@ -29,7 +29,9 @@ async fn a_log_tells_how_a_server_was_lost_and_came_back() {
         "add",
         json!([{"addTool": {"name": "more"}}, {"replyText": "added"}]),
     );
-    let builder = Host::builder().server(lab.server("s", script));
+    let builder = Host::builder()
+        .permit(trunkline::AllowAll)
+        .server(lab.server("s", script));
     let host = lab.ready(builder.logs(logs.clone())).await;
     assert_eq!(
         call(&host, "mcp__s__add", json!({})).await.unwrap(),
@@ -81,6 +83,7 @@ async fn secrets_from_the_keychain_are_known_before_the_server_can_say_them() {
     }
     entry.keyring.push(wanted);
     let builder = Host::builder()
+        .permit(trunkline::AllowAll)
         .server(entry)
         .secrets(|_: &KeyringRef| Ok(Some(Secret::new("from the keychain"))))
         .logs(logs.clone());
@@ -132,6 +135,7 @@ async fn messages_over_every_network_transport_are_traced_without_the_token_they
         let (mut server, url) = listening(&lab, &echo(), kind).await;
         let tracer = Tracer::to_file(&lab.at("trace")).unwrap();
         let builder = Host::builder()
+            .permit(trunkline::AllowAll)
             .server(ServerEntry::new("remote", remote(kind, &url)))
             .credentials(|_| {
                 let token = FixedToken(Token::bearer("t0p-s3cret")?);
@@ -179,7 +183,9 @@ async fn a_flood_on_stderr_costs_lines_and_holds_up_no_call() {
     let flood =
         json!([{"stderrFlood": 20_000_000}, {"stderr": "\nlast line"}, {"replyText": "flooded"}]);
     let script = echo().tool("flood", flood);
-    let builder = Host::builder().server(lab.server("s", script));
+    let builder = Host::builder()
+        .permit(trunkline::AllowAll)
+        .server(lab.server("s", script));
     let host = lab.ready(builder.logs(logs.clone())).await;
     let flooding = {
         let host = host.clone();

@@ -6,6 +6,7 @@
     reason = "a test's helpers fail the test by panicking"
 )]
 
+mod agents;
 mod calls;
 mod catalog;
 mod changes;
@@ -22,5 +23,7 @@ mod lab;
 mod lazy;
 mod logs;
 mod names;
+mod permissions;
 mod restarts;
+mod validation;
 mod warm;

@@ -104,6 +104,7 @@ fn short_lived(lab: &Lab) -> Script {
 async fn a_server_that_crashes_each_time_it_is_connected_is_given_up_too() {
     let lab = Lab::new();
     let host = Host::builder()
+        .permit(trunkline::AllowAll)
         .server(lab.server("s", short_lived(&lab)))
         .start();
     for attempt in 1..=5 {
@@ -123,6 +124,7 @@ async fn a_server_that_crashes_each_time_it_is_connected_is_given_up_too() {
 async fn waiting_for_the_host_does_not_include_waiting_for_restarts() {
     let lab = Lab::new();
     let host = Host::builder()
+        .permit(trunkline::AllowAll)
         .server(lab.server("s", short_lived(&lab)))
         .start();
     until_attempt(&host, "s", 1).await;

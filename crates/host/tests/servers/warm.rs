@@ -30,7 +30,10 @@ fn offering(tools: &[&str]) -> Script {
 /// A host that keeps its catalogs in the lab.
 fn keeping(lab: &Lab, servers: impl IntoIterator<Item = ServerEntry>) -> HostBuilder {
     let store = CatalogStore::at(lab.at("cache/catalogs"));
-    Host::builder().servers(servers).catalogs(store)
+    Host::builder()
+        .permit(trunkline::AllowAll)
+        .servers(servers)
+        .catalogs(store)
 }
 
 /// One run of a host with these servers, from beginning to end.
@@ -176,7 +179,9 @@ async fn a_place_that_cannot_be_written_to_does_no_harm() {
         "/proc/nowhere/catalogs".into(),
     ] {
         for _ in 0..2 {
-            let builder = Host::builder().server(entry.clone());
+            let builder = Host::builder()
+                .permit(trunkline::AllowAll)
+                .server(entry.clone());
             let host = lab.ready(builder.catalogs(CatalogStore::at(&place))).await;
             assert_eq!(call(&host, "mcp__s__a", json!({})).await.unwrap(), "{}");
             assert!(!catalog(&host).cached);

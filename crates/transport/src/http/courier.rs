@@ -82,11 +82,12 @@ impl Courier {
                 for (name, value) in &errand.more {
                     headers.insert(name, value.clone());
                 }
-                if let Some(helped) = &helped {
-                    headers.extend(HeaderMap::clone(helped));
-                }
                 if let Some(token) = &token {
                     headers.insert(AUTHORIZATION, token.header().clone());
+                }
+                // A command that prints an `Authorization` of its own is there to be obeyed.
+                if let Some(helped) = &helped {
+                    headers.extend(HeaderMap::clone(helped));
                 }
                 headers
             };

@@ -63,6 +63,14 @@ impl Arguments {
     }
 
     /// The same as text.
+    pub fn to_json(&self) -> Json {
+        match self {
+            Self::Text(json) => json.clone(),
+            Self::Tree(value) => value.clone().into(),
+        }
+    }
+
+    /// The same as text.
     pub fn into_json(self) -> Json {
         match self {
             Self::Text(json) => json,

@@ -132,7 +132,7 @@ async fn call_tool(
     let options = CallOptions {
         timeout: timeout.map(|timeout| timeout.saturating_sub(started.elapsed())),
         on_progress: Some(Box::new(move |step| _ = steps.try_send(step))),
-        meta: None,
+        ..CallOptions::default()
     };
     let call = host.call(&name, arguments, options);
     let tell = async {
@@ -192,10 +192,14 @@ fn result(output: &CallOutput) -> Result<Json, Refusal> {
 /// Why a call has no result.
 fn failed(host: &Host, name: &str, error: &CallError) -> Refusal {
     let code = if error.is_usage() {
-        if let Some(refusal) = refused(host, |server| may_belong_to(name, server)) {
+        let unknown = matches!(error, CallError::UnknownTool { .. });
+        let of_name = |server: &str| may_belong_to(name, server);
+        if let Some(refusal) = unknown.then(|| refused(host, of_name)).flatten() {
             return refusal;
         }
         codes::BAD_REQUEST
+    } else if error.is_refused() {
+        codes::REFUSED
     } else if error.is_auth_required() {
         codes::NEEDS_AUTH
     } else if error.is_timeout() {

@@ -1,0 +1,89 @@
+//! Which tools may be called without asking, and which not at all (TOOL-10), as settings files say: `permissions.allow`, `ask`
+//! and `deny`. What a rule stands for is for whoever calls tools to know.
+
+use crate::settings::{Origin, Settings};
+
+/// The rules of all settings files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Permissions {
+    /// What may be called without asking.
+    pub allow: Vec<PermissionRule>,
+    /// What must be asked about, even if it is allowed.
+    pub ask: Vec<PermissionRule>,
+    /// What may not be called, whatever else is said.
+    pub deny: Vec<PermissionRule>,
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PermissionRule {
+    /// The rule: `mcp__server`, `mcp__server__*`, `mcp__server__tool`, or the name of a tool without a server.
+    pub text: String,
+    /// The file it stands in.
+    pub source: String,
+}
+
+impl Permissions {
+    /// Puts together what all files say. What is in a repository can forbid, and never permit.
+    pub(crate) fn of(files: &[Settings]) -> Self {
+        let managed_only = files.iter().any(|file| file.managed_rules_only);
+        let mut all = Self::default();
+        for file in files {
+            let rules = |texts: &[String]| {
+                let rule = |text: &String| PermissionRule {
+                    text: text.trim().to_owned(),
+                    source: file.source.clone(),
+                };
+                texts.iter().map(rule).collect::<Vec<_>>()
+            };
+            all.deny.extend(rules(&file.permissions.deny));
+            if managed_only && file.origin != Origin::Managed {
+                continue;
+            }
+            all.ask.extend(rules(&file.permissions.ask));
+            if file.origin.may_approve() {
+                all.allow.extend(rules(&file.permissions.allow));
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(origin: Origin, rule: &str) -> Settings {
+        let mut settings = Settings::empty(origin, rule);
+        settings.permissions.allow = vec![format!(" {rule} ")];
+        settings.permissions.ask = vec![rule.to_owned()];
+        settings.permissions.deny = vec![rule.to_owned()];
+        settings
+    }
+
+    fn texts(rules: &[PermissionRule]) -> Vec<&str> {
+        rules.iter().map(|rule| rule.text.as_str()).collect()
+    }
+
+    #[test]
+    fn a_repository_forbids_and_never_permits() {
+        let all = Permissions::of(&[
+            file(Origin::Managed, "m"),
+            file(Origin::User, "u"),
+            file(Origin::Project, "p"),
+            file(Origin::Moved, "v"),
+        ]);
+        assert_eq!(texts(&all.allow), ["m", "u"]);
+        assert_eq!(texts(&all.ask), ["m", "u", "p", "v"]);
+        assert_eq!(texts(&all.deny), ["m", "u", "p", "v"]);
+    }
+
+    #[test]
+    fn a_company_can_have_its_rules_alone_count_but_nobody_is_made_to_permit() {
+        let mut managed = file(Origin::Managed, "m");
+        managed.managed_rules_only = true;
+        let all = Permissions::of(&[managed, file(Origin::User, "u")]);
+        assert_eq!(texts(&all.allow), ["m"]);
+        assert_eq!(texts(&all.deny), ["m", "u"]);
+    }
+}

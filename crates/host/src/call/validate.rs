@@ -1,0 +1,279 @@
+//! Holds arguments against a tool's `inputSchema` before they are sent, and results against its `outputSchema`.
+//!
+//! Nothing that a schema refers to is fetched, patterns cannot run for long, and a schema that makes no sense is no reason not to call: then
+//! the server decides, as it does about formats.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{PatternOptions, ValidationError, Validator};
+use serde_json::Value;
+use trunkline_wire::Json;
+use trunkline_wire::client::Arguments;
+
+/// How many mistakes are told at once.
+const MAX_TOLD: usize = 5;
+
+/// How much of a value is shown.
+const SHOWN: usize = 60;
+
+/// How long a result may be to be looked at.
+const MAX_RESULT: usize = 4 * 1024 * 1024;
+
+/// How much memory a pattern may take.
+const MAX_PATTERN: usize = 1024 * 1024;
+
+/// The two schemas of a tool, made ready when they are first needed.
+#[derive(Default)]
+pub(crate) struct Checks {
+    input: OnceLock<Option<Validator>>,
+    output: OnceLock<Option<Validator>>,
+}
+
+impl fmt::Debug for Checks {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("Checks")
+    }
+}
+
+impl Checks {
+    /// What is wrong with arguments, one mistake each, in words that name the argument.
+    pub(crate) fn arguments(&self, schema: &Json, arguments: &Arguments) -> Vec<String> {
+        let Some(validator) = self.input.get_or_init(|| prepare(schema)) else {
+            return Vec::new();
+        };
+        match arguments {
+            Arguments::Tree(value) => mistakes(validator, value, "the arguments"),
+            Arguments::Text(json) => serde_json::from_str(json.as_str())
+                .map(|value| mistakes(validator, &value, "the arguments"))
+                .unwrap_or_default(),
+        }
+    }
+
+    /// What is wrong with a structured result.
+    pub(crate) fn result(&self, schema: &Json, result: &Json) -> Vec<String> {
+        if result.as_str().len() > MAX_RESULT {
+            return Vec::new();
+        }
+        let Some(validator) = self.output.get_or_init(|| prepare(schema)) else {
+            return Vec::new();
+        };
+        serde_json::from_str(result.as_str())
+            .map(|value| mistakes(validator, &value, "the result"))
+            .unwrap_or_default()
+    }
+}
+
+/// The schema, ready for use; `None` if there is nothing to hold against it.
+fn prepare(schema: &Json) -> Option<Validator> {
+    // Most tools without arguments, and nothing that is not checked anyway.
+    if schema.as_str() == r#"{"type":"object"}"# {
+        return None;
+    }
+    let schema: Value = serde_json::from_str(schema.as_str()).ok()?;
+    jsonschema::options()
+        .offline()
+        .should_validate_formats(false)
+        .with_pattern_options(
+            PatternOptions::regex()
+                .size_limit(MAX_PATTERN)
+                .dfa_size_limit(MAX_PATTERN),
+        )
+        .build(&schema)
+        .ok()
+}
+
+fn mistakes(validator: &Validator, value: &Value, whole: &str) -> Vec<String> {
+    if validator.is_valid(value) {
+        return Vec::new();
+    }
+    let mut told: Vec<String> = validator
+        .iter_errors(value)
+        .take(MAX_TOLD)
+        .map(|mistake| in_words(&mistake, whole))
+        .collect();
+    told.dedup();
+    told
+}
+
+fn in_words(mistake: &ValidationError, whole: &str) -> String {
+    let path = mistake.instance_path().as_str();
+    let place = if path.is_empty() {
+        whole.to_owned()
+    } else {
+        format!("\"{}\"", path.trim_start_matches('/').replace('/', "."))
+    };
+    let within = |name: &str| match path {
+        "" => format!("\"{name}\""),
+        path => format!(
+            "\"{}.{name}\"",
+            path.trim_start_matches('/').replace('/', ".")
+        ),
+    };
+    match mistake.kind() {
+        ValidationErrorKind::Required { property } => {
+            let name = property.as_str().unwrap_or_default();
+            format!("{} is missing", within(name))
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+            let names: Vec<_> = unexpected.iter().map(|name| within(name)).collect();
+            let are = if names.len() == 1 { "is" } else { "are" };
+            format!("{} {are} not known", names.join(", "))
+        }
+        ValidationErrorKind::Type { kind } => {
+            let wanted = match kind {
+                TypeKind::Single(kind) => kind.to_string(),
+                TypeKind::Multiple(kinds) => {
+                    let names: Vec<_> = kinds.iter().map(|kind| kind.to_string()).collect();
+                    names.join(" or ")
+                }
+            };
+            format!(
+                "{place} must be {wanted}, not {}",
+                shown(mistake.instance())
+            )
+        }
+        ValidationErrorKind::Enum { options } => {
+            let options = options.as_array().map(Vec::as_slice).unwrap_or_default();
+            let options: Vec<_> = options.iter().map(shown).collect();
+            format!(
+                "{place} must be one of {}, not {}",
+                options.join(", "),
+                shown(mistake.instance())
+            )
+        }
+        _ => format!(
+            "{place}: {}",
+            mistake.masked_with(shown(mistake.instance()))
+        ),
+    }
+}
+
+/// A value, as far as it can be shown.
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    let mut cut: String = text.chars().take(SHOWN).collect();
+    if cut.len() < text.len() {
+        cut.push('…');
+    }
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(schema: Value, arguments: Value) -> Vec<String> {
+        let schema = Json::from(schema);
+        let text = Arguments::Text(Json::from(arguments.clone()));
+        let told = Checks::default().arguments(&schema, &text);
+        let tree = Checks::default().arguments(&schema, &Arguments::Tree(arguments));
+        assert_eq!(told, tree);
+        told
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_the_name_of_the_argument() {
+        let schema = || {
+            json!({
+                "type": "object", "required": ["a"], "additionalProperties": false,
+                "properties": {
+                    "a": {"type": "number"}, "b": {"enum": ["x", "y"]}, "c": {"type": "array", "items": {"type": "object", "required": ["d"]}},
+                    "e": {"type": ["string", "null"], "maxLength": 3}, "f": {"type": "string", "pattern": "^x+$"}, "g": {"type": "integer", "minimum": 1},
+                },
+            })
+        };
+        for (arguments, expected) in [
+            (json!({"a": 1}), None),
+            (
+                json!({"a": 1.5, "b": "x", "c": [{"d": 0}], "e": null, "f": "xx", "g": 1}),
+                None,
+            ),
+            (json!({}), Some("\"a\" is missing")),
+            (json!({"a": "1"}), Some("\"a\" must be number, not \"1\"")),
+            (json!({"a": 1, "z": 0}), Some("\"z\" is not known")),
+            (
+                json!({"a": 1, "y": 0, "z": 0}),
+                Some("\"y\", \"z\" are not known"),
+            ),
+            (
+                json!({"a": 1, "b": "z"}),
+                Some("\"b\" must be one of \"x\", \"y\", not \"z\""),
+            ),
+            (json!({"a": 1, "c": [{}]}), Some("\"c.0.d\" is missing")),
+            (
+                json!({"a": 1, "e": 5}),
+                Some("\"e\" must be null or string, not 5"),
+            ),
+            (
+                json!({"a": 1, "e": "long"}),
+                Some("\"e\": \"long\" is longer than 3 characters"),
+            ),
+            (
+                json!({"a": 1, "g": 0}),
+                Some("\"g\": 0 is less than the minimum of 1"),
+            ),
+        ] {
+            let expected: Vec<_> = expected.into_iter().collect();
+            assert_eq!(told(schema(), arguments.clone()), expected, "{arguments}");
+        }
+        assert_eq!(told(schema(), json!({"a": 1, "f": "y"})).len(), 1);
+    }
+
+    #[test]
+    fn many_and_long_mistakes_are_told_in_short() {
+        let properties: serde_json::Map<_, _> = (0..20)
+            .map(|n| (format!("p{n}"), json!({"type": "number"})))
+            .collect();
+        let long: serde_json::Map<_, _> = (0..20)
+            .map(|n| (format!("p{n}"), json!("x".repeat(10_000))))
+            .collect();
+        let told = told(json!({"properties": properties}), Value::Object(long));
+        assert_eq!(told.len(), MAX_TOLD);
+        assert!(told.iter().all(|mistake| mistake.len() < 200), "{told:?}");
+    }
+
+    #[test]
+    fn a_schema_that_cannot_be_used_is_the_servers_business() {
+        let deep = "{\"not\":".repeat(10_000) + "{}" + &"}".repeat(10_000);
+        for schema in [
+            r#"{"type": 5}"#,
+            r#"{"$ref": "https://example.com/schema.json"}"#,
+            r##"{"$ref": "#/$defs/none"}"##,
+            r#"{"pattern": "("}"#,
+            r#"{"properties": []}"#,
+            &deep,
+        ] {
+            let Ok(schema) = Json::parse(schema.to_owned()) else {
+                continue;
+            };
+            let arguments = Arguments::Tree(json!({"a": 1}));
+            assert!(Checks::default().arguments(&schema, &arguments).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_schema_that_refers_to_itself_and_a_pattern_that_explodes_end() {
+        let own = json!({"$ref": "#"});
+        told(own, json!({"a": {"b": {}}}));
+        let tree = json!({"type": "object", "properties": {"child": {"$ref": "#"}}});
+        assert_eq!(told(tree, json!({"child": {"child": 5}})).len(), 1);
+        let slow = json!({"properties": {"a": {"pattern": "^(a+)+$"}}});
+        let arguments = json!({"a": "a".repeat(5000) + "!"});
+        assert_eq!(told(slow, arguments).len(), 1);
+    }
+
+    #[test]
+    fn a_result_is_held_against_its_schema() {
+        let schema = Json::from(json!({"type": "object", "required": ["sum"]}));
+        let checks = Checks::default();
+        let result = |value| checks.result(&schema, &Json::from(value));
+        assert!(result(json!({"sum": 5})).is_empty());
+        assert_eq!(result(json!({})), ["\"sum\" is missing"]);
+        assert_eq!(result(json!(5)).len(), 1);
+    }
+}

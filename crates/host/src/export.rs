@@ -1,0 +1,186 @@
+//! The whole state of a host as one JSON document (AGT-3): what a debugger, a status line or another agent wants to see. Nothing in
+//! it is a secret.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use trunkline_config::normalize_name;
+use trunkline_wire::Json;
+use trunkline_wire::mcp::Implementation;
+
+use crate::catalog::PoolTool;
+use crate::connection::{ServerStatus, Source, State};
+use crate::host::Host;
+use crate::host_tool::HostTool;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Export<'e> {
+    clients: Vec<Client<'e>>,
+    configs: BTreeMap<&'e str, serde_json::Value>,
+    tools: Vec<Tool<'e>>,
+    resources: BTreeMap<&'e str, Vec<&'e Json>>,
+    resource_templates: BTreeMap<&'e str, Vec<&'e Json>>,
+    prompts: BTreeMap<&'e str, Vec<&'e Json>>,
+    /// What a server's name became in the names of its tools, and what it is.
+    normalized_names: BTreeMap<String, &'e str>,
+    diagnostics: &'e [String],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Client<'e> {
+    name: &'e str,
+    #[serde(rename = "type")]
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stderr: &'e [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protocol_version: Option<&'e str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_info: Option<&'e Implementation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capabilities: Option<&'e Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<&'e str>,
+    cached: bool,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    diagnostics: &'e [String],
+}
+
+impl<'e> Client<'e> {
+    fn of(status: &'e ServerStatus) -> Self {
+        let identity = status.catalog.identity.as_deref();
+        let failure = status.state.failure();
+        Self {
+            name: &status.name,
+            state: status.state.name(),
+            attempt: match status.state {
+                State::Pending { attempt, .. } => Some(attempt),
+                _ => None,
+            },
+            error: failure.map(ToString::to_string),
+            stderr: failure
+                .map(|failure| &failure.stderr[..])
+                .unwrap_or_default(),
+            protocol_version: identity.map(|identity| identity.protocol_version.as_str()),
+            server_info: identity.and_then(|identity| identity.info.as_ref()),
+            capabilities: identity.map(|identity| &identity.capabilities.raw),
+            instructions: identity.and_then(|identity| identity.instructions.as_deref()),
+            cached: status.catalog.cached,
+            diagnostics: &status.catalog.diagnostics,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Tool<'e> {
+    name: &'e str,
+    description: &'e str,
+    #[serde(rename = "inputJSONSchema")]
+    input_schema: &'e Json,
+    is_mcp: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<&'e str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    original_tool_name: Option<&'e str>,
+}
+
+impl<'e> Tool<'e> {
+    fn own(tool: &'e HostTool) -> Self {
+        Self {
+            name: &tool.name,
+            description: &tool.description,
+            input_schema: &tool.input_schema,
+            is_mcp: false,
+            server: None,
+            original_tool_name: None,
+        }
+    }
+
+    fn of(tool: &'e PoolTool) -> Self {
+        Self {
+            name: &tool.name,
+            description: tool.tool.description.as_deref().unwrap_or_default(),
+            input_schema: &tool.tool.input_schema,
+            is_mcp: true,
+            server: Some(&tool.server),
+            original_tool_name: Some(&tool.tool.name),
+        }
+    }
+}
+
+impl Host {
+    /// The whole state as one JSON document (AGT-3): `clients`, `configs` (without their secrets), `tools` with their original
+    /// names, `resources`, `resourceTemplates`, `prompts`, `normalizedNames` and `diagnostics`.
+    pub fn export(&self) -> Json {
+        let (statuses, pool) = (self.servers(), self.pool());
+        let sources: Vec<_> = statuses
+            .iter()
+            .filter_map(|status| Some((status, self.connection(&status.name)?)))
+            .collect();
+        let config = |source: &Source| match source {
+            Source::Entry(entry) => {
+                let mut shown = entry.shown(false);
+                if let Some(shown) = shown.as_object_mut() {
+                    shown.insert("scope".to_owned(), entry.scope.to_string().into());
+                    shown.insert("source".to_owned(), entry.source.clone().into());
+                }
+                shown
+            }
+            Source::Builtin(_) => serde_json::json!({"type": "in-process"}),
+        };
+        let lists = |list: for<'s> fn(&'s ServerStatus) -> Vec<&'s Json>| {
+            let lists = statuses.iter().map(|status| (&*status.name, list(status)));
+            lists.filter(|(_, list)| !list.is_empty()).collect()
+        };
+        let export = Export {
+            clients: statuses.iter().map(|status| Client::of(status)).collect(),
+            configs: sources
+                .iter()
+                .map(|(status, connection)| (&*status.name, config(connection.source())))
+                .collect(),
+            tools: pool
+                .own()
+                .iter()
+                .map(Tool::own)
+                .chain(pool.tools().iter().map(|tool| Tool::of(tool)))
+                .collect(),
+            resources: lists(|status| {
+                status
+                    .catalog
+                    .resources
+                    .iter()
+                    .map(|item| &item.raw)
+                    .collect()
+            }),
+            resource_templates: lists(|status| {
+                status
+                    .catalog
+                    .templates
+                    .iter()
+                    .map(|item| &item.raw)
+                    .collect()
+            }),
+            prompts: lists(|status| {
+                status
+                    .catalog
+                    .prompts
+                    .iter()
+                    .map(|item| &item.raw)
+                    .collect()
+            }),
+            normalized_names: statuses
+                .iter()
+                .map(|status| (normalize_name(&status.name), &*status.name))
+                .collect(),
+            diagnostics: pool.diagnostics(),
+        };
+        Json::of(&export).unwrap_or_else(|_| Json::from(serde_json::json!({})))
+    }
+}

@@ -1,0 +1,214 @@
+//! Stands before every call: rules, pins, and whoever is asked.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use arc_swap::ArcSwap;
+use trunkline_wire::Json;
+use trunkline_wire::client::Arguments;
+
+use super::{AskedTool, Because, PermissionAnswer, PermissionQuestion, Permit, Rules, Verdict};
+use crate::call::CallError;
+use crate::catalog::PoolTool;
+use crate::pins::{OnChange, Pins, ToolChange};
+
+/// Decides about the calls of one host or agent.
+pub(crate) struct Guard {
+    /// What the embedding program says.
+    given: Rules,
+    /// That, and what the settings say.
+    rules: ArcSwap<Rules>,
+    permit: Option<Arc<dyn Permit>>,
+    pins: Arc<Pins>,
+    /// An agent may do nothing that is denied to whom it works for.
+    above: Option<Arc<Guard>>,
+    /// The tools that need no further look, as they were then.
+    cleared: RwLock<HashMap<String, Arc<PoolTool>>>,
+}
+
+/// What a call would do, for whoever decides about it.
+pub(crate) struct Wish<'w> {
+    pub(crate) tool: &'w Arc<PoolTool>,
+    /// What its server says about how to use it.
+    pub(crate) instructions: Option<&'w str>,
+    /// Where its server's pins are kept.
+    pub(crate) pinned_as: &'w str,
+    pub(crate) arguments: &'w Arguments,
+}
+
+impl Guard {
+    pub(crate) fn new(rules: Rules, permit: Option<Arc<dyn Permit>>, pins: Arc<Pins>) -> Self {
+        Self {
+            rules: ArcSwap::from_pointee(rules.clone()),
+            given: rules,
+            permit,
+            pins,
+            above: None,
+            cleared: RwLock::default(),
+        }
+    }
+
+    /// One for an agent: with rules of its own, and whom to ask, if that is not the same as here.
+    pub(crate) fn below(self: &Arc<Self>, rules: Rules, permit: Option<Arc<dyn Permit>>) -> Self {
+        let permit = permit.or_else(|| self.permit.clone());
+        Self {
+            above: Some(Arc::clone(self)),
+            ..Self::new(rules, permit, Arc::clone(&self.pins))
+        }
+    }
+
+    /// Takes note of what the settings say now.
+    pub(crate) fn settings(&self, permissions: &trunkline_config::Permissions) {
+        let rules = self.given.clone().and(permissions);
+        if **self.rules.load() == rules {
+            return;
+        }
+        self.rules.store(Arc::new(rules));
+        let mut cleared = self.cleared.write().unwrap_or_else(PoisonError::into_inner);
+        cleared.clear();
+    }
+
+    /// Whether nothing has to be looked at: it was agreed to for good, and has not changed since.
+    pub(crate) fn is_cleared(&self, tool: &Arc<PoolTool>) -> bool {
+        let above = self.above.as_ref();
+        let cleared = self.cleared.read().unwrap_or_else(PoisonError::into_inner);
+        let known = cleared.get(&tool.name);
+        known.is_some_and(|known| Arc::ptr_eq(known, tool))
+            // What is denied above may have changed.
+            && above.is_none_or(|above| above.denied(tool).is_none())
+    }
+
+    /// Whether it was agreed to for good, as whatever it was then.
+    fn is_agreed(&self, tool: &PoolTool) -> bool {
+        let cleared = self.cleared.read().unwrap_or_else(PoisonError::into_inner);
+        let known = cleared.get(&tool.name);
+        known.is_some_and(|known| known.server == tool.server)
+    }
+
+    /// Agrees to a call, or says why not; gives back what the caller should be told.
+    pub(crate) async fn check(&self, wish: &Wish<'_>) -> Result<Vec<String>, CallError> {
+        let tool = wish.tool;
+        if let Some(denied) = self.denied(tool) {
+            return Err(denied);
+        }
+        let rules = self.rules.load_full();
+        let change = self
+            .pins
+            .compare(wish.pinned_as, tool, wish.instructions)
+            .await
+            .map_err(|reason| CallError::pins_unreadable(tool, reason))?;
+        let mut warnings = Vec::new();
+        let asked = match rules.about(tool) {
+            // For good means as long as it is the same, which the pin tells.
+            Verdict::Ask(_) if self.is_agreed(tool) => None,
+            Verdict::Ask(None) => Some(Because::NoRule),
+            Verdict::Ask(Some(rule)) => Some(Because::Rule(rule.text.clone())),
+            Verdict::Allow | Verdict::Deny(_) => None,
+        };
+        let because = match (change, self.pins.on_change) {
+            (None, _) => asked,
+            (Some(change), OnChange::Block) => return Err(CallError::changed(tool, change)),
+            (Some(change), OnChange::Ask) => Some(Because::Changed(change)),
+            (Some(change), OnChange::Warn) => {
+                warnings.push(change.to_string());
+                asked
+            }
+        };
+        let for_good = match because {
+            None => true,
+            Some(because) => self.ask(wish, because).await?,
+        };
+        self.pins
+            .pin(wish.pinned_as, tool, wish.instructions)
+            .await
+            .unwrap_or_else(|reason| warnings.push(reason));
+        if for_good {
+            let mut cleared = self.cleared.write().unwrap_or_else(PoisonError::into_inner);
+            cleared.insert(tool.name.clone(), Arc::clone(tool));
+        }
+        Ok(warnings)
+    }
+
+    /// Agrees to a call of one of the host's own tools, or says why not.
+    pub(crate) async fn check_own(&self, name: &str, arguments: &Json) -> Result<(), CallError> {
+        let mut guard = Some(self);
+        while let Some(next) = guard {
+            if let Verdict::Deny(rule) = next.rules.load().about_own(name) {
+                return Err(CallError::denied(name, rule));
+            }
+            guard = next.above.as_deref();
+        }
+        let rules = self.rules.load_full();
+        let Verdict::Ask(Some(rule)) = rules.about_own(name) else {
+            return Ok(());
+        };
+        let question = PermissionQuestion {
+            tool: AskedTool::Own(name.to_owned()),
+            arguments: arguments.clone(),
+            because: Because::Rule(rule.text.clone()),
+        };
+        self.answer(question).await.map(drop)
+    }
+
+    /// Why it may not be called at all, here or above.
+    fn denied(&self, tool: &PoolTool) -> Option<CallError> {
+        let mut guard = Some(self);
+        while let Some(next) = guard {
+            let rules = next.rules.load();
+            if let Some(rule) = rules.denial(tool) {
+                return Some(CallError::denied(&tool.name, rule));
+            }
+            guard = next.above.as_deref();
+        }
+        None
+    }
+
+    /// Asks; whether the answer is for good.
+    async fn ask(&self, wish: &Wish<'_>, because: Because) -> Result<bool, CallError> {
+        let question = PermissionQuestion {
+            tool: AskedTool::Server(Arc::clone(wish.tool)),
+            arguments: wish.arguments.to_json(),
+            because,
+        };
+        self.answer(question).await
+    }
+
+    async fn answer(&self, question: PermissionQuestion) -> Result<bool, CallError> {
+        let tool = question.tool.name().to_owned();
+        let change = match &question.because {
+            Because::Changed(change) => Some(Arc::clone(change)),
+            _ => None,
+        };
+        let refused = |reason: Option<String>| match change {
+            Some(change) => CallError::Changed {
+                tool: tool.clone(),
+                change,
+            },
+            None => CallError::NotPermitted {
+                tool: tool.clone(),
+                reason,
+            },
+        };
+        let Some(permit) = &self.permit else {
+            return Err(refused(None));
+        };
+        match permit.permit(question).await {
+            PermissionAnswer::Once => Ok(false),
+            PermissionAnswer::Always => Ok(true),
+            PermissionAnswer::No(reason) => Err(refused(Some(reason))),
+        }
+    }
+
+    pub(crate) fn pins(&self) -> &Pins {
+        &self.pins
+    }
+}
+
+impl CallError {
+    fn changed(tool: &PoolTool, change: Arc<ToolChange>) -> Self {
+        Self::Changed {
+            tool: tool.name.clone(),
+            change,
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What each tool was when its first call was agreed to (TOOL-11). A tool that has become something else since is told of, with
+//! what is different, before it may be called again.
+
+mod change;
+mod definition;
+mod store;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use change::{PartChange, ToolChange};
+pub(crate) use definition::Definition;
+use store::PinFile;
+
+use crate::catalog::PoolTool;
+
+/// What is done about a tool that has changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnChange {
+    /// It is called, and the result says so.
+    Warn,
+    /// Somebody must agree to it anew.
+    #[default]
+    Ask,
+    /// It is not called until the change is accepted by [`Host::accept_change`](crate::Host::accept_change).
+    Block,
+}
+
+impl OnChange {
+    /// By its name: `warn`, `ask` or `block`.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "warn" => Some(Self::Warn),
+            "ask" => Some(Self::Ask),
+            "block" => Some(Self::Block),
+            _ => None,
+        }
+    }
+}
+
+/// Where pins are kept.
+#[derive(Clone, Debug, Default)]
+pub struct PinStore {
+    dir: Option<PathBuf>,
+}
+
+impl PinStore {
+    /// Until the program ends.
+    pub fn in_memory() -> Self {
+        Self::default()
+    }
+
+    /// In files below `dir`, which need not exist.
+    pub fn at(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: Some(dir.into()),
+        }
+    }
+}
+
+/// The pins of all servers.
+pub(crate) struct Pins {
+    pub(crate) on_change: OnChange,
+    store: PinStore,
+    /// What was pinned or found to be as pinned in this run, by place and original name.
+    known: Mutex<HashMap<(String, String), Arc<Definition>>>,
+}
+
+impl Pins {
+    pub(crate) fn new(store: PinStore, on_change: OnChange) -> Self {
+        Self {
+            on_change,
+            store,
+            known: Mutex::default(),
+        }
+    }
+
+    /// What is different about a tool since it was pinned; `None` if nothing is, or it never was.
+    pub(crate) async fn compare(
+        &self,
+        place: &str,
+        tool: &PoolTool,
+        instructions: Option<&str>,
+    ) -> Result<Option<Arc<ToolChange>>, String> {
+        let now = Definition::of(tool, instructions);
+        let Some(pinned) = self.pinned(place, tool).await? else {
+            return Ok(None);
+        };
+        if pinned.hash == now.hash {
+            return Ok(None);
+        }
+        Ok(Some(Arc::new(ToolChange::between(tool, &pinned, &now))))
+    }
+
+    /// Pins a tool as it is now.
+    pub(crate) async fn pin(
+        &self,
+        place: &str,
+        tool: &PoolTool,
+        instructions: Option<&str>,
+    ) -> Result<(), String> {
+        let now = Arc::new(Definition::of(tool, instructions));
+        let key = (place.to_owned(), tool.tool.name.to_string());
+        if self.known(&key).is_some_and(|known| known.hash == now.hash) {
+            return Ok(());
+        }
+        self.know(key.clone(), Arc::clone(&now));
+        let Some(file) = self.file(place) else {
+            return Ok(());
+        };
+        let (_, name) = key;
+        blocking(move || file.pin(&name, &now)).await
+    }
+
+    async fn pinned(
+        &self,
+        place: &str,
+        tool: &PoolTool,
+    ) -> Result<Option<Arc<Definition>>, String> {
+        let key = (place.to_owned(), tool.tool.name.to_string());
+        if let Some(known) = self.known(&key) {
+            return Ok(Some(known));
+        }
+        let Some(file) = self.file(place) else {
+            return Ok(None);
+        };
+        let name = key.1.clone();
+        let found = blocking(move || file.read(&name)).await?.map(Arc::new);
+        if let Some(found) = &found {
+            self.know(key, Arc::clone(found));
+        }
+        Ok(found)
+    }
+
+    /// Which of a server's tools are not what they were.
+    pub(crate) async fn changed(
+        &self,
+        place: &str,
+        tools: &[Arc<PoolTool>],
+        instructions: Option<&str>,
+    ) -> Result<Vec<ToolChange>, String> {
+        let mut pinned = match self.file(place) {
+            Some(file) => blocking(move || file.all()).await?,
+            None => BTreeMap::new(),
+        };
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((_, name), known) in known.iter().filter(|((of, _), _)| of == place) {
+            pinned.insert(name.clone(), Definition::clone(known));
+        }
+        drop(known);
+        let changed = tools.iter().filter_map(|tool| {
+            let before = pinned.get(&*tool.tool.name)?;
+            let now = Definition::of(tool, instructions);
+            (before.hash != now.hash).then(|| ToolChange::between(tool, before, &now))
+        });
+        Ok(changed.collect())
+    }
+
+    fn file(&self, place: &str) -> Option<PinFile> {
+        let dir = self.store.dir.as_ref()?;
+        Some(PinFile::of(dir, place))
+    }
+
+    fn known(&self, key: &(String, String)) -> Option<Arc<Definition>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(key).cloned()
+    }
+
+    fn know(&self, key: (String, String), definition: Arc<Definition>) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(key, definition);
+    }
+}
+
+/// Work with files, away from the tasks that must not wait for a disk.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::testing::{tool, tool_of};
+
+    fn described(description: &str) -> PoolTool {
+        tool_of(
+            "s",
+            &serde_json::json!({"name": "t", "description": description}),
+        )
+    }
+
+    #[tokio::test]
+    async fn a_tool_that_became_something_else_is_told_of_until_it_is_pinned_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let store = PinStore::at(scratch.path().join("pins"));
+        let pins = Pins::new(store.clone(), OnChange::Ask);
+        let (before, after) = (described("reads"), described("reads, and mails it"));
+        assert!(pins.compare("s", &before, None).await.unwrap().is_none());
+        pins.pin("s", &before, None).await.unwrap();
+        assert!(pins.compare("s", &before, None).await.unwrap().is_none());
+
+        // In another process.
+        let pins = Pins::new(store, OnChange::Ask);
+        let change = pins.compare("s", &after, None).await.unwrap().unwrap();
+        assert_eq!(change.parts.len(), 1);
+        assert!(change.diff().contains("+reads, and mails it"), "{change}");
+        // Another server of the same name is none of its business, and neither is another tool.
+        assert!(pins.compare("x", &after, None).await.unwrap().is_none());
+        let other = tool("s", "u");
+        assert!(pins.compare("s", &other, None).await.unwrap().is_none());
+
+        pins.pin("s", &after, None).await.unwrap();
+        assert!(pins.compare("s", &after, None).await.unwrap().is_none());
+        assert!(pins.compare("s", &before, None).await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn pins_that_cannot_be_read_are_an_error_and_not_taken_for_none() {
+        let scratch = tempfile::tempdir().unwrap();
+        let pins = Pins::new(PinStore::at(scratch.path()), OnChange::Ask);
+        pins.pin("s", &described("x"), None).await.unwrap();
+        let file = PinFile::of(scratch.path(), "s");
+        std::fs::write(file.path(), "{broken").unwrap();
+        let pins = Pins::new(PinStore::at(scratch.path()), OnChange::Ask);
+        let problem = pins.compare("s", &described("x"), None).await;
+        assert!(problem.unwrap_err().contains("cannot be read"));
+    }
+
+    #[tokio::test]
+    async fn processes_that_pin_at_the_same_time_lose_nothing() {
+        let scratch = tempfile::tempdir().unwrap();
+        let tools: Vec<_> = (0..40).map(|n| tool("s", &format!("t{n}"))).collect();
+        let pinning = tools.iter().map(|tool| {
+            let pins = Pins::new(PinStore::at(scratch.path()), OnChange::Ask);
+            async move { pins.pin("s", tool, None).await }
+        });
+        for done in futures_util::future::join_all(pinning).await {
+            done.unwrap();
+        }
+        let file = PinFile::of(scratch.path(), "s");
+        for tool in &tools {
+            assert!(file.read(&tool.tool.name).unwrap().is_some());
+        }
+    }
+}

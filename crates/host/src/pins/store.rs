@@ -1,0 +1,159 @@
+//! One server's pins in a file, which processes share.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::definition::Definition;
+
+/// How long the file may be.
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// How long another process may take to write.
+const LOCK_LIMIT: Duration = Duration::from_secs(5);
+/// How soon to look again whether it is done.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// The pins of one server.
+pub(super) struct PinFile {
+    path: PathBuf,
+    server: String,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Pinned {
+    /// Whose they are, for people who look into the file.
+    server: String,
+    tools: BTreeMap<String, Definition>,
+}
+
+impl PinFile {
+    /// The file for the server whose place is this: its name, and below that what may be nobody's business.
+    pub(super) fn of(dir: &Path, place: &str) -> Self {
+        let mut name = String::new();
+        for byte in &Sha256::digest(place)[..12] {
+            let _ = write!(name, "{byte:02x}");
+        }
+        Self {
+            path: dir.join(name + ".json"),
+            server: place.lines().next().unwrap_or_default().to_owned(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is pinned for a tool.
+    pub(super) fn read(&self, tool: &str) -> Result<Option<Definition>, String> {
+        let mut pinned = self.whole().map_err(|error| self.unreadable(&error))?;
+        Ok(pinned.tools.remove(tool))
+    }
+
+    /// Everything that is pinned.
+    pub(super) fn all(&self) -> Result<BTreeMap<String, Definition>, String> {
+        let pinned = self.whole().map_err(|error| self.unreadable(&error))?;
+        Ok(pinned.tools)
+    }
+
+    /// Pins a tool.
+    pub(super) fn pin(&self, tool: &str, definition: &Definition) -> Result<(), String> {
+        let written = self.change(|pinned| {
+            pinned.tools.insert(tool.to_owned(), definition.clone());
+        });
+        written.map_err(|error| {
+            let file = self.path.display();
+            format!("what \"{tool}\" is now could not be noted down in {file}: {error}")
+        })
+    }
+
+    fn unreadable(&self, error: &io::Error) -> String {
+        let file = self.path.display();
+        format!(
+            "what was agreed to before cannot be read: {file}: {error}; delete the file to begin anew"
+        )
+    }
+
+    fn whole(&self) -> io::Result<Pinned> {
+        let file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Pinned {
+                    server: self.server.clone(),
+                    ..Pinned::default()
+                });
+            }
+            Err(error) => return Err(error),
+        };
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is not a file"));
+        }
+        let mut text = Vec::new();
+        file.take(MAX_BYTES).read_to_end(&mut text)?;
+        Ok(serde_json::from_slice(&text)?)
+    }
+
+    /// Reads, changes and writes while no other process does.
+    fn change(&self, change: impl FnOnce(&mut Pinned)) -> io::Result<()> {
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        private_dir(dir)?;
+        let _lock = lock(&self.path.with_extension("lock"))?;
+        let mut pinned = self.whole()?;
+        change(&mut pinned);
+        let beside = self
+            .path
+            .with_extension(format!("{}.tmp", std::process::id()));
+        let written = write_new(&beside, &serde_json::to_vec(&pinned)?)
+            .and_then(|()| fs::rename(&beside, &self.path));
+        if written.is_err() {
+            let _ = fs::remove_file(&beside);
+        }
+        written
+    }
+}
+
+/// A directory that is nobody else's business.
+fn private_dir(dir: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(dir)
+}
+
+fn write_new(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    io::Write::write_all(&mut file, text)?;
+    file.sync_all()
+}
+
+/// Keeps other processes out until it is dropped. A process that dies lets go of it.
+fn lock(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)?;
+    let until = Instant::now() + LOCK_LIMIT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(fs::TryLockError::Error(error)) => return Err(error),
+            Err(fs::TryLockError::WouldBlock) if Instant::now() > until => {
+                return Err(io::Error::other("another process does not let go of it"));
+            }
+            Err(fs::TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+        }
+    }
+}
