@@ -65,11 +65,8 @@ async fn a_result_that_breaks_its_promise_is_given_back_with_a_warning() {
         ("none", Some("no structured content")),
         ("failed", None),
     ] {
-        let called = host.call(
-            &format!("mcp__s__{name}"),
-            json!({}),
-            CallOptions::default(),
-        );
+        let tool = format!("mcp__s__{name}");
+        let called = host.call(&tool, json!({}), CallOptions::default());
         let output = in_time(name, called).await.unwrap();
         assert_eq!(output.text(), "5");
         assert_eq!(
