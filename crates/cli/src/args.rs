@@ -337,7 +337,7 @@ pub(crate) struct CallArgs {
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 the tool reported an error, 2 bad usage or configuration, 3 could not connect,
-4 needs authentication, 5 refused (policy, approval, permission, changed tool), 6 timed out, 130 interrupted.
+4 needs authentication, 5 refused (policy, approval, permission, pin), 6 timed out, 130 interrupted.
 
 Try it: trunkline demo";
 

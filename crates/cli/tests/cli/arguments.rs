@@ -12,7 +12,7 @@ fn arguments_are_written_in_four_ways() {
             r#"{"s":"x","n":3,"on":true,"other":"3"}"#,
         ),
         (
-            &["s=three words = x", "n=many"],
+            &["s=three words = x", "n=many", "--no-validate"],
             r#"{"s":"three words = x","n":"many"}"#,
         ),
         (

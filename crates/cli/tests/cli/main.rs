@@ -26,6 +26,7 @@ mod lab;
 mod list;
 mod logs;
 mod managed;
+mod permissions;
 mod policy;
 mod program;
 mod prompts;

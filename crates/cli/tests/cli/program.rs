@@ -218,15 +218,18 @@ fn a_home_that_is_missing_or_cannot_be_written_does_no_harm() {
 }
 
 #[test]
-fn nothing_is_written_but_the_cache_and_the_log() {
+fn nothing_is_written_but_the_cache_the_log_and_the_pins() {
     let lab = Lab::with([("s", echo())]);
     lab.run(&["call", "s", "echo"]).is(0, "{}\n", "");
     let home = lab.scratch.home();
     let mut written = files_under(&home);
     written.sort();
-    let [catalog, eras, log] = &written[..] else {
-        panic!("three files: {written:?}");
+    let [catalog, eras, log, lock, pins] = &written[..] else {
+        panic!("five files: {written:?}");
     };
+    let of_pins = home.join(".local/state/trunkline/pins");
+    assert_eq!(*lock, of_pins.join(".lock"));
+    assert!(pins.starts_with(of_pins));
     assert_eq!(*log, home.join(".local/state/trunkline/logs/s.log"));
     assert!(catalog.starts_with(home.join(".cache/trunkline/catalogs")));
     assert_eq!(*eras, home.join(".cache/trunkline/eras.json"));

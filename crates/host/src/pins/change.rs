@@ -56,9 +56,14 @@ impl ToolChange {
         let mut text = String::new();
         for change in &self.parts {
             let _ = writeln!(text, "  {}:", change.part);
-            let [before, after] = [&change.before, &change.after]
-                .map(|text| text.as_deref().unwrap_or_default().trim_end());
-            let diff = TextDiff::from_lines(before, after);
+            // Every line has an end, so that the last one is not another for want of it.
+            let [before, after] = [&change.before, &change.after].map(|text| {
+                let text = text.as_deref().unwrap_or_default().trim_end();
+                text.lines()
+                    .map(|line| format!("{line}\n"))
+                    .collect::<String>()
+            });
+            let diff = TextDiff::from_lines(&before, &after);
             for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
                 for line in hunk.iter_changes() {
                     let said = line.value().trim_end_matches('\n');

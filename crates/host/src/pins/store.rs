@@ -84,7 +84,7 @@ impl PinFile {
     fn whole(&self) -> io::Result<Pinned> {
         let file = match File::open(&self.path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(error) if is_absence(&error) => {
                 return Ok(Pinned {
                     server: self.server.clone(),
                     ..Pinned::default()
@@ -103,8 +103,11 @@ impl PinFile {
     /// Reads, changes and writes while no other process does.
     fn change(&self, change: impl FnOnce(&mut Pinned)) -> io::Result<()> {
         let dir = self.path.parent().unwrap_or(Path::new("."));
-        private_dir(dir)?;
-        let _lock = lock(&self.path.with_extension("lock"))?;
+        // Where there is not even a place, somebody wants it so.
+        if private_dir(dir).is_err() {
+            return Ok(());
+        }
+        let _lock = lock(&dir.join(".lock"))?;
         let mut pinned = self.whole()?;
         change(&mut pinned);
         let beside = self
@@ -117,6 +120,13 @@ impl PinFile {
         }
         written
     }
+}
+
+fn is_absence(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 /// A directory that is nobody else's business.

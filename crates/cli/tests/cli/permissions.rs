@@ -1,0 +1,105 @@
+//! Calls that rules forbid (TOOL-10), tools that have changed (TOOL-11), and arguments that do not fit.
+
+use serde_json::json;
+use trunkline_testkit::Script;
+
+use crate::lab::Lab;
+use crate::pty::Session;
+
+fn described(description: &str) -> Script {
+    Script::default().tool_with(
+        json!({"name": "t", "description": description, "do": [{"replyText": "called"}]}),
+    )
+}
+
+#[test]
+fn a_rule_in_the_settings_forbids_a_call() {
+    let lab = Lab::with([("s", described("x"))]);
+    lab.run(&["call", "s", "t"]).is(0, "called\n", "");
+    let rules = json!({"permissions": {"deny": ["mcp__s__t", "Bash(rm:*)"], "allow": ["mcp__s"]}});
+    lab.write_json("home/.claude/settings.json", &rules);
+    let denied = |rule: &str, file: &str| {
+        let error = format!(
+            "\"mcp__s__t\" may not be called: the rule \"{rule}\" of [DIR]/{file} denies it"
+        );
+        lab.run(&["call", "s", "t"]).fails(5, &error, "");
+    };
+    denied("mcp__s__t", "home/.claude/settings.json");
+    // A project can forbid as well.
+    let rules = json!({"permissions": {"deny": ["mcp__s"]}});
+    lab.write_json("home/.claude/settings.json", &json!({}));
+    lab.write_json(".claude/settings.json", &rules);
+    denied("mcp__s", ".claude/settings.json");
+}
+
+#[test]
+fn a_tool_that_has_changed_is_called_only_when_that_is_accepted() {
+    let lab = Lab::with([("s", described("reads mail"))]);
+    lab.run(&["call", "s", "t"]).is(0, "called\n", "");
+    lab.configure([("s", described("reads mail\nand sends it on"))]);
+    let refused = lab.run(&["call", "s", "t"]);
+    refused.is(
+        5,
+        "",
+        "  description:\n     reads mail\n    +and sends it on\n\
+         error: \"mcp__s__t\" may not be called: the tool \"t\" of \"s\" is not what it was when it was first called (changed: description)\n  \
+         hint: if this is what you want, --accept-changes calls it and takes it for what it is now\n",
+    );
+    let told = lab.run(&["status"]);
+    assert!(told.out.contains("is not what it was"), "{}", told.out);
+    lab.run(&["call", "--accept-changes", "s", "t"])
+        .is(0, "called\n", "");
+    lab.run(&["call", "s", "t"]).is(0, "called\n", "");
+}
+
+#[test]
+fn at_a_terminal_a_change_is_shown_and_asked_about() {
+    let lab = Lab::with([("s", described("reads mail"))]);
+    lab.run(&["call", "s", "t"]).is(0, "called\n", "");
+    lab.configure([("s", described("sends mail"))]);
+    for (answer, code) in [("n", 5), ("y", 0)] {
+        let mut session = Session::start(&mut lab.command(&["call", "s", "t"]));
+        session.answer("call it as it is now? [y/N] ", answer);
+        let (ended, shown) = session.end();
+        assert_eq!(ended, Some(code), "{shown}");
+        assert!(shown.contains("+sends mail"), "{shown}");
+    }
+    lab.run(&["call", "s", "t"]).is(0, "called\n", "");
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_told_by_name_and_sent_only_on_request() {
+    let schema = json!({"type": "object", "required": ["path"], "properties": {"path": {"type": "string"}, "n": {"type": "integer"}}});
+    let script = Script::default()
+        .tool_with(json!({"name": "t", "inputSchema": schema, "do": [{"echo": true}]}));
+    let lab = Lab::with([("s", script)]);
+    let hint = "`trunkline tools --json` shows its schema; --no-validate sends them all the same";
+    for (arguments, problem) in [
+        (&[][..], "\"path\" is missing"),
+        (&["path=x", "n:=1.5"], "\"n\" must be integer, not 1.5"),
+    ] {
+        let words = [&["call", "s", "t"], arguments].concat();
+        let error = format!("the arguments do not fit \"t\" of \"s\": {problem}");
+        lab.run(&words).fails(2, &error, hint);
+    }
+    lab.run(&["call", "--no-validate", "s", "t"])
+        .is(0, "{}\n", "");
+}
+
+#[test]
+fn status_shows_everything_as_one_document() {
+    let script = described("x")
+        .prompt(json!({"name": "p"}))
+        .resource("file:///r", "r");
+    let lab = Lab::with([("my server", script)]);
+    let status = lab.run(&["status", "--json"]).json();
+    assert_eq!(status["clients"][0]["type"], "connected");
+    assert_eq!(status["configs"]["my server"]["scope"], "dynamic");
+    let tools = status["tools"].as_array().unwrap();
+    let tool = tools.iter().find(|tool| tool["isMcp"] == true).unwrap();
+    assert_eq!(tool["name"], "mcp__my_server__t");
+    assert_eq!(tool["originalToolName"], "t");
+    assert_eq!(status["resources"]["my server"][0]["uri"], "file:///r");
+    assert_eq!(status["prompts"]["my server"][0]["name"], "p");
+    assert_eq!(status["normalizedNames"]["my_server"], "my server");
+}
