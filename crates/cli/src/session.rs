@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use etcetera::BaseStrategy;
 use trunkline::connectors::ClaudeAi;
-use trunkline::{CatalogStore, EraMemory, Host, HostBuilder, LogStore, Settings, State, Tracer};
+use trunkline::{
+    CatalogStore, EraMemory, Host, HostBuilder, LogStore, Results, Settings, State, Tracer,
+};
 use trunkline_config::{Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity};
 
 use crate::args::ConfigArgs;
@@ -166,7 +168,9 @@ pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
 
 /// A host with the settings that every command uses.
 pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
-    let mut builder = Host::builder().settings(Settings::from_env());
+    let mut builder = Host::builder()
+        .settings(Settings::from_env())
+        .results(results());
     if let Ok(dir) = std::env::current_dir() {
         builder = builder.project_dir(dir);
     }
@@ -183,6 +187,15 @@ pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
 fn cache_dir() -> Option<PathBuf> {
     let base = etcetera::choose_base_strategy().ok()?;
     Some(base.cache_dir().join("trunkline"))
+}
+
+/// How results are made fit for a model, and where they are saved. Without a home that is among temporary files.
+pub(crate) fn results() -> Results {
+    let results = match cache_dir() {
+        Some(cache) => Results::at(cache.join("results")),
+        None => Results::default(),
+    };
+    results.limits_from_env()
 }
 
 /// Where servers' logs are kept. Without a home there are none.

@@ -48,6 +48,9 @@ variables! {
     MCP_PROTOCOL_NEGOTIATION = "auto";
     /// How long a server may send nothing while a call waits, in milliseconds; 0 switches it off (TRN-4).
     CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT = "1800000";
+    /// About how many tokens of text a result may have before it is saved to a file; more are more characters too, of which
+    /// 100,000 are the limit otherwise (RES-4).
+    MAX_MCP_OUTPUT_TOKENS = "25000";
     /// `true` starts a server whose tools are known from an earlier run only when one of them is called (LIF-13).
     TRUNKLINE_LAZY = "false";
     /// The proxy for servers with `https:` and `wss:` URLs, or `https_proxy`: `http://`, `https://` or `socks5://`, with

@@ -17,6 +17,7 @@ use crate::eras::EraMemory;
 use crate::host::Host;
 use crate::host_tool::HostTool;
 use crate::logs::{LogStore, Tracer};
+use crate::result::Results;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 
@@ -36,6 +37,7 @@ pub struct HostBuilder {
     pub(crate) logs: Option<LogStore>,
     pub(crate) tracer: Option<Tracer>,
     pub(crate) own_tools: Vec<HostTool>,
+    pub(crate) results: Option<Results>,
     loader: Option<(Loader, Option<ServerSet>)>,
     connectors: Option<Arc<dyn Connectors>>,
     watch: bool,
@@ -150,6 +152,14 @@ impl HostBuilder {
     pub fn tool(mut self, tool: HostTool) -> Self {
         self.own_tools.retain(|earlier| earlier.name != tool.name);
         self.own_tools.push(tool);
+        self
+    }
+
+    /// How results are made fit for a model, and where what is too large for one is saved. By default that is a directory of the
+    /// user's own below the system's for temporary files.
+    #[must_use]
+    pub fn results(mut self, results: Results) -> Self {
+        self.results = Some(results);
         self
     }
 

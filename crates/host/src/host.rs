@@ -20,6 +20,7 @@ use crate::discovery::Discovery;
 use crate::events::{Events, Teller};
 use crate::host_tool::HostTool;
 use crate::logs::{LogStore, Tracer};
+use crate::result::Results;
 use crate::settings::Settings;
 use crate::suggest::nearest;
 
@@ -105,6 +106,7 @@ impl Host {
             logs,
             tracer,
             mut own_tools,
+            results,
             ..
         } = builder;
         own_tools.sort_by(|a, b| a.name.cmp(&b.name));
@@ -121,6 +123,7 @@ impl Host {
             connector_credentials,
             logs,
             tracer,
+            results: results.unwrap_or_default(),
             catalogs: AtomicU64::new(0),
             expiry: Expiry::new(),
             store,
@@ -390,6 +393,10 @@ impl Host {
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.inner.context.settings
+    }
+
+    pub(crate) fn results(&self) -> &Results {
+        &self.inner.context.results
     }
 
     pub(crate) fn connection(&self, server: &str) -> Option<Arc<Connection>> {

@@ -56,7 +56,7 @@ pub use harmless::{harmless, is_harmful};
 pub use host::Host;
 pub use host_tool::{HostCall, HostTool};
 pub use logs::{Follow, LogKind, LogLine, LogStore, ServerLog, Since, Tracer};
-pub use result::{CallOutput, SavedFile};
+pub use result::{CallOutput, Results, SavedFile, infer_compact_schema};
 pub use secrets::Secrets;
 pub use settings::Settings;
 pub use suggest::nearest;

@@ -31,6 +31,8 @@ pub struct CallOptions {
     pub on_progress: Option<Box<dyn FnMut(Progress) + Send>>,
     /// Members to add to the request's `_meta`.
     pub meta: Option<Json>,
+    /// Give back what the server sent, untouched and of any size; for whoever passes it on.
+    pub raw: bool,
 }
 
 impl fmt::Debug for CallOptions {
@@ -39,6 +41,7 @@ impl fmt::Debug for CallOptions {
             .field("timeout", &self.timeout)
             .field("on_progress", &self.on_progress.is_some())
             .field("meta", &self.meta)
+            .field("raw", &self.raw)
             .finish()
     }
 }
@@ -104,7 +107,8 @@ impl Host {
                 },
             };
             let error = match connected.client.call_tool(request).await {
-                Ok(result) => return Ok(result.into()),
+                Ok(result) if options.raw => return Ok(result.into()),
+                Ok(result) => return Ok(self.fit_for_model(tool, connection, result).await),
                 Err(error) => error,
             };
             // A call whose connection was lost is repeated only where repeating cannot do harm (CALL-5).

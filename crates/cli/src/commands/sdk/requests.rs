@@ -132,7 +132,7 @@ async fn call_tool(
     let options = CallOptions {
         timeout: timeout.map(|timeout| timeout.saturating_sub(started.elapsed())),
         on_progress: Some(Box::new(move |step| _ = steps.try_send(step))),
-        meta: None,
+        ..CallOptions::default()
     };
     let call = host.call(&name, arguments, options);
     let tell = async {
