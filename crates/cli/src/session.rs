@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use etcetera::BaseStrategy;
 use trunkline::connectors::ClaudeAi;
 use trunkline::{
-    CatalogStore, EraMemory, Host, HostBuilder, LogStore, OnChange, PinStore, Settings, State,
-    Tracer,
+    CatalogStore, EraMemory, Host, HostBuilder, LogStore, OnChange, PinStore, Results, Settings,
+    State, Tracer,
 };
 use trunkline_config::{Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity, env_vars};
 
@@ -172,6 +172,7 @@ pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
 pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
     let mut builder = Host::builder()
         .settings(Settings::from_env())
+        .results(results())
         .permit(Typed::default());
     if let Ok(name) = std::env::var(env_vars::TRUNKLINE_CHANGED_TOOLS) {
         match OnChange::named(&name) {
@@ -201,6 +202,15 @@ pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
 fn cache_dir() -> Option<PathBuf> {
     let base = etcetera::choose_base_strategy().ok()?;
     Some(base.cache_dir().join("trunkline"))
+}
+
+/// How results are made fit for a model, and where they are saved. Without a home that is among temporary files.
+pub(crate) fn results() -> Results {
+    let results = match cache_dir() {
+        Some(cache) => Results::at(cache.join("results")),
+        None => Results::default(),
+    };
+    results.limits_from_env()
 }
 
 /// Where servers' logs are kept. Without a home there are none.

@@ -50,6 +50,9 @@ variables! {
     CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT = "1800000";
     /// What to do about a tool that is not what it was when it was first called: `warn`, `ask` or `block` (TOOL-11).
     TRUNKLINE_CHANGED_TOOLS = "ask";
+    /// About how many tokens of text a result may have before it is saved to a file; more are more characters too, of which
+    /// 100,000 are the limit otherwise (RES-4).
+    MAX_MCP_OUTPUT_TOKENS = "25000";
     /// `true` starts a server whose tools are known from an earlier run only when one of them is called (LIF-13).
     TRUNKLINE_LAZY = "false";
     /// The proxy for servers with `https:` and `wss:` URLs, or `https_proxy`: `http://`, `https://` or `socks5://`, with

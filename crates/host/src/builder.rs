@@ -19,6 +19,7 @@ use crate::host_tool::HostTool;
 use crate::logs::{LogStore, Tracer};
 use crate::permission::{Permit, Rules};
 use crate::pins::{OnChange, PinStore};
+use crate::result::Results;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 
@@ -42,6 +43,7 @@ pub struct HostBuilder {
     pub(crate) permit: Option<Arc<dyn Permit>>,
     pub(crate) pins: PinStore,
     pub(crate) on_change: OnChange,
+    pub(crate) results: Option<Results>,
     loader: Option<(Loader, Option<ServerSet>)>,
     connectors: Option<Arc<dyn Connectors>>,
     watch: bool,
@@ -156,6 +158,14 @@ impl HostBuilder {
     pub fn tool(mut self, tool: HostTool) -> Self {
         self.own_tools.retain(|earlier| earlier.name != tool.name);
         self.own_tools.push(tool);
+        self
+    }
+
+    /// How results are made fit for a model, and where what is too large for one is saved. By default that is a directory of the
+    /// user's own below the system's for temporary files.
+    #[must_use]
+    pub fn results(mut self, results: Results) -> Self {
+        self.results = Some(results);
         self
     }
 

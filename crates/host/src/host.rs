@@ -23,6 +23,7 @@ use crate::host_tool::HostTool;
 use crate::logs::{LogStore, Tracer};
 use crate::permission::Guard;
 use crate::pins::Pins;
+use crate::result::Results;
 use crate::settings::Settings;
 use crate::suggest::nearest;
 
@@ -133,6 +134,7 @@ impl Host {
             permit,
             pins,
             on_change,
+            results,
             ..
         } = builder;
         let guard = Guard::new(rules, permit, Arc::new(Pins::new(pins, on_change)));
@@ -150,6 +152,7 @@ impl Host {
             connector_credentials,
             logs,
             tracer,
+            results: results.unwrap_or_default(),
             catalogs: AtomicU64::new(0),
             expiry: Expiry::new(),
             store,
@@ -527,6 +530,10 @@ impl Host {
 
     pub(crate) fn guard(&self) -> &Arc<Guard> {
         &self.inner.guard
+    }
+
+    pub(crate) fn results(&self) -> &Results {
+        &self.inner.context.results
     }
 
     /// The connection to a server that is seen from here.

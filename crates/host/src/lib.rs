@@ -65,7 +65,7 @@ pub use permission::{
     AllowAll, AskedTool, Because, PermissionAnswer, PermissionQuestion, Permit, Rules,
 };
 pub use pins::{OnChange, PartChange, PinStore, ToolChange};
-pub use result::{CallOutput, SavedFile};
+pub use result::{CallOutput, Results, SavedFile, infer_compact_schema};
 pub use secrets::Secrets;
 pub use settings::Settings;
 pub use suggest::nearest;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::check::plain_prefix;
-use crate::scan;
+use crate::{scan, unescape as unescaping};
 
 /// The text of one JSON value: checked once, then shared and sliced without copying.
 ///
@@ -69,6 +69,11 @@ impl Json {
     /// The text itself.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The text itself, in the same memory.
+    pub fn to_text(&self) -> ByteString {
+        self.0.clone()
     }
 
     /// Decodes into a type.
@@ -144,6 +149,20 @@ impl Json {
     pub fn as_string(&self) -> Option<ByteString> {
         string_in(&self.0, self.as_str())
     }
+
+    /// Calls `visit` with a string value piece by piece, decoded, without a copy of it in memory; the first error ends it. False
+    /// if this is not a string.
+    pub fn string_pieces<E>(&self, visit: impl FnMut(&str) -> Result<(), E>) -> Result<bool, E> {
+        match inner(self.as_str()) {
+            Some(inner) => unescaping::pieces(inner, visit).map(|()| true),
+            None => Ok(false),
+        }
+    }
+}
+
+/// What stands between a string's quotes; `None` when it is not a string.
+fn inner(raw: &str) -> Option<&str> {
+    raw.strip_prefix('"')?.strip_suffix('"')
 }
 
 /// Decodes a string with escapes. Half of a surrogate pair, which some servers leave when they cut a text, becomes U+FFFD.
@@ -190,7 +209,7 @@ impl<'de> Deserialize<'de> for Lossy {
 
 /// The string that `raw`, a part of `whole`, spells; `None` when it is not a string.
 pub(crate) fn string_in(whole: &ByteString, raw: &str) -> Option<ByteString> {
-    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+    let inner = inner(raw)?;
     if memchr::memchr(b'\\', inner.as_bytes()).is_some() {
         Some(unescape(raw).into())
     } else {

@@ -19,6 +19,7 @@ pub mod peer;
 mod rpc_error;
 mod scan;
 pub mod transport;
+mod unescape;
 pub mod version;
 
 pub use bytestring::ByteString;

@@ -1,13 +1,14 @@
 //! `trunkline call`: calls one tool.
 
 use std::io::Read;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use trunkline::connectors::ClaudeAi;
 use trunkline::{
-    CallError, CallOptions, CallOutput, Content, Host, Json, Progress, State, may_belong_to,
-    nearest,
+    CallError, CallOptions, CallOutput, Content, Host, Json, Progress, SavedFile, State,
+    may_belong_to, nearest,
 };
 use trunkline_config::{CONNECTOR_PREFIX, Server};
 
@@ -45,6 +46,9 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
         .host()
         .only(wanted.servers())
         .permit(Typed { accept_changes });
+    if !as_json {
+        builder = builder.results(session::results().for_people());
+    }
     if let Some(connectors) = wanted.connectors() {
         builder = builder.connectors(connectors);
     }
@@ -195,10 +199,10 @@ async fn call_and_show(
     let timeout = options.timeout;
     match host.call(&tool.name, arguments, options).await {
         Ok(output) => {
-            for warning in &output.warnings {
-                output::warning(warning);
-            }
             show(&output, as_json);
+            for problem in &output.warnings {
+                output::warning(problem);
+            }
             if output.is_error {
                 Exit::Failed
             } else {
@@ -353,7 +357,7 @@ pub(crate) fn document(result: &CallOutput) -> impl Serialize {
     ResultJson::of(result)
 }
 
-/// A result, as UI-2 says; its parts are what the server wrote, byte for byte.
+/// A result, as UI-2 says; what is left of it as the server sent it is so byte for byte.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ResultJson<'a> {
@@ -361,7 +365,16 @@ struct ResultJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     structured_content: Option<&'a Json>,
     is_error: bool,
-    files: [&'a str; 0],
+    files: Vec<FileJson<'a>>,
+}
+
+/// What was saved instead of being in the content.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FileJson<'a> {
+    path: &'a Path,
+    mime_type: &'a str,
+    size: u64,
 }
 
 impl<'a> ResultJson<'a> {
@@ -370,7 +383,17 @@ impl<'a> ResultJson<'a> {
             content: result.content.iter().map(Content::to_json).collect(),
             structured_content: result.structured_content.as_ref(),
             is_error: result.is_error,
-            files: [],
+            files: result.files.iter().map(FileJson::of).collect(),
+        }
+    }
+}
+
+impl<'a> FileJson<'a> {
+    fn of(file: &'a SavedFile) -> Self {
+        Self {
+            path: &file.path,
+            mime_type: &file.mime_type,
+            size: file.size,
         }
     }
 }

@@ -59,11 +59,9 @@ fn only_the_server_that_is_needed_is_started() {
 
 #[test]
 fn text_is_printed_as_it_is_and_other_content_in_short() {
-    let image = json!({"type": "image", "mimeType": "image/png", "data": "AAAAAAAA"});
     let link = json!({"type": "resource_link", "uri": "file:///x", "name": "x"});
     let embedded =
         json!({"type": "resource", "resource": {"uri": "file:///y", "text": "the text of y"}});
-    let blob = json!({"type": "resource", "resource": {"uri": "file:///z", "blob": "AAAA"}});
     let cases = [
         (
             json!({"content": [{"type": "text", "text": "one\r\ntwo"}, {"type": "text", "text": "three\n"}]}),
@@ -79,12 +77,8 @@ fn text_is_printed_as_it_is_and_other_content_in_short() {
             "x\n",
         ),
         (
-            json!({"content": [image]}),
-            "[image image/png, about 6 bytes; --json shows it]\n",
-        ),
-        (
-            json!({"content": [link, embedded, blob]}),
-            "[resource file:///x]\nthe text of y\n[resource file:///z; --json shows it]\n",
+            json!({"content": [link, embedded]}),
+            "[resource file:///x]\nthe text of y\n",
         ),
         (
             json!({"content": [{"type": "hologram", "beam": 7}]}),
@@ -144,24 +138,6 @@ fn a_server_that_refuses_the_call_is_exit_1() {
         1,
         "",
         "error: the server \"s\" refused the call of \"t\": a must be a number (error -32602)\n",
-    );
-}
-
-#[test]
-fn a_large_result_is_printed_whole() {
-    let lab = Lab::with([(
-        "s",
-        Script::default().tool("t", json!([{"hugeText": 10_000_000}])),
-    )]);
-    let run = lab.run(&["call", "s", "t"]);
-    assert_eq!(
-        (run.code, run.out.len(), run.err.as_str()),
-        (Some(0), 10_000_001, "")
-    );
-    let document = lab.run(&["call", "s", "t", "--json"]).json();
-    assert_eq!(
-        document["content"][0]["text"].as_str().map(str::len),
-        Some(10_000_000)
     );
 }
 

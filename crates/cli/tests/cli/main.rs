@@ -32,6 +32,7 @@ mod program;
 mod prompts;
 mod pty;
 mod remove;
+mod results;
 mod scopes;
 mod sdk;
 mod signals;

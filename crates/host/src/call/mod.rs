@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use trunkline_wire::client::{Arguments, CallRequest};
+use trunkline_wire::mcp::CallResult;
 use trunkline_wire::peer::Progress;
 use trunkline_wire::transport::Obstacle;
 use trunkline_wire::{Json, RequestError};
@@ -38,6 +39,8 @@ pub struct CallOptions {
     pub meta: Option<Json>,
     /// Send the arguments whether or not they fit the tool's schema: the server decides.
     pub unchecked: bool,
+    /// Give back what the server sent, untouched and of any size; for whoever passes it on.
+    pub raw: bool,
 }
 
 impl fmt::Debug for CallOptions {
@@ -47,6 +50,7 @@ impl fmt::Debug for CallOptions {
             .field("on_progress", &self.on_progress.is_some())
             .field("meta", &self.meta)
             .field("unchecked", &self.unchecked)
+            .field("raw", &self.raw)
             .finish()
     }
 }
@@ -198,8 +202,13 @@ impl Host {
             };
             let error = match connected.client.call_tool(request).await {
                 Ok(result) => {
-                    let mut output = CallOutput::from(result);
-                    output.warnings.extend(contradictions(tool, &output));
+                    let contradiction = contradictions(tool, &result);
+                    let mut output = if options.raw {
+                        result.into()
+                    } else {
+                        self.fit_for_model(tool, connection, result).await
+                    };
+                    output.warnings.extend(contradiction);
                     return Ok(Attempt::Done(Box::new(output)));
                 }
                 Err(error) => error,
@@ -263,7 +272,7 @@ fn check_arguments(tool: &PoolTool, arguments: &Arguments) -> Result<(), CallErr
 }
 
 /// Where a result is not what the tool's `outputSchema` promises.
-fn contradictions(tool: &PoolTool, output: &CallOutput) -> Option<String> {
+fn contradictions(tool: &PoolTool, output: &CallResult) -> Option<String> {
     let schema = tool
         .tool
         .output_schema

@@ -35,6 +35,7 @@ use crate::catalog::{Catalog, CatalogStore, Expiry, FetchCache, Key, Lists, Offe
 use crate::eras::EraMemory;
 use crate::events::Teller;
 use crate::logs::{LogStore, Recorder, Tracer};
+use crate::result::Results;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 
@@ -54,6 +55,7 @@ pub(crate) struct Context {
     pub(crate) connector_credentials: Option<Arc<dyn Credentials>>,
     pub(crate) logs: Option<LogStore>,
     pub(crate) tracer: Option<Tracer>,
+    pub(crate) results: Results,
     /// Counts the changes to any catalog, so that the pool knows when it is out of date.
     pub(crate) catalogs: AtomicU64,
     /// When the next list becomes stale.
@@ -302,6 +304,14 @@ impl Connection {
         match &self.core.source {
             Source::Entry(entry) => entry.timeout,
             Source::Builtin(_) => None,
+        }
+    }
+
+    /// Whether it is to an IDE, whose results may have any size (RES-6).
+    pub(crate) fn is_ide(&self) -> bool {
+        match &self.core.source {
+            Source::Entry(entry) => matches!(entry.transport, TransportEntry::Ide(_)),
+            Source::Builtin(_) => false,
         }
     }
 

@@ -32,6 +32,7 @@ pub use lines::LogKind;
 pub use read::{Follow, LogLine, Since};
 pub(crate) use recorder::Recorder;
 pub(crate) use redact::Redactor;
+pub(crate) use time::stamp;
 pub use trace::Tracer;
 use worker::{Budget, Worker};
 use writer::{Writer, count_lines};

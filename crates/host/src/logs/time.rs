@@ -8,7 +8,7 @@ pub(super) const WIDTH: usize = "2026-11-16T02:03:04.567Z".len();
 const DAY: u64 = 24 * 60 * 60;
 
 /// A moment in the manner of RFC 3339. What is before 1970 is taken for its beginning.
-pub(super) fn stamp(moment: SystemTime) -> String {
+pub(crate) fn stamp(moment: SystemTime) -> String {
     let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (mut days, seconds) = (since.as_secs() / DAY, since.as_secs() % DAY);
     let mut year = 1970;

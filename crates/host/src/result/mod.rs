@@ -1,9 +1,38 @@
 //! What a call gives back, fit for a model (RES-1 … RES-7).
+//!
+//! ```text
+//! CallResult ─▶ results (small? then done) ─▶ job: each block ─▶ large: all of it ─▶ CallOutput
+//!                                              │ image: fits        │ size: too much?
+//!                                              └ base64 ─▶ store ◀──┘ words ─▶ shape, note
+//! ```
+//!
+//! A result that is plain and small, which nearly all are, passes untouched. The rest is worked on in one go, off the runtime's threads. What
+//! a server sent is never in memory a second time as a whole, but for images.
+//!
+//! *Invariant:* no path, file name or extension is ever a server's. *Invariant:* what a result comes to is bounded, whatever was sent; only
+//! [`CallOptions::raw`](crate::CallOptions::raw) and limits that somebody has lifted give more.
+
+mod base64;
+mod fit;
+mod image;
+mod job;
+mod kind;
+mod large;
+mod note;
+mod results;
+mod shape;
+mod size;
+mod store;
+mod words;
 
 use std::path::PathBuf;
 
 use trunkline_wire::Json;
 use trunkline_wire::mcp::{CallResult, Content};
+
+pub(crate) use results::About;
+pub use results::Results;
+pub use shape::infer_compact_schema;
 
 /// What a tool gave back.
 #[derive(Clone, Debug)]
@@ -79,3 +108,12 @@ impl From<CallResult> for CallOutput {
         }
     }
 }
+
+/// What of a server's text a model may see, where that is not all of it (TOOL-3). Every text of a result that is shown goes through
+/// here; what is saved to a file does not.
+fn visible(_text: &str) -> Option<String> {
+    None
+}
+
+#[cfg(test)]
+mod tests;

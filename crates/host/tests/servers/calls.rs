@@ -24,6 +24,16 @@ fn within(milliseconds: u64) -> CallOptions {
     }
 }
 
+/// Calls a tool and gives its text, of whatever size.
+async fn call_raw(host: &Host, tool: &str, arguments: Value) -> Result<String, CallError> {
+    let options = CallOptions {
+        raw: true,
+        ..CallOptions::default()
+    };
+    let call = host.call(tool, arguments, options);
+    in_time(tool, call).await.map(|output| output.text())
+}
+
 /// The last call that the server received.
 fn received_call(lab: &Lab) -> Value {
     let log = lab.scratch.read("received");
@@ -268,7 +278,7 @@ async fn a_result_of_40_mb_arrives_whole_while_small_calls_go_on() {
         .tool("small", json!([{"echo": true}]));
     let host = lab.host([lab.server("s", script)]).await;
     let small = join_all((0..20).map(|n| call(&host, "mcp__s__small", json!({"n": n}))));
-    let (huge, small) = tokio::join!(call(&host, "mcp__s__huge", json!({})), small);
+    let (huge, small) = tokio::join!(call_raw(&host, "mcp__s__huge", json!({})), small);
     assert_eq!(huge.unwrap().len(), 40_000_000);
     for (n, outcome) in small.into_iter().enumerate() {
         assert_eq!(outcome.unwrap(), json!({"n": n}).to_string());
@@ -281,7 +291,7 @@ async fn arguments_of_several_megabytes_go_through() {
     let lab = Lab::new();
     let host = host_doing(&lab, "dual", json!([{"echo": true}])).await;
     let text = "é".repeat(2_000_000);
-    let said = call(&host, "mcp__s__t", json!({"text": text}))
+    let said = call_raw(&host, "mcp__s__t", json!({"text": text}))
         .await
         .unwrap();
     let said: Value = serde_json::from_str(&said).unwrap();
@@ -294,12 +304,13 @@ async fn deeply_nested_structured_content_arrives_byte_for_byte() {
     for depth in [100, 10_000, 1_000_000] {
         let lab = Lab::new();
         let host = host_doing(&lab, "dual", json!([{"deep": depth}])).await;
-        let output = in_time(
-            "the call",
-            host.call("mcp__s__t", json!({}), CallOptions::default()),
-        )
-        .await
-        .unwrap();
+        let options = CallOptions {
+            raw: true,
+            ..CallOptions::default()
+        };
+        let output = in_time("the call", host.call("mcp__s__t", json!({}), options))
+            .await
+            .unwrap();
         let structured = output.structured_content.unwrap();
         let expected = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(

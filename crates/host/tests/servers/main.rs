@@ -25,5 +25,6 @@ mod logs;
 mod names;
 mod permissions;
 mod restarts;
+mod results;
 mod validation;
 mod warm;

@@ -4,14 +4,19 @@ use bytestring::ByteString;
 
 use crate::json::Json;
 
+/// A text longer than this is decoded only when somebody wants it: whoever only passes it on, or writes it to a file, needs
+/// no second copy of it.
+const LONG: usize = 128 * 1024;
+
 /// One block of a result.
 #[derive(Clone, Debug)]
 pub enum Content {
     /// Text.
     Text(ByteString),
-    /// Anything else, known or not, as the server wrote it; the type's name is beside it.
+    /// Anything else, known or not, as the server wrote it; the type's name is beside it. Texts that are long or annotated are
+    /// here too; [`Content::text`] knows.
     Other {
-        /// The block's `type`: `image`, `audio`, `resource`, `resource_link`, or something newer.
+        /// The block's `type`: `text`, `image`, `audio`, `resource`, `resource_link`, or something newer.
         kind: ByteString,
         /// The whole block.
         raw: Json,
@@ -23,15 +28,14 @@ impl Content {
         let (mut kind, mut text, mut extra) = (None, None, false);
         raw.members(|key, value| match key {
             "type" => kind = value.as_string(),
-            "text" => text = value.as_string(),
+            "text" => text = Some(value),
             _ => extra = true,
         });
-        match (kind, text) {
-            (Some(kind), Some(text)) if &*kind == "text" && !extra => Self::Text(text),
-            (kind, _) => Self::Other {
-                kind: kind.unwrap_or_default(),
-                raw,
-            },
+        let kind = kind.unwrap_or_default();
+        let short = text.filter(|text| &*kind == "text" && !extra && text.as_str().len() <= LONG);
+        match short.and_then(|text| text.as_string()) {
+            Some(text) => Self::Text(text),
+            None => Self::Other { kind, raw },
         }
     }
 
@@ -49,6 +53,19 @@ impl Content {
             Self::Text(text) => Some(text.clone()),
             Self::Other { kind, raw } if &**kind == "text" => raw.get("text")?.as_string(),
             Self::Other { .. } => None,
+        }
+    }
+
+    /// Calls `visit` with the text of a text block piece by piece, without a copy of it in memory; the first error ends it. False
+    /// if there is no text.
+    pub fn text_pieces<E>(&self, mut visit: impl FnMut(&str) -> Result<(), E>) -> Result<bool, E> {
+        match self {
+            Self::Text(text) => visit(text).map(|()| true),
+            Self::Other { kind, raw } if &**kind == "text" => match raw.get("text") {
+                Some(text) => text.string_pieces(visit),
+                None => Ok(false),
+            },
+            Self::Other { .. } => Ok(false),
         }
     }
 
@@ -214,6 +231,26 @@ mod tests {
         );
         assert_eq!(result.content[0].text().as_deref(), Some("a"));
         assert!(result.content[0].to_json().as_str().contains("audience"));
+    }
+
+    #[test]
+    fn a_long_text_stays_as_it_was_written_until_somebody_reads_it() {
+        let text = "line\n".repeat(LONG / 4);
+        let block = serde_json::json!({"type": "text", "text": text});
+        let result = read(&serde_json::json!({"content": [block]}).to_string());
+        let content = &result.content[0];
+        assert!(matches!(content, Content::Other { .. }) && content.kind() == "text");
+        assert_eq!(content.text().as_deref(), Some(&*text));
+        assert_eq!(content.to_json().to_value().unwrap(), block);
+        let mut pieces = String::new();
+        let visited = content.text_pieces(|piece| {
+            pieces.push_str(piece);
+            Ok::<_, ()>(())
+        });
+        assert_eq!((visited, pieces), (Ok(true), text));
+        let link = read(r#"{"content":[{"type":"resource_link","text":"x"}]}"#);
+        let visited = link.content[0].text_pieces(|_| Err("there is none"));
+        assert_eq!(visited, Ok(false));
     }
 
     #[test]

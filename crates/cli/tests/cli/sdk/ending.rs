@@ -61,7 +61,7 @@ fn a_signal_ends_it_and_what_is_under_way_is_answered() {
 #[test]
 fn an_embedder_that_stops_reading_is_no_reason_to_stay() {
     let lab = Lab::new();
-    lab.configure([("other", json!({"tools": [{"name": "t", "do": [{"countFile": lab.at("calls")}, {"hugeText": 200_000}]}]}))]);
+    lab.configure([("other", json!({"tools": [{"name": "t", "do": [{"countFile": lab.at("calls")}, {"hugeText": 90_000}]}]}))]);
     let mut command = lab.command(&["sdk"]);
     let stderr = std::fs::File::create(lab.at("stderr")).unwrap();
     command

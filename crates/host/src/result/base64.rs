@@ -1,0 +1,245 @@
+//! Base64 as servers write it, decoded piece by piece: with line breaks or without, padded or not, either alphabet, and behind
+//! `data:…,` too.
+
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{DecodeError, DecodeSliceError, Engine};
+use trunkline_wire::Json;
+
+/// How much is decoded at a time; whole groups of four.
+const CHUNK: usize = 64 * 1024;
+
+/// Longer than any type with its parameters.
+const LONGEST_PREFIX: usize = 256;
+
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// Why there is no data.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fault<E> {
+    /// It is not base64; this is why.
+    Broken(String),
+    /// Whoever takes the data could not.
+    Sink(E),
+}
+
+/// Calls `sink` with the data in a JSON string, in order; every piece but the last has the same length.
+pub(super) fn decode<E>(
+    data: &Json,
+    sink: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), Fault<E>> {
+    let mut decoder = Decoder {
+        sink,
+        prefix: Prefix::Unknown,
+        buffer: Vec::with_capacity(CHUNK.min(data.as_str().len())),
+        out: Vec::new(),
+        decoded: 0,
+        ended: false,
+    };
+    let is_string = data.string_pieces(|piece| decoder.text(piece))?;
+    if !is_string {
+        return Err(Fault::Broken("it is not a text".to_owned()));
+    }
+    decoder.flush()
+}
+
+/// The data in a JSON string, all of it.
+pub(super) fn decode_whole(data: &Json) -> Result<Vec<u8>, String> {
+    let mut whole = Vec::with_capacity(data.as_str().len() / 4 * 3);
+    let decoded = decode(data, |piece| {
+        whole.extend_from_slice(piece);
+        Ok::<_, std::convert::Infallible>(())
+    });
+    match decoded {
+        Ok(()) => Ok(whole),
+        Err(Fault::Broken(why)) => Err(why),
+        Err(Fault::Sink(never)) => match never {},
+    }
+}
+
+/// Data in base64, as it is sent.
+pub(super) fn encode(data: &[u8]) -> String {
+    LENIENT.encode(data)
+}
+
+/// How long data of so many bytes is in base64.
+pub(super) fn encoded_len(bytes: usize) -> usize {
+    bytes.div_ceil(3) * 4
+}
+
+/// Whether the data has begun.
+enum Prefix {
+    /// Nothing has come yet.
+    Unknown,
+    /// In front of the data stands what it is; so much of that was seen.
+    Inside(usize),
+    Over,
+}
+
+struct Decoder<S> {
+    sink: S,
+    prefix: Prefix,
+    buffer: Vec<u8>,
+    out: Vec<u8>,
+    /// How many characters were decoded, for messages.
+    decoded: usize,
+    /// There was padding, so nothing may follow.
+    ended: bool,
+}
+
+impl<E, S: FnMut(&[u8]) -> Result<(), E>> Decoder<S> {
+    fn text(&mut self, piece: &str) -> Result<(), Fault<E>> {
+        let mut rest = self.behind_prefix(piece)?.as_bytes();
+        while !rest.is_empty() {
+            let room = CHUNK - self.buffer.len();
+            let (now, later) = rest.split_at(rest.len().min(room));
+            if now.iter().any(u8::is_ascii_whitespace) {
+                let solid = now.iter().filter(|byte| !byte.is_ascii_whitespace());
+                self.buffer.extend(solid);
+            } else {
+                self.buffer.extend_from_slice(now);
+            }
+            if self.buffer.len() == CHUNK {
+                self.flush()?;
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// What of a piece is data.
+    fn behind_prefix<'p>(&mut self, piece: &'p str) -> Result<&'p str, Fault<E>> {
+        if let Prefix::Unknown = self.prefix {
+            self.prefix = if piece.starts_with("data:") {
+                Prefix::Inside(0)
+            } else {
+                Prefix::Over
+            };
+        }
+        let Prefix::Inside(seen) = self.prefix else {
+            return Ok(piece);
+        };
+        if let Some((_, data)) = piece.split_once(',') {
+            self.prefix = Prefix::Over;
+            return Ok(data);
+        }
+        let seen = seen + piece.len();
+        if seen > LONGEST_PREFIX {
+            return Err(Fault::Broken(
+                "it begins like a data URL without data".to_owned(),
+            ));
+        }
+        self.prefix = Prefix::Inside(seen);
+        Ok("")
+    }
+
+    fn flush(&mut self) -> Result<(), Fault<E>> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        if self.ended {
+            return Err(Fault::Broken(format!(
+                "something follows its end at character {}",
+                self.decoded
+            )));
+        }
+        for byte in &mut self.buffer {
+            match byte {
+                b'-' => *byte = b'+',
+                b'_' => *byte = b'/',
+                _ => {}
+            }
+        }
+        self.ended = self.buffer.last() == Some(&b'=');
+        self.out.resize(CHUNK / 4 * 3, 0);
+        let length = LENIENT
+            .decode_slice(&self.buffer, &mut self.out)
+            .map_err(|error| Fault::Broken(self.explain(&error)))?;
+        self.decoded += self.buffer.len();
+        self.buffer.clear();
+        (self.sink)(&self.out[..length]).map_err(Fault::Sink)
+    }
+
+    fn explain(&self, error: &DecodeSliceError) -> String {
+        match error {
+            DecodeSliceError::DecodeError(DecodeError::InvalidByte(at, byte)) => {
+                let shown = char::from(*byte).escape_default();
+                format!("character {} is '{shown}'", self.decoded + at + 1)
+            }
+            _ => "it ends in the middle".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(text: &str) -> Result<Vec<u8>, String> {
+        decode_whole(&Json::from(serde_json::json!(text)))
+    }
+
+    #[test]
+    fn base64_is_read_however_it_is_written() {
+        let cases = [
+            ("", ""),
+            ("aGVsbG8=", "hello"),
+            ("aGVsbG8", "hello"),
+            ("aGVs\nbG8=\n", "hello"),
+            (" aGVs bG8= ", "hello"),
+            ("Pz8/Pz8+", "?????>"),
+            ("Pz8_Pz8-", "?????>"),
+            ("data:text/plain;base64,aGVsbG8=", "hello"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(decoded(text).unwrap(), expected.as_bytes(), "{text}");
+        }
+        let slash = Json::parse(r#""data:text\/plain;base64,Pz8\/\u0050z8+""#).unwrap();
+        assert_eq!(decode_whole(&slash).unwrap(), b"?????>");
+    }
+
+    #[test]
+    fn what_is_not_base64_is_refused_with_the_place() {
+        let many = "A".repeat(CHUNK);
+        let cases = [
+            ("not base64!".to_owned(), "character 10 is '!'"),
+            ("aGVsbG8=aGVs".to_owned(), "character 8 is '='"),
+            ("aGVsb".to_owned(), "it ends in the middle"),
+            (format!("{many}é"), "character 65537 is '\\u{c3}'"),
+            (
+                format!("{}=AAAA", &many[1..]),
+                "something follows its end at character 65536",
+            ),
+            (
+                format!("data:{}", "x".repeat(300)),
+                "it begins like a data URL without data",
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(decoded(&text).unwrap_err(), expected, "{:.40}", text);
+        }
+        let number = decode_whole(&Json::parse("7").unwrap());
+        assert_eq!(number.unwrap_err(), "it is not a text");
+    }
+
+    #[test]
+    fn large_data_comes_in_pieces_and_whole() {
+        let data: Vec<u8> = (0..200_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+        let text = Json::from(serde_json::json!(encode(&data)));
+        assert_eq!(text.as_str().len(), encoded_len(data.len()) + 2);
+        let mut pieces = Vec::new();
+        let decoded = decode(&text, |piece| {
+            pieces.push(piece.to_vec());
+            Ok::<_, ()>(())
+        });
+        assert_eq!(decoded, Ok(()));
+        assert!(pieces.len() > 3 && pieces.concat() == data);
+        let refused = decode(&text, |_| Err("full"));
+        assert_eq!(refused, Err(Fault::Sink("full")));
+    }
+}

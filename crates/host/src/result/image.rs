@@ -1,0 +1,263 @@
+//! Images, made to fit what models take (RES-2).
+//!
+//! An image that fits already stays as it is, byte for byte, once it is clear that it is one. Nothing is decoded before its
+//! header has told how large it will be.
+
+use std::io::Cursor;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
+use image::codecs::jpeg::JpegEncoder;
+use image::codecs::png::{CompressionType, FilterType as PngFilter, PngEncoder};
+use image::metadata::Orientation;
+use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, Rgb};
+
+use super::base64::encoded_len;
+
+/// The longest side that models see (RES-2).
+pub(super) const LONGEST_SIDE: u32 = 1568;
+
+/// How long an image may be in base64 (RES-2): 5 MB.
+pub(super) const MAX_BASE64: usize = 5_000_000;
+
+/// How many pixels all images of one result may have together. A few bytes can claim to be any number of them.
+pub(super) const MAX_PIXELS: u64 = 200_000_000;
+
+/// How much memory one image may take once it is decoded.
+const MAX_DECODED: u64 = 512 * 1024 * 1024;
+
+/// From this size on, an image without transparency is also tried as a JPEG.
+const LARGE: usize = 1_000_000;
+
+/// No image is made smaller than this to fit.
+const SMALLEST_SIDE: u32 = 64;
+
+/// What an image may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ImageLimits {
+    pub(super) longest_side: u32,
+    pub(super) max_base64: usize,
+}
+
+impl Default for ImageLimits {
+    fn default() -> Self {
+        Self {
+            longest_side: LONGEST_SIDE,
+            max_base64: MAX_BASE64,
+        }
+    }
+}
+
+/// What became of an image.
+#[derive(Debug)]
+pub(super) enum Fitted {
+    /// It fits as it is.
+    AsItIs,
+    /// It was made to fit.
+    Anew {
+        data: Vec<u8>,
+        mime: &'static str,
+        /// How large it was and is.
+        before: (u32, u32),
+        after: (u32, u32),
+    },
+}
+
+/// The format of an image of a type that models take; `None` for other types.
+pub(super) fn format(mime: &str) -> Option<ImageFormat> {
+    match mime {
+        "image/png" => Some(ImageFormat::Png),
+        "image/jpeg" => Some(ImageFormat::Jpeg),
+        "image/gif" => Some(ImageFormat::Gif),
+        "image/webp" => Some(ImageFormat::WebP),
+        _ => None,
+    }
+}
+
+/// Makes an image fit; `pixels` is how many may still be decoded. An `Err` says why there is no image.
+pub(super) fn fit(
+    data: &[u8],
+    format: ImageFormat,
+    limits: &ImageLimits,
+    pixels: &mut u64,
+) -> Result<Fitted, String> {
+    let work = AssertUnwindSafe(|| fit_or_panic(data, format, limits, pixels));
+    // A decoder's mistake costs its image and nothing else.
+    catch_unwind(work).unwrap_or_else(|_| Err("it could not be read".to_owned()))
+}
+
+fn fit_or_panic(
+    data: &[u8],
+    format: ImageFormat,
+    limits: &ImageLimits,
+    pixels: &mut u64,
+) -> Result<Fitted, String> {
+    let mut reader = ImageReader::with_format(Cursor::new(data), format);
+    let mut allowed = Limits::default();
+    allowed.max_alloc = Some(MAX_DECODED);
+    reader.limits(allowed);
+    let mut decoder = reader.into_decoder().map_err(|error| broken(&error))?;
+    let before @ (width, height) = decoder.dimensions();
+    if width == 0 || height == 0 {
+        return Err("it has no pixels".to_owned());
+    }
+    let count = u64::from(width) * u64::from(height);
+    if count > *pixels || decoder.total_bytes() > MAX_DECODED {
+        return Err(format!(
+            "it would be {width} × {height} pixels, which is too large"
+        ));
+    }
+    *pixels -= count;
+    let fits =
+        width.max(height) <= limits.longest_side && encoded_len(data.len()) <= limits.max_base64;
+    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    let decoded = DynamicImage::from_decoder(decoder);
+    if fits {
+        return match decoded {
+            // What we cannot read, somebody else may.
+            Ok(_) | Err(ImageError::Unsupported(_)) => Ok(Fitted::AsItIs),
+            Err(error) => Err(broken(&error)),
+        };
+    }
+    let decoded = eight_bits(decoded.map_err(|error| broken(&error))?);
+    let lossy = format == ImageFormat::Jpeg;
+    let mut side = limits.longest_side.min(width.max(height));
+    while side >= SMALLEST_SIDE.min(limits.longest_side) {
+        let mut image = resized(&decoded, side)?;
+        image.apply_orientation(orientation);
+        if let Some((data, mime)) = encoded(&image, lossy, limits.max_base64)? {
+            let after = (image.width(), image.height());
+            return Ok(Fitted::Anew {
+                data,
+                mime,
+                before: oriented(before, orientation),
+                after,
+            });
+        }
+        side = side / 4 * 3;
+    }
+    Err("it cannot be made small enough".to_owned())
+}
+
+/// A size as a viewer sees it.
+fn oriented((width, height): (u32, u32), orientation: Orientation) -> (u32, u32) {
+    match orientation {
+        Orientation::Rotate90
+        | Orientation::Rotate270
+        | Orientation::Rotate90FlipH
+        | Orientation::Rotate270FlipH => (height, width),
+        _ => (width, height),
+    }
+}
+
+/// The image with a byte for each colour.
+fn eight_bits(image: DynamicImage) -> DynamicImage {
+    match image {
+        fine @ (DynamicImage::ImageLuma8(_)
+        | DynamicImage::ImageRgb8(_)
+        | DynamicImage::ImageRgba8(_)) => fine,
+        image if image.color().has_alpha() => DynamicImage::ImageRgba8(image.into_rgba8()),
+        image if image.color().has_color() => DynamicImage::ImageRgb8(image.into_rgb8()),
+        image => DynamicImage::ImageLuma8(image.into_luma8()),
+    }
+}
+
+/// The image with its longest side as long as that.
+fn resized(image: &DynamicImage, side: u32) -> Result<DynamicImage, String> {
+    let (width, height) = (image.width(), image.height());
+    let longest = width.max(height);
+    if side >= longest {
+        return Ok(image.clone());
+    }
+    let scaled = |length: u32| {
+        let exact = u64::from(length) * u64::from(side) / u64::from(longest);
+        u32::try_from(exact).unwrap_or(side).max(1)
+    };
+    let mut smaller = DynamicImage::new(scaled(width), scaled(height), image.color());
+    let filter = ResizeAlg::Convolution(FilterType::CatmullRom);
+    let options = ResizeOptions::new().resize_alg(filter);
+    Resizer::new()
+        .resize(image, &mut smaller, &options)
+        .map_err(|error| format!("it could not be made smaller: {error}"))?;
+    Ok(smaller)
+}
+
+/// The image in a format that suits it, if it is small enough in one.
+fn encoded(
+    image: &DynamicImage,
+    lossy: bool,
+    max_base64: usize,
+) -> Result<Option<(Vec<u8>, &'static str)>, String> {
+    let failed = |error: ImageError| format!("it could not be written: {error}");
+    let fits = |data: &Vec<u8>| encoded_len(data.len()) <= max_base64;
+    let opaque = is_opaque(image);
+    let mut best = None;
+    if !lossy {
+        let data = if opaque && image.color().has_alpha() {
+            png(&DynamicImage::ImageRgb8(image.to_rgb8()))
+        } else {
+            png(image)
+        };
+        let data = data.map_err(failed)?;
+        if fits(&data) && (!opaque || data.len() < LARGE) {
+            return Ok(Some((data, "image/png")));
+        }
+        best = fits(&data).then_some((data, "image/png"));
+    }
+    let flat = flattened(image);
+    for quality in [85, 65, 45] {
+        let mut data = Vec::new();
+        flat.write_with_encoder(JpegEncoder::new_with_quality(&mut data, quality))
+            .map_err(failed)?;
+        if fits(&data) {
+            let worse = best.as_ref().is_none_or(|(png, _)| data.len() < png.len());
+            return Ok(if worse {
+                Some((data, "image/jpeg"))
+            } else {
+                best
+            });
+        }
+    }
+    Ok(best)
+}
+
+fn png(image: &DynamicImage) -> Result<Vec<u8>, ImageError> {
+    let mut data = Vec::new();
+    let encoder =
+        PngEncoder::new_with_quality(&mut data, CompressionType::Fast, PngFilter::Adaptive);
+    image.write_with_encoder(encoder)?;
+    Ok(data)
+}
+
+fn is_opaque(image: &DynamicImage) -> bool {
+    match image {
+        DynamicImage::ImageRgba8(pixels) => pixels.pixels().all(|pixel| pixel.0[3] == u8::MAX),
+        image => !image.color().has_alpha(),
+    }
+}
+
+/// The image without transparency, on white.
+fn flattened(image: &DynamicImage) -> DynamicImage {
+    let DynamicImage::ImageRgba8(pixels) = image else {
+        return image.clone();
+    };
+    let mut flat = image::RgbImage::new(pixels.width(), pixels.height());
+    for (from, to) in pixels.pixels().zip(flat.pixels_mut()) {
+        let [red, green, blue, alpha] = from.0.map(u32::from);
+        let mix = |colour: u32| {
+            let mixed = (colour * alpha + 255 * (255 - alpha)) / 255;
+            u8::try_from(mixed).unwrap_or(u8::MAX)
+        };
+        *to = Rgb([mix(red), mix(green), mix(blue)]);
+    }
+    DynamicImage::ImageRgb8(flat)
+}
+
+/// Why an image cannot be read, in a few words.
+fn broken(error: &ImageError) -> String {
+    match error {
+        ImageError::IoError(_) => "it is cut off".to_owned(),
+        ImageError::Limits(_) => "it takes too much memory".to_owned(),
+        error => format!("it is damaged ({error})"),
+    }
+}

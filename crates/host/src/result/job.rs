@@ -1,0 +1,317 @@
+//! One result on its way to a model, block by block (RES-1 … RES-3). What it comes to as a whole is decided in `large`.
+
+use trunkline_wire::mcp::Content;
+use trunkline_wire::{Json, ObjectWriter};
+
+use super::base64::{self, Fault, encoded_len};
+use super::image::{self, Fitted, ImageLimits, MAX_PIXELS};
+use super::kind::{self, ENOUGH};
+use super::large::Part;
+use super::results::{About, Results};
+use super::size::Limit;
+use super::store::Saving;
+use super::words::{Words, replaced};
+use super::{CallOutput, SavedFile, note};
+
+/// How many files and notes one result may come to. Blocks are cheap to send.
+const MAX_NOTES: usize = 100;
+
+/// The work on one result.
+pub(super) struct Job {
+    pub(super) results: Results,
+    pub(super) server: String,
+    pub(super) tool: String,
+    /// How much text there may be.
+    pub(super) limit: Option<Limit>,
+    /// How many pixels may still be decoded.
+    pixels: u64,
+    /// How many things were saved or left out.
+    notes: usize,
+    pub(super) files: Vec<SavedFile>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Job {
+    pub(super) fn new(results: Results, about: &About, limit: Option<Limit>) -> Self {
+        Self {
+            results,
+            server: about.server.to_owned(),
+            tool: about.tool.to_owned(),
+            limit,
+            pixels: MAX_PIXELS,
+            notes: 0,
+            files: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    pub(super) fn run(mut self, output: CallOutput) -> CallOutput {
+        let CallOutput {
+            content,
+            structured_content,
+            is_error,
+            meta,
+            mut files,
+            mut warnings,
+        } = output;
+        let mut parts = Vec::with_capacity(content.len());
+        let mut unsaid = 0;
+        for block in content {
+            if self.notes < MAX_NOTES || is_plain(&block) {
+                parts.extend(self.block(block));
+            } else {
+                unsaid += 1;
+            }
+        }
+        if unsaid > 0 {
+            parts.push(Part::Note(note::unsaid(unsaid)));
+        }
+        let (parts, structured_content) = self.bounded(parts, structured_content);
+        files.append(&mut self.files);
+        warnings.append(&mut self.warnings);
+        CallOutput {
+            content: parts.into_iter().map(Part::into_content).collect(),
+            structured_content,
+            is_error,
+            meta,
+            files,
+            warnings,
+        }
+    }
+
+    /// What was saved, and what was odd.
+    pub(super) fn found(self) -> (Vec<SavedFile>, Vec<String>) {
+        (self.files, self.warnings)
+    }
+
+    fn block(&mut self, block: Content) -> Vec<Part> {
+        if let Some(words) = Words::of(&block) {
+            return vec![Part::Words(block, words)];
+        }
+        let Content::Other { kind, raw } = &block else {
+            return vec![Part::Rest(block)];
+        };
+        let mime = |object: &Json| object.field::<String>("mimeType");
+        match &**kind {
+            "image" | "audio" => match raw.get("data") {
+                Some(data) => self.data(kind, mime(raw).as_deref(), &data, Some(raw)),
+                None => self.left_out(kind, "it has no data"),
+            },
+            "resource" => {
+                let resource = raw.get("resource");
+                let blob = resource.as_ref().and_then(|resource| resource.get("blob"));
+                match (resource, blob) {
+                    (Some(resource), Some(blob)) => {
+                        let uri = resource.field::<String>("uri").unwrap_or_default();
+                        let what = format!("resource {}", shortened(&uri));
+                        self.data(&what, mime(&resource).as_deref(), &blob, None)
+                    }
+                    _ => vec![Part::Rest(block)],
+                }
+            }
+            _ => vec![Part::Rest(block)],
+        }
+    }
+
+    /// Data in base64: an image that a model can look at, or a file. `block` is the image block that it came in.
+    pub(super) fn data(
+        &mut self,
+        what: &str,
+        mime: Option<&str>,
+        data: &Json,
+        block: Option<&Json>,
+    ) -> Vec<Part> {
+        let head = match head(data) {
+            Ok(head) => head,
+            Err(why) => return self.left_out(what, &format!("its data is not base64: {why}")),
+        };
+        let sniffed = kind::sniff(&head);
+        let claimed = mime.and_then(kind::named);
+        let found = sniffed.and_then(|kind| Some((kind.mime, image::format(kind.mime)?)));
+        match (found, self.results.images) {
+            (Some((found, format)), Some(limits)) => {
+                return self.image(
+                    what,
+                    &Image {
+                        found,
+                        format,
+                        mime,
+                        data,
+                        block,
+                    },
+                    &limits,
+                );
+            }
+            // It says that it is an image, and is not.
+            (None, Some(_))
+                if what == "image"
+                    && sniffed.is_none()
+                    && claimed.is_some_and(|kind| image::format(kind.mime).is_some()) =>
+            {
+                let mime = mime.unwrap_or_default();
+                return self.left_out(what, &format!("its data is no {mime}, nor any other image"));
+            }
+            _ => {}
+        }
+        match self.save_data(mime, data) {
+            Ok(file) => {
+                self.notes += 1;
+                let text = note::saved(what, &file);
+                self.files.push(file);
+                vec![Part::Note(text)]
+            }
+            Err(why) => self.left_out(what, &why),
+        }
+    }
+
+    fn image(&mut self, what: &str, given: &Image, limits: &ImageLimits) -> Vec<Part> {
+        let bytes = match base64::decode_whole(given.data) {
+            Ok(bytes) => bytes,
+            Err(why) => return self.left_out(what, &format!("its data is not base64: {why}")),
+        };
+        let fitted = match image::fit(&bytes, given.format, limits, &mut self.pixels) {
+            Ok(fitted) => fitted,
+            Err(why) => {
+                return self.left_out(&format!("{what} ({})", given.found), &why);
+            }
+        };
+        if let Some(claimed) = given.mime
+            && claimed != given.found
+        {
+            self.warnings.push(format!(
+                "an image of \"{}\" says that it is {claimed}, and is {}",
+                self.tool, given.found
+            ));
+        }
+        let mut parts = Vec::with_capacity(2);
+        if given.block.is_none() {
+            parts.push(Part::Note(note::image_of(what)));
+        }
+        match fitted {
+            Fitted::AsItIs => parts.push(Part::Picture(given.as_it_is(&bytes))),
+            Fitted::Anew {
+                data,
+                mime,
+                before,
+                after,
+            } => {
+                parts.push(Part::Picture(given.with(&base64::encode(&data), mime)));
+                if before != after {
+                    parts.push(Part::Note(note::scaled(before, after)));
+                }
+            }
+        }
+        parts
+    }
+
+    /// Writes data to a file as it is decoded. An `Err` says why there is none.
+    fn save_data(&self, mime: Option<&str>, data: &Json) -> Result<SavedFile, String> {
+        let mut saving: Option<(Saving, String)> = None;
+        let decoded = base64::decode(data, |piece| {
+            if saving.is_none() {
+                let (kind, mime) = kind::of_data(piece, mime);
+                let store = &self.results.store;
+                let file = store.create(&self.server, &self.tool, kind.extension)?;
+                saving = Some((file, mime));
+            }
+            match &mut saving {
+                Some((file, _)) => file.write(piece),
+                None => Ok(()),
+            }
+        });
+        match (decoded, saving) {
+            (Ok(()), Some((file, mime_type))) => {
+                let (path, size) = file.finish();
+                Ok(SavedFile {
+                    path,
+                    mime_type,
+                    size,
+                })
+            }
+            (Ok(()), None) => Err("it is empty".to_owned()),
+            (Err(Fault::Broken(why)), _) => Err(format!("its data is not base64: {why}")),
+            (Err(Fault::Sink(error)), _) => Err(format!("it could not be saved: {error}")),
+        }
+    }
+
+    fn left_out(&mut self, what: &str, why: &str) -> Vec<Part> {
+        self.notes += 1;
+        self.warnings.push(format!(
+            "a part of what \"{}\" gave back was left out ({what}): {why}",
+            self.tool
+        ));
+        vec![Part::Note(note::left_out(what, why))]
+    }
+}
+
+/// An image as a server sent it.
+struct Image<'a> {
+    /// What it really is.
+    found: &'static str,
+    format: ::image::ImageFormat,
+    /// What it is said to be.
+    mime: Option<&'a str>,
+    data: &'a Json,
+    block: Option<&'a Json>,
+}
+
+impl Image<'_> {
+    /// The image byte for byte, in a block that says what it is.
+    fn as_it_is(&self, bytes: &[u8]) -> Content {
+        let text = self.data.as_str();
+        // Spelt as everyone expects it: models are told it as it stands.
+        let odd = |byte: u8| byte.is_ascii_whitespace() || matches!(byte, b'-' | b'_' | b'\\');
+        let usual = text.len() == encoded_len(bytes.len()) + 2 && !text.bytes().any(odd);
+        match self.block {
+            Some(block) if usual && self.mime == Some(self.found) => Content::Other {
+                kind: "image".into(),
+                raw: block.clone(),
+            },
+            _ => self.with(&base64::encode(bytes), self.found),
+        }
+    }
+
+    fn with(&self, data: &str, mime: &str) -> Content {
+        let texts = [("data", data), ("mimeType", mime)];
+        let raw = match self.block {
+            Some(block) => replaced(block, &[("type", "image"), texts[0], texts[1]]),
+            None => {
+                let mut block = ObjectWriter::with_capacity(data.len() + 64);
+                block.string("type", "image");
+                block.string("data", data).string("mimeType", mime);
+                block.finish()
+            }
+        };
+        Content::Other {
+            kind: "image".into(),
+            raw,
+        }
+    }
+}
+
+/// The first bytes of some data.
+fn head(data: &Json) -> Result<Vec<u8>, String> {
+    let mut head = Vec::new();
+    let decoded = base64::decode(data, |piece| {
+        head.extend_from_slice(&piece[..piece.len().min(ENOUGH)]);
+        Err(())
+    });
+    match decoded {
+        Ok(()) | Err(Fault::Sink(())) => Ok(head),
+        Err(Fault::Broken(why)) => Err(why),
+    }
+}
+
+/// Whether a block needs no note in its place.
+fn is_plain(block: &Content) -> bool {
+    Words::of(block).is_some() || !matches!(block.kind(), "image" | "audio" | "resource")
+}
+
+/// Something a server may have made very long.
+fn shortened(text: &str) -> String {
+    const LONGEST: usize = 200;
+    match text.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}

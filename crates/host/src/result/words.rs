@@ -1,0 +1,226 @@
+//! The words of a block: what of it a model reads as text, without a copy of it where that would be large.
+
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+
+use trunkline_wire::mcp::Content;
+use trunkline_wire::{ByteString, Json, ObjectWriter};
+
+use super::size::{Limit, Size};
+use super::visible;
+
+/// A text, decoded or as it stands in the message.
+#[derive(Clone, Debug)]
+pub(super) enum Words {
+    Plain(ByteString),
+    Spelt(Json),
+}
+
+impl Words {
+    /// The words of a text block or of an embedded resource that is text.
+    pub(super) fn of(content: &Content) -> Option<Self> {
+        match content {
+            Content::Text(text) => Some(Self::Plain(text.clone())),
+            Content::Other { kind, raw } => match &**kind {
+                "text" => string(raw, "text"),
+                "resource" => string(&raw.get("resource")?, "text"),
+                _ => None,
+            },
+        }
+    }
+
+    /// At most how many bytes it has.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Plain(text) => text.len(),
+            // An escape is never shorter than what it stands for.
+            Self::Spelt(json) => json.as_str().len(),
+        }
+    }
+
+    /// Calls `visit` with the text piece by piece.
+    pub(super) fn pieces<E>(&self, mut visit: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
+        match self {
+            Self::Plain(text) => visit(text),
+            Self::Spelt(json) => json.string_pieces(visit).map(drop),
+        }
+    }
+
+    /// The beginning of the text, about as long as that, and whether there is more.
+    pub(super) fn head(&self, length: usize) -> (String, bool) {
+        let mut head = String::new();
+        let visited = self.pieces(|piece| {
+            let room = length.saturating_sub(head.len());
+            let part = &piece[..piece.floor_char_boundary(room)];
+            head.push_str(part);
+            if part.len() < piece.len() {
+                Err(())
+            } else {
+                Ok(())
+            }
+        });
+        (head, visited.is_err())
+    }
+
+    /// Adds its size to `size`, and ends early where that is more than the limit allows.
+    pub(super) fn measure(&self, size: &mut Size, limit: &Limit) -> ControlFlow<()> {
+        let visited = self.pieces(|piece| {
+            size.add(piece);
+            if limit.allows(size) { Ok(()) } else { Err(()) }
+        });
+        match visited {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(()) => ControlFlow::Break(()),
+        }
+    }
+
+    /// Its size.
+    pub(super) fn size(&self) -> Size {
+        let mut size = Size::default();
+        let Ok(()) = self.pieces(|piece| {
+            size.add(piece);
+            Ok::<_, Infallible>(())
+        });
+        size
+    }
+}
+
+fn string(object: &Json, key: &str) -> Option<Words> {
+    let text = object.get(key)?;
+    text.as_str().starts_with('"').then_some(Words::Spelt(text))
+}
+
+/// The block with other words, and everything else as it was.
+pub(super) fn with_words(content: &Content, text: &str) -> Content {
+    match content {
+        Content::Other { kind, raw } => {
+            let raw = if &**kind == "resource" {
+                let inner = raw.get("resource").unwrap_or_else(Json::empty_object);
+                let inner = replaced(&inner, &[("text", text)]);
+                with_member(raw, "resource", &inner)
+            } else {
+                replaced(raw, &[("text", text)])
+            };
+            Content::Other {
+                kind: kind.clone(),
+                raw,
+            }
+        }
+        Content::Text(_) => Content::Text(text.into()),
+    }
+}
+
+/// The block as a model may see it.
+pub(super) fn shown(content: Content) -> Content {
+    let text = match Words::of(&content) {
+        Some(Words::Plain(text)) => text,
+        Some(Words::Spelt(json)) => json.as_string().unwrap_or_default(),
+        None => return content,
+    };
+    match visible(&text) {
+        Some(visible) => with_words(&content, &visible),
+        None => content,
+    }
+}
+
+/// An object with other texts in place of some of its members, which it need not have.
+pub(super) fn replaced(object: &Json, texts: &[(&str, &str)]) -> Json {
+    let long: usize = texts.iter().map(|(_, text)| text.len()).sum();
+    let mut writer = ObjectWriter::with_capacity(long + 256);
+    object.members(|key, value| {
+        if !texts.iter().any(|(name, _)| *name == key) {
+            writer.raw(key, &value);
+        }
+    });
+    for (key, text) in texts {
+        writer.string(key, text);
+    }
+    writer.finish()
+}
+
+fn with_member(object: &Json, name: &str, value: &Json) -> Json {
+    let mut writer = ObjectWriter::with_capacity(value.as_str().len() + 256);
+    object.members(|key, old| {
+        if key != name {
+            writer.raw(key, &old);
+        }
+    });
+    writer.raw(name, value);
+    writer.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(text: &str) -> Content {
+        let raw = Json::parse(text.to_owned()).unwrap();
+        let kind = raw.field::<String>("type").unwrap().into();
+        Content::Other { kind, raw }
+    }
+
+    fn text(words: &Words) -> String {
+        words.head(usize::MAX).0
+    }
+
+    #[test]
+    fn words_are_found_where_a_block_has_them() {
+        let cases = [
+            (
+                r#"{"type":"text","text":"a\nb","annotations":{}}"#,
+                Some("a\nb"),
+            ),
+            (
+                r#"{"type":"resource","resource":{"uri":"x:y","text":"t"}}"#,
+                Some("t"),
+            ),
+            (
+                r#"{"type":"resource","resource":{"uri":"x:y","blob":"AAAA"}}"#,
+                None,
+            ),
+            (r#"{"type":"resource"}"#, None),
+            (r#"{"type":"text","text":7}"#, None),
+            (r#"{"type":"resource_link","text":"x"}"#, None),
+        ];
+        for (raw, expected) in cases {
+            let words = Words::of(&block(raw));
+            assert_eq!(words.as_ref().map(text).as_deref(), expected, "{raw}");
+        }
+    }
+
+    #[test]
+    fn a_block_keeps_everything_but_its_words() {
+        let cases = [
+            (
+                r#"{"type":"text","text":"long","annotations":{"a":1}}"#,
+                r#"{"type":"text","annotations":{"a":1},"text":"cut\n"}"#,
+            ),
+            (
+                r#"{"type":"resource","_meta":{},"resource":{"text":"t","uri":"x"}}"#,
+                r#"{"type":"resource","_meta":{},"resource":{"uri":"x","text":"cut\n"}}"#,
+            ),
+        ];
+        for (before, after) in cases {
+            assert_eq!(
+                with_words(&block(before), "cut\n").to_json().as_str(),
+                after
+            );
+        }
+    }
+
+    #[test]
+    fn a_head_ends_between_characters() {
+        let words = Words::Plain("aé中".into());
+        let heads = [0, 1, 2, 3, 5, 6, 7].map(|length| words.head(length));
+        let expected = [
+            ("", true),
+            ("a", true),
+            ("a", true),
+            ("aé", true),
+            ("aé", true),
+            ("aé中", false),
+            ("aé中", false),
+        ];
+        assert_eq!(heads, expected.map(|(head, more)| (head.to_owned(), more)));
+    }
+}
