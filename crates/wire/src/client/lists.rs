@@ -37,6 +37,16 @@ impl Client {
         kind: ListKind,
         deadline: Option<Instant>,
     ) -> Result<Listing<T>, RequestError> {
+        self.list_by(kind.method(), kind.member(), deadline).await
+    }
+
+    /// As [`Client::list`], by any method that gives pages of a list.
+    pub(super) async fn list_by<T: Item>(
+        &self,
+        method: &'static str,
+        member: &str,
+        deadline: Option<Instant>,
+    ) -> Result<Listing<T>, RequestError> {
         let mut listing = Listing {
             items: Vec::new(),
             bad: Vec::new(),
@@ -51,8 +61,8 @@ impl Client {
             if let Some(cursor) = &cursor {
                 params.string("cursor", cursor);
             }
-            let fetched = match self.request(kind.method(), params, deadline).await {
-                Ok(result) => Page::read(kind, &result).map_err(RequestError::Malformed),
+            let fetched = match self.request(method, params, deadline).await {
+                Ok(result) => Page::read_member(member, &result).map_err(RequestError::Malformed),
                 Err(error) => Err(error),
             };
             let fetched: Page<T> = match fetched {

@@ -1,22 +1,30 @@
 //! An MCP client over a [`Peer`]: the same methods whichever era the server belongs to.
 
+mod context;
 mod handshake;
 mod lists;
 mod meta;
+mod rounds;
+mod signals;
+mod tasks;
+mod visits;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytestring::ByteString;
-use futures_util::future::join_all;
 use tokio::time::Instant;
 
+pub use context::Limits;
 pub use handshake::{ConnectError, ConnectOptions, PROBE_PATIENCE, connect};
 pub use lists::{Listing, MAX_CURSOR_BYTES, MAX_PAGES};
 use meta::RequestMeta;
+use rounds::{Answer, Ask};
+pub use signals::Signals;
+pub use visits::MAX_VISITS;
 
 use crate::json::{Json, ObjectWriter};
-use crate::mcp::{CallResult, HeaderParameter, ResultKind, ServerIdentity, values};
+use crate::mcp::{CallResult, HeaderParameter, ServerIdentity, values};
 use crate::peer::{Handler, Peer, Progress, RequestError, RequestOptions};
 use crate::rpc_error::RpcError;
 use crate::transport::Routing;
@@ -106,6 +114,11 @@ pub struct CallRequest<'a> {
     pub idle: Option<Duration>,
     /// The arguments that a transport repeats in headers.
     pub header_parameters: &'a [HeaderParameter],
+    /// The tool runs only as a task, where its server has tasks (2025-11-25).
+    pub needs_task: bool,
+    /// Where the id of the task is left that the call becomes, if it becomes one. With an id in it, nothing is called: that task is
+    /// followed, which may have been begun over another connection.
+    pub task: Option<&'a mut Option<ByteString>>,
     /// Called with each step of progress, in order.
     pub on_progress: Option<&'a mut (dyn FnMut(Progress) + Send)>,
 }
@@ -159,70 +172,32 @@ impl Client {
         &self.peer
     }
 
-    /// Calls a tool, answering whatever input the server asks for on the way.
+    /// Calls a tool, answering whatever input the server asks for on the way, and following the task that the call may become.
     pub async fn call_tool(&self, mut call: CallRequest<'_>) -> Result<CallResult, RequestError> {
-        let token = self.peer.progress_token();
-        let mut inputs = None;
-        let mut ignore = |_: Progress| {};
-        for round in 0..=MAX_INPUT_ROUNDS {
-            let mut params = ObjectWriter::with_capacity(512);
-            params.string("name", call.tool);
-            match call.arguments {
-                Some(Arguments::Text(json)) => drop(params.raw("arguments", json)),
-                Some(Arguments::Tree(value)) => drop(params.value("arguments", value)),
-                None => {}
-            }
-            if let Some(Inputs { responses, state }) = inputs.take() {
-                if let Some(responses) = responses {
-                    params.raw("inputResponses", &responses);
-                }
-                if let Some(state) = state {
-                    params.raw("requestState", &state);
-                }
-            }
-            self.shared.meta.add_to(&mut params, Some(token), call.meta);
-            let options = RequestOptions {
-                routing: self.routing(call.tool, || {
-                    let arguments = call.arguments?;
-                    Some(values(call.header_parameters, arguments))
-                }),
-                deadline: call.deadline,
-                idle: call.idle,
-                // Without anyone to tell, progress only has to keep the idle limit from running out.
-                progress_token: call.on_progress.is_some().then_some(token),
-                cancellable: true,
-            };
-            let on_progress: &mut (dyn FnMut(Progress) + Send) = match &mut call.on_progress {
-                Some(on_progress) => &mut **on_progress,
-                None => &mut ignore,
-            };
-            let params = params.finish();
-            let result = self.send("tools/call", params, options, on_progress).await;
-            // An earlier round has reached the server, whatever became of this one.
-            let result = result.map_err(|error| {
-                if round > 0 {
-                    error.after_sending()
-                } else {
-                    error
-                }
-            })?;
-            let (kind, result) = CallResult::read(&result).map_err(RequestError::Malformed)?;
-            match kind {
-                ResultKind::Complete => return Ok(result),
-                ResultKind::InputRequired { .. } if round == MAX_INPUT_ROUNDS => break,
-                ResultKind::InputRequired { requests, state } => {
-                    inputs = Some(self.answer_in_time(requests, state, call.deadline).await?);
-                }
-                ResultKind::Unknown(kind) => {
-                    return Err(RequestError::Malformed(format!(
-                        "unknown result type `{kind}`"
-                    )));
-                }
-            }
+        let begun = call.task.as_deref().is_some_and(Option::is_some);
+        if begun || self.must_be_task(&call) {
+            // On the heap: it is large, and seldom needed.
+            return Box::pin(self.call_as_task(call)).await;
         }
-        Err(RequestError::Malformed(format!(
-            "the server asked for input more than {MAX_INPUT_ROUNDS} times"
-        )))
+        let target = call.target();
+        let ask = Ask {
+            method: "tools/call",
+            name: target.tool,
+            write: &|params| target.write(params),
+            parameters: &|| target.parameters(),
+            meta: target.meta,
+            token: self.peer.progress_token(),
+            deadline: target.deadline,
+            idle: target.idle,
+            on_progress: match &mut call.on_progress {
+                Some(on_progress) => Some(&mut **on_progress),
+                None => None,
+            },
+        };
+        match self.ask(ask, CallResult::read).await? {
+            Answer::Complete(result) => Ok(result),
+            Answer::Task(result) => Box::pin(self.finish_task(result, call)).await,
+        }
     }
 
     /// Asks to be told of changes; the future ends when the server ends the subscription. Notifications arrive at the
@@ -271,7 +246,7 @@ impl Client {
     fn routing(
         &self,
         name: &str,
-        parameters: impl FnOnce() -> Option<Vec<(ByteString, String)>>,
+        parameters: &dyn Fn() -> Option<Vec<(ByteString, String)>>,
     ) -> Routing {
         let routed = self.peer.is_routed() && self.shared.era == Era::Modern;
         Routing {
@@ -326,75 +301,47 @@ impl Client {
             outcome => outcome,
         }
     }
+}
 
-    /// Answers what the server asks for, but not past the call's deadline: a user may never answer.
-    async fn answer_in_time(
-        &self,
-        requests: Vec<(String, Json)>,
-        state: Option<Json>,
-        deadline: Option<Instant>,
-    ) -> Result<Inputs, RequestError> {
-        let since = Instant::now();
-        let answers = self.answer_inputs(requests, state);
-        match deadline {
-            None => answers.await,
-            Some(deadline) => {
-                let in_time = tokio::time::timeout_at(deadline, answers).await;
-                in_time.map_err(|_| RequestError::Timeout {
-                    after: since.elapsed(),
-                    sent: true,
-                })?
-            }
-        }
-    }
+/// What is called, without who waits for it.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    tool: &'a str,
+    arguments: Option<&'a Arguments>,
+    header_parameters: &'a [HeaderParameter],
+    meta: Option<&'a Json>,
+    deadline: Option<Instant>,
+    idle: Option<Duration>,
+}
 
-    async fn answer_inputs(
-        &self,
-        requests: Vec<(String, Json)>,
-        state: Option<Json>,
-    ) -> Result<Inputs, RequestError> {
-        if requests.len() > MAX_INPUTS {
-            return Err(RequestError::Malformed(format!(
-                "the server asks for {} inputs at once",
-                requests.len()
-            )));
+impl<'a> CallRequest<'a> {
+    fn target(&self) -> Target<'a> {
+        Target {
+            tool: self.tool,
+            arguments: self.arguments,
+            header_parameters: self.header_parameters,
+            meta: self.meta,
+            deadline: self.deadline,
+            idle: self.idle,
         }
-        if requests.is_empty() {
-            return Ok(Inputs {
-                responses: None,
-                state,
-            });
-        }
-        let answers = requests.iter().map(|(key, request)| async move {
-            let method = request.get("method").and_then(|method| method.as_string());
-            let method = method
-                .ok_or_else(|| RequestError::Malformed(format!("input `{key}` has no method")))?;
-            let answer = self
-                .shared
-                .handler
-                .request(method.clone(), request.get("params"))
-                .await;
-            answer.map_err(|error| {
-                RequestError::Malformed(format!(
-                    "the server needs `{method}`, which is not available: {error}"
-                ))
-            })
-        });
-        let mut responses = ObjectWriter::new();
-        for ((key, _), answer) in requests.iter().zip(join_all(answers).await) {
-            responses.raw(key, &answer?);
-        }
-        Ok(Inputs {
-            responses: Some(responses.finish()),
-            state,
-        })
     }
 }
 
-/// What goes along with the next round of a request.
-struct Inputs {
-    responses: Option<Json>,
-    state: Option<Json>,
+impl Target<'_> {
+    /// Writes the params that say what is called.
+    fn write(&self, params: &mut ObjectWriter) {
+        params.string("name", self.tool);
+        match self.arguments {
+            Some(Arguments::Text(json)) => drop(params.raw("arguments", json)),
+            Some(Arguments::Tree(value)) => drop(params.value("arguments", value)),
+            None => {}
+        }
+    }
+
+    /// What of its arguments is repeated outside its text.
+    fn parameters(&self) -> Option<Vec<(ByteString, String)>> {
+        Some(values(self.header_parameters, self.arguments?))
+    }
 }
 
 /// The modern version that we share with a server that refused another, from its error.

@@ -24,7 +24,7 @@ pub enum Content {
 }
 
 impl Content {
-    fn read(raw: Json) -> Self {
+    pub(crate) fn read(raw: Json) -> Self {
         let (mut kind, mut text, mut extra) = (None, None, false);
         raw.members(|key, value| match key {
             "type" => kind = value.as_string(),

@@ -72,10 +72,15 @@ pub struct Page<T> {
 impl<T: Item> Page<T> {
     /// Reads the result of a list request; fails only when there is no list in it.
     pub fn read(kind: ListKind, result: &Json) -> Result<Self, String> {
+        Self::read_member(kind.member(), result)
+    }
+
+    /// As [`Page::read`], with the list under any name.
+    pub(crate) fn read_member(member: &str, result: &Json) -> Result<Self, String> {
         let (mut items, mut bad, mut index) = (Vec::new(), Vec::new(), 0);
         let (mut next_cursor, mut odd_cursor, mut ttl_ms) = (None, false, None);
         let (object, list) = result.members_and_list(
-            kind.member(),
+            member,
             |key, value| match key {
                 "nextCursor" => {
                     next_cursor = value.as_string();
@@ -96,8 +101,8 @@ impl<T: Item> Page<T> {
         );
         match list {
             _ if !object => Err("it is not an object".to_owned()),
-            None => Err(format!("it has no `{}`", kind.member())),
-            Some(false) => Err(format!("its `{}` is not a list", kind.member())),
+            None => Err(format!("it has no `{member}`")),
+            Some(false) => Err(format!("its `{member}` is not a list")),
             Some(true) => Ok(Self {
                 items,
                 bad,

@@ -3,17 +3,27 @@
 //! An unknown field stays in the item's raw text; a field of the wrong type counts as absent unless the item makes no
 //! sense without it, and then the item alone is lost, with a reason.
 
+mod completion;
 mod content;
 mod header_parameter;
 mod list;
+mod prompt;
+mod read;
 mod server;
+mod skill;
+mod task;
 mod tool;
 
+pub use completion::{Completion, Reference};
 pub use content::{CallResult, Content, ResultKind};
 pub use header_parameter::HeaderParameter;
 pub(crate) use header_parameter::values;
 pub use list::{BadItem, ListKind, MAX_ITEMS, Page};
-pub use server::{Implementation, ServerCapabilities, ServerIdentity};
+pub use prompt::{PromptArgument, PromptMessage, PromptResult};
+pub use read::{Body, ReadResult, ResourceContent};
+pub use server::{Implementation, SKILLS, ServerCapabilities, ServerIdentity, TASKS};
+pub use skill::{Skill, SkillFile};
+pub(crate) use task::{Task, TaskStatus};
 pub use tool::{Prompt, Resource, ResourceTemplate, Tool, ToolHints};
 
 use crate::json::Json;

@@ -4,6 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::json::Json;
 
+/// The extension by which calls become tasks.
+pub const TASKS: &str = "io.modelcontextprotocol/tasks";
+
+/// The extension by which servers list skills.
+pub const SKILLS: &str = "io.modelcontextprotocol/skills";
+
 /// A program's name and version, as it calls itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Implementation {
@@ -29,6 +35,14 @@ pub struct ServerCapabilities {
     pub prompts: bool,
     /// It completes arguments.
     pub completions: bool,
+    /// It says when a resource changes that was subscribed to.
+    pub subscribe: bool,
+    /// Its tool calls may become tasks.
+    pub tasks: bool,
+    /// Its tasks can be cancelled.
+    pub cancel_tasks: bool,
+    /// It lists skills.
+    pub skills: bool,
     /// It says when a list changes: tools, resources, prompts.
     pub list_changed: [bool; 3],
     /// The whole object as the server wrote it.
@@ -42,6 +56,10 @@ impl ServerCapabilities {
             resources: false,
             prompts: false,
             completions: false,
+            subscribe: false,
+            tasks: false,
+            cancel_tasks: false,
+            skills: false,
             list_changed: [false; 3],
             raw: Json::empty_object(),
         };
@@ -50,9 +68,25 @@ impl ServerCapabilities {
             let changes = || feature.field("listChanged") == Some(true);
             match key {
                 "tools" => (read.tools, read.list_changed[0]) = (has, changes()),
-                "resources" => (read.resources, read.list_changed[1]) = (has, changes()),
+                "resources" => {
+                    (read.resources, read.list_changed[1]) = (has, changes());
+                    read.subscribe = feature.field("subscribe") == Some(true);
+                }
                 "prompts" => (read.prompts, read.list_changed[2]) = (has, changes()),
                 "completions" => read.completions = has,
+                "tasks" => {
+                    let requests = feature.get("requests").and_then(|all| all.get("tools"));
+                    let call = requests.and_then(|tools| tools.get("call"));
+                    read.tasks |= call.is_some_and(|call| call.is_object());
+                    read.cancel_tasks |= feature.get("cancel").is_some_and(|it| it.is_object());
+                }
+                "extensions" => {
+                    let extends = |name| feature.get(name).is_some_and(|it: Json| it.is_object());
+                    read.skills |= extends(SKILLS);
+                    if extends(TASKS) {
+                        (read.tasks, read.cancel_tasks) = (true, true);
+                    }
+                }
                 _ => {}
             }
         });
@@ -120,6 +154,16 @@ mod tests {
             read(r#"{"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"m","version":"2"}}}"#);
         assert_eq!(modern.info.unwrap().version, "2");
         assert!(!modern.capabilities.tools);
+        let extended = read(
+            r#"{"capabilities":{"resources":{"subscribe":true},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/skills":{}}}}"#,
+        )
+        .capabilities;
+        assert!(extended.subscribe && extended.tasks && extended.cancel_tasks && extended.skills);
+        let tasks =
+            read(r#"{"capabilities":{"tasks":{"requests":{"tools":{"call":{}}},"list":{}}}}"#);
+        assert!(tasks.capabilities.tasks && !tasks.capabilities.cancel_tasks);
+        let odd = read(r#"{"capabilities":{"tasks":{"requests":{"tools":5}},"extensions":[7]}}"#);
+        assert!(!odd.capabilities.tasks && !odd.capabilities.skills);
         let odd = read(r#"{"capabilities":[],"serverInfo":"x","instructions":5}"#);
         assert!(odd.info.is_none() && odd.instructions.is_none() && !odd.capabilities.tools);
     }

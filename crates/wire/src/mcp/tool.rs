@@ -22,6 +22,8 @@ pub struct Tool {
     pub output_schema: Option<Json>,
     /// What the server says about its effects.
     pub hints: ToolHints,
+    /// Its server runs it only as a task (2025-11-25).
+    pub needs_task: bool,
     /// Its `_meta`.
     pub meta: Option<Json>,
     /// The arguments that its server wants to see in headers, where it is reached in that way.
@@ -54,6 +56,7 @@ impl Item for Tool {
             mut annotations,
             mut meta,
         ) = (None, None, None, None, None, None, None);
+        let mut needs_task = false;
         let object = raw.members(|key, value| match key {
             "name" => name = value.as_string(),
             "title" => title = value.as_string(),
@@ -61,6 +64,10 @@ impl Item for Tool {
             "inputSchema" => input = Some(value),
             "outputSchema" => output = Some(value),
             "annotations" => annotations = Some(value),
+            "execution" => {
+                let support = value.get("taskSupport");
+                needs_task = support.is_some_and(|support| support.as_str() == r#""required""#);
+            }
             "_meta" => meta = Some(value),
             _ => {}
         });
@@ -79,6 +86,7 @@ impl Item for Tool {
                 .unwrap_or_else(|| Json::trusted(ByteString::from_static(r#"{"type":"object"}"#))),
             output_schema: output.filter(Json::is_object),
             hints,
+            needs_task,
             meta: meta.filter(Json::is_object),
             header_parameters: None,
             raw,

@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use bytestring::ByteString;
 
+use crate::client::Signals;
 use crate::json::Json;
 use crate::rpc_error::RpcError;
 
@@ -27,6 +28,11 @@ pub trait Handler: Send + Sync + 'static {
     /// Takes note of a notification. Called in the order of arrival, on the reader's task: it must not wait.
     fn notification(&self, method: &str, params: Option<Json>) {
         let _ = (method, params);
+    }
+
+    /// Where those who wait for a notification about one thing leave word, if notifications are passed on there.
+    fn signals(&self) -> Option<&Signals> {
+        None
     }
 
     /// Something arrived that is no use to anyone: garbage, an answer nobody waits for, a message too long. `what` says

@@ -12,6 +12,7 @@ mod tasks;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -220,6 +221,26 @@ impl Peer {
         }
     }
 
+    /// Sends a request whose answer nobody needs, without waiting: it is left out where the queue is full or the link has ended.
+    pub fn post(&self, method: &'static str, params: Json, options: RequestOptions) {
+        if let Ok(permit) = self.shared.room.try_acquire() {
+            permit.forget();
+            let since = Instant::now();
+            let _ = self.shared.enqueue_request(method, params, options, since);
+        }
+    }
+
+    /// Takes the progress that arrives under a token, for longer than one request lasts.
+    pub fn follow(&self, token: u64) -> Following {
+        let slot = Arc::new(Slot::default());
+        self.shared.follow(token, Arc::clone(&slot));
+        Following {
+            shared: Arc::clone(&self.shared),
+            token,
+            slot,
+        }
+    }
+
     /// Sends a notification, waiting for room in the queue if it is full.
     pub async fn notify(
         &self,
@@ -277,6 +298,31 @@ impl Notifier {
         params: Option<Json>,
     ) -> Result<(), RequestError> {
         self.0.notify(method, params, None).await
+    }
+}
+
+/// The progress that arrives under one token, until this is dropped. It does not keep the link open.
+pub struct Following {
+    shared: Arc<Shared>,
+    token: u64,
+    slot: Arc<Slot>,
+}
+
+impl Following {
+    /// The next step.
+    pub async fn next(&self) -> Progress {
+        poll_fn(|context| match self.slot.poll(context) {
+            Poll::Ready(Event::Progress(progress)) => Poll::Ready(progress),
+            // Nothing ever ends this slot.
+            Poll::Ready(Event::Done(_)) | Poll::Pending => Poll::Pending,
+        })
+        .await
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.shared.unfollow(self.token);
     }
 }
 

@@ -314,6 +314,15 @@ impl Shared {
         }
     }
 
+    /// From now on, progress under this token goes to `slot`.
+    pub(super) fn follow(&self, token: u64, slot: Arc<Slot>) {
+        self.lock().progress.insert(token, slot);
+    }
+
+    pub(super) fn unfollow(&self, token: u64) {
+        self.lock().progress.remove(&token);
+    }
+
     /// Gives up a call: one that has not been sent is withdrawn, one that has is cancelled at the server.
     pub(super) fn abandon(&self, id: u64, reason: &'static str) {
         self.give_up(&mut self.lock(), id, reason);

@@ -95,8 +95,8 @@ async fn an_unknown_kind_of_result_is_an_error() {
     let (client, mut wire) = modern().await;
     for (answer, expected) in [
         (
-            json!({"resultType": "task", "content": []}),
-            "the server's answer cannot be read: unknown result type `task`",
+            json!({"resultType": "hologram", "content": []}),
+            "the server's answer cannot be read: unknown result type `hologram`",
         ),
         (
             json!([1]),

@@ -77,6 +77,38 @@ pub(crate) async fn modern_with(handler: &Arc<Recorder>) -> (Client, Wire) {
     (connecting.await.unwrap().unwrap(), wire)
 }
 
+/// A client of a modern server that offers this.
+pub(crate) async fn modern_offering(
+    handler: &Arc<Recorder>,
+    capabilities: &Value,
+) -> (Client, Wire) {
+    let (connecting, mut wire) = start_with(handler, options());
+    let (id, _) = wire.request("server/discover").await;
+    let mut discovery = discovery();
+    discovery["capabilities"] = capabilities.clone();
+    wire.answer(id, discovery);
+    (connecting.await.unwrap().unwrap(), wire)
+}
+
+/// A client of a legacy server that offers this.
+pub(crate) async fn legacy_offering(
+    handler: &Arc<Recorder>,
+    capabilities: &Value,
+) -> (Client, Wire) {
+    let options = ConnectOptions {
+        skip_probe: true,
+        ..options()
+    };
+    let (connecting, mut wire) = start_with(handler, options);
+    let (id, _) = wire.request("initialize").await;
+    let mut greeting = greeting(LEGACY[0]);
+    greeting["capabilities"] = capabilities.clone();
+    wire.answer(id, greeting);
+    let client = connecting.await.unwrap().unwrap();
+    assert_eq!(wire.sent().await["method"], "notifications/initialized");
+    (client, wire)
+}
+
 /// A client of a legacy server.
 pub(crate) async fn legacy() -> (Client, Wire) {
     let (connecting, mut wire) = start(ConnectOptions {

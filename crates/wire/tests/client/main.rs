@@ -8,9 +8,12 @@
 )]
 
 mod calls;
+mod context;
 mod era;
 mod input_required;
 mod lab;
 mod lists;
 #[path = "../support/mod.rs"]
 mod support;
+mod tasks;
+mod visits;

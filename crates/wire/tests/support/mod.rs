@@ -13,6 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
+use trunkline_wire::client::Signals;
 use trunkline_wire::peer::{Call, Handler, Served};
 use trunkline_wire::transport::{Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport};
 use trunkline_wire::{ByteString, Json, Peer, RequestError, RpcError};
@@ -225,6 +226,7 @@ type Answer = Box<dyn Fn(&str, Option<Json>) -> Served + Send + Sync>;
 /// A handler that remembers what it was told and answers as it was told to.
 pub struct Recorder {
     answer: Answer,
+    signals: Signals,
     pub notifications: Mutex<Vec<String>>,
     pub nonsense: Mutex<Vec<String>>,
     pub requests: Mutex<Vec<String>>,
@@ -244,6 +246,7 @@ impl Recorder {
     ) -> Arc<Self> {
         Arc::new(Self {
             answer: Box::new(answer),
+            signals: Signals::default(),
             notifications: Mutex::default(),
             nonsense: Mutex::default(),
             requests: Mutex::default(),
@@ -274,8 +277,13 @@ impl Handler for Recorder {
     }
 
     fn notification(&self, method: &str, params: Option<Json>) {
+        self.signals.hear(method, params.as_ref());
         let told = describe(method, params.as_ref());
         self.notifications.lock().unwrap().push(told);
+    }
+
+    fn signals(&self) -> Option<&Signals> {
+        Some(&self.signals)
     }
 
     fn nonsense(&self, what: &str, _frame: &[u8]) {

@@ -1,0 +1,160 @@
+//! Resources, prompts, completions and skills: what is asked for one at a time.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::rounds::{Answer, Ask};
+use super::{Client, Listing};
+use crate::json::{Json, ObjectWriter};
+use crate::mcp::{Completion, Item, Reference, ResultKind, Skill};
+use crate::peer::{Progress, RequestError};
+
+/// How long something may take, and who learns how far it has come.
+#[derive(Default)]
+pub struct Limits<'a> {
+    /// When to give up.
+    pub deadline: Option<Instant>,
+    /// How long the server may send nothing at all.
+    pub idle: Option<Duration>,
+    /// Called with each step of progress, in order.
+    pub on_progress: Option<&'a mut (dyn FnMut(Progress) + Send)>,
+}
+
+impl Client {
+    /// Reads a resource, answering whatever input the server asks for on the way. Gives the whole result; see
+    /// [`ReadResult`](crate::mcp::ReadResult).
+    pub async fn read_resource(&self, uri: &str, limits: Limits<'_>) -> Result<Json, RequestError> {
+        let write = |params: &mut ObjectWriter| {
+            params.string("uri", uri);
+        };
+        self.get("resources/read", uri, &write, limits).await
+    }
+
+    /// Gets a prompt, answering whatever input the server asks for on the way. Gives the whole result; see
+    /// [`PromptResult`](crate::mcp::PromptResult).
+    pub async fn get_prompt(
+        &self,
+        name: &str,
+        arguments: &[(String, String)],
+        limits: Limits<'_>,
+    ) -> Result<Json, RequestError> {
+        let write = |params: &mut ObjectWriter| {
+            params.string("name", name);
+            if !arguments.is_empty() {
+                params.object("arguments", |object| {
+                    for (name, value) in arguments {
+                        object.string(name, value);
+                    }
+                });
+            }
+        };
+        self.get("prompts/get", name, &write, limits).await
+    }
+
+    /// Asks for suggestions for the argument called `name`, of which `value` is typed so far; `known` are the arguments that are
+    /// settled.
+    pub async fn complete(
+        &self,
+        reference: &Reference,
+        (name, value): (&str, &str),
+        known: &[(String, String)],
+        deadline: Option<Instant>,
+    ) -> Result<Completion, RequestError> {
+        let mut params = ObjectWriter::new();
+        params.raw("ref", &reference.to_json());
+        params.object("argument", |argument| {
+            argument.string("name", name).string("value", value);
+        });
+        if !known.is_empty() {
+            params.object("context", |context| {
+                context.object("arguments", |arguments| {
+                    for (name, value) in known {
+                        arguments.string(name, value);
+                    }
+                });
+            });
+        }
+        let result = self
+            .request("completion/complete", params, deadline)
+            .await?;
+        Completion::read(&result).map_err(RequestError::Malformed)
+    }
+
+    /// Asks a legacy server to tell when a resource changes. A modern one is asked by [`Client::listen`].
+    pub async fn subscribe(
+        &self,
+        uri: &str,
+        deadline: Option<Instant>,
+    ) -> Result<(), RequestError> {
+        let mut params = ObjectWriter::new();
+        params.string("uri", uri);
+        let done = self.request("resources/subscribe", params, deadline);
+        done.await.map(drop)
+    }
+
+    /// Asks a legacy server no longer to tell when a resource changes.
+    pub async fn unsubscribe(
+        &self,
+        uri: &str,
+        deadline: Option<Instant>,
+    ) -> Result<(), RequestError> {
+        let mut params = ObjectWriter::new();
+        params.string("uri", uri);
+        let done = self.request("resources/unsubscribe", params, deadline);
+        done.await.map(drop)
+    }
+
+    /// The skills that a server lists. Only for those that say that they do.
+    pub async fn list_skills(
+        &self,
+        deadline: Option<Instant>,
+    ) -> Result<Listing<Skill>, RequestError> {
+        self.list_by("skills/list", "skills", deadline).await
+    }
+
+    /// The skill whose `SKILL.md` is at `uri`, listed or not.
+    pub async fn get_skill(
+        &self,
+        uri: &str,
+        deadline: Option<Instant>,
+    ) -> Result<Skill, RequestError> {
+        let mut params = ObjectWriter::new();
+        params.string("uri", uri);
+        let result = self.request("skills/get", params, deadline).await?;
+        let skill = result
+            .get("skill")
+            .ok_or_else(|| "it has no `skill`".to_owned());
+        skill.and_then(Skill::read).map_err(RequestError::Malformed)
+    }
+
+    async fn get(
+        &self,
+        method: &'static str,
+        name: &str,
+        write: &(dyn Fn(&mut ObjectWriter) + Sync),
+        mut limits: Limits<'_>,
+    ) -> Result<Json, RequestError> {
+        let ask = Ask {
+            method,
+            name,
+            write,
+            parameters: &|| None,
+            meta: None,
+            token: self.peer.progress_token(),
+            deadline: limits.deadline,
+            idle: limits.idle,
+            on_progress: match &mut limits.on_progress {
+                Some(on_progress) => Some(&mut **on_progress),
+                None => None,
+            },
+        };
+        let read = |result: &Json| Ok((ResultKind::read(result), result.clone()));
+        match self.ask(ask, read).await? {
+            Answer::Complete(result) => Ok(result),
+            Answer::Task(_) => Err(RequestError::Malformed(
+                "unknown result type `task`".to_owned(),
+            )),
+        }
+    }
+}

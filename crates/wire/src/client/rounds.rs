@@ -1,0 +1,192 @@
+//! Requests that a server may answer with a demand for input (MRTR): answered, and asked again, until there is a result (CALL-3).
+
+use std::time::Duration;
+
+use bytestring::ByteString;
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use super::{Client, MAX_INPUT_ROUNDS, MAX_INPUTS};
+use crate::json::{Json, ObjectWriter};
+use crate::mcp::ResultKind;
+use crate::peer::{Progress, RequestError, RequestOptions};
+use crate::rpc_error::RpcError;
+
+/// The kind of a result that is a task.
+const TASK: &str = "task";
+
+/// A request that can be made again.
+pub(super) struct Ask<'a> {
+    pub(super) method: &'static str,
+    /// What it is for: the `name` or `uri` among its params.
+    pub(super) name: &'a str,
+    /// Writes its own params.
+    pub(super) write: &'a (dyn Fn(&mut ObjectWriter) + Sync),
+    /// What of its params is repeated outside its text.
+    pub(super) parameters: &'a (dyn Fn() -> Option<Vec<(ByteString, String)>> + Sync),
+    pub(super) meta: Option<&'a Json>,
+    /// Under which token its progress arrives.
+    pub(super) token: u64,
+    pub(super) deadline: Option<Instant>,
+    pub(super) idle: Option<Duration>,
+    pub(super) on_progress: Option<&'a mut (dyn FnMut(Progress) + Send)>,
+}
+
+/// What came of it in the end.
+pub(super) enum Answer<T> {
+    Complete(T),
+    /// It has become a task; the whole result.
+    Task(Json),
+}
+
+/// What goes along with the next round of a request.
+#[derive(Clone)]
+struct Inputs {
+    responses: Option<Json>,
+    state: Option<Json>,
+}
+
+impl Client {
+    /// Asks until there is a result, which `read` makes something of.
+    pub(super) async fn ask<T>(
+        &self,
+        mut ask: Ask<'_>,
+        read: fn(&Json) -> Result<(ResultKind, T), String>,
+    ) -> Result<Answer<T>, RequestError> {
+        let mut inputs = None;
+        let (mut rounds, mut visits) = (0, 0);
+        loop {
+            let result = match self.ask_once(&mut ask, inputs.as_ref()).await {
+                Err(RequestError::Rpc(error))
+                    if error.code == RpcError::URL_ELICITATION_REQUIRED =>
+                {
+                    self.visit(error, visits, ask.deadline).await?;
+                    visits += 1;
+                    continue;
+                }
+                // An earlier round has reached the server, whatever became of this one.
+                Err(error) if rounds > 0 => return Err(error.after_sending()),
+                Err(error) => return Err(error),
+                Ok(result) => result,
+            };
+            let (kind, complete) = read(&result).map_err(RequestError::Malformed)?;
+            match kind {
+                ResultKind::Complete => return Ok(Answer::Complete(complete)),
+                ResultKind::InputRequired { .. } if rounds == MAX_INPUT_ROUNDS => {
+                    return Err(RequestError::Malformed(format!(
+                        "the server asked for input more than {MAX_INPUT_ROUNDS} times"
+                    )));
+                }
+                ResultKind::InputRequired { requests, state } => {
+                    let responses = self.answer_in_time(&requests, ask.deadline).await?;
+                    inputs = Some(Inputs { responses, state });
+                    rounds += 1;
+                }
+                ResultKind::Unknown(kind) if kind == TASK => return Ok(Answer::Task(result)),
+                ResultKind::Unknown(kind) => {
+                    return Err(RequestError::Malformed(format!(
+                        "unknown result type `{kind}`"
+                    )));
+                }
+            }
+        }
+    }
+
+    async fn ask_once(
+        &self,
+        ask: &mut Ask<'_>,
+        inputs: Option<&Inputs>,
+    ) -> Result<Json, RequestError> {
+        let mut params = ObjectWriter::with_capacity(512);
+        (ask.write)(&mut params);
+        if let Some(Inputs { responses, state }) = inputs {
+            if let Some(responses) = responses {
+                params.raw("inputResponses", responses);
+            }
+            if let Some(state) = state {
+                params.raw("requestState", state);
+            }
+        }
+        self.shared
+            .meta
+            .add_to(&mut params, Some(ask.token), ask.meta);
+        let options = RequestOptions {
+            routing: self.routing(ask.name, ask.parameters),
+            deadline: ask.deadline,
+            idle: ask.idle,
+            // Without anyone to tell, progress only has to keep the idle limit from running out.
+            progress_token: ask.on_progress.is_some().then_some(ask.token),
+            cancellable: true,
+        };
+        let mut ignore = |_: Progress| {};
+        let on_progress: &mut (dyn FnMut(Progress) + Send) = match &mut ask.on_progress {
+            Some(on_progress) => &mut **on_progress,
+            None => &mut ignore,
+        };
+        self.send(ask.method, params.finish(), options, on_progress)
+            .await
+    }
+
+    /// Answers what the server asks for, but not past the call's deadline: a user may never answer.
+    pub(super) async fn answer_in_time(
+        &self,
+        requests: &[(String, Json)],
+        deadline: Option<Instant>,
+    ) -> Result<Option<Json>, RequestError> {
+        within(deadline, self.answer_inputs(requests)).await?
+    }
+
+    /// The answers as an object; `None` when nothing was asked.
+    async fn answer_inputs(
+        &self,
+        requests: &[(String, Json)],
+    ) -> Result<Option<Json>, RequestError> {
+        if requests.len() > MAX_INPUTS {
+            return Err(RequestError::Malformed(format!(
+                "the server asks for {} inputs at once",
+                requests.len()
+            )));
+        }
+        if requests.is_empty() {
+            return Ok(None);
+        }
+        let answers = requests.iter().map(|(key, request)| async move {
+            let method = request.get("method").and_then(|method| method.as_string());
+            let method = method
+                .ok_or_else(|| RequestError::Malformed(format!("input `{key}` has no method")))?;
+            let answer = self
+                .shared
+                .handler
+                .request(method.clone(), request.get("params"))
+                .await;
+            answer.map_err(|error| {
+                RequestError::Malformed(format!(
+                    "the server needs `{method}`, which is not available: {error}"
+                ))
+            })
+        });
+        let mut responses = ObjectWriter::new();
+        for ((key, _), answer) in requests.iter().zip(join_all(answers).await) {
+            responses.raw(key, &answer?);
+        }
+        Ok(Some(responses.finish()))
+    }
+}
+
+/// Waits for somebody to answer, but not past the deadline of the request that needs it.
+pub(super) async fn within<T>(
+    deadline: Option<Instant>,
+    answer: impl Future<Output = T>,
+) -> Result<T, RequestError> {
+    let since = Instant::now();
+    match deadline {
+        None => Ok(answer.await),
+        Some(deadline) => {
+            let in_time = tokio::time::timeout_at(deadline, answer).await;
+            in_time.map_err(|_| RequestError::Timeout {
+                after: since.elapsed(),
+                sent: true,
+            })
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Requests that are refused until the user has visited a page (error −32042, CALL-3).
+
+use bytestring::ByteString;
+use futures_util::future::{Either, join_all, select};
+use std::pin::pin;
+use tokio::time::Instant;
+
+use super::rounds::within;
+use super::signals::Kind;
+use super::{Client, MAX_INPUTS};
+use crate::json::{Json, ObjectWriter};
+use crate::peer::RequestError;
+use crate::rpc_error::RpcError;
+
+/// How often one request may be refused in this way and made again (CALL-3).
+pub const MAX_VISITS: usize = 3;
+
+impl Client {
+    /// Has the user visit the pages that an error names. `Ok` means that the request, which did not run, may be made again; the
+    /// error says why it may not.
+    pub(super) async fn visit(
+        &self,
+        error: RpcError,
+        visits: usize,
+        deadline: Option<Instant>,
+    ) -> Result<(), RequestError> {
+        let refused = |why: &str| {
+            let message = match error.message.as_str() {
+                "" => why.to_owned(),
+                message => format!("{message}; {why}"),
+            };
+            Err(RequestError::Rpc(RpcError {
+                message,
+                ..error.clone()
+            }))
+        };
+        let pages = match pages(&error) {
+            Ok(pages) => pages,
+            Err(problem) => return refused(problem),
+        };
+        if visits == MAX_VISITS {
+            return refused("it still asks for a page that was visited");
+        }
+        let visits = join_all(pages.iter().map(|page| self.visit_page(page)));
+        // It was turned down, so a deadline that passes meanwhile does not mean that it ran.
+        let Ok(outcomes) = within(deadline, visits).await else {
+            return refused("nobody answered in time whether to visit the page that it needs");
+        };
+        for outcome in outcomes {
+            match outcome.as_deref() {
+                Some("accept") => {}
+                Some("decline") => return refused("the user declined to visit the page it needs"),
+                _ => return refused("the page that it needs was not visited"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts one page to the user; the server may say first that it is done with. Gives the user's decision.
+    async fn visit_page(&self, page: &Json) -> Option<ByteString> {
+        let handler = &self.shared.handler;
+        let method = ByteString::from_static("elicitation/create");
+        let mut params = ObjectWriter::new();
+        page.members(|key, value| {
+            if key != "mode" {
+                params.raw(key, &value);
+            }
+        });
+        params.string("mode", "url");
+        let asked = pin!(handler.request(method, Some(params.finish())));
+        let id: Option<String> = page.field("elicitationId");
+        let mut signal = handler
+            .signals()
+            .zip(id)
+            .map(|(signals, id)| signals.about(Kind::Elicitation, &id));
+        let done = pin!(async {
+            match &mut signal {
+                Some(signal) => signal.next().await,
+                None => std::future::pending().await,
+            }
+        });
+        match select(asked, done).await {
+            Either::Left((answer, _)) => answer.ok()?.get("action")?.as_string(),
+            Either::Right(_) => Some(ByteString::from_static("accept")),
+        }
+    }
+}
+
+/// The pages that an error names.
+fn pages(error: &RpcError) -> Result<Vec<Json>, &'static str> {
+    let listed = error
+        .data
+        .as_ref()
+        .and_then(|data| data.get("elicitations"));
+    let pages = listed.and_then(|listed| listed.to_elements());
+    let pages = pages.filter(|pages| !pages.is_empty());
+    let pages = pages.ok_or("it does not say which page to visit")?;
+    if pages.len() > MAX_INPUTS {
+        return Err("it names too many pages to visit");
+    }
+    let is_page = |page: &Json| page.field::<String>("url").is_some();
+    if pages.iter().all(is_page) {
+        Ok(pages)
+    } else {
+        Err("one of the pages to visit has no address")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_taken_only_where_all_of_them_can_be_visited() {
+        let check = |data: Option<&str>| {
+            let data = data.map(|data| Json::parse(data.to_owned()).unwrap());
+            pages(&RpcError {
+                data,
+                ..RpcError::new(RpcError::URL_ELICITATION_REQUIRED, "")
+            })
+            .map(|pages| pages.len())
+        };
+        assert_eq!(
+            check(Some(
+                r#"{"elicitations":[{"url":"https://a"},{"url":"https://b"}]}"#
+            )),
+            Ok(2)
+        );
+        for data in [
+            None,
+            Some("7"),
+            Some(r#"{"elicitations":[]}"#),
+            Some(r#"{"elicitations":{}}"#),
+        ] {
+            assert_eq!(check(data), Err("it does not say which page to visit"));
+        }
+        assert!(check(Some(r#"{"elicitations":[{"url":"https://a"},{"url":5}]}"#)).is_err());
+    }
+}

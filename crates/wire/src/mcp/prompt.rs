@@ -1,0 +1,154 @@
+//! What a prompt takes and gives.
+
+use bytestring::ByteString;
+
+use super::{Content, Prompt};
+use crate::json::Json;
+
+/// How many arguments a prompt may have (SEC-4).
+const MAX_ARGUMENTS: usize = 1000;
+
+/// An argument of a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromptArgument {
+    /// What it is called.
+    pub name: String,
+    /// What it is for; untrusted text.
+    pub description: Option<String>,
+    /// Whether the prompt cannot do without.
+    pub required: bool,
+}
+
+impl Prompt {
+    /// The arguments that it takes, in order; `None` where it does not say. What is no argument is left out.
+    pub fn arguments(&self) -> Option<Vec<PromptArgument>> {
+        let mut arguments: Vec<PromptArgument> = Vec::new();
+        let list = self.raw.get("arguments")?.elements(|argument| {
+            let name: Option<String> = argument.field("name");
+            let Some(name) = name.filter(|name| !name.is_empty()) else {
+                return;
+            };
+            let known = arguments.iter().any(|argument| argument.name == name);
+            if !known && arguments.len() < MAX_ARGUMENTS {
+                arguments.push(PromptArgument {
+                    name,
+                    description: argument.field("description"),
+                    required: argument.field("required") == Some(true),
+                });
+            }
+        });
+        list.then_some(arguments)
+    }
+
+    /// A name for people.
+    pub fn title(&self) -> Option<String> {
+        self.raw.field("title")
+    }
+}
+
+/// One message of a prompt.
+#[derive(Clone, Debug)]
+pub struct PromptMessage {
+    /// Who says it: `user` or `assistant`.
+    pub role: ByteString,
+    /// What is said.
+    pub content: Content,
+}
+
+/// The result of `prompts/get`.
+#[derive(Clone, Debug)]
+pub struct PromptResult {
+    /// What it is for; untrusted text.
+    pub description: Option<String>,
+    /// The messages, in order.
+    pub messages: Vec<PromptMessage>,
+    /// The whole result as the server wrote it.
+    pub raw: Json,
+}
+
+impl PromptResult {
+    /// Reads the result of `prompts/get`; fails only when there are no messages in it.
+    pub fn read(result: &Json) -> Result<Self, String> {
+        let mut messages = Vec::new();
+        let all = result.get("messages").ok_or("it has no `messages`")?;
+        let list = all.elements(|message| {
+            let role = message.get("role").and_then(|role| role.as_string());
+            let Some(content) = message.get("content") else {
+                return;
+            };
+            let role = role.unwrap_or_else(|| ByteString::from_static("user"));
+            // Some servers send several blocks in one message.
+            let mut blocks = Vec::new();
+            if !content.elements(|block| blocks.push(Content::read(block))) {
+                blocks.push(match content.as_string() {
+                    Some(text) => Content::Text(text),
+                    None => Content::read(content),
+                });
+            }
+            messages.extend(blocks.into_iter().map(|content| PromptMessage {
+                role: role.clone(),
+                content,
+            }));
+        });
+        if !list {
+            return Err("its `messages` are not a list".to_owned());
+        }
+        Ok(Self {
+            description: result.field("description"),
+            messages,
+            raw: result.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Item;
+    use super::*;
+
+    #[test]
+    fn messages_of_every_shape_are_read() {
+        let result = Json::parse(
+            r#"{"description":"d","messages":[{"role":"user","content":{"type":"text","text":"a"}},
+                {"role":"assistant","content":"bare"},{"content":[{"type":"text","text":"b"},{"type":"image"}]},{"role":"user"},5]}"#,
+        )
+        .unwrap();
+        let prompt = PromptResult::read(&result).unwrap();
+        let said: Vec<_> = prompt
+            .messages
+            .iter()
+            .map(|message| (&*message.role, message.content.kind()))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                ("user", "text"),
+                ("assistant", "text"),
+                ("user", "text"),
+                ("user", "image")
+            ]
+        );
+        assert_eq!(prompt.description.as_deref(), Some("d"));
+        for text in ["{}", r#"{"messages":5}"#] {
+            assert!(PromptResult::read(&Json::parse(text).unwrap()).is_err());
+        }
+    }
+
+    #[test]
+    fn an_argument_without_a_name_or_named_twice_is_left_out() {
+        let prompt = |arguments: &str| {
+            let text = format!(r#"{{"name":"p","arguments":{arguments}}}"#);
+            Prompt::read(Json::parse(text).unwrap()).unwrap()
+        };
+        let arguments =
+            prompt(r#"[{"name":"a","required":true},{"name":""},7,{"name":"b","required":"yes"},{"name":"a"}]"#)
+                .arguments()
+                .unwrap();
+        let named: Vec<_> = arguments
+            .iter()
+            .map(|argument| (argument.name.as_str(), argument.required))
+            .collect();
+        assert_eq!(named, [("a", true), ("b", false)]);
+        assert_eq!(prompt("7").arguments(), None);
+    }
+}

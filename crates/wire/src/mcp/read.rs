@@ -1,0 +1,110 @@
+//! What reading a resource gives.
+
+use bytestring::ByteString;
+
+use super::BadItem;
+use crate::json::Json;
+
+/// The content of a resource.
+#[derive(Clone, Debug)]
+pub struct ResourceContent {
+    /// Whose content it is: the resource that was asked for, or one below it.
+    pub uri: ByteString,
+    /// Its MIME type, as the server says.
+    pub mime_type: Option<ByteString>,
+    /// The content itself.
+    pub body: Body,
+    /// The whole entry as the server wrote it.
+    pub raw: Json,
+}
+
+/// A content is text or bytes.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// Text; untrusted.
+    Text(ByteString),
+    /// Bytes in Base64, as the server wrote them.
+    Blob(ByteString),
+}
+
+/// The result of `resources/read`.
+#[derive(Clone, Debug)]
+pub struct ReadResult {
+    /// What it holds, in the server's order.
+    pub contents: Vec<ResourceContent>,
+    /// What could not be used.
+    pub bad: Vec<BadItem>,
+}
+
+impl ReadResult {
+    /// Reads the result of `resources/read`; fails only when there are no contents in it. `uri` stands in where a content does not
+    /// say whose it is.
+    pub fn read(result: &Json, uri: &str) -> Result<Self, String> {
+        let contents = result.get("contents").ok_or("it has no `contents`")?;
+        let mut read = Self {
+            contents: Vec::new(),
+            bad: Vec::new(),
+        };
+        let mut index = 0;
+        let list = contents.elements(|raw| {
+            match content(raw, uri) {
+                Ok(content) => read.contents.push(content),
+                Err(reason) => read.bad.push(BadItem { index, reason }),
+            }
+            index += 1;
+        });
+        if list {
+            Ok(read)
+        } else {
+            Err("its `contents` are not a list".to_owned())
+        }
+    }
+}
+
+fn content(raw: Json, uri: &str) -> Result<ResourceContent, String> {
+    let (mut own, mut mime_type, mut text, mut blob) = (None, None, None, None);
+    let object = raw.members(|key, value| match key {
+        "uri" => own = value.as_string(),
+        "mimeType" => mime_type = value.as_string(),
+        "text" => text = value.as_string(),
+        "blob" => blob = value.as_string(),
+        _ => {}
+    });
+    if !object {
+        return Err("it is not an object".to_owned());
+    }
+    let body = match (text, blob) {
+        (Some(text), _) => Body::Text(text),
+        (None, Some(blob)) => Body::Blob(blob),
+        (None, None) => return Err("it has neither text nor blob".to_owned()),
+    };
+    Ok(ResourceContent {
+        uri: own.unwrap_or_else(|| uri.into()),
+        mime_type,
+        body,
+        raw,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_content_costs_that_content() {
+        let result = Json::parse(
+            r#"{"contents":[{"uri":"a:1","text":"t","mimeType":"text/x"},{"blob":"AA=="},7,{"uri":"a:2"},{"uri":5,"text":[]}]}"#,
+        )
+        .unwrap();
+        let read = ReadResult::read(&result, "a:0").unwrap();
+        let uris: Vec<_> = read.contents.iter().map(|one| &*one.uri).collect();
+        assert_eq!(uris, ["a:1", "a:0"]);
+        assert!(matches!(&read.contents[0].body, Body::Text(text) if text == "t"));
+        assert!(matches!(&read.contents[1].body, Body::Blob(blob) if blob == "AA=="));
+        let bad: Vec<_> = read.bad.iter().map(|bad| bad.index).collect();
+        assert_eq!(bad, [2, 3, 4]);
+        for text in ["{}", "[]", r#"{"contents":{}}"#, r#"{"contents":null}"#] {
+            assert!(ReadResult::read(&Json::parse(text).unwrap(), "a:0").is_err());
+        }
+    }
+}

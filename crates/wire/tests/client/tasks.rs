@@ -1,0 +1,391 @@
+//! Calls that become tasks, in both eras: how they end, and what is told on the way.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use trunkline_wire::client::CallRequest;
+use trunkline_wire::mcp::CallResult;
+use trunkline_wire::transport::{CloseReason, Closed, Incoming, Obstacle, Undelivered};
+use trunkline_wire::{ByteString, Client, Json, RequestError};
+
+use crate::lab::{assert_modern, done, legacy_offering, modern_offering, text};
+use crate::support::{Recorder, Wire, settle};
+
+fn extension() -> Value {
+    json!({"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}})
+}
+
+fn capability() -> Value {
+    json!({"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}})
+}
+
+fn obliging() -> Arc<Recorder> {
+    Recorder::answering(|_, _| Box::pin(async { Ok(Json::from(json!({"action": "accept"}))) }))
+}
+
+type Calling = JoinHandle<Result<CallResult, RequestError>>;
+
+/// What a call left behind, beside its result.
+#[derive(Clone, Default)]
+struct Left {
+    task: Arc<Mutex<Option<ByteString>>>,
+    told: Arc<Mutex<Vec<String>>>,
+    /// The link stays open for as long as somebody has a client.
+    client: Arc<Mutex<Option<Client>>>,
+}
+
+impl Left {
+    fn told(&self) -> Vec<String> {
+        self.told.lock().unwrap().clone()
+    }
+}
+
+fn call(client: &Client, left: &Left, timeout: Option<u64>) -> Calling {
+    let (client, left) = (client.clone(), left.clone());
+    *left.client.lock().unwrap() = Some(client.clone());
+    tokio::spawn(async move {
+        let mut task = left.task.lock().unwrap().clone();
+        let told = Arc::clone(&left.told);
+        let mut on_progress = move |step: trunkline_wire::peer::Progress| {
+            let message = step.message.unwrap_or_default();
+            told.lock()
+                .unwrap()
+                .push(format!("{} {message}", step.progress));
+        };
+        let request = CallRequest {
+            tool: "t",
+            needs_task: true,
+            deadline: timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds)),
+            task: Some(&mut task),
+            on_progress: Some(&mut on_progress),
+            ..CallRequest::default()
+        };
+        let outcome = client.call_tool(request).await;
+        *left.task.lock().unwrap() = task;
+        outcome
+    })
+}
+
+fn task(status: &str) -> Value {
+    json!({"resultType": "complete", "taskId": "t1", "status": status, "ttlMs": null, "pollIntervalMs": 100, "pollInterval": 100})
+}
+
+fn with(mut task: Value, member: &str, value: Value) -> Value {
+    task[member] = value;
+    task
+}
+
+/// Begins a modern call and answers it with a task.
+async fn begun(handler: &Arc<Recorder>, left: &Left, timeout: Option<u64>) -> (Wire, Calling) {
+    let (client, mut wire) = modern_offering(handler, &extension()).await;
+    let calling = call(&client, left, timeout);
+    let (id, params) = wire.request("tools/call").await;
+    assert_eq!(params.get("task"), None, "the server alone decides");
+    wire.answer(id, with(task("working"), "resultType", json!("task")));
+    (wire, calling)
+}
+
+/// Begins a legacy call and answers it with a task.
+async fn begun_legacy(
+    handler: &Arc<Recorder>,
+    left: &Left,
+    timeout: Option<u64>,
+) -> (Wire, Calling) {
+    let (client, mut wire) = legacy_offering(handler, &capability()).await;
+    let calling = call(&client, left, timeout);
+    let (id, params) = wire.request("tools/call").await;
+    assert_eq!(params["task"], json!({}));
+    wire.answer(id, json!({"task": task("working")}));
+    (wire, calling)
+}
+
+/// The next message, which must look at the task; gives its id.
+async fn poll(wire: &mut Wire) -> u64 {
+    let (id, params) = wire.request("tasks/get").await;
+    assert_eq!(params["taskId"], "t1");
+    id
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modern_task_is_polled_to_its_result() {
+    let left = Left::default();
+    let (mut wire, calling) = begun(&Recorder::new(), &left, None).await;
+    let started = Instant::now();
+    for said in ["reading", "reading", "writing"] {
+        let (id, params) = wire.request("tasks/get").await;
+        assert_modern(&params);
+        wire.answer(id, with(task("working"), "statusMessage", json!(said)));
+    }
+    let id = poll(&mut wire).await;
+    assert_eq!(
+        started.elapsed().as_millis() / 10,
+        40,
+        "as often as it wishes"
+    );
+    wire.answer(id, with(task("completed"), "result", done("all of it")));
+    assert_eq!(text(&calling.await.unwrap().unwrap()), "all of it");
+    assert_eq!(left.told(), ["1 reading", "2 writing"]);
+    settle().await;
+    wire.assert_silent();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_legacy_task_is_polled_and_its_result_fetched_with_progress_all_along() {
+    let left = Left::default();
+    let (client, mut wire) = legacy_offering(&Recorder::new(), &capability()).await;
+    let calling = call(&client, &left, None);
+    let (id, params) = wire.request("tools/call").await;
+    let token = params["_meta"]["progressToken"].clone();
+    let progress = |step: u32| {
+        json!({"jsonrpc": "2.0", "method": "notifications/progress",
+            "params": {"progressToken": token, "progress": step, "message": "p"}})
+        .to_string()
+    };
+    wire.feed(progress(1));
+    wire.answer(id, json!({"task": task("working")}));
+    wire.feed(progress(2));
+    let id = poll(&mut wire).await;
+    wire.feed(progress(3));
+    wire.answer(id, with(task("completed"), "statusMessage", json!("ready")));
+    let (id, params) = wire.request("tasks/result").await;
+    assert_eq!(params["taskId"], "t1");
+    wire.feed(progress(4));
+    wire.answer(
+        id,
+        json!({"content": [{"type": "text", "text": "r"}], "isError": true}),
+    );
+    let result = calling.await.unwrap().unwrap();
+    assert!(result.is_error && text(&result) == "r");
+    assert_eq!(left.told(), ["1 p", "2 p", "3 p", "4 p"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notification_saves_a_poll() {
+    for (legacy, method) in [
+        (true, "notifications/tasks/status"),
+        (false, "notifications/tasks"),
+    ] {
+        let left = Left::default();
+        let handler = Recorder::new();
+        let (mut wire, calling) = if legacy {
+            begun_legacy(&handler, &left, None).await
+        } else {
+            begun(&handler, &left, None).await
+        };
+        settle().await;
+        let state = with(task("completed"), "result", done("told"));
+        wire.feed(json!({"jsonrpc": "2.0", "method": method, "params": state}).to_string());
+        if legacy {
+            let (id, _) = wire.request("tasks/result").await;
+            wire.answer(id, done("told"));
+        }
+        assert_eq!(text(&calling.await.unwrap().unwrap()), "told");
+        wire.assert_silent();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn input_is_given_once_for_each_key() {
+    let handler = obliging();
+    let left = Left::default();
+    let (mut wire, calling) = begun(&handler, &left, None).await;
+    let ask = |keys: &[&str]| {
+        let requests: serde_json::Map<_, _> = keys
+            .iter()
+            .map(|key| ((*key).to_owned(), json!({"method": "elicitation/create"})))
+            .collect();
+        with(
+            task("input_required"),
+            "inputRequests",
+            Value::Object(requests),
+        )
+    };
+    let id = poll(&mut wire).await;
+    wire.answer(id, ask(&["a"]));
+    let (id, params) = wire.request("tasks/update").await;
+    assert_eq!(params["inputResponses"], json!({"a": {"action": "accept"}}));
+    wire.answer(id, json!({"resultType": "complete"}));
+    // The server has not taken note of it yet, then asks for more.
+    let id = poll(&mut wire).await;
+    wire.answer(id, ask(&["a"]));
+    let id = poll(&mut wire).await;
+    wire.answer(id, ask(&["a", "b"]));
+    let (id, params) = wire.request("tasks/update").await;
+    assert_eq!(params["inputResponses"], json!({"b": {"action": "accept"}}));
+    wire.answer(id, json!({"resultType": "complete"}));
+    let id = poll(&mut wire).await;
+    wire.answer(id, with(task("completed"), "result", done("thanks")));
+    assert_eq!(text(&calling.await.unwrap().unwrap()), "thanks");
+    assert_eq!(handler.requests().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_legacy_task_asks_while_its_result_is_waited_for() {
+    let handler = obliging();
+    let (mut wire, calling) = begun_legacy(&handler, &Left::default(), None).await;
+    let id = poll(&mut wire).await;
+    wire.answer(id, task("input_required"));
+    let (id, _) = wire.request("tasks/result").await;
+    wire.feed(r#"{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}"#);
+    let answer = wire.sent().await;
+    assert_eq!(
+        (&answer["id"], &answer["result"]),
+        (&json!("q"), &json!({"action": "accept"}))
+    );
+    wire.answer(id, done("asked"));
+    assert_eq!(text(&calling.await.unwrap().unwrap()), "asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_ends_badly_is_an_error_that_says_how() {
+    let gone = json!({"code": -32602, "message": "no such task"});
+    let failed = with(
+        task("failed"),
+        "error",
+        json!({"code": -32000, "message": "boom"}),
+    );
+    let cases = [
+        (Ok(failed), "boom (error -32000)"),
+        (
+            Ok(with(task("failed"), "statusMessage", json!("it broke"))),
+            "it broke",
+        ),
+        (
+            Ok(with(
+                task("cancelled"),
+                "statusMessage",
+                json!("maintenance"),
+            )),
+            "the server cancelled the task: maintenance",
+        ),
+        (Ok(task("completed")), "ended without a result"),
+        (
+            Ok(with(task("completed"), "result", json!(7))),
+            "not an object",
+        ),
+        (
+            Err(gone),
+            "it became a task that the server no longer knows (no such task (error -32602)); the tool may have run",
+        ),
+    ];
+    for (answer, expected) in cases {
+        let (mut wire, calling) = begun(&Recorder::new(), &Left::default(), None).await;
+        let id = poll(&mut wire).await;
+        match answer {
+            Ok(answer) => wire.answer(id, answer),
+            Err(error) => wire.refuse(id, error),
+        }
+        let error = calling.await.unwrap().unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(error.may_have_run(), "{error}");
+        settle().await;
+        wire.assert_silent();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_a_call_gives_up_its_task() {
+    for legacy in [false, true] {
+        let (handler, left) = (Recorder::new(), Left::default());
+        let (mut wire, calling) = if legacy {
+            begun_legacy(&handler, &left, None).await
+        } else {
+            begun(&handler, &left, None).await
+        };
+        settle().await;
+        calling.abort();
+        let (_, params) = wire.request("tasks/cancel").await;
+        assert_eq!(params["taskId"], "t1");
+
+        let (mut wire, calling) = begun(&handler, &left, Some(1)).await;
+        // It never finishes.
+        let error = loop {
+            let message = wire.sent().await;
+            let id = message["id"].as_u64().unwrap();
+            if message["method"] == "tasks/cancel" {
+                wire.answer(id, json!({"resultType": "complete"}));
+                break calling.await.unwrap().unwrap_err();
+            }
+            wire.answer(id, task("working"));
+        };
+        assert!(
+            matches!(error, RequestError::Timeout { sent: true, .. }),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_answers_stop_coming_ends_by_the_deadline() {
+    let (mut wire, calling) = begun(&Recorder::new(), &Left::default(), Some(3)).await;
+    let id = poll(&mut wire).await;
+    wire.cancellation_of(id).await;
+    wire.request("tasks/cancel").await;
+    let error = calling.await.unwrap().unwrap_err();
+    assert!(
+        matches!(error, RequestError::Timeout { sent: true, .. }),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poll_that_gets_lost_is_made_again_but_not_for_ever() {
+    let lose = |wire: &Wire, to: u64| {
+        let failure = Undelivered::new(Obstacle::Broken, "cut off".to_owned(), true);
+        wire.receive(Incoming::Undelivered { to, failure });
+    };
+    let (mut wire, calling) = begun(&Recorder::new(), &Left::default(), None).await;
+    for _ in 0..3 {
+        let id = poll(&mut wire).await;
+        lose(&wire, id);
+    }
+    let id = poll(&mut wire).await;
+    wire.answer(id, with(task("completed"), "result", done("still there")));
+    assert_eq!(text(&calling.await.unwrap().unwrap()), "still there");
+
+    let (mut wire, calling) = begun(&Recorder::new(), &Left::default(), None).await;
+    for _ in 0..5 {
+        let id = poll(&mut wire).await;
+        lose(&wire, id);
+    }
+    let (id, _) = wire.request("tasks/cancel").await;
+    wire.answer(id, json!({}));
+    let error = calling.await.unwrap().unwrap_err();
+    assert!(
+        error.to_string().contains("cut off") && error.may_have_run(),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_connection_goes_on_with_the_task() {
+    let left = Left::default();
+    let (mut wire, calling) = begun(&Recorder::new(), &left, None).await;
+    poll(&mut wire).await;
+    wire.end(Closed::new(CloseReason::Ended));
+    let error = calling.await.unwrap().unwrap_err();
+    assert!(
+        matches!(error, RequestError::Closed { sent: true, .. }),
+        "{error}"
+    );
+    assert_eq!(left.task.lock().unwrap().as_deref(), Some("t1"));
+
+    let (client, mut wire) = modern_offering(&Recorder::new(), &extension()).await;
+    let calling = call(&client, &left, None);
+    let id = poll(&mut wire).await;
+    wire.answer(id, with(task("completed"), "result", done("found again")));
+    assert_eq!(text(&calling.await.unwrap().unwrap()), "found again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_servers_word_no_task_is_asked_for() {
+    let (client, mut wire) = legacy_offering(&Recorder::new(), &json!({"tools": {}})).await;
+    let calling = call(&client, &Left::default(), None);
+    let (id, params) = wire.request("tools/call").await;
+    assert_eq!(params.get("task"), None);
+    wire.answer(id, done("plain"));
+    assert_eq!(text(&calling.await.unwrap().unwrap()), "plain");
+}
