@@ -20,6 +20,7 @@ use crate::discovery::Discovery;
 use crate::events::{Events, Teller};
 use crate::host_tool::HostTool;
 use crate::logs::{LogStore, Tracer};
+use crate::search;
 use crate::settings::Settings;
 use crate::suggest::nearest;
 
@@ -107,6 +108,7 @@ impl Host {
             mut own_tools,
             ..
         } = builder;
+        search::add_to(&mut own_tools);
         own_tools.sort_by(|a, b| a.name.cmp(&b.name));
         let context = Arc::new(Context {
             window: Window::new(settings.local_at_once, settings.remote_at_once),
@@ -330,7 +332,7 @@ impl Host {
         let statuses = self.statuses();
         let pool = Arc::new(Pool::of(
             &self.inner.own_tools,
-            statuses.iter().map(|status| &*status.catalog.tools),
+            statuses.iter().map(|status| &status.catalog.tools),
         ));
         self.inner.pool.store(Arc::new(Built {
             catalogs: count,

@@ -41,6 +41,8 @@ mod host;
 mod host_tool;
 mod logs;
 mod result;
+mod sanitize;
+mod search;
 mod secrets;
 mod settings;
 mod suggest;
@@ -48,7 +50,9 @@ mod suggest;
 pub use builder::HostBuilder;
 pub use builtin::{Builtin, BuiltinCall, BuiltinOutput};
 pub use call::{CallError, CallOptions};
-pub use catalog::{Catalog, CatalogStore, Pool, PoolTool, may_belong_to, tool_name};
+pub use catalog::{
+    Catalog, CatalogStore, Format, NormalizedNames, Pool, PoolTool, may_belong_to, tool_name,
+};
 pub use connection::{ConnectFailure, Connected, Elicit, FailureKind, ServerStatus, State};
 pub use eras::EraMemory;
 pub use events::{Changes, Events};
@@ -57,6 +61,8 @@ pub use host::Host;
 pub use host_tool::{HostCall, HostTool};
 pub use logs::{Follow, LogKind, LogLine, LogStore, ServerLog, Since, Tracer};
 pub use result::{CallOutput, SavedFile};
+pub use sanitize::{MAX_SHOWN, Removed, one_line, sanitize, sanitize_json, sanitize_value, shown};
+pub use search::{Found, LoadMode, ModelTools, TOOL_SEARCH};
 pub use secrets::Secrets;
 pub use settings::Settings;
 pub use suggest::nearest;

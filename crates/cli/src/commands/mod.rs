@@ -12,4 +12,5 @@ pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod remove;
 pub(crate) mod sdk;
+pub(crate) mod search;
 pub(crate) mod tools;

@@ -33,6 +33,7 @@ mod pty;
 mod remove;
 mod scopes;
 mod sdk;
+mod search;
 mod signals;
 mod terminal;
 mod tools;
