@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use crate::{sh, tools};
 
 /// The targets: one file each in `fuzz/fuzz_targets`, with seeds in `fuzz/seeds`.
-const TARGETS: [&str; 12] = [
+const TARGETS: [&str; 13] = [
     "config",
     "control",
     "document",
@@ -20,6 +20,7 @@ const TARGETS: [&str; 12] = [
     "import",
     "lines",
     "policy",
+    "sanitize",
     "splice",
     "tree",
     "websocket",

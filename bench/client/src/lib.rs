@@ -35,6 +35,16 @@ pub enum Scenario {
     Warm,
     /// The first call after that; ours alone.
     WarmCall,
+    /// From the raw lists of `servers` servers to a pool of `n` tools; ours alone.
+    Pool,
+    /// One of those servers has another list; ours alone.
+    PoolChange,
+    /// A search among those tools; ours alone.
+    Search,
+    /// Reading those lists, and nothing more; ours alone.
+    Decode,
+    /// Sanitising what is in them; ours alone.
+    Sanitize,
 }
 
 /// The parsed command line.
@@ -76,6 +86,11 @@ impl Args {
             Some("warm-fill") => Scenario::WarmFill,
             Some("warm") => Scenario::Warm,
             Some("warm-call") => Scenario::WarmCall,
+            Some("pool") => Scenario::Pool,
+            Some("pool-change") => Scenario::PoolChange,
+            Some("search") => Scenario::Search,
+            Some("decode") => Scenario::Decode,
+            Some("sanitize") => Scenario::Sanitize,
             other => return Err(format!("unknown scenario {other:?}")),
         };
         let (mut n, mut payload, mut inflight, mut servers, mut multi) = (1, 100, 64, 1, false);

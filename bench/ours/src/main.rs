@@ -4,6 +4,7 @@
 mod load;
 mod mixed;
 mod server;
+mod tools;
 mod warm;
 
 use std::error::Error;
@@ -40,6 +41,11 @@ fn main() -> Result<(), Failure> {
             Scenario::MixedHealthy => mixed::run(&args, true).await,
             Scenario::WarmFill => warm::fill(&args).await,
             Scenario::Warm | Scenario::WarmCall => warm::run(&args).await,
+            Scenario::Pool => tools::pool(&args),
+            Scenario::PoolChange => tools::change(&args),
+            Scenario::Search => tools::search(&args),
+            Scenario::Decode => tools::decode(&args),
+            Scenario::Sanitize => tools::sanitize(&args),
         }
     };
     runtime

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use trunkline::Since;
+use trunkline::{Format, Since};
 use trunkline_config::Scope;
 
 /// Connects to MCP servers, shows what they offer and calls their tools
@@ -144,6 +144,24 @@ pub(crate) enum Command {
 
         /// Only this server's
         server: Option<String>,
+
+        /// As the JSON that a model's interface takes, the schemas byte for byte
+        #[arg(long)]
+        format: Option<ToolFormat>,
+    },
+    /// Find tools by what they are for
+    #[command(after_help = SEARCH_HELP)]
+    Search {
+        #[command(flatten)]
+        config: ConfigArgs,
+
+        /// What the tool should do
+        #[arg(required = true)]
+        words: Vec<String>,
+
+        /// How many tools to show at most
+        #[arg(short = 'n', long, default_value_t = 5, value_name = "N")]
+        limit: usize,
     },
     /// Call a tool
     #[command(after_help = CALL_HELP)]
@@ -173,6 +191,30 @@ pub(crate) enum Command {
         /// Which shell
         shell: clap_complete::Shell,
     },
+}
+
+/// A way to write down tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ToolFormat {
+    /// Anthropic's Messages API
+    Anthropic,
+    /// OpenAI's Chat Completions API, and those like it
+    Openai,
+    /// OpenAI's Responses API
+    OpenaiResponses,
+    /// MCP's own list
+    Mcp,
+}
+
+impl From<ToolFormat> for Format {
+    fn from(format: ToolFormat) -> Self {
+        match format {
+            ToolFormat::Anthropic => Self::Anthropic,
+            ToolFormat::Openai => Self::OpenAi,
+            ToolFormat::OpenaiResponses => Self::OpenAiResponses,
+            ToolFormat::Mcp => Self::Mcp,
+        }
+    }
 }
 
 /// A scope that servers can be written to.
@@ -356,6 +398,12 @@ One JSON object a line, in both directions; docs/sdk.md describes them. It ends 
 const LOGS_HELP: &str = "\
 Every command that connects to servers adds to their logs: what they write to stderr, messages that cannot be used,
 log messages that they send, and how the connection fares. Times are UTC. docs/logs.md says where the files are.";
+
+const SEARCH_HELP: &str = "\
+Examples:
+  trunkline search read a file
+  trunkline search +github open issues      a word with a + must be in the tool's name
+  trunkline search select:mcp__git__git_log,mcp__git__git_diff";
 
 const CALL_HELP: &str = "\
 How arguments are written:

@@ -112,7 +112,13 @@ async fn run(args: Args) -> Exit {
         Command::Tools {
             config: more,
             server,
-        } => commands::tools::run(&config.and(more), server.as_deref(), json).await,
+            format,
+        } => commands::tools::run(&config.and(more), server.as_deref(), format, json).await,
+        Command::Search {
+            config: more,
+            words,
+            limit,
+        } => commands::search::run(&config.and(more), &words, limit, json).await,
         Command::Call { config: more, call } => {
             commands::call::run(&config.and(more), &call, json).await
         }

@@ -73,6 +73,16 @@ pub(crate) fn json_line(value: &impl Serialize) {
     }
 }
 
+/// Writes a JSON document that is text already: as it is into a pipe or file, made harmless on a terminal.
+pub(crate) fn json_text(text: &str) {
+    let text: Cow<str> = if io::stdout().is_terminal() {
+        harmless_json(text).into()
+    } else {
+        text.into()
+    };
+    result(&format!("{text}\n"));
+}
+
 /// Writes what a tool gave back: as it is into a pipe or file, made harmless on a terminal.
 pub(crate) fn tool_text(text: &str) {
     let text: Cow<str> = if io::stdout().is_terminal() {

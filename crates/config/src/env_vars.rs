@@ -55,6 +55,11 @@ variables! {
     MAX_MCP_OUTPUT_TOKENS = "25000";
     /// `true` starts a server whose tools are known from an earlier run only when one of them is called (LIF-13).
     TRUNKLINE_LAZY = "false";
+    /// `true` leaves `mcp__<server>__` out of the names of the embedding program's own tools (TOOL-2).
+    CLAUDE_AGENT_SDK_MCP_NO_PREFIX = "false";
+    /// Whether a model finds tools by searching instead of being shown all of them: `true`, `false`, `auto` (when they would take
+    /// more than 10 % of its context) or `auto:N` for another percentage (TOOL-9).
+    ENABLE_TOOL_SEARCH = "auto";
     /// The proxy for servers with `https:` and `wss:` URLs, or `https_proxy`: `http://`, `https://` or `socks5://`, with
     /// `user:password@` if need be (TRN-2).
     HTTPS_PROXY = "";

@@ -100,8 +100,7 @@ impl AgentScope {
         if self.tools.is_none() && self.without.is_empty() {
             return Arc::clone(part);
         }
-        let seen = part.iter().filter(|tool| self.has_tool(tool));
-        Arc::new(seen.cloned().collect())
+        Arc::new(part.only(|tool| self.has_tool(tool)))
     }
 
     fn has_tool(&self, tool: &PoolTool) -> bool {
@@ -117,8 +116,10 @@ fn globs<S: Into<String>>(texts: impl IntoIterator<Item = S>) -> Vec<Glob> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::catalog::testing::tool;
+    use crate::catalog::testing::part_of;
 
     #[test]
     fn a_scope_chooses_servers_and_tools() {
@@ -128,8 +129,10 @@ mod tests {
         assert!(scope.has_server("github") && scope.has_server("my server"));
         assert!(!scope.has_server("files"));
 
-        let part = ["get", "get_all", "put"].map(|name| Arc::new(tool("s", name)));
-        let part: Arc<Part> = Arc::new(part.into());
+        let part = part_of(
+            "s",
+            ["get", "get_all", "put"].map(|name| json!({"name": name})),
+        );
         let names = |scope: AgentScope| {
             let part = scope.part(&part);
             let names = part.iter().map(|tool| tool.tool.name.to_string());

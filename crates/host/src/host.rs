@@ -24,6 +24,7 @@ use crate::logs::{LogStore, Tracer};
 use crate::permission::Guard;
 use crate::pins::Pins;
 use crate::result::Results;
+use crate::search;
 use crate::settings::Settings;
 use crate::suggest::nearest;
 
@@ -138,6 +139,7 @@ impl Host {
             ..
         } = builder;
         let guard = Guard::new(rules, permit, Arc::new(Pins::new(pins, on_change)));
+        search::add_to(&mut own_tools);
         own_tools.sort_by(|a, b| a.name.cmp(&b.name));
         let context = Arc::new(Context {
             window: Window::new(settings.local_at_once, settings.remote_at_once),
@@ -422,10 +424,7 @@ impl Host {
             return Arc::clone(&built.pool);
         }
         let parts = self.parts();
-        let pool = Arc::new(Pool::of(
-            &self.inner.own_tools,
-            parts.iter().map(|part| &**part),
-        ));
+        let pool = Arc::new(Pool::of(&self.inner.own_tools, &parts));
         self.inner.pool.store(Arc::new(Built {
             catalogs: count,
             pool: Arc::clone(&pool),

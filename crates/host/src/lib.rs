@@ -45,6 +45,8 @@ mod logs;
 mod permission;
 mod pins;
 mod result;
+mod sanitize;
+mod search;
 mod secrets;
 mod settings;
 mod suggest;
@@ -53,7 +55,9 @@ pub use agent::AgentScope;
 pub use builder::HostBuilder;
 pub use builtin::{Builtin, BuiltinCall, BuiltinOutput};
 pub use call::{CallError, CallOptions};
-pub use catalog::{Catalog, CatalogStore, Pool, PoolTool, may_belong_to, tool_name};
+pub use catalog::{
+    Catalog, CatalogStore, Format, NormalizedNames, Pool, PoolTool, may_belong_to, tool_name,
+};
 pub use connection::{ConnectFailure, Connected, Elicit, FailureKind, ServerStatus, State};
 pub use eras::EraMemory;
 pub use events::{Changes, Events};
@@ -66,6 +70,8 @@ pub use permission::{
 };
 pub use pins::{OnChange, PartChange, PinStore, ToolChange};
 pub use result::{CallOutput, Results, SavedFile, infer_compact_schema};
+pub use sanitize::{MAX_SHOWN, Removed, one_line, sanitize, sanitize_json, sanitize_value, shown};
+pub use search::{Found, LoadMode, ModelTools, TOOL_SEARCH};
 pub use secrets::Secrets;
 pub use settings::Settings;
 pub use suggest::nearest;

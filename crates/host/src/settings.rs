@@ -6,6 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use trunkline_config::env_vars;
 
+use crate::search::LoadMode;
+
 /// How long opening and handshake may take together (LIF-4).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long one tool call may take: 100,000,000 ms (CALL-4).
@@ -53,6 +55,11 @@ pub struct Settings {
     /// Start a server whose catalog is known from an earlier run only when it is first needed (LIF-13), unless its entry says
     /// otherwise.
     pub lazy: bool,
+    /// The tools of servers in the embedding program (`sdk`, [`Builtin`](crate::Builtin)) are called by their own names, without
+    /// `mcp__<server>__` (TOOL-2).
+    pub sdk_without_prefix: bool,
+    /// Which tools a model is shown when there are many (TOOL-9).
+    pub tool_loading: LoadMode,
     /// The project: what servers are told as their root, and `CLAUDE_PROJECT_DIR`.
     pub project_dir: Option<PathBuf>,
 }
@@ -69,6 +76,8 @@ impl Default for Settings {
             reconnect_after: RECONNECT_AFTER,
             legacy_only: false,
             lazy: false,
+            sdk_without_prefix: false,
+            tool_loading: LoadMode::default(),
             project_dir: None,
         }
     }
@@ -108,6 +117,9 @@ impl Settings {
             legacy_only: std::env::var(env_vars::MCP_PROTOCOL_NEGOTIATION)
                 .is_ok_and(|value| value == "legacy"),
             lazy: env_vars::flag(env_vars::TRUNKLINE_LAZY).unwrap_or(defaults.lazy),
+            sdk_without_prefix: env_vars::flag(env_vars::CLAUDE_AGENT_SDK_MCP_NO_PREFIX)
+                .unwrap_or(defaults.sdk_without_prefix),
+            tool_loading: LoadMode::from_env().unwrap_or(defaults.tool_loading),
             project_dir: None,
         }
     }

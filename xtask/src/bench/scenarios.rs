@@ -24,6 +24,16 @@ pub(super) enum Kind {
     Warm,
     /// The first call after that, which starts the server.
     WarmCall,
+    /// From raw tool lists to a pool, in the process.
+    Pool,
+    /// Another list of one server, into the same pool.
+    PoolChange,
+    /// A search among the tools of that pool.
+    Search,
+    /// Reading those lists, without making a pool.
+    Decode,
+    /// Sanitising what is in them.
+    Sanitize,
 }
 
 /// What a server is reached over.
@@ -111,6 +121,11 @@ impl Kind {
             Self::MixedHealthy => "mixed-healthy",
             Self::Warm => "warm",
             Self::WarmCall => "warm-call",
+            Self::Pool => "pool",
+            Self::PoolChange => "pool-change",
+            Self::Search => "search",
+            Self::Decode => "decode",
+            Self::Sanitize => "sanitize",
         }
     }
 
@@ -129,6 +144,11 @@ impl Kind {
                 | Self::MixedHealthy
                 | Self::Warm
                 | Self::WarmCall
+                | Self::Pool
+                | Self::PoolChange
+                | Self::Search
+                | Self::Decode
+                | Self::Sanitize
         )
     }
 
@@ -180,13 +200,21 @@ const EVERYTHING: Scenario = Scenario {
     ..BASE
 };
 
+/// As many tools as nobody has, from as many servers as some have.
+const TOOLS: Scenario = Scenario {
+    n: 10_000,
+    servers: 50,
+    samples: 3,
+    ..BASE
+};
+
 /// How much more a server may cost among many than among few: caches are smaller than two thousand servers.
 const LINEAR: f64 = 1.25;
 
 /// Servers of all fates; 15 % of them are not healthy.
 const MIXED: usize = 200;
 
-const ALL: [Scenario; 25] = [
+const ALL: [Scenario; 30] = [
     Scenario {
         name: "sequential-100",
         title: "stdio sequential, 100 B",
@@ -386,6 +414,40 @@ const ALL: [Scenario; 25] = [
         samples: 2,
         targets: &[Target::Beside("everything-1", 1.2)],
         ..EVERYTHING
+    },
+    Scenario {
+        name: "pool-10000",
+        title: "10,000 tools of 50 servers, from raw lists to the pool",
+        kind: Kind::Pool,
+        targets: &[Target::Ms(60.0), Target::PeakMb(60.0)],
+        ..TOOLS
+    },
+    Scenario {
+        name: "pool-change",
+        title: "another list of 200 of them into that pool",
+        kind: Kind::PoolChange,
+        targets: &[Target::Ms(2.0)],
+        ..TOOLS
+    },
+    Scenario {
+        name: "search-10000",
+        title: "a search among them",
+        kind: Kind::Search,
+        targets: &[Target::Ms(2.0)],
+        ..TOOLS
+    },
+    Scenario {
+        name: "decode-10000",
+        title: "reading their lists",
+        kind: Kind::Decode,
+        ..TOOLS
+    },
+    Scenario {
+        name: "sanitize",
+        title: "sanitising what is in them, all plain ASCII",
+        kind: Kind::Sanitize,
+        targets: &[Target::Beside("decode-10000", 0.15)],
+        ..TOOLS
     },
 ];
 

@@ -12,5 +12,6 @@ pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod remove;
 pub(crate) mod sdk;
+pub(crate) mod search;
 pub(crate) mod status;
 pub(crate) mod tools;

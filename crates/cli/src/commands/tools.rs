@@ -1,12 +1,12 @@
-//! `trunkline tools`: shows the tools of all servers, or of one.
+//! `trunkline tools`: shows the tools of all servers, or of one, as a model sees them.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use trunkline::{Host, Json, PoolTool, ServerSet, State, nearest};
+use trunkline::{Found, Host, Json, Pool, PoolTool, ServerSet, State, nearest};
 use trunkline_config::Standing;
 
-use crate::args::ConfigArgs;
+use crate::args::{ConfigArgs, ToolFormat};
 use crate::exit::Exit;
 use crate::output::{self, harmless};
 use crate::session::{self, Configured};
@@ -15,7 +15,29 @@ use crate::standing;
 /// How much of a description is shown on one line.
 const SHOWN: usize = 100;
 
-pub(crate) async fn run(config: &ConfigArgs, server: Option<&str>, as_json: bool) -> Exit {
+pub(crate) async fn run(
+    config: &ConfigArgs,
+    server: Option<&str>,
+    format: Option<ToolFormat>,
+    as_json: bool,
+) -> Exit {
+    with_pool(config, server, |pool| {
+        let tools = pool.offered().map(|tool| &**tool);
+        match format {
+            Some(format) => output::json_text(&pool.export(format.into())),
+            None if as_json => output::json(&document(tools)),
+            None => output::result(&table(tools)),
+        }
+    })
+    .await
+}
+
+/// Connects to all servers, or to one, and shows something of their tools; says what went wrong on the way.
+pub(crate) async fn with_pool(
+    config: &ConfigArgs,
+    server: Option<&str>,
+    show: impl FnOnce(&Pool),
+) -> Exit {
     let configured = match session::configuration(config) {
         Ok(configured) => configured,
         Err(exit) => return exit,
@@ -53,12 +75,7 @@ pub(crate) async fn run(config: &ConfigArgs, server: Option<&str>, as_json: bool
             return unknown_server(name, known.iter().map(String::as_str));
         }
         report_refusals(&set);
-        let pool = host.pool();
-        if as_json {
-            output::json(&document(pool.tools().iter().map(|tool| &**tool)));
-        } else {
-            output::result(&table(pool.tools().iter().map(|tool| &**tool)));
-        }
+        show(&host.pool());
         match report_failures(&host) {
             Exit::Done if host.servers().is_empty() && !set.servers.is_empty() => Exit::Refused,
             exit => exit,
@@ -169,8 +186,12 @@ fn report_failures(host: &Host) -> Exit {
 pub(crate) fn table<'a>(tools: impl Iterator<Item = &'a PoolTool>) -> String {
     let mut text = String::new();
     for tool in tools {
-        let description = tool.tool.description.as_deref().unwrap_or_default();
-        let first_line = description.trim_start().lines().next().unwrap_or_default();
+        let first_line = tool
+            .description
+            .trim_start()
+            .lines()
+            .next()
+            .unwrap_or_default();
         let mut shown: String = first_line.chars().take(SHOWN).collect();
         if shown.len() < first_line.len() {
             shown.push('…');
@@ -183,6 +204,17 @@ pub(crate) fn table<'a>(tools: impl Iterator<Item = &'a PoolTool>) -> String {
 /// Tools for `--json`.
 pub(crate) fn document<'a>(tools: impl Iterator<Item = &'a PoolTool>) -> impl Serialize {
     tools.map(ToolJson::of).collect::<Vec<_>>()
+}
+
+/// Tools that were found, for `--json`.
+pub(crate) fn found_document(found: &[Found]) -> impl Serialize {
+    fn scored(found: &Found) -> ToolJson<'_> {
+        ToolJson {
+            score: Some((f64::from(found.score) * 1000.0).round() / 1000.0),
+            ..ToolJson::of(&found.tool)
+        }
+    }
+    found.iter().map(scored).collect::<Vec<_>>()
 }
 
 /// One tool, as UI-2 says; its schema is what the server wrote, byte for byte.
@@ -201,25 +233,26 @@ struct ToolJson<'a> {
     open_world: bool,
     always_load: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    search_hint: Option<String>,
+    search_hint: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<f64>,
 }
 
 impl<'a> ToolJson<'a> {
     fn of(tool: &'a PoolTool) -> Self {
-        let meta = |key| tool.tool.meta.as_ref().and_then(|meta| meta.get(key));
-        let hint = meta("anthropic/searchHint").and_then(|hint| hint.as_string());
         Self {
             name: &tool.name,
             server: &tool.server,
             original_name: &tool.tool.name,
-            title: tool.tool.title.as_deref(),
-            description: tool.tool.description.as_deref().unwrap_or_default(),
+            title: tool.title.as_deref(),
+            description: &tool.description,
             input_schema: &tool.tool.input_schema,
-            read_only: tool.tool.hints.read_only,
-            destructive: tool.tool.hints.destructive,
-            open_world: tool.tool.hints.open_world,
+            read_only: tool.is_read_only(),
+            destructive: tool.is_destructive(),
+            open_world: tool.is_open_world(),
             always_load: tool.always_load,
-            search_hint: hint.map(|hint| hint.split_whitespace().collect::<Vec<_>>().join(" ")),
+            search_hint: tool.search_hint.as_deref(),
+            score: None,
         }
     }
 }

@@ -35,6 +35,7 @@ mod remove;
 mod results;
 mod scopes;
 mod sdk;
+mod search;
 mod signals;
 mod terminal;
 mod tools;

@@ -1,30 +1,41 @@
 //! What servers offer, and the pool of all their tools.
 
+mod alike;
 mod cache;
 mod expiry;
+mod export;
 mod fetch;
 mod lists;
 mod names;
+mod part;
 mod pool;
 mod snapshot;
 mod store;
 #[cfg(test)]
 pub(crate) mod testing;
+mod tool;
+mod unique;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 pub(crate) use cache::FetchCache;
 pub(crate) use expiry::Expiry;
+pub use export::Format;
+pub(crate) use export::{Definition, export};
 pub(crate) use fetch::fetch;
 pub(crate) use lists::Lists;
 use lists::{ListState, Origin, PerList};
 pub use names::{may_belong_to, tool_name};
-pub(crate) use pool::{Offer, Part, part};
-pub use pool::{Pool, PoolTool};
+pub(crate) use part::{Offer, Part, part};
+pub use pool::{NormalizedNames, Pool};
 pub use store::CatalogStore;
 pub(crate) use store::Key;
 use tokio::time::Instant;
+pub use tool::PoolTool;
 use trunkline_wire::mcp::{Prompt, Resource, ResourceTemplate, ServerIdentity};
+
+use crate::sanitize::shown;
 
 /// What one server offers.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +61,13 @@ impl Catalog {
     /// Its tools, sorted by name.
     pub fn tools(&self) -> &[Arc<PoolTool>] {
         &self.tools
+    }
+
+    /// What the server says about how to use it, as a model sees it: sanitised, and cut after 2,048 characters (TOOL-3, LIF-7).
+    pub fn instructions(&self) -> Option<Cow<'_, str>> {
+        let identity = self.identity.as_ref()?;
+        let (text, _) = shown(identity.instructions.as_deref()?);
+        Some(text).filter(|text| !text.is_empty())
     }
 
     /// Whether the server offers nothing at all.
@@ -86,10 +104,18 @@ impl Catalog {
     /// Takes note of what is known about its lists.
     fn with(mut self, lists: PerList<ListState>) -> Self {
         let problems = lists.iter().flat_map(|(_, list)| list.problems.iter());
-        self.diagnostics = problems.cloned().collect();
+        self.diagnostics = problems.cloned().chain(self.hidden()).collect();
         self.cached = lists.iter().any(|(_, list)| list.origin == Origin::Cache);
         self.lists = lists;
         self
+    }
+
+    /// What was hidden in the server's instructions.
+    fn hidden(&self) -> Option<String> {
+        let identity = self.identity.as_ref()?;
+        let (_, removed) = shown(identity.instructions.as_deref()?);
+        let were = if removed.total() == 1 { "was" } else { "were" };
+        (!removed.is_empty()).then(|| format!("{removed} {were} removed from its instructions"))
     }
 
     /// Whether everything that anybody can see is as it is in `other`.

@@ -21,7 +21,19 @@ pub fn tool_name(server: &str, tool: &str) -> String {
     if name.len() <= MAX_NAME {
         name
     } else {
-        with_suffix(&name, server, tool)
+        with_suffix(&name, server, tool, 0)
+    }
+}
+
+/// The name of a tool that needs no prefix (TOOL-2). One that looks as if it had somebody's gets its own.
+pub(super) fn bare_name(server: &str, tool: &str) -> String {
+    let name = normalize_name(tool);
+    if name.starts_with("mcp__") {
+        tool_name(server, tool)
+    } else if name.len() <= MAX_NAME {
+        name
+    } else {
+        with_suffix(&name, server, tool, 0)
     }
 }
 
@@ -37,9 +49,13 @@ pub fn may_belong_to(name: &str, server: &str) -> bool {
     name.starts_with(&prefix[..prefix.len().min(MAX_NAME - SUFFIX)])
 }
 
-/// `name` made unique by a suffix that depends only on the original names.
-pub(crate) fn with_suffix(name: &str, server: &str, tool: &str) -> String {
-    let digest = Sha256::digest(format!("{server}\0{tool}"));
+/// `name` made unique by a suffix that depends only on the original names, and on how many such suffixes others had already.
+pub(super) fn with_suffix(name: &str, server: &str, tool: &str, attempt: usize) -> String {
+    let mut original = format!("{server}\0{tool}");
+    if attempt > 0 {
+        let _ = write!(original, "\0{attempt}");
+    }
+    let digest = Sha256::digest(original);
     let mut unique = name[..name.len().min(MAX_NAME - SUFFIX)].to_owned();
     unique.push('_');
     for byte in &digest[..4] {
@@ -69,6 +85,13 @@ mod tests {
         for (server, tool, expected) in cases {
             assert_eq!(tool_name(server, tool), expected);
         }
+    }
+
+    #[test]
+    fn a_bare_name_cannot_pass_for_another_servers() {
+        assert_eq!(bare_name("s", "get issue"), "get_issue");
+        assert_eq!(bare_name("s", "mcp__github__x"), "mcp__s__mcp__github__x");
+        assert_eq!(bare_name("s", &"a".repeat(80)).len(), MAX_NAME);
     }
 
     #[test]

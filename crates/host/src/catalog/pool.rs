@@ -1,154 +1,92 @@
 //! The pool: the tools of all servers, sorted, as one immutable snapshot.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use trunkline_config::ToolFilter;
-use trunkline_wire::mcp::Tool;
+use trunkline_config::normalize_name;
+use trunkline_wire::Json;
+use trunkline_wire::mcp::{Item, Tool};
 
-use super::names::{tool_name, with_suffix};
-use crate::call::Checks;
+use super::alike::look_alikes;
+use super::names::tool_name;
+use super::part::{Offer, Part, part};
+use super::tool::PoolTool;
+use super::unique::sorted_and_unique;
 use crate::host_tool::HostTool;
-
-/// One server's tools, named and sorted.
-pub(crate) type Part = Vec<Arc<PoolTool>>;
-
-/// A tool as a model sees it.
-#[derive(Clone, Debug)]
-pub struct PoolTool {
-    /// The name by which it is called: `mcp__<server>__<tool>`.
-    pub name: String,
-    /// The server's name as configured.
-    pub server: Arc<str>,
-    /// What the server says about it, under its original name.
-    pub tool: Tool,
-    /// Whether a model sees it however many tools there are: its server's entry says so, or its server.
-    pub always_load: bool,
-    /// What arguments and results are held against.
-    pub(crate) checks: Arc<Checks>,
-}
-
-/// How a server's tools are offered.
-#[derive(Clone, Copy)]
-pub(crate) struct Offer<'o> {
-    /// The server's name.
-    pub(crate) server: &'o Arc<str>,
-    /// Which of them; `None` is all.
-    pub(crate) filter: Option<&'o ToolFilter>,
-    /// Whether all of them are always shown.
-    pub(crate) always_load: bool,
-    /// Whether some arguments may have to be repeated in headers, as modern servers behind HTTP can ask for.
-    pub(crate) headers: bool,
-}
-
-/// The member of a tool's `_meta` by which its server has it always shown (TOOL-5).
-const ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
 
 /// All tools, sorted by name. An unchanged set is always in the same order.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
     own: Arc<[HostTool]>,
     tools: Vec<Arc<PoolTool>>,
+    /// The servers' parts, each with its index.
+    parts: Vec<Arc<Part>>,
     diagnostics: Vec<String>,
 }
 
-/// Names and sorts one server's tools; says which could not be offered, were listed twice or had to be renamed.
-pub(crate) fn part(offer: &Offer, tools: Vec<Tool>) -> (Part, Vec<String>) {
-    let offered = |tool: &Tool| offer.filter.is_none_or(|filter| filter.offers(&tool.name));
-    let mut left_out = Vec::new();
-    let with_headers = |mut tool: Tool| {
-        if offer.headers
-            && let Err(reason) = tool.find_header_parameters()
-        {
-            left_out.push(format!("the tool \"{}\" was left out: {reason}", tool.name));
-            return None;
-        }
-        Some(tool)
-    };
-    let named = tools
-        .into_iter()
-        .filter(offered)
-        .filter_map(with_headers)
-        .map(|tool| {
-            let meta = tool.meta.as_ref().and_then(|meta| meta.get(ALWAYS_LOAD));
-            Arc::new(PoolTool {
-                name: tool_name(offer.server, &tool.name),
-                server: Arc::clone(offer.server),
-                always_load: offer.always_load || meta.is_some_and(|set| set.as_str() == "true"),
-                checks: Arc::default(),
-                tool,
-            })
-        })
-        .collect();
-    let (part, renamed) = sorted_and_unique(named);
-    left_out.extend(renamed);
-    (part, left_out)
-}
-
-/// Sorts by name; of several with one name the first keeps it and the others get a suffix (TOOL-1). Which is first depends
-/// on the original names alone, so that a server that lists its tools in another order does not change what is called what.
-fn sorted_and_unique(mut tools: Part) -> (Part, Vec<String>) {
-    let mut diagnostics = Vec::new();
-    let order = |a: &Arc<PoolTool>, b: &Arc<PoolTool>| {
-        let originals = || (&a.server, &*a.tool.name).cmp(&(&b.server, &*b.tool.name));
-        a.name.cmp(&b.name).then_with(originals)
-    };
-    tools.sort_by(order);
-    // The sort is stable, so the one that was listed first comes first.
-    tools.dedup_by(|later, first| {
-        let same = later.name == first.name
-            && later.server == first.server
-            && later.tool.name == first.tool.name;
-        if same {
-            diagnostics.push(format!(
-                "the tool \"{}\" is listed twice; the first counts",
-                later.tool.name
-            ));
-        }
-        same
-    });
-    let mut renamed = false;
-    // From the end, so that each is compared with a neighbour that has not been renamed yet.
-    for at in (1..tools.len()).rev() {
-        if tools[at].name != tools[at - 1].name {
-            continue;
-        }
-        let later = &tools[at];
-        let name = with_suffix(&later.name, &later.server, &later.tool.name);
-        diagnostics.push(format!(
-            "the tool \"{}\" of \"{}\" is called {name}, because another has its name",
-            later.tool.name, later.server
-        ));
-        tools[at] = Arc::new(PoolTool {
-            name,
-            ..(**later).clone()
-        });
-        renamed = true;
-    }
-    if renamed {
-        tools.sort_by(order);
-        // Only a tool whose own name looks like another's with its suffix could still be in the way.
-        tools.dedup_by(|later, first| {
-            let same = later.name == first.name;
-            if same {
-                diagnostics.push(format!(
-                    "the tool \"{}\" of \"{}\" has no name of its own",
-                    later.tool.name, later.server
-                ));
-            }
-            same
-        });
-    }
-    (tools, diagnostics)
+/// Which original names the normalised ones stand for (TOOL-1).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NormalizedNames {
+    /// Servers, by their normalised names; two servers may have the same.
+    pub servers: BTreeMap<String, Vec<String>>,
+    /// Tools: what each server calls them, by the names in the pool.
+    pub tools: BTreeMap<String, String>,
 }
 
 impl Pool {
+    /// A pool of lists that are at hand: for each server, the result of its `tools/list`. Entries that are no tools are left out. A
+    /// host makes its own pool, of what its servers say; see [`Host::pool`](crate::Host::pool).
+    ///
+    /// ```
+    /// use trunkline::{Json, Pool};
+    ///
+    /// let list = Json::parse(r#"{"tools":[{"name":"add","description":"Adds two numbers"}]}"#)?;
+    /// let pool = Pool::from_lists([("calculator", list)]);
+    /// assert_eq!(pool.search("sum of numbers", 1)[0].tool.name, "mcp__calculator__add");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn from_lists<'s>(lists: impl IntoIterator<Item = (&'s str, Json)>) -> Self {
+        let parts: Vec<_> = lists
+            .into_iter()
+            .map(|(server, list)| part_of_list(server, &list))
+            .collect();
+        Self::of(&Arc::default(), &parts)
+    }
+
+    /// The same pool with another list for one server, whose part alone is made anew.
+    #[must_use]
+    pub fn with_list(&self, server: &str, list: &Json) -> Self {
+        let new = part_of_list(server, list);
+        let is_old = |part: &&Arc<Part>| part.first().is_some_and(|tool| &*tool.server == server);
+        let others = self.parts.iter().filter(|part| !is_old(part));
+        Self::of(&self.own, others.chain([&new]))
+    }
+
     /// Puts the servers' parts together; they must come in an order that does not change by itself.
-    pub(crate) fn of<'a>(own: &Arc<[HostTool]>, parts: impl IntoIterator<Item = &'a Part>) -> Self {
-        let tools = parts.into_iter().flatten().cloned().collect();
-        let (tools, diagnostics) = sorted_and_unique(tools);
+    pub(crate) fn of<'a>(
+        own: &Arc<[HostTool]>,
+        parts: impl IntoIterator<Item = &'a Arc<Part>>,
+    ) -> Self {
+        let parts: Vec<_> = parts
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .cloned()
+            .collect();
+        let mut tools = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
+        for part in &parts {
+            tools.extend(part.iter().cloned());
+        }
+        let (tools, mut diagnostics) = sorted_and_unique(tools, own);
+        let servers = parts.iter().filter_map(|part| part.first());
+        for [one, other] in look_alikes(servers.map(|tool| &*tool.server)) {
+            diagnostics.push(format!(
+                "the names of the servers \"{one}\" and \"{other}\" look alike; make sure that both are meant"
+            ));
+        }
         Self {
             own: Arc::clone(own),
             tools,
+            parts,
             diagnostics,
         }
     }
@@ -166,9 +104,14 @@ impl Pool {
         at.ok().map(|at| &self.own[at])
     }
 
-    /// The tools, sorted by name.
+    /// The tools, sorted by name: all that can be called.
     pub fn tools(&self) -> &[Arc<PoolTool>] {
         &self.tools
+    }
+
+    /// Those of the tools that are offered to a model, sorted by name (TOOL-7).
+    pub fn offered(&self) -> impl Iterator<Item = &Arc<PoolTool>> {
+        self.tools.iter().filter(|tool| tool.offered)
     }
 
     /// The tool called `name`.
@@ -194,31 +137,78 @@ impl Pool {
             })
     }
 
-    /// Which tools had to be renamed because another server's came to the same name.
+    /// Which original names the normalised ones stand for.
+    pub fn normalized_names(&self) -> NormalizedNames {
+        let mut names = NormalizedNames::default();
+        for tool in &self.tools {
+            let servers = names.servers.entry(normalize_name(&tool.server));
+            let servers = servers.or_default();
+            if servers.last().is_none_or(|last| **last != *tool.server) {
+                servers.push(tool.server.to_string());
+            }
+            names
+                .tools
+                .insert(tool.name.clone(), tool.tool.name.to_string());
+        }
+        for servers in names.servers.values_mut() {
+            servers.sort();
+            servers.dedup();
+        }
+        names
+    }
+
+    /// Which tools had to be renamed because another came to the same name, and which servers look alike.
     pub fn diagnostics(&self) -> &[String] {
         &self.diagnostics
     }
+
+    pub(crate) fn parts(&self) -> &[Arc<Part>] {
+        &self.parts
+    }
+
+    /// The tool of the pool that `tool`, of a part, has become: they differ where it had to be renamed.
+    pub(crate) fn of_part(&self, tool: &Arc<PoolTool>) -> Option<&Arc<PoolTool>> {
+        let same = |found: &&Arc<PoolTool>| {
+            found.server == tool.server && found.tool.name == tool.tool.name
+        };
+        self.get(&tool.name)
+            .filter(same)
+            .or_else(|| self.tools.iter().find(same))
+    }
+}
+
+fn part_of_list(server: &str, list: &Json) -> Arc<Part> {
+    let mut tools = Vec::new();
+    if let Some(list) = list.get("tools") {
+        list.elements(|entry| tools.extend(Tool::read(entry).ok()));
+    }
+    let server = server.into();
+    part(&Offer::plain(&server), tools).0.into()
 }
 
 #[cfg(test)]
 mod tests {
-    use trunkline_wire::Json;
-    use trunkline_wire::mcp::Item;
+    use serde_json::json;
 
     use super::*;
+    use crate::result::CallOutput;
 
-    fn part_of(server: &str, tools: &[&str]) -> Part {
-        let tools = tools
-            .iter()
-            .map(|name| Tool::read(Json::from(serde_json::json!({"name": name}))).unwrap())
-            .collect();
-        let offer = Offer {
-            server: &server.into(),
-            filter: None,
-            always_load: false,
-            headers: false,
+    fn part_of(server: &str, tools: &[&str]) -> Arc<Part> {
+        offered_as(Offer::plain(&server.into()), tools)
+    }
+
+    fn offered_as(offer: Offer, tools: &[&str]) -> Arc<Part> {
+        let read = |name| Tool::read(Json::from(json!({"name": name}))).unwrap();
+        part(&offer, tools.iter().map(read).collect()).0.into()
+    }
+
+    fn own(names: &[&str]) -> Arc<[HostTool]> {
+        let tool = |name: &&str| {
+            HostTool::new(*name, "", json!({}), |_| async {
+                Ok(CallOutput::of_text(""))
+            })
         };
-        part(&offer, tools).0
+        names.iter().map(tool).collect()
     }
 
     fn names(pool: &Pool) -> Vec<&str> {
@@ -279,5 +269,110 @@ mod tests {
     fn a_tool_listed_twice_counts_once() {
         let pool = Pool::of(&Arc::default(), [&part_of("s", &["same", "other", "same"])]);
         assert_eq!(names(&pool), ["mcp__s__other", "mcp__s__same"]);
+    }
+
+    #[test]
+    fn a_tool_whose_name_looks_like_anothers_with_its_suffix_stays_callable() {
+        let pool = Pool::of(&Arc::default(), [&part_of("s", &["a.b", "a_b"])]);
+        let suffixed = pool.find("s", "a_b").unwrap().name.clone();
+        assert_eq!(suffixed.len(), "mcp__s__a_b".len() + 9);
+        let rival = suffixed.strip_prefix("mcp__s__").unwrap();
+        let pool = Pool::of(&Arc::default(), [&part_of("s", &["a.b", "a_b", rival])]);
+        assert_eq!(pool.tools().len(), 3);
+        assert_eq!(&*pool.get(&suffixed).unwrap().tool.name, rival);
+        assert!(
+            pool.find("s", "a_b")
+                .unwrap()
+                .name
+                .starts_with("mcp__s__a_b_")
+        );
+    }
+
+    #[test]
+    fn a_server_in_the_program_may_go_without_a_prefix_and_gets_it_back_where_the_name_is_taken() {
+        let bare = |server: &str, tools: &[&str]| {
+            let server = server.into();
+            let offer = Offer {
+                prefix: false,
+                ..Offer::plain(&server)
+            };
+            offered_as(offer, tools)
+        };
+        let (one, two) = (bare("one", &["Read", "add", "x"]), bare("two", &["add"]));
+        let pool = Pool::of(&own(&["Read"]), [&one, &two, &part_of("three", &["y"])]);
+        assert_eq!(
+            names(&pool),
+            [
+                "add",
+                "mcp__one__Read",
+                "mcp__three__y",
+                "mcp__two__add",
+                "x"
+            ]
+        );
+        assert_eq!(&*pool.get("add").unwrap().server, "one");
+        assert_eq!(pool.own_tool("Read").unwrap().name, "Read");
+        assert_eq!(
+            pool.diagnostics(),
+            [
+                "the tool \"Read\" of \"one\" is called mcp__one__Read, because another has its name",
+                "the tool \"add\" of \"two\" is called mcp__two__add, because another has its name",
+            ]
+        );
+        assert_eq!(pool.find("two", "add").unwrap().name, "mcp__two__add");
+    }
+
+    #[test]
+    fn a_built_in_wins_even_a_name_with_a_prefix() {
+        let pool = Pool::of(&own(&["mcp__s__t"]), [&part_of("s", &["t"])]);
+        assert!(pool.get("mcp__s__t").is_none());
+        assert!(pool.find("s", "t").unwrap().name.starts_with("mcp__s__t_"));
+    }
+
+    #[test]
+    fn servers_that_look_alike_are_told() {
+        let (latin, cyrillic) = (part_of("github", &["t"]), part_of("g\u{456}thub", &["t"]));
+        let pool = Pool::of(&Arc::default(), [&latin, &cyrillic]);
+        assert_eq!(
+            pool.diagnostics(),
+            [
+                "the names of the servers \"github\" and \"g\u{456}thub\" look alike; make sure that both are meant"
+            ]
+        );
+    }
+
+    #[test]
+    fn normalised_names_lead_back_to_the_original_ones() {
+        let (dot, line) = (part_of("x.y", &["get it"]), part_of("x_y", &["t"]));
+        let names = Pool::of(&Arc::default(), [&dot, &line]).normalized_names();
+        assert_eq!(names.servers["x_y"], ["x.y", "x_y"]);
+        assert_eq!(names.tools["mcp__x_y__get_it"], "get it");
+        assert_eq!(names.tools.len(), 2);
+    }
+
+    #[test]
+    fn one_servers_change_leaves_the_others_parts_as_they_are() {
+        let list = |names: &[&str]| {
+            let tools: Vec<_> = names.iter().map(|name| json!({"name": name})).collect();
+            Json::from(json!({"tools": tools}))
+        };
+        let before = Pool::from_lists([
+            ("a", list(&["x"])),
+            ("b", list(&["y"])),
+            ("c", list(&["z"])),
+        ]);
+        let after = before.with_list("b", &list(&["new", "w"]));
+        assert_eq!(
+            names(&after),
+            ["mcp__a__x", "mcp__b__new", "mcp__b__w", "mcp__c__z"]
+        );
+        for name in ["mcp__a__x", "mcp__c__z"] {
+            assert!(Arc::ptr_eq(
+                before.get(name).unwrap(),
+                after.get(name).unwrap()
+            ));
+        }
+        assert_eq!(after.with_list("b", &list(&[])).tools().len(), 2);
+        assert!(Pool::from_lists([("a", Json::null())]).tools().is_empty());
     }
 }

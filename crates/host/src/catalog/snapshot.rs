@@ -129,11 +129,10 @@ mod tests {
     }
 
     fn read_text(text: &str) -> Option<Catalog> {
+        let server = "s".into();
         let offer = Offer {
-            server: &"s".into(),
-            filter: None,
-            always_load: false,
             headers: true,
+            ..Offer::plain(&server)
         };
         read(offer, &Json::parse(text.to_owned()).unwrap())
     }

@@ -337,12 +337,7 @@ mod tests {
     }
 
     fn offer(server: &Arc<str>) -> Offer<'_> {
-        Offer {
-            server,
-            filter: None,
-            always_load: false,
-            headers: false,
-        }
+        Offer::plain(server)
     }
 
     fn catalog(tool: &str) -> Catalog {

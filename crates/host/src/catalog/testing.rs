@@ -1,21 +1,25 @@
 //! Tools for tests.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use trunkline_wire::Json;
 use trunkline_wire::mcp::{Item, Tool};
 
-use super::{Offer, PoolTool, part};
+use super::{Offer, Part, PoolTool, part};
 
-/// A tool in the pool, as it comes of what its server lists.
+/// One server's part of the pool, as it comes of what the server lists.
+pub(crate) fn part_of(server: &str, listed: impl IntoIterator<Item = Value>) -> Arc<Part> {
+    let tools = listed
+        .into_iter()
+        .map(|tool| Tool::read(Json::from(tool)).unwrap());
+    let server = server.into();
+    Arc::new(part(&Offer::plain(&server), tools.collect()).0)
+}
+
+/// A tool in the pool.
 pub(crate) fn tool_of(server: &str, listed: &Value) -> PoolTool {
-    let tool = Tool::read(Json::from(listed.clone())).unwrap();
-    let offer = Offer {
-        server: &server.into(),
-        filter: None,
-        always_load: false,
-        headers: false,
-    };
-    (*part(&offer, vec![tool]).0[0]).clone()
+    (*part_of(server, [listed.clone()])[0]).clone()
 }
 
 /// One of which nothing matters but its name.

@@ -140,8 +140,17 @@ impl Source {
         }
     }
 
-    /// How its tools are offered; `headers` says whether arguments may have to be repeated there.
-    fn offer<'s>(&'s self, server: &'s Arc<str>, headers: bool) -> Offer<'s> {
+    /// Whether it lives in the embedding program, and its tools need no prefix if that asks for none (TOOL-2).
+    fn is_embedded(&self) -> bool {
+        match self {
+            Self::Entry(entry) => matches!(entry.transport, TransportEntry::Sdk),
+            Self::Builtin(_) => true,
+        }
+    }
+
+    /// How its tools are offered; `headers` says whether arguments may have to be repeated there, `bare` whether servers in the
+    /// embedding program go without a prefix.
+    fn offer<'s>(&'s self, server: &'s Arc<str>, headers: bool, bare: bool) -> Offer<'s> {
         let entry = match self {
             Self::Entry(entry) => Some(entry),
             Self::Builtin(_) => None,
@@ -151,6 +160,8 @@ impl Source {
             filter: entry.map(|entry| &entry.tools),
             always_load: entry.is_some_and(|entry| entry.always_load),
             headers,
+            prefix: !(bare && self.is_embedded()),
+            ide: entry.is_some_and(|entry| matches!(entry.transport, TransportEntry::Ide(_))),
         }
     }
 
@@ -238,9 +249,11 @@ impl Connection {
         };
         let key = source.key(&hash).filter(|_| !context.knows(&source));
         let store = context.store.as_ref().filter(|_| !disabled);
+        let bare = context.settings.sdk_without_prefix;
+        let offer = source.offer(&name, source.is_http(), bare);
         let warm = store
             .zip(key.as_ref())
-            .and_then(|(store, key)| store.load(key, source.offer(&name, source.is_http())))
+            .and_then(|(store, key)| store.load(key, offer))
             .unwrap_or_default();
         // With nothing to show, nobody would ever ask for it.
         let lazy = source.is_lazy(context.settings.lazy) && !warm.is_empty();
@@ -447,7 +460,8 @@ impl Connection {
 
 impl Core {
     fn offer(&self, headers: bool) -> Offer<'_> {
-        self.source.offer(&self.name, headers)
+        let bare = self.context.settings.sdk_without_prefix;
+        self.source.offer(&self.name, headers, bare)
     }
 
     /// Publishes a catalog that was fetched again from a server that has been connected all along.

@@ -1,0 +1,72 @@
+//! `trunkline search`.
+
+use serde_json::json;
+
+use crate::lab::Lab;
+
+fn lab() -> Lab {
+    Lab::with([
+        (
+            "files",
+            json!({"tools": [
+                {"name": "read_file", "description": "Reads a file", "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}}},
+                {"name": "list_directory", "description": "Lists a directory"},
+            ]}),
+        ),
+        (
+            "chat",
+            json!({"tools": [{"name": "send", "description": "Sends a message"}, {"name": "read", "description": "Reads messages"}]}),
+        ),
+    ])
+}
+
+#[test]
+fn the_tools_that_fit_are_shown_the_best_first() {
+    let lab = lab();
+    lab.run(&["search", "reading", "files", "--limit", "1"]).is(
+        0,
+        "mcp__files__read_file  Reads a file\n",
+        "",
+    );
+    lab.run(&["search", "show folder", "-n1"]).is(
+        0,
+        "mcp__files__list_directory  Lists a directory\n",
+        "",
+    );
+    let found = lab.run(&["search", "+chat", "read"]);
+    assert!(found.out.starts_with("mcp__chat__read  "), "{}", found.out);
+    assert!(!found.out.contains("mcp__files"), "{}", found.out);
+}
+
+#[test]
+fn names_are_selected_in_the_order_asked_for() {
+    lab()
+        .run(&["search", "select:send,mcp__files__read_file"])
+        .is(
+            0,
+            "mcp__chat__send  Sends a message\nmcp__files__read_file  Reads a file\n",
+            "",
+        );
+}
+
+#[test]
+fn as_json_a_tool_has_its_score() {
+    let found = lab()
+        .run(&["search", "--json", "-n", "1", "read", "file"])
+        .json();
+    assert_eq!(found.as_array().map(Vec::len), Some(1));
+    let tool = &found[0];
+    assert_eq!(tool["name"], "mcp__files__read_file");
+    assert_eq!(tool["inputSchema"]["properties"]["path"]["type"], "string");
+    assert!(tool["score"].as_f64().is_some_and(|score| score > 0.0));
+}
+
+#[test]
+fn finding_nothing_is_said_and_no_error() {
+    let lab = lab();
+    lab.run(&["search", "quantum"])
+        .is(0, "", "no tool fits; 4 were searched\n");
+    lab.run(&["search", "quantum", "--json"])
+        .is(0, "[]\n", "no tool fits; 4 were searched\n");
+    assert_eq!(lab.run(&["search"]).code, Some(2));
+}

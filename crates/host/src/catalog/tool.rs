@@ -1,0 +1,301 @@
+//! A tool as a model sees it: what its server says, made harmless and cut to size once, when its list arrives.
+
+use std::sync::Arc;
+
+use trunkline_wire::mcp::Tool;
+use trunkline_wire::{ByteString, Json};
+
+use super::names::{bare_name, tool_name};
+use super::part::Offer;
+use crate::call::Checks;
+use crate::sanitize::{Removed, one_line, shared, shown, shown_schema};
+
+/// The member of a tool's `_meta` by which its server has it always shown (TOOL-5).
+const ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
+/// The member that says what it may be looked for by (TOOL-5).
+const SEARCH_HINT: &str = "anthropic/searchHint";
+/// The member that says how long its results may be (TOOL-5).
+const MAX_RESULT_CHARS: &str = "anthropic/maxResultSizeChars";
+
+/// How long a tool can ask for its results to be (TOOL-5).
+const LONGEST_RESULT: usize = 500_000;
+
+/// What an IDE offers to a model (TOOL-7); the rest is for the program.
+const FROM_IDE: [&str; 2] = ["executeCode", "getDiagnostics"];
+
+/// A tool as a model sees it.
+#[derive(Clone, Debug)]
+pub struct PoolTool {
+    /// The name by which it is called: `mcp__<server>__<tool>`.
+    pub name: String,
+    /// The server's name as configured.
+    pub server: Arc<str>,
+    /// What the server says about it, under its original name; untrusted text, as it came.
+    pub tool: Tool,
+    /// A name for people, sanitised.
+    pub title: Option<ByteString>,
+    /// What a model is told about it: sanitised, and cut after 2,048 characters (TOOL-3, LIF-7). Empty if the server says nothing.
+    pub description: ByteString,
+    /// What it may be looked for by, besides all this; on one line, sanitised.
+    pub search_hint: Option<ByteString>,
+    /// How many characters its results may have, where its server asks for more or fewer than others get.
+    pub max_result_chars: Option<usize>,
+    /// The schema of its arguments as a model sees it: the same bytes as in [`PoolTool::tool`], unless something is hidden in
+    /// descriptions there.
+    pub shown_schema: Json,
+    /// Whether a model sees it however many tools there are: its server's entry says so, or its server.
+    pub always_load: bool,
+    /// Whether it is offered to a model at all; otherwise only the program calls it (TOOL-7).
+    pub offered: bool,
+    /// What arguments and results are held against.
+    pub(crate) checks: Arc<Checks>,
+}
+
+impl PoolTool {
+    /// Whether it changes nothing, as its server says (TOOL-4).
+    pub fn is_read_only(&self) -> bool {
+        self.tool.hints.read_only
+    }
+
+    /// Whether several calls of it may run at once: it changes nothing.
+    pub fn is_concurrency_safe(&self) -> bool {
+        self.is_read_only()
+    }
+
+    /// Whether it may destroy something, as its server says.
+    pub fn is_destructive(&self) -> bool {
+        self.tool.hints.destructive
+    }
+
+    /// Whether it reaches out into the world, as its server says.
+    pub fn is_open_world(&self) -> bool {
+        self.tool.hints.open_world
+    }
+
+    /// The name it has where it must not be confused with a tool that needs no prefix (TOOL-2).
+    pub(super) fn full_name(&self) -> String {
+        tool_name(&self.server, &self.tool.name)
+    }
+}
+
+/// What was hidden in one tool.
+#[derive(Debug, Default)]
+pub(super) struct Hidden {
+    /// The places from which something was removed.
+    pub(super) places: Vec<&'static str>,
+    pub(super) removed: Removed,
+    /// What stays in its schema.
+    pub(super) left: Removed,
+}
+
+impl Hidden {
+    fn note(&mut self, place: &'static str, removed: Removed) {
+        if !removed.is_empty() {
+            self.places.push(place);
+            self.removed += removed;
+        }
+    }
+}
+
+/// Makes of a tool what a model sees, and says what was hidden in it.
+pub(super) fn pool_tool(offer: &Offer, tool: Tool) -> (PoolTool, Hidden) {
+    let mut hidden = Hidden::default();
+    let name = if offer.prefix {
+        tool_name(offer.server, &tool.name)
+    } else {
+        bare_name(offer.server, &tool.name)
+    };
+    let title = tool.title.as_ref().map(|title| {
+        let (made, removed) = one_line(title);
+        hidden.note("title", removed);
+        shared(title, made)
+    });
+    let description = tool.description.as_ref().map(|description| {
+        let (made, removed) = shown(description);
+        hidden.note("description", removed);
+        shared(description, made)
+    });
+    let meta = tool.meta.as_ref().map(Meta::read).unwrap_or_default();
+    let search_hint = meta.search_hint.as_ref().map(|hint| {
+        let (made, removed) = one_line(hint);
+        hidden.note("search hint", removed);
+        shared(hint, made)
+    });
+    let schema = shown_schema(&tool.input_schema);
+    hidden.note("schema", schema.removed);
+    hidden.left = schema.left;
+    let made = PoolTool {
+        name,
+        server: Arc::clone(offer.server),
+        title: title.filter(|title| !title.is_empty()),
+        description: description.unwrap_or_default(),
+        search_hint: search_hint.filter(|hint| !hint.is_empty()),
+        max_result_chars: meta.max_result_chars,
+        shown_schema: schema.schema,
+        always_load: offer.always_load || meta.always_load,
+        offered: !offer.ide || FROM_IDE.contains(&&*tool.name),
+        checks: Arc::default(),
+        tool,
+    };
+    (made, hidden)
+}
+
+/// What a tool's `_meta` says to us.
+#[derive(Default)]
+struct Meta {
+    always_load: bool,
+    search_hint: Option<ByteString>,
+    max_result_chars: Option<usize>,
+}
+
+impl Meta {
+    fn read(meta: &Json) -> Self {
+        let mut read = Self::default();
+        meta.members(|key, value| match key {
+            ALWAYS_LOAD => read.always_load = value.as_str() == "true",
+            SEARCH_HINT => read.search_hint = value.as_string(),
+            MAX_RESULT_CHARS => {
+                let most: Option<u64> = value.decode().ok();
+                let most = most.and_then(|most| usize::try_from(most).ok());
+                read.max_result_chars = most
+                    .filter(|most| *most > 0)
+                    .map(|most| most.min(LONGEST_RESULT));
+            }
+            _ => {}
+        });
+        read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use trunkline_wire::mcp::Item;
+
+    use super::*;
+
+    fn made(definition: serde_json::Value) -> (PoolTool, Hidden) {
+        let tool = Tool::read(Json::from(definition)).unwrap();
+        pool_tool(&Offer::plain(&"s".into()), tool)
+    }
+
+    #[test]
+    fn what_a_model_reads_is_sanitised_and_what_a_call_needs_is_not() {
+        let (tool, hidden) = made(json!({
+            "name": "t", "title": "T\u{200b}\n", "description": "\u{1b}[8mhidden\u{1b}[0m ﬁne\u{e0041}",
+            "inputSchema": {"properties": {"a": {"description": "x\u{202e}", "enum": ["\u{200b}"]}}},
+            "_meta": {"anthropic/searchHint": " find\u{200b} \n things "},
+        }));
+        assert_eq!(tool.title.as_deref(), Some("T"));
+        assert_eq!(&*tool.description, "hidden fine");
+        assert_eq!(tool.search_hint.as_deref(), Some("find things"));
+        let shown = json!({"properties": {"a": {"description": "x", "enum": ["\u{200b}"]}}});
+        assert_eq!(tool.shown_schema.as_str(), shown.to_string());
+        assert!(tool.tool.input_schema.as_str().contains('\u{202e}'));
+        assert_eq!(
+            hidden.places,
+            ["title", "description", "search hint", "schema"]
+        );
+        assert_eq!((hidden.removed.total(), hidden.left.total()), (6, 1));
+    }
+
+    #[test]
+    fn a_clean_tool_is_shared_with_the_message_it_came_in() {
+        let (tool, hidden) =
+            made(json!({"name": "t", "description": "Adds", "inputSchema": {"type": "object"}}));
+        let original = tool.tool.description.as_ref().unwrap();
+        assert_eq!(tool.description.as_ptr(), original.as_ptr());
+        assert_eq!(
+            tool.shown_schema.as_str().as_ptr(),
+            tool.tool.input_schema.as_str().as_ptr()
+        );
+        assert!(hidden.places.is_empty() && hidden.left.is_empty());
+    }
+
+    #[test]
+    fn a_long_description_is_cut() {
+        let (tool, _) = made(json!({"name": "t", "description": "x".repeat(60_000)}));
+        assert_eq!(
+            &*tool.description,
+            format!("{}… [truncated]", "x".repeat(2048))
+        );
+        assert_eq!(tool.tool.description.unwrap().len(), 60_000);
+    }
+
+    #[test]
+    fn meta_is_read_leniently_and_kept_in_bounds() {
+        for (meta, most, always, hint) in [
+            (json!({}), None, false, None),
+            (json!({MAX_RESULT_CHARS: 1000}), Some(1000), false, None),
+            (
+                json!({MAX_RESULT_CHARS: 500_001}),
+                Some(500_000),
+                false,
+                None,
+            ),
+            (json!({MAX_RESULT_CHARS: 0}), None, false, None),
+            (json!({MAX_RESULT_CHARS: -1}), None, false, None),
+            (json!({MAX_RESULT_CHARS: "9"}), None, false, None),
+            (
+                json!({ALWAYS_LOAD: true, SEARCH_HINT: "a\t b"}),
+                None,
+                true,
+                Some("a b"),
+            ),
+            (
+                json!({ALWAYS_LOAD: "true", SEARCH_HINT: 5}),
+                None,
+                false,
+                None,
+            ),
+            (json!({SEARCH_HINT: " \n "}), None, false, None),
+            (json!([]), None, false, None),
+        ] {
+            let (tool, _) = made(json!({"name": "t", "_meta": meta}));
+            let read = (
+                tool.max_result_chars,
+                tool.always_load,
+                tool.search_hint.as_deref(),
+            );
+            assert_eq!(read, (most, always, hint), "{meta}");
+        }
+    }
+
+    #[test]
+    fn flags_are_what_the_server_says_and_false_without_a_word() {
+        let flags = |tool: &PoolTool| {
+            [
+                tool.is_read_only(),
+                tool.is_concurrency_safe(),
+                tool.is_destructive(),
+                tool.is_open_world(),
+            ]
+        };
+        let (bare, _) = made(json!({"name": "t"}));
+        assert_eq!(flags(&bare), [false; 4]);
+        let (reader, _) = made(
+            json!({"name": "t", "annotations": {"readOnlyHint": true, "openWorldHint": true, "title": "R"}}),
+        );
+        assert_eq!(flags(&reader), [true, true, false, true]);
+        assert_eq!(reader.title.as_deref(), Some("R"));
+        let (other, _) = made(json!({"name": "t", "annotations": {"destructiveHint": true}}));
+        assert_eq!(flags(&other), [false, false, true, false]);
+    }
+
+    #[test]
+    fn an_ide_offers_two_of_its_tools() {
+        let server = "ide".into();
+        let offer = Offer {
+            ide: true,
+            ..Offer::plain(&server)
+        };
+        for (name, offered) in [
+            ("executeCode", true),
+            ("getDiagnostics", true),
+            ("openFile", false),
+        ] {
+            let tool = Tool::read(Json::from(json!({"name": name}))).unwrap();
+            assert_eq!(pool_tool(&offer, tool).0.offered, offered, "{name}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Sorts tools and gives each a name of its own (TOOL-1, TOOL-8).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::names::with_suffix;
+use super::tool::PoolTool;
+use crate::host_tool::HostTool;
+
+/// Sorts by name; of several with one name the first keeps it and the others get another, as does whoever has the name of one of the
+/// host's `own` tools. Which is first depends on the original names alone, so that a server that lists its tools in another order does
+/// not change what is called what.
+pub(super) fn sorted_and_unique(
+    mut tools: Vec<Arc<PoolTool>>,
+    own: &[HostTool],
+) -> (Vec<Arc<PoolTool>>, Vec<String>) {
+    let mut diagnostics = Vec::new();
+    // Stable, so the one that was listed first comes first.
+    tools.sort_by(order);
+    tools.dedup_by(|later, first| {
+        let same = later.name == first.name
+            && later.server == first.server
+            && later.tool.name == first.tool.name;
+        if same {
+            diagnostics.push(format!(
+                "the tool \"{}\" is listed twice; the first counts",
+                later.tool.name
+            ));
+        }
+        same
+    });
+    let taken: HashSet<&str> = own.iter().map(|tool| tool.name.as_str()).collect();
+    let is_taken = |at: usize| {
+        let name = &tools[at].name;
+        taken.contains(name.as_str()) || (at > 0 && tools[at - 1].name == *name)
+    };
+    let to_rename: Vec<usize> = (0..tools.len()).filter(|at| is_taken(*at)).collect();
+    if to_rename.is_empty() {
+        return (tools, diagnostics);
+    }
+    let mut taken: HashSet<String> = taken.into_iter().map(str::to_owned).collect();
+    taken.extend(tools.iter().map(|tool| tool.name.clone()));
+    for at in to_rename {
+        let later = &tools[at];
+        let name = free_name(later, &taken);
+        diagnostics.push(format!(
+            "the tool \"{}\" of \"{}\" is called {name}, because another has its name",
+            later.tool.name, later.server
+        ));
+        taken.insert(name.clone());
+        tools[at] = Arc::new(PoolTool {
+            name,
+            ..(**later).clone()
+        });
+    }
+    tools.sort_by(order);
+    (tools, diagnostics)
+}
+
+fn order(a: &Arc<PoolTool>, b: &Arc<PoolTool>) -> std::cmp::Ordering {
+    let originals = || (&a.server, &*a.tool.name).cmp(&(&b.server, &*b.tool.name));
+    a.name.cmp(&b.name).then_with(originals)
+}
+
+/// Another name for a tool: with its server's prefix if it had none, or else with a suffix.
+fn free_name(tool: &PoolTool, taken: &HashSet<String>) -> String {
+    let full = tool.full_name();
+    if !taken.contains(&full) {
+        return full;
+    }
+    let mut attempt = 0;
+    loop {
+        let name = with_suffix(&full, &tool.server, &tool.tool.name, attempt);
+        if !taken.contains(&name) {
+            return name;
+        }
+        attempt += 1;
+    }
+}

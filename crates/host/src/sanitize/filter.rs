@@ -1,0 +1,126 @@
+//! Takes out of a text what a reader cannot see.
+
+use std::borrow::Cow;
+
+use super::escape;
+use super::kind::{self, Kind, Removed};
+
+const JOINER: char = '\u{200d}';
+/// Asks for the coloured form of what stands before it.
+const EMOJI_FORM: char = '\u{fe0f}';
+const KEYCAP: char = '\u{20e3}';
+
+/// How many bytes are looked at together.
+const BLOCK: usize = 64;
+
+/// The text without what is hidden in it, as it is spelt.
+pub(super) fn strip<'t>(text: &'t str, removed: &mut Removed) -> Cow<'t, str> {
+    let clean = clean_prefix(text);
+    if clean == text.len() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    out.push_str(&text[..clean]);
+    let mut rest = &text[clean..];
+    while let Some(c) = rest.chars().next() {
+        let after = &rest[c.len_utf8()..];
+        rest = after;
+        if let Some(after) = escape::after(c, after) {
+            removed.count(Kind::Escape);
+            rest = after;
+        } else if let Some(after) = after_line_end(c, after) {
+            out.push('\n');
+            rest = after;
+        } else {
+            match kind::of(c) {
+                Some(kind) if !belongs(c, out.chars(), after) => removed.count(kind),
+                _ => out.push(c),
+            }
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Whether there is nothing to take out.
+pub(super) fn is_clean(text: &str) -> bool {
+    clean_prefix(text) == text.len()
+}
+
+/// How much of the text, from its start, can stay as it is.
+fn clean_prefix(text: &str) -> usize {
+    let plain = plain_prefix(text.as_bytes());
+    for (at, c) in text[plain..].char_indices() {
+        let at = plain + at;
+        let harmless = match kind::of(c) {
+            Some(_) => belongs(c, text[..at].chars(), &text[at + c.len_utf8()..]),
+            None => !matches!(c, '\u{2028}' | '\u{2029}'),
+        };
+        if !harmless {
+            return at;
+        }
+    }
+    text.len()
+}
+
+/// How many bytes, from the first, are printable ASCII, line feeds and tabs; in whole blocks, but for the end of the text.
+fn plain_prefix(bytes: &[u8]) -> usize {
+    let is_odd = |byte: u8| !matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    let mut at = 0;
+    for block in bytes.chunks(BLOCK) {
+        // Without an early end inside the block, so that it is compared in one go.
+        let odd = block.iter().fold(false, |odd, byte| odd | is_odd(*byte));
+        if odd {
+            return at;
+        }
+        at += block.len();
+    }
+    at
+}
+
+/// The text after an end of line that began with `c`, if it did.
+fn after_line_end(c: char, after: &str) -> Option<&str> {
+    match c {
+        '\r' => Some(after.strip_prefix('\n').unwrap_or(after)),
+        '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => Some(after),
+        _ => None,
+    }
+}
+
+/// Whether a character that is hidden elsewhere is part of an emoji here.
+fn belongs(c: char, before: impl DoubleEndedIterator<Item = char>, after: &str) -> bool {
+    let mut before = before.rev();
+    let next = after.chars().next();
+    match (c, before.next()) {
+        (JOINER, Some(last)) => {
+            let drawn = match last {
+                EMOJI_FORM => before.next().is_some_and(is_pictograph),
+                last => is_pictograph(last),
+            };
+            drawn && next.is_some_and(is_pictograph)
+        }
+        (EMOJI_FORM, Some('0'..='9' | '#' | '*')) => next == Some(KEYCAP),
+        (EMOJI_FORM, Some(last)) => is_pictograph(last),
+        _ => false,
+    }
+}
+
+/// Whether it is a picture, or a colour of skin after one: roughly what Unicode calls `Extended_Pictographic`, without those that NFKC
+/// makes letters of.
+fn is_pictograph(c: char) -> bool {
+    matches!(
+        c,
+        '\u{a9}'
+            | '\u{ae}'
+            | '\u{2194}'..='\u{21aa}'
+            | '\u{2300}'..='\u{23ff}'
+            | '\u{25aa}'..='\u{25fe}'
+            | '\u{2600}'..='\u{27bf}'
+            | '\u{2934}'
+            | '\u{2935}'
+            | '\u{2b00}'..='\u{2bff}'
+            | '\u{3030}'
+            | '\u{303d}'
+            | '\u{1f000}'..='\u{1f0ff}'
+            | '\u{1f300}'..='\u{1faff}'
+    )
+}

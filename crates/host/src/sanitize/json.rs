@@ -1,0 +1,286 @@
+//! The same for JSON: the strings in it are made fit, wherever they are, and everything else stays byte for byte.
+
+use serde_json::Value;
+use trunkline_wire::Json;
+
+use super::filter::{is_clean, strip};
+use super::{Removed, sanitize};
+
+/// Members of a schema that are there to be read: what is hidden in them has no meaning for anybody else.
+const PROSE: [&str; 3] = ["description", "title", "$comment"];
+
+/// JSON with every string value in it sanitised, at any depth; numbers, keys and white space stay as they are spelt.
+///
+/// ```
+/// let json = trunkline::Json::parse("{\"n\": 1.50, \"text\": \"a\\u200bb\"}")?;
+/// let (clean, removed) = trunkline::sanitize_json(&json);
+/// assert_eq!(clean.as_str(), "{\"n\": 1.50, \"text\": \"ab\"}");
+/// assert_eq!(removed.total(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn sanitize_json(json: &Json) -> (Json, Removed) {
+    let mut removed = Removed::default();
+    let clean = rewritten(json, |place, text| {
+        if matches!(place, Place::Key) {
+            return None;
+        }
+        let (clean, found) = sanitize(text);
+        removed += found;
+        (clean != text).then(|| clean.into_owned())
+    });
+    (clean, removed)
+}
+
+/// Sanitises every string value of a tree.
+pub fn sanitize_value(value: &mut Value) -> Removed {
+    let mut removed = Removed::default();
+    match value {
+        Value::String(text) => {
+            let (clean, found) = sanitize(text);
+            removed = found;
+            if clean != *text {
+                *text = clean.into_owned();
+            }
+        }
+        Value::Array(elements) => elements
+            .iter_mut()
+            .for_each(|element| removed += sanitize_value(element)),
+        Value::Object(members) => members
+            .values_mut()
+            .for_each(|member| removed += sanitize_value(member)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+    removed
+}
+
+/// A schema as a model sees it.
+#[derive(Debug)]
+pub(crate) struct ShownSchema {
+    /// The same bytes, unless something was hidden in its prose.
+    pub(crate) schema: Json,
+    /// What was removed from the prose.
+    pub(crate) removed: Removed,
+    /// What is hidden elsewhere, in names and values, and stays because a call would be wrong without it.
+    pub(crate) left: Removed,
+}
+
+/// A schema without what is hidden in its descriptions and titles (TOOL-3), and otherwise byte for byte (TOOL-6).
+pub(crate) fn shown_schema(schema: &Json) -> ShownSchema {
+    let (mut removed, mut left) = (Removed::default(), Removed::default());
+    let schema = rewritten(schema, |place, text| {
+        if is_clean(text) {
+            return None;
+        }
+        if matches!(place, Place::Value { key: Some(key) } if PROSE.contains(&key)) {
+            return Some(strip(text, &mut removed).into_owned());
+        }
+        strip(text, &mut left);
+        None
+    });
+    ShownSchema {
+        schema,
+        removed,
+        left,
+    }
+}
+
+/// Where a string stands.
+enum Place<'k> {
+    Key,
+    /// A value, and the key of the member whose value it is, if it is one.
+    Value {
+        key: Option<&'k str>,
+    },
+}
+
+/// The text with those strings replaced for which `replace` has something else; the same text where it has nothing.
+fn rewritten(json: &Json, mut replace: impl FnMut(Place, &str) -> Option<String>) -> Json {
+    let text = json.as_str();
+    if is_plain(text) {
+        return json.clone();
+    }
+    let mut out = String::new();
+    let mut copied = 0;
+    let mut walk = Walk::new(text);
+    while let Some((start, end)) = walk.next_string() {
+        let raw = &text[start..end];
+        let Some((string, whole)) = decoded(raw) else {
+            break;
+        };
+        let is_key = walk.is_key(end);
+        let place = if is_key {
+            Place::Key
+        } else {
+            Place::Value { key: walk.key() }
+        };
+        // Half a surrogate pair is nothing that anybody could be sent.
+        let halved = || (!whole).then(|| string.clone());
+        if let Some(new) = replace(place, &string).or_else(halved) {
+            out.push_str(&text[copied..start]);
+            out.push_str(Json::from(Value::from(new)).as_str());
+            copied = end;
+        }
+        if is_key {
+            walk.set_key(string);
+        }
+    }
+    if copied == 0 {
+        return json.clone();
+    }
+    out.push_str(&text[copied..]);
+    // It was JSON before, and strings have become strings.
+    Json::parse(out).unwrap_or_else(|_| json.clone())
+}
+
+/// The string that is spelt there, and whether it is all there: half a surrogate pair has become U+FFFD.
+fn decoded(raw: &str) -> Option<(String, bool)> {
+    if let Ok(string) = serde_json::from_str(raw) {
+        return Some((string, true));
+    }
+    let json = Json::parse(raw.to_owned()).ok()?;
+    Some((json.as_string()?.to_string(), false))
+}
+
+/// Whether no string in the text can hold anything to be looked at: only printable ASCII, and no escapes but of quotes, slashes, line
+/// feeds and tabs.
+fn is_plain(text: &str) -> bool {
+    let odd = |byte: u8| !matches!(byte, b' '..=b'~' | b'\n' | b'\t' | b'\r');
+    let bytes = text.as_bytes();
+    if bytes
+        .chunks(64)
+        .any(|block| block.iter().fold(false, |any, byte| any | odd(*byte)))
+    {
+        return false;
+    }
+    let mut at = 0;
+    while let Some(found) = memchr::memchr(b'\\', &bytes[at..]) {
+        let escaped = bytes.get(at + found + 1);
+        if !matches!(escaped, Some(b'"' | b'\\' | b'/' | b'n' | b't')) {
+            return false;
+        }
+        at += found + 2;
+    }
+    true
+}
+
+/// Goes from string to string through checked JSON and knows under which key it is.
+struct Walk<'t> {
+    bytes: &'t [u8],
+    at: usize,
+    /// For each container around here, the key that was read last; `None` in an array.
+    keys: Vec<Option<String>>,
+}
+
+impl<'t> Walk<'t> {
+    fn new(text: &'t str) -> Self {
+        Self {
+            bytes: text.as_bytes(),
+            at: 0,
+            keys: Vec::new(),
+        }
+    }
+
+    /// Where the next string begins and ends, its quotes included.
+    fn next_string(&mut self) -> Option<(usize, usize)> {
+        loop {
+            let byte = *self.bytes.get(self.at)?;
+            self.at += 1;
+            match byte {
+                b'{' => self.keys.push(Some(String::new())),
+                b'[' => self.keys.push(None),
+                b'}' | b']' => drop(self.keys.pop()),
+                b'"' => break,
+                _ => {}
+            }
+        }
+        let start = self.at - 1;
+        loop {
+            let found = memchr::memchr2(b'"', b'\\', self.bytes.get(self.at..)?)?;
+            self.at += found + 1;
+            if self.bytes[self.at - 1] == b'"' {
+                return Some((start, self.at));
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Whether the string that ended at `end` is a member's key.
+    fn is_key(&self, end: usize) -> bool {
+        let after = self.bytes[end..].iter();
+        after.copied().find(|byte| !byte.is_ascii_whitespace()) == Some(b':')
+    }
+
+    fn key(&self) -> Option<&str> {
+        self.keys.last()?.as_deref()
+    }
+
+    fn set_key(&mut self, key: String) {
+        if let Some(Some(last)) = self.keys.last_mut() {
+            *last = key;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn strings_are_sanitised_at_any_depth_and_all_else_stays() {
+        for (text, expected) in [
+            (r#"{"a" : 1.50,"b":"x"}"#, r#"{"a" : 1.50,"b":"x"}"#),
+            (r#""a\u200bb""#, r#""ab""#),
+            (
+                r#"[ "é", {"k":["\u001b[1mx\r\n"]}, 1e5 ]"#,
+                r#"[ "é", {"k":["x\n"]}, 1e5 ]"#,
+            ),
+            (
+                r#"{"k\u200b":"\ud83d","e":"\"\\"}"#,
+                r#"{"k\u200b":"�","e":"\"\\"}"#,
+            ),
+            (r#"{"\ud83d":1}"#, r#"{"�":1}"#),
+            ("{\"a\":\"\u{e0041}\"}", r#"{"a":""}"#),
+            (r#"{"\":":"\u202e"}"#, r#"{"\":":""}"#),
+        ] {
+            let (clean, _) = sanitize_json(&json(text));
+            assert_eq!(clean.as_str(), expected, "{text}");
+            let Ok(mut tree) = json(text).to_value() else {
+                continue;
+            };
+            sanitize_value(&mut tree);
+            assert_eq!(tree, clean.to_value().unwrap());
+        }
+    }
+
+    #[test]
+    fn very_deep_json_is_no_trouble() {
+        let deep = format!("{}\"\\u200b\"{}", "[".repeat(10_000), "]".repeat(10_000));
+        assert_eq!(sanitize_json(&json(&deep)).1.total(), 1);
+    }
+
+    #[test]
+    fn a_schema_loses_only_what_is_hidden_in_its_prose() {
+        let clean = r#"{ "type":"object","properties":{"ａ":{"description":"ｆｕｌｌ \u2014 ﬁne","maximum":1.50}} }"#;
+        let shown = shown_schema(&json(clean));
+        assert_eq!(shown.schema.as_str(), clean);
+        assert!(shown.removed.is_empty() && shown.left.is_empty());
+
+        let hostile = r#"{"title":"T\u200b","properties":{"de\u200bfault":{"description":"d\ud83d\u202e","enum":["\u200b"],"default":"\u200b","pattern":"\u200b"},"x":{"$comment":"\udb40\udc41!"}}}"#;
+        let shown = shown_schema(&json(hostile));
+        assert_eq!(
+            shown.schema.as_str(),
+            r#"{"title":"T","properties":{"de\u200bfault":{"description":"d�","enum":["\u200b"],"default":"\u200b","pattern":"\u200b"},"x":{"$comment":"!"}}}"#
+        );
+        assert_eq!((shown.removed.total(), shown.left.total()), (3, 4));
+    }
+
+    #[test]
+    fn a_property_called_description_is_no_prose() {
+        let text = r#"{"properties":{"description":{"enum":["\u200b"]}}}"#;
+        assert_eq!(shown_schema(&json(text)).schema.as_str(), text);
+    }
+}

@@ -1,0 +1,112 @@
+//! Texts of a length that a model is shown (LIF-7).
+
+use std::borrow::Cow;
+
+use trunkline_wire::ByteString;
+
+use super::{Removed, sanitize};
+
+/// How many characters of a description or of instructions are shown (LIF-7).
+pub const MAX_SHOWN: usize = 2048;
+
+/// What stands at the end of a text that was cut.
+const CUT: &str = "… [truncated]";
+
+/// How many bytes are looked at. What a server hides could otherwise cost any amount of work and, normalised, ten times its memory.
+const LOOKED_AT: usize = 64 * 1024;
+
+/// A description or instructions as a model sees them: sanitised, and cut after [`MAX_SHOWN`] characters.
+///
+/// ```
+/// let (text, removed) = trunkline::shown("Use it\u{200b} with care");
+/// assert_eq!((&*text, removed.total()), ("Use it with care", 1));
+/// ```
+pub fn shown(text: &str) -> (Cow<'_, str>, Removed) {
+    let looked_at = &text[..text.floor_char_boundary(LOOKED_AT)];
+    let (clean, removed) = sanitize(looked_at);
+    let end = cut_at(&clean, MAX_SHOWN);
+    if end == clean.len() && looked_at.len() == text.len() {
+        return (clean, removed);
+    }
+    (format!("{}{CUT}", &clean[..end]).into(), removed)
+}
+
+/// A title or the like as a model sees it: as [`shown`], on one line, its white space folded.
+pub fn one_line(text: &str) -> (Cow<'_, str>, Removed) {
+    let (clean, removed) = shown(text);
+    let is_folded =
+        !clean.contains(['\n', '\t']) && !clean.contains("  ") && clean.trim().len() == clean.len();
+    if is_folded {
+        return (clean, removed);
+    }
+    let folded = clean.split_whitespace().collect::<Vec<_>>().join(" ");
+    (folded.into(), removed)
+}
+
+/// What was made of `text`, in the same memory where it is the same.
+pub(crate) fn shared(text: &ByteString, made: Cow<str>) -> ByteString {
+    match made {
+        Cow::Borrowed(same) => text.slice_ref(same),
+        Cow::Owned(other) => other.into(),
+    }
+}
+
+/// Where the text ends after at most `most` characters.
+fn cut_at(text: &str, most: usize) -> usize {
+    if text.len() <= most {
+        return text.len();
+    }
+    text.char_indices()
+        .nth(most)
+        .map_or(text.len(), |(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn show(text: &str) -> String {
+        shown(text).0.into_owned()
+    }
+
+    #[test]
+    fn a_long_text_is_cut_after_whole_characters() {
+        for unit in ["x", "é", "漢", "😀"] {
+            let fits = unit.repeat(MAX_SHOWN);
+            assert_eq!(show(&fits), fits);
+            assert_eq!(
+                show(&format!("{fits}{unit}")),
+                format!("{fits}… [truncated]")
+            );
+        }
+        let hidden = format!("{}end", "\u{200b}".repeat(3000));
+        assert_eq!(show(&hidden), "end");
+    }
+
+    #[test]
+    fn however_long_a_text_is_only_so_much_of_it_is_looked_at() {
+        let long = "\u{200b}".repeat(1_000_000);
+        let (text, removed) = shown(&long);
+        assert_eq!((&*text, removed.total()), (CUT, LOOKED_AT / 3));
+        assert!(show(&"ﷺ".repeat(60_000)).chars().count() <= MAX_SHOWN + CUT.chars().count());
+    }
+
+    #[test]
+    fn clean_text_is_shared() {
+        let text: ByteString = "Adds two numbers".to_owned().into();
+        assert_eq!(shared(&text, shown(&text).0).as_ptr(), text.as_ptr());
+        assert_eq!(shared(&text, one_line(&text).0).as_ptr(), text.as_ptr());
+    }
+
+    #[test]
+    fn one_line_has_its_white_space_folded() {
+        for (text, line) in [
+            ("find \n  things\t", "find things"),
+            (" a", "a"),
+            ("a\u{a0}\u{a0}b\r\nc", "a b c"),
+            ("", ""),
+        ] {
+            assert_eq!(&*one_line(text).0, line);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What the tools of one server are found by. It depends on nothing but them, so that another server's change leaves it alone.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use trunkline_wire::Json;
+
+use super::words::{is_stop_word, stem, words};
+use crate::catalog::PoolTool;
+
+/// A part of a tool's definition: how much a word in it counts, how long it usually is, and how much it matters that it is longer.
+struct Field {
+    weight: f32,
+    usual: f32,
+    slope: f32,
+}
+
+const NAME: Field = Field {
+    weight: 6.0,
+    usual: 3.0,
+    slope: 0.4,
+};
+const SERVER: Field = Field {
+    weight: 2.5,
+    usual: 2.0,
+    slope: 0.2,
+};
+const TITLE: Field = Field {
+    weight: 3.0,
+    usual: 4.0,
+    slope: 0.5,
+};
+const HINT: Field = Field {
+    weight: 4.0,
+    usual: 6.0,
+    slope: 0.5,
+};
+const DESCRIPTION: Field = Field {
+    weight: 1.6,
+    usual: 25.0,
+    slope: 0.6,
+};
+const PARAMETERS: Field = Field {
+    weight: 0.8,
+    usual: 6.0,
+    slope: 0.6,
+};
+const PARAMETER_TEXT: Field = Field {
+    weight: 0.35,
+    usual: 40.0,
+    slope: 0.7,
+};
+
+/// How many bytes of the descriptions of parameters are read.
+const MAX_PARAMETER_TEXT: usize = 2048;
+
+/// A tool that a word stands for, and how much it does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Posting {
+    pub(super) tool: u32,
+    pub(super) weight: f32,
+}
+
+/// The words of one server's tools.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    /// Sorted stems, each with the place where its postings end; they begin where those of the one before end.
+    terms: Vec<(Box<str>, u32)>,
+    postings: Vec<Posting>,
+}
+
+impl Index {
+    /// Of a server's tools, in their order.
+    pub(crate) fn of(tools: &[Arc<PoolTool>]) -> Self {
+        let mut building = Building::default();
+        for (tool, number) in tools.iter().zip(0..) {
+            building.add(tool, number);
+        }
+        building.finish()
+    }
+
+    /// The postings of a stem.
+    pub(super) fn exact(&self, stem: &str) -> &[Posting] {
+        match self.terms.binary_search_by(|(term, _)| (**term).cmp(stem)) {
+            Ok(at) => self.postings_at(at),
+            Err(_) => &[],
+        }
+    }
+
+    /// The stems that begin with `prefix` and are longer, with their postings.
+    pub(super) fn longer(&self, prefix: &str) -> impl Iterator<Item = (&str, &[Posting])> {
+        let from = self.terms.partition_point(|(term, _)| **term <= *prefix);
+        let terms = self.terms[from..].iter().enumerate();
+        terms
+            .take_while(move |(_, (term, _))| term.starts_with(prefix))
+            .map(move |(at, (term, _))| (&**term, self.postings_at(from + at)))
+    }
+
+    /// All stems that begin with the same letter as `stem`.
+    pub(super) fn near(&self, stem: &str) -> impl Iterator<Item = (&str, &[Posting])> {
+        let first = stem.chars().next().unwrap_or_default();
+        let from = self
+            .terms
+            .partition_point(|(term, _)| term.chars().next() < Some(first));
+        let terms = self.terms[from..].iter().enumerate();
+        terms
+            .take_while(move |(_, (term, _))| term.starts_with(first))
+            .map(move |(at, (term, _))| (&**term, self.postings_at(from + at)))
+    }
+
+    fn postings_at(&self, at: usize) -> &[Posting] {
+        let begin = if at == 0 { 0 } else { self.terms[at - 1].1 };
+        &self.postings[begin as usize..self.terms[at].1 as usize]
+    }
+}
+
+#[derive(Default)]
+struct Building {
+    ids: HashMap<String, usize>,
+    /// The postings of each stem, by its id.
+    postings: Vec<Vec<Posting>>,
+    /// The stems of the field at hand.
+    field: Vec<usize>,
+}
+
+impl Building {
+    fn add(&mut self, tool: &PoolTool, number: u32) {
+        self.text(number, &NAME, [&*tool.tool.name]);
+        self.text(number, &SERVER, [&*tool.server]);
+        self.text(number, &TITLE, tool.title.as_deref());
+        self.text(number, &HINT, tool.search_hint.as_deref());
+        self.text(number, &DESCRIPTION, [&*tool.description]);
+        let (mut names, mut texts) = (Vec::new(), String::new());
+        if let Some(properties) = tool.shown_schema.get("properties") {
+            properties.members(|name, property| {
+                names.push(name.to_owned());
+                let text = property
+                    .get("description")
+                    .and_then(|text| Json::as_string(&text));
+                if let Some(text) = text.filter(|_| texts.len() < MAX_PARAMETER_TEXT) {
+                    texts.push_str(&text[..text.floor_char_boundary(MAX_PARAMETER_TEXT)]);
+                    texts.push('\n');
+                }
+            });
+        }
+        self.text(number, &PARAMETERS, names.iter().map(String::as_str));
+        self.text(number, &PARAMETER_TEXT, [&*texts]);
+    }
+
+    fn text<'t>(&mut self, tool: u32, field: &Field, texts: impl IntoIterator<Item = &'t str>) {
+        let Self {
+            ids,
+            postings,
+            field: found,
+        } = self;
+        found.clear();
+        for text in texts {
+            words(text, |word| {
+                if is_stop_word(word) {
+                    return;
+                }
+                let stem = stem(word);
+                let id = ids.get(stem).copied().unwrap_or_else(|| {
+                    postings.push(Vec::new());
+                    ids.insert(stem.to_owned(), postings.len() - 1);
+                    postings.len() - 1
+                });
+                found.push(id);
+            });
+        }
+        #[expect(clippy::cast_precision_loss, reason = "no tool has millions of words")]
+        let length = found.len() as f32;
+        let weight = field.weight / (1.0 - field.slope + field.slope * length / field.usual);
+        for id in found.drain(..) {
+            match postings[id].last_mut() {
+                Some(posting) if posting.tool == tool => posting.weight += weight,
+                _ => postings[id].push(Posting { tool, weight }),
+            }
+        }
+    }
+
+    fn finish(mut self) -> Index {
+        let mut ids: Vec<_> = self.ids.into_iter().collect();
+        ids.sort();
+        let mut index = Index::default();
+        index.terms.reserve_exact(ids.len());
+        index
+            .postings
+            .reserve_exact(self.postings.iter().map(Vec::len).sum());
+        for (term, id) in ids {
+            index.postings.append(&mut self.postings[id]);
+            let end = u32::try_from(index.postings.len()).unwrap_or(u32::MAX);
+            index.terms.push((term.into(), end));
+        }
+        index
+    }
+}

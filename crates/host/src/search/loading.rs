@@ -1,0 +1,119 @@
+//! Which tools a model is shown from the start, and which it has to search for (TOOL-9).
+
+use std::sync::Arc;
+
+use trunkline_config::env_vars;
+
+use super::TOOL_SEARCH;
+use crate::catalog::{Definition, Format, Pool, PoolTool, export};
+use crate::host_tool::HostTool;
+
+/// How much of a model's context the tools may take before most of them are left to be searched for, in percent (TOOL-9).
+const SHARE: u8 = 10;
+
+/// How many bytes of a definition are two tokens, about.
+const BYTES_FOR_TWO_TOKENS: usize = 7;
+
+/// Which of the servers' tools a model is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadMode {
+    /// All of them.
+    All,
+    /// Those that are always loaded; the others are searched for.
+    Search,
+    /// All of them, unless they would take more of the model's context than so many percent.
+    Auto {
+        /// The share of the context.
+        percent: u8,
+    },
+}
+
+impl Default for LoadMode {
+    fn default() -> Self {
+        Self::Auto { percent: SHARE }
+    }
+}
+
+impl LoadMode {
+    /// What `ENABLE_TOOL_SEARCH` says: `true`, `false`, `auto` or `auto:N`; `None` for anything else.
+    pub fn read(text: &str) -> Option<Self> {
+        let text = text.trim().to_ascii_lowercase();
+        match &*text {
+            "true" | "1" | "yes" | "on" => Some(Self::Search),
+            "false" | "0" | "no" | "off" => Some(Self::All),
+            "auto" => Some(Self::default()),
+            _ => {
+                let percent = text.strip_prefix("auto:")?.trim().parse().ok()?;
+                (percent <= 100).then_some(Self::Auto { percent })
+            }
+        }
+    }
+
+    pub(crate) fn from_env() -> Option<Self> {
+        Self::read(&std::env::var(env_vars::ENABLE_TOOL_SEARCH).ok()?)
+    }
+
+    fn defers(self, tokens: usize, context_tokens: usize) -> bool {
+        match self {
+            Self::All => false,
+            Self::Search => true,
+            Self::Auto { percent } => tokens > context_tokens / 100 * usize::from(percent),
+        }
+    }
+}
+
+/// The tools as one model sees them.
+#[derive(Clone, Debug, Default)]
+pub struct ModelTools {
+    /// The host's own tools, the search only where there is something to search for.
+    pub own: Vec<HostTool>,
+    /// The servers' tools that it is shown, sorted by name.
+    pub loaded: Vec<Arc<PoolTool>>,
+    /// The servers' tools that it has to search for, sorted by name. They can be called all the same.
+    pub deferred: Vec<Arc<PoolTool>>,
+}
+
+impl Pool {
+    /// The tools as a model with a context of so many tokens is to see them.
+    pub fn for_model(&self, mode: LoadMode, context_tokens: usize) -> ModelTools {
+        let defers = mode.defers(self.tokens(), context_tokens);
+        let (deferred, loaded): (Vec<_>, Vec<_>) = self
+            .offered()
+            .cloned()
+            .partition(|tool| defers && !tool.always_load);
+        let own = self.own().iter();
+        let own = own.filter(|tool| tool.name != TOOL_SEARCH || !deferred.is_empty());
+        ModelTools {
+            own: own.cloned().collect(),
+            loaded,
+            deferred,
+        }
+    }
+
+    /// How many tokens the definitions of all the servers' tools take, about.
+    pub fn tokens(&self) -> usize {
+        let tools = self.offered().map(|tool| Definition::Server(tool).size());
+        tools.sum::<usize>() * 2 / BYTES_FOR_TWO_TOKENS
+    }
+}
+
+impl ModelTools {
+    /// The tools that it is shown, as one JSON array.
+    pub fn export(&self, format: Format) -> String {
+        let own = self.own.iter().map(Definition::Own);
+        let loaded = self.loaded.iter().map(|tool| Definition::Server(tool));
+        export(format, own.chain(loaded))
+    }
+
+    /// Shows it a tool that it has found, from now on; false if there is none of that name to be found.
+    pub fn load(&mut self, name: &str) -> bool {
+        let by_name = |tool: &Arc<PoolTool>| tool.name.as_str().cmp(name);
+        let Ok(at) = self.deferred.binary_search_by(by_name) else {
+            return false;
+        };
+        let tool = self.deferred.remove(at);
+        let at = self.loaded.partition_point(|other| other.name < tool.name);
+        self.loaded.insert(at, tool);
+        true
+    }
+}

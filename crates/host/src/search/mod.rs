@@ -1,0 +1,112 @@
+//! Finds tools by what they are for (TOOL-9), so that a model need not be shown all of them.
+
+mod index;
+mod loading;
+mod query;
+mod rank;
+mod tool;
+mod words;
+
+use std::sync::Arc;
+
+pub(crate) use index::Index;
+pub use loading::{LoadMode, ModelTools};
+pub use tool::TOOL_SEARCH;
+pub(crate) use tool::add_to;
+
+use crate::catalog::{Pool, PoolTool};
+use query::Query;
+use rank::Ranking;
+
+/// A tool that was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The tool.
+    pub tool: Arc<PoolTool>,
+    /// How well it fits: more is better, and only comparable within one search.
+    pub score: f32,
+}
+
+impl Pool {
+    /// The tools that fit `query` best, at most `limit` of them, the best first.
+    ///
+    /// The query is words, in any form and order, that say what the tool is for. A word with a `+` must be in the tool's name.
+    /// `select:name,name` gets the tools with these names, as they are in the pool or as their servers call them.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// use trunkline::{Builtin, Host};
+    ///
+    /// let schema = serde_json::json!({"type": "object"});
+    /// let clock = Builtin::new("clock")
+    ///     .tool("now", "Tells the time", &schema, |_| async { Ok("noon".into()) })
+    ///     .tool("set_alarm", "Rings a bell later", &schema, |_| async { Ok("set".into()) });
+    /// let host = Host::builder().builtin(clock).start();
+    /// host.ready().await;
+    /// let found = host.pool().search("what time is it", 5);
+    /// assert_eq!(found[0].tool.name, "mcp__clock__now");
+    /// # host.shutdown().await;
+    /// # }
+    /// ```
+    pub fn search(&self, query: &str, limit: usize) -> Vec<Found> {
+        let mut found = match Query::read(query) {
+            Query::Select(names) => self.selected(&names),
+            Query::Find { terms, required } => self.ranked(&terms, &required, limit),
+        };
+        found.truncate(limit);
+        found
+    }
+
+    fn selected(&self, names: &[String]) -> Vec<Found> {
+        let mut found: Vec<Found> = Vec::new();
+        for name in names {
+            let by_original = || {
+                let same = |tool: &&Arc<PoolTool>| tool.offered && *tool.tool.name == **name;
+                self.tools().iter().find(same)
+            };
+            let tool = self.get(name).filter(|tool| tool.offered);
+            if let Some(tool) = tool.or_else(by_original)
+                && !found.iter().any(|known| Arc::ptr_eq(&known.tool, tool))
+            {
+                found.push(Found {
+                    tool: Arc::clone(tool),
+                    score: 1.0,
+                });
+            }
+        }
+        found
+    }
+
+    fn ranked(&self, terms: &[String], required: &[String], limit: usize) -> Vec<Found> {
+        let scores = Ranking::of(self.parts()).scores(terms);
+        let tools = self.parts().iter().flat_map(|part| part.iter());
+        let fits = |tool: &PoolTool| {
+            let name = || tool.name.to_lowercase();
+            tool.offered
+                && (required.is_empty()
+                    || required.iter().all(|word| name().contains(word.as_str())))
+        };
+        let mut best: Vec<(f32, &Arc<PoolTool>)> = scores
+            .into_iter()
+            .zip(tools)
+            .filter(|(score, tool)| (*score > 0.0 || !required.is_empty()) && fits(tool))
+            .collect();
+        let order = |a: &(f32, &Arc<PoolTool>), b: &(f32, &Arc<PoolTool>)| {
+            b.0.total_cmp(&a.0).then_with(|| a.1.name.cmp(&b.1.name))
+        };
+        if limit > 0 && best.len() > limit {
+            best.select_nth_unstable_by(limit - 1, order);
+            best.truncate(limit);
+        }
+        best.sort_by(order);
+        // An agent that sees only some tools has a pool with the same parts.
+        let in_pool = |(score, tool)| {
+            let tool = Arc::clone(self.of_part(tool)?);
+            Some(Found { tool, score })
+        };
+        best.into_iter().filter_map(in_pool).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

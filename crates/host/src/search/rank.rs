@@ -1,0 +1,209 @@
+//! Which tools fit a query best: BM25F, over what was indexed for each server, with nearly fitting words counting less.
+
+use std::sync::Arc;
+
+use super::index::{Index, Posting};
+use super::words::synonyms;
+use crate::catalog::Part;
+
+/// How soon more of the same word adds nothing.
+const SATURATION: f32 = 2.2;
+/// What a word counts that only means nearly the same.
+const SYNONYM: f32 = 0.5;
+/// What a longer word counts.
+const PREFIX: f32 = 0.6;
+/// What a word counts that is spelt nearly the same, where nothing else is found.
+const MISSPELT: f32 = 0.5;
+/// What two words written as one count.
+const JOINED: f32 = 0.8;
+/// How much of the score depends on how much of the query was found at all.
+const COVERAGE: f32 = 0.6;
+
+/// How long a beginning must be to stand for a longer word.
+const MIN_PREFIX: usize = 3;
+/// How many longer words one beginning stands for, in one server.
+const MAX_LONGER: usize = 32;
+
+/// The tools of all servers, numbered one after another.
+pub(super) struct Ranking<'p> {
+    parts: Vec<(&'p Index, usize)>,
+    tools: usize,
+}
+
+/// Some tools, and how much they have to do with one word of the query.
+struct Matches<'p> {
+    /// For each: the number of its server's first tool, and the postings.
+    lists: Vec<(usize, &'p [Posting])>,
+    weight: f32,
+}
+
+impl<'p> Ranking<'p> {
+    pub(super) fn of(parts: &'p [Arc<Part>]) -> Self {
+        let mut tools = 0;
+        let mut numbered = Vec::with_capacity(parts.len());
+        for part in parts {
+            numbered.push((part.index(), tools));
+            tools += part.len();
+        }
+        Self {
+            parts: numbered,
+            tools,
+        }
+    }
+
+    /// A score for each tool; zero where nothing fits.
+    pub(super) fn scores(&self, terms: &[String]) -> Vec<f32> {
+        let mut scores = vec![0.0_f32; self.tools];
+        let mut covered = vec![0.0_f32; self.tools];
+        let mut best = vec![0.0_f32; self.tools];
+        let mut touched = Vec::new();
+        let mut all = 0.0;
+        for (at, term) in terms.iter().enumerate() {
+            let next = terms.get(at + 1);
+            let matches = self.matches(term, next);
+            // A word that nobody has is not held against those who have the others.
+            let mut rarity: f32 = 0.0;
+            for matches in &matches {
+                let found = matches.lists.iter().map(|(_, list)| list.len()).sum();
+                let idf = self.rarity(found);
+                if found > 0 {
+                    rarity = rarity.max(matches.weight * idf);
+                }
+                for (first, list) in &matches.lists {
+                    for posting in *list {
+                        let tool = first + posting.tool as usize;
+                        let part = posting.weight / (SATURATION + posting.weight);
+                        let score = matches.weight * idf * part;
+                        if best[tool] == 0.0 {
+                            touched.push(tool);
+                        }
+                        best[tool] = best[tool].max(score);
+                    }
+                }
+            }
+            all += rarity;
+            for tool in touched.drain(..) {
+                scores[tool] += best[tool];
+                covered[tool] += rarity;
+                best[tool] = 0.0;
+            }
+        }
+        if all > 0.0 {
+            for (score, covered) in scores.iter_mut().zip(covered) {
+                *score *= 1.0 - COVERAGE + COVERAGE * covered / all;
+            }
+        }
+        scores
+    }
+
+    /// Everything that a word of a query, or it and the next one, may stand for.
+    fn matches(&self, term: &str, next: Option<&String>) -> Vec<Matches<'p>> {
+        let mut found = vec![self.exact(term, 1.0)];
+        if term.len() >= MIN_PREFIX {
+            let longer = |(index, first): &(&'p Index, usize)| {
+                let first = *first;
+                let longer = index.longer(term).take(MAX_LONGER);
+                longer
+                    .map(move |(_, list)| (first, list))
+                    .collect::<Vec<_>>()
+            };
+            found.push(Matches {
+                lists: self.parts.iter().flat_map(longer).collect(),
+                weight: PREFIX,
+            });
+        }
+        found.extend(
+            synonyms(term)
+                .iter()
+                .map(|other| self.exact(other, SYNONYM)),
+        );
+        if let Some(next) = next {
+            found.push(self.exact(&format!("{term}{next}"), JOINED));
+        }
+        if found.iter().all(|matches| matches.lists.is_empty()) {
+            found.push(self.misspelt(term));
+        }
+        found
+    }
+
+    fn exact(&self, term: &str, weight: f32) -> Matches<'p> {
+        let lists = self
+            .parts
+            .iter()
+            .map(|(index, first)| (*first, index.exact(term)));
+        Matches {
+            lists: lists.filter(|(_, list)| !list.is_empty()).collect(),
+            weight,
+        }
+    }
+
+    fn misspelt(&self, term: &str) -> Matches<'p> {
+        let mut lists = Vec::new();
+        if term.len() > MIN_PREFIX {
+            for (index, first) in &self.parts {
+                let near = index
+                    .near(term)
+                    .filter(|(other, _)| differ_by_one(term, other));
+                lists.extend(near.map(|(_, list)| (*first, list)));
+            }
+        }
+        Matches {
+            lists,
+            weight: MISSPELT,
+        }
+    }
+
+    /// How much a word says that so many tools have.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "counts of tools, far below 2^24"
+    )]
+    fn rarity(&self, found: usize) -> f32 {
+        let (all, found) = (self.tools as f32, found.min(self.tools) as f32);
+        (1.0 + (all - found + 0.5) / (found + 0.5)).ln()
+    }
+}
+
+/// Whether one letter more, less or other, or two in the wrong order, make one word of the other.
+fn differ_by_one(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let (short, long) = if one.len() <= other.len() {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    if long.len() - short.len() > 1 {
+        return false;
+    }
+    let same = short.iter().zip(long).take_while(|(a, b)| a == b).count();
+    let (short, long) = (&short[same..], &long[same..]);
+    match (short, long) {
+        ([], _) => true,
+        ([a, b, short @ ..], [c, d, long @ ..]) if a == d && b == c && short == long => true,
+        ([_, rest @ ..], [_, others @ ..]) if short.len() == long.len() => rest == others,
+        (short, [_, others @ ..]) => short == others,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_mistake_is_forgiven() {
+        for (one, other, expected) in [
+            ("issue", "isue", true),
+            ("issue", "issuee", true),
+            ("issue", "isseu", true),
+            ("issue", "isxue", true),
+            ("issue", "issue", true),
+            ("issue", "tissu", false),
+            ("issue", "isxxe", false),
+            ("abc", "abcde", false),
+        ] {
+            assert_eq!(differ_by_one(one, other), expected, "{one} {other}");
+            assert_eq!(differ_by_one(other, one), expected, "{other} {one}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! `ToolSearch`: the tool by which a model finds the tools that it was not shown.
+
+use serde_json::json;
+use trunkline_wire::Json;
+use trunkline_wire::mcp::ToolHints;
+
+use crate::catalog::{Definition, Format, export};
+use crate::host_tool::{HostCall, HostTool};
+use crate::result::CallOutput;
+
+/// What the tool is called.
+pub const TOOL_SEARCH: &str = "ToolSearch";
+
+/// How many tools are returned unless the model says otherwise.
+const DEFAULT_RESULTS: usize = 5;
+/// How many are returned at most.
+const MAX_RESULTS: usize = 50;
+
+const DESCRIPTION: &str = "Finds tools that are available but not shown, and returns their full definitions. \
+Call it before concluding that there is no tool for something. A tool that it returned can be called at once.\n\
+Queries: words for what the tool should do (\"send a slack message\"); \"+slack send\" where a word must be in the tool's name; \
+\"select:name,name\" for tools whose names are known.";
+
+/// Adds the search to a host's own tools, unless the program has one of its own.
+pub(crate) fn add_to(own: &mut Vec<HostTool>) {
+    if own.iter().any(|tool| tool.name == TOOL_SEARCH) {
+        return;
+    }
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "What the tool should do, or select:<name>[,<name>…]"},
+            "max_results": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_RESULTS,
+                "default": DEFAULT_RESULTS,
+                "description": "How many tools to return at most",
+            },
+        },
+        "required": ["query"],
+    });
+    let tool = HostTool::new(TOOL_SEARCH, DESCRIPTION, schema, |call| async move {
+        run(&call)
+    });
+    own.push(tool.hints(ToolHints {
+        read_only: true,
+        idempotent: true,
+        ..ToolHints::default()
+    }));
+}
+
+fn run(call: &HostCall) -> Result<CallOutput, String> {
+    let query: Option<String> = call.arguments.field("query");
+    let query = query.ok_or("the argument \"query\" is missing: say what the tool should do")?;
+    let most: Option<usize> = call.arguments.field("max_results");
+    let most = most.unwrap_or(DEFAULT_RESULTS).clamp(1, MAX_RESULTS);
+    let pool = call.host.pool();
+    let found = pool.search(&query, most);
+    if found.is_empty() {
+        let count = pool.offered().count();
+        return Ok(CallOutput::of_text(format!(
+            "No tool fits this query. {count} tools were searched; try other words."
+        )));
+    }
+    let tools = export(
+        Format::Mcp,
+        found.iter().map(|found| Definition::Server(&found.tool)),
+    );
+    let text = format!("{{\"tools\":{tools}}}");
+    Ok(CallOutput {
+        structured_content: Json::parse(text.clone()).ok(),
+        ..CallOutput::of_text(text)
+    })
+}

@@ -1,0 +1,296 @@
+//! Text into the words that are compared: `createIssue`, `create_issue` and "creating issues" come to the same two.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// Words that say nothing about which tool is meant.
+const STOP_WORDS: &[&str] = &[
+    "a", "all", "am", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can", "could",
+    "do", "does", "for", "from", "give", "has", "have", "how", "i", "if", "in", "into", "is", "it",
+    "its", "let", "like", "mcp", "me", "my", "need", "of", "on", "or", "our", "out", "please",
+    "should", "so", "some", "that", "the", "their", "them", "then", "there", "these", "they",
+    "this", "those", "to", "tool", "us", "use", "used", "uses", "using", "want", "was", "we",
+    "what", "when", "where", "which", "will", "with", "would", "you", "your",
+];
+
+/// Words that people use for one another when they ask for a tool. Only queries are widened by them, so that they cost an index
+/// nothing.
+const SYNONYMS: &[&[&str]] = &[
+    &["add", "create", "new", "insert", "make"],
+    &["archive", "zip", "compress"],
+    &["ask", "question", "prompt"],
+    &["branch", "fork"],
+    &[
+        "browser", "tab", "page", "website", "webpage", "site", "web",
+    ],
+    &[
+        "change", "edit", "update", "modify", "set", "rename", "patch",
+    ],
+    &["check", "status", "verify", "inspect", "examine"],
+    &["choose", "select", "pick"],
+    &["click", "press", "tap", "push"],
+    &["clock", "time", "date", "hour"],
+    &["cluster", "kubernetes", "k8s", "kubectl"],
+    &["comment", "reply", "note", "remark"],
+    &["connect", "attach", "join", "link"],
+    &["container", "pod"],
+    &["content", "text", "body"],
+    &["convert", "transform", "translate"],
+    &["copy", "duplicate", "clone"],
+    &["data", "information", "info", "details"],
+    &["database", "db", "sql", "table", "sqlite"],
+    &[
+        "delete", "remove", "erase", "drop", "destroy", "clear", "purge",
+    ],
+    &["diff", "difference", "compare", "changes"],
+    &["directory", "folder", "dir", "path"],
+    &["document", "doc", "page"],
+    &["download", "fetch", "retrieve", "get"],
+    &["error", "bug", "failure", "problem", "exception", "warning"],
+    &["execute", "run", "evaluate", "eval", "invoke"],
+    &["fact", "observation", "memory", "knowledge"],
+    &["fill", "enter", "type", "write", "input"],
+    &["find", "search", "query", "lookup", "locate", "look"],
+    &[
+        "get", "read", "retrieve", "show", "view", "fetch", "see", "display", "open", "print",
+    ],
+    &["graph", "network"],
+    &["history", "log", "past"],
+    &["image", "picture", "photo", "screenshot"],
+    &["internet", "web", "online", "http", "url"],
+    &["issue", "ticket", "bug"],
+    &["javascript", "js", "script", "code"],
+    &["keyboard", "key", "keystroke"],
+    &["link", "url", "href", "address"],
+    &["list", "show", "enumerate", "display", "browse", "see"],
+    &["merge", "combine", "unite"],
+    &["message", "notification", "chat"],
+    &["metadata", "info", "properties", "attributes", "details"],
+    &["move", "relocate", "rename", "transfer"],
+    &["navigate", "go", "visit", "open", "goto", "browse"],
+    &["performance", "speed", "slow", "profile", "trace"],
+    &["person", "user", "people", "member", "account"],
+    &["picture", "screenshot", "capture", "snapshot"],
+    &["quit", "close", "exit", "end", "stop", "kill", "terminate"],
+    &["relation", "relationship", "edge", "connection", "link"],
+    &["repository", "repo", "git"],
+    &["request", "call", "http"],
+    &["resize", "size", "dimension", "viewport"],
+    &["restart", "reload", "refresh", "rollout"],
+    &["revert", "undo", "reset", "rollback", "unstage"],
+    &["save", "store", "write", "commit", "persist", "remember"],
+    &["scale", "replica", "grow", "shrink"],
+    &["schema", "structure", "column", "columns", "describe"],
+    &["send", "post", "publish", "submit"],
+    &["start", "begin", "launch", "create", "open"],
+    &["sum", "total", "addition", "plus", "calculate"],
+    &["think", "reason", "reflect", "plan", "step"],
+    &["timezone", "zone", "time"],
+    &["upload", "attach", "send"],
+    &["wait", "pause", "sleep", "delay", "until"],
+];
+
+/// For each stem, the stems of the words in its groups.
+static BY_STEM: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(|| {
+    let mut by_stem: HashMap<String, Vec<String>> = HashMap::new();
+    for group in SYNONYMS {
+        let stems: Vec<_> = group.iter().map(|word| stem(word).to_owned()).collect();
+        for one in &stems {
+            let others = stems.iter().filter(|other| *other != one).cloned();
+            by_stem.entry(one.clone()).or_default().extend(others);
+        }
+    }
+    for others in by_stem.values_mut() {
+        others.sort();
+        others.dedup();
+    }
+    by_stem
+});
+
+/// The stems of the words that mean nearly the same as the one with this stem.
+pub(super) fn synonyms(stem: &str) -> &'static [String] {
+    BY_STEM.get(stem).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Whether a word, in small letters, says nothing about which tool is meant.
+pub(super) fn is_stop_word(word: &str) -> bool {
+    STOP_WORDS.binary_search(&word).is_ok()
+}
+
+/// Calls `visit` with each word of the text, in small letters and not yet cut to its stem. A word ends where letters and digits end,
+/// and where a capital begins another one.
+pub(super) fn words(text: &str, mut visit: impl FnMut(&str)) {
+    let mut word = String::new();
+    let mut end = |word: &mut String| {
+        if !word.is_empty() {
+            visit(word);
+            word.clear();
+        }
+    };
+    let mut chars = text.chars().peekable();
+    let mut last_small = false;
+    let mut last_capital = false;
+    while let Some(c) = chars.next() {
+        if !c.is_alphanumeric() {
+            end(&mut word);
+            (last_small, last_capital) = (false, false);
+            continue;
+        }
+        if is_word_by_itself(c) {
+            end(&mut word);
+            word.push(c);
+            end(&mut word);
+            (last_small, last_capital) = (false, false);
+            continue;
+        }
+        let capital = c.is_uppercase();
+        // `aB` and the `Se` of `HTTPServer`.
+        let next_small = chars.peek().is_some_and(|next| next.is_lowercase());
+        if capital && (last_small || (last_capital && next_small)) {
+            end(&mut word);
+        }
+        if c.is_ascii() {
+            word.push(c.to_ascii_lowercase());
+        } else {
+            word.extend(c.to_lowercase());
+        }
+        (last_small, last_capital) = (!capital, capital);
+    }
+    end(&mut word);
+}
+
+/// Scripts that are written without spaces: each character is taken for a word.
+fn is_word_by_itself(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+}
+
+/// The part of an English word that its forms have in common, more or less: enough that `files`, `deletes`, `creating` and `navigation`
+/// find `file`, `delete`, `create` and `navigate`.
+pub(super) fn stem(word: &str) -> &str {
+    if word.len() <= 3 || !word.is_ascii() {
+        return word;
+    }
+    let word = without_plural(word);
+    let word = without_ending(word);
+    // `query` and `querie`.
+    let shorter = word.strip_suffix("ie").or_else(|| word.strip_suffix('y'));
+    let word = shorter.filter(|stem| stem.len() >= 3).unwrap_or(word);
+    if word.len() > 3 {
+        word.strip_suffix('e').unwrap_or(word)
+    } else {
+        word
+    }
+}
+
+fn without_plural(word: &str) -> &str {
+    if word.ends_with("ss") || word.ends_with("us") || word.ends_with("is") {
+        return word;
+    }
+    for ending in ["sses", "shes", "ches", "xes", "zes"] {
+        if word.ends_with(ending) {
+            return &word[..word.len() - 2];
+        }
+    }
+    word.strip_suffix('s').unwrap_or(word)
+}
+
+fn without_ending(word: &str) -> &str {
+    let has_vowel = |stem: &str| stem.bytes().any(|byte| b"aeiouy".contains(&byte));
+    for ending in ["ing", "ed"] {
+        if let Some(stem) = word.strip_suffix(ending)
+            && stem.len() >= 3
+            && has_vowel(stem)
+        {
+            return without_double(stem);
+        }
+    }
+    if let Some(stem) = word.strip_suffix("ion")
+        && stem.len() >= 4
+        && stem.ends_with(['t', 's'])
+    {
+        return stem;
+    }
+    if let Some(stem) = word.strip_suffix("ment")
+        && stem.len() >= 4
+    {
+        return stem;
+    }
+    word
+}
+
+/// `runn` is `run`.
+fn without_double(stem: &str) -> &str {
+    let bytes = stem.as_bytes();
+    match bytes {
+        [.., a, b] if a == b && stem.len() > 3 && !b"lsz".contains(b) => &stem[..stem.len() - 1],
+        _ => stem,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(text: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        words(text, |word| found.push(word.to_owned()));
+        found
+    }
+
+    #[test]
+    fn words_end_where_a_reader_sees_them_end() {
+        for (text, expected) in [
+            ("create_issue", vec!["create", "issue"]),
+            ("createIssue", vec!["create", "issue"]),
+            ("HTTPServer-v2", vec!["http", "server", "v2"]),
+            ("base64 of s3://x", vec!["base64", "of", "s3", "x"]),
+            ("API-post-search", vec!["api", "post", "search"]),
+            ("Größe ÄÖ", vec!["größe", "äö"]),
+            ("検索する now", vec!["検", "索", "す", "る", "now"]),
+            ("", vec![]),
+            ("--", vec![]),
+        ] {
+            assert_eq!(split(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn forms_of_a_word_have_one_stem() {
+        for family in [
+            &["file", "files", "filing"][..],
+            &["query", "queries", "querying"],
+            &["create", "creates", "created", "creating", "creation"],
+            &["navigate", "navigation", "navigating"],
+            &["delete", "deletion", "deleted"],
+            &["run", "runs", "running"],
+            &["deploy", "deployment", "deployments", "deployed"],
+            &["directory", "directories"],
+            &["search", "searches", "searching"],
+            &["box", "boxes"],
+            &["commit", "commits", "committed", "committing"],
+            &["execute", "executes", "execution"],
+        ] {
+            for form in family {
+                assert_eq!(stem(form), stem(family[0]), "{form}");
+            }
+        }
+        for (one, other) in [
+            ("status", "statu"),
+            ("string", "str"),
+            ("this", "thi"),
+            ("bus", "bu"),
+        ] {
+            assert_ne!(stem(one), other);
+        }
+    }
+
+    #[test]
+    fn stop_words_are_in_order_and_synonyms_go_both_ways() {
+        assert!(STOP_WORDS.is_sorted());
+        assert!(is_stop_word("the") && !is_stop_word("file"));
+        let (folder, directory) = (stem("folder").to_owned(), stem("directory").to_owned());
+        assert!(synonyms(&folder).contains(&directory));
+        assert!(synonyms(&directory).contains(&folder));
+        assert!(synonyms("xyzzy").is_empty());
+    }
+}
