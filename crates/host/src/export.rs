@@ -46,7 +46,7 @@ struct Client<'e> {
     #[serde(skip_serializing_if = "Option::is_none")]
     capabilities: Option<&'e Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    instructions: Option<&'e str>,
+    instructions: Option<std::borrow::Cow<'e, str>>,
     cached: bool,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     diagnostics: &'e [String],
@@ -70,7 +70,7 @@ impl<'e> Client<'e> {
             protocol_version: identity.map(|identity| identity.protocol_version.as_str()),
             server_info: identity.and_then(|identity| identity.info.as_ref()),
             capabilities: identity.map(|identity| &identity.capabilities.raw),
-            instructions: identity.and_then(|identity| identity.instructions.as_deref()),
+            instructions: status.catalog.instructions(),
             cached: status.catalog.cached,
             diagnostics: &status.catalog.diagnostics,
         }
@@ -106,8 +106,8 @@ impl<'e> Tool<'e> {
     fn of(tool: &'e PoolTool) -> Self {
         Self {
             name: &tool.name,
-            description: tool.tool.description.as_deref().unwrap_or_default(),
-            input_schema: &tool.tool.input_schema,
+            description: &tool.description,
+            input_schema: &tool.shown_schema,
             is_mcp: true,
             server: Some(&tool.server),
             original_tool_name: Some(&tool.tool.name),

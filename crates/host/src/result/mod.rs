@@ -14,6 +14,7 @@
 
 mod base64;
 mod fit;
+mod for_model;
 mod image;
 mod job;
 mod kind;
@@ -25,10 +26,13 @@ mod size;
 mod store;
 mod words;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use trunkline_wire::Json;
 use trunkline_wire::mcp::{CallResult, Content};
+
+use crate::sanitize::{Removed, without_hidden};
 
 pub(crate) use results::About;
 pub use results::Results;
@@ -110,9 +114,12 @@ impl From<CallResult> for CallOutput {
 }
 
 /// What of a server's text a model may see, where that is not all of it (TOOL-3). Every text of a result that is shown goes through
-/// here; what is saved to a file does not.
-fn visible(_text: &str) -> Option<String> {
-    None
+/// here; what is saved to a file does not. A result is data, perhaps the text of a file: what can be seen keeps its spelling.
+fn visible(text: &str, removed: &mut Removed) -> Option<String> {
+    match without_hidden(text, removed) {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(visible) => Some(visible),
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use super::size::Limit;
 use super::store::Store;
 use super::words::{Words, shown};
 use super::{CallOutput, SavedFile};
+use crate::sanitize::Removed;
 
 /// How many characters of text a result may have (RES-4).
 const MAX_CHARS: u64 = 100_000;
@@ -136,7 +137,14 @@ impl Results {
     ) -> CallOutput {
         let mut output = self.worked_on(about, result.into()).await;
         if !self.people {
-            output.content = output.content.into_iter().map(shown).collect();
+            let mut removed = Removed::default();
+            let blocks = output.content.into_iter();
+            output.content = blocks.map(|block| shown(block, &mut removed)).collect();
+            if !removed.is_empty() {
+                let tool = about.tool;
+                let warning = format!("the result of \"{tool}\" is shown without {removed}");
+                output.warnings.push(warning);
+            }
         }
         output
     }

@@ -8,6 +8,7 @@ use trunkline_wire::{ByteString, Json, ObjectWriter};
 
 use super::size::{Limit, Size};
 use super::visible;
+use crate::sanitize::Removed;
 
 /// A text, decoded or as it stands in the message.
 #[derive(Clone, Debug)]
@@ -111,13 +112,13 @@ pub(super) fn with_words(content: &Content, text: &str) -> Content {
 }
 
 /// The block as a model may see it.
-pub(super) fn shown(content: Content) -> Content {
+pub(super) fn shown(content: Content, removed: &mut Removed) -> Content {
     let text = match Words::of(&content) {
         Some(Words::Plain(text)) => text,
         Some(Words::Spelt(json)) => json.as_string().unwrap_or_default(),
         None => return content,
     };
-    match visible(&text) {
+    match visible(&text, removed) {
         Some(visible) => with_words(&content, &visible),
         None => content,
     }

@@ -42,6 +42,11 @@ pub fn sanitize(text: &str) -> (Cow<'_, str>, Removed) {
     (text, removed)
 }
 
+/// The text without what a reader cannot see, in whatever spelling it has; what was removed is added to `removed`.
+pub(crate) fn without_hidden<'t>(text: &'t str, removed: &mut Removed) -> Cow<'t, str> {
+    strip(text, removed)
+}
+
 /// The text in NFKC, if that is another one.
 fn composed(text: &str) -> Option<String> {
     if text.is_ascii() || is_nfkc_quick(text.chars()) == IsNormalized::Yes {

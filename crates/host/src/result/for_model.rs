@@ -1,0 +1,133 @@
+//! A result in the form in which a model's API takes it.
+
+use serde_json::{Value, json};
+use trunkline_wire::mcp::Content;
+
+use super::CallOutput;
+use crate::catalog::Format;
+
+/// What stands for a result without anything in it: some APIs take no empty text.
+const NOTHING: &str = "(the tool gave back nothing)";
+
+impl CallOutput {
+    /// The content for a model: what belongs under `content` of Anthropic's `tool_result` block, of OpenAI's `tool` message, under
+    /// `output` of its Responses API, or a whole MCP result. An API that takes no images from tools gets a line in place of each.
+    pub fn for_model(&self, format: Format) -> Value {
+        match format {
+            Format::Anthropic => Value::Array(self.blocks().iter().map(anthropic).collect()),
+            Format::OpenAi | Format::OpenAiResponses => {
+                let texts: Vec<_> = self.blocks().iter().map(plain).collect();
+                json!(texts.join("\n"))
+            }
+            Format::Mcp => {
+                let content: Vec<_> = self.content.iter().map(Content::to_json).collect();
+                let mut result = json!({"content": content, "isError": self.is_error});
+                if let Some(structured) = &self.structured_content {
+                    result["structuredContent"] = json!(structured);
+                }
+                result
+            }
+        }
+    }
+
+    /// The blocks, or what stands for them.
+    fn blocks(&self) -> Vec<Content> {
+        if !self.content.is_empty() {
+            return self.content.clone();
+        }
+        let text = match &self.structured_content {
+            Some(structured) => structured.as_str().to_owned(),
+            None => NOTHING.to_owned(),
+        };
+        vec![Content::Text(text.into())]
+    }
+}
+
+fn anthropic(block: &Content) -> Value {
+    let raw = block.to_json();
+    let field = |name: &str| raw.field::<String>(name);
+    match (block.kind(), field("mimeType"), field("data")) {
+        ("image", Some(mime_type), Some(data)) => {
+            json!({"type": "image", "source": {"type": "base64", "media_type": mime_type, "data": data}})
+        }
+        _ => json!({"type": "text", "text": plain(block)}),
+    }
+}
+
+/// A block as text.
+fn plain(block: &Content) -> String {
+    if let Some(text) = block.text() {
+        return text.to_string();
+    }
+    let raw = block.to_json();
+    let field = |name: &str| raw.field::<String>(name);
+    match block.kind() {
+        "image" | "audio" => {
+            let mime_type = field("mimeType").unwrap_or_default();
+            format!("[{} {mime_type}, which cannot be shown here]", block.kind())
+        }
+        "resource_link" => {
+            let name = field("name").unwrap_or_default();
+            format!("[resource {name}: {}]", field("uri").unwrap_or_default())
+        }
+        "resource" => {
+            let resource = raw.get("resource");
+            let field = |name| resource.as_ref().and_then(|it| it.field::<String>(name));
+            let uri = field("uri").unwrap_or_default();
+            match field("text") {
+                Some(text) => format!("[resource {uri}]\n{text}"),
+                None => format!("[resource {uri}]"),
+            }
+        }
+        _ => raw.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_wire::Json;
+    use trunkline_wire::mcp::CallResult;
+
+    use super::*;
+
+    fn output(result: Value) -> CallOutput {
+        CallResult::read(&Json::from(result)).unwrap().1.into()
+    }
+
+    #[test]
+    fn every_kind_of_block_has_a_form_for_every_api() {
+        let result = output(json!({"content": [
+            {"type": "text", "text": "one"},
+            {"type": "image", "mimeType": "image/png", "data": "AAAA"},
+            {"type": "resource_link", "uri": "a:b", "name": "n"},
+            {"type": "resource", "resource": {"uri": "c:d", "text": "two"}},
+            {"type": "newer", "x": 1},
+        ], "structuredContent": {"a": 1}}));
+        let texts = |image: Value| {
+            json!([
+                {"type": "text", "text": "one"}, image, {"type": "text", "text": "[resource n: a:b]"},
+                {"type": "text", "text": "[resource c:d]\ntwo"}, {"type": "text", "text": "{\"type\":\"newer\",\"x\":1}"},
+            ])
+        };
+        let source = json!({"type": "base64", "media_type": "image/png", "data": "AAAA"});
+        assert_eq!(
+            result.for_model(Format::Anthropic),
+            texts(json!({"type": "image", "source": source}))
+        );
+        assert_eq!(
+            result.for_model(Format::OpenAi),
+            "one\n[image image/png, which cannot be shown here]\n[resource n: a:b]\n[resource c:d]\ntwo\n{\"type\":\"newer\",\"x\":1}"
+        );
+        let whole = result.for_model(Format::Mcp);
+        assert_eq!(whole["structuredContent"]["a"], 1);
+        assert_eq!(whole["content"][1]["data"], "AAAA");
+    }
+
+    #[test]
+    fn a_result_without_content_says_what_it_has() {
+        let structured = output(json!({"content": [], "structuredContent": {"a": 1}}));
+        assert_eq!(structured.for_model(Format::OpenAi), r#"{"a":1}"#);
+        let nothing = output(json!({"content": []}));
+        assert_eq!(nothing.for_model(Format::Anthropic)[0]["text"], NOTHING);
+    }
+}
