@@ -17,6 +17,8 @@ const CAPACITY: usize = 64;
 pub struct Changes {
     /// The servers whose state or catalog changed, by name.
     pub servers: BTreeSet<Arc<str>>,
+    /// The resources that changed and were subscribed to, each beside its server's name: what they hold may be another now.
+    pub resources_updated: BTreeSet<(Arc<str>, String)>,
     /// The listener was too slow and missed something: look at everything.
     pub missed: bool,
 }
@@ -30,8 +32,8 @@ impl Events {
         match self.0.recv().await {
             Ok(changes) => Some(Arc::unwrap_or_clone(changes)),
             Err(broadcast::error::RecvError::Lagged(_)) => Some(Changes {
-                servers: BTreeSet::new(),
                 missed: true,
+                ..Changes::default()
             }),
             Err(broadcast::error::RecvError::Closed) => None,
         }
@@ -40,7 +42,7 @@ impl Events {
 
 /// The teller's end.
 pub(crate) struct Teller {
-    changed: Mutex<BTreeSet<Arc<str>>>,
+    changes: Mutex<Changes>,
     news: Notify,
     listeners: broadcast::Sender<Arc<Changes>>,
 }
@@ -48,7 +50,7 @@ pub(crate) struct Teller {
 impl Teller {
     pub(crate) fn new() -> Self {
         Self {
-            changed: Mutex::default(),
+            changes: Mutex::default(),
             news: Notify::new(),
             listeners: broadcast::Sender::new(CAPACITY),
         }
@@ -58,7 +60,17 @@ impl Teller {
         if self.listeners.receiver_count() == 0 {
             return;
         }
-        self.lock().insert(Arc::clone(server));
+        self.lock().servers.insert(Arc::clone(server));
+        self.news.notify_one();
+    }
+
+    /// A resource of a server has changed.
+    pub(crate) fn updated(&self, server: &Arc<str>, uri: String) {
+        if self.listeners.receiver_count() == 0 {
+            return;
+        }
+        let mut changes = self.lock();
+        changes.resources_updated.insert((Arc::clone(server), uri));
         self.news.notify_one();
     }
 
@@ -71,18 +83,15 @@ impl Teller {
         loop {
             self.news.notified().await;
             tokio::time::sleep(BATCH).await;
-            let servers = std::mem::take(&mut *self.lock());
-            if !servers.is_empty() {
-                let _ = self.listeners.send(Arc::new(Changes {
-                    servers,
-                    missed: false,
-                }));
+            let changes = std::mem::take(&mut *self.lock());
+            if changes != Changes::default() {
+                let _ = self.listeners.send(Arc::new(changes));
             }
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<Arc<str>>> {
-        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Changes> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

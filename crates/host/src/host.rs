@@ -16,6 +16,7 @@ use crate::builder::HostBuilder;
 use crate::call::CallError;
 use crate::catalog::{Expiry, Pool, may_belong_to};
 use crate::connection::{Connection, Context, ServerStatus, Source, Window};
+use crate::context;
 use crate::discovery::Discovery;
 use crate::events::{Events, Teller};
 use crate::host_tool::HostTool;
@@ -40,6 +41,8 @@ pub(crate) struct Inner {
     changing: Mutex<Changing>,
     /// Sorted by name.
     own_tools: Arc<[HostTool]>,
+    /// The same and those that are for resources.
+    own_tools_and_resources: Arc<[HostTool]>,
     pool: ArcSwap<Built>,
     /// Held, never across an await, by whoever builds the pool.
     building: Mutex<()>,
@@ -108,6 +111,10 @@ impl Host {
             ..
         } = builder;
         own_tools.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut with_resources = own_tools.clone();
+        let taken = |tool: &HostTool| own_tools.iter().any(|own| own.name == tool.name);
+        with_resources.extend(context::tools().into_iter().filter(|tool| !taken(tool)));
+        with_resources.sort_by(|a, b| a.name.cmp(&b.name));
         let context = Arc::new(Context {
             window: Window::new(settings.local_at_once, settings.remote_at_once),
             settings,
@@ -135,6 +142,7 @@ impl Host {
                 changing: Mutex::default(),
                 building: Mutex::default(),
                 own_tools: own_tools.into(),
+                own_tools_and_resources: with_resources.into(),
                 pool: ArcSwap::from_pointee(Built {
                     catalogs: 0,
                     pool: Arc::default(),
@@ -328,8 +336,13 @@ impl Host {
             return Arc::clone(&built.pool);
         }
         let statuses = self.statuses();
+        let own = if context::tools_needed(&statuses) {
+            &self.inner.own_tools_and_resources
+        } else {
+            &self.inner.own_tools
+        };
         let pool = Arc::new(Pool::of(
-            &self.inner.own_tools,
+            own,
             statuses.iter().map(|status| &*status.catalog.tools),
         ));
         self.inner.pool.store(Arc::new(Built {

@@ -14,6 +14,7 @@ use trunkline_wire::transport::Obstacle;
 use trunkline_wire::{Json, RequestError};
 
 pub use error::CallError;
+pub(crate) use error::reason;
 
 use crate::catalog::PoolTool;
 use crate::connection::Connection;
@@ -86,6 +87,8 @@ impl Host {
         let deadline = deadline(limit);
         let mut again = true;
         let mut new_session = true;
+        // What the call became, so that it can be followed over another connection.
+        let mut task = None;
         loop {
             let connected = connection
                 .ensure(deadline)
@@ -98,6 +101,8 @@ impl Host {
                 deadline: Some(deadline),
                 idle: connection.idle(),
                 header_parameters: tool.tool.header_parameters.as_deref().unwrap_or_default(),
+                needs_task: tool.tool.needs_task,
+                task: Some(&mut task),
                 on_progress: match &mut options.on_progress {
                     Some(on_progress) => Some(&mut **on_progress),
                     None => None,
@@ -108,8 +113,10 @@ impl Host {
                 Err(error) => error,
             };
             // A call whose connection was lost is repeated only where repeating cannot do harm (CALL-5).
-            let harmless =
-                !error.may_have_run() || tool.tool.hints.read_only || tool.tool.hints.idempotent;
+            let harmless = !error.may_have_run()
+                || tool.tool.hints.read_only
+                || tool.tool.hints.idempotent
+                || task.is_some();
             if Instant::now() < deadline {
                 match &error {
                     // It was turned down, not run; a new session is being made (CALL-2).
@@ -144,7 +151,7 @@ fn is_passing(obstacle: &Obstacle) -> bool {
 }
 
 /// The error without our secrets, which the server may have repeated to us (SEC-1).
-fn without_secrets(connection: &Connection, error: RequestError) -> RequestError {
+pub(crate) fn without_secrets(connection: &Connection, error: RequestError) -> RequestError {
     match error {
         RequestError::Rpc(mut error) => {
             error.message = connection.hidden(&error.message).into_owned();

@@ -16,6 +16,7 @@ pub(crate) use expiry::Expiry;
 pub(crate) use fetch::fetch;
 pub(crate) use lists::Lists;
 use lists::{ListState, Origin, PerList};
+pub(crate) use names::with_suffix;
 pub use names::{may_belong_to, tool_name};
 pub(crate) use pool::{Offer, Part, part};
 pub use pool::{Pool, PoolTool};
