@@ -43,6 +43,7 @@ pub use entry::{
 };
 pub use expand::{Environment, KeyringRef};
 pub use glob::Glob;
+pub use import::yaml_value;
 pub use layout::{Layout, Project};
 pub use load::{Loader, is_exclusive};
 pub use names::{CONNECTOR_PREFIX, normalize_name, unfit_to_add};

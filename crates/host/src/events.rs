@@ -17,8 +17,18 @@ const CAPACITY: usize = 64;
 pub struct Changes {
     /// The servers whose state or catalog changed, by name.
     pub servers: BTreeSet<Arc<str>>,
+    /// The resources that changed and were subscribed to, each beside its server's name: what they hold may be another now.
+    pub resources_updated: BTreeSet<(Arc<str>, String)>,
     /// The listener was too slow and missed something: look at everything.
     pub missed: bool,
+}
+
+impl Changes {
+    /// Forgets those of other servers.
+    fn keep(&mut self, of: impl Fn(&str) -> bool) {
+        self.servers.retain(|server| of(server));
+        self.resources_updated.retain(|(server, _)| of(server));
+    }
 }
 
 /// A listener's end. Being slow harms nobody but the listener.
@@ -38,16 +48,16 @@ impl Events {
                 Ok(changes) => {
                     let mut changes = Arc::unwrap_or_clone(changes);
                     if let Some(of) = &self.of {
-                        changes.servers.retain(|server| of(server));
-                        if changes.servers.is_empty() {
+                        changes.keep(of);
+                        if changes == Changes::default() {
                             continue;
                         }
                     }
                     Some(changes)
                 }
                 Err(broadcast::error::RecvError::Lagged(_)) => Some(Changes {
-                    servers: BTreeSet::new(),
                     missed: true,
+                    ..Changes::default()
                 }),
                 Err(broadcast::error::RecvError::Closed) => None,
             };
@@ -63,7 +73,7 @@ impl Events {
 
 /// The teller's end.
 pub(crate) struct Teller {
-    changed: Mutex<BTreeSet<Arc<str>>>,
+    changes: Mutex<Changes>,
     news: Notify,
     listeners: broadcast::Sender<Arc<Changes>>,
 }
@@ -71,7 +81,7 @@ pub(crate) struct Teller {
 impl Teller {
     pub(crate) fn new() -> Self {
         Self {
-            changed: Mutex::default(),
+            changes: Mutex::default(),
             news: Notify::new(),
             listeners: broadcast::Sender::new(CAPACITY),
         }
@@ -81,7 +91,17 @@ impl Teller {
         if self.listeners.receiver_count() == 0 {
             return;
         }
-        self.lock().insert(Arc::clone(server));
+        self.lock().servers.insert(Arc::clone(server));
+        self.news.notify_one();
+    }
+
+    /// A resource of a server has changed.
+    pub(crate) fn updated(&self, server: &Arc<str>, uri: String) {
+        if self.listeners.receiver_count() == 0 {
+            return;
+        }
+        let mut changes = self.lock();
+        changes.resources_updated.insert((Arc::clone(server), uri));
         self.news.notify_one();
     }
 
@@ -97,18 +117,15 @@ impl Teller {
         loop {
             self.news.notified().await;
             tokio::time::sleep(BATCH).await;
-            let servers = std::mem::take(&mut *self.lock());
-            if !servers.is_empty() {
-                let _ = self.listeners.send(Arc::new(Changes {
-                    servers,
-                    missed: false,
-                }));
+            let changes = std::mem::take(&mut *self.lock());
+            if changes != Changes::default() {
+                let _ = self.listeners.send(Arc::new(changes));
             }
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<Arc<str>>> {
-        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Changes> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

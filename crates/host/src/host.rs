@@ -17,6 +17,7 @@ use crate::builder::HostBuilder;
 use crate::call::CallError;
 use crate::catalog::{Expiry, Part, Pool, may_belong_to};
 use crate::connection::{Connection, Context, ServerStatus, Source, Window};
+use crate::context;
 use crate::discovery::Discovery;
 use crate::events::{Events, Teller};
 use crate::host_tool::HostTool;
@@ -48,6 +49,8 @@ pub(crate) struct Inner {
     changing: Mutex<Changing>,
     /// Sorted by name.
     own_tools: Arc<[HostTool]>,
+    /// The same and those that are for resources.
+    own_tools_and_resources: Arc<[HostTool]>,
     pool: ArcSwap<Built>,
     /// Held, never across an await, by whoever builds the pool.
     building: Mutex<()>,
@@ -141,6 +144,10 @@ impl Host {
         let guard = Guard::new(rules, permit, Arc::new(Pins::new(pins, on_change)));
         search::add_to(&mut own_tools);
         own_tools.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut with_resources = own_tools.clone();
+        let taken = |tool: &HostTool| own_tools.iter().any(|own| own.name == tool.name);
+        with_resources.extend(context::tools().into_iter().filter(|tool| !taken(tool)));
+        with_resources.sort_by(|a, b| a.name.cmp(&b.name));
         let context = Arc::new(Context {
             window: Window::new(settings.local_at_once, settings.remote_at_once),
             settings,
@@ -171,6 +178,7 @@ impl Host {
                 changing: Mutex::default(),
                 building: Mutex::default(),
                 own_tools: own_tools.into(),
+                own_tools_and_resources: with_resources.into(),
                 pool: ArcSwap::from_pointee(Built::nothing()),
                 teller: Some(teller),
             }),
@@ -203,6 +211,7 @@ impl Host {
                 changing: Mutex::default(),
                 building: Mutex::default(),
                 own_tools: Arc::clone(&self.inner.own_tools),
+                own_tools_and_resources: Arc::clone(&self.inner.own_tools_and_resources),
                 pool: ArcSwap::from_pointee(Built::nothing()),
                 teller: None,
                 above: Some(Above {
@@ -423,8 +432,12 @@ impl Host {
         if built.catalogs == count {
             return Arc::clone(&built.pool);
         }
-        let parts = self.parts();
-        let pool = Arc::new(Pool::of(&self.inner.own_tools, &parts));
+        let own = if context::tools_needed(&self.statuses()) {
+            &self.inner.own_tools_and_resources
+        } else {
+            &self.inner.own_tools
+        };
+        let pool = Arc::new(Pool::of(own, &self.parts()));
         self.inner.pool.store(Arc::new(Built {
             catalogs: count,
             pool: Arc::clone(&pool),

@@ -34,6 +34,7 @@ mod call;
 mod catalog;
 mod connection;
 pub mod connectors;
+mod context;
 mod discovery;
 mod eras;
 mod events;
@@ -59,6 +60,10 @@ pub use catalog::{
     Catalog, CatalogStore, Format, NormalizedNames, Pool, PoolTool, may_belong_to, tool_name,
 };
 pub use connection::{ConnectFailure, Connected, Elicit, FailureKind, ServerStatus, State};
+pub use context::{
+    CommandLine, ContextError, LoadedSkill, Mention, PromptCommand, PromptOutput, ReadOptions,
+    ResourceContents, ServerResource, ServerSkill, ServerTemplate, Skills, template_variables,
+};
 pub use eras::EraMemory;
 pub use events::{Changes, Events};
 pub use harmless::{harmless, is_harmful};
@@ -82,7 +87,8 @@ pub use trunkline_config::{
 pub use trunkline_transport::{http, net, sdk};
 pub use trunkline_wire::client::Arguments;
 pub use trunkline_wire::mcp::{
-    Content, Prompt, Resource, ResourceTemplate, ServerIdentity, Tool, ToolHints,
+    Body, Completion, Content, Prompt, PromptArgument, PromptMessage, Reference, Resource,
+    ResourceContent, ResourceTemplate, ServerIdentity, Skill, SkillFile, Tool, ToolHints,
 };
 pub use trunkline_wire::peer::Progress;
 pub use trunkline_wire::version::Era;

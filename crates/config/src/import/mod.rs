@@ -32,6 +32,7 @@ use serde_json::{Map, Value};
 
 pub use client::Client;
 pub use places::{Os, Places};
+pub use yaml::yaml_value;
 
 use crate::diagnostic::Diagnostic;
 use crate::files::{self, MAX_FILE_BYTES};

@@ -102,6 +102,22 @@ pub(super) fn servers(text: &str, section: &str) -> Result<Document, Problem> {
     Ok(document)
 }
 
+/// The first document of a YAML text as a value; an `Err` says why there is none. Its depth, its size and what its aliases expand to are
+/// bounded. A number is one only where it is spelled as we would spell it.
+///
+/// ```
+/// let value = trunkline_config::yaml_value("name: x\ntags: [1, two]").unwrap();
+/// assert_eq!(value, serde_json::json!({"name": "x", "tags": [1, "two"]}));
+/// ```
+pub fn yaml_value(text: &str) -> Result<Value, String> {
+    let node = parse(text).map_err(|problem| problem.message)?;
+    let mut budget = MAX_EXPANDED;
+    let value = node.map(|node| plain(&node, &mut budget));
+    value
+        .unwrap_or(Some(Value::Null))
+        .ok_or_else(|| "its aliases expand to more than can be read".to_owned())
+}
+
 /// The value of a node with its aliases written out; `None` when that takes more than `budget`.
 fn plain(node: &Node, budget: &mut usize) -> Option<Value> {
     let names = match &node.tree {

@@ -157,7 +157,7 @@ fn ran(may_have_run: bool) -> &'static str {
     }
 }
 
-fn reason(state: &State) -> String {
+pub(crate) fn reason(state: &State) -> String {
     match state {
         State::Failed(failure) => failure.to_string(),
         State::Pending {

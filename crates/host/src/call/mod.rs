@@ -17,6 +17,7 @@ use trunkline_wire::transport::Obstacle;
 use trunkline_wire::{Json, RequestError};
 
 pub use error::CallError;
+pub(crate) use error::reason;
 pub(crate) use validate::Checks;
 
 use crate::catalog::PoolTool;
@@ -77,7 +78,8 @@ impl Host {
             let arguments = arguments.into_json();
             self.guard().check_own(name, &arguments).await?;
             let host = self.clone();
-            return Ok(own.call(HostCall { host, arguments }).await);
+            let output = own.call(HostCall { host, arguments }).await;
+            return Ok(self.fit_own(name, output, options.raw).await);
         }
         let mut warnings = Vec::new();
         for _ in 0..MAX_LOOKS {
@@ -303,7 +305,7 @@ fn is_passing(obstacle: &Obstacle) -> bool {
 }
 
 /// The error without our secrets, which the server may have repeated to us (SEC-1).
-fn without_secrets(connection: &Connection, error: RequestError) -> RequestError {
+pub(crate) fn without_secrets(connection: &Connection, error: RequestError) -> RequestError {
     match error {
         RequestError::Rpc(mut error) => {
             error.message = connection.hidden(&error.message).into_owned();

@@ -27,13 +27,6 @@ struct Entry {
     until: Instant,
 }
 
-#[cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "`resources/read` will be the first to fetch through it"
-    )
-)]
 impl FetchCache {
     /// A result that is still fresh.
     pub(crate) fn get(&self, method: &str, params: &str) -> Option<Json> {
@@ -70,9 +63,7 @@ impl FetchCache {
     pub(crate) fn forget(&self, method: &str, params: &str) {
         self.lock().retain(|entry| !entry.is(method, params));
     }
-}
 
-impl FetchCache {
     /// Forgets everything: the connection has ended.
     pub(crate) fn clear(&self) {
         self.lock().clear();

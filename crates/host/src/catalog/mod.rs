@@ -26,6 +26,7 @@ pub(crate) use export::{Definition, export};
 pub(crate) use fetch::fetch;
 pub(crate) use lists::Lists;
 use lists::{ListState, Origin, PerList};
+pub(crate) use names::with_suffix;
 pub use names::{may_belong_to, tool_name};
 pub(crate) use part::{Offer, Part, part};
 pub use pool::{NormalizedNames, Pool};

@@ -16,6 +16,7 @@ use trunkline_wire::{Client, RequestError, RpcError};
 
 use super::backoff::{self, STABLE};
 use super::state::{Connected, State};
+use super::watched::{READ, ask_again};
 use super::{Core, task};
 use crate::catalog::{self, Lists};
 use crate::settings;
@@ -41,6 +42,16 @@ pub(super) async fn follow(core: &Core, connected: &Arc<Connected>) -> Infallibl
     }
 }
 
+/// Passes on which resources have changed.
+pub(super) async fn tell_updates(core: &Core) -> Infallible {
+    loop {
+        for uri in core.news.updates().await {
+            core.fetched.forget(READ, &uri);
+            core.context.teller.updated(&core.name, uri);
+        }
+    }
+}
+
 async fn fetch_again(core: &Core, connected: &Arc<Connected>, lists: Lists) {
     let client = &connected.client;
     let previous = Arc::clone(&core.status.load().catalog);
@@ -62,7 +73,8 @@ pub(super) fn is_routed(client: &Client) -> bool {
 pub(super) struct Listening(Option<Pin<Box<dyn Future<Output = Infallible> + Send>>>);
 
 impl Listening {
-    /// Subscribes to changes of the lists that the server says can change. Nothing is sent before it is first polled.
+    /// Subscribes to changes of the lists that the server says can change, and of the resources that somebody watches. Nothing is
+    /// sent before it is first polled.
     pub(super) fn to(core: &Arc<Core>, client: &Client) -> Self {
         let capabilities = &client.identity().capabilities;
         let [tools, resources, prompts] = capabilities.list_changed;
@@ -72,14 +84,22 @@ impl Listening {
             prompts: capabilities.prompts && prompts,
             uris: Vec::new(),
         };
-        let wanted = lists(&subscription);
-        if client.era() != Era::Modern || wanted.is_empty() {
-            return Self(None);
-        }
+        let resources = capabilities.subscribe;
         let (core, client) = (Arc::clone(core), client.clone());
-        Self(Some(Box::pin(async move {
-            stay_subscribed(&core, &client, &subscription).await
-        })))
+        match client.era() {
+            Era::Modern if resources || !lists(&subscription).is_empty() => {
+                Self(Some(Box::pin(async move {
+                    stay_subscribed(&core, &client, &subscription).await
+                })))
+            }
+            Era::Legacy if resources && !core.watched.uris().is_empty() => {
+                Self(Some(Box::pin(async move {
+                    ask_again(&core, &client).await;
+                    pending().await
+                })))
+            }
+            Era::Modern | Era::Legacy => Self(None),
+        }
     }
 
     /// Keeps it open for as long as it is polled.
@@ -102,12 +122,31 @@ fn lists(subscription: &Subscription) -> Lists {
     wanted.fold(Lists::NONE, |all, (_, lists)| all | lists)
 }
 
-async fn stay_subscribed(core: &Core, client: &Client, subscription: &Subscription) -> Infallible {
+async fn stay_subscribed(core: &Core, client: &Client, lists: &Subscription) -> Infallible {
     let (mut attempt, mut refusals) = (0, 0);
+    let mut watched = core.watched.changes();
+    // What was watched before may have changed while nobody listened.
+    let mut before = core.watched.uris();
     loop {
+        let subscription = Subscription {
+            uris: watched.borrow_and_update().keys().cloned().collect(),
+            ..lists.clone()
+        };
+        if subscription.uris.is_empty() && self::lists(lists).is_empty() {
+            let _ = watched.changed().await;
+            continue;
+        }
         core.news.expect_acknowledgement();
         let opened = Instant::now();
-        let outcome = subscribe(core, client, subscription).await;
+        let outcome = tokio::select! {
+            outcome = subscribe(core, client, &subscription, &before) => Some(outcome),
+            Ok(()) = watched.changed() => None,
+        };
+        before = subscription.uris;
+        // Another takes its place at once.
+        let Some(outcome) = outcome else {
+            continue;
+        };
         if core.news.is_acknowledged() {
             refusals = 0;
         } else {
@@ -141,6 +180,7 @@ async fn subscribe(
     core: &Core,
     client: &Client,
     subscription: &Subscription,
+    before: &[String],
 ) -> Result<(), RequestError> {
     let mut open = pin!(client.listen(subscription));
     tokio::select! {
@@ -153,6 +193,9 @@ async fn subscribe(
     // fetched for the first time, the connection does not stand yet.
     if matches!(core.status.load().state, State::Connected(_)) {
         core.news.changed(lists(subscription));
+    }
+    for uri in before.iter().filter(|uri| subscription.uris.contains(uri)) {
+        core.news.updated(uri.clone());
     }
     open.await
 }

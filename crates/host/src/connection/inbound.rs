@@ -5,6 +5,8 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use trunkline_wire::client::Signals;
+use trunkline_wire::mcp::TASKS;
 use trunkline_wire::peer::{Handler, Served};
 use trunkline_wire::{ByteString, Json, RpcError};
 
@@ -16,7 +18,9 @@ const NONSENSE_KEPT: usize = 200;
 
 /// Asks the user what a server wants to know.
 pub trait Elicit: Send + Sync + 'static {
-    /// Answers an `elicitation/create` request of `server` with an `ElicitResult`, both as MCP defines them.
+    /// Answers an `elicitation/create` request of `server` with an `ElicitResult`, both as MCP defines them. Where a call is refused
+    /// until the user has visited a page, it is made again when this accepts: best when the user says that it is done. If the server
+    /// says so first, the question is withdrawn.
     fn elicit(&self, server: &str, params: Json) -> Pin<Box<dyn Future<Output = Json> + Send>>;
 }
 
@@ -26,6 +30,7 @@ pub(super) struct Inbound {
     project_dir: Option<Arc<Path>>,
     elicit: Option<Arc<dyn Elicit>>,
     news: Arc<News>,
+    signals: Signals,
     nonsense: Mutex<Option<String>>,
     recorder: Recorder,
 }
@@ -43,6 +48,7 @@ impl Inbound {
             project_dir: project_dir.map(Arc::from),
             elicit,
             news,
+            signals: Signals::default(),
             nonsense: Mutex::default(),
             recorder,
         }
@@ -67,7 +73,11 @@ impl Inbound {
 
 /// What we offer every server (LIF-6).
 pub(super) fn capabilities() -> Json {
-    Json::from(serde_json::json!({"roots": {}, "elicitation": {"form": {}, "url": {}}}))
+    Json::from(serde_json::json!({
+        "roots": {},
+        "elicitation": {"form": {}, "url": {}},
+        "extensions": {TASKS: {}},
+    }))
 }
 
 impl Handler for Inbound {
@@ -94,10 +104,15 @@ impl Handler for Inbound {
     }
 
     fn notification(&self, method: &str, params: Option<Json>) {
-        self.news.hear(method);
+        self.news.hear(method, params.as_ref());
+        self.signals.hear(method, params.as_ref());
         if let ("notifications/message", Some(params)) = (method, params) {
             self.recorder.message(&params);
         }
+    }
+
+    fn signals(&self) -> Option<&Signals> {
+        Some(&self.signals)
     }
 
     fn nonsense(&self, what: &str, frame: &[u8]) {

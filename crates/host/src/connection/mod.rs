@@ -8,6 +8,7 @@ mod news;
 mod open;
 mod state;
 mod task;
+mod watched;
 mod window;
 
 use std::borrow::Cow;
@@ -29,6 +30,7 @@ pub use state::{ConnectFailure, Connected, FailureKind, State};
 pub(crate) use window::Window;
 
 use news::News;
+use watched::Watched;
 
 use crate::builtin::Builtin;
 use crate::catalog::{Catalog, CatalogStore, Expiry, FetchCache, Key, Lists, Offer};
@@ -215,6 +217,8 @@ struct Core {
     context: Arc<Context>,
     /// What the server said about its lists.
     news: Arc<News>,
+    /// Which of its resources somebody wants to hear about.
+    watched: Watched,
     /// What was fetched from it and is still fresh.
     fetched: FetchCache,
     /// Under which key its catalog is kept.
@@ -285,6 +289,7 @@ impl Connection {
             version: watch::Sender::new(0),
             context: Arc::clone(context),
             news: Arc::default(),
+            watched: Watched::default(),
             fetched: FetchCache::default(),
             key,
             recorder,

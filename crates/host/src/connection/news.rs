@@ -1,10 +1,17 @@
-//! What a server has said about its lists and nobody has acted on yet.
+//! What a server has said about its lists and resources and nobody has acted on yet.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
+use trunkline_wire::Json;
 
 use crate::catalog::Lists;
+
+/// How many changed resources are remembered, and how long an address may be (SEC-4).
+const MAX_UPDATED: usize = 1024;
+const MAX_URI: usize = 8 * 1024;
 
 /// Where whoever hears of a change leaves word for the task that owns the connection. However often a list is said to have
 /// changed, it is on the slate once.
@@ -12,18 +19,46 @@ use crate::catalog::Lists;
 pub(super) struct News {
     changed: AtomicU8,
     heard: Notify,
+    updated: Mutex<BTreeSet<String>>,
+    heard_of_update: Notify,
     acknowledged: AtomicBool,
     acknowledgement: Notify,
 }
 
 impl News {
-    /// Takes note of a notification, if it is about lists.
-    pub(super) fn hear(&self, notification: &str) {
+    /// Takes note of a notification, if it is about lists or resources.
+    pub(super) fn hear(&self, notification: &str, params: Option<&Json>) {
         if notification == "notifications/subscriptions/acknowledged" {
             self.acknowledged.store(true, Ordering::Release);
             self.acknowledgement.notify_one();
+        } else if notification == "notifications/resources/updated" {
+            let uri: Option<String> = params.and_then(|params| params.field("uri"));
+            if let Some(uri) = uri {
+                self.updated(uri);
+            }
         } else {
             self.changed(Lists::changed_by(notification));
+        }
+    }
+
+    /// This resource has changed.
+    pub(super) fn updated(&self, uri: String) {
+        let mut updated = self.updated.lock().unwrap_or_else(PoisonError::into_inner);
+        if uri.len() <= MAX_URI && updated.len() < MAX_UPDATED {
+            updated.insert(uri);
+            self.heard_of_update.notify_one();
+        }
+    }
+
+    /// Waits until some resource has changed, and gives all that have.
+    pub(super) async fn updates(&self) -> BTreeSet<String> {
+        loop {
+            let updated =
+                std::mem::take(&mut *self.updated.lock().unwrap_or_else(PoisonError::into_inner));
+            if !updated.is_empty() {
+                return updated;
+            }
+            self.heard_of_update.notified().await;
         }
     }
 
@@ -75,9 +110,9 @@ mod tests {
         let news = News::default();
         assert!(news.heard().now_or_never().is_none());
         for _ in 0..100 {
-            news.hear("notifications/tools/list_changed");
-            news.hear("notifications/prompts/list_changed");
-            news.hear("notifications/message");
+            news.hear("notifications/tools/list_changed", None);
+            news.hear("notifications/prompts/list_changed", None);
+            news.hear("notifications/message", None);
         }
         news.heard().await;
         assert_eq!(news.take(), Lists::TOOLS | Lists::PROMPTS);
@@ -85,10 +120,30 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_changed_resource_is_told_once_and_only_so_many() {
+        let news = News::default();
+        let uri = |uri: &str| Json::from(serde_json::json!({ "uri": uri }));
+        for _ in 0..10 {
+            news.hear("notifications/resources/updated", Some(&uri("a:1")));
+        }
+        news.hear("notifications/resources/updated", None);
+        news.hear(
+            "notifications/resources/updated",
+            Some(&uri(&"x".repeat(MAX_URI + 1))),
+        );
+        assert_eq!(news.updates().await, BTreeSet::from(["a:1".to_owned()]));
+        assert!(news.updates().now_or_never().is_none());
+        for n in 0..2 * MAX_UPDATED {
+            news.updated(n.to_string());
+        }
+        assert_eq!(news.updates().await.len(), MAX_UPDATED);
+    }
+
+    #[tokio::test]
     async fn an_acknowledgement_counts_for_the_subscription_it_is_for() {
         let news = News::default();
         news.expect_acknowledgement();
-        news.hear("notifications/subscriptions/acknowledged");
+        news.hear("notifications/subscriptions/acknowledged", None);
         news.acknowledged().await;
         news.expect_acknowledgement();
         assert!(news.acknowledged().now_or_never().is_none());

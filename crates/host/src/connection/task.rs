@@ -232,6 +232,7 @@ async fn keep(
         cause = peer.closed() => Ok(cause),
         command = next_order(commands) => Err(command),
         never = changes::follow(core, &connected) => match never {},
+        never = changes::tell_updates(core) => match never {},
         never = listening.run() => match never {},
     };
     let next = match outcome {

@@ -150,6 +150,18 @@ impl Guard {
         self.answer(question).await.map(drop)
     }
 
+    /// Agrees to have something of a server shown to a model, unless everything of it is denied, here or above.
+    pub(crate) fn check_server(&self, tool: &str, server: &str) -> Result<(), CallError> {
+        let mut guard = Some(self);
+        while let Some(next) = guard {
+            if let Some(rule) = next.rules.load().denial_of_server(server) {
+                return Err(CallError::denied(tool, rule));
+            }
+            guard = next.above.as_deref();
+        }
+        Ok(())
+    }
+
     /// Why it may not be called at all, here or above.
     fn denied(&self, tool: &PoolTool) -> Option<CallError> {
         let mut guard = Some(self);

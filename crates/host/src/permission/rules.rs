@@ -74,6 +74,19 @@ impl Rules {
         }
     }
 
+    /// The rule that denies everything of a server, if one does.
+    pub(crate) fn denial_of_server(&self, server: &str) -> Option<&PermissionRule> {
+        let names = [
+            format!("mcp__{server}"),
+            format!("mcp__{}", normalize_name(server)),
+        ];
+        let all = |rule: &&PermissionRule| {
+            let server = rule.text.strip_suffix("__*").unwrap_or(&rule.text);
+            names.iter().any(|name| Glob::new(server).matches(name))
+        };
+        self.0.deny.iter().find(all)
+    }
+
     /// The rule that denies, if one does.
     pub(crate) fn denial(&self, tool: &PoolTool) -> Option<&PermissionRule> {
         match self.about(tool) {
@@ -191,6 +204,22 @@ mod tests {
         let rules = rules.deny("mcp__s__*");
         assert_eq!(verdict(&rules, "s", "t"), "deny");
         assert_eq!(verdict(&rules, "s", "u"), "deny");
+    }
+
+    #[test]
+    fn a_server_is_denied_as_a_whole_or_not_at_all() {
+        for (rule, denied) in [
+            ("mcp__a b", true),
+            ("mcp__a_b", true),
+            ("mcp__a_b__*", true),
+            ("mcp__*", true),
+            ("mcp__a_b__get", false),
+            ("mcp__a", false),
+            ("a_b", false),
+        ] {
+            let rules = Rules::default().deny(rule);
+            assert_eq!(rules.denial_of_server("a b").is_some(), denied, "{rule}");
+        }
     }
 
     #[test]

@@ -23,4 +23,18 @@ impl Host {
         };
         self.results().process(&about, result).await
     }
+
+    /// What one of the host's own tools gave back, unless it is wanted as it is.
+    pub(crate) async fn fit_own(&self, tool: &str, output: CallOutput, raw: bool) -> CallOutput {
+        if raw {
+            return output;
+        }
+        let about = About {
+            server: "host",
+            tool,
+            ide: false,
+            max_chars: None,
+        };
+        self.results().process(&about, output).await
+    }
 }

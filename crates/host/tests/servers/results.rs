@@ -11,7 +11,9 @@ use crate::lab::{Lab, in_time};
 /// A host with one server `s` and these tools, whose results are saved in `results`.
 async fn host_with(lab: &Lab, script: impl Into<Script>) -> Host {
     let results = Results::at(lab.at("results"));
-    let builder = Host::builder().permit(trunkline::AllowAll).server(lab.server("s", script));
+    let builder = Host::builder()
+        .permit(trunkline::AllowAll)
+        .server(lab.server("s", script));
     lab.ready(builder.results(results)).await
 }
 

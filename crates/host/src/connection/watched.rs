@@ -1,0 +1,172 @@
+//! The resources of a server that somebody wants to hear about, however often its connection is made anew (CTX-1).
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use trunkline_wire::version::Era;
+use trunkline_wire::{Client, Json, RequestError};
+
+use super::{Connected, Connection, Core};
+use crate::settings;
+
+/// How many resources of one server can be watched (SEC-4).
+const MAX_WATCHED: usize = 1000;
+
+/// The method whose results are kept while they are fresh.
+pub(super) const READ: &str = "resources/read";
+
+/// The addresses, each with the number of those who want to hear about it.
+pub(super) struct Watched(watch::Sender<BTreeMap<String, usize>>);
+
+impl Default for Watched {
+    fn default() -> Self {
+        Self(watch::Sender::new(BTreeMap::new()))
+    }
+}
+
+impl Watched {
+    /// One more wants to hear about it; true for the first, `Err` where there are too many.
+    fn add(&self, uri: &str) -> Result<bool, RequestError> {
+        let mut first = Ok(false);
+        self.0.send_if_modified(|watched| {
+            let full = watched.len() >= MAX_WATCHED;
+            match watched.entry(uri.to_owned()) {
+                Entry::Occupied(mut number) => {
+                    *number.get_mut() += 1;
+                    false
+                }
+                Entry::Vacant(_) if full => {
+                    let problem = format!("{MAX_WATCHED} of its resources are watched already");
+                    first = Err(RequestError::Malformed(problem));
+                    false
+                }
+                Entry::Vacant(place) => {
+                    place.insert(1);
+                    first = Ok(true);
+                    true
+                }
+            }
+        });
+        first
+    }
+
+    /// One less wants to hear about it; true for the last.
+    fn remove(&self, uri: &str) -> bool {
+        self.0.send_if_modified(|watched| {
+            let Some(number) = watched.get_mut(uri) else {
+                return false;
+            };
+            *number -= 1;
+            let last = *number == 0;
+            if last {
+                watched.remove(uri);
+            }
+            last
+        })
+    }
+
+    pub(super) fn changes(&self) -> watch::Receiver<BTreeMap<String, usize>> {
+        self.0.subscribe()
+    }
+
+    pub(super) fn uris(&self) -> Vec<String> {
+        self.0.borrow().keys().cloned().collect()
+    }
+}
+
+impl Connection {
+    /// Has the server tell when a resource changes.
+    pub(crate) async fn watch(
+        &self,
+        connected: &Connected,
+        uri: &str,
+        deadline: Instant,
+    ) -> Result<(), RequestError> {
+        let client = &connected.client;
+        // Noted before it is asked for: a connection that is made meanwhile asks for it, too.
+        let first = self.core.watched.add(uri)?;
+        if first && client.era() == Era::Legacy {
+            let mut undo = Undo {
+                core: &self.core,
+                uri: Some(uri),
+            };
+            client.subscribe(uri, Some(deadline)).await?;
+            undo.uri = None;
+        }
+        Ok(())
+    }
+
+    /// No longer has the server tell when a resource changes.
+    pub(crate) async fn unwatch(&self, uri: &str) {
+        if self.core.watched.remove(uri)
+            && let Some(connected) = self.now()
+            && connected.era() == Era::Legacy
+        {
+            let deadline = settings::deadline(self.core.context.settings.connect_timeout);
+            // What it says after this is of no use to anybody, and no harm.
+            let _ = connected.client.unsubscribe(uri, Some(deadline)).await;
+        }
+    }
+
+    /// A content that was read before and is still fresh.
+    pub(crate) fn fetched(&self, uri: &str) -> Option<Json> {
+        self.now()?;
+        self.core.fetched.get(READ, uri)
+    }
+
+    /// Keeps a content for as long as its server says that it is fresh.
+    pub(crate) fn keep_fetched(&self, uri: &str, result: &Json) {
+        self.core.fetched.put(READ, uri, result);
+    }
+}
+
+/// Takes back what was noted, if asking for it fails or is given up.
+struct Undo<'a> {
+    core: &'a Core,
+    uri: Option<&'a str>,
+}
+
+impl Drop for Undo<'_> {
+    fn drop(&mut self) {
+        if let Some(uri) = self.uri {
+            self.core.watched.remove(uri);
+        }
+    }
+}
+
+/// Asks a legacy server for what was asked of it over an earlier connection. What changed in between nobody knows, so all of it counts
+/// as changed.
+pub(super) async fn ask_again(core: &Core, client: &Client) {
+    for uri in core.watched.uris() {
+        let deadline = settings::deadline(core.context.settings.connect_timeout);
+        if client.subscribe(&uri, Some(deadline)).await.is_ok() {
+            core.news.updated(uri);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_asks_and_the_last_lets_go() {
+        let watched = Watched::default();
+        let mut changes = watched.changes();
+        assert!(watched.add("a").unwrap());
+        assert!(changes.has_changed().unwrap());
+        changes.mark_unchanged();
+        assert!(!watched.add("a").unwrap());
+        assert!(!watched.remove("a") && !watched.remove("b"));
+        assert!(!changes.has_changed().unwrap());
+        assert!(watched.remove("a") && watched.uris().is_empty());
+        assert!(changes.has_changed().unwrap());
+        for n in 0..MAX_WATCHED {
+            watched.add(&n.to_string()).unwrap();
+        }
+        assert!(watched.add("one more").is_err());
+        assert!(!watched.add("7").unwrap());
+    }
+}

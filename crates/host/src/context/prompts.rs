@@ -1,0 +1,272 @@
+//! Prompts as commands (CTX-2): which there are, what they say, and what may stand for their arguments.
+
+use std::sync::Arc;
+
+use trunkline_wire::RequestError;
+use trunkline_wire::mcp::{
+    Completion, Prompt, PromptArgument, PromptMessage, PromptResult, Reference,
+};
+
+use super::arguments::assign;
+use super::ask::{self, Wanted, failed};
+use super::{CommandLine, ContextError, ReadOptions};
+use crate::catalog::{may_belong_to, tool_name, with_suffix};
+use crate::connection::State;
+use crate::host::Host;
+use crate::suggest::nearest;
+
+/// A prompt as a command.
+#[derive(Clone, Debug)]
+pub struct PromptCommand {
+    /// The name by which it is used, behind a slash: `mcp__<server>__<prompt>`.
+    pub name: String,
+    /// The server's name as configured.
+    pub server: Arc<str>,
+    /// What the server says about it, under its original name.
+    pub prompt: Prompt,
+}
+
+impl PromptCommand {
+    /// The arguments that it takes, in order; `None` where it does not say.
+    pub fn arguments(&self) -> Option<Vec<PromptArgument>> {
+        self.prompt.arguments()
+    }
+}
+
+/// What a prompt says.
+#[derive(Clone, Debug)]
+pub struct PromptOutput {
+    /// The server's name as configured.
+    pub server: Arc<str>,
+    /// The prompt's original name.
+    pub prompt: String,
+    /// What it is for; untrusted text.
+    pub description: Option<String>,
+    /// The messages, in order; untrusted text.
+    pub messages: Vec<PromptMessage>,
+}
+
+impl Host {
+    /// The prompts of all servers as commands, sorted by name.
+    pub fn prompts(&self) -> Vec<PromptCommand> {
+        let servers = self.servers();
+        let all = servers.iter().flat_map(|status| {
+            let prompts = status.catalog.prompts.iter();
+            prompts.map(|prompt| PromptCommand {
+                name: tool_name(&status.name, &prompt.name),
+                server: Arc::clone(&status.name),
+                prompt: prompt.clone(),
+            })
+        });
+        sorted_and_unique(all.collect())
+    }
+
+    /// The prompt with this command's name, with or without its slash.
+    pub fn find_prompt(&self, name: &str) -> Result<PromptCommand, ContextError> {
+        let name = name.strip_prefix('/').unwrap_or(name);
+        let mut prompts = self.prompts();
+        match prompts.iter().position(|command| command.name == name) {
+            Some(at) => Ok(prompts.swap_remove(at)),
+            None => Err(self.unknown_prompt(name, &prompts)),
+        }
+    }
+
+    /// The prompt that a server knows by this name.
+    pub fn prompt_of(&self, server: &str, name: &str) -> Result<PromptCommand, ContextError> {
+        self.connection_to(server)?;
+        let mut prompts = self.prompts();
+        prompts.retain(|command| &*command.server == server);
+        let is_it = |command: &PromptCommand| &*command.prompt.name == name;
+        match prompts.iter().position(is_it) {
+            Some(at) => Ok(prompts.swap_remove(at)),
+            None => {
+                let known = prompts.iter().map(|command| &*command.prompt.name);
+                Err(self
+                    .down(server)
+                    .unwrap_or_else(|| ContextError::UnknownPrompt {
+                        name: name.to_owned(),
+                        suggestion: nearest(name, known).map(str::to_owned),
+                    }))
+            }
+        }
+    }
+
+    /// Gets what a prompt says. Words are its arguments, by position or as `key=value`; see [`CommandLine`].
+    pub async fn prompt(
+        &self,
+        command: &PromptCommand,
+        words: &[String],
+        options: ReadOptions,
+    ) -> Result<PromptOutput, ContextError> {
+        let arguments = assign(command.arguments().as_deref(), words).map_err(|problem| {
+            ContextError::BadArguments {
+                prompt: command.prompt.name.to_string(),
+                problem,
+            }
+        })?;
+        let (server, name) = (&*command.server, &*command.prompt.name);
+        let connection = self.connection_to(server)?;
+        let wanted = Wanted::Prompt {
+            name,
+            arguments: &arguments,
+        };
+        let what = wanted.to_string();
+        let result = self.get(server, &connection, wanted, options).await?;
+        let PromptResult {
+            description,
+            messages,
+            ..
+        } = PromptResult::read(&result).map_err(|problem| {
+            failed(server, &connection, what, RequestError::Malformed(problem))
+        })?;
+        Ok(PromptOutput {
+            server: Arc::clone(&command.server),
+            prompt: name.to_owned(),
+            description,
+            messages,
+        })
+    }
+
+    /// As [`Host::prompt`], for a line such as `/mcp__server__prompt one "two words" key=value`.
+    pub async fn run_prompt(
+        &self,
+        line: &str,
+        options: ReadOptions,
+    ) -> Result<PromptOutput, ContextError> {
+        let line = CommandLine::parse(line).map_err(|problem| ContextError::BadArguments {
+            prompt: line.to_owned(),
+            problem: format!("cannot be read: {problem}"),
+        })?;
+        let command = self.find_prompt(&line.name)?;
+        self.prompt(&command, &line.words, options).await
+    }
+
+    /// Asks a server what may stand for an argument of a prompt, or for a variable of a resource template, of which `value` is typed
+    /// so far; `known` are those that are settled.
+    pub async fn complete(
+        &self,
+        server: &str,
+        reference: &Reference,
+        (name, value): (&str, &str),
+        known: &[(String, String)],
+    ) -> Result<Completion, ContextError> {
+        let connection = self.connection_to(server)?;
+        let deadline = self.due(&connection, None);
+        let connected = ask::connected(server, &connection, deadline).await?;
+        if !connected.identity().capabilities.completions {
+            return Err(ContextError::Unsupported {
+                server: server.to_owned(),
+                lacks: "does not complete arguments",
+            });
+        }
+        let asked = connected
+            .client
+            .complete(reference, (name, value), known, Some(deadline));
+        asked.await.map_err(|error| {
+            let what = format!("what may stand for \"{name}\"");
+            failed(server, &connection, what, error)
+        })
+    }
+
+    /// The error for a command that is not there: its server may be down, or it may be misspelt.
+    fn unknown_prompt(&self, name: &str, prompts: &[PromptCommand]) -> ContextError {
+        let servers = self.servers();
+        let mut down = servers
+            .iter()
+            .filter(|status| may_belong_to(name, &status.name))
+            .filter_map(|status| self.down(&status.name));
+        let known = prompts.iter().map(|command| command.name.as_str());
+        down.next().unwrap_or_else(|| ContextError::UnknownPrompt {
+            name: name.to_owned(),
+            suggestion: nearest(name, known).map(str::to_owned),
+        })
+    }
+
+    /// Why a server has no prompts, where that is because it is not connected.
+    fn down(&self, server: &str) -> Option<ContextError> {
+        let status = self.server(server)?;
+        let connected = matches!(status.state, State::Connected(_));
+        let down = !connected && status.catalog.prompts.is_empty();
+        down.then(|| ContextError::NotConnected {
+            server: server.to_owned(),
+            state: status.state.clone(),
+        })
+    }
+}
+
+/// Sorts by name; of several with one name the first keeps it and the others get a suffix, as tools do (TOOL-1).
+fn sorted_and_unique(mut commands: Vec<PromptCommand>) -> Vec<PromptCommand> {
+    let order = |a: &PromptCommand, b: &PromptCommand| {
+        let originals = || (&a.server, &*a.prompt.name).cmp(&(&b.server, &*b.prompt.name));
+        a.name.cmp(&b.name).then_with(originals)
+    };
+    commands.sort_by(order);
+    // The sort is stable: of one that is listed twice, the first counts.
+    commands.dedup_by(|later, first| {
+        later.server == first.server && later.prompt.name == first.prompt.name
+    });
+    // From the end, so that each is compared with a neighbour that has not been renamed yet.
+    for at in (1..commands.len()).rev() {
+        if commands[at].name == commands[at - 1].name {
+            let PromptCommand {
+                name,
+                server,
+                prompt,
+            } = &commands[at];
+            commands[at].name = with_suffix(name, server, &prompt.name, 0);
+        }
+    }
+    commands.sort_by(order);
+    commands.dedup_by(|later, first| later.name == first.name);
+    commands
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_wire::mcp::Item;
+
+    use super::*;
+
+    fn command(server: &str, prompt: &str) -> PromptCommand {
+        let raw = serde_json::json!({ "name": prompt });
+        PromptCommand {
+            name: tool_name(server, prompt),
+            server: server.into(),
+            prompt: Prompt::read(raw.into()).unwrap(),
+        }
+    }
+
+    #[test]
+    fn prompts_that_come_to_one_name_keep_two() {
+        let same = [
+            ("s", "a.b"),
+            ("s", "a b"),
+            ("s", "a.b"),
+            ("x.y", "p"),
+            ("x_y", "p"),
+        ];
+        let commands = |pairs: &[(&str, &str)]| {
+            sorted_and_unique(
+                pairs
+                    .iter()
+                    .map(|(server, name)| command(server, name))
+                    .collect(),
+            )
+        };
+        let named = commands(&same);
+        assert_eq!(named.len(), 4);
+        let mut names: Vec<_> = named.iter().map(|command| command.name.clone()).collect();
+        assert!(names.contains(&"mcp__s__a_b".to_owned()));
+        let mut backwards = same;
+        backwards.reverse();
+        let again: Vec<_> = commands(&backwards)
+            .into_iter()
+            .map(|command| command.name)
+            .collect();
+        assert_eq!(names, again, "whatever the order");
+        names.dedup();
+        assert_eq!(names.len(), 4);
+        let long = command("s", &"p".repeat(100));
+        assert_eq!(long.name.len(), 64);
+    }
+}

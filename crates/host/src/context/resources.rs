@@ -1,0 +1,166 @@
+//! Resources: which there are, what they hold, and when they change (CTX-1).
+
+use std::sync::Arc;
+
+use trunkline_wire::mcp::{ReadResult, Resource, ResourceContent, ResourceTemplate};
+use trunkline_wire::{Json, RequestError};
+
+use super::ask::{self, Wanted, failed};
+use super::{ContextError, ReadOptions, uri};
+use crate::host::Host;
+
+/// A resource, and whose it is.
+#[derive(Clone, Debug)]
+pub struct ServerResource {
+    /// The server's name as configured.
+    pub server: Arc<str>,
+    /// What the server says about it.
+    pub resource: Resource,
+}
+
+/// A family of resources, and whose it is.
+#[derive(Clone, Debug)]
+pub struct ServerTemplate {
+    /// The server's name as configured.
+    pub server: Arc<str>,
+    /// What the server says about it.
+    pub template: ResourceTemplate,
+}
+
+/// What reading a resource gave.
+#[derive(Clone, Debug)]
+pub struct ResourceContents {
+    /// The server's name as configured.
+    pub server: Arc<str>,
+    /// What was asked for.
+    pub uri: String,
+    /// What it holds, in the server's order: one content, or several where it is something like a directory.
+    pub contents: Vec<ResourceContent>,
+    /// What was odd about it.
+    pub warnings: Vec<String>,
+}
+
+impl Host {
+    /// The resources of all servers, by server.
+    pub fn resources(&self) -> Vec<ServerResource> {
+        let servers = self.servers();
+        let of = servers.iter().flat_map(|status| {
+            let resources = status.catalog.resources.iter();
+            resources.map(|resource| ServerResource {
+                server: Arc::clone(&status.name),
+                resource: resource.clone(),
+            })
+        });
+        of.collect()
+    }
+
+    /// The resource templates of all servers, by server.
+    pub fn resource_templates(&self) -> Vec<ServerTemplate> {
+        let servers = self.servers();
+        let of = servers.iter().flat_map(|status| {
+            let templates = status.catalog.templates.iter();
+            templates.map(|template| ServerTemplate {
+                server: Arc::clone(&status.name),
+                template: template.clone(),
+            })
+        });
+        of.collect()
+    }
+
+    /// Reads a resource of a server, listed or not: the server decides what it has. A content that its server calls fresh is not
+    /// fetched again.
+    pub async fn read_resource(
+        &self,
+        server: &str,
+        uri: &str,
+        options: ReadOptions,
+    ) -> Result<ResourceContents, ContextError> {
+        uri::check(uri)?;
+        let connection = self.connection_to(server)?;
+        let result = match connection.fetched(uri) {
+            Some(result) => result,
+            None => {
+                let wanted = Wanted::Resource(uri);
+                let result = self.get(server, &connection, wanted, options).await?;
+                connection.keep_fetched(uri, &result);
+                result
+            }
+        };
+        contents(server, uri, &result).map_err(|problem| {
+            let what = Wanted::Resource(uri).to_string();
+            failed(server, &connection, what, RequestError::Malformed(problem))
+        })
+    }
+
+    /// Has a server tell when a resource changes: [`Changes::resources_updated`](crate::Changes::resources_updated) names it. This
+    /// outlives the connection; after it was lost, every such resource counts as changed. To be undone as often as it is done.
+    pub async fn subscribe(&self, server: &str, uri: &str) -> Result<(), ContextError> {
+        uri::check(uri)?;
+        let connection = self.connection_to(server)?;
+        let deadline = self.due(&connection, None);
+        let connected = ask::connected(server, &connection, deadline).await?;
+        if !connected.identity().capabilities.subscribe {
+            return Err(ContextError::Unsupported {
+                server: server.to_owned(),
+                lacks: "does not tell when its resources change",
+            });
+        }
+        let watching = connection.watch(&connected, uri, deadline).await;
+        watching.map_err(|error| {
+            let what = format!("word of changes to {uri}");
+            failed(server, &connection, what, error)
+        })
+    }
+
+    /// No longer has a server tell when a resource changes.
+    pub async fn unsubscribe(&self, server: &str, uri: &str) {
+        if let Some(connection) = self.connection(server) {
+            connection.unwatch(uri).await;
+        }
+    }
+}
+
+fn contents(server: &str, uri: &str, result: &Json) -> Result<ResourceContents, String> {
+    let ReadResult { contents, bad } = ReadResult::read(result, uri)?;
+    let mut warnings: Vec<String> = bad
+        .iter()
+        .map(|bad| format!("content {} was left out: {}", bad.index, bad.reason))
+        .collect();
+    let below = |other: &str| {
+        let directory = uri.strip_suffix('/').unwrap_or(uri);
+        other == uri
+            || other
+                .strip_prefix(directory)
+                .is_some_and(|rest| rest.starts_with('/'))
+    };
+    let foreign = contents.iter().filter(|content| !below(&content.uri));
+    warnings.extend(
+        foreign.map(|content| format!("the server gave the content of {} for {uri}", content.uri)),
+    );
+    Ok(ResourceContents {
+        server: server.into(),
+        uri: uri.to_owned(),
+        contents,
+        warnings,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_of_another_resource_are_kept_and_told() {
+        let result = serde_json::json!({"contents": [{"uri": "a:/d/x", "text": "1"}, {"uri": "a:/dd", "text": "2"}, 7]});
+        let read = contents("s", "a:/d", &Json::from(result)).unwrap();
+        assert_eq!(read.contents.len(), 2);
+        assert_eq!(
+            read.warnings,
+            [
+                "content 2 was left out: it is not an object",
+                "the server gave the content of a:/dd for a:/d"
+            ]
+        );
+        assert!(contents("s", "a:/d", &Json::empty_object()).is_err());
+    }
+}

@@ -1,0 +1,269 @@
+//! Skills: instructions that servers offer to a model, read when they are needed (CTX-3).
+//!
+//! A server with the skills extension lists them, with the digest of each file. Of a server without it, each resource
+//! `skill://…/SKILL.md` is taken for a skill; there is nothing to hold those to. Listing reads no file.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use serde_json::Value;
+use trunkline_wire::Json;
+use trunkline_wire::mcp::{Resource, ResourceContent, Skill};
+
+use super::ask::{connected, failed};
+use super::{ContextError, ReadOptions, uri, verify};
+use crate::connection::ServerStatus;
+use crate::host::Host;
+
+/// The end of the address of a skill.
+const SKILL_FILE: &str = "/SKILL.md";
+
+/// A skill, and whose it is. Names are not unique: a skill is known by its server and its address.
+#[derive(Clone, Debug)]
+pub struct ServerSkill {
+    /// The server's name as configured.
+    pub server: Arc<str>,
+    /// What the server says about it.
+    pub skill: Skill,
+    /// Whether its server lists it as a skill, so that what it holds can be checked; otherwise it is a resource that looks like one.
+    pub listed: bool,
+}
+
+/// The skills of all servers.
+#[derive(Clone, Debug, Default)]
+pub struct Skills {
+    /// The skills, by server.
+    pub skills: Vec<ServerSkill>,
+    /// Which could not be listed, and why.
+    pub problems: Vec<String>,
+}
+
+/// A skill that was read and found to be what its server lists. It is a server's text and no more trustworthy than any other; nothing in
+/// its frontmatter, such as `allowed-tools`, has been given any effect.
+#[derive(Clone, Debug)]
+pub struct LoadedSkill {
+    /// The server's name as configured.
+    pub server: Arc<str>,
+    /// The skill's name.
+    pub name: String,
+    /// Where its `SKILL.md` is.
+    pub uri: String,
+    /// The text of its `SKILL.md`; untrusted.
+    pub text: String,
+}
+
+impl Host {
+    /// The skills of all servers. Servers that list skills are asked; none of their files is read.
+    pub async fn skills(&self) -> Skills {
+        let servers = self.servers();
+        let all = join_all(servers.iter().map(|status| self.skills_of(status))).await;
+        let mut found = Skills::default();
+        for (status, of) in servers.iter().zip(all) {
+            match of {
+                Ok(mut of) => {
+                    found.skills.append(&mut of.skills);
+                    found.problems.append(&mut of.problems);
+                }
+                Err(error) => found
+                    .problems
+                    .push(format!("server \"{}\": {error}", status.name)),
+            }
+        }
+        found
+    }
+
+    async fn skills_of(&self, status: &ServerStatus) -> Result<Skills, ContextError> {
+        let server = &status.name;
+        let identity = status.catalog.identity.as_ref();
+        if !identity.is_some_and(|identity| identity.capabilities.skills) {
+            let skills = status.catalog.resources.iter().filter_map(|resource| {
+                Some(ServerSkill {
+                    server: Arc::clone(server),
+                    skill: looks_like_skill(resource)?,
+                    listed: false,
+                })
+            });
+            return Ok(Skills {
+                skills: skills.collect(),
+                problems: Vec::new(),
+            });
+        }
+        let connection = self.connection_to(server)?;
+        let deadline = self.due(&connection, None);
+        let connected = connected(server, &connection, deadline).await?;
+        let listing = connected.client.list_skills(Some(deadline)).await;
+        let listing = listing
+            .map_err(|error| failed(server, &connection, "the list of skills".to_owned(), error))?;
+        let bad = listing.bad.iter().map(|bad| {
+            format!(
+                "server \"{server}\": skill {} was left out: {}",
+                bad.index, bad.reason
+            )
+        });
+        let warnings = listing.warnings.iter();
+        let warnings = warnings.map(|warning| format!("server \"{server}\": skills: {warning}"));
+        Ok(Skills {
+            problems: bad.chain(warnings).collect(),
+            skills: listing
+                .items
+                .into_iter()
+                .map(|skill| ServerSkill {
+                    server: Arc::clone(server),
+                    skill,
+                    listed: true,
+                })
+                .collect(),
+        })
+    }
+
+    /// The skill of a server whose `SKILL.md` is at `uri`, listed or not, as its server describes it now.
+    pub async fn skill(&self, server: &str, uri: &str) -> Result<ServerSkill, ContextError> {
+        uri::check(uri)?;
+        let connection = self.connection_to(server)?;
+        let deadline = self.due(&connection, None);
+        let connected = connected(server, &connection, deadline).await?;
+        if !connected.identity().capabilities.skills {
+            return Err(ContextError::Unsupported {
+                server: server.to_owned(),
+                lacks: "lists no skills",
+            });
+        }
+        let got = connected.client.get_skill(uri, Some(deadline)).await;
+        let skill =
+            got.map_err(|error| failed(server, &connection, format!("the skill {uri}"), error))?;
+        Ok(ServerSkill {
+            server: server.into(),
+            skill,
+            listed: true,
+        })
+    }
+
+    /// Reads a skill, and holds it to what its server lists: size, digest and frontmatter. What differs is not given.
+    pub async fn load_skill(
+        &self,
+        skill: &ServerSkill,
+        options: ReadOptions,
+    ) -> Result<LoadedSkill, ContextError> {
+        let uri = &*skill.skill.uri;
+        let bytes = self.skill_bytes(skill, uri, options).await?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| unverified(skill, "its SKILL.md is not text".to_owned()))?;
+        if skill.listed {
+            let found = verify::frontmatter(&text).map_err(|reason| unverified(skill, reason))?;
+            let listed = skill.skill.frontmatter.to_value();
+            let Ok(Value::Object(listed)) = listed else {
+                return Err(unverified(
+                    skill,
+                    "its listed frontmatter is none".to_owned(),
+                ));
+            };
+            if let Some(member) = verify::difference(&found, &listed) {
+                let reason = format!(
+                    "\"{member}\" in the frontmatter of its SKILL.md is not what is listed"
+                );
+                return Err(unverified(skill, reason));
+            }
+        }
+        Ok(LoadedSkill {
+            server: Arc::clone(&skill.server),
+            name: skill.skill.name.clone(),
+            uri: uri.to_owned(),
+            text,
+        })
+    }
+
+    /// Reads a file that belongs to a skill, and holds it to what is listed of it. A file that is not listed is not read.
+    pub async fn read_skill_file(
+        &self,
+        skill: &ServerSkill,
+        uri: &str,
+        options: ReadOptions,
+    ) -> Result<Vec<u8>, ContextError> {
+        self.skill_bytes(skill, uri, options).await
+    }
+
+    async fn skill_bytes(
+        &self,
+        skill: &ServerSkill,
+        uri: &str,
+        options: ReadOptions,
+    ) -> Result<Vec<u8>, ContextError> {
+        let files = skill.skill.files.as_ref();
+        let listed = files.map(|files| files.iter().find(|file| file.uri == uri));
+        let inside = uri.strip_prefix(root(&skill.skill.uri));
+        let inside = inside.is_some_and(|path| path.starts_with('/') && !has_dots(path));
+        if listed == Some(None) || !inside {
+            return Err(unverified(skill, format!("{uri} is not one of its files")));
+        }
+        let read = self.read_resource(&skill.server, uri, options).await?;
+        let is_it = |content: &&ResourceContent| &*content.uri == uri;
+        let Some(content) = read.contents.iter().find(is_it) else {
+            return Err(unverified(skill, format!("{uri} has no content")));
+        };
+        let bytes = verify::bytes(content).map_err(|reason| unverified(skill, reason))?;
+        if let Some(Some(listed)) = listed {
+            verify::check(listed, &bytes).map_err(|reason| unverified(skill, reason))?;
+        }
+        Ok(bytes)
+    }
+}
+
+fn has_dots(path: &str) -> bool {
+    path.split('/').any(|part| part == "..")
+}
+
+/// The directory of a skill.
+fn root(uri: &str) -> &str {
+    uri.strip_suffix(SKILL_FILE).unwrap_or(uri)
+}
+
+fn unverified(skill: &ServerSkill, reason: String) -> ContextError {
+    ContextError::Unverified {
+        server: skill.server.to_string(),
+        skill: skill.skill.name.clone(),
+        reason,
+    }
+}
+
+/// The skill that a resource is, by its address, where its server lists none.
+fn looks_like_skill(resource: &Resource) -> Option<Skill> {
+    let path = resource.uri.strip_prefix("skill://")?;
+    let directory = path.strip_suffix(SKILL_FILE)?;
+    let name = directory
+        .rsplit('/')
+        .next()
+        .filter(|name| !name.is_empty())?;
+    Some(Skill {
+        uri: resource.uri.clone(),
+        name: name.to_owned(),
+        description: resource.raw.field("description").unwrap_or_default(),
+        frontmatter: Json::empty_object(),
+        files: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_wire::mcp::Item;
+
+    use super::*;
+
+    #[test]
+    fn a_resource_looks_like_a_skill_by_its_address() {
+        let name = |uri: &str| {
+            let raw = serde_json::json!({"uri": uri, "description": "d"});
+            let skill = looks_like_skill(&Resource::read(raw.into()).unwrap());
+            skill.map(|skill| skill.name)
+        };
+        assert_eq!(name("skill://a/SKILL.md").as_deref(), Some("a"));
+        assert_eq!(name("skill://x/y/a/SKILL.md").as_deref(), Some("a"));
+        for uri in [
+            "skill://a/README.md",
+            "skill:///SKILL.md",
+            "skill://SKILL.md",
+            "file:///a/SKILL.md",
+        ] {
+            assert_eq!(name(uri), None, "{uri}");
+        }
+    }
+}
