@@ -126,30 +126,25 @@ impl Job {
             Err(why) => return self.left_out(what, &format!("its data is not base64: {why}")),
         };
         let sniffed = kind::sniff(&head);
-        let claimed = mime.and_then(kind::named);
         let found = sniffed.and_then(|kind| Some((kind.mime, image::format(kind.mime)?)));
         match (found, self.results.images) {
             (Some((found, format)), Some(limits)) => {
-                return self.image(
-                    what,
-                    &Image {
-                        found,
-                        format,
-                        mime,
-                        data,
-                        block,
-                    },
-                    &limits,
-                );
+                let given = Image {
+                    found,
+                    format,
+                    mime,
+                    data,
+                    block,
+                };
+                return self.image(what, &given, &limits);
             }
-            // It says that it is an image, and is not.
-            (None, Some(_))
-                if what == "image"
-                    && sniffed.is_none()
-                    && claimed.is_some_and(|kind| image::format(kind.mime).is_some()) =>
-            {
-                let mime = mime.unwrap_or_default();
-                return self.left_out(what, &format!("its data is no {mime}, nor any other image"));
+            (None, Some(_)) if what == "image" && sniffed.is_none() => {
+                let claimed = mime.and_then(kind::named).map(|kind| kind.mime);
+                // It says that it is an image that models take, and is not.
+                if let Some(claimed) = claimed.filter(|claimed| image::format(claimed).is_some()) {
+                    let why = format!("its data is no {claimed}, nor any other image");
+                    return self.left_out(what, &why);
+                }
             }
             _ => {}
         }
@@ -179,8 +174,10 @@ impl Job {
             && claimed != given.found
         {
             self.warnings.push(format!(
-                "an image of \"{}\" says that it is {claimed}, and is {}",
-                self.tool, given.found
+                "an image of \"{}\" says that it is {}, and is {}",
+                self.tool,
+                shortened(claimed),
+                given.found
             ));
         }
         let mut parts = Vec::with_capacity(2);

@@ -68,20 +68,26 @@ impl Job {
         let Some(limit) = self.limit else {
             return (parts, structured);
         };
+        let (structured, large) = match structured {
+            Some(structured) if is_large(&structured, &limit) => (None, Some(structured)),
+            structured => (structured, None),
+        };
+        let before = self.files.len();
+        // Servers say in text what is in their structured content, for clients that do not know that.
+        let twice = match (&parts[..], &large) {
+            ([Part::Words(_, words)], Some(large)) => words.says(large.as_str()),
+            _ => false,
+        };
         let mut parts = if is_over(&parts, &limit) {
             self.shortened(parts, &limit)
         } else {
             parts
         };
-        let structured = structured.and_then(|structured| {
-            let words = Words::Plain(structured.to_text());
-            let size = &mut Size::default();
-            if limit.allows_any(words.len()) || words.measure(size, &limit).is_continue() {
-                return Some(structured);
-            }
-            parts.extend(self.without_structure(&structured, parts.is_empty(), &limit));
-            None
-        });
+        let saved = self.files.len() > before;
+        if let Some(large) = large.filter(|_| !(twice && saved)) {
+            let alone = parts.is_empty();
+            parts.extend(self.without_structure(&large, alone, &limit));
+        }
         (parts, structured)
     }
 
@@ -205,6 +211,12 @@ impl Job {
             }
         }
     }
+}
+
+/// Whether a JSON text is more than the limit allows.
+fn is_large(json: &Json, limit: &Limit) -> bool {
+    let text = json.as_str();
+    !limit.allows_any(text.len()) && !limit.allows(&Size::of(text))
 }
 
 /// Whether there is more text than the limit allows.

@@ -492,6 +492,25 @@ mod tests {
     }
 
     #[test]
+    fn a_text_with_any_byte_missing_or_doubled_is_survived() {
+        let text = r#" {"a" : [1, -2.5e3, {"é\"": [true, false, null]}, [[]]], "中": {"x": "y\\"}, "z": []} "#;
+        for (at, c) in text.char_indices() {
+            let (before, behind) = text.split_at(at);
+            let without = &behind[c.len_utf8()..];
+            for odd in [
+                format!("{before}{without}"),
+                format!("{before}{c}{behind}"),
+                before.to_owned(),
+            ] {
+                for depth in 0..4 {
+                    describe_head(&odd, true, depth);
+                    describe_head(&odd, false, depth);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn any_depth_is_survived() {
         for (open, close) in [("[", "]"), ("{\"a\":", "}"), ("[{\"a\":", "}]")] {
             let text = format!("{}1{}", open.repeat(10_000), close.repeat(10_000));

@@ -75,6 +75,18 @@ impl Words {
         }
     }
 
+    /// Whether it says the same as some JSON, spaces and line breaks between its parts aside.
+    pub(super) fn says(&self, json: &str) -> bool {
+        let (mut ours, mut others) = (Solid::default(), Solid::default());
+        let mut theirs = json.bytes().filter(|byte| others.is_part(*byte));
+        let visited = self.pieces(|piece| {
+            let mut parts = piece.bytes().filter(|byte| ours.is_part(*byte));
+            let same = parts.all(|byte| theirs.next() == Some(byte));
+            if same { Ok(()) } else { Err(()) }
+        });
+        visited.is_ok() && theirs.next().is_none()
+    }
+
     /// Its size.
     pub(super) fn size(&self) -> Size {
         let mut size = Size::default();
@@ -83,6 +95,30 @@ impl Words {
             Ok::<_, Infallible>(())
         });
         size
+    }
+}
+
+/// Tells what of a JSON text counts.
+#[derive(Default)]
+struct Solid {
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Solid {
+    /// Whether the next byte is more than a space between two parts.
+    fn is_part(&mut self, byte: u8) -> bool {
+        if !self.in_string {
+            self.in_string = byte == b'"';
+            return !matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+        }
+        if self.escaped {
+            self.escaped = false;
+        } else {
+            self.escaped = byte == b'\\';
+            self.in_string = byte != b'"';
+        }
+        true
     }
 }
 
@@ -206,6 +242,22 @@ mod tests {
                 with_words(&block(before), "cut\n").to_json().as_str(),
                 after
             );
+        }
+    }
+
+    #[test]
+    fn json_says_the_same_however_it_is_laid_out() {
+        let text = "{\n \"a b\": [1, \"\\\" \\\\\"]\n}";
+        let words = Words::Spelt(Json::from(serde_json::json!(text)));
+        for (json, same) in [
+            (r#"{"a b":[1,"\" \\"]}"#, true),
+            (r#"{ "a b" : [ 1 , "\" \\" ] }"#, true),
+            (r#"{"ab":[1,"\" \\"]}"#, false),
+            (r#"{"a b":[1,"\"\\"]}"#, false),
+            (r#"{"a b":[1]}"#, false),
+            (r#"{"a b":[1,"\" \\"]}7"#, false),
+        ] {
+            assert_eq!(words.says(json), same, "{json}");
         }
     }
 

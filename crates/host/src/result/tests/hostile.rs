@@ -152,6 +152,41 @@ fn an_image_that_is_cut_off_is_told_wherever_it_is_cut() {
 }
 
 #[test]
+fn an_image_with_any_byte_changed_ends_in_an_image_or_a_note() {
+    let picture = ::image::DynamicImage::new_rgb8(24, 24);
+    let mut state = 7_usize;
+    let mut next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        state >> 33
+    };
+    for format in [
+        ImageFormat::Png,
+        ImageFormat::Gif,
+        ImageFormat::WebP,
+        ImageFormat::Jpeg,
+    ] {
+        let mut whole = std::io::Cursor::new(Vec::new());
+        picture.write_to(&mut whole, format).unwrap();
+        let whole = whole.into_inner();
+        let mutated = (0..200).map(|_| {
+            let mut data = whole.clone();
+            // The first bytes say what it is.
+            let at = 12 + next() % (data.len() - 12);
+            data[at] = next().to_le_bytes()[0];
+            image(&data)
+        });
+        for block in mutated {
+            let output = Lab::new().process(&json!({"content": [block]}));
+            let shown = blocks(&output);
+            let fine = shown[0]["type"] == "image" || words(&output).contains("left out: ");
+            assert!(fine, "{block}");
+        }
+    }
+}
+
+#[test]
 fn blocks_without_end_are_counted() {
     let lab = Lab::new();
     let audio = json!({"type": "audio", "data": "AAAA"});

@@ -137,6 +137,16 @@ fn structured_content_is_judged_by_itself() {
     );
     assert_eq!(saved(only_file(&beside, "json")), large.to_string());
 
+    let pretty = serde_json::to_string_pretty(&large).unwrap();
+    let twice = lab.process(&json!({"content": [text(&pretty)], "structuredContent": large}));
+    assert_eq!((twice.files.len(), twice.content.len()), (1, 1));
+    assert!(twice.structured_content.is_none());
+    let contradicting = large.to_string().replace("rows", "cows");
+    let both = lab.process(&json!({"content": [text(&contradicting)], "structuredContent": large}));
+    assert_eq!((both.files.len(), both.content.len()), (2, 2));
+    assert_eq!(saved(&both.files[0]), contradicting);
+    assert_eq!(saved(&both.files[1]), large.to_string());
+
     let small = lab
         .process(&json!({"content": [text(&"x".repeat(200_000))], "structuredContent": {"a": 1}}));
     assert_eq!(small.structured_content.unwrap().as_str(), r#"{"a":1}"#);
@@ -227,6 +237,37 @@ fn a_tool_may_ask_for_more_or_less_and_an_ide_for_anything() {
         &json!({"content": [text(&longer)]}),
     );
     assert_eq!(output.files.len(), 1);
+}
+
+/// The most memory that this process has had, in bytes.
+#[cfg(target_os = "linux")]
+fn most_memory() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let kilobytes = line.unwrap().split_whitespace().nth(1).unwrap();
+    kilobytes.parse::<usize>().unwrap() * 1024
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn fifty_megabytes_reach_their_file_without_a_second_copy_of_them() {
+    let lab = Lab::new();
+    let line = r#"a line with \"quotes\" and its end\n"#;
+    let said = serde_json::from_str::<String>(&format!("\"{line}\"")).unwrap();
+    let lines = 50_000_000 / line.len();
+    let spelt = format!(
+        r#"{{"content":[{{"type":"text","text":"{}"}}]}}"#,
+        line.repeat(lines)
+    );
+    let message = Json::parse(spelt).unwrap();
+    let before = most_memory();
+    let output = process_text(&lab.results(), &ABOUT, &message);
+    let more = most_memory() - before;
+    assert_eq!(only_file(&output, "txt").size, (said.len() * lines) as u64);
+    // Only where tests have a process each is that the work of this one.
+    if std::env::var_os("NEXTEST").is_some() {
+        assert!(more < 10_000_000, "{more}");
+    }
 }
 
 #[test]
