@@ -173,8 +173,12 @@ impl ServerLog {
             return;
         }
         if !server.budget.take(bytes.len()) {
-            server.budget.lose(count_lines(bytes).max(1));
-            return;
+            // What became of a server is what one looks for first, and is never much.
+            if kind != LogKind::State {
+                server.budget.lose(count_lines(bytes).max(1));
+                return;
+            }
+            server.budget.overdraw(bytes.len());
         }
         store.worker.push(Job {
             lost: server.budget.take_lost(),

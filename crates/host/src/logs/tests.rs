@@ -214,12 +214,16 @@ async fn a_queue_that_is_full_says_how_much_it_dropped() {
     store.flush().await;
     assert!(server.budget.take(QUEUED));
     log.stderr(b"1\n2\n3");
-    log.state("4");
+    log.state("lost");
+    store.flush().await;
     server.budget.give(QUEUED);
     log.stderr(b"last\n");
     store.flush().await;
     let lines = store.read(None, None, None);
-    assert_eq!(texts(&lines), ["first", "… 4 lines dropped", "last"]);
+    assert_eq!(
+        texts(&lines),
+        ["first", "… 3 lines dropped", "lost", "last"]
+    );
 }
 
 #[cfg(target_os = "linux")]

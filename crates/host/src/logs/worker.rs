@@ -160,6 +160,11 @@ impl Budget {
         took.is_ok()
     }
 
+    /// Takes room that there is not.
+    pub(super) fn overdraw(&self, bytes: usize) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Gives room back.
     pub(super) fn give(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);

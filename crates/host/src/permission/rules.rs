@@ -82,7 +82,11 @@ impl Rules {
         ];
         let all = |rule: &&PermissionRule| {
             let server = rule.text.strip_suffix("__*").unwrap_or(&rule.text);
-            names.iter().any(|name| Glob::new(server).matches(name))
+            let fits = |name: &String| {
+                let rules = [server, rule.text.as_str()];
+                rules.iter().any(|rule| Glob::new(*rule).matches(name))
+            };
+            names.iter().any(fits)
         };
         self.0.deny.iter().find(all)
     }
