@@ -221,7 +221,7 @@ mod tests {
             ),
         ];
         for (text, expected) in cases {
-            assert_eq!(decoded(&text).unwrap_err(), expected, "{:.40}", text);
+            assert_eq!(decoded(&text).unwrap_err(), expected, "{text:.40}");
         }
         let number = decode_whole(&Json::parse("7").unwrap());
         assert_eq!(number.unwrap_err(), "it is not a text");

@@ -111,19 +111,19 @@ fn fit_or_panic(
     let fits =
         width.max(height) <= limits.longest_side && encoded_len(data.len()) <= limits.max_base64;
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
-    let decoded = DynamicImage::from_decoder(decoder);
+    let read = DynamicImage::from_decoder(decoder);
     if fits {
-        return match decoded {
+        return match read {
             // What we cannot read, somebody else may.
             Ok(_) | Err(ImageError::Unsupported(_)) => Ok(Fitted::AsItIs),
             Err(error) => Err(broken(&error)),
         };
     }
-    let decoded = eight_bits(decoded.map_err(|error| broken(&error))?);
+    let whole = eight_bits(read.map_err(|error| broken(&error))?);
     let lossy = format == ImageFormat::Jpeg;
     let mut side = limits.longest_side.min(width.max(height));
     while side >= SMALLEST_SIDE.min(limits.longest_side) {
-        let mut image = resized(&decoded, side)?;
+        let mut image = resized(&whole, side)?;
         image.apply_orientation(orientation);
         if let Some((data, mime)) = encoded(&image, lossy, limits.max_base64)? {
             let after = (image.width(), image.height());

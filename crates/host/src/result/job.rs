@@ -1,7 +1,7 @@
 //! One result on its way to a model, block by block (RES-1 … RES-3). What it comes to as a whole is decided in `large`.
 
+use trunkline_wire::Json;
 use trunkline_wire::mcp::Content;
-use trunkline_wire::{Json, ObjectWriter};
 
 use super::base64::{self, Fault, encoded_len};
 use super::image::{self, Fitted, ImageLimits, MAX_PIXELS};
@@ -269,16 +269,9 @@ impl Image<'_> {
     }
 
     fn with(&self, data: &str, mime: &str) -> Content {
-        let texts = [("data", data), ("mimeType", mime)];
-        let raw = match self.block {
-            Some(block) => replaced(block, &[("type", "image"), texts[0], texts[1]]),
-            None => {
-                let mut block = ObjectWriter::with_capacity(data.len() + 64);
-                block.string("type", "image");
-                block.string("data", data).string("mimeType", mime);
-                block.finish()
-            }
-        };
+        let texts = [("type", "image"), ("data", data), ("mimeType", mime)];
+        let block = self.block.cloned().unwrap_or_else(Json::empty_object);
+        let raw = replaced(&block, &texts);
         Content::Other {
             kind: "image".into(),
             raw,

@@ -177,7 +177,12 @@ mod tests {
 
     #[test]
     fn what_the_bytes_say_counts_more_than_what_the_server_says() {
-        let cases: [(&[u8], Option<&str>, (&str, &str)); 12] = [
+        type Case = (
+            &'static [u8],
+            Option<&'static str>,
+            (&'static str, &'static str),
+        );
+        let cases: [Case; 12] = [
             (
                 b"\x89PNG\r\n\x1a\n....",
                 Some("image/jpeg"),

@@ -415,7 +415,7 @@ mod tests {
                 "[{a: string | number, b?: null}]",
             ),
             (r#"[1,"a",null,true]"#, "[string | number | boolean | null]"),
-            (r#"[[1,2],[3]]"#, "[[number]]"),
+            ("[[1,2],[3]]", "[[number]]"),
             ("[[[[1]]]]", "[[[[…]]]]"),
             (r#"{"a":{"b":{"c":1}}}"#, "{a: {b: {…}}}"),
             (

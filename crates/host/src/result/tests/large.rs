@@ -66,7 +66,7 @@ fn the_limits_are_characters_and_tokens_and_what_fits_stays() {
     ];
     for (long, too_large) in cases {
         let output = Lab::new().process(&json!({"content": [text(&long)]}));
-        assert_eq!(output.files.len(), usize::from(too_large), "{:.9}", long);
+        assert_eq!(output.files.len(), usize::from(too_large), "{long:.9}");
         assert_eq!(output.text() == long, !too_large);
     }
 }
