@@ -23,4 +23,5 @@ mod lazy;
 mod logs;
 mod names;
 mod restarts;
+mod tools;
 mod warm;
