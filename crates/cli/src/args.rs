@@ -198,9 +198,9 @@ pub(crate) enum Command {
 pub(crate) enum ToolFormat {
     /// Anthropic's Messages API
     Anthropic,
-    /// OpenAI's Chat Completions API, and those like it
+    /// The Chat Completions API, and those like it
     Openai,
-    /// OpenAI's Responses API
+    /// The Responses API
     OpenaiResponses,
     /// MCP's own list
     Mcp,

@@ -13,9 +13,9 @@ use crate::search::TOOL_SEARCH;
 pub enum Format {
     /// Anthropic's Messages API: `{name, description, input_schema}`.
     Anthropic,
-    /// OpenAI's Chat Completions API, and those like it: `{type: "function", function: {name, description, parameters}}`.
+    /// The Chat Completions API and those like it: `{type: "function", function: {name, description, parameters}}`.
     OpenAi,
-    /// OpenAI's Responses API: `{type: "function", name, description, parameters, strict: false}`.
+    /// The Responses API: `{type: "function", name, description, parameters, strict: false}`.
     OpenAiResponses,
     /// MCP's own `tools/list`: `{name, title, description, inputSchema, outputSchema, annotations, _meta}`.
     Mcp,

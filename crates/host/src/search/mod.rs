@@ -4,6 +4,7 @@ mod index;
 mod loading;
 mod query;
 mod rank;
+mod synonyms;
 mod tool;
 mod words;
 

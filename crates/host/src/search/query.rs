@@ -87,9 +87,8 @@ mod tests {
         ] {
             assert_eq!(Query::read(text), expected, "{text}");
         }
-        let Query::Find { terms, .. } =
-            Query::read(&(0..100).map(|n| format!("w{n}x ")).collect::<String>())
-        else {
+        let many: Vec<_> = (0..100).map(|n| format!("w{n}x")).collect();
+        let Query::Find { terms, .. } = Query::read(&many.join(" ")) else {
             panic!("not a search");
         };
         assert_eq!(terms.len(), MAX_TERMS);

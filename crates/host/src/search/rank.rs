@@ -3,19 +3,21 @@
 use std::sync::Arc;
 
 use super::index::{Index, Posting};
-use super::words::synonyms;
+use super::synonyms::synonyms;
 use crate::catalog::Part;
 
 /// How soon more of the same word adds nothing.
-const SATURATION: f32 = 2.2;
+const SATURATION: f32 = 3.0;
 /// What a word counts that only means nearly the same.
-const SYNONYM: f32 = 0.5;
+const SYNONYM: f32 = 0.6;
 /// What a longer word counts.
 const PREFIX: f32 = 0.6;
 /// What a word counts that is spelt nearly the same, where nothing else is found.
 const MISSPELT: f32 = 0.5;
 /// What two words written as one count.
 const JOINED: f32 = 0.8;
+/// How much the rarity of a word counts against that of all that it may stand for.
+const OWN_RARITY: f32 = 0.4;
 /// How much of the score depends on how much of the query was found at all.
 const COVERAGE: f32 = 0.6;
 
@@ -35,6 +37,12 @@ struct Matches<'p> {
     /// For each: the number of its server's first tool, and the postings.
     lists: Vec<(usize, &'p [Posting])>,
     weight: f32,
+}
+
+impl Matches<'_> {
+    fn count(&self) -> usize {
+        self.lists.iter().map(|(_, list)| list.len()).sum()
+    }
 }
 
 impl<'p> Ranking<'p> {
@@ -61,11 +69,13 @@ impl<'p> Ranking<'p> {
         for (at, term) in terms.iter().enumerate() {
             let next = terms.get(at + 1);
             let matches = self.matches(term, next);
+            // A rare word for what many tools do is not much rarer than what they do.
+            let meant = self.rarity(matches.iter().map(Matches::count).sum());
             // A word that nobody has is not held against those who have the others.
             let mut rarity: f32 = 0.0;
             for matches in &matches {
-                let found = matches.lists.iter().map(|(_, list)| list.len()).sum();
-                let idf = self.rarity(found);
+                let found = matches.count();
+                let idf = OWN_RARITY * self.rarity(found) + (1.0 - OWN_RARITY) * meant;
                 if found > 0 {
                     rarity = rarity.max(matches.weight * idf);
                 }

@@ -1,116 +1,15 @@
 //! Text into the words that are compared: `createIssue`, `create_issue` and "creating issues" come to the same two.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
 /// Words that say nothing about which tool is meant.
 const STOP_WORDS: &[&str] = &[
-    "a", "all", "am", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can", "could",
-    "do", "does", "for", "from", "give", "has", "have", "how", "i", "if", "in", "into", "is", "it",
-    "its", "let", "like", "mcp", "me", "my", "need", "of", "on", "or", "our", "out", "please",
-    "should", "so", "some", "that", "the", "their", "them", "then", "there", "these", "they",
-    "this", "those", "to", "tool", "us", "use", "used", "uses", "using", "want", "was", "we",
-    "what", "when", "where", "which", "will", "with", "would", "you", "your",
+    "a", "about", "all", "am", "an", "and", "another", "any", "are", "as", "at", "be", "been",
+    "by", "can", "could", "did", "do", "does", "for", "from", "give", "has", "have", "how", "i",
+    "if", "in", "into", "is", "it", "its", "just", "let", "like", "mcp", "me", "my", "need", "not",
+    "now", "of", "on", "or", "other", "our", "out", "please", "should", "so", "some", "that",
+    "the", "their", "them", "then", "there", "these", "they", "this", "those", "to", "tool", "us",
+    "use", "used", "uses", "using", "want", "was", "we", "what", "when", "where", "which", "who",
+    "why", "will", "with", "would", "you", "your",
 ];
-
-/// Words that people use for one another when they ask for a tool. Only queries are widened by them, so that they cost an index
-/// nothing.
-const SYNONYMS: &[&[&str]] = &[
-    &["add", "create", "new", "insert", "make"],
-    &["archive", "zip", "compress"],
-    &["ask", "question", "prompt"],
-    &["branch", "fork"],
-    &[
-        "browser", "tab", "page", "website", "webpage", "site", "web",
-    ],
-    &[
-        "change", "edit", "update", "modify", "set", "rename", "patch",
-    ],
-    &["check", "status", "verify", "inspect", "examine"],
-    &["choose", "select", "pick"],
-    &["click", "press", "tap", "push"],
-    &["clock", "time", "date", "hour"],
-    &["cluster", "kubernetes", "k8s", "kubectl"],
-    &["comment", "reply", "note", "remark"],
-    &["connect", "attach", "join", "link"],
-    &["container", "pod"],
-    &["content", "text", "body"],
-    &["convert", "transform", "translate"],
-    &["copy", "duplicate", "clone"],
-    &["data", "information", "info", "details"],
-    &["database", "db", "sql", "table", "sqlite"],
-    &[
-        "delete", "remove", "erase", "drop", "destroy", "clear", "purge",
-    ],
-    &["diff", "difference", "compare", "changes"],
-    &["directory", "folder", "dir", "path"],
-    &["document", "doc", "page"],
-    &["download", "fetch", "retrieve", "get"],
-    &["error", "bug", "failure", "problem", "exception", "warning"],
-    &["execute", "run", "evaluate", "eval", "invoke"],
-    &["fact", "observation", "memory", "knowledge"],
-    &["fill", "enter", "type", "write", "input"],
-    &["find", "search", "query", "lookup", "locate", "look"],
-    &[
-        "get", "read", "retrieve", "show", "view", "fetch", "see", "display", "open", "print",
-    ],
-    &["graph", "network"],
-    &["history", "log", "past"],
-    &["image", "picture", "photo", "screenshot"],
-    &["internet", "web", "online", "http", "url"],
-    &["issue", "ticket", "bug"],
-    &["javascript", "js", "script", "code"],
-    &["keyboard", "key", "keystroke"],
-    &["link", "url", "href", "address"],
-    &["list", "show", "enumerate", "display", "browse", "see"],
-    &["merge", "combine", "unite"],
-    &["message", "notification", "chat"],
-    &["metadata", "info", "properties", "attributes", "details"],
-    &["move", "relocate", "rename", "transfer"],
-    &["navigate", "go", "visit", "open", "goto", "browse"],
-    &["performance", "speed", "slow", "profile", "trace"],
-    &["person", "user", "people", "member", "account"],
-    &["picture", "screenshot", "capture", "snapshot"],
-    &["quit", "close", "exit", "end", "stop", "kill", "terminate"],
-    &["relation", "relationship", "edge", "connection", "link"],
-    &["repository", "repo", "git"],
-    &["request", "call", "http"],
-    &["resize", "size", "dimension", "viewport"],
-    &["restart", "reload", "refresh", "rollout"],
-    &["revert", "undo", "reset", "rollback", "unstage"],
-    &["save", "store", "write", "commit", "persist", "remember"],
-    &["scale", "replica", "grow", "shrink"],
-    &["schema", "structure", "column", "columns", "describe"],
-    &["send", "post", "publish", "submit"],
-    &["start", "begin", "launch", "create", "open"],
-    &["sum", "total", "addition", "plus", "calculate"],
-    &["think", "reason", "reflect", "plan", "step"],
-    &["timezone", "zone", "time"],
-    &["upload", "attach", "send"],
-    &["wait", "pause", "sleep", "delay", "until"],
-];
-
-/// For each stem, the stems of the words in its groups.
-static BY_STEM: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(|| {
-    let mut by_stem: HashMap<String, Vec<String>> = HashMap::new();
-    for group in SYNONYMS {
-        let stems: Vec<_> = group.iter().map(|word| stem(word).to_owned()).collect();
-        for one in &stems {
-            let others = stems.iter().filter(|other| *other != one).cloned();
-            by_stem.entry(one.clone()).or_default().extend(others);
-        }
-    }
-    for others in by_stem.values_mut() {
-        others.sort();
-        others.dedup();
-    }
-    by_stem
-});
-
-/// The stems of the words that mean nearly the same as the one with this stem.
-pub(super) fn synonyms(stem: &str) -> &'static [String] {
-    BY_STEM.get(stem).map(Vec::as_slice).unwrap_or_default()
-}
 
 /// Whether a word, in small letters, says nothing about which tool is meant.
 pub(super) fn is_stop_word(word: &str) -> bool {
@@ -285,12 +184,8 @@ mod tests {
     }
 
     #[test]
-    fn stop_words_are_in_order_and_synonyms_go_both_ways() {
+    fn stop_words_are_in_order() {
         assert!(STOP_WORDS.is_sorted());
         assert!(is_stop_word("the") && !is_stop_word("file"));
-        let (folder, directory) = (stem("folder").to_owned(), stem("directory").to_owned());
-        assert!(synonyms(&folder).contains(&directory));
-        assert!(synonyms(&directory).contains(&folder));
-        assert!(synonyms("xyzzy").is_empty());
     }
 }

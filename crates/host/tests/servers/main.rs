@@ -26,5 +26,6 @@ mod names;
 mod permissions;
 mod restarts;
 mod results;
+mod tools;
 mod validation;
 mod warm;
