@@ -1,8 +1,8 @@
 //! What a server has said about its lists and resources and nobody has acted on yet.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 use trunkline_wire::Json;
@@ -53,9 +53,8 @@ impl News {
     /// Waits until some resource has changed, and gives all that have.
     pub(super) async fn updates(&self) -> BTreeSet<String> {
         loop {
-            let updated = std::mem::take(
-                &mut *self.updated.lock().unwrap_or_else(PoisonError::into_inner),
-            );
+            let updated =
+                std::mem::take(&mut *self.updated.lock().unwrap_or_else(PoisonError::into_inner));
             if !updated.is_empty() {
                 return updated;
             }
@@ -128,7 +127,10 @@ mod tests {
             news.hear("notifications/resources/updated", Some(&uri("a:1")));
         }
         news.hear("notifications/resources/updated", None);
-        news.hear("notifications/resources/updated", Some(&uri(&"x".repeat(MAX_URI + 1))));
+        news.hear(
+            "notifications/resources/updated",
+            Some(&uri(&"x".repeat(MAX_URI + 1))),
+        );
         assert_eq!(news.updates().await, BTreeSet::from(["a:1".to_owned()]));
         assert!(news.updates().now_or_never().is_none());
         for n in 0..2 * MAX_UPDATED {

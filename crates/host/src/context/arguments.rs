@@ -128,7 +128,10 @@ mod tests {
     fn mistakes_are_named_before_anything_is_sent() {
         check(&[], Err("needs the arguments \"city\", \"state\""));
         check(&["Bonn"], Err("needs the argument \"state\""));
-        check(&["city=a", "city=b"], Err("was given its argument \"city\" twice"));
+        check(
+            &["city=a", "city=b"],
+            Err("was given its argument \"city\" twice"),
+        );
         check(
             &["a", "b", "c", "d"],
             Err("has no use for \"d\"; it takes city, state, units"),

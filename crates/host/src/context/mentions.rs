@@ -32,7 +32,10 @@ impl Host {
             .iter()
             .map(|status| {
                 let resources = status.catalog.resources.iter();
-                (&*status.name, resources.map(|resource| &*resource.uri).collect())
+                (
+                    &*status.name,
+                    resources.map(|resource| &*resource.uri).collect(),
+                )
             })
             .collect();
         find(text, &known)
@@ -99,10 +102,19 @@ fn server_at<'s>(
     servers: &'s [(&'s str, Vec<&'s str>)],
 ) -> Option<(&'s str, &'s [&'s str], usize)> {
     let rest = &text[from..];
-    let written = |name: &str| rest.strip_prefix(name)?.strip_prefix(':').map(|_| name.len());
+    let written = |name: &str| {
+        rest.strip_prefix(name)?
+            .strip_prefix(':')
+            .map(|_| name.len())
+    };
     let found = servers.iter().filter_map(|(name, resources)| {
         let length = written(name).or_else(|| written(&normalize_name(name)))?;
-        Some((*name, &resources[..], from + length + 1, written(name).is_some()))
+        Some((
+            *name,
+            &resources[..],
+            from + length + 1,
+            written(name).is_some(),
+        ))
     });
     let best = found.max_by_key(|(_, _, start, exact)| (*start, *exact))?;
     Some((best.0, best.1, best.2))
@@ -165,7 +177,10 @@ mod tests {
         assert_eq!(found, expected, "{text}");
         for mention in &mentions {
             let written = &text[mention.range.clone()];
-            assert!(written.starts_with('@') && written.ends_with(&mention.uri), "{written}");
+            assert!(
+                written.starts_with('@') && written.ends_with(&mention.uri),
+                "{written}"
+            );
         }
     }
 
@@ -176,18 +191,30 @@ mod tests {
             "compare @github:issue://1, and (@github:issue://23).",
             &[("github", "issue://1"), ("github", "issue://23")],
         );
-        check("@github:file:///a/../b?x=1#y!", &[("github", "file:///a/../b?x=1#y")]);
+        check(
+            "@github:file:///a/../b?x=1#y!",
+            &[("github", "file:///a/../b?x=1#y")],
+        );
         check("\"@github:a://b\"", &[("github", "a://b")]);
         check("@github:odd://a b is listed", &[("github", "odd://a b")]);
-        check("@github:issue://1/comments", &[("github", "issue://1/comments")]);
+        check(
+            "@github:issue://1/comments",
+            &[("github", "issue://1/comments")],
+        );
         check("@github:issue://1é", &[("github", "issue://1é")]);
     }
 
     #[test]
     fn odd_names_are_found_as_they_are_and_as_in_tools() {
         check("@plugin:p:s:x://y", &[("plugin:p:s", "x://y")]);
-        check("@claude.ai My Docs:doc:x", &[("claude.ai My Docs", "doc:x")]);
-        check("@claude_ai_My_Docs:doc:y", &[("claude.ai My Docs", "doc:y")]);
+        check(
+            "@claude.ai My Docs:doc:x",
+            &[("claude.ai My Docs", "doc:x")],
+        );
+        check(
+            "@claude_ai_My_Docs:doc:y",
+            &[("claude.ai My Docs", "doc:y")],
+        );
         check("@a@b:x://y", &[("a@b", "x://y")]);
     }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use trunkline_wire::RequestError;
-use trunkline_wire::mcp::{Completion, Prompt, PromptArgument, PromptMessage, PromptResult, Reference};
+use trunkline_wire::mcp::{
+    Completion, Prompt, PromptArgument, PromptMessage, PromptResult, Reference,
+};
 
 use super::arguments::assign;
 use super::ask::{self, Wanted, failed};
@@ -79,10 +81,12 @@ impl Host {
             Some(at) => Ok(prompts.swap_remove(at)),
             None => {
                 let known = prompts.iter().map(|command| &*command.prompt.name);
-                Err(self.down(server).unwrap_or_else(|| ContextError::UnknownPrompt {
-                    name: name.to_owned(),
-                    suggestion: nearest(name, known).map(str::to_owned),
-                }))
+                Err(self
+                    .down(server)
+                    .unwrap_or_else(|| ContextError::UnknownPrompt {
+                        name: name.to_owned(),
+                        suggestion: nearest(name, known).map(str::to_owned),
+                    }))
             }
         }
     }
@@ -234,9 +238,20 @@ mod tests {
 
     #[test]
     fn prompts_that_come_to_one_name_keep_two() {
-        let same = [("s", "a.b"), ("s", "a b"), ("s", "a.b"), ("x.y", "p"), ("x_y", "p")];
+        let same = [
+            ("s", "a.b"),
+            ("s", "a b"),
+            ("s", "a.b"),
+            ("x.y", "p"),
+            ("x_y", "p"),
+        ];
         let commands = |pairs: &[(&str, &str)]| {
-            sorted_and_unique(pairs.iter().map(|(server, name)| command(server, name)).collect())
+            sorted_and_unique(
+                pairs
+                    .iter()
+                    .map(|(server, name)| command(server, name))
+                    .collect(),
+            )
         };
         let named = commands(&same);
         assert_eq!(named.len(), 4);

@@ -128,12 +128,15 @@ fn contents(server: &str, uri: &str, result: &Json) -> Result<ResourceContents, 
         .collect();
     let below = |other: &str| {
         let directory = uri.strip_suffix('/').unwrap_or(uri);
-        other == uri || other.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
+        other == uri
+            || other
+                .strip_prefix(directory)
+                .is_some_and(|rest| rest.starts_with('/'))
     };
     let foreign = contents.iter().filter(|content| !below(&content.uri));
-    warnings.extend(foreign.map(|content| {
-        format!("the server gave the content of {} for {uri}", content.uri)
-    }));
+    warnings.extend(
+        foreign.map(|content| format!("the server gave the content of {} for {uri}", content.uri)),
+    );
     Ok(ResourceContents {
         server: server.into(),
         uri: uri.to_owned(),

@@ -152,7 +152,10 @@ impl Host {
             let found = verify::frontmatter(&text).map_err(|reason| unverified(skill, reason))?;
             let listed = skill.skill.frontmatter.to_value();
             let Ok(Value::Object(listed)) = listed else {
-                return Err(unverified(skill, "its listed frontmatter is none".to_owned()));
+                return Err(unverified(
+                    skill,
+                    "its listed frontmatter is none".to_owned(),
+                ));
             };
             if let Some(member) = verify::difference(&found, &listed) {
                 let reason = format!(
@@ -226,7 +229,10 @@ fn unverified(skill: &ServerSkill, reason: String) -> ContextError {
 fn looks_like_skill(resource: &Resource) -> Option<Skill> {
     let path = resource.uri.strip_prefix("skill://")?;
     let directory = path.strip_suffix(SKILL_FILE)?;
-    let name = directory.rsplit('/').next().filter(|name| !name.is_empty())?;
+    let name = directory
+        .rsplit('/')
+        .next()
+        .filter(|name| !name.is_empty())?;
     Some(Skill {
         uri: resource.uri.clone(),
         name: name.to_owned(),

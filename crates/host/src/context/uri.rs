@@ -40,7 +40,13 @@ mod tests {
         for uri in ["a:1", "file:///etc/../passwd", "demo://x y/é", "no scheme"] {
             assert!(check(uri).is_ok(), "{uri}");
         }
-        for uri in ["", "a:\n", "a:\u{1b}[0m", "a:\u{7f}", &"x".repeat(MAX_URI + 1)] {
+        for uri in [
+            "",
+            "a:\n",
+            "a:\u{1b}[0m",
+            "a:\u{7f}",
+            &"x".repeat(MAX_URI + 1),
+        ] {
             assert!(check(uri).is_err(), "{uri}");
         }
     }

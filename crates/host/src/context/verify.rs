@@ -72,7 +72,9 @@ pub(super) fn difference<'a>(
         (Some(one), Some(other)) => !same(one, other),
         _ => true,
     };
-    members.map(|key| (key, differs(&key))).find_map(|(key, differs)| differs.then_some(key.as_str()))
+    members
+        .map(|key| (key, differs(&key)))
+        .find_map(|(key, differs)| differs.then_some(key.as_str()))
 }
 
 /// Whether two values are the same, however their numbers are spelled.
@@ -145,10 +147,18 @@ mod tests {
             };
             assert_eq!(difference(&one, &other), expected);
         };
-        check(json!({"a": 1, "b": ["x"]}), json!({"b": ["x"], "a": 1.0}), None);
+        check(
+            json!({"a": 1, "b": ["x"]}),
+            json!({"b": ["x"], "a": 1.0}),
+            None,
+        );
         check(json!({"v": "1.10"}), json!({"v": 1.1}), None);
         check(json!({"a": "x"}), json!({"a": "y"}), Some("a"));
-        check(json!({"a": 1}), json!({"a": 1, "allowed-tools": "*"}), Some("allowed-tools"));
+        check(
+            json!({"a": 1}),
+            json!({"a": 1, "allowed-tools": "*"}),
+            Some("allowed-tools"),
+        );
         check(json!({"a": 1, "b": 2}), json!({"a": 1}), Some("b"));
         check(json!({"m": {"k": 1}}), json!({"m": {"k": 2}}), Some("m"));
     }
