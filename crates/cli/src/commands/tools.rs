@@ -13,9 +13,26 @@ use crate::session::{self, Configured};
 use crate::standing;
 
 /// How much of a description is shown on one line.
-const SHOWN: usize = 100;
+pub(super) const SHOWN: usize = 100;
 
 pub(crate) async fn run(config: &ConfigArgs, server: Option<&str>, as_json: bool) -> Exit {
+    with_servers(config, server, async |host| {
+        let pool = host.pool();
+        if as_json {
+            output::json(&document(pool.tools().iter().map(|tool| &**tool)));
+        } else {
+            output::result(&table(pool.tools().iter().map(|tool| &**tool)));
+        }
+    })
+    .await
+}
+
+/// Connects to all servers, or to one, shows what they offer, and says which cannot offer anything, and why.
+pub(super) async fn with_servers(
+    config: &ConfigArgs,
+    server: Option<&str>,
+    show: impl AsyncFnOnce(&Host),
+) -> Exit {
     let configured = match session::configuration(config) {
         Ok(configured) => configured,
         Err(exit) => return exit,
@@ -53,12 +70,7 @@ pub(crate) async fn run(config: &ConfigArgs, server: Option<&str>, as_json: bool
             return unknown_server(name, known.iter().map(String::as_str));
         }
         report_refusals(&set);
-        let pool = host.pool();
-        if as_json {
-            output::json(&document(pool.tools().iter().map(|tool| &**tool)));
-        } else {
-            output::result(&table(pool.tools().iter().map(|tool| &**tool)));
-        }
+        show(&host).await;
         match report_failures(&host) {
             Exit::Done if host.servers().is_empty() && !set.servers.is_empty() => Exit::Refused,
             exit => exit,
