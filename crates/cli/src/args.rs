@@ -172,6 +172,40 @@ pub(crate) enum Command {
         #[command(flatten)]
         call: CallArgs,
     },
+    /// Show the resources of all servers, or of one
+    Resources {
+        #[command(flatten)]
+        config: ConfigArgs,
+
+        /// Only this server's
+        server: Option<String>,
+    },
+    /// Read a resource
+    #[command(after_help = READ_HELP)]
+    Read {
+        #[command(flatten)]
+        config: ConfigArgs,
+
+        #[command(flatten)]
+        read: ReadArgs,
+    },
+    /// Show the prompts and skills of all servers, or of one
+    Prompts {
+        #[command(flatten)]
+        config: ConfigArgs,
+
+        /// Only this server's
+        server: Option<String>,
+    },
+    /// Get what a prompt says
+    #[command(after_help = PROMPT_HELP)]
+    Prompt {
+        #[command(flatten)]
+        config: ConfigArgs,
+
+        #[command(flatten)]
+        prompt: PromptArgs,
+    },
     /// Show the state of everything: servers, tools, resources, prompts; with --json all of it
     Status {
         #[command(flatten)]
@@ -377,6 +411,34 @@ pub(crate) struct CallArgs {
     pub(crate) accept_changes: bool,
 }
 
+#[derive(clap::Args)]
+pub(crate) struct ReadArgs {
+    /// The server's name; or `@server:uri`
+    pub(crate) server: String,
+
+    /// The resource's address
+    pub(crate) uri: Option<String>,
+
+    /// Write what it holds to this file; `-` is standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Give up after this many milliseconds, connecting included
+    #[arg(long, value_name = "MS")]
+    pub(crate) timeout: Option<u64>,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct PromptArgs {
+    /// `<server> <prompt>` or `mcp__<server>__<prompt>`, then its arguments: by position, or as key=value
+    #[arg(required = true, value_name = "PROMPT", num_args = 1.., allow_hyphen_values = false)]
+    pub(crate) words: Vec<String>,
+
+    /// Give up after this many milliseconds, connecting included
+    #[arg(long, value_name = "MS")]
+    pub(crate) timeout: Option<u64>,
+}
+
 const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 the tool reported an error, 2 bad usage or configuration, 3 could not connect,
 4 needs authentication, 5 refused (policy, approval, permission, pin), 6 timed out, 130 interrupted.
@@ -404,6 +466,20 @@ Examples:
   trunkline search read a file
   trunkline search +github open issues      a word with a + must be in the tool's name
   trunkline search select:mcp__git__git_log,mcp__git__git_diff";
+
+const READ_HELP: &str = "\
+Text goes to standard output as it is; of anything else, -o writes the bytes to a file.
+
+Examples:
+  trunkline read everything demo://resource/static/document/features.md
+  trunkline read @github:issue://123
+  trunkline read everything demo://resource/dynamic/blob/1 -o blob.bin";
+
+const PROMPT_HELP: &str = "\
+Examples:
+  trunkline prompt everything args-prompt Paris
+  trunkline prompt everything args-prompt city=Paris state=Texas
+  trunkline prompt mcp__everything__simple-prompt --json";
 
 const CALL_HELP: &str = "\
 How arguments are written:

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use trunkline::CallError;
+use trunkline::{CallError, ContextError};
 
 /// The program's exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,22 @@ impl From<&CallError> for Exit {
             Self::Usage
         } else if error.is_refused() {
             Self::Refused
+        } else if error.is_auth_required() {
+            Self::NeedsAuth
+        } else if error.is_connection() {
+            Self::NotConnected
+        } else if error.is_timeout() {
+            Self::TimedOut
+        } else {
+            Self::Failed
+        }
+    }
+}
+
+impl From<&ContextError> for Exit {
+    fn from(error: &ContextError) -> Self {
+        if error.is_usage() {
+            Self::Usage
         } else if error.is_auth_required() {
             Self::NeedsAuth
         } else if error.is_connection() {

@@ -123,6 +123,21 @@ async fn run(args: Args) -> Exit {
             commands::call::run(&config.and(more), &call, json).await
         }
         Command::Status { config: more } => commands::status::run(&config.and(more), json).await,
+        Command::Resources {
+            config: more,
+            server,
+        } => commands::resources::run(&config.and(more), server.as_deref(), json).await,
+        Command::Read { config: more, read } => {
+            commands::read::run(&config.and(more), &read, json).await
+        }
+        Command::Prompts {
+            config: more,
+            server,
+        } => commands::prompts::run(&config.and(more), server.as_deref(), json).await,
+        Command::Prompt {
+            config: more,
+            prompt,
+        } => commands::prompt::run(&config.and(more), &prompt, json).await,
         Command::Logs(logs) => commands::logs::run(&config, &logs, json).await,
         Command::Sdk { config: more } => commands::sdk::run(config.and(more)).await,
         Command::Completions { shell } => commands::completions::run(shell),

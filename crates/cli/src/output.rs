@@ -20,8 +20,13 @@ static GONE: AtomicBool = AtomicBool::new(false);
 
 /// Writes a result. A reader that has gone away (`| head`) is no error; a full disk is one, see [`lost`].
 pub(crate) fn result(text: &str) {
+    result_bytes(text.as_bytes());
+}
+
+/// As [`result`], for what is not text.
+pub(crate) fn result_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let written = out.write_all(bytes).and_then(|()| out.flush());
     match written {
         Ok(()) => {}
         Err(problem) if problem.kind() == io::ErrorKind::BrokenPipe => {

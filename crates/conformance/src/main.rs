@@ -19,7 +19,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline::{CallError, CallOptions, Host, ServerEntry, Settings, State, TransportEntry};
+use trunkline::{
+    CallError, CallOptions, ContextError, Host, ReadOptions, ServerEntry, ServerSkill, Settings,
+    State, TransportEntry,
+};
 use trunkline_config::{HttpEntry, HttpFlavour};
 
 use plan::Plan;
@@ -101,5 +104,30 @@ async fn play(host: &Host, plan: &Plan) -> Result<(), String> {
             Err(error) => return Err(error.to_string()),
         }
     }
+    let skills = host.skills().await;
+    for problem in &skills.problems {
+        println!("{problem}");
+    }
+    for skill in &skills.skills {
+        println!("skill: {}", skill.skill.name);
+        if plan.uses_skills {
+            match use_skill(host, skill).await {
+                Ok(files) => println!("used, with {files} files"),
+                // To turn down what is not as it was listed is what a host is for.
+                Err(error) => println!("{error}"),
+            }
+        }
+    }
     Ok(())
+}
+
+/// Loads a skill and reads all files that belong to it; gives their number.
+async fn use_skill(host: &Host, skill: &ServerSkill) -> Result<usize, ContextError> {
+    host.load_skill(skill, ReadOptions::default()).await?;
+    let files = skill.skill.files.as_deref().unwrap_or_default();
+    for file in files {
+        let options = ReadOptions::default();
+        host.read_skill_file(skill, &file.uri, options).await?;
+    }
+    Ok(files.len())
 }

@@ -1,4 +1,4 @@
-//! Which tools are called, with what.
+//! Which tools are called, with what, and whether skills are used.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,11 +9,18 @@ use crate::{SERVER, example};
 /// What the suite says beside the scenario's name, as JSON.
 const CONTEXT: &str = "MCP_CONFORMANCE_CONTEXT";
 
+/// Which scenario is played.
+const SCENARIO: &str = "MCP_CONFORMANCE_SCENARIO";
+
 /// What the suite wants to see. It says more than this, for scenarios that are about authorisation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Plan {
     tool_calls: Option<Vec<Wanted>>,
+    /// Whether the user wants to use the skills that there are. The suite says so only by the scenario's name: what is to be verified
+    /// must be used, and everything else about skills is about leaving them alone.
+    #[serde(skip)]
+    pub(crate) uses_skills: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -34,10 +41,12 @@ pub(crate) struct Call {
 impl Plan {
     /// What the environment says.
     pub(crate) fn from_env() -> Result<Self, String> {
-        match std::env::var(CONTEXT) {
-            Ok(context) => Self::parse(&context),
-            Err(_) => Ok(Self::default()),
-        }
+        let mut plan = match std::env::var(CONTEXT) {
+            Ok(context) => Self::parse(&context)?,
+            Err(_) => Self::default(),
+        };
+        plan.uses_skills = std::env::var(SCENARIO).is_ok_and(|name| name.contains("verify"));
+        Ok(plan)
     }
 
     fn parse(context: &str) -> Result<Self, String> {

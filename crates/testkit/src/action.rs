@@ -47,6 +47,8 @@ pub enum Action {
     HugeText(usize),
     /// Replies with structured content this many arrays deep.
     Deep(usize),
+    /// Makes a task of the call and works on it; nothing after it is done.
+    Task(TaskScript),
     /// Replies `input_required` unless the request answers it.
     InputRequired(InputRequired),
     /// Replies with the `inputResponses` and `requestState` received, as JSON text.
@@ -152,6 +154,56 @@ pub struct InputRequired {
     /// The opaque state, which also tells the rounds of one script apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_state: Option<String>,
+}
+
+/// A task that a call becomes.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskScript {
+    /// How often the client should look.
+    #[serde(default)]
+    pub poll_ms: u64,
+    /// What happens to it, in order.
+    #[serde(default)]
+    pub steps: Vec<TaskStep>,
+    /// How it ends.
+    pub end: TaskEnd,
+}
+
+/// One step of a task.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TaskStep {
+    /// Works this long.
+    SleepMs(u64),
+    /// Works until this file exists.
+    WaitForFile(PathBuf),
+    /// Creates this file.
+    Touch(PathBuf),
+    /// Sends progress under the call's token.
+    Progress(Progress),
+    /// Says what it is doing.
+    Status(String),
+    /// Asks the client for this, each a request, and waits for the answers.
+    Ask(serde_json::Map<String, Value>),
+}
+
+/// How a task ends.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TaskEnd {
+    /// Not at all.
+    Never(bool),
+    /// The server no longer knows it.
+    Vanish(bool),
+    /// With this result.
+    Result(Value),
+    /// With the answers that it was given, as JSON text.
+    Answers(bool),
+    /// With this error.
+    Error(RpcError),
+    /// The server cancels it.
+    Cancelled(String),
 }
 
 /// A process to leave behind. It ends by itself after two minutes.

@@ -40,7 +40,7 @@ mod wait;
 
 pub use action::{
     Action, AppendFile, Grandchild, InputRequired, Message, Progress, RpcError, SignalName,
-    SlowWrite,
+    SlowWrite, TaskEnd, TaskScript, TaskStep,
 };
 pub use bins::bin;
 pub use client::Client;

@@ -69,7 +69,7 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
 }
 
 /// Waits for the servers, but not longer than the user said; false, explained, if that was not enough.
-async fn ready_in_time(host: &Host, timeout: Option<Duration>) -> bool {
+pub(crate) async fn ready_in_time(host: &Host, timeout: Option<Duration>) -> bool {
     let Some(timeout) = timeout else {
         session::ready(host).await;
         return true;
@@ -84,7 +84,7 @@ async fn ready_in_time(host: &Host, timeout: Option<Duration>) -> bool {
     ready
 }
 
-const MORE_TIME: &str = "--timeout (ms) gives it more time";
+pub(crate) const MORE_TIME: &str = "--timeout (ms) gives it more time";
 
 /// Which tool is wanted, and the words behind it.
 enum Wanted<'a> {
@@ -325,7 +325,7 @@ pub(crate) fn show(result: &CallOutput, as_json: bool) {
 }
 
 /// One line in place of a block that is not text.
-fn summary(block: &Content) -> String {
+pub(crate) fn summary(block: &Content) -> String {
     let raw = block.to_json();
     let field = |name: &str| raw.field::<String>(name);
     let kind = block.kind();

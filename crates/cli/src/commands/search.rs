@@ -1,6 +1,6 @@
 //! `trunkline search`: finds tools by what they are for, as a model does with `ToolSearch`.
 
-use super::tools::{found_document, table, with_pool};
+use super::tools::{found_document, table, with_servers};
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output;
@@ -12,7 +12,8 @@ pub(crate) async fn run(
     as_json: bool,
 ) -> Exit {
     let query = words.join(" ");
-    with_pool(config, None, |pool| {
+    with_servers(config, None, async |host| {
+        let pool = host.pool();
         let found = pool.search(&query, limit);
         if as_json {
             output::json(&found_document(&found));

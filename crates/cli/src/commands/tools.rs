@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use trunkline::{Found, Host, Json, Pool, PoolTool, ServerSet, State, nearest};
+use trunkline::{Found, Host, Json, PoolTool, ServerSet, State, nearest};
 use trunkline_config::Standing;
 
 use crate::args::{ConfigArgs, ToolFormat};
@@ -13,7 +13,7 @@ use crate::session::{self, Configured};
 use crate::standing;
 
 /// How much of a description is shown on one line.
-const SHOWN: usize = 100;
+pub(super) const SHOWN: usize = 100;
 
 pub(crate) async fn run(
     config: &ConfigArgs,
@@ -21,7 +21,8 @@ pub(crate) async fn run(
     format: Option<ToolFormat>,
     as_json: bool,
 ) -> Exit {
-    with_pool(config, server, |pool| {
+    with_servers(config, server, async |host| {
+        let pool = host.pool();
         let tools = pool.offered().map(|tool| &**tool);
         match format {
             Some(format) => output::json_text(&pool.export(format.into())),
@@ -32,11 +33,11 @@ pub(crate) async fn run(
     .await
 }
 
-/// Connects to all servers, or to one, and shows something of their tools; says what went wrong on the way.
-pub(crate) async fn with_pool(
+/// Connects to all servers, or to one, shows what they offer, and says which cannot offer anything, and why.
+pub(super) async fn with_servers(
     config: &ConfigArgs,
     server: Option<&str>,
-    show: impl FnOnce(&Pool),
+    show: impl AsyncFnOnce(&Host),
 ) -> Exit {
     let configured = match session::configuration(config) {
         Ok(configured) => configured,
@@ -75,7 +76,7 @@ pub(crate) async fn with_pool(
             return unknown_server(name, known.iter().map(String::as_str));
         }
         report_refusals(&set);
-        show(&host.pool());
+        show(&host).await;
         match report_failures(&host) {
             Exit::Done if host.servers().is_empty() && !set.servers.is_empty() => Exit::Refused,
             exit => exit,

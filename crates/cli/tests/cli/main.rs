@@ -16,6 +16,7 @@ mod call;
 mod concurrency;
 mod config;
 mod connectors;
+mod context;
 mod enable;
 mod failures;
 mod get;

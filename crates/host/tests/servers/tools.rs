@@ -40,6 +40,7 @@ async fn servers_in_the_program_go_without_a_prefix_if_it_asks_for_none() {
         Ok(trunkline::CallOutput::of_text("own"))
     });
     let builder = Host::builder()
+        .permit(trunkline::AllowAll)
         .settings(settings)
         .tool(own)
         .builtin(embedded("one", "add"))

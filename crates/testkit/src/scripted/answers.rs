@@ -128,6 +128,7 @@ impl Server {
                 return self.page("resourceTemplates", &templates, request);
             }
             "prompts/list" => return self.page("prompts", &self.prompt_list(), request),
+            "tasks/get" | "tasks/update" | "tasks/cancel" => self.about_task(request)?,
             "tools/call" => self.echo(&request.params)?,
             "resources/read" => self.read(&request.params["uri"], request.modern)?,
             "prompts/get" => self.prompt(&request.params)?,
@@ -211,6 +212,16 @@ impl Server {
         }
         if !script.prompts.is_empty() {
             capabilities.insert("prompts".into(), json!({"listChanged": true}));
+        }
+        let becomes_task = |tool: &crate::Tool| {
+            let mut actions = tool.actions.iter().flatten();
+            actions.any(|action| matches!(action, Action::Task(_)))
+        };
+        if script.tools.iter().any(becomes_task) {
+            let tasks = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+            capabilities.insert("tasks".into(), tasks);
+            let extension = json!({"io.modelcontextprotocol/tasks": {}});
+            capabilities.insert("extensions".into(), extension);
         }
         Value::Object(capabilities)
     }

@@ -7,6 +7,7 @@ mod lists;
 mod output;
 mod place;
 mod run;
+mod tasks;
 
 use std::{
     collections::HashMap,
@@ -92,6 +93,7 @@ struct Listener {
 pub(crate) struct Common {
     script: Script,
     tools: Mutex<Vec<Tool>>,
+    tasks: Mutex<HashMap<String, tasks::Task>>,
     sessions: Mutex<Vec<Weak<Server>>>,
 }
 
@@ -100,6 +102,7 @@ impl Common {
         Arc::new(Self {
             tools: Mutex::new(script.tools.clone()),
             script,
+            tasks: Mutex::default(),
             sessions: Mutex::default(),
         })
     }
@@ -276,6 +279,10 @@ impl Server {
         }
         if let Some(actions) = overridden.or_else(|| self.scripted(&request)) {
             self.start(request, actions);
+            return false;
+        }
+        if request.method == "tasks/result" && !request.modern {
+            self.start(request, vec![Action::Default(true)]);
             return false;
         }
         self.answer_default(&request);

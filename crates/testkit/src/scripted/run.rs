@@ -87,6 +87,14 @@ impl Server {
             Action::Stderr(line) => to_stderr(format!("{line}\n").as_bytes()),
             Action::StderrFlood(count) => to_stderr(&flood(*count)),
             Action::Request(message) => self.ask_client(job, message),
+            Action::Task(script) => {
+                self.begin_task(job, script);
+                return Break(());
+            }
+            Action::Default(true) if job.request.method == "tasks/result" => {
+                self.task_result(job);
+                return Break(());
+            }
             Action::CloseStdout(true) => {
                 self.output.close();
                 self.place.close_output();
@@ -202,7 +210,7 @@ impl Server {
         Break(())
     }
 
-    fn progress(&self, job: &Job, progress: &Progress) {
+    pub(super) fn progress(&self, job: &Job, progress: &Progress) {
         let Some(token) = job.request.params["_meta"].get("progressToken") else {
             return;
         };
@@ -223,7 +231,7 @@ impl Server {
         }
     }
 
-    fn ask_client(&self, job: &Job, message: &Message) {
+    pub(super) fn ask_client(&self, job: &Job, message: &Message) {
         let id = json!(format!(
             "testkit-{}",
             self.next_id.fetch_add(1, Ordering::Relaxed)

@@ -16,6 +16,7 @@ pub(super) fn check(request: &Request, body: &Value, schema: Option<&Value>) -> 
     let name = match body["method"].as_str() {
         Some("tools/call" | "prompts/get") => params["name"].as_str(),
         Some("resources/read") => params["uri"].as_str(),
+        Some("tasks/get" | "tasks/update" | "tasks/cancel") => params["taskId"].as_str(),
         _ => return Ok(()),
     };
     compare(request, "mcp-name", name)?;

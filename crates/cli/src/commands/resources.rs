@@ -1,0 +1,120 @@
+//! `trunkline resources`: shows the resources of all servers, or of one.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use trunkline::{Host, Json, ServerResource, ServerTemplate};
+
+use super::tools::{self, SHOWN};
+use crate::args::ConfigArgs;
+use crate::exit::Exit;
+use crate::output::{self, harmless};
+
+pub(crate) async fn run(config: &ConfigArgs, server: Option<&str>, as_json: bool) -> Exit {
+    tools::with_servers(config, server, async |host| show(host, as_json)).await
+}
+
+fn show(host: &Host, as_json: bool) {
+    let (resources, templates) = (host.resources(), host.resource_templates());
+    if as_json {
+        let resources = resources.iter().map(ResourceJson::of);
+        let templates = templates.iter().map(ResourceJson::of_template);
+        output::json(&resources.chain(templates).collect::<Vec<_>>());
+        return;
+    }
+    let mut text = String::new();
+    for ServerResource { server, resource } in &resources {
+        line(
+            &mut text,
+            server,
+            &resource.uri,
+            &resource.name,
+            &resource.raw,
+        );
+    }
+    for ServerTemplate { server, template } in &templates {
+        line(
+            &mut text,
+            server,
+            &template.uri_template,
+            &template.name,
+            &template.raw,
+        );
+    }
+    output::result(&text);
+}
+
+/// One resource a line, as it is mentioned and read.
+fn line(text: &mut String, server: &str, uri: &str, name: &str, raw: &Json) {
+    let title: Option<String> = raw.field("title");
+    let about: Option<String> = raw.field("description");
+    let about = about.or(title).unwrap_or_else(|| name.to_owned());
+    let _ = writeln!(
+        text,
+        "@{}:{}  {}",
+        harmless(server),
+        harmless(uri),
+        harmless(&first_line(&about))
+    );
+}
+
+/// As much of a description as fits on a line.
+pub(crate) fn first_line(text: &str) -> String {
+    let line = text.trim_start().lines().next().unwrap_or_default();
+    let mut shown: String = line.chars().take(SHOWN).collect();
+    if shown.len() < line.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// A resource or a template for `--json`; what the server does not say is left out.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceJson<'a> {
+    server: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uri: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uri_template: Option<&'a str>,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mime_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+}
+
+impl<'a> ResourceJson<'a> {
+    fn new(server: &'a str, name: &'a str, raw: &Json) -> Self {
+        Self {
+            server,
+            uri: None,
+            uri_template: None,
+            name,
+            title: raw.field("title"),
+            description: raw.field("description"),
+            mime_type: raw.field("mimeType"),
+            size: raw.field("size"),
+        }
+    }
+
+    fn of(found: &'a ServerResource) -> Self {
+        let resource = &found.resource;
+        Self {
+            uri: Some(&resource.uri),
+            ..Self::new(&found.server, &resource.name, &resource.raw)
+        }
+    }
+
+    fn of_template(found: &'a ServerTemplate) -> Self {
+        let template = &found.template;
+        Self {
+            uri_template: Some(&template.uri_template),
+            ..Self::new(&found.server, &template.name, &template.raw)
+        }
+    }
+}

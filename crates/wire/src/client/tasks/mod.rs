@@ -1,0 +1,212 @@
+//! Calls that become tasks, driven to their end (CALL-6).
+//!
+//! A server may answer a call with a task instead of a result: a modern one as it likes (the tasks extension), one of 2025-11-25
+//! where the call asks for it. The task is then looked at again and again until it has ended. Whoever gives up a call gives up its
+//! task: the server is told.
+
+mod report;
+mod watch;
+
+use std::time::Duration;
+
+use bytestring::ByteString;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::rounds::{Answer, Ask};
+use super::{CallRequest, Client, Target};
+use crate::json::{Json, ObjectWriter};
+use crate::mcp::{CallResult, ResultKind, Task};
+use crate::peer::{RequestError, RequestOptions};
+use crate::version::Era;
+use report::report;
+use watch::{Drive, End};
+
+/// How long the answer to a cancellation is waited for.
+const CANCELLING: Duration = Duration::from_secs(2);
+
+impl Client {
+    /// Whether this call must ask to be made a task.
+    pub(super) fn must_be_task(&self, call: &CallRequest<'_>) -> bool {
+        call.needs_task && self.shared.era == Era::Legacy && self.shared.identity.capabilities.tasks
+    }
+
+    /// Calls a tool as a task, or goes on with the task that an earlier call became.
+    pub(super) async fn call_as_task(
+        &self,
+        mut call: CallRequest<'_>,
+    ) -> Result<CallResult, RequestError> {
+        let token = self.peer.progress_token();
+        // From before the call: its progress goes on after its answer.
+        let following = self.peer.follow(token);
+        let mut nowhere = None;
+        let kept = call.task.take().unwrap_or(&mut nowhere);
+        let (target, on_progress) = (call.target(), call.on_progress.take());
+        report(&following, on_progress, |statuses| async move {
+            let task = match kept.clone() {
+                Some(id) => Task::known(id),
+                None => match self.create_task(target, token).await? {
+                    Answer::Complete(result) => return Ok(result),
+                    Answer::Task(result) => created(result)?,
+                },
+            };
+            *kept = Some(task.id.clone());
+            self.drive(task, target, &statuses).await
+        })
+        .await
+    }
+
+    /// Goes on with the task that a call has become.
+    pub(super) async fn finish_task(
+        &self,
+        result: Json,
+        mut call: CallRequest<'_>,
+    ) -> Result<CallResult, RequestError> {
+        let task = created(result)?;
+        if let Some(kept) = &mut call.task {
+            **kept = Some(task.id.clone());
+        }
+        let following = self.peer.follow(self.peer.progress_token());
+        let (target, on_progress) = (call.target(), call.on_progress.take());
+        report(&following, on_progress, |statuses| async move {
+            self.drive(task, target, &statuses).await
+        })
+        .await
+    }
+
+    async fn create_task(
+        &self,
+        target: Target<'_>,
+        token: u64,
+    ) -> Result<Answer<CallResult>, RequestError> {
+        let write = |params: &mut ObjectWriter| {
+            target.write(params);
+            params.raw("task", &Json::empty_object());
+        };
+        let ask = Ask {
+            method: "tools/call",
+            name: target.tool,
+            write: &write,
+            parameters: &|| target.parameters(),
+            meta: target.meta,
+            token,
+            deadline: target.deadline,
+            idle: target.idle,
+            on_progress: None,
+        };
+        self.ask(ask, |result| {
+            let (kind, read) = CallResult::read(result)?;
+            let is_task = result.get("task").is_some_and(|task| task.is_object());
+            let kind = if is_task {
+                ResultKind::Unknown("task".to_owned())
+            } else {
+                kind
+            };
+            Ok((kind, read))
+        })
+        .await
+    }
+
+    /// Drives a task to its end. If this is dropped, the server is told.
+    async fn drive(
+        &self,
+        task: Task,
+        target: Target<'_>,
+        statuses: &mpsc::UnboundedSender<String>,
+    ) -> Result<CallResult, RequestError> {
+        let drive = Drive {
+            since: Instant::now(),
+            deadline: target.deadline,
+            idle: target.idle,
+            statuses,
+        };
+        let mut cancelling = Cancelling {
+            client: self,
+            id: Some(task.id.clone()),
+        };
+        match self.watch_task(task, &drive).await {
+            Ok(result) => {
+                cancelling.id = None;
+                Ok(result)
+            }
+            Err(End::Over(error)) => {
+                cancelling.id = None;
+                Err(error)
+            }
+            Err(End::GivenUp(error)) => {
+                if let Some(id) = cancelling.id.take() {
+                    self.cancel_task(&id).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn cancel_task(&self, id: &ByteString) {
+        if self.shared.identity.capabilities.cancel_tasks {
+            let drive = Drive {
+                since: Instant::now(),
+                deadline: Some(Instant::now() + CANCELLING),
+                idle: None,
+                statuses: &mpsc::unbounded_channel().0,
+            };
+            // Whether it still can be cancelled is its server's affair.
+            let cancelled = self.about_task("tasks/cancel", id, ObjectWriter::new(), &drive);
+            let _ = cancelled.await;
+        }
+    }
+
+    /// Sends a request about a task.
+    async fn about_task(
+        &self,
+        method: &'static str,
+        id: &ByteString,
+        params: ObjectWriter,
+        drive: &Drive<'_>,
+    ) -> Result<Json, RequestError> {
+        let options = RequestOptions {
+            deadline: drive.deadline,
+            idle: drive.idle,
+            routing: self.routing(id, &|| None),
+            ..RequestOptions::default()
+        };
+        let params = self.task_params(id, params);
+        self.send(method, params, options, &mut |_| {}).await
+    }
+
+    fn task_params(&self, id: &ByteString, mut params: ObjectWriter) -> Json {
+        params.string("taskId", id);
+        self.shared.meta.add_to(&mut params, None, None);
+        params.finish()
+    }
+}
+
+/// Tells a server that a task is no longer wanted, if whoever wanted it has gone away.
+struct Cancelling<'c> {
+    client: &'c Client,
+    id: Option<ByteString>,
+}
+
+impl Drop for Cancelling<'_> {
+    fn drop(&mut self) {
+        let client = self.client;
+        if let Some(id) = &self.id
+            && client.shared.identity.capabilities.cancel_tasks
+        {
+            let options = RequestOptions {
+                deadline: Some(Instant::now() + CANCELLING),
+                cancellable: false,
+                routing: client.routing(id, &|| None),
+                ..RequestOptions::default()
+            };
+            let params = client.task_params(id, ObjectWriter::new());
+            client.peer.post("tasks/cancel", params, options);
+        }
+    }
+}
+
+/// The task in the answer to a call.
+fn created(result: Json) -> Result<Task, RequestError> {
+    let task = result.get("task").filter(Json::is_object);
+    Task::read(task.unwrap_or(result)).map_err(RequestError::Malformed)
+}
