@@ -311,7 +311,7 @@ async fn a_model_finds_and_reads_resources_by_two_tools() {
         .iter()
         .map(|tool| tool.name.clone())
         .collect();
-    assert_eq!(own, ["ListMcpResources", "ReadMcpResource"]);
+    assert_eq!(own, ["ListMcpResources", "ReadMcpResource", "ToolSearch"]);
     let all: Value =
         serde_json::from_str(&call(&host, "ListMcpResources", json!({})).await.unwrap()).unwrap();
     assert_eq!(all.as_array().unwrap().len(), 8);
