@@ -24,5 +24,6 @@ mod lazy;
 mod logs;
 mod names;
 mod restarts;
+mod skills;
 mod tasks;
 mod warm;
