@@ -45,14 +45,13 @@ fn split(line: &str) -> Result<Vec<String>, &'static str> {
                 let next = rest.next().ok_or("it ends in a backslash")?;
                 word.get_or_insert_default().push(next);
             }
-            (Some(_), c) => word.get_or_insert_default().push(c),
             (None, '"' | '\'') => {
                 quote = Some(c);
                 // Nothing between quotes is a word, too.
                 word.get_or_insert_default();
             }
             (None, c) if c.is_whitespace() => words.extend(word.take()),
-            (None, c) => word.get_or_insert_default().push(c),
+            (_, c) => word.get_or_insert_default().push(c),
         }
     }
     if quote.is_some() {

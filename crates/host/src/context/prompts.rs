@@ -77,18 +77,17 @@ impl Host {
         let mut prompts = self.prompts();
         prompts.retain(|command| &*command.server == server);
         let is_it = |command: &PromptCommand| &*command.prompt.name == name;
-        match prompts.iter().position(is_it) {
-            Some(at) => Ok(prompts.swap_remove(at)),
-            None => {
-                let known = prompts.iter().map(|command| &*command.prompt.name);
-                Err(self
-                    .down(server)
-                    .unwrap_or_else(|| ContextError::UnknownPrompt {
-                        name: name.to_owned(),
-                        suggestion: nearest(name, known).map(str::to_owned),
-                    }))
-            }
+        if let Some(at) = prompts.iter().position(is_it) {
+            return Ok(prompts.swap_remove(at));
         }
+        if let Some(down) = self.down(server) {
+            return Err(down);
+        }
+        let known = prompts.iter().map(|command| &*command.prompt.name);
+        Err(ContextError::UnknownPrompt {
+            name: name.to_owned(),
+            suggestion: nearest(name, known).map(str::to_owned),
+        })
     }
 
     /// Gets what a prompt says. Words are its arguments, by position or as `key=value`; see [`CommandLine`].
@@ -253,9 +252,9 @@ mod tests {
                     .collect(),
             )
         };
-        let named = commands(&same);
-        assert_eq!(named.len(), 4);
-        let mut names: Vec<_> = named.iter().map(|command| command.name.clone()).collect();
+        let kept = commands(&same);
+        assert_eq!(kept.len(), 4);
+        let mut names: Vec<_> = kept.iter().map(|command| command.name.clone()).collect();
         assert!(names.contains(&"mcp__s__a_b".to_owned()));
         let mut backwards = same;
         backwards.reverse();

@@ -77,14 +77,13 @@ impl Host {
     ) -> Result<ResourceContents, ContextError> {
         uri::check(uri)?;
         let connection = self.connection_to(server)?;
-        let result = match connection.fetched(uri) {
-            Some(result) => result,
-            None => {
-                let wanted = Wanted::Resource(uri);
-                let result = self.get(server, &connection, wanted, options).await?;
-                connection.keep_fetched(uri, &result);
-                result
-            }
+        let result = if let Some(result) = connection.fetched(uri) {
+            result
+        } else {
+            let wanted = Wanted::Resource(uri);
+            let result = self.get(server, &connection, wanted, options).await?;
+            connection.keep_fetched(uri, &result);
+            result
         };
         contents(server, uri, &result).map_err(|problem| {
             let what = Wanted::Resource(uri).to_string();

@@ -27,6 +27,7 @@ mod names;
 mod permissions;
 mod restarts;
 mod results;
+mod skills;
 mod tasks;
 mod tools;
 mod validation;

@@ -125,7 +125,9 @@ mod tests {
             "resources": [{"uri": "skill://a/b/SKILL.md", "digest": digest, "size": 9}]})
     }
 
-    fn refused(change: impl FnOnce(&mut Value)) -> String {
+    type Mistake = fn(&mut Value);
+
+    fn refused(change: Mistake) -> String {
         let mut skill = good();
         change(&mut skill);
         Skill::read(skill.into()).unwrap_err()
@@ -143,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_does_not_hold_together_is_no_skill() {
-        let cases: [(fn(&mut Value), &str); 11] = [
+        let cases: [(Mistake, &str); 11] = [
             (|skill| skill["uri"] = json!(5), "no uri"),
             (
                 |skill| skill["uri"] = json!("skill://a/b/README.md"),
