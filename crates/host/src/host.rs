@@ -252,7 +252,6 @@ impl Host {
         let mut connections = Connections::clone(&self.inner.connections.load());
         let mut wanted: BTreeMap<String, ServerEntry> = set
             .for_host()
-            .into_iter()
             .map(|entry| (entry.name.clone(), entry))
             .collect();
         // The program's own come first.

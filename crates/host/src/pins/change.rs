@@ -56,13 +56,8 @@ impl ToolChange {
         let mut text = String::new();
         for change in &self.parts {
             let _ = writeln!(text, "  {}:", change.part);
-            // Every line has an end, so that the last one is not another for want of it.
-            let [before, after] = [&change.before, &change.after].map(|text| {
-                let text = text.as_deref().unwrap_or_default().trim_end();
-                text.lines()
-                    .map(|line| format!("{line}\n"))
-                    .collect::<String>()
-            });
+            let [before, after] =
+                [&change.before, &change.after].map(|text| ended(text.as_deref()));
             let diff = TextDiff::from_lines(&before, &after);
             for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
                 for line in hunk.iter_changes() {
@@ -74,6 +69,15 @@ impl ToolChange {
         text.pop();
         text
     }
+}
+
+/// The text with an end to every line, so that the last one is not another for want of it.
+fn ended(text: Option<&str>) -> String {
+    let mut text = text.unwrap_or_default().trim_end().to_owned();
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
 }
 
 impl fmt::Display for ToolChange {

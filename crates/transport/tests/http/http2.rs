@@ -48,6 +48,9 @@ struct Server {
     ca: Ca,
 }
 
+/// Decides what to do about a request.
+type Acting = Box<dyn Fn(&str) -> Act + Send>;
+
 #[derive(Default)]
 struct Shared {
     accepted: AtomicUsize,
@@ -55,7 +58,7 @@ struct Shared {
     calls: AtomicUsize,
     /// Streams that the client has reset.
     reset: AtomicUsize,
-    acts: Mutex<Option<Box<dyn Fn(&str) -> Act + Send>>>,
+    acts: Mutex<Option<Acting>>,
     let_go: tokio::sync::Notify,
     orders: Mutex<Vec<mpsc::UnboundedSender<Order>>>,
 }
