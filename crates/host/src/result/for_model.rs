@@ -10,7 +10,7 @@ use crate::catalog::Format;
 const NOTHING: &str = "(the tool gave back nothing)";
 
 impl CallOutput {
-    /// The content for a model: what belongs under `content` of Anthropic's `tool_result` block, of `OpenAI`'s `tool` message, under
+    /// The content for a model: what belongs under `content` of Anthropic's `tool_result` block, of OpenAI's `tool` message, under
     /// `output` of its Responses API, or a whole MCP result. An API that takes no images from tools gets a line in place of each.
     pub fn for_model(&self, format: Format) -> Value {
         match format {
