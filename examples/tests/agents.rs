@@ -31,7 +31,7 @@ fn run(api: Api, script: &Script, tool: &str, arguments: &Value, typed: &str) ->
     let (variable, value) = scratch.marker().env();
     entry["env"] = json!({variable: value});
     let config = json!({"mcpServers": {"s": entry}});
-    scratch.write("home/.claude.json", &config.to_string());
+    scratch.write("home/.claude.json", config.to_string());
     let model = FakeModel::start(api, tool, arguments.clone());
     let program = match api {
         Api::Anthropic => env!("CARGO_BIN_EXE_anthropic-agent"),

@@ -43,6 +43,31 @@ pub(crate) fn read(
     Ok(Value::Object(arguments).into())
 }
 
+/// The arguments of which a tool's schema says nothing, though it says something of others: misspelt, probably.
+pub(crate) fn unknown(arguments: &Json, schema: &Json) -> Vec<String> {
+    let Some(known) = schema.get("properties") else {
+        return Vec::new();
+    };
+    let composed = [
+        "additionalProperties",
+        "patternProperties",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "$ref",
+    ];
+    if composed.iter().any(|keyword| schema.get(keyword).is_some()) {
+        return Vec::new();
+    }
+    let mut unknown = Vec::new();
+    arguments.members(|name, _| {
+        if known.get(name).is_none() {
+            unknown.push(name.to_owned());
+        }
+    });
+    unknown
+}
+
 /// The types that a tool's schema allows an argument: its `type`, one or several, and those of its alternatives.
 fn expected_types(schema: Option<&Json>, key: &str) -> Vec<String> {
     let Some(property) = schema.and_then(|schema| schema.get("properties")?.get(key)) else {
@@ -85,6 +110,24 @@ fn plain(value: &str, expected: &[String]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_schema_says_nothing_of_is_unknown_where_it_says_something() {
+        let json = |text: &str| Json::parse(text.to_owned()).unwrap();
+        for (schema, expected) in [
+            (r#"{"properties": {"a": {}}}"#, &["b"][..]),
+            (r#"{"properties": {"a": {}, "b": {}}}"#, &[]),
+            (
+                r#"{"properties": {"a": {}}, "additionalProperties": true}"#,
+                &[],
+            ),
+            (r#"{"properties": {"a": {}}, "allOf": []}"#, &[]),
+            (r#"{"type": "object"}"#, &[]),
+        ] {
+            let arguments = json(r#"{"a": 1, "b": 2}"#);
+            assert_eq!(unknown(&arguments, &json(schema)), expected, "{schema}");
+        }
+    }
 
     fn check(words: &[&str], json_args: Option<&str>, expected: Result<&str, &str>) {
         let schema = Json::parse(

@@ -24,7 +24,17 @@ struct Export<'e> {
     prompts: BTreeMap<&'e str, Vec<&'e Json>>,
     /// What a server's name became in the names of its tools, and what it is.
     normalized_names: BTreeMap<String, &'e str>,
-    diagnostics: &'e [String],
+    diagnostics: Vec<&'e str>,
+    /// The tools that are not what they were (TOOL-11).
+    changed_tools: Vec<Changed<'e>>,
+}
+
+#[derive(Serialize)]
+struct Changed<'e> {
+    server: &'e str,
+    tool: &'e str,
+    /// Which parts of it.
+    parts: Vec<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -117,8 +127,9 @@ impl<'e> Tool<'e> {
 
 impl Host {
     /// The whole state as one JSON document (AGT-3): `clients`, `configs` (without their secrets), `tools` with their original
-    /// names, `resources`, `resourceTemplates`, `prompts`, `normalizedNames` and `diagnostics`.
-    pub fn export(&self) -> Json {
+    /// names, `resources`, `resourceTemplates`, `prompts`, `normalizedNames`, `diagnostics` and `changedTools`.
+    pub async fn export(&self) -> Json {
+        let (changed, problems) = self.changed_tools().await;
         let (statuses, pool) = (self.servers(), self.pool());
         let sources: Vec<_> = statuses
             .iter()
@@ -179,7 +190,19 @@ impl Host {
                 .iter()
                 .map(|status| (normalize_name(&status.name), &*status.name))
                 .collect(),
-            diagnostics: pool.diagnostics(),
+            diagnostics: problems
+                .iter()
+                .chain(pool.diagnostics())
+                .map(String::as_str)
+                .collect(),
+            changed_tools: changed
+                .iter()
+                .map(|change| Changed {
+                    server: &change.server,
+                    tool: &change.tool,
+                    parts: change.parts.iter().map(|part| part.part).collect(),
+                })
+                .collect(),
         };
         Json::of(&export).unwrap_or_else(|_| Json::from(serde_json::json!({})))
     }

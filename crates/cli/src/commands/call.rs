@@ -63,7 +63,15 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
             unchecked: call.no_validate,
             ..CallOptions::default()
         };
-        call_and_show(&host, wanted, json_args, options, as_json).await
+        call_and_show(
+            &host,
+            wanted,
+            json_args,
+            options,
+            call.accept_changes,
+            as_json,
+        )
+        .await
     })
     .await
 }
@@ -176,6 +184,7 @@ async fn call_and_show(
     wanted: &Wanted<'_>,
     json_args: Option<&str>,
     mut options: CallOptions,
+    accept_changes: bool,
     as_json: bool,
 ) -> Exit {
     let pool = host.pool();
@@ -194,6 +203,15 @@ async fn call_and_show(
             return Exit::Usage;
         }
     };
+    for name in arguments::unknown(&arguments, &tool.tool.input_schema) {
+        output::warning(&format!(
+            "\"{}\" says nothing of an argument \"{name}\"",
+            tool.tool.name
+        ));
+    }
+    if accept_changes && let Err(error) = host.accept_change(&tool.name).await {
+        return fail(&error);
+    }
     let mut line = StatusLine::new();
     options.on_progress = Some(Box::new(move |progress| line.show(&describe(&progress))));
     let timeout = options.timeout;

@@ -41,6 +41,9 @@ fn show(host: &Host, as_json: bool) {
             &template.raw,
         );
     }
+    if text.is_empty() {
+        output::note("there are no resources\n");
+    }
     output::result(&text);
 }
 

@@ -23,7 +23,7 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
     session::with_host(builder, |host| async move {
         session::ready(&host).await;
         if as_json {
-            output::json(&host.export());
+            output::json(&host.export().await);
         } else {
             output::result(&summary(&host).await);
         }
@@ -36,6 +36,9 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
 async fn summary(host: &Host) -> String {
     let servers = host.servers();
     let mut text = String::new();
+    if servers.is_empty() {
+        text += "no servers run; `trunkline list` says why, `trunkline add` adds one\n";
+    }
     for state in ["connected", "needs-auth", "pending", "failed", "disabled"] {
         let names: Vec<_> = servers
             .iter()

@@ -47,6 +47,9 @@ fn a_tool_that_has_changed_is_called_only_when_that_is_accepted() {
     );
     let told = lab.run(&["status"]);
     assert!(told.out.contains("is not what it was"), "{}", told.out);
+    let status = lab.run(&["status", "--json"]).json();
+    let changed = json!([{"server": "s", "tool": "t", "parts": ["description"]}]);
+    assert_eq!(status["changedTools"], changed);
     lab.run(&["call", "--accept-changes", "s", "t"])
         .is(0, "called\n", "");
     lab.run(&["call", "s", "t"]).is(0, "called\n", "");

@@ -337,7 +337,9 @@ async fn a_model_finds_and_reads_resources_by_two_tools() {
         .call("ReadMcpResource", arguments, CallOptions::default())
         .await
         .unwrap();
-    assert_eq!(bytes.content[0].kind(), "resource");
+    // What is no text is saved like that of any tool.
+    assert_eq!(bytes.content[0].kind(), "text");
+    assert!(bytes.files[0].path.exists());
     for (arguments, expected) in [
         (json!({"server": "a"}), "the argument \"uri\" is missing"),
         (
