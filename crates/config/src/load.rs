@@ -15,7 +15,7 @@ use crate::policy::Policy;
 use crate::resolve::{Resolution, resolve};
 use crate::scopes::{self, ConnectorEntry, Scope};
 use crate::server_set::ServerSet;
-use crate::settings::{Origin, Settings, names};
+use crate::settings::{Origin, PermissionLists, Settings, names};
 
 /// Loads configuration. It can be asked again and again: a file that has become unusable since the last time keeps the
 /// meaning it had.
@@ -345,6 +345,14 @@ impl Loader {
             && may_say(&user, &["deniedMcpServers", "allowedMcpServers"])
         {
             policy.unreadable(&shown(&user));
+        }
+        if gather.diagnostics.len() > told
+            && gather.again(&user).is_none()
+            && may_say(&user, &["\"deny\"", "\"ask\""])
+        {
+            let mut doubtful = Settings::empty(origin_of_user, &shown(&user));
+            doubtful.permissions = PermissionLists::in_doubt();
+            settings.push(doubtful);
         }
         if let (Some((document, _)), Some(local)) = (global, local) {
             let origin = if moved_inside {

@@ -63,6 +63,19 @@ pub(crate) struct Settings {
     pub(crate) managed_rules_only: bool,
 }
 
+/// The rule about every tool of every server.
+const EVERYTHING: &str = "mcp__*";
+
+impl PermissionLists {
+    /// Where it cannot be told what is forbidden.
+    pub(crate) fn in_doubt() -> Self {
+        Self {
+            deny: vec![EVERYTHING.to_owned()],
+            ..Self::default()
+        }
+    }
+}
+
 /// The lists under `permissions`, as they stand in a file.
 #[derive(Debug, Default)]
 pub(crate) struct PermissionLists {
@@ -215,7 +228,7 @@ impl<'a> Reader<'_, 'a> {
             Ok(members) => members,
             Err(problem) => {
                 self.complain(key, &problem);
-                return PermissionLists::default();
+                return PermissionLists::in_doubt();
             }
         };
         let mut inner = Reader {
@@ -225,9 +238,25 @@ impl<'a> Reader<'_, 'a> {
         };
         PermissionLists {
             allow: inner.names("allow"),
-            ask: inner.names("ask"),
-            deny: inner.names("deny"),
+            ask: inner.guarded("ask"),
+            deny: inner.guarded("deny"),
         }
+    }
+
+    /// A list of rules that forbid. A rule without the list around it counts; where it cannot be told what is forbidden, everything is.
+    fn guarded(&mut self, key: &str) -> Vec<String> {
+        let Some(raw) = self.members.get(key) else {
+            return Vec::new();
+        };
+        let names = self.names(key);
+        if raw.get().starts_with('[') {
+            return names;
+        }
+        let lone = self
+            .document
+            .decode(raw)
+            .unwrap_or_else(|_| EVERYTHING.to_owned());
+        vec![lone]
     }
 
     fn rules(&mut self, key: &str, keep: Keep) -> Option<Vec<Rule>> {
@@ -332,14 +361,14 @@ mod tests {
         )
     }
 
-    const EVERYTHING: &str = r#"{"enableAllProjectMcpServers": true, "enabledMcpjsonServers": ["a"],
+    const ALL_KEYS: &str = r#"{"enableAllProjectMcpServers": true, "enabledMcpjsonServers": ["a"],
         "disabledMcpjsonServers": ["b"], "allowedMcpServers": [{"serverName": "c"}], "deniedMcpServers": [{"serverUrl": "d"}],
         "allowManagedMcpServersOnly": true, "enabledPlugins": {"on@m": true, "off@m": false}}"#;
 
     #[test]
     fn which_keys_count_depends_on_the_file() {
         let count = |origin| {
-            let (settings, problems) = read(EVERYTHING, origin);
+            let (settings, problems) = read(ALL_KEYS, origin);
             assert!(problems.is_empty(), "{problems:?}");
             assert_eq!(settings.disabled, ["b"]);
             (
@@ -354,7 +383,7 @@ mod tests {
         assert_eq!(count(Origin::Local), (true, false, false, 0));
         assert_eq!(count(Origin::Project), (false, false, false, 0));
         assert_eq!(
-            read(EVERYTHING, Origin::Project).0.plugins,
+            read(ALL_KEYS, Origin::Project).0.plugins,
             [("off@m".to_owned(), false)]
         );
     }
@@ -375,6 +404,19 @@ mod tests {
                 .any(|problem| problem.starts_with("f:1:46: \"allowedMcpServers\": write {")),
             "{problems:#?}"
         );
+    }
+
+    #[test]
+    fn what_may_be_forbidden_is() {
+        for (text, deny) in [
+            (r#"{"permissions": {"deny": ["a", 5]}}"#, &["a"][..]),
+            (r#"{"permissions": {"deny": "a"}}"#, &["a"]),
+            (r#"{"permissions": {"deny": {"a": 1}}}"#, &["mcp__*"]),
+            (r#"{"permissions": ["a"]}"#, &["mcp__*"]),
+            (r#"{"permissions": {}}"#, &[]),
+        ] {
+            assert_eq!(read(text, Origin::User).0.permissions.deny, deny, "{text}");
+        }
     }
 
     #[test]

@@ -473,7 +473,7 @@ impl Host {
         let seen = Arc::downgrade(&self.inner);
         events.of(move |server| {
             let host = seen.upgrade().map(Self::from_inner);
-            host.is_none_or(|host| host.sees(server))
+            host.is_some_and(|host| host.sees(server))
         })
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use trunkline::connectors::ClaudeAi;
 use trunkline::{
-    CallError, CallOptions, CallOutput, Content, Host, Json, Progress, SavedFile, State,
+    CallError, CallOptions, CallOutput, Content, Host, Json, OnChange, Progress, SavedFile, State,
     may_belong_to, nearest,
 };
 use trunkline_config::{CONNECTOR_PREFIX, Server};
@@ -46,6 +46,10 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
         .host()
         .only(wanted.servers())
         .permit(Typed { accept_changes });
+    if accept_changes {
+        // Whatever is done about changes otherwise, these are agreed to.
+        builder = builder.on_change(OnChange::Ask);
+    }
     if !as_json {
         builder = builder.results(session::results().for_people());
     }
@@ -63,15 +67,7 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
             unchecked: call.no_validate,
             ..CallOptions::default()
         };
-        call_and_show(
-            &host,
-            wanted,
-            json_args,
-            options,
-            call.accept_changes,
-            as_json,
-        )
-        .await
+        call_and_show(&host, wanted, json_args, options, as_json).await
     })
     .await
 }
@@ -184,7 +180,6 @@ async fn call_and_show(
     wanted: &Wanted<'_>,
     json_args: Option<&str>,
     mut options: CallOptions,
-    accept_changes: bool,
     as_json: bool,
 ) -> Exit {
     let pool = host.pool();
@@ -208,9 +203,6 @@ async fn call_and_show(
             "\"{}\" says nothing of an argument \"{name}\"",
             tool.tool.name
         ));
-    }
-    if accept_changes && let Err(error) = host.accept_change(&tool.name).await {
-        return fail(&error);
     }
     let mut line = StatusLine::new();
     options.on_progress = Some(Box::new(move |progress| line.show(&describe(&progress))));

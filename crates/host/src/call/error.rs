@@ -220,6 +220,15 @@ impl CallError {
         }
     }
 
+    pub(super) fn own_timed_out(tool: &str, after: Duration) -> Self {
+        Self::TimedOut {
+            server: "host".to_owned(),
+            tool: tool.to_owned(),
+            after,
+            may_have_run: true,
+        }
+    }
+
     pub(crate) fn pins_unreadable(tool: &PoolTool, reason: String) -> Self {
         Self::PinsUnreadable {
             tool: tool.name.clone(),

@@ -2,6 +2,7 @@
 //!
 //! Permission and pinning sit here, between looking up and sending, and nowhere else.
 
+mod effort;
 mod error;
 mod validate;
 
@@ -9,9 +10,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use trunkline_wire::client::{Arguments, CallRequest};
-use trunkline_wire::mcp::CallResult;
+use trunkline_wire::mcp::{CallResult, ServerIdentity};
 use trunkline_wire::peer::Progress;
 use trunkline_wire::transport::Obstacle;
 use trunkline_wire::{Json, RequestError};
@@ -27,6 +28,7 @@ use crate::host_tool::HostCall;
 use crate::permission::Wish;
 use crate::pins::ToolChange;
 use crate::result::CallOutput;
+use crate::sanitize::shown;
 use crate::settings::deadline;
 
 /// How one call is to be made. To cancel a call, drop its future: the server is told.
@@ -77,8 +79,11 @@ impl Host {
         if let Some(own) = pool.own_tool(name) {
             let arguments = arguments.into_json();
             self.guard().check_own(name, &arguments).await?;
+            let limit = options.timeout.unwrap_or(self.settings().call_timeout);
             let host = self.clone();
-            let output = own.call(HostCall { host, arguments }).await;
+            let working = own.call(HostCall { host, arguments });
+            let output = timeout_at(deadline(limit), working).await;
+            let output = output.map_err(|_| CallError::own_timed_out(name, limit))?;
             return Ok(self.fit_own(name, output, options.raw).await);
         }
         let mut warnings = Vec::new();
@@ -89,14 +94,25 @@ impl Host {
             let Some(connection) = self.connection(&tool.server) else {
                 break;
             };
-            if !self.guard().is_cleared(tool) {
-                warnings.extend(self.agree(tool, &connection, &arguments).await?);
-            }
             if !options.unchecked {
                 check_arguments(tool, &arguments)?;
             }
+            let identity = connection.status().catalog.identity.clone();
+            if !self.guard().is_cleared(tool, identity.as_ref()) {
+                let wish = Wish {
+                    tool,
+                    identity: identity.as_ref(),
+                    pinned_as: &connection.source().pinned_as(),
+                    arguments: &arguments,
+                };
+                warnings.extend(self.guard().check(&wish).await?);
+            }
+            let agreed = Agreed {
+                tool,
+                identity: identity.as_ref(),
+            };
             match self
-                .call_tool(tool, &connection, &arguments, &mut options)
+                .call_tool(&agreed, &connection, &arguments, &mut options)
                 .await?
             {
                 Attempt::Done(mut output) => {
@@ -148,32 +164,14 @@ impl Host {
         pinned.map_err(|reason| CallError::pins_unreadable(tool, reason))
     }
 
-    /// Has the call agreed to (TOOL-10, TOOL-11).
-    async fn agree(
-        &self,
-        tool: &Arc<PoolTool>,
-        connection: &Connection,
-        arguments: &Arguments,
-    ) -> Result<Vec<String>, CallError> {
-        let identity = connection.status().catalog.identity.clone();
-        let wish = Wish {
-            tool,
-            instructions: identity
-                .as_ref()
-                .and_then(|identity| identity.instructions.as_deref()),
-            pinned_as: &connection.source().pinned_as(),
-            arguments,
-        };
-        self.guard().check(&wish).await
-    }
-
     async fn call_tool(
         &self,
-        tool: &Arc<PoolTool>,
+        agreed: &Agreed<'_>,
         connection: &Connection,
         arguments: &Arguments,
         options: &mut CallOptions,
     ) -> Result<Attempt, CallError> {
+        let tool = agreed.tool;
         let limit = options
             .timeout
             .or(connection.timeout())
@@ -189,7 +187,7 @@ impl Host {
                 .await
                 .map_err(|state| CallError::not_connected(tool, &state))?;
             // What was agreed to came from an earlier run, perhaps, and the server is another today.
-            if !self.is_still(tool) {
+            if !self.is_still(agreed, connection) {
                 return Ok(Attempt::OtherTool);
             }
             let request = CallRequest {
@@ -251,13 +249,28 @@ impl Host {
         }
     }
 
-    /// Whether the pool still has this tool, as it was.
-    fn is_still(&self, tool: &Arc<PoolTool>) -> bool {
-        self.pool().get(&tool.name).is_some_and(|now| {
+    /// Whether the pool still has this tool, as it was, of a server that says the same about itself.
+    fn is_still(&self, agreed: &Agreed, connection: &Connection) -> bool {
+        let Agreed { tool, identity } = agreed;
+        let same = self.pool().get(&tool.name).is_some_and(|now| {
             Arc::ptr_eq(now, tool)
                 || (now.server == tool.server && now.tool.raw.as_str() == tool.tool.raw.as_str())
-        })
+        });
+        let now = connection.status().catalog.identity.clone();
+        let instructions = |identity: Option<&Arc<ServerIdentity>>| {
+            identity.and_then(|identity| identity.instructions.clone())
+        };
+        let pointers = [now.as_ref(), *identity].map(|identity| identity.map(Arc::as_ptr));
+        same && (pointers[0] == pointers[1]
+            || instructions(now.as_ref()) == instructions(*identity))
     }
+}
+
+/// What somebody has agreed to.
+struct Agreed<'a> {
+    tool: &'a Arc<PoolTool>,
+    /// Who its server said it was then.
+    identity: Option<&'a Arc<ServerIdentity>>,
 }
 
 /// What became of an attempt.
@@ -308,7 +321,9 @@ fn is_passing(obstacle: &Obstacle) -> bool {
 pub(crate) fn without_secrets(connection: &Connection, error: RequestError) -> RequestError {
     match error {
         RequestError::Rpc(mut error) => {
-            error.message = connection.hidden(&error.message).into_owned();
+            let message = connection.hidden(&error.message).into_owned();
+            // It reaches a model as often as a result does (TOOL-3, LIF-7).
+            error.message = shown(&message).0.into_owned();
             RequestError::Rpc(error)
         }
         RequestError::Undelivered(failure) => {

@@ -14,6 +14,9 @@ use crate::host::Host;
 use crate::host_tool::{HostCall, HostTool};
 use crate::result::CallOutput;
 
+/// The tool that lists.
+const LIST: &str = "ListMcpResources";
+
 /// The tool that reads.
 const READ: &str = "ReadMcpResource";
 
@@ -42,7 +45,7 @@ pub(crate) fn tools() -> [HostTool; 2] {
         ..ToolHints::default()
     };
     let list = HostTool::new(
-        "ListMcpResources",
+        LIST,
         "Lists the resources that MCP servers offer, with the address of each and the server that has it, and the templates from which further addresses can be made. Read one with ReadMcpResource.",
         serde_json::json!({
             "type": "object",
@@ -120,7 +123,11 @@ async fn list(call: HostCall) -> Result<CallOutput, String> {
         let known = call.host.connection_to(server);
         known.map_err(|error| explained(&error.to_string(), error.hint()))?;
     }
-    let wanted = |name: &str| server.as_deref().is_none_or(|server| server == name);
+    let guard = call.host.guard();
+    let wanted = |name: &str| {
+        server.as_deref().is_none_or(|server| server == name)
+            && guard.denies_server(LIST, name).is_none()
+    };
     let mut entries = Vec::new();
     for found in call.host.resources() {
         if wanted(&found.server) {
@@ -152,7 +159,7 @@ fn bounded(entries: &[Listed]) -> CallOutput {
             continue;
         };
         if text.len() + entry.len() > MAX_ANSWER {
-            break;
+            continue;
         }
         if text.len() > 1 {
             text.push(',');
@@ -177,7 +184,8 @@ async fn read(call: HostCall) -> Result<CallOutput, String> {
     };
     let (server, uri) = (argument("server")?, argument("uri")?);
     // Who denies all of a server's tools does not mean to have its resources read instead.
-    let allowed = call.host.guard().check_server(READ, &server);
+    let guard = Arc::clone(call.host.guard());
+    let allowed = guard.check_server(READ, &server, &call.arguments).await;
     allowed.map_err(|error| error.to_string())?;
     let read = read_for(&call.host, &server, &uri).await?;
     let mut output = CallOutput::of_text(String::new());

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use arc_swap::ArcSwap;
 use trunkline_wire::Json;
 use trunkline_wire::client::Arguments;
+use trunkline_wire::mcp::ServerIdentity;
 
 use super::{AskedTool, Because, PermissionAnswer, PermissionQuestion, Permit, Rules, Verdict};
 use crate::call::CallError;
@@ -22,18 +23,33 @@ pub(crate) struct Guard {
     pins: Arc<Pins>,
     /// An agent may do nothing that is denied to whom it works for.
     above: Option<Arc<Guard>>,
-    /// The tools that need no further look, as they were then.
-    cleared: RwLock<HashMap<String, Arc<PoolTool>>>,
+    /// The tools that need no further look, as they were then, by their names in the pool.
+    cleared: RwLock<HashMap<String, Cleared>>,
+}
+
+/// A tool that was agreed to for good.
+struct Cleared {
+    tool: Arc<PoolTool>,
+    /// Who its server said it was.
+    identity: Option<Arc<ServerIdentity>>,
+    /// Where it is pinned: another server of the same name is another matter.
+    place: String,
 }
 
 /// What a call would do, for whoever decides about it.
 pub(crate) struct Wish<'w> {
     pub(crate) tool: &'w Arc<PoolTool>,
-    /// What its server says about how to use it.
-    pub(crate) instructions: Option<&'w str>,
+    /// Who its server says it is, and how to use it.
+    pub(crate) identity: Option<&'w Arc<ServerIdentity>>,
     /// Where its server's pins are kept.
     pub(crate) pinned_as: &'w str,
     pub(crate) arguments: &'w Arguments,
+}
+
+impl Wish<'_> {
+    fn instructions(&self) -> Option<&str> {
+        self.identity?.instructions.as_deref()
+    }
 }
 
 impl Guard {
@@ -68,39 +84,80 @@ impl Guard {
         cleared.clear();
     }
 
-    /// Whether nothing has to be looked at: it was agreed to for good, and has not changed since.
-    pub(crate) fn is_cleared(&self, tool: &Arc<PoolTool>) -> bool {
+    /// Whether nothing has to be looked at: it was agreed to for good, and nothing about it is new.
+    pub(crate) fn is_cleared(
+        &self,
+        tool: &Arc<PoolTool>,
+        identity: Option<&Arc<ServerIdentity>>,
+    ) -> bool {
         let above = self.above.as_ref();
         let cleared = self.cleared.read().unwrap_or_else(PoisonError::into_inner);
-        let known = cleared.get(&tool.name);
-        known.is_some_and(|known| Arc::ptr_eq(known, tool))
+        let same = |known: &Cleared| {
+            let known_identity = known.identity.as_ref().map(Arc::as_ptr);
+            Arc::ptr_eq(&known.tool, tool) && known_identity == identity.map(Arc::as_ptr)
+        };
+        cleared.get(&tool.name).is_some_and(same)
             // What is denied above may have changed.
             && above.is_none_or(|above| above.denied(tool).is_none())
     }
 
-    /// Whether it was agreed to for good, as whatever it was then.
-    fn is_agreed(&self, tool: &PoolTool) -> bool {
+    /// Whether it was agreed to for good, as whatever it was then. Another tool may have taken its name.
+    fn is_agreed(&self, wish: &Wish) -> bool {
         let cleared = self.cleared.read().unwrap_or_else(PoisonError::into_inner);
-        let known = cleared.get(&tool.name);
-        known.is_some_and(|known| known.server == tool.server)
+        cleared.get(&wish.tool.name).is_some_and(|known| {
+            known.place == wish.pinned_as && known.tool.tool.name == wish.tool.tool.name
+        })
     }
 
     /// Agrees to a call, or says why not; gives back what the caller should be told.
     pub(crate) async fn check(&self, wish: &Wish<'_>) -> Result<Vec<String>, CallError> {
+        loop {
+            let rules = self.rules.load_full();
+            let (warnings, for_good) = self.decide(wish, &rules).await?;
+            let mut cleared = self.cleared.write().unwrap_or_else(PoisonError::into_inner);
+            // What came while somebody thought about it counts too.
+            if !Arc::ptr_eq(&rules, &self.rules.load()) {
+                drop(cleared);
+                continue;
+            }
+            let name = wish.tool.name.clone();
+            if for_good {
+                let agreed = Cleared {
+                    tool: Arc::clone(wish.tool),
+                    identity: wish.identity.cloned(),
+                    place: wish.pinned_as.to_owned(),
+                };
+                cleared.insert(name, agreed);
+            } else {
+                cleared.remove(&name);
+            }
+            drop(cleared);
+            return match self.denied(wish.tool) {
+                Some(denied) => Err(denied),
+                None => Ok(warnings),
+            };
+        }
+    }
+
+    /// Decides by these rules; whether it is for good.
+    async fn decide(
+        &self,
+        wish: &Wish<'_>,
+        rules: &Rules,
+    ) -> Result<(Vec<String>, bool), CallError> {
         let tool = wish.tool;
         if let Some(denied) = self.denied(tool) {
             return Err(denied);
         }
-        let rules = self.rules.load_full();
         let change = self
             .pins
-            .compare(wish.pinned_as, tool, wish.instructions)
+            .compare(wish.pinned_as, tool, wish.instructions())
             .await
             .map_err(|reason| CallError::pins_unreadable(tool, reason))?;
         let mut warnings = Vec::new();
         let asked = match rules.about(tool) {
             // For good means as long as it is the same, which the pin tells.
-            Verdict::Ask(_) if self.is_agreed(tool) => None,
+            Verdict::Ask(_) if self.is_agreed(wish) => None,
             Verdict::Ask(None) => Some(Because::NoRule),
             Verdict::Ask(Some(rule)) => Some(Because::Rule(rule.text.clone())),
             Verdict::Allow | Verdict::Deny(_) => None,
@@ -110,7 +167,7 @@ impl Guard {
             (Some(change), OnChange::Block) => return Err(CallError::changed(tool, change)),
             (Some(change), OnChange::Ask) => Some(Because::Changed(change)),
             (Some(change), OnChange::Warn) => {
-                warnings.push(change.to_string());
+                warnings.push(format!("{change}\n{}", change.diff()));
                 asked
             }
         };
@@ -119,14 +176,10 @@ impl Guard {
             Some(because) => self.ask(wish, because).await?,
         };
         self.pins
-            .pin(wish.pinned_as, tool, wish.instructions)
+            .pin(wish.pinned_as, tool, wish.instructions())
             .await
             .unwrap_or_else(|reason| warnings.push(reason));
-        if for_good {
-            let mut cleared = self.cleared.write().unwrap_or_else(PoisonError::into_inner);
-            cleared.insert(tool.name.clone(), Arc::clone(tool));
-        }
-        Ok(warnings)
+        Ok((warnings, for_good))
     }
 
     /// Agrees to a call of one of the host's own tools, or says why not.
@@ -150,16 +203,42 @@ impl Guard {
         self.answer(question).await.map(drop)
     }
 
-    /// Agrees to have something of a server shown to a model, unless everything of it is denied, here or above.
-    pub(crate) fn check_server(&self, tool: &str, server: &str) -> Result<(), CallError> {
+    /// Why nothing of a server may be shown to a model, here or above.
+    pub(crate) fn denies_server(&self, tool: &str, server: &str) -> Option<CallError> {
         let mut guard = Some(self);
         while let Some(next) = guard {
             if let Some(rule) = next.rules.load().denial_of_server(server) {
-                return Err(CallError::denied(tool, rule));
+                return Some(CallError::denied(tool, rule));
             }
             guard = next.above.as_deref();
         }
-        Ok(())
+        None
+    }
+
+    /// Agrees to have something of a server shown to a model: nobody need be asked, unless a rule about the whole server says so.
+    pub(crate) async fn check_server(
+        &self,
+        tool: &str,
+        server: &str,
+        arguments: &Json,
+    ) -> Result<(), CallError> {
+        if let Some(denied) = self.denies_server(tool, server) {
+            return Err(denied);
+        }
+        let rule = self
+            .rules
+            .load()
+            .question_about(server)
+            .map(|rule| rule.text.clone());
+        let Some(rule) = rule else {
+            return Ok(());
+        };
+        let question = PermissionQuestion {
+            tool: AskedTool::Own(tool.to_owned()),
+            arguments: arguments.clone(),
+            because: Because::Rule(rule),
+        };
+        self.answer(question).await.map(drop)
     }
 
     /// Why it may not be called at all, here or above.

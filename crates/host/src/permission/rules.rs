@@ -76,19 +76,12 @@ impl Rules {
 
     /// The rule that denies everything of a server, if one does.
     pub(crate) fn denial_of_server(&self, server: &str) -> Option<&PermissionRule> {
-        let names = [
-            format!("mcp__{server}"),
-            format!("mcp__{}", normalize_name(server)),
-        ];
-        let all = |rule: &&PermissionRule| {
-            let server = rule.text.strip_suffix("__*").unwrap_or(&rule.text);
-            let fits = |name: &String| {
-                let rules = [server, rule.text.as_str()];
-                rules.iter().any(|rule| Glob::new(*rule).matches(name))
-            };
-            names.iter().any(fits)
-        };
-        self.0.deny.iter().find(all)
+        self.0.deny.iter().find(|rule| is_about(rule, server))
+    }
+
+    /// The rule by which everything of a server is asked about, if there is one.
+    pub(crate) fn question_about(&self, server: &str) -> Option<&PermissionRule> {
+        self.0.ask.iter().find(|rule| is_about(rule, server))
     }
 
     /// The rule that denies, if one does.
@@ -118,6 +111,17 @@ impl From<&Permissions> for Rules {
     fn from(permissions: &Permissions) -> Self {
         Self(permissions.clone())
     }
+}
+
+/// Whether a rule is about a server as a whole.
+fn is_about(rule: &PermissionRule, server: &str) -> bool {
+    let names = [server.to_owned(), normalize_name(server)].map(|name| format!("mcp__{name}"));
+    let texts = [
+        rule.text.as_str(),
+        rule.text.strip_suffix("__*").unwrap_or_default(),
+    ];
+    let matches = |text: &&str| names.iter().any(|name| Glob::new(*text).matches(name));
+    texts.iter().any(matches)
 }
 
 fn given(text: String) -> PermissionRule {

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use change::{PartChange, ToolChange};
 pub(crate) use definition::Definition;
 use store::PinFile;
+use trunkline_config::normalize_name;
 
 use crate::catalog::PoolTool;
 
@@ -113,6 +114,7 @@ impl Pins {
         blocking(move || file.pin(&name, &now)).await
     }
 
+    /// What a tool was. One that took the place of another under the same name in the pool, by another spelling, is held against that one.
     async fn pinned(
         &self,
         place: &str,
@@ -122,15 +124,25 @@ impl Pins {
         if let Some(known) = self.known(&key) {
             return Ok(Some(known));
         }
-        let Some(file) = self.file(place) else {
-            return Ok(None);
-        };
-        let name = key.1.clone();
-        let found = blocking(move || file.read(&name)).await?.map(Arc::new);
-        if let Some(found) = &found {
+        let all = self.all(place).await?;
+        let found = successor_of(&all, &tool.tool.name).cloned().map(Arc::new);
+        if let (Some(found), true) = (&found, all.contains_key(&*tool.tool.name)) {
             self.know(key, Arc::clone(found));
         }
         Ok(found)
+    }
+
+    /// Everything that is pinned of a server, by original names.
+    async fn all(&self, place: &str) -> Result<BTreeMap<String, Definition>, String> {
+        let mut pinned = match self.file(place) {
+            Some(file) => blocking(move || file.all()).await?,
+            None => BTreeMap::new(),
+        };
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((_, name), known) in known.iter().filter(|((of, _), _)| of == place) {
+            pinned.insert(name.clone(), Definition::clone(known));
+        }
+        Ok(pinned)
     }
 
     /// Which of a server's tools are not what they were.
@@ -140,17 +152,9 @@ impl Pins {
         tools: &[Arc<PoolTool>],
         instructions: Option<&str>,
     ) -> Result<Vec<ToolChange>, String> {
-        let mut pinned = match self.file(place) {
-            Some(file) => blocking(move || file.all()).await?,
-            None => BTreeMap::new(),
-        };
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        for ((_, name), known) in known.iter().filter(|((of, _), _)| of == place) {
-            pinned.insert(name.clone(), Definition::clone(known));
-        }
-        drop(known);
+        let pinned = self.all(place).await?;
         let changed = tools.iter().filter_map(|tool| {
-            let before = pinned.get(&*tool.tool.name)?;
+            let before = successor_of(&pinned, &tool.tool.name)?;
             let now = Definition::of(tool, instructions);
             (before.hash != now.hash).then(|| ToolChange::between(tool, before, &now))
         });
@@ -171,6 +175,18 @@ impl Pins {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(key, definition);
     }
+}
+
+/// What is pinned under a name, or under another that comes to the same in the pool.
+fn successor_of<'p>(
+    pinned: &'p BTreeMap<String, Definition>,
+    name: &str,
+) -> Option<&'p Definition> {
+    pinned.get(name).or_else(|| {
+        let normal = normalize_name(name);
+        let mut all = pinned.iter();
+        all.find_map(|(other, pinned)| (normalize_name(other) == normal).then_some(pinned))
+    })
 }
 
 /// Work with files, away from the tasks that must not wait for a disk.
@@ -213,6 +229,20 @@ mod tests {
         let other = tool("s", "u");
         assert!(pins.compare("s", &other, None).await.unwrap().is_none());
 
+        // Nor does another spelling of the name make it another tool.
+        let respelt =
+            |name: &str| tool_of("s", &serde_json::json!({"name": name, "description": "x"}));
+        pins.pin("y", &respelt("a_b"), None).await.unwrap();
+        let change = pins
+            .compare("y", &respelt("a.b"), None)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(change.parts[0].part, "name");
+        let (changed, other) = (Arc::new(respelt("a b")), Arc::new(respelt("c")));
+        let changed = pins.changed("y", &[changed, other], None).await.unwrap();
+        assert_eq!(changed.len(), 1);
+
         pins.pin("s", &after, None).await.unwrap();
         assert!(pins.compare("s", &after, None).await.unwrap().is_none());
         assert!(pins.compare("s", &before, None).await.unwrap().is_some());
@@ -241,9 +271,7 @@ mod tests {
         for done in futures_util::future::join_all(pinning).await {
             done.unwrap();
         }
-        let file = PinFile::of(scratch.path(), "s");
-        for tool in &tools {
-            assert!(file.read(&tool.tool.name).unwrap().is_some());
-        }
+        let pinned = PinFile::of(scratch.path(), "s").all().unwrap();
+        assert_eq!(pinned.len(), tools.len());
     }
 }

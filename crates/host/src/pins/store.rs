@@ -51,12 +51,6 @@ impl PinFile {
         &self.path
     }
 
-    /// What is pinned for a tool.
-    pub(super) fn read(&self, tool: &str) -> Result<Option<Definition>, String> {
-        let mut pinned = self.whole().map_err(|error| self.unreadable(&error))?;
-        Ok(pinned.tools.remove(tool))
-    }
-
     /// Everything that is pinned.
     pub(super) fn all(&self) -> Result<BTreeMap<String, Definition>, String> {
         let pinned = self.whole().map_err(|error| self.unreadable(&error))?;

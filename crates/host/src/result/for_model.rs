@@ -5,6 +5,7 @@ use trunkline_wire::mcp::Content;
 
 use super::CallOutput;
 use crate::catalog::Format;
+use crate::sanitize::sanitize_json;
 
 /// What stands for a result without anything in it: some APIs take no empty text.
 const NOTHING: &str = "(the tool gave back nothing)";
@@ -36,7 +37,7 @@ impl CallOutput {
             return self.content.clone();
         }
         let text = match &self.structured_content {
-            Some(structured) => structured.as_str().to_owned(),
+            Some(structured) => sanitize_json(structured).0.as_str().to_owned(),
             None => NOTHING.to_owned(),
         };
         vec![Content::Text(text.into())]

@@ -16,6 +16,9 @@ use super::{CallOutput, SavedFile, note};
 /// How many files and notes one result may come to. Blocks are cheap to send.
 const MAX_NOTES: usize = 100;
 
+/// How many images one result may have: a model takes no more, and each may be megabytes.
+const MAX_PICTURES: usize = 20;
+
 /// The work on one result.
 pub(super) struct Job {
     pub(super) results: Results,
@@ -25,6 +28,8 @@ pub(super) struct Job {
     pub(super) limit: Option<Limit>,
     /// How many pixels may still be decoded.
     pixels: u64,
+    /// How many images there are already.
+    pictures: usize,
     /// How many things were saved or left out.
     notes: usize,
     pub(super) files: Vec<SavedFile>,
@@ -39,6 +44,7 @@ impl Job {
             tool: about.tool.to_owned(),
             limit,
             pixels: MAX_PIXELS,
+            pictures: 0,
             notes: 0,
             files: Vec::new(),
             warnings: Vec::new(),
@@ -160,6 +166,10 @@ impl Job {
     }
 
     fn image(&mut self, what: &str, given: &Image, limits: &ImageLimits) -> Vec<Part> {
+        self.pictures += 1;
+        if self.pictures > MAX_PICTURES {
+            return self.left_out(what, "there are too many images");
+        }
         let bytes = match base64::decode_whole(given.data) {
             Ok(bytes) => bytes,
             Err(why) => return self.left_out(what, &format!("its data is not base64: {why}")),

@@ -8,7 +8,7 @@ use trunkline_wire::{ByteString, Json, ObjectWriter};
 
 use super::size::{Limit, Size};
 use super::visible;
-use crate::sanitize::Removed;
+use crate::sanitize::{Removed, sanitize_json};
 
 /// A text, decoded or as it stands in the message.
 #[derive(Clone, Debug)]
@@ -152,11 +152,23 @@ pub(super) fn shown(content: Content, removed: &mut Removed) -> Content {
     let text = match Words::of(&content) {
         Some(Words::Plain(text)) => text,
         Some(Words::Spelt(json)) => json.as_string().unwrap_or_default(),
-        None => return content,
+        None => return without_hidden_texts(content, removed),
     };
     match visible(&text, removed) {
         Some(visible) => with_words(&content, &visible),
         None => content,
+    }
+}
+
+/// A block that is neither text nor data, such as a link, as a model may see it.
+fn without_hidden_texts(content: Content, removed: &mut Removed) -> Content {
+    match content {
+        Content::Other { kind, raw } if !matches!(&*kind, "image" | "audio" | "resource") => {
+            let (raw, more) = sanitize_json(&raw);
+            *removed += more;
+            Content::Other { kind, raw }
+        }
+        content => content,
     }
 }
 

@@ -362,11 +362,11 @@ async fn a_model_finds_and_reads_resources_by_two_tools() {
         );
     }
     host.disable("a").await;
-    assert_eq!(host.pool().own().len(), 2);
+    assert_eq!(host.pool().own().len(), 3);
     host.disable("b").await;
     assert_eq!(
         host.pool().own().len(),
-        0,
+        1,
         "with the last resources the tools go"
     );
     lab.end(host).await;

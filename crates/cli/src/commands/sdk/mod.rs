@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinSet;
 use trunkline::sdk::{Inquiries, Inquiry, Refusal, SdkBridge, codes};
-use trunkline::{Elicit, Host, HostBuilder, Json};
+use trunkline::{AllowAll, Elicit, Host, HostBuilder, Json};
 
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
@@ -137,6 +137,8 @@ fn configure(
         .host()
         .watch(true)
         .sdk(bridge.clone())
+        // The embedding program has decided before it asks for a call, and standard input is its own.
+        .permit(AllowAll)
         .elicit(elicit);
     if let Some(connectors) = connectors {
         builder = builder.connectors(connectors);
