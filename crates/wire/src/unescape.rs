@@ -1,6 +1,9 @@
 //! Reads a JSON string piece by piece, so that a large one need never be in memory a second time.
 
-use memchr::memchr;
+use crate::check::quote_or_backslash;
+
+/// How much is put together before it is handed on: escapes are often only a few bytes apart.
+const CHUNK: usize = 16 * 1024;
 
 /// Calls `visit` with what `inner`, the text between a string's quotes, spells, piece by piece and in order. As where it is
 /// decoded at once, half of a surrogate pair becomes U+FFFD.
@@ -9,14 +12,25 @@ pub(crate) fn pieces<E>(
     mut visit: impl FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut rest = inner;
-    while let Some(at) = memchr(b'\\', rest.as_bytes()) {
+    let mut chunk = String::new();
+    // Inside a checked string, a quote only stands behind a backslash.
+    while let Some(at) = quote_or_backslash(rest.as_bytes()) {
         let (plain, escape) = rest.split_at(at);
-        if !plain.is_empty() {
-            visit(plain)?;
+        if chunk.len() + plain.len() > CHUNK {
+            if !chunk.is_empty() {
+                visit(&chunk)?;
+                chunk.clear();
+            }
+            visit_long(plain, &mut chunk, &mut visit)?;
+        } else {
+            chunk.push_str(plain);
         }
         let (c, length) = escaped(escape);
-        visit(c.encode_utf8(&mut [0; 4]))?;
+        chunk.push(c);
         rest = escape.get(length..).unwrap_or_default();
+    }
+    if !chunk.is_empty() {
+        visit(&chunk)?;
     }
     if rest.is_empty() {
         return Ok(());
@@ -24,8 +38,24 @@ pub(crate) fn pieces<E>(
     visit(rest)
 }
 
+/// Hands on what is long where it stands, and keeps what is short.
+fn visit_long<E>(
+    plain: &str,
+    chunk: &mut String,
+    visit: &mut impl FnMut(&str) -> Result<(), E>,
+) -> Result<(), E> {
+    if plain.len() > CHUNK {
+        return visit(plain);
+    }
+    chunk.push_str(plain);
+    Ok(())
+}
+
 /// The character that an escape spells, and how long the escape is.
 fn escaped(escape: &str) -> (char, usize) {
+    if escape.starts_with('"') {
+        return ('"', 1);
+    }
     let c = match escape.as_bytes().get(1) {
         Some(b'n') => '\n',
         Some(b't') => '\t',
@@ -102,9 +132,31 @@ mod tests {
     }
 
     #[test]
+    fn pieces_are_neither_tiny_nor_copies_of_what_is_long() {
+        let (long, line) = ("x".repeat(3 * CHUNK), r"a line\n");
+        let inner = format!("{long}{}{long}", line.repeat(2 * CHUNK));
+        let mut lengths = Vec::new();
+        let visited = pieces::<Infallible>(&inner, |piece| {
+            lengths.push(piece.len());
+            Ok(())
+        });
+        visited.unwrap();
+        // The first line goes with it, up to its end.
+        assert_eq!(lengths[0], long.len() + "a line".len());
+        assert_eq!(lengths.last(), Some(&long.len()));
+        assert_eq!(
+            lengths.iter().sum::<usize>(),
+            2 * long.len() + 7 * 2 * CHUNK
+        );
+        assert!(lengths.len() < 20, "{lengths:?}");
+        assert!(joined(&inner) == inner.replace("\\n", "\n"));
+    }
+
+    #[test]
     fn who_has_heard_enough_ends_it() {
         let mut heard = 0;
-        let ended = pieces(r"a\nb\nc", |_| {
+        let inner = r"a\n".repeat(CHUNK * 5);
+        let ended = pieces(&inner, |_| {
             heard += 1;
             if heard == 2 { Err("enough") } else { Ok(()) }
         });
