@@ -281,7 +281,7 @@ pub(crate) fn parsed(text: &str) -> Value {
 /// A server whose tool `echo` echoes.
 pub(crate) fn echo() -> Script {
     Script::default().tool_with(json!({"name": "echo", "description": "Echoes", "inputSchema": {"type": "object",
-        "properties": {"n": {"type": "integer"}, "on": {"type": "boolean"}, "s": {"type": "string"}}}}))
+        "properties": {"n": {"type": "integer"}, "on": {"type": "boolean"}, "s": {"type": "string"}}, "additionalProperties": true}}))
 }
 
 /// Whether a path is under another; for files that must not be written elsewhere.

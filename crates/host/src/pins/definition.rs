@@ -19,6 +19,9 @@ pub(crate) struct Definition {
     pub(crate) hash: String,
     /// What they were, for people; in the order of [`PARTS`].
     pub(crate) parts: Vec<Option<String>>,
+    /// The name by which it was called; empty if that is another tool's now.
+    #[serde(default)]
+    pub(crate) called: String,
 }
 
 /// What the parts are called.
@@ -56,6 +59,7 @@ impl Definition {
         Self {
             hash: hex(&hasher.finalize()),
             parts: parts.map(|part| part.map(kept)).into(),
+            called: pool_tool.name.clone(),
         }
     }
 }

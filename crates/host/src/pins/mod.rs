@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use change::{PartChange, ToolChange};
 pub(crate) use definition::Definition;
 use store::PinFile;
-use trunkline_config::normalize_name;
 
 use crate::catalog::PoolTool;
 
@@ -103,9 +102,10 @@ impl Pins {
     ) -> Result<(), String> {
         let now = Arc::new(Definition::of(tool, instructions));
         let key = (place.to_owned(), tool.tool.name.to_string());
-        if self.known(&key).is_some_and(|known| known.hash == now.hash) {
+        if self.known(&key).is_some_and(|known| *known == *now) {
             return Ok(());
         }
+        self.forget_name(place, &now.called);
         self.know(key.clone(), Arc::clone(&now));
         let Some(file) = self.file(place) else {
             return Ok(());
@@ -114,22 +114,18 @@ impl Pins {
         blocking(move || file.pin(&name, &now)).await
     }
 
-    /// What a tool was. One that took the place of another under the same name in the pool, by another spelling, is held against that one.
+    /// What a tool was. One that has taken the name by which another was called is held against that one.
     async fn pinned(
         &self,
         place: &str,
         tool: &PoolTool,
     ) -> Result<Option<Arc<Definition>>, String> {
         let key = (place.to_owned(), tool.tool.name.to_string());
-        if let Some(known) = self.known(&key) {
+        if let Some(known) = self.known(&key).filter(|known| known.called == tool.name) {
             return Ok(Some(known));
         }
         let all = self.all(place).await?;
-        let found = successor_of(&all, &tool.tool.name).cloned().map(Arc::new);
-        if let (Some(found), true) = (&found, all.contains_key(&*tool.tool.name)) {
-            self.know(key, Arc::clone(found));
-        }
-        Ok(found)
+        Ok(held_against(&all, tool).cloned().map(Arc::new))
     }
 
     /// Everything that is pinned of a server, by original names.
@@ -154,7 +150,7 @@ impl Pins {
     ) -> Result<Vec<ToolChange>, String> {
         let pinned = self.all(place).await?;
         let changed = tools.iter().filter_map(|tool| {
-            let before = successor_of(&pinned, &tool.tool.name)?;
+            let before = held_against(&pinned, tool)?;
             let now = Definition::of(tool, instructions);
             (before.hash != now.hash).then(|| ToolChange::between(tool, before, &now))
         });
@@ -171,22 +167,47 @@ impl Pins {
         known.get(key).cloned()
     }
 
+    /// Nothing of a server is called by this name any more.
+    fn forget_name(&self, place: &str, name: &str) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((of, _), known) in known.iter_mut() {
+            if of == place && known.called == name {
+                Arc::make_mut(known).called.clear();
+            }
+        }
+    }
+
     fn know(&self, key: (String, String), definition: Arc<Definition>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(key, definition);
     }
 }
 
-/// What is pinned under a name, or under another that comes to the same in the pool.
-fn successor_of<'p>(
+/// What a tool must still be: what it was itself, or the one whose name it has taken.
+fn held_against<'p>(
     pinned: &'p BTreeMap<String, Definition>,
-    name: &str,
+    tool: &PoolTool,
 ) -> Option<&'p Definition> {
-    pinned.get(name).or_else(|| {
-        let normal = normalize_name(name);
-        let mut all = pinned.iter();
-        all.find_map(|(other, pinned)| (normalize_name(other) == normal).then_some(pinned))
-    })
+    let own = pinned.get(&*tool.tool.name);
+    if own.is_some_and(|own| own.called == tool.name) {
+        return own;
+    }
+    let taken = pinned.values().find(|other| other.called == tool.name);
+    taken.or(own)
+}
+
+/// Pins one tool among all of its server; no other is called by its name any more.
+pub(super) fn insert(
+    pinned: &mut BTreeMap<String, Definition>,
+    name: &str,
+    definition: &Definition,
+) {
+    for other in pinned.values_mut() {
+        if other.called == definition.called {
+            other.called.clear();
+        }
+    }
+    pinned.insert(name.to_owned(), definition.clone());
 }
 
 /// Work with files, away from the tasks that must not wait for a disk.
@@ -242,6 +263,13 @@ mod tests {
         let (changed, other) = (Arc::new(respelt("a b")), Arc::new(respelt("c")));
         let changed = pins.changed("y", &[changed, other], None).await.unwrap();
         assert_eq!(changed.len(), 1);
+        pins.pin("y", &respelt("a.b"), None).await.unwrap();
+        assert!(
+            pins.compare("y", &respelt("a.b"), None)
+                .await
+                .unwrap()
+                .is_none()
+        );
 
         pins.pin("s", &after, None).await.unwrap();
         assert!(pins.compare("s", &after, None).await.unwrap().is_none());

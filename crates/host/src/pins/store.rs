@@ -60,7 +60,7 @@ impl PinFile {
     /// Pins a tool.
     pub(super) fn pin(&self, tool: &str, definition: &Definition) -> Result<(), String> {
         let written = self.change(|pinned| {
-            pinned.tools.insert(tool.to_owned(), definition.clone());
+            super::insert(&mut pinned.tools, tool, definition);
         });
         written.map_err(|error| {
             let file = self.path.display();
