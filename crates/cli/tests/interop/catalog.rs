@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use trunkline_testkit::Client;
+use trunkline_testkit::{Client, MODERN_VERSION};
 
 use crate::lab::Lab;
+use crate::protocol_version;
 use crate::servers::Server;
 
 /// How long a server may take for one answer; on a busy machine Node and Python take seconds to start.
@@ -68,19 +69,29 @@ fn answer(server: Server, client: &mut Client, id: u64) -> Vec<u8> {
     }
 }
 
-/// Every page of `tools/list`. The capabilities are those that the program declares: server-everything has tools that
-/// it offers only then.
-fn raw_tools(server: Server, command: &mut Command) -> Vec<RawTool> {
-    let mut client = Client::spawn(command);
+/// The legacy handshake, with the capabilities that the program declares: server-everything has tools that it offers
+/// only then.
+fn initialize(server: Server, client: &mut Client) {
     client.set_modern(false);
     let params = json!({
-        "protocolVersion": "2025-11-25",
+        "protocolVersion": protocol_version(server),
         "capabilities": { "roots": {}, "elicitation": { "form": {}, "url": {} } },
         "clientInfo": { "name": "independent", "version": "1" },
     });
     let id = client.send("initialize", params);
-    answer(server, &mut client, id);
+    answer(server, client, id);
     client.notify("notifications/initialized", &json!({}));
+}
+
+/// Every page of `tools/list`, in the version that the program speaks with the server.
+fn raw_tools(server: Server, command: &mut Command) -> Vec<RawTool> {
+    let mut client = Client::spawn(command);
+    if protocol_version(server) == MODERN_VERSION {
+        // No handshake. The Python SDK orders a schema's members by the version that is spoken, so it must be the same.
+        client.set_modern(true);
+    } else {
+        initialize(server, &mut client);
+    }
     let mut tools = Vec::new();
     let mut params = json!({});
     for _ in 0..MANY_PAGES {
