@@ -401,7 +401,7 @@ fn sqlite_creates_writes_and_reads() {
     let read = lab.call(&["sqlite", "read_query", oldest]);
     assert_eq!(read.trim_end(), "[{'name': 'Blaise'}]");
     // The server answers a mistake with a text, not with an error.
-    let wrong = lab.call(&["sqlite", "read_query", "query=SELECT nothing FROM nowhere"]);
+    let wrong = lab.call(&["sqlite", "read_query", "query=SELECT name FROM nowhere"]);
     assert!(wrong.contains("no such table"), "{wrong}");
 }
 

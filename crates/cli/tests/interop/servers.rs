@@ -66,12 +66,14 @@ impl Server {
             Self::Everything => self.reference(&["stdio"]),
             Self::Filesystem => self.reference(&[&folder]),
             Self::Memory | Self::SequentialThinking => self.reference(&[]),
-            Self::Time => python("venv", "mcp_server_time", &["--local-timezone", "UTC"]),
-            Self::Git => python("venv", "mcp_server_git", &["--repository", &folder]),
-            Self::Fetch => python("venv", "mcp_server_fetch", &[]),
+            Self::Time => python("mcp_server_time", &["--local-timezone", "UTC"]),
+            Self::Git => python("mcp_server_git", &["--repository", &folder]),
+            Self::Fetch => python("mcp_server_fetch", &["--allow-private-ips"]),
             Self::Sqlite => {
                 let file = project.join("test.db").display().to_string();
-                python("venv-legacy", "mcp_server_sqlite", &["--db-path", &file])
+                // Not a module that can be run.
+                let program = installed().join("venv-legacy/bin/mcp-server-sqlite");
+                (program, vec!["--db-path".to_owned(), file])
             }
             Self::Playwright => playwright(),
             Self::ChromeDevtools => chrome_devtools(),
@@ -117,13 +119,13 @@ fn node(script: &str, args: &[&str]) -> (PathBuf, Vec<String>) {
     (modules.join("node/bin/node"), args)
 }
 
-fn python(environment: &str, module: &str, args: &[&str]) -> (PathBuf, Vec<String>) {
+fn python(module: &str, args: &[&str]) -> (PathBuf, Vec<String>) {
     let args = ["-m", module]
         .iter()
         .chain(args)
         .map(ToString::to_string)
         .collect();
-    (installed().join(environment).join("bin/python"), args)
+    (installed().join("venv/bin/python"), args)
 }
 
 pub(crate) fn installed() -> PathBuf {
