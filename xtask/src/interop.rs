@@ -16,7 +16,7 @@ use crate::{check, sh};
 const NODE: &str = "24.21.0";
 
 /// What npm installs, with exact versions. The SDK is pinned too: it is what the servers really speak.
-const NPM: [(&str, &str); 6] = [
+const NPM: [(&str, &str); 10] = [
     ("@modelcontextprotocol/server-everything", "2026.8.31"),
     ("@modelcontextprotocol/server-filesystem", "2026.8.31"),
     ("@modelcontextprotocol/server-memory", "2026.8.31"),
@@ -26,18 +26,28 @@ const NPM: [(&str, &str); 6] = [
     ),
     ("@modelcontextprotocol/sdk", "1.32.2"),
     ("supergateway", "4.0.0"),
+    ("@playwright/mcp", "0.0.83"),
+    ("chrome-devtools-mcp", "1.11.0"),
+    ("@notionhq/notion-mcp-server", "2.5.2"),
+    ("mcp-server-kubernetes", "4.1.7"),
 ];
 
 /// What pip installs, with exact versions.
-const PYPI: [(&str, &str); 4] = [
+const PYPI: [(&str, &str); 5] = [
     ("mcp-server-time", "2026.10.19"),
     ("mcp-server-git", "2026.10.19"),
+    ("mcp-server-fetch", "2026.10.24"),
     ("mcp", "2.3.0"),
     ("fastmcp", "4.1.2"),
 ];
 
-/// What pip installs into an environment of its own: the SDK as it was before it dropped `WebSocket`.
-const PYPI_LEGACY: [(&str, &str); 2] = [("mcp[ws]", "1.30.0"), ("uvicorn", "0.54.0")];
+/// What pip installs into an environment of its own: the SDK as it was before it dropped `WebSocket`, and a server that
+/// was never brought up to the newer one.
+const PYPI_LEGACY: [(&str, &str); 3] = [
+    ("mcp[ws]", "1.30.0"),
+    ("uvicorn", "0.54.0"),
+    ("mcp-server-sqlite", "2025.4.25"),
+];
 
 /// A Debian package, and a command that works when it is there.
 pub(crate) type Needed = (&'static str, &'static [&'static str]);
@@ -45,8 +55,8 @@ pub(crate) type Needed = (&'static str, &'static [&'static str]);
 /// npm, of whichever Node.
 pub(crate) const NPM_PROGRAM: Needed = ("npm", &["npm", "--version"]);
 
-/// What the tests need of the machine; git is what the git server drives.
-const SYSTEM: [Needed; 7] = [
+/// What the tests need of the machine; git and chromium are what the servers of those names drive.
+const SYSTEM: [Needed; 8] = [
     NPM_PROGRAM,
     ("python3", &["python3", "--version"]),
     ("python3-venv", &["python3", "-c", "import venv, ensurepip"]),
@@ -54,6 +64,7 @@ const SYSTEM: [Needed; 7] = [
     ("dbus", &["dbus-daemon", "--version"]),
     ("gnome-keyring", &["gnome-keyring-daemon", "--version"]),
     ("tinyproxy-bin", &["tinyproxy", "-v"]),
+    ("chromium", &["chromium", "--version"]),
 ];
 
 /// Installs what is missing, then runs the tests.

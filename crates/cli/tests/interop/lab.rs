@@ -1,88 +1,18 @@
 //! A scratch home, a config with foreign servers in it, and the real program run there.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use trunkline_testkit::{Marker, wait_for};
 
+use crate::servers::Server;
+
 /// How long a killed process may take to leave the process table after the program has ended.
 const GONE_WITHIN: Duration = Duration::from_millis(250);
-
-/// The foreign servers that `cargo xtask interop` installs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Server {
-    Everything,
-    Filesystem,
-    Memory,
-    SequentialThinking,
-    Time,
-    Git,
-}
-
-impl Server {
-    pub(crate) const ALL: [Self; 6] = [
-        Self::Everything,
-        Self::Filesystem,
-        Self::Memory,
-        Self::SequentialThinking,
-        Self::Time,
-        Self::Git,
-    ];
-
-    /// Its name in the config.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Everything => "everything",
-            Self::Filesystem => "filesystem",
-            Self::Memory => "memory",
-            Self::SequentialThinking => "sequential-thinking",
-            Self::Time => "time",
-            Self::Git => "git",
-        }
-    }
-
-    /// What the program connects to: command and arguments.
-    fn command(self, project: &Path) -> (PathBuf, Vec<String>) {
-        let project = project.display().to_string();
-        match self {
-            Self::Everything => self.node(&["stdio"]),
-            Self::Filesystem => self.node(&[&project]),
-            Self::Memory | Self::SequentialThinking => self.node(&[]),
-            Self::Time => python("mcp_server_time", &["--local-timezone", "UTC"]),
-            Self::Git => python("mcp_server_git", &["--repository", &project]),
-        }
-    }
-
-    fn node(self, args: &[&str]) -> (PathBuf, Vec<String>) {
-        let modules = installed().join("node_modules");
-        let entry = modules.join(format!(
-            "@modelcontextprotocol/server-{}/dist/index.js",
-            self.name()
-        ));
-        let args = std::iter::once(entry.display().to_string())
-            .chain(args.iter().map(ToString::to_string))
-            .collect();
-        (modules.join("node/bin/node"), args)
-    }
-}
-
-fn python(module: &str, args: &[&str]) -> (PathBuf, Vec<String>) {
-    let args = ["-m", module]
-        .iter()
-        .chain(args)
-        .map(ToString::to_string)
-        .collect();
-    (installed().join("venv/bin/python"), args)
-}
-
-pub(crate) fn installed() -> PathBuf {
-    std::env::var_os("TRUNKLINE_INTEROP")
-        .map(PathBuf::from)
-        .expect("TRUNKLINE_INTEROP is not set: run these tests with `cargo xtask interop`")
-}
 
 /// One test's own home and project, gone when the test ends.
 pub(crate) struct Lab {
@@ -114,20 +44,40 @@ impl Lab {
             .iter()
             .map(|server| {
                 let (command, args) = server.command(&self.project);
-                let (mark, value) = self.marker.env();
-                let env = json!({
-                    mark: value,
-                    "MEMORY_FILE_PATH": self.project.join("memory.jsonl"),
-                    "GIT_AUTHOR_NAME": "Ada",
-                    "GIT_AUTHOR_EMAIL": "ada@example.com",
-                    "GIT_COMMITTER_NAME": "Ada",
-                    "GIT_COMMITTER_EMAIL": "ada@example.com",
-                });
+                let env: Map<String, Value> = self
+                    .server_env()
+                    .into_iter()
+                    .map(|(name, value)| (name.to_owned(), value.into()))
+                    .collect();
                 let entry = json!({ "command": command, "args": args, "env": env });
                 (server.name().to_owned(), entry)
             })
             .collect();
         self.write_servers(&Value::Object(entries));
+    }
+
+    /// What every server finds in its environment.
+    fn server_env(&self) -> [(&'static str, String); 7] {
+        let (mark, value) = self.marker.env();
+        let memory = self.project.join("memory.jsonl").display().to_string();
+        [
+            (mark, value.to_owned()),
+            ("MEMORY_FILE_PATH", memory),
+            ("GIT_AUTHOR_NAME", "Ada".to_owned()),
+            ("GIT_AUTHOR_EMAIL", "ada@example.com".to_owned()),
+            ("GIT_COMMITTER_NAME", "Ada".to_owned()),
+            ("GIT_COMMITTER_EMAIL", "ada@example.com".to_owned()),
+            // Without one its tools are not listed; nobody is asked for anything with it.
+            ("NOTION_TOKEN", "ntn_none".to_owned()),
+        ]
+    }
+
+    /// The server itself, as the program would start it, for a client that is not ours.
+    pub(crate) fn server(&self, server: Server) -> Command {
+        let (program, args) = server.command(&self.project);
+        let mut command = self.command(program);
+        command.args(args).envs(self.server_env());
+        command
     }
 
     /// Replaces the servers in the config.
@@ -145,7 +95,7 @@ impl Lab {
     }
 
     /// A program in the project, with the scratch home and nothing of the developer's environment but `PATH`.
-    fn command(&self, program: &str) -> Command {
+    fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command
             .current_dir(&self.project)

@@ -9,17 +9,22 @@
     reason = "a test's helpers fail the test by panicking"
 )]
 
+mod browser;
+mod catalog;
+mod everything;
 mod lab;
 mod network;
+mod servers;
 mod service;
 
 use std::fs;
 
-use lab::{Lab, Server};
+use lab::Lab;
 use serde_json::{Value, json};
+use servers::Server;
+use service::Service;
 
-/// The tools each server is known for, as `tools --json` must show them. server-everything offers some only to clients
-/// that declare a capability, so for it the list is a subset.
+/// The tools each server is known for, as `tools --json` must show them: all of them, or of those with many a few.
 fn known_tools(server: Server) -> &'static [&'static str] {
     match server {
         Server::Everything => &[
@@ -79,13 +84,39 @@ fn known_tools(server: Server) -> &'static [&'static str] {
             "git_show",
             "git_status",
         ],
+        Server::Fetch => &["fetch"],
+        Server::Sqlite => &[
+            "append_insight",
+            "create_table",
+            "describe_table",
+            "list_tables",
+            "read_query",
+            "write_query",
+        ],
+        Server::Playwright => &["browser_navigate", "browser_take_screenshot"],
+        Server::ChromeDevtools => &["navigate_page", "take_screenshot"],
+        Server::Notion => &["API-get-self", "API-post-search"],
+        Server::Kubernetes => &["kubectl_get", "kubectl_logs"],
     }
 }
 
-/// The newest version each server speaks: the Node ones are legacy, the Python ones modern.
+/// Whether a server has more tools than it is known for: server-everything offers some only to clients that declare a
+/// capability.
+fn has_more(server: Server) -> bool {
+    matches!(
+        server,
+        Server::Everything
+            | Server::Playwright
+            | Server::ChromeDevtools
+            | Server::Notion
+            | Server::Kubernetes
+    )
+}
+
+/// The newest version each server speaks: the Node ones are legacy, the Python ones modern where their SDK is.
 fn protocol_version(server: Server) -> &'static str {
     match server {
-        Server::Time | Server::Git => "2026-07-28",
+        Server::Time | Server::Git | Server::Fetch => "2026-07-28",
         _ => "2025-11-25",
     }
 }
@@ -116,7 +147,7 @@ fn check_list(list: &Value, servers: &[Server]) {
         );
         let known = u64::try_from(known_tools(server).len()).unwrap();
         let count = entry["tools"].as_u64().unwrap();
-        if server == Server::Everything {
+        if has_more(server) {
             assert!(count >= known, "{entry}");
         } else {
             assert_eq!(count, known, "{entry}");
@@ -141,7 +172,7 @@ fn check_tools(tools: &Value, server: Server) {
         .map(|tool| tool["originalName"].as_str().unwrap())
         .collect();
     names.sort_unstable();
-    if server == Server::Everything {
+    if has_more(server) {
         names.retain(|name| known_tools(server).contains(name));
     }
     assert_eq!(names, known_tools(server));
@@ -353,6 +384,41 @@ fn git_shows_stages_and_commits() {
     assert!(log.contains(head.trim_end()), "{log}");
     assert!(log.contains("Author: Ada"), "{log}");
     assert!(log.contains("Message: first words"), "{log}");
+}
+
+#[test]
+fn sqlite_creates_writes_and_reads() {
+    let lab = lab(Server::Sqlite);
+    lab.call(&[
+        "sqlite",
+        "create_table",
+        "query=CREATE TABLE people (name TEXT, born INTEGER)",
+    ]);
+    let insert = "query=INSERT INTO people VALUES ('Ada', 1815), ('Blaise', 1623)";
+    let written = lab.call(&["sqlite", "write_query", insert]);
+    assert_eq!(written.trim_end(), "[{'affected_rows': 2}]");
+    let oldest = "query=SELECT name FROM people ORDER BY born LIMIT 1";
+    let read = lab.call(&["sqlite", "read_query", oldest]);
+    assert_eq!(read.trim_end(), "[{'name': 'Blaise'}]");
+    // The server answers a mistake with a text, not with an error.
+    let wrong = lab.call(&["sqlite", "read_query", "query=SELECT name FROM nowhere"]);
+    assert!(wrong.contains("no such table"), "{wrong}");
+}
+
+#[test]
+fn fetch_gets_a_page_and_explains_one_that_is_not_there() {
+    let lab = lab(Server::Fetch);
+    fs::write(lab.project.join("page.txt"), "plain words\n").unwrap();
+    let site = Service::files(&lab.project);
+    let url = format!("url={}", site.url("http", "/page.txt"));
+    let page = lab.call(&["fetch", "fetch", &url]);
+    assert!(page.contains("plain words"), "{page}");
+
+    let url = format!("url={}", site.url("http", "/missing.txt"));
+    let missing = lab.run(&["call", "fetch", "fetch", &url]);
+    assert_eq!(missing.code, Some(1), "{missing:#?}");
+    let said = format!("{}{}", missing.stdout, missing.stderr);
+    assert!(said.contains("404"), "{missing:#?}");
 }
 
 #[test]

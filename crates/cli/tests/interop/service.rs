@@ -2,14 +2,14 @@
 
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use trunkline_testkit::wait_until;
 
-use crate::lab::installed;
+use crate::servers::installed;
 
 /// How long a server may take until it listens.
 const LISTENS_WITHIN: Duration = Duration::from_mins(1);
@@ -69,6 +69,18 @@ impl Service {
             let mut command = Command::new(installed().join(environment).join("bin/python"));
             let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/interop");
             command.arg(folder.join(program)).arg(port.to_string());
+            command
+        })
+    }
+
+    /// A web site that is a folder.
+    pub(crate) fn files(folder: &Path) -> Self {
+        Self::start(|port| {
+            let mut command = Command::new(installed().join("venv/bin/python"));
+            command
+                .args(["-m", "http.server", "--bind", "127.0.0.1", "--directory"])
+                .arg(folder)
+                .arg(port.to_string());
             command
         })
     }
