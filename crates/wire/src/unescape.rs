@@ -173,7 +173,7 @@ mod tests {
         }
 
         #[test]
-        fn anything_ends(inner in r#"([a-zé]|\\|u|[0-9a-f]){0,40}"#) {
+        fn anything_ends(inner in r"([a-zé]|\\|u|[0-9a-f]){0,40}") {
             joined(&inner);
         }
     }

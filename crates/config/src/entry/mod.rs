@@ -211,6 +211,45 @@ pub fn hide_secrets(entry: &mut Value) {
     if let Some(Value::String(url)) = entry.get_mut("url") {
         *url = url::redacted(url);
     }
+    if let Some(Value::Array(args)) = entry.get_mut("args") {
+        hide_arguments(args);
+    }
+}
+
+/// Words in the names of flags whose values are secrets.
+const TELLING: [&str; 8] = [
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "apikey",
+    "credential",
+    "authorization",
+    "bearer",
+];
+
+/// Hides what stands behind flags such as `--api-key`.
+fn hide_arguments(args: &mut [Value]) {
+    let is_telling = |flag: &str| {
+        let plain: String = flag.chars().filter(char::is_ascii_alphanumeric).collect();
+        let plain = plain.to_ascii_lowercase();
+        flag.starts_with('-') && TELLING.iter().any(|word| plain.contains(word))
+    };
+    let mut after_flag = false;
+    for arg in args {
+        let Some(text) = arg.as_str() else {
+            continue;
+        };
+        let is_flag = text.starts_with('-');
+        let (flag, value) = text.split_once('=').unwrap_or((text, ""));
+        let next = is_flag && !text.contains('=') && is_telling(text);
+        if !value.is_empty() && is_telling(flag) {
+            *arg = format!("{flag}={}", masked(value)).into();
+        } else if after_flag && !is_flag {
+            *arg = masked(text).into();
+        }
+        after_flag = next;
+    }
 }
 
 /// A text of which only the references are shown: whoever sends a secret somewhere must not be able to hide which.
@@ -284,6 +323,30 @@ impl fmt::Debug for ServerEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stands_behind_telling_flags_is_hidden() {
+        let mut entry = serde_json::json!({"command": "x", "args": [
+            "--api-key", "abc", "--token=def", "--port", "80", "--key", "file.pem", "-v", "--password", "--other", "--auth-token", "${TOKEN}", 5,
+        ]});
+        hide_secrets(&mut entry);
+        let expected = serde_json::json!([
+            "--api-key",
+            "***",
+            "--token=***",
+            "--port",
+            "80",
+            "--key",
+            "file.pem",
+            "-v",
+            "--password",
+            "--other",
+            "--auth-token",
+            "${TOKEN}",
+            5,
+        ]);
+        assert_eq!(entry["args"], expected);
+    }
 
     #[test]
     fn the_hash_covers_what_the_server_is_and_not_where_it_was_found() {

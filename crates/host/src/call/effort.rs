@@ -238,7 +238,7 @@ mod tests {
         let tree = json!({"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}}});
         let tree = Effort::of(&tree).unwrap();
         assert!(tree.recursive && tree.allows(&json!({"children": [{"children": []}]})));
-        let deep = (0..MAX_DEPTH + 1).fold(json!({}), |inner, _| json!({"children": [inner]}));
+        let deep = (0..=MAX_DEPTH).fold(json!({}), |inner, _| json!({"children": [inner]}));
         assert!(!tree.allows(&deep));
     }
 

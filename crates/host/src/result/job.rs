@@ -85,11 +85,6 @@ impl Job {
         }
     }
 
-    /// What was saved, and what was odd.
-    pub(super) fn found(self) -> (Vec<SavedFile>, Vec<String>) {
-        (self.files, self.warnings)
-    }
-
     fn block(&mut self, block: Content) -> Vec<Part> {
         if let Some(words) = Words::of(&block) {
             return vec![Part::Words(block, words)];
@@ -120,7 +115,7 @@ impl Job {
     }
 
     /// Data in base64: an image that a model can look at, or a file. `block` is the image block that it came in.
-    pub(super) fn data(
+    fn data(
         &mut self,
         what: &str,
         mime: Option<&str>,

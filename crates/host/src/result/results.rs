@@ -7,16 +7,14 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use trunkline_config::env_vars;
-use trunkline_wire::Json;
 use trunkline_wire::mcp::Content;
 
+use super::CallOutput;
 use super::image::ImageLimits;
 use super::job::Job;
-use super::large::Part;
 use super::size::Limit;
 use super::store::Store;
 use super::words::{Words, shown};
-use super::{CallOutput, SavedFile};
 use crate::sanitize::Removed;
 
 /// How many characters of text a result may have (RES-4).
@@ -165,34 +163,6 @@ impl Results {
         })
     }
 
-    /// Data in base64 from somewhere else than a tool's result, a resource for example, treated in the same way: an image that a
-    /// model can look at, or a text that says where it was saved. `what` says what it is.
-    #[allow(
-        dead_code,
-        reason = "whoever reads resources will treat their data in this way"
-    )]
-    pub(crate) async fn blob(
-        &self,
-        about: &About<'_>,
-        what: String,
-        mime: Option<String>,
-        data: Json,
-    ) -> Blob {
-        let mut job = Job::new(self.clone(), about, None);
-        let _working = self.workers.acquire().await.ok();
-        let work = tokio::task::spawn_blocking(move || {
-            let parts = job.data(&what, mime.as_deref(), &data, None);
-            let content = parts.into_iter().map(Part::into_content).collect();
-            let (files, warnings) = job.found();
-            Blob {
-                content,
-                files,
-                warnings,
-            }
-        });
-        work.await.unwrap_or_default()
-    }
-
     /// How much text a result may have (RES-4, RES-6, TOOL-5).
     fn limit(&self, about: &About) -> Option<Limit> {
         if about.ide || (self.max_chars.is_none() && self.max_tokens.is_none()) {
@@ -223,18 +193,6 @@ pub(crate) struct About<'a> {
     pub(crate) ide: bool,
     /// How many characters its tool asks for (TOOL-5).
     pub(crate) max_chars: Option<usize>,
-}
-
-/// What became of data in base64.
-#[allow(dead_code, reason = "as `Results::blob`")]
-#[derive(Debug, Default)]
-pub(crate) struct Blob {
-    /// What to show of it.
-    pub(crate) content: Vec<Content>,
-    /// Where it was saved, if it was.
-    pub(crate) files: Vec<SavedFile>,
-    /// What was odd about it.
-    pub(crate) warnings: Vec<String>,
 }
 
 /// Whether there is nothing to do, which is so for nearly every result.

@@ -141,32 +141,3 @@ fn for_people_images_are_files_and_text_has_any_size() {
     );
     assert_eq!(only_file(&output, "png").size, 8);
 }
-
-#[tokio::test]
-async fn a_blob_from_elsewhere_is_treated_alike() {
-    let lab = Lab::new();
-    let data = Json::from(json!(base64::encode(b"%PDF-1.7")));
-    let blob = lab
-        .results()
-        .blob(&ABOUT, "resource x:y".to_owned(), None, data)
-        .await;
-    let path = blob.files[0].path.display();
-    assert_eq!(
-        blob.content[0].text().unwrap(),
-        format!("[resource x:y saved to {path} (application/pdf, 8 bytes)]")
-    );
-    let broken = lab
-        .results()
-        .blob(
-            &ABOUT,
-            "resource x:y".to_owned(),
-            None,
-            Json::from(json!("?!")),
-        )
-        .await;
-    assert_eq!(
-        broken.content[0].text().unwrap(),
-        "[resource x:y left out: its data is not base64: character 1 is '?']"
-    );
-    assert!(broken.files.is_empty() && broken.warnings.len() == 1);
-}
