@@ -57,7 +57,7 @@ impl Lab {
     }
 
     /// What every server finds in its environment.
-    fn server_env(&self) -> [(&'static str, String); 7] {
+    fn server_env(&self) -> [(&'static str, String); 8] {
         let (mark, value) = self.marker.env();
         let memory = self.project.join("memory.jsonl").display().to_string();
         [
@@ -69,6 +69,8 @@ impl Lab {
             ("GIT_COMMITTER_EMAIL", "ada@example.com".to_owned()),
             // Without one its tools are not listed; nobody is asked for anything with it.
             ("NOTION_TOKEN", "ntn_none".to_owned()),
+            // It would start a process in a session of its own, which outlives it by design, to ask for its newest version.
+            ("CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS", "1".to_owned()),
         ]
     }
 
