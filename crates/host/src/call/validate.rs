@@ -83,7 +83,8 @@ fn prepare(schema: &Json) -> Option<Check> {
     if schema.as_str() == r#"{"type":"object"}"# || schema.as_str().len() > MAX_SCHEMA {
         return None;
     }
-    let schema: Value = serde_json::from_str(schema.as_str()).ok()?;
+    let mut schema: Value = serde_json::from_str(schema.as_str()).ok()?;
+    forgive_defaults(&mut schema);
     let effort = Effort::of(&schema)?;
     let validator = jsonschema::options()
         .offline()
@@ -96,6 +97,27 @@ fn prepare(schema: &Json) -> Option<Check> {
         .build(&schema)
         .ok()?;
     Some(Check { validator, effort })
+}
+
+/// Takes what has a default out of what is required: many servers list it there, and fill it in themselves.
+fn forgive_defaults(schema: &mut Value) {
+    match schema {
+        Value::Array(several) => several.iter_mut().for_each(forgive_defaults),
+        Value::Object(members) => {
+            let properties = members.get("properties").and_then(Value::as_object);
+            let filled_in: Vec<Value> = properties
+                .into_iter()
+                .flatten()
+                .filter(|(_, property)| property.get("default").is_some())
+                .map(|(name, _)| Value::from(name.as_str()))
+                .collect();
+            if let Some(Value::Array(required)) = members.get_mut("required") {
+                required.retain(|name| !filled_in.contains(name));
+            }
+            members.values_mut().for_each(forgive_defaults);
+        }
+        _ => {}
+    }
 }
 
 impl Check {
@@ -251,6 +273,14 @@ mod tests {
             assert_eq!(told(schema(), arguments.clone()), expected, "{arguments}");
         }
         assert_eq!(told(schema(), json!({"a": 1, "f": "y"})).len(), 1);
+    }
+
+    #[test]
+    fn what_has_a_default_may_be_left_out() {
+        let schema = json!({"required": ["a", "b"], "properties": {"a": {"type": "number", "default": 1}, "b": {"type": "number"}}});
+        assert!(told(schema.clone(), json!({"b": 1})).is_empty());
+        assert_eq!(told(schema.clone(), json!({"a": "x", "b": 1})).len(), 1);
+        assert_eq!(told(schema, json!({"a": 1})), ["\"b\" is missing"]);
     }
 
     #[test]
