@@ -148,7 +148,7 @@ pub(crate) fn install_npm(folder: &Path, packages: impl IntoIterator<Item = Stri
         .args(["--no-package-lock", "--save-exact", "--loglevel=error"])
         .arg(node_package()?)
         .args(packages);
-    sh::run(&mut npm, Duration::from_mins(10)).context("could not install the npm packages")
+    sh::run(&mut npm, Duration::from_mins(20)).context("could not install the npm packages")
 }
 
 /// Makes a Python environment of that name, with these packages.
@@ -160,7 +160,7 @@ fn install_pypi(folder: &Path, name: &str, packages: &[(&str, &str)]) -> Result<
     pip.args(["-m", "pip", "install", "--quiet"])
         .args(["--disable-pip-version-check", "--no-input"])
         .args(specs(packages, "=="));
-    sh::run(&mut pip, Duration::from_mins(10)).context("could not install the Python servers")
+    sh::run(&mut pip, Duration::from_mins(20)).context("could not install the Python servers")
 }
 
 /// Installs those that are missing.
