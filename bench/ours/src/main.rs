@@ -13,7 +13,7 @@ use std::time::Instant;
 use bench_client::{Args, Report, Scenario};
 use serde_json::json;
 use tokio::task::JoinSet;
-use trunkline::{CallOptions, Content, Host};
+use trunkline::{AllowAll, CallOptions, Content, Host, Results};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -57,7 +57,13 @@ fn main() -> Result<(), Failure> {
 /// A host with `count` servers, all of them connected and listed: `echo`, `echo1`, `echo2`, …
 async fn ready(args: &Args, count: usize) -> Host {
     let entry = |index| server::entry(args, index);
-    let host = Host::builder().permit(trunkline::AllowAll).servers((0..count).map(entry)).start();
+    // The other clients give back what came, whatever its size.
+    let results = Results::unsaved().max_chars(None).max_tokens(None);
+    let host = Host::builder()
+        .permit(AllowAll)
+        .results(results)
+        .servers((0..count).map(entry))
+        .start();
     host.ready().await;
     host
 }

@@ -13,6 +13,7 @@ use super::{CommandLine, ContextError, ReadOptions};
 use crate::catalog::{may_belong_to, tool_name, with_suffix};
 use crate::connection::State;
 use crate::host::Host;
+use crate::result::shown_block;
 use crate::suggest::nearest;
 
 /// A prompt as a command.
@@ -122,7 +123,7 @@ impl Host {
             server: Arc::clone(&command.server),
             prompt: name.to_owned(),
             description,
-            messages,
+            messages: messages.into_iter().map(shown).collect(),
         })
     }
 
@@ -218,6 +219,14 @@ fn sorted_and_unique(mut commands: Vec<PromptCommand>) -> Vec<PromptCommand> {
     commands.sort_by(order);
     commands.dedup_by(|later, first| later.name == first.name);
     commands
+}
+
+/// A message as a model may see it (TOOL-3).
+fn shown(message: PromptMessage) -> PromptMessage {
+    PromptMessage {
+        content: shown_block(message.content),
+        ..message
+    }
 }
 
 #[cfg(test)]

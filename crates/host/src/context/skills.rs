@@ -14,6 +14,7 @@ use super::ask::{connected, failed};
 use super::{ContextError, ReadOptions, uri, verify};
 use crate::connection::ServerStatus;
 use crate::host::Host;
+use crate::sanitize::{Removed, without_hidden};
 
 /// The end of the address of a skill.
 const SKILL_FILE: &str = "/SKILL.md";
@@ -48,7 +49,7 @@ pub struct LoadedSkill {
     pub name: String,
     /// Where its `SKILL.md` is.
     pub uri: String,
-    /// The text of its `SKILL.md`; untrusted.
+    /// The text of its `SKILL.md`, without what is hidden in it; untrusted.
     pub text: String,
 }
 
@@ -168,7 +169,7 @@ impl Host {
             server: Arc::clone(&skill.server),
             name: skill.skill.name.clone(),
             uri: uri.to_owned(),
-            text,
+            text: without_hidden(&text, &mut Removed::default()).into_owned(),
         })
     }
 

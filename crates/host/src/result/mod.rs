@@ -113,6 +113,11 @@ impl From<CallResult> for CallOutput {
     }
 }
 
+/// A block from elsewhere than a result, a prompt for example, as a model may see it.
+pub(crate) fn shown_block(block: Content) -> Content {
+    words::shown(block, &mut Removed::default())
+}
+
 /// What of a server's text a model may see, where that is not all of it (TOOL-3). Every text of a result that is shown goes through
 /// here; what is saved to a file does not. A result is data, perhaps the text of a file: what can be seen keeps its spelling.
 fn visible(text: &str, removed: &mut Removed) -> Option<String> {
