@@ -96,7 +96,11 @@ async fn play(host: &Host, plan: &Plan) -> Result<(), String> {
     let pool = host.pool();
     let tools: Vec<_> = pool.tools().iter().map(Arc::as_ref).collect();
     for call in plan.calls(&tools) {
-        let options = CallOptions::default();
+        // The suite decides about its arguments; some do not fit its schemas, on purpose or not.
+        let options = CallOptions {
+            unchecked: true,
+            ..CallOptions::default()
+        };
         match host.call(&call.tool, call.arguments, options).await {
             Ok(output) => println!("{}: {}", call.tool, output.text()),
             // That is an answer, too: the server is free to refuse.
