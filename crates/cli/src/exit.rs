@@ -28,34 +28,29 @@ impl From<Exit> for ExitCode {
 
 impl From<&CallError> for Exit {
     fn from(error: &CallError) -> Self {
-        if error.is_usage() {
-            Self::Usage
-        } else if error.is_refused() {
-            Self::Refused
-        } else if error.is_auth_required() {
-            Self::NeedsAuth
-        } else if error.is_connection() {
-            Self::NotConnected
-        } else if error.is_timeout() {
-            Self::TimedOut
-        } else {
-            Self::Failed
-        }
+        first(&[
+            (error.is_usage(), Self::Usage),
+            (error.is_refused(), Self::Refused),
+            (error.is_auth_required(), Self::NeedsAuth),
+            (error.is_connection(), Self::NotConnected),
+            (error.is_timeout(), Self::TimedOut),
+        ])
     }
 }
 
 impl From<&ContextError> for Exit {
     fn from(error: &ContextError) -> Self {
-        if error.is_usage() {
-            Self::Usage
-        } else if error.is_auth_required() {
-            Self::NeedsAuth
-        } else if error.is_connection() {
-            Self::NotConnected
-        } else if error.is_timeout() {
-            Self::TimedOut
-        } else {
-            Self::Failed
-        }
+        first(&[
+            (error.is_usage(), Self::Usage),
+            (error.is_auth_required(), Self::NeedsAuth),
+            (error.is_connection(), Self::NotConnected),
+            (error.is_timeout(), Self::TimedOut),
+        ])
     }
+}
+
+/// The first that is so.
+fn first(reasons: &[(bool, Exit)]) -> Exit {
+    let found = reasons.iter().find(|(is_so, _)| *is_so);
+    found.map_or(Exit::Failed, |(_, exit)| *exit)
 }

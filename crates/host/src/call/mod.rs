@@ -26,7 +26,6 @@ use crate::connection::Connection;
 use crate::host::Host;
 use crate::host_tool::HostCall;
 use crate::permission::Wish;
-use crate::pins::ToolChange;
 use crate::result::CallOutput;
 use crate::sanitize::shown;
 use crate::settings::deadline;
@@ -123,45 +122,6 @@ impl Host {
             }
         }
         Err(self.unknown_tool(name, &pool))
-    }
-
-    /// The tools that are not what they were when a call of them was first agreed to (TOOL-11), and for which servers that cannot
-    /// be told.
-    pub async fn changed_tools(&self) -> (Vec<ToolChange>, Vec<String>) {
-        let (mut changed, mut problems) = (Vec::new(), Vec::new());
-        for status in self.servers() {
-            let Some(connection) = self.connection(&status.name) else {
-                continue;
-            };
-            let identity = status.catalog.identity.as_ref();
-            let instructions = identity.and_then(|identity| identity.instructions.as_deref());
-            let place = connection.source().pinned_as();
-            let tools = status.catalog.tools();
-            let pins = self.guard().pins();
-            match pins.changed(&place, tools, instructions).await {
-                Ok(found) => changed.extend(found),
-                Err(problem) => problems.push(problem),
-            }
-        }
-        (changed, problems)
-    }
-
-    /// Takes a tool of the pool for what it is now; for good, until it changes again.
-    pub async fn accept_change(&self, name: &str) -> Result<(), CallError> {
-        let pool = self.pool();
-        let found = pool
-            .get(name)
-            .and_then(|tool| Some((tool, self.connection(&tool.server)?)));
-        let Some((tool, connection)) = found else {
-            return Err(self.unknown_tool(name, &pool));
-        };
-        let identity = connection.status().catalog.identity.clone();
-        let instructions = identity
-            .as_ref()
-            .and_then(|identity| identity.instructions.as_deref());
-        let place = connection.source().pinned_as();
-        let pinned = self.guard().pins().pin(&place, tool, instructions).await;
-        pinned.map_err(|reason| CallError::pins_unreadable(tool, reason))
     }
 
     async fn call_tool(

@@ -66,9 +66,13 @@ impl Catalog {
 
     /// What the server says about how to use it, as a model sees it: sanitised, and cut after 2,048 characters (TOOL-3, LIF-7).
     pub fn instructions(&self) -> Option<Cow<'_, str>> {
-        let identity = self.identity.as_ref()?;
-        let (text, _) = shown(identity.instructions.as_deref()?);
+        let (text, _) = shown(self.said_instructions()?);
         Some(text).filter(|text| !text.is_empty())
+    }
+
+    /// What the server says about how to use it, as it says it.
+    pub(crate) fn said_instructions(&self) -> Option<&str> {
+        self.identity.as_ref()?.instructions.as_deref()
     }
 
     /// Whether the server offers nothing at all.

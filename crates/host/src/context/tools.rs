@@ -13,6 +13,7 @@ use crate::connection::ServerStatus;
 use crate::host::Host;
 use crate::host_tool::{HostCall, HostTool};
 use crate::result::CallOutput;
+use crate::sanitize;
 
 /// The tool that lists.
 const LIST: &str = "ListMcpResources";
@@ -22,9 +23,6 @@ const READ: &str = "ReadMcpResource";
 
 /// How many resources and templates one answer lists.
 const MAX_LISTED: usize = 500;
-
-/// How much of a text about a resource is shown, in characters (LIF-7).
-const MAX_TEXT: usize = 2048;
 
 /// How many characters one answer has at most (RES-4).
 const MAX_ANSWER: usize = 100_000;
@@ -110,11 +108,7 @@ impl Listed {
 }
 
 fn shown(text: &str) -> String {
-    let text = clean(text);
-    match text.char_indices().nth(MAX_TEXT) {
-        Some((end, _)) => format!("{}… [truncated]", &text[..end]),
-        None => text,
-    }
+    sanitize::shown(text).0.into_owned()
 }
 
 async fn list(call: HostCall) -> Result<CallOutput, String> {

@@ -1,6 +1,7 @@
 //! Stands before every call: rules, pins, and whoever is asked.
 
 use std::collections::HashMap;
+use std::iter::successors;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
@@ -184,12 +185,12 @@ impl Guard {
 
     /// Agrees to a call of one of the host's own tools, or says why not.
     pub(crate) async fn check_own(&self, name: &str, arguments: &Json) -> Result<(), CallError> {
-        let mut guard = Some(self);
-        while let Some(next) = guard {
-            if let Verdict::Deny(rule) = next.rules.load().about_own(name) {
-                return Err(CallError::denied(name, rule));
-            }
-            guard = next.above.as_deref();
+        let denied = self.first_above(|rules| match rules.about_own(name) {
+            Verdict::Deny(rule) => Some(CallError::denied(name, rule)),
+            _ => None,
+        });
+        if let Some(denied) = denied {
+            return Err(denied);
         }
         let rules = self.rules.load_full();
         let Verdict::Ask(Some(rule)) = rules.about_own(name) else {
@@ -205,14 +206,10 @@ impl Guard {
 
     /// Why nothing of a server may be shown to a model, here or above.
     pub(crate) fn denies_server(&self, tool: &str, server: &str) -> Option<CallError> {
-        let mut guard = Some(self);
-        while let Some(next) = guard {
-            if let Some(rule) = next.rules.load().denial_of_server(server) {
-                return Some(CallError::denied(tool, rule));
-            }
-            guard = next.above.as_deref();
-        }
-        None
+        self.first_above(|rules| {
+            let rule = rules.denial_of_server(server)?;
+            Some(CallError::denied(tool, rule))
+        })
     }
 
     /// Agrees to have something of a server shown to a model: nobody need be asked, unless a rule about the whole server says so.
@@ -243,15 +240,16 @@ impl Guard {
 
     /// Why it may not be called at all, here or above.
     fn denied(&self, tool: &PoolTool) -> Option<CallError> {
-        let mut guard = Some(self);
-        while let Some(next) = guard {
-            let rules = next.rules.load();
-            if let Some(rule) = rules.denial(tool) {
-                return Some(CallError::denied(&tool.name, rule));
-            }
-            guard = next.above.as_deref();
-        }
-        None
+        self.first_above(|rules| {
+            let rule = rules.denial(tool)?;
+            Some(CallError::denied(&tool.name, rule))
+        })
+    }
+
+    /// The first that is found in the rules here, or above.
+    fn first_above<T>(&self, find: impl Fn(&Rules) -> Option<T>) -> Option<T> {
+        let mut guards = successors(Some(self), |guard| guard.above.as_deref());
+        guards.find_map(|guard| find(&guard.rules.load()))
     }
 
     /// Asks; whether the answer is for good.

@@ -1,6 +1,7 @@
 //! What each tool was when its first call was agreed to (TOOL-11). A tool that has become something else since is told of, with
 //! what is different, before it may be called again.
 
+mod accept;
 mod change;
 mod definition;
 mod store;

@@ -1,14 +1,11 @@
 //! Calls that become tasks, in both eras: what a script says of one, and the methods that ask about it.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
 
 use super::{Request, Server, error, job::Job, place};
-use crate::{RpcError, TaskEnd, TaskScript, TaskStep};
+use crate::{RpcError, TaskEnd, TaskScript, TaskStep, wait::poll};
 
 const POLL: Duration = Duration::from_millis(2);
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -161,11 +158,10 @@ impl Server {
 
     /// Waits until the task is as wanted, has ended or is gone.
     fn until(&self, name: &str, wanted: impl Fn(&Task) -> bool) {
-        let start = Instant::now();
         let done = |task: &mut Task| wanted(task) || task.ended();
-        while start.elapsed() < PATIENCE && self.task(name, done) == Some(false) {
-            std::thread::sleep(POLL);
-        }
+        poll(PATIENCE, || {
+            (self.task(name, done) != Some(false)).then_some(())
+        });
     }
 
     fn task<T>(&self, name: &str, look: impl FnOnce(&mut Task) -> T) -> Option<T> {

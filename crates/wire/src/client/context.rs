@@ -87,10 +87,7 @@ impl Client {
         uri: &str,
         deadline: Option<Instant>,
     ) -> Result<(), RequestError> {
-        let mut params = ObjectWriter::new();
-        params.string("uri", uri);
-        let done = self.request("resources/subscribe", params, deadline);
-        done.await.map(drop)
+        self.about(uri, "resources/subscribe", deadline).await
     }
 
     /// Asks a legacy server no longer to tell when a resource changes.
@@ -99,10 +96,19 @@ impl Client {
         uri: &str,
         deadline: Option<Instant>,
     ) -> Result<(), RequestError> {
+        self.about(uri, "resources/unsubscribe", deadline).await
+    }
+
+    /// Tells a server something about a resource, to which the answer says nothing.
+    async fn about(
+        &self,
+        uri: &str,
+        method: &'static str,
+        deadline: Option<Instant>,
+    ) -> Result<(), RequestError> {
         let mut params = ObjectWriter::new();
         params.string("uri", uri);
-        let done = self.request("resources/unsubscribe", params, deadline);
-        done.await.map(drop)
+        self.request(method, params, deadline).await.map(drop)
     }
 
     /// The skills that a server lists. Only for those that say that they do.
