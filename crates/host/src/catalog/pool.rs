@@ -72,11 +72,15 @@ impl Pool {
             .filter(|part| !part.is_empty())
             .cloned()
             .collect();
-        let mut tools = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
-        for part in &parts {
-            tools.extend(part.iter().cloned());
-        }
-        let (tools, mut diagnostics) = sorted_and_unique(tools, own);
+        // By name, so that mostly nothing is left to sort.
+        let mut by_name: Vec<&[Arc<PoolTool>]> = parts.iter().map(|part| &***part).collect();
+        by_name.sort_by(|a, b| name_of(a.first()).cmp(&name_of(b.first())));
+        let (tools, mut diagnostics) = if are_apart(&by_name, own) {
+            (by_name.concat(), Vec::new())
+        } else {
+            let tools = parts.iter().flat_map(|part| part.iter().cloned());
+            sorted_and_unique(tools.collect(), own)
+        };
         let servers = parts.iter().filter_map(|part| part.first());
         for [one, other] in look_alikes(servers.map(|tool| &*tool.server)) {
             diagnostics.push(format!(
@@ -177,6 +181,26 @@ impl Pool {
     }
 }
 
+fn name_of(tool: Option<&Arc<PoolTool>>) -> Option<&str> {
+    tool.map(|tool| tool.name.as_str())
+}
+
+/// Whether sorted parts that follow each other in order of their first names have no name among each other's, and none has one of
+/// the host's. As most names begin with their server's, they hardly ever do.
+fn are_apart(parts: &[&[Arc<PoolTool>]], own: &[HostTool]) -> bool {
+    let in_a_row = parts
+        .windows(2)
+        .all(|pair| name_of(pair[0].last()) < name_of(pair[1].first()));
+    let has = |part: &&[Arc<PoolTool>], own: &HostTool| {
+        part.binary_search_by(|tool| tool.name.cmp(&own.name))
+            .is_ok()
+    };
+    in_a_row
+        && !parts
+            .iter()
+            .any(|part| own.iter().any(|own| has(part, own)))
+}
+
 fn part_of_list(server: &str, list: &Json) -> Arc<Part> {
     let mut tools = Vec::new();
     if let Some(list) = list.get("tools") {
@@ -224,6 +248,18 @@ mod tests {
         assert!(pool.get("mcp__b__x").is_none());
         assert_eq!(pool.find("b", "z").unwrap().name, "mcp__b__z");
         assert!(pool.find("a", "z").is_none());
+    }
+
+    #[test]
+    fn servers_whose_names_lie_among_anothers_are_sorted_too() {
+        let (a, within) = (part_of("a", &["a", "x"]), part_of("a__b", &["y"]));
+        for parts in [[&a, &within], [&within, &a]] {
+            let pool = Pool::of(&Arc::default(), parts);
+            assert_eq!(names(&pool), ["mcp__a__a", "mcp__a__b__y", "mcp__a__x"]);
+        }
+        let (one, ten) = (part_of("s1", &["a", "z"]), part_of("s10", &["b"]));
+        let pool = Pool::of(&Arc::default(), [&one, &ten]);
+        assert_eq!(names(&pool), ["mcp__s10__b", "mcp__s1__a", "mcp__s1__z"]);
     }
 
     #[test]
