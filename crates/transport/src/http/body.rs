@@ -11,7 +11,8 @@ use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use hyper::body::{Body as _, Incoming};
 
-use super::connection::{Connection, explain};
+use super::connection::Connection;
+use super::http2::explain;
 
 /// How much packed data is unpacked at a time: a little of it can become very much.
 const UNPACK_AT_ONCE: usize = 4 * 1024;
@@ -21,13 +22,19 @@ const COPIED: usize = 4 * 1024;
 
 /// The body of an answer.
 pub(super) struct Body {
-    incoming: Incoming,
-    /// Absent over HTTP/2, where the connection is shared.
-    connection: Option<Box<Connection>>,
+    source: Source,
     packing: Packing,
     /// How long it will be, where that was said.
     length: Option<usize>,
     ended: bool,
+}
+
+enum Source {
+    Http1(Box<Connection>),
+    /// Of a connection that is shared.
+    Http2(Incoming),
+    /// The connection has been given back, or is of no more use.
+    Gone,
 }
 
 enum Packing {
@@ -46,19 +53,15 @@ pub(super) enum BodyError {
 }
 
 impl Body {
-    pub(super) fn http1(
-        incoming: Incoming,
-        connection: Box<Connection>,
-        headers: &HeaderMap,
-    ) -> Self {
-        Self::new(incoming, Some(connection), headers)
+    pub(super) fn http1(connection: Box<Connection>, headers: &HeaderMap) -> Self {
+        Self::new(Source::Http1(connection), headers)
     }
 
     pub(super) fn http2(incoming: Incoming, headers: &HeaderMap) -> Self {
-        Self::new(incoming, None, headers)
+        Self::new(Source::Http2(incoming), headers)
     }
 
-    fn new(incoming: Incoming, connection: Option<Box<Connection>>, headers: &HeaderMap) -> Self {
+    fn new(source: Source, headers: &HeaderMap) -> Self {
         let text = |name| {
             headers
                 .get(name)
@@ -74,8 +77,7 @@ impl Body {
             Some(other) => Packing::Unknown(other.chars().take(40).collect()),
         };
         Self {
-            incoming,
-            connection,
+            source,
             packing,
             length: text(CONTENT_LENGTH).and_then(|length| length.parse().ok()),
             ended: false,
@@ -121,7 +123,9 @@ impl Body {
             return match first.len() {
                 long if long > limit => Err(BodyError::TooLong(limit)),
                 // What is kept of a short answer must not keep the buffer that it was read into.
-                0..=COPIED => Ok(Bytes::copy_from_slice(&first)),
+                0..=COPIED if matches!(self.source, Source::Http2(_)) => {
+                    Ok(Bytes::copy_from_slice(&first))
+                }
                 _ => Ok(first),
             };
         };
@@ -154,15 +158,17 @@ impl Body {
 
     /// Whether it came over a connection of its own.
     pub(super) fn has_connection(&self) -> bool {
-        self.connection.is_some()
+        matches!(self.source, Source::Http1(_))
     }
 
     /// The connection, once all was read.
     pub(super) fn spare_connection(&mut self) -> Option<Box<Connection>> {
-        if self.ended {
-            self.connection.take()
-        } else {
-            None
+        if !self.ended || !self.has_connection() {
+            return None;
+        }
+        match std::mem::replace(&mut self.source, Source::Gone) {
+            Source::Http1(connection) => Some(connection),
+            Source::Http2(_) | Source::Gone => None,
         }
     }
 
@@ -174,7 +180,7 @@ impl Body {
         match piece {
             Some(Ok(piece)) => Ok(Some(piece)),
             Some(Err(reason)) => {
-                self.connection = None;
+                self.source = Source::Gone;
                 Err(BodyError::Broken(reason))
             }
             None => {
@@ -185,11 +191,13 @@ impl Body {
     }
 
     fn poll_piece(&mut self, context: &mut Context) -> Poll<Option<Result<Bytes, String>>> {
-        if let Some(connection) = &mut self.connection {
-            return connection.poll_body(&mut self.incoming, context);
-        }
+        let incoming = match &mut self.source {
+            Source::Http1(connection) => return connection.poll_body(context),
+            Source::Http2(incoming) => incoming,
+            Source::Gone => return Poll::Ready(None),
+        };
         loop {
-            let frame = std::task::ready!(Pin::new(&mut self.incoming).poll_frame(context));
+            let frame = std::task::ready!(Pin::new(&mut *incoming).poll_frame(context));
             return Poll::Ready(match frame {
                 None => None,
                 Some(Ok(frame)) => match frame.into_data() {

@@ -5,16 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::{HOST, LOCATION, PROXY_AUTHORIZATION};
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
-use http_body_util::Full;
+use http::header::LOCATION;
+use http::{HeaderMap, Method, StatusCode, Uri};
 use tokio::sync::Notify;
 use url::Url;
 
 use super::body::Body;
 use super::connection::Connection;
 use super::http2::{self, Http2};
+use super::letter::Letter;
 use crate::net::{Alpn, DialError, Dialer, Target, TlsFiles};
 
 /// How many redirects are followed.
@@ -61,9 +60,9 @@ struct Pool {
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     url: Url,
-    path: Uri,
-    whole: Uri,
-    host: HeaderValue,
+    pub(super) path: String,
+    pub(super) whole: Uri,
+    pub(super) host: String,
 }
 
 impl Place {
@@ -79,11 +78,11 @@ impl Place {
             None => host.to_owned(),
         };
         Ok(Self {
-            path: path.parse().map_err(|_| bad())?,
             whole: format!("{}://{host}{path}", url.scheme())
                 .parse()
                 .map_err(|_| bad())?,
-            host: HeaderValue::try_from(host).map_err(|_| bad())?,
+            path,
+            host,
             url: url.clone(),
         })
     }
@@ -125,23 +124,33 @@ impl Client {
     /// Sends one request; `handed_over` is set once a connection has it. A redirect is followed only within the origin, so that no credentials leave it.
     pub(super) async fn send(
         &self,
-        method: &Method,
+        letter: &Letter<'_>,
         place: &Place,
-        headers: impl Fn() -> HeaderMap,
-        body: Bytes,
         handed_over: &AtomicBool,
-    ) -> Result<Answer, SendError> {
-        let mut moved: Option<Place> = None;
-        for _ in 0..=MAX_REDIRECTS {
-            let at = moved.as_ref().unwrap_or(place);
-            let mut answer = self
-                .once(method, at, headers(), body.clone(), handed_over)
-                .await?;
-            if !answer.status.is_redirection() || answer.status == StatusCode::NOT_MODIFIED {
+    ) -> Result<Box<Answer>, SendError> {
+        let answer = self.once(letter, place, handed_over).await?;
+        if !is_redirect(answer.status) {
+            return Ok(answer);
+        }
+        // Boxed, as is every road that is seldom taken: an exchange is made for each request, and should be small.
+        Box::pin(self.redirected(letter, place, answer, handed_over)).await
+    }
+
+    async fn redirected(
+        &self,
+        letter: &Letter<'_>,
+        place: &Place,
+        mut answer: Box<Answer>,
+        handed_over: &AtomicBool,
+    ) -> Result<Box<Answer>, SendError> {
+        let mut place = self.follow(letter.method, place, &answer)?;
+        for _ in 0..MAX_REDIRECTS {
+            self.finish(&mut answer.body).await;
+            answer = self.once(letter, &place, handed_over).await?;
+            if !is_redirect(answer.status) {
                 return Ok(answer);
             }
-            moved = Some(self.follow(method, at, &answer)?);
-            Box::pin(self.finish(&mut answer.body)).await;
+            place = self.follow(letter.method, &place, &answer)?;
         }
         Err(SendError::Redirected(
             "the server redirects without end".to_owned(),
@@ -182,50 +191,49 @@ impl Client {
 
     async fn once(
         &self,
-        method: &Method,
+        letter: &Letter<'_>,
         place: &Place,
-        headers: HeaderMap,
-        body: Bytes,
         handed_over: &AtomicBool,
-    ) -> Result<Answer, SendError> {
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = method.clone();
-        *request.headers_mut() = headers;
+    ) -> Result<Box<Answer>, SendError> {
         if let Some(sender) = self.http2.sender() {
             handed_over.store(true, Ordering::Relaxed);
-            match Self::by_http2(sender, place, request).await {
-                Ok(answer) => return Ok(answer),
-                Err((Some(unsent), _)) => request = unsent,
-                Err((None, error)) => return Err(error),
+            match Box::pin(http2::send(sender, letter, place)).await {
+                Err(lost) if lost.unsent => {}
+                answered => return answered.map_err(SendError::from),
             }
         }
-        request.headers_mut().insert(HOST, place.host.clone());
         loop {
             let mut kept = self.kept().await;
             if kept.is_none() && self.pool().ending > 0 {
                 kept = Box::pin(self.freed()).await;
             }
             let was_kept = kept.is_some();
-            let connection = match kept {
+            let mut connection = match kept {
                 Some(kept) => kept,
-                // Boxed, as is every road that is seldom taken: an exchange is made for each request, and should be small.
                 None => match Box::pin(self.connect()).await? {
                     Fresh::Http1(connection) => connection,
                     Fresh::Http2(sender) => {
                         handed_over.store(true, Ordering::Relaxed);
-                        request.headers_mut().remove(HOST);
-                        return Self::by_http2(sender, place, request)
-                            .await
-                            .map_err(|(_, error)| error);
+                        let sending = Box::pin(http2::send(sender, letter, place));
+                        return sending.await.map_err(SendError::from);
                     }
                 },
             };
             handed_over.store(true, Ordering::Relaxed);
-            match self.by_http1(connection, place, request).await {
-                Ok(answer) => return Ok(answer),
+            match connection.send(letter, place).await {
+                Ok((status, headers)) => {
+                    return Ok(Box::new(Answer {
+                        status,
+                        body: Body::http1(connection, &headers),
+                        headers,
+                    }));
+                }
                 // Closed under our hands before anything was sent.
-                Err((Some(unsent), _)) if was_kept => request = unsent,
-                Err((_, error)) => return Err(error),
+                Err(lost) if was_kept && !lost.sent => {}
+                Err(lost) => {
+                    let (reason, sent) = (lost.reason, lost.sent);
+                    return Err(SendError::Lost { reason, sent });
+                }
             }
         }
     }
@@ -262,62 +270,6 @@ impl Client {
         tokio::time::timeout(HOPE, freed).await.ok()
     }
 
-    async fn by_http1(
-        &self,
-        mut connection: Box<Connection>,
-        place: &Place,
-        mut request: Request<Full<Bytes>>,
-    ) -> Result<Answer, (Option<Request<Full<Bytes>>>, SendError)> {
-        match &connection.forward {
-            None => *request.uri_mut() = place.path.clone(),
-            Some(forward) => {
-                *request.uri_mut() = place.whole.clone();
-                if let Some(authorization) = &forward.authorization {
-                    request
-                        .headers_mut()
-                        .insert(PROXY_AUTHORIZATION, authorization.clone());
-                }
-            }
-        }
-        match connection.send(request).await {
-            Ok(answer) => {
-                let (head, body) = answer.into_parts();
-                Ok(Answer {
-                    status: head.status,
-                    body: Body::http1(body, connection, &head.headers),
-                    headers: head.headers,
-                })
-            }
-            Err(lost) => {
-                let sent = lost.unsent.is_none();
-                let reason = lost.reason;
-                Err((lost.unsent, SendError::Lost { reason, sent }))
-            }
-        }
-    }
-
-    async fn by_http2(
-        sender: http2::Sender,
-        place: &Place,
-        mut request: Request<Full<Bytes>>,
-    ) -> Result<Answer, (Option<Request<Full<Bytes>>>, SendError)> {
-        *request.uri_mut() = place.whole.clone();
-        match http2::send(sender, request).await {
-            Ok(answer) => {
-                let (head, body) = answer.into_parts();
-                Ok(Answer {
-                    status: head.status,
-                    body: Body::http2(body, &head.headers),
-                    headers: head.headers,
-                })
-            }
-            Err(lost) => {
-                let (reason, sent) = (lost.reason, lost.may_have_run);
-                Err((lost.unsent, SendError::Lost { reason, sent }))
-            }
-        }
-    }
-
     async fn connect(&self) -> Result<Fresh, SendError> {
         let _turn = self.http2.turn().await;
         if let Some(sender) = self.http2.sender() {
@@ -331,8 +283,7 @@ impl Client {
             let sender = self.http2.start(dialed.stream).await.map_err(unsent)?;
             return Ok(Fresh::Http2(sender));
         }
-        let connection = Connection::start(dialed).await.map_err(unsent)?;
-        Ok(Fresh::Http1(Box::new(connection)))
+        Ok(Fresh::Http1(Box::new(Connection::new(dialed))))
     }
 
     /// Takes back the connection of an answer that was read to its end.
@@ -379,6 +330,10 @@ impl Drop for Leave<'_> {
     fn drop(&mut self) {
         (self.1)(&mut self.0.pool());
     }
+}
+
+fn is_redirect(status: StatusCode) -> bool {
+    status.is_redirection() && status != StatusCode::NOT_MODIFIED
 }
 
 fn unsent(reason: String) -> SendError {

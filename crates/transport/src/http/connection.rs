@@ -1,21 +1,25 @@
 //! One HTTP/1.1 connection, driven by whoever uses it.
 //!
-//! Nothing is spawned: the task that waits for an answer also moves the bytes. That saves two changes of task for every
-//! request, and a connection that nobody uses costs nothing.
+//! Nothing is spawned, and nothing changes hands: the task that waits for an answer also moves the bytes, one write and one read for
+//! a short call. A connection that nobody uses costs nothing.
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::future::{Future as _, poll_fn};
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::Full;
-use hyper::body::{Body as _, Incoming};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use bytes::{Buf as _, Bytes, BytesMut};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use httparse::ParserConfig;
+use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
 use tokio::time::Instant;
 
+use super::client::Place;
+use super::framing::{Found, Framing};
+use super::letter::Letter;
 use crate::net::{Dialed, Forward, Stream};
 
 /// How long an unused connection is kept when the server does not say.
@@ -24,51 +28,84 @@ const KEPT: Duration = Duration::from_mins(1);
 /// How much sooner than the server we let go of one, so that no request meets its end.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// The longest head of an answer.
+/// The longest head of an answer, and the most headers in it.
 const MAX_HEAD: usize = 256 * 1024;
+const MAX_HEADERS: usize = 100;
+
+/// How much is read at a time: little at first, more where much comes.
+const LEAST_READ: usize = 8 * 1024;
+const MOST_READ: usize = 256 * 1024;
+
+/// Up to which length a body is written together with its head; to put them together is cheaper than to tell the system of two.
+const COPIED: usize = 16 * 1024;
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+const ENDED: &str = "the server closed the connection before it had answered";
 
 /// A connection to a server or to a proxy.
 pub(super) struct Connection {
-    sender: http1::SendRequest<Full<Bytes>>,
-    driver: http1::Connection<TokioIo<Stream>, Full<Bytes>>,
+    stream: Stream,
+    /// What was read and not yet used.
+    input: BytesMut,
+    /// How much to make room for.
+    room: usize,
+    output: Vec<u8>,
+    /// Where the answer that is being read ends.
+    framing: Framing,
+    /// It can take another request once that answer is read.
+    lasting: bool,
     /// Set when the other end is a proxy that wants to hear the whole URL.
-    pub(super) forward: Option<Forward>,
+    forward: Option<Forward>,
     /// How long it may be left unused.
     keep_for: Duration,
     /// Since when it has been unused.
     unused_since: Instant,
-    /// The driver has come to its end.
-    ended: bool,
 }
 
 /// Why a request has no answer.
 pub(super) struct Lost {
-    /// The request, if not a byte of it was sent.
-    pub(super) unsent: Option<Request<Full<Bytes>>>,
+    /// Whether a byte of it was sent.
+    pub(super) sent: bool,
     pub(super) reason: String,
 }
 
+/// How far sending a request has come.
+#[derive(Default)]
+struct Progress {
+    written: usize,
+    flushed: bool,
+    /// The rest cannot be sent; what has come back may say why.
+    failed: Option<String>,
+    /// How much of the input has been searched for the end of a head, and how many lines it has.
+    searched: usize,
+    lines: usize,
+}
+
 impl Connection {
-    pub(super) async fn start(dialed: Dialed) -> Result<Self, String> {
-        let started = http1::Builder::new()
-            .max_header_size(MAX_HEAD)
-            .handshake(TokioIo::new(dialed.stream))
-            .await;
-        let (sender, driver) = started.map_err(|error| explain(&error))?;
-        Ok(Self {
-            sender,
-            driver,
+    pub(super) fn new(dialed: Dialed) -> Self {
+        Self {
+            stream: dialed.stream,
+            input: BytesMut::new(),
+            room: LEAST_READ,
+            output: Vec::new(),
+            framing: Framing::Ended,
+            lasting: true,
             forward: dialed.forward,
             keep_for: KEPT,
             unused_since: Instant::now(),
-            ended: false,
-        })
+        }
     }
 
-    /// Whether it can take another request. The other end may have closed it while nobody looked.
+    /// Whether it can take another request. The other end may have closed it while nobody looked, or have said something that
+    /// nobody asked for.
     pub(super) fn is_usable(&mut self, context: &mut Context) -> bool {
-        self.drive(context);
-        !self.ended && self.sender.is_ready() && self.unused_since.elapsed() < self.keep_for
+        self.lasting
+            && self.framing == Framing::Ended
+            && self.input.is_empty()
+            && self.unused_since.elapsed() < self.keep_for
+            && self.poll_fill(context).is_pending()
     }
 
     /// When it is to be let go if nobody uses it.
@@ -76,107 +113,269 @@ impl Connection {
         self.unused_since + self.keep_for
     }
 
+    /// Sends a request, and reads the head of its answer.
     pub(super) async fn send(
         &mut self,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, Lost> {
-        let mut answer = std::pin::pin!(self.sender.try_send_request(request));
-        let answered = poll_fn(|context| {
-            if !self.ended {
-                self.ended = Pin::new(&mut self.driver).poll(context).is_ready();
+        letter: &Letter<'_>,
+        place: &Place,
+    ) -> Result<(StatusCode, HeaderMap), Lost> {
+        self.output.clear();
+        letter.write_head(place, self.forward.as_ref(), &mut self.output);
+        let apart: &[u8] = if letter.body.len() <= COPIED {
+            self.output.extend_from_slice(letter.body);
+            &[]
+        } else {
+            letter.body
+        };
+        // What is cut off in the middle must not be used again.
+        self.lasting = false;
+        let mut progress = Progress::default();
+        let answered = poll_fn(|context| self.poll_answer(apart, &mut progress, context)).await;
+        answered.map_err(|reason| Lost {
+            sent: progress.written > 0,
+            reason,
+        })
+    }
+
+    /// A server may answer before it has heard everything, so both directions are tried each time.
+    fn poll_answer(
+        &mut self,
+        apart: &[u8],
+        progress: &mut Progress,
+        context: &mut Context,
+    ) -> Poll<Result<(StatusCode, HeaderMap), String>> {
+        self.write(apart, progress, context);
+        loop {
+            if let Some(head) = self.head(progress)? {
+                // It does not want the rest, but would take it for the next request.
+                self.lasting &= progress.flushed;
+                return Poll::Ready(Ok(head));
             }
-            answer.as_mut().poll(context)
-        });
-        let answer = answered.await.map_err(|mut failed| Lost {
-            unsent: failed.take_message(),
-            reason: explain(failed.error()),
-        })?;
-        if self.forward.is_some() && !says_keep_alive(answer.headers()) {
+            match ready!(self.poll_fill(context)) {
+                Ok(0) => {
+                    let failed = progress.failed.take();
+                    return Poll::Ready(Err(failed.unwrap_or_else(|| ENDED.to_owned())));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    let failed = progress.failed.take();
+                    return Poll::Ready(Err(failed.unwrap_or_else(|| error.to_string())));
+                }
+            }
+        }
+    }
+
+    /// Writes what can be written now.
+    fn write(&mut self, apart: &[u8], progress: &mut Progress, context: &mut Context) {
+        let stream = &mut self.stream;
+        while !progress.flushed && progress.failed.is_none() {
+            let head = self.output.get(progress.written..).unwrap_or_default();
+            let body_from = progress.written.saturating_sub(self.output.len());
+            let body = &apart[body_from..];
+            let step = match (head, body) {
+                ([], []) => Pin::new(&mut *stream).poll_flush(context).map_ok(|()| None),
+                (bytes, []) | ([], bytes) => Pin::new(&mut *stream)
+                    .poll_write(context, bytes)
+                    .map_ok(Some),
+                (head, body) => {
+                    let both = [IoSlice::new(head), IoSlice::new(body)];
+                    Pin::new(&mut *stream)
+                        .poll_write_vectored(context, &both)
+                        .map_ok(Some)
+                }
+            };
+            match step {
+                Poll::Pending => return,
+                Poll::Ready(Ok(None)) => progress.flushed = true,
+                Poll::Ready(Ok(Some(0))) => progress.failed = Some(ENDED.to_owned()),
+                Poll::Ready(Ok(Some(count))) => progress.written += count,
+                Poll::Ready(Err(error)) => progress.failed = Some(error.to_string()),
+            }
+        }
+    }
+
+    /// The head of the answer, once all of it has come.
+    fn head(&mut self, progress: &mut Progress) -> Result<Option<(StatusCode, HeaderMap)>, String> {
+        loop {
+            if !is_http_so_far(&self.input) {
+                return Err("what the server sent is not HTTP".to_owned());
+            }
+            // Only what is new is searched, so that a head that comes byte by byte costs no more than one that comes whole.
+            if !has_end(&self.input, progress.searched) {
+                let new = &self.input[progress.searched..];
+                progress.lines += memchr::memchr_iter(b'\n', new).count();
+                progress.searched = self.input.len();
+                if progress.searched > MAX_HEAD || progress.lines > 2 * MAX_HEADERS {
+                    return Err("the head of the server's answer is too long".to_owned());
+                }
+                return Ok(None);
+            }
+            let Some(head) = Head::read(&self.input)? else {
+                progress.searched = self.input.len();
+                return Ok(None);
+            };
+            self.input.advance(head.length);
+            (progress.searched, progress.lines) = (0, 0);
+            if head.status == StatusCode::SWITCHING_PROTOCOLS {
+                return Err("the server wants to speak something else than HTTP".to_owned());
+            }
+            // Anything else of this kind comes before the answer itself.
+            if head.status.is_informational() {
+                continue;
+            }
+            self.framing = Framing::of(head.status, &head.headers)?;
+            self.keep(&head);
+            return Ok(Some((head.status, head.headers)));
+        }
+    }
+
+    /// Whether and how long the connection can be kept.
+    fn keep(&mut self, head: &Head) {
+        let headers = &head.headers;
+        let two_lengths =
+            headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH);
+        self.lasting = self.framing != Framing::UntilClose
+            && !two_lengths
+            && !says(headers, CONNECTION, "close")
+            && (head.minor_version > 0 || says(headers, CONNECTION, "keep-alive"));
+        if self.forward.is_some()
+            && !says(headers, CONNECTION, "keep-alive")
+            && !says(headers, PROXY_CONNECTION, "keep-alive")
+        {
             // Some proxies take one request for each connection and do not say so.
             self.keep_for = Duration::ZERO;
-        } else if let Some(limit) = keep_alive(answer.headers()) {
+        } else if let Some(limit) = keep_alive(headers) {
             self.keep_for = limit.saturating_sub(MARGIN).min(KEPT);
         }
-        Ok(answer)
     }
 
     /// The next piece of the answer's body.
     pub(super) fn poll_body(
         &mut self,
-        body: &mut Incoming,
         context: &mut Context,
     ) -> Poll<Option<Result<Bytes, String>>> {
         loop {
-            // Asking first tells the driver that there is room.
-            let mut found = Pin::new(&mut *body).poll_frame(context);
-            if found.is_pending() {
-                self.drive(context);
-                found = Pin::new(&mut *body).poll_frame(context);
-            }
-            return Poll::Ready(match std::task::ready!(found) {
-                None => {
-                    // So that it is ready for the next request.
-                    self.drive(context);
+            match self.framing.take(&mut self.input) {
+                Ok(Found::Piece(piece)) => return Poll::Ready(Some(Ok(piece))),
+                Ok(Found::End) => {
                     self.unused_since = Instant::now();
-                    None
+                    if self.input.is_empty() && self.input.capacity() > MOST_READ / 4 {
+                        self.input = BytesMut::new();
+                    }
+                    return Poll::Ready(None);
                 }
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) => Some(Ok(data)),
-                    // Trailers are of no use here.
-                    Err(_) => continue,
-                },
-                Some(Err(error)) => Some(Err(explain(&error))),
-            });
+                Ok(Found::Nothing) => {}
+                Err(reason) => return Poll::Ready(Some(Err(reason.to_owned()))),
+            }
+            if let Framing::Length(left) = self.framing {
+                let left = usize::try_from(left).unwrap_or(MOST_READ);
+                self.room = self.room.max(left.min(MOST_READ));
+            }
+            match ready!(self.poll_fill(context)) {
+                Ok(0) if self.framing == Framing::UntilClose => self.framing = Framing::Ended,
+                Ok(0) => return Poll::Ready(Some(Err(ENDED.to_owned()))),
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(Some(Err(error.to_string()))),
+            }
         }
     }
 
-    fn drive(&mut self, context: &mut Context) {
-        if !self.ended {
-            self.ended = Pin::new(&mut self.driver).poll(context).is_ready();
-        }
+    /// Reads once; zero at the end.
+    fn poll_fill(&mut self, context: &mut Context) -> Poll<io::Result<usize>> {
+        self.input.reserve(self.room);
+        let room = self.input.capacity() - self.input.len();
+        let reading = pin!(self.stream.read_buf(&mut self.input));
+        let count = ready!(reading.poll(context))?;
+        self.room = if count == room {
+            (room * 2).min(MOST_READ)
+        } else {
+            LEAST_READ
+        };
+        Poll::Ready(Ok(count))
     }
 }
 
-/// Whether a proxy says that it takes more than one request.
-fn says_keep_alive(headers: &http::HeaderMap) -> bool {
-    let values = ["connection", "proxy-connection"].map(|name| headers.get(name));
-    let mut texts = values
-        .into_iter()
-        .flatten()
-        .filter_map(|value| value.to_str().ok());
-    texts.any(|text| text.to_ascii_lowercase().contains("keep-alive"))
+/// The head of an answer.
+struct Head {
+    length: usize,
+    minor_version: u8,
+    status: StatusCode,
+    headers: HeaderMap,
+}
+
+impl Head {
+    fn read(input: &[u8]) -> Result<Option<Self>, String> {
+        let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+        let mut head = httparse::Response::new(&mut []);
+        let bad = |why: String| format!("the server's answer is not proper HTTP: {why}");
+        let parsed = ParserConfig::default().parse_response_with_uninit_headers(
+            &mut head,
+            input,
+            &mut headers,
+        );
+        let httparse::Status::Complete(length) = parsed.map_err(|error| bad(error.to_string()))?
+        else {
+            return Ok(None);
+        };
+        let mut headers = HeaderMap::with_capacity(head.headers.len());
+        for header in head.headers.iter() {
+            let name = HeaderName::from_bytes(header.name.as_bytes());
+            let value = HeaderValue::from_bytes(header.value);
+            let (Ok(name), Ok(value)) = (name, value) else {
+                return Err(bad(format!("the header {:?}", header.name)));
+            };
+            headers.append(name, value);
+        }
+        let status = head.code.and_then(|code| StatusCode::from_u16(code).ok());
+        Ok(Some(Self {
+            length,
+            minor_version: head.version.unwrap_or_default(),
+            status: status.ok_or_else(|| bad("the status".to_owned()))?,
+            headers,
+        }))
+    }
+}
+
+/// Whether it can be, as far as it has come. One that speaks something else may wait for us to go on.
+fn is_http_so_far(input: &[u8]) -> bool {
+    const BEGINNING: &[u8] = b"HTTP/1.";
+    let blank = input
+        .iter()
+        .take_while(|byte| matches!(byte, b'\r' | b'\n'));
+    let input = &input[blank.count()..];
+    let length = input.len().min(BEGINNING.len());
+    input[..length] == BEGINNING[..length]
+}
+
+/// Whether a head may end in there, of which the first bytes have been searched: lines end with a line feed, with or without
+/// a carriage return before it.
+fn has_end(input: &[u8], searched: usize) -> bool {
+    let new = &input[searched.saturating_sub(3)..];
+    memchr::memchr_iter(b'\n', new).any(|at| {
+        let rest = &new[at + 1..];
+        rest.starts_with(b"\n") || rest.starts_with(b"\r\n")
+    })
+}
+
+/// Whether the header has this word in its list.
+fn says(headers: &HeaderMap, name: HeaderName, word: &str) -> bool {
+    let values = headers.get_all(name).iter();
+    values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|part| part.trim().eq_ignore_ascii_case(word))
 }
 
 /// What a server says about how long it keeps an unused connection.
-fn keep_alive(headers: &http::HeaderMap) -> Option<Duration> {
-    let value = headers.get("keep-alive")?.to_str().ok()?;
+fn keep_alive(headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get(KEEP_ALIVE)?.to_str().ok()?;
     let mut parts = value.split(',').map(str::trim);
     let timeout = parts.find_map(|part| part.strip_prefix("timeout="))?;
     timeout.parse().ok().map(Duration::from_secs)
 }
 
-/// An error of hyper's with its causes: the first says only that something failed.
-pub(super) fn explain(error: &hyper::Error) -> String {
-    if error.is_incomplete_message() {
-        return "the server closed the connection before it had answered".to_owned();
-    }
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        let part = error.to_string();
-        if !text.contains(&part) {
-            text.push_str(": ");
-            text.push_str(&part);
-        }
-        cause = error.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
-    use http::{HeaderMap, HeaderValue};
-
     use super::*;
 
     #[test]
@@ -196,5 +395,55 @@ mod tests {
                 "{value}"
             );
         }
+    }
+
+    #[test]
+    fn a_head_ends_with_an_empty_line() {
+        for (input, ends) in [
+            ("HTTP/1.1 200 OK\r\n\r\n", true),
+            ("HTTP/1.1 200 OK\n\n", true),
+            ("HTTP/1.1 200 OK\r\na: b\r\n\r", false),
+            ("HTTP/1.1 200 OK\r\na: b\r\n", false),
+            ("", false),
+        ] {
+            assert_eq!(has_end(input.as_bytes(), 0), ends, "{input:?}");
+            // However much of it was there before.
+            let found = (0..=input.len())
+                .any(|at| has_end(&input.as_bytes()[..at], 0) || has_end(input.as_bytes(), at));
+            assert_eq!(found, ends, "{input:?}");
+        }
+        for at in 0.."a\r\n\r\n".len() {
+            assert!(has_end(b"a\r\n\r\n", at), "{at}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_http_is_known_by_how_it_begins() {
+        for (input, can_be) in [
+            ("", true),
+            ("\r\n", true),
+            ("HT", true),
+            ("\r\nHTTP/1.1 200", true),
+            ("HTTP/2 ", false),
+            ("SSH-2.0", false),
+            ("{\"jsonrpc\"", false),
+        ] {
+            assert_eq!(is_http_so_far(input.as_bytes()), can_be, "{input:?}");
+        }
+    }
+
+    #[test]
+    fn heads_are_read_whole_or_not_at_all() {
+        let read = |text: &str| Head::read(text.as_bytes());
+        let head = read("HTTP/1.1 200 OK\r\nA: b\r\na: c\r\n\r\nrest")
+            .unwrap()
+            .unwrap();
+        assert_eq!((head.length, head.minor_version), (31, 1));
+        assert_eq!(head.headers.get_all("a").iter().count(), 2);
+        assert!(read("HTTP/1.1 200 OK\r\nA: b\r\n").unwrap().is_none());
+        assert!(read("HTTP/1.1 200 OK\r\nA b\r\n\r\n").is_err());
+        assert!(read("HTTP/1.1 20 OK\r\n\r\n").is_err());
+        let many = "a: b\r\n".repeat(MAX_HEADERS + 1);
+        assert!(read(&format!("HTTP/1.1 200 OK\r\n{many}\r\n")).is_err());
     }
 }

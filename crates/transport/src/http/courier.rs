@@ -14,10 +14,14 @@ use url::Url;
 use super::client::{Answer, Client, Place, SendError};
 use super::credentials::{AfterRefusal, Credentials, Refusal, Token};
 use super::helper::HeadersHelper;
+use super::letter::{Letter, Prepared};
 use crate::net::{Dialer, TlsFiles};
 
 /// How long a server may take until the head of its answer is there (TRN-1).
 pub const ANSWER_LIMIT: Duration = Duration::from_mins(1);
+
+/// Longer than anything runs.
+const NO_LIMIT: Duration = Duration::from_hours(24 * 365);
 
 /// How often a server may put us off, and for how long at a time.
 const MAX_PUT_OFF: usize = 3;
@@ -42,13 +46,35 @@ pub(super) struct Courier {
 pub(super) struct Errand<'e> {
     pub(super) method: Method,
     pub(super) place: &'e Place,
-    /// Prepared once for many.
-    pub(super) headers: Arc<HeaderMap>,
+    pub(super) headers: Arc<Prepared>,
     /// For this one alone.
     pub(super) more: Vec<(HeaderName, HeaderValue)>,
     pub(super) body: Bytes,
     /// How long the head of the answer may take.
     pub(super) limit: Option<Duration>,
+}
+
+impl Errand<'_> {
+    fn letter<'e>(&'e self, token: Option<&'e Token>) -> Letter<'e> {
+        Letter {
+            method: &self.method,
+            headers: &self.headers,
+            more: &self.more,
+            token: token.map(Token::header),
+            body: &self.body,
+        }
+    }
+
+    /// All headers, with those that a command has printed. One that prints an `Authorization` of its own is there to be obeyed.
+    fn with(&self, token: Option<&Token>, helped: &HeaderMap) -> Prepared {
+        let mut headers = self.headers.map.clone();
+        headers.extend(self.more.iter().cloned());
+        if let Some(token) = token {
+            headers.insert(AUTHORIZATION, token.header().clone());
+        }
+        headers.extend(helped.clone());
+        headers.into()
+    }
 }
 
 impl Courier {
@@ -68,45 +94,43 @@ impl Courier {
     }
 
     /// Sends a request and waits for the head of the answer. One that turns us down for good is an error.
-    pub(super) async fn send(&self, errand: &Errand<'_>) -> Result<Answer, Undelivered> {
+    pub(super) async fn send(&self, errand: &Errand<'_>) -> Result<Box<Answer>, Undelivered> {
+        if self.credentials.is_some() || self.helper.is_some() {
+            return Box::pin(self.insist(errand, None)).await;
+        }
+        let answer = self.send_once(errand, &errand.letter(None)).await?;
+        if is_final(answer.status) {
+            return Ok(answer);
+        }
+        // Boxed, because it seldom comes to this.
+        Box::pin(self.insist(errand, Some(answer))).await
+    }
+
+    /// Sends a request until the answer is the server's last word, beginning with what it may have said already.
+    async fn insist(
+        &self,
+        errand: &Errand<'_>,
+        mut first: Option<Box<Answer>>,
+    ) -> Result<Box<Answer>, Undelivered> {
         let mut asked_again = false;
         let mut put_off = 0;
         loop {
-            let (token, helped) = if self.credentials.is_some() || self.helper.is_some() {
-                Box::pin(self.introduction()).await?
-            } else {
-                (None, None)
-            };
-            let headers = || {
-                let mut headers = HeaderMap::clone(&errand.headers);
-                for (name, value) in &errand.more {
-                    headers.insert(name, value.clone());
-                }
-                if let Some(token) = &token {
-                    headers.insert(AUTHORIZATION, token.header().clone());
-                }
-                // A command that prints an `Authorization` of its own is there to be obeyed.
-                if let Some(helped) = &helped {
-                    headers.extend(HeaderMap::clone(helped));
-                }
-                headers
-            };
-            let handed_over = AtomicBool::new(false);
-            let sending = self.client.send(
-                &errand.method,
-                errand.place,
-                headers,
-                errand.body.clone(),
-                &handed_over,
-            );
-            let sent = match errand.limit {
-                None => sending.await,
-                Some(limit) => match tokio::time::timeout(limit, sending).await {
-                    Ok(sent) => sent,
-                    Err(_) => return Err(silence(limit, handed_over.load(Ordering::Relaxed))),
+            let (token, helped) = self.introduction().await?;
+            let merged = helped
+                .as_ref()
+                .map(|helped| errand.with(token.as_ref(), helped));
+            let letter = match &merged {
+                None => errand.letter(token.as_ref()),
+                Some(merged) => Letter {
+                    headers: merged,
+                    more: &[],
+                    ..errand.letter(None)
                 },
             };
-            let mut answer = sent.map_err(|error| undelivered(&error))?;
+            let mut answer = match first.take() {
+                Some(answer) => answer,
+                None => self.send_once(errand, &letter).await?,
+            };
             match answer.status {
                 StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                     let challenge = challenge(&answer.headers);
@@ -115,12 +139,12 @@ impl Courier {
                         challenge: challenge.clone(),
                         sent: token,
                     };
-                    if !asked_again && Box::pin(self.try_again(refusal, helped)).await {
+                    if !asked_again && self.try_again(refusal, helped).await {
                         asked_again = true;
-                        Box::pin(self.client.finish(&mut answer.body)).await;
+                        self.client.finish(&mut answer.body).await;
                         continue;
                     }
-                    return Err(Box::pin(refused(&mut answer, challenge)).await);
+                    return Err(refused(&mut answer, challenge).await);
                 }
                 StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
                     if put_off < MAX_PUT_OFF =>
@@ -129,14 +153,28 @@ impl Courier {
                         Some(wait) if wait <= LONGEST_PUT_OFF => {
                             put_off += 1;
                             // Whoever asks for patience has not acted on the request.
-                            Box::pin(self.client.finish(&mut answer.body)).await;
-                            Box::pin(tokio::time::sleep(wait)).await;
+                            self.client.finish(&mut answer.body).await;
+                            tokio::time::sleep(wait).await;
                         }
                         _ => return Ok(answer),
                     }
                 }
                 _ => return Ok(answer),
             }
+        }
+    }
+
+    async fn send_once(
+        &self,
+        errand: &Errand<'_>,
+        letter: &Letter<'_>,
+    ) -> Result<Box<Answer>, Undelivered> {
+        let handed_over = AtomicBool::new(false);
+        let sending = self.client.send(letter, errand.place, &handed_over);
+        let limit = errand.limit.unwrap_or(NO_LIMIT);
+        match tokio::time::timeout(limit, sending).await {
+            Ok(sent) => sent.map_err(|error| undelivered(&error)),
+            Err(_) => Err(silence(limit, handed_over.load(Ordering::Relaxed))),
         }
     }
 
@@ -176,6 +214,17 @@ impl Courier {
             None => renewed,
         }
     }
+}
+
+/// Whether nothing that we could do would lead to another answer.
+fn is_final(status: StatusCode) -> bool {
+    !matches!(
+        status,
+        StatusCode::UNAUTHORIZED
+            | StatusCode::FORBIDDEN
+            | StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::SERVICE_UNAVAILABLE
+    )
 }
 
 fn challenge(headers: &HeaderMap) -> Option<String> {

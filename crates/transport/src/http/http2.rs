@@ -6,14 +6,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::task::AbortHandle;
 
-use super::connection::explain;
+use super::body::Body;
+use super::client::{Answer, Place, SendError};
+use super::letter::Letter;
 use crate::net::Stream;
 
 /// How often the connection is asked whether it still stands, and how long it has to answer.
@@ -45,11 +45,20 @@ impl Drop for Current {
 
 /// Why a request has no answer.
 pub(super) struct Lost {
-    /// The request, if it was not taken.
-    pub(super) unsent: Option<Request<Full<Bytes>>>,
-    pub(super) reason: String,
+    /// It was not taken.
+    pub(super) unsent: bool,
+    reason: String,
     /// Whether the server may have acted on it.
-    pub(super) may_have_run: bool,
+    may_have_run: bool,
+}
+
+impl From<Lost> for SendError {
+    fn from(lost: Lost) -> Self {
+        Self::Lost {
+            reason: lost.reason,
+            sent: lost.may_have_run,
+        }
+    }
 }
 
 impl Http2 {
@@ -109,17 +118,39 @@ impl Http2 {
 /// Sends a request and waits for the head of the answer.
 pub(super) async fn send(
     mut sender: Sender,
-    request: Request<Full<Bytes>>,
-) -> Result<Response<Incoming>, Lost> {
-    let sent = sender.try_send_request(request).await;
-    sent.map_err(|mut failed| {
-        let unsent = failed.take_message();
+    letter: &Letter<'_>,
+    place: &Place,
+) -> Result<Box<Answer>, Lost> {
+    let sent = sender.try_send_request(letter.for_http2(place)).await;
+    let answer = sent.map_err(|mut failed| {
+        let unsent = failed.take_message().is_some();
         Lost {
-            may_have_run: unsent.is_none() && !is_unprocessed(failed.error()),
+            may_have_run: !unsent && !is_unprocessed(failed.error()),
             reason: explain(failed.error()),
             unsent,
         }
-    })
+    })?;
+    let (head, body) = answer.into_parts();
+    Ok(Box::new(Answer {
+        status: head.status,
+        body: Body::http2(body, &head.headers),
+        headers: head.headers,
+    }))
+}
+
+/// An error of hyper's with its causes: the first says only that something failed.
+pub(super) fn explain(error: &hyper::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let part = error.to_string();
+        if !text.contains(&part) {
+            text.push_str(": ");
+            text.push_str(&part);
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// Whether the server says that it has not looked at the request (RFC 9113, 8.7).

@@ -1,6 +1,6 @@
 //! Servers behind HTTP: Streamable HTTP and HTTP+SSE (TRN-1).
 //!
-//! `connection`, `http2` and `client` move requests and answers; `courier` adds who we are and patience; `streamable` and `sse` are the two
+//! `letter`, `connection`, `framing`, `http2` and `client` move requests and answers; `courier` adds who we are and patience; `streamable` and `sse` are the two
 //! transports. `events` reads event streams.
 
 mod body;
@@ -9,10 +9,12 @@ mod connection;
 mod courier;
 mod credentials;
 mod events;
+mod framing;
 mod headers;
 mod helper;
 mod http2;
 mod inlet;
+mod letter;
 mod sse;
 mod streamable;
 

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, Stream as _};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
 use trunkline_wire::transport::{
@@ -25,6 +25,7 @@ use super::courier::{ANSWER_LIMIT, Courier, Errand, said};
 use super::events::EventDecoder;
 use super::headers::{self, EVENTS};
 use super::inlet::{END_GRACE, Inlet};
+use super::letter::Prepared;
 use super::streamable::{HttpServer, MAX_IN_FLIGHT, READY_LIMIT};
 use crate::MAX_MESSAGE_BYTES;
 use crate::net::Dialer;
@@ -39,7 +40,7 @@ impl HttpServer {
         let errand = Errand {
             method: Method::GET,
             place: &courier.place,
-            headers: Arc::new(headers::get(&own)),
+            headers: Arc::new(headers::get(&own).into()),
             more: Vec::new(),
             body: Bytes::new(),
             limit: None,
@@ -63,7 +64,7 @@ impl HttpServer {
         let link = Arc::new(Link {
             courier,
             endpoint,
-            headers: Mutex::new(Arc::new(headers::post(&own))),
+            headers: Mutex::new(Arc::new(headers::post(&own).into())),
             inlet: Inlet::default(),
         });
         let (outbox, inbox) = mpsc::unbounded_channel();
@@ -125,7 +126,7 @@ fn place(url: &Url, endpoint: &[u8]) -> Result<Place, Undelivered> {
 struct Link {
     courier: Courier,
     endpoint: Place,
-    headers: Mutex<Arc<HeaderMap>>,
+    headers: Mutex<Arc<Prepared>>,
     inlet: Inlet,
 }
 
@@ -162,7 +163,7 @@ impl Link {
     }
 
     /// The headers, with the version once one is agreed.
-    fn headers(&self, message: &Outgoing) -> Arc<HeaderMap> {
+    fn headers(&self, message: &Outgoing) -> Arc<Prepared> {
         let version = match message {
             Outgoing::Request {
                 routing, method, ..
@@ -172,9 +173,11 @@ impl Link {
         };
         let mut headers = self.headers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(version) = version.map(HeaderValue::from_static)
-            && headers.get(headers::VERSION) != Some(&version)
+            && headers.map.get(headers::VERSION) != Some(&version)
         {
-            Arc::make_mut(&mut headers).insert(headers::VERSION, version);
+            let mut map = headers.map.clone();
+            map.insert(headers::VERSION, version);
+            *headers = Arc::new(map.into());
         }
         Arc::clone(&headers)
     }

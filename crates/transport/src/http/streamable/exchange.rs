@@ -52,38 +52,14 @@ pub(super) async fn request(link: &Link, message: &Outgoing) -> Result<(), Undel
         call,
         modern,
     };
-    let status = answer.status;
-    if status.is_success() {
+    if answer.status.is_success() {
         if *method == "initialize" {
             link.begin_session(&answer);
         }
         return exchange.answered(&mut answer).await;
     }
-    let gone = || {
-        Undelivered::new(
-            Obstacle::SessionExpired,
-            "the server has ended the session",
-            false,
-        )
-    };
-    if with_session && status == StatusCode::NOT_FOUND {
-        return Err(gone());
-    }
-    if headers::is(&answer.headers, EVENTS) {
-        let mut events = EventDecoder::new(MAX_ERROR);
-        Box::pin(exchange.read(&mut answer.body, &mut events)).await?;
-        return exchange.turned_down(status, &[]).await;
-    }
-    let body = Box::pin(answer.body.whole(MAX_ERROR, || {})).await;
-    let body = body.unwrap_or_default();
-    link.courier.client.take_back(&mut answer.body);
-    if with_session && status == StatusCode::BAD_REQUEST && speaks_of_session(&body) {
-        return Err(gone());
-    }
-    if is_message(&body) {
-        exchange.deliver(body.clone());
-    }
-    exchange.turned_down(status, &body).await
+    // Boxed, because it seldom comes to this.
+    Box::pin(exchange.turned_down(&mut answer, with_session)).await
 }
 
 /// Sends a message that is not answered.
@@ -177,8 +153,42 @@ impl Exchange<'_> {
             .await
     }
 
+    /// Reads an answer whose status is no success.
+    async fn turned_down(
+        &self,
+        answer: &mut Answer,
+        with_session: bool,
+    ) -> Result<(), Undelivered> {
+        let status = answer.status;
+        let gone = || {
+            Undelivered::new(
+                Obstacle::SessionExpired,
+                "the server has ended the session",
+                false,
+            )
+        };
+        if with_session && status == StatusCode::NOT_FOUND {
+            return Err(gone());
+        }
+        if headers::is(&answer.headers, EVENTS) {
+            let mut events = EventDecoder::new(MAX_ERROR);
+            self.read(&mut answer.body, &mut events).await?;
+            return self.may_be_answered(status, &[]).await;
+        }
+        let body = answer.body.whole(MAX_ERROR, || {}).await;
+        let body = body.unwrap_or_default();
+        self.link.courier.client.take_back(&mut answer.body);
+        if with_session && status == StatusCode::BAD_REQUEST && speaks_of_session(&body) {
+            return Err(gone());
+        }
+        if is_message(&body) {
+            self.deliver(body.clone());
+        }
+        self.may_be_answered(status, &body).await
+    }
+
     /// A status that is no success may still have brought an answer.
-    async fn turned_down(&self, status: StatusCode, body: &[u8]) -> Result<(), Undelivered> {
+    async fn may_be_answered(&self, status: StatusCode, body: &[u8]) -> Result<(), Undelivered> {
         self.link.inlet.taken().await;
         if !self.call.is_waiting() {
             return Ok(());

@@ -12,6 +12,7 @@ use super::super::client::{Answer, Place};
 use super::super::courier::{ANSWER_LIMIT, Courier, Errand};
 use super::super::headers;
 use super::super::inlet::Inlet;
+use super::super::letter::Prepared;
 
 /// What the exchanges of one link share.
 pub(super) struct Link {
@@ -26,8 +27,8 @@ struct State {
     version: Option<&'static str>,
     session: Option<HeaderValue>,
     /// The headers that follow from it, prepared.
-    post: Arc<HeaderMap>,
-    get: Arc<HeaderMap>,
+    post: Arc<Prepared>,
+    get: Arc<Prepared>,
 }
 
 impl Link {
@@ -39,8 +40,8 @@ impl Link {
             state: Mutex::new(State {
                 version: None,
                 session: None,
-                post: Arc::new(post),
-                get: Arc::new(get),
+                post: Arc::new(post.into()),
+                get: Arc::new(get.into()),
             }),
             inlet: Inlet::default(),
         }
@@ -51,7 +52,12 @@ impl Link {
         &self,
         message: &Outgoing,
         session: bool,
-    ) -> Result<Answer, Undelivered> {
+    ) -> Result<Box<Answer>, Undelivered> {
+        let errand = self.posting(message, session);
+        self.courier.send(&errand).await
+    }
+
+    fn posting(&self, message: &Outgoing, session: bool) -> Errand<'_> {
         let mut text = Vec::with_capacity(message.size_hint());
         message.encode(&mut text);
         let mut more = Vec::new();
@@ -86,19 +92,19 @@ impl Link {
             } => self.speaking(Some(version)).0,
             _ => lock(&self.state).post.clone(),
         };
-        self.send(Method::POST, base, more, text.into(), true).await
+        self.errand(Method::POST, base, more, text.into(), true)
     }
 
     /// Asks for events, those after `last_id` if there is one.
-    pub(super) async fn get(&self, last_id: Option<&[u8]>) -> Result<Answer, Undelivered> {
+    pub(super) async fn get(&self, last_id: Option<&[u8]>) -> Result<Box<Answer>, Undelivered> {
         let base = lock(&self.state).get.clone();
         let id = last_id.and_then(|id| HeaderValue::from_bytes(id).ok());
         let more = id
             .into_iter()
             .map(|id| (headers::LAST_EVENT_ID, id))
             .collect();
-        self.send(Method::GET, base, more, Bytes::new(), false)
-            .await
+        let errand = self.errand(Method::GET, base, more, Bytes::new(), false);
+        self.courier.send(&errand).await
     }
 
     /// Tells the server that its session is over, unless it was the server who said so.
@@ -109,29 +115,26 @@ impl Link {
             return;
         }
         let base = lock(&self.state).get.clone();
-        let answer = self
-            .send(Method::DELETE, base, Vec::new(), Bytes::new(), true)
-            .await;
-        drop(answer);
+        let errand = self.errand(Method::DELETE, base, Vec::new(), Bytes::new(), true);
+        let _ = self.courier.send(&errand).await;
     }
 
-    async fn send(
+    fn errand(
         &self,
         method: Method,
-        headers: Arc<HeaderMap>,
+        headers: Arc<Prepared>,
         more: Vec<(HeaderName, HeaderValue)>,
         body: Bytes,
         limited: bool,
-    ) -> Result<Answer, Undelivered> {
-        let errand = Errand {
+    ) -> Errand<'_> {
+        Errand {
             method,
             place: self.place(),
             headers,
             more,
             body,
             limit: limited.then_some(ANSWER_LIMIT),
-        };
-        self.courier.send(&errand).await
+        }
     }
 
     fn place(&self) -> &Place {
@@ -139,7 +142,7 @@ impl Link {
     }
 
     /// The headers for a message in `version`, which is agreed from now on.
-    fn speaking(&self, version: Option<&'static str>) -> (Arc<HeaderMap>, Arc<HeaderMap>) {
+    fn speaking(&self, version: Option<&'static str>) -> (Arc<Prepared>, Arc<Prepared>) {
         let mut state = lock(&self.state);
         if version.is_some() && version != state.version {
             state.version = version;
@@ -149,10 +152,10 @@ impl Link {
     }
 
     /// The headers for a message before anything is agreed.
-    fn unagreed(&self, version: Option<&'static str>) -> Arc<HeaderMap> {
+    fn unagreed(&self, version: Option<&'static str>) -> Arc<Prepared> {
         let mut post = headers::post(&self.own);
         post.extend(version.map(|version| (headers::VERSION, HeaderValue::from_static(version))));
-        Arc::new(post)
+        Arc::new(post.into())
     }
 
     /// Takes the session that the server offers.
@@ -181,7 +184,7 @@ impl Link {
         .collect();
         let with = |mut map: HeaderMap| {
             map.extend(more.iter().cloned());
-            Arc::new(map)
+            Arc::new(map.into())
         };
         state.post = with(headers::post(&self.own));
         state.get = with(headers::get(&self.own));

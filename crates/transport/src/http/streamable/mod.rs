@@ -379,12 +379,15 @@ impl StreamableReceiver {
                 let (exchange, registration) = AbortHandle::new_pair();
                 self.under_way.insert(id, UnderWay { exchange, modern });
                 let exchange = async move {
-                    if let Err(failure) = exchange::request(&link, &message).await {
-                        let unheard = failure.obstacle == Obstacle::Silence && !modern;
-                        link.inlet.fail(id, failure);
-                        if unheard {
-                            Box::pin(exchange::give_up(&link, id)).await;
-                        }
+                    let unheard = exchange::request(&link, &message)
+                        .await
+                        .is_err_and(|failure| {
+                            let unheard = failure.obstacle == Obstacle::Silence && !modern;
+                            link.inlet.fail(id, failure);
+                            unheard
+                        });
+                    if unheard {
+                        Box::pin(exchange::give_up(&link, id)).await;
                     }
                     Done::Request(id)
                 };
