@@ -258,27 +258,29 @@ impl<'a> Check<'a> {
 
 /// How many bytes at the start of `bytes` need no attention inside a string.
 pub(crate) fn plain_prefix(bytes: &[u8]) -> usize {
-    /// Large enough for the compiler to make good vector code of one block, in which there must be no branch.
-    const BLOCK: usize = 128;
-    let special =
-        |byte: u8| u8::from(byte < 0x20) | u8::from(byte == b'"') | u8::from(byte == b'\\');
-    let mut plain = 0;
-    for block in bytes.chunks_exact(BLOCK) {
-        if block.iter().fold(0, |found, byte| found | special(*byte)) != 0 {
-            break;
-        }
-        plain += BLOCK;
-    }
+    let mut plain = plain_blocks::<128>(bytes);
+    plain += plain_blocks::<32>(&bytes[plain..]);
     plain
         + words::find(&bytes[plain..], |word| {
             words::below_space(word) | words::equal(word, b'"') | words::equal(word, b'\\')
         })
 }
 
+/// How many bytes there are in the blocks at the start of `bytes` that need no attention. A block is large enough for the
+/// compiler to make good vector code of it, so there must be no branch inside.
+fn plain_blocks<const BLOCK: usize>(bytes: &[u8]) -> usize {
+    let special =
+        |byte: u8| u8::from(byte < 0x20) | u8::from(byte == b'"') | u8::from(byte == b'\\');
+    let (blocks, _) = bytes.as_chunks::<BLOCK>();
+    let is_plain =
+        |block: &&[u8; BLOCK]| block.iter().fold(0, |found, byte| found | special(*byte)) == 0;
+    blocks.iter().take_while(is_plain).count() * BLOCK
+}
+
 /// Where a string ends or has an escape: the first quote or backslash in `bytes`, which were checked before.
 pub(crate) fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
     /// Up to here eight bytes at a time are quicker than setting up a search.
-    const SHORT: usize = 64;
+    const SHORT: usize = 16;
     let start = &bytes[..bytes.len().min(SHORT)];
     let found = words::find(start, |word| {
         words::equal(word, b'"') | words::equal(word, b'\\')

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
 
 use crate::check::quote_or_backslash;
 use crate::json::unescape;
@@ -141,20 +141,26 @@ impl<'a> Walk<'a> {
     /// From an opening quote to behind the closing one.
     fn skip_string(&mut self) {
         self.at += 1;
-        loop {
-            let rest = self.rest();
-            match quote_or_backslash(rest) {
-                Some(offset) if rest.get(offset) == Some(&b'"') => {
-                    self.at += offset + 1;
-                    return;
-                }
-                Some(offset) => self.at += offset + 2,
-                None => {
-                    self.at = self.text.len();
-                    return;
-                }
+        let rest = self.rest();
+        let Some(first) = quote_or_backslash(rest) else {
+            self.at = self.text.len();
+            return;
+        };
+        if rest.get(first) == Some(&b'"') {
+            self.at += first + 1;
+            return;
+        }
+        // From here on only quotes are looked for, since most escapes are of something else. One is the end unless the backslash
+        // before it is not itself escaped.
+        let rest = &rest[first..];
+        for quote in memchr_iter(b'"', rest) {
+            let before = rest[..quote].iter().rev();
+            if before.take_while(|byte| **byte == b'\\').count() % 2 == 0 {
+                self.at += first + quote + 1;
+                return;
             }
         }
+        self.at = self.text.len();
     }
 
     /// From an opening bracket to behind the one that closes it.

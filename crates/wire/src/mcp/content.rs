@@ -120,33 +120,30 @@ impl CallResult {
             is_error: false,
             meta: None,
         };
+        let mut content = Vec::new();
         let mut kind = KindMembers::default();
-        let object = result.members(|key, value| match key {
-            "content" => read.content = read_blocks(value),
+        let other = |key: &str, value| match key {
             // `toolResult` is from protocol version 2024-10-07, and still sent by some.
             "structuredContent" | "toolResult" => read.structured_content = Some(value),
             "isError" => read.is_error = value.as_str() == "true",
             "_meta" => read.meta = Some(value),
             _ => kind.member(key, value),
-        });
+        };
+        let block = |block| content.push(Content::read(block));
+        let (object, list) = result.members_and_list("content", other, block);
         if !object {
             return Err("the result is not an object".to_owned());
         }
+        if list == Some(false)
+            && let Some(lone) = result.get("content")
+        {
+            // Not a list: a bare string, or one block.
+            let text = lone.as_string();
+            content.push(text.map_or_else(|| Content::read(lone), Content::Text));
+        }
+        read.content = content;
         Ok((kind.into(), read))
     }
-}
-
-fn read_blocks(blocks: Json) -> Vec<Content> {
-    let mut content = Vec::new();
-    if !blocks.elements(|block| content.push(Content::read(block))) {
-        // Not a list: a bare string, or one block.
-        content.push(
-            blocks
-                .as_string()
-                .map_or_else(|| Content::read(blocks), Content::Text),
-        );
-    }
-    content
 }
 
 /// The members that tell the kind of a result.
