@@ -45,6 +45,12 @@ pub enum Scenario {
     Decode,
     /// Sanitising what is in them; ours alone.
     Sanitize,
+    /// A text of `payload` bytes from the server to a file; ours alone.
+    Save,
+    /// The same by `cat`.
+    Cat,
+    /// An image of twelve megapixels, made to fit; ours alone.
+    Fit,
 }
 
 /// The parsed command line.
@@ -91,6 +97,9 @@ impl Args {
             Some("search") => Scenario::Search,
             Some("decode") => Scenario::Decode,
             Some("sanitize") => Scenario::Sanitize,
+            Some("save") => Scenario::Save,
+            Some("cat") => Scenario::Cat,
+            Some("fit") => Scenario::Fit,
             other => return Err(format!("unknown scenario {other:?}")),
         };
         let (mut n, mut payload, mut inflight, mut servers, mut multi) = (1, 100, 64, 1, false);

@@ -1,6 +1,7 @@
 //! Trunkline's public API as a benchmark client: the whole `Host::call` path, not a bare peer.
 #![forbid(unsafe_code)]
 
+mod large;
 mod load;
 mod mixed;
 mod server;
@@ -21,6 +22,10 @@ type Failure = Box<dyn Error + Send + Sync>;
 const ECHO: &str = "mcp__echo__echo";
 
 fn main() -> Result<(), Failure> {
+    let mut words = std::env::args().skip(1);
+    if words.next().as_deref() == Some(large::SERVE) {
+        return large::serve(words);
+    }
     let args = Args::from_env()?;
     let mut runtime = if args.multi {
         tokio::runtime::Builder::new_multi_thread()
@@ -46,6 +51,9 @@ fn main() -> Result<(), Failure> {
             Scenario::Search => tools::search(&args),
             Scenario::Decode => tools::decode(&args),
             Scenario::Sanitize => tools::sanitize(&args),
+            Scenario::Save => large::save(&args).await,
+            Scenario::Cat => large::cat(&args),
+            Scenario::Fit => large::fit().await,
         }
     };
     runtime

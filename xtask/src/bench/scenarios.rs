@@ -34,6 +34,12 @@ pub(super) enum Kind {
     Decode,
     /// Sanitising what is in them.
     Sanitize,
+    /// A large text from a server to its file.
+    Save,
+    /// The same by `cat`, run by our client so that it is the same pipe.
+    Cat,
+    /// A large image, made to fit.
+    Fit,
 }
 
 /// What a server is reached over.
@@ -126,6 +132,9 @@ impl Kind {
             Self::Search => "search",
             Self::Decode => "decode",
             Self::Sanitize => "sanitize",
+            Self::Save => "save",
+            Self::Cat => "cat",
+            Self::Fit => "fit",
         }
     }
 
@@ -149,6 +158,9 @@ impl Kind {
                 | Self::Search
                 | Self::Decode
                 | Self::Sanitize
+                | Self::Save
+                | Self::Cat
+                | Self::Fit
         )
     }
 
@@ -214,7 +226,14 @@ const LINEAR: f64 = 1.25;
 /// Servers of all fates; 15 % of them are not healthy.
 const MIXED: usize = 200;
 
-const ALL: [Scenario; 30] = [
+/// Text that is too much for any model.
+const LARGE: Scenario = Scenario {
+    payload: 50_000_000,
+    samples: 2,
+    ..BASE
+};
+
+const ALL: [Scenario; 33] = [
     Scenario {
         name: "sequential-100",
         title: "stdio sequential, 100 B",
@@ -448,6 +467,27 @@ const ALL: [Scenario; 30] = [
         kind: Kind::Sanitize,
         targets: &[Target::Beside("decode-10000", 0.15)],
         ..TOOLS
+    },
+    Scenario {
+        name: "large-cat",
+        title: "50 MB of text from a server's pipe to a file, by cat",
+        kind: Kind::Cat,
+        ..LARGE
+    },
+    Scenario {
+        name: "large-text",
+        title: "the same as a result, through the host",
+        kind: Kind::Save,
+        targets: &[Target::Beside("large-cat", 2.0)],
+        ..LARGE
+    },
+    Scenario {
+        name: "image-12mp",
+        title: "a PNG of 12 megapixels, made to fit",
+        kind: Kind::Fit,
+        samples: 2,
+        targets: &[Target::Ms(400.0)],
+        ..BASE
     },
 ];
 
