@@ -126,7 +126,7 @@ async fn call_tool(
     let timeout = timeout_ms.map(Duration::from_millis);
     // Its server may just be starting.
     if host.pool().get(&name).is_none() {
-        wait_for_servers(host, timeout).await?;
+        wait_for_servers(host, &name, timeout).await?;
     }
     let (steps, mut progress) = mpsc::channel(MAX_PROGRESS);
     let options = CallOptions {
@@ -148,19 +148,46 @@ async fn call_tool(
     }
 }
 
-async fn wait_for_servers(host: &Host, timeout: Option<Duration>) -> Result<(), Refusal> {
+/// Waits until every server is connected or has failed, for a tool of this name.
+async fn wait_for_servers(
+    host: &Host,
+    name: &str,
+    timeout: Option<Duration>,
+) -> Result<(), Refusal> {
     let Some(timeout) = timeout else {
         host.ready().await;
         return Ok(());
     };
     let ready = tokio::time::timeout(timeout, host.ready()).await;
     ready.map_err(|_| {
-        let error = format!("no connection within {} ms", timeout.as_millis());
+        let error = format!(
+            "no connection to {} within {} ms",
+            waited_for(host, name),
+            timeout.as_millis()
+        );
         Refusal {
             more: Some(Json::from(json!({"may_have_run": false}))),
             ..Refusal::new(codes::TIMED_OUT, error)
         }
     })
+}
+
+/// The servers that are still starting: those that may have the tool, or else all.
+fn waited_for(host: &Host, name: &str) -> String {
+    let servers = host.servers();
+    let starting = || {
+        let all = servers.iter().map(|status| (&*status.name, &status.state));
+        all.filter(|(_, state)| matches!(state, State::Pending { .. }))
+            .map(|(server, _)| server)
+    };
+    let mut names: Vec<_> = starting()
+        .filter(|server| may_belong_to(name, server))
+        .collect();
+    if names.is_empty() {
+        names = starting().collect();
+    }
+    let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    names.join(", ")
 }
 
 fn progress_line(id: &Json, step: &Progress) -> Json {
