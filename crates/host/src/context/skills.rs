@@ -14,7 +14,7 @@ use super::ask::{connected, failed};
 use super::{ContextError, ReadOptions, uri, verify};
 use crate::connection::ServerStatus;
 use crate::host::Host;
-use crate::sanitize::{Removed, without_hidden};
+use crate::sanitize::{Removed, shown, without_hidden};
 
 /// The end of the address of a skill.
 const SKILL_FILE: &str = "/SKILL.md";
@@ -56,7 +56,9 @@ pub struct LoadedSkill {
 impl Host {
     /// The skills of all servers. Servers that list skills are asked; none of their files is read.
     pub async fn skills(&self) -> Skills {
-        let servers = self.servers();
+        let mut servers = self.servers();
+        // What of a denied server could not be read is not offered either.
+        servers.retain(|status| self.guard().denial_of_server(&status.name).is_none());
         let all = join_all(servers.iter().map(|status| self.skills_of(status))).await;
         let mut found = Skills::default();
         for (status, of) in servers.iter().zip(all) {
@@ -222,7 +224,7 @@ fn unverified(skill: &ServerSkill, reason: String) -> ContextError {
     ContextError::Unverified {
         server: skill.server.to_string(),
         skill: skill.skill.name.clone(),
-        reason,
+        reason: shown(&reason).0.into_owned(),
     }
 }
 

@@ -14,6 +14,7 @@ use trunkline::{
 use trunkline_config::Server;
 
 use super::super::{call, list, tools};
+use crate::session;
 use crate::standing;
 
 /// How much progress may wait to be told; the oldest of what does not fit is told, the newest is not.
@@ -162,7 +163,7 @@ async fn wait_for_servers(
     ready.map_err(|_| {
         let error = format!(
             "no connection to {} within {} ms",
-            waited_for(host, name),
+            session::starting(host, |server| may_belong_to(name, server)),
             timeout.as_millis()
         );
         Refusal {
@@ -170,24 +171,6 @@ async fn wait_for_servers(
             ..Refusal::new(codes::TIMED_OUT, error)
         }
     })
-}
-
-/// The servers that are still starting: those that may have the tool, or else all.
-fn waited_for(host: &Host, name: &str) -> String {
-    let servers = host.servers();
-    let starting = || {
-        let all = servers.iter().map(|status| (&*status.name, &status.state));
-        all.filter(|(_, state)| matches!(state, State::Pending { .. }))
-            .map(|(server, _)| server)
-    };
-    let mut names: Vec<_> = starting()
-        .filter(|server| may_belong_to(name, server))
-        .collect();
-    if names.is_empty() {
-        names = starting().collect();
-    }
-    let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
-    names.join(", ")
 }
 
 fn progress_line(id: &Json, step: &Progress) -> Json {
