@@ -28,7 +28,7 @@ fn asked(embedder: &mut Embedder, answer: Value) -> (Value, Value) {
     (question["request"].clone(), embedder.end(&call))
 }
 
-fn success(response: Value) -> Value {
+fn success(response: &Value) -> Value {
     json!({"subtype": "success", "response": response})
 }
 
@@ -47,11 +47,11 @@ fn the_embedder_decides_and_is_told_why_it_is_asked() {
         initialize(&mut embedder);
         let answers = [
             (
-                success(json!({"behavior": "deny", "message": "not today"})),
+                success(&json!({"behavior": "deny", "message": "not today"})),
                 "not today",
             ),
             (
-                success(json!("yes")),
+                success(&json!("yes")),
                 "the embedding program said neither \"allow\" nor \"deny\"",
             ),
             (
@@ -82,7 +82,7 @@ fn the_embedder_decides_and_is_told_why_it_is_asked() {
             json!({"behavior": "allow"}),
             json!({"behavior": "allow", "always": true}),
         ] {
-            let (_, end) = asked(&mut embedder, success(behavior));
+            let (_, end) = asked(&mut embedder, success(&behavior));
             assert_eq!(end["response"]["content"][0]["text"], r#"{"n":1}"#);
         }
         embedder.call(CALL, &json!({}));
@@ -131,13 +131,13 @@ fn a_tool_that_has_changed_is_shown_to_the_embedder() {
     lab.configure([("other", described("mails"))]);
     let mut embedder = Embedder::start(&lab);
     initialize(&mut embedder);
-    let (question, end) = asked(&mut embedder, success(json!({"behavior": "deny"})));
+    let (question, end) = asked(&mut embedder, success(&json!({"behavior": "deny"})));
     assert_eq!(question["reason"], "changed");
     assert_eq!(question["change"], "  description:\n    -reads\n    +mails");
     assert_eq!(end["code"], "refused");
     let (_, end) = asked(
         &mut embedder,
-        success(json!({"behavior": "allow", "always": true})),
+        success(&json!({"behavior": "allow", "always": true})),
     );
     assert_eq!(end["subtype"], "success");
     embedder.call(CALL, &json!({}));
