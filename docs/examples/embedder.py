@@ -22,11 +22,10 @@ def ask(subtype, **request):  # asks Trunkline, and serves it until the answer i
     answer = answers.pop(ours)
     return answer["response"] if answer["subtype"] == "success" else answer["error"]
 
-def serve(theirs, request):  # answers Trunkline: a message for our server, or a question for our user
-    if request["subtype"] == "elicitation":
-        response = {"action": "accept", "content": {"name": "Ada"}}
-    else:
-        response = {"mcp_response": calc(request["message"])}
+def serve(theirs, request):  # answers Trunkline: a question for our user, or a message for our server
+    if request["subtype"] == "can_use_tool": print("asked about", request["tool_name"])
+    answers = {"elicitation": {"action": "accept", "content": {"name": "Ada"}}, "can_use_tool": {"behavior": "allow"}}
+    response = answers.get(request["subtype"]) or {"mcp_response": calc(request["message"])}
     send({"type": "control_response", "response": {"subtype": "success", "request_id": theirs, "response": response}})
 
 def calc(message):  # our server: a JSON-RPC message comes in, the answer goes out
@@ -52,7 +51,7 @@ def greet(params):
     return f"Hello, {answer['mcp_response']['result']['content']['name']}!"
 
 tools = {"add": add, "greet": greet}
-ask("initialize", sdkMcpServers=["calc"])
+ask("initialize", sdkMcpServers=["calc"], canUseTool=True)
 print([tool["name"] for tool in ask("tools")["tools"]])
 print(ask("call_tool", name="mcp__calc__add", arguments={"a": 2, "b": 3})["content"][0]["text"])
 print(ask("call_tool", name="mcp__calc__greet")["content"][0]["text"])

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use crate::{sh, tools};
 
 /// The targets: one file each in `fuzz/fuzz_targets`, with seeds in `fuzz/seeds`.
-const TARGETS: [&str; 13] = [
+const TARGETS: [&str; 14] = [
     "config",
     "control",
     "document",
@@ -20,6 +20,7 @@ const TARGETS: [&str; 13] = [
     "import",
     "lines",
     "policy",
+    "results",
     "sanitize",
     "splice",
     "tree",

@@ -42,6 +42,7 @@ impl From<&ContextError> for Exit {
     fn from(error: &ContextError) -> Self {
         first(&[
             (error.is_usage(), Self::Usage),
+            (error.is_refused(), Self::Refused),
             (error.is_auth_required(), Self::NeedsAuth),
             (error.is_connection(), Self::NotConnected),
             (error.is_timeout(), Self::TimedOut),

@@ -3,12 +3,13 @@
 use std::future::Future;
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use etcetera::BaseStrategy;
 use trunkline::connectors::ClaudeAi;
 use trunkline::{
-    CatalogStore, EraMemory, Host, HostBuilder, LogStore, OnChange, PinStore, Results, Settings,
-    State, Tracer,
+    CatalogStore, EraMemory, Host, HostBuilder, LogStore, OnChange, PinStore, Results,
+    ServerStatus, Settings, State, Tracer,
 };
 use trunkline_config::{Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity, env_vars};
 
@@ -296,4 +297,20 @@ pub(crate) async fn ready(host: &Host) {
         () = host.ready() => {}
         () = show => {}
     }
+}
+
+/// The names of the servers that are still starting: of those that are wanted, or else of all.
+pub(crate) fn starting(host: &Host, wanted: impl Fn(&str) -> bool) -> String {
+    let servers = host.servers();
+    let starting = |server: &&Arc<ServerStatus>| matches!(server.state, State::Pending { .. });
+    let names: Vec<&str> = servers
+        .iter()
+        .filter(starting)
+        .map(|server| &*server.name)
+        .collect();
+    let mut of_interest: Vec<&str> = names.iter().copied().filter(|name| wanted(name)).collect();
+    if of_interest.is_empty() {
+        of_interest = names;
+    }
+    format!("\"{}\"", of_interest.join("\", \""))
 }

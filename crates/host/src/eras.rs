@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
+
+use crate::disk::{Care, private_dir, write_whole};
 
 /// How many verdicts the file keeps.
 const MAX_VERDICTS: usize = 1000;
@@ -76,7 +77,7 @@ impl EraMemory {
                 merged.pop_first();
             }
             merged.extend(verdict.map(|verdict| (hash.to_owned(), verdict)));
-            let _ = write_whole(file, &merged);
+            let _ = write(file, &merged);
         }
     }
 }
@@ -91,22 +92,11 @@ fn read_whole(file: &Path) -> BTreeMap<String, Verdict> {
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
-/// Tells apart the files that one process writes at the same time.
-static COUNT: AtomicU64 = AtomicU64::new(0);
-
-/// Writes beside the file and moves it into place, so that nobody ever reads half of it.
-fn write_whole(file: &Path, verdicts: &BTreeMap<String, Verdict>) -> std::io::Result<()> {
+fn write(file: &Path, verdicts: &BTreeMap<String, Verdict>) -> std::io::Result<()> {
     if let Some(parent) = file.parent() {
-        fs::create_dir_all(parent)?;
+        private_dir(parent)?;
     }
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let beside = file.with_extension(format!("{}-{count}.tmp", std::process::id()));
-    let written =
-        fs::write(&beside, serde_json::to_vec(verdicts)?).and_then(|()| fs::rename(&beside, file));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    written
+    write_whole(file, &serde_json::to_vec(verdicts)?, Care::Little)
 }
 
 #[cfg(test)]

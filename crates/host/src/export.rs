@@ -23,10 +23,18 @@ struct Export<'e> {
     resource_templates: BTreeMap<&'e str, Vec<&'e Json>>,
     prompts: BTreeMap<&'e str, Vec<&'e Json>>,
     /// What a server's name became in the names of its tools, and what it is.
-    normalized_names: BTreeMap<String, &'e str>,
+    normalized_names: BTreeMap<String, Originals<'e>>,
     diagnostics: Vec<&'e str>,
     /// The tools that are not what they were (TOOL-11).
     changed_tools: Vec<Changed<'e>>,
+}
+
+/// The name of a server, or the names of those that came to one.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Originals<'e> {
+    One(&'e str),
+    Several(Vec<&'e str>),
 }
 
 #[derive(Serialize)]
@@ -131,6 +139,7 @@ impl Host {
     pub async fn export(&self) -> Json {
         let (changed, problems) = self.changed_tools().await;
         let (statuses, pool) = (self.servers(), self.pool());
+        let prompts = self.prompt_diagnostics();
         let sources: Vec<_> = statuses
             .iter()
             .filter_map(|status| Some((status, self.connection(&status.name)?)))
@@ -186,13 +195,11 @@ impl Host {
                     .map(|item| &item.raw)
                     .collect()
             }),
-            normalized_names: statuses
-                .iter()
-                .map(|status| (normalize_name(&status.name), &*status.name))
-                .collect(),
+            normalized_names: normalized(statuses.iter().map(|status| &*status.name)),
             diagnostics: problems
                 .iter()
                 .chain(pool.diagnostics())
+                .chain(&prompts)
                 .map(String::as_str)
                 .collect(),
             changed_tools: changed
@@ -205,5 +212,31 @@ impl Host {
                 .collect(),
         };
         Json::of(&export).unwrap_or_else(|_| Json::from(serde_json::json!({})))
+    }
+}
+
+/// Servers by their normalised names, all of those that come to one.
+fn normalized<'e>(names: impl Iterator<Item = &'e str>) -> BTreeMap<String, Originals<'e>> {
+    let mut all: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for name in names {
+        all.entry(normalize_name(name)).or_default().push(name);
+    }
+    let originals = |names: Vec<&'e str>| match names[..] {
+        [name] => Originals::One(name),
+        _ => Originals::Several(names),
+    };
+    let all = all.into_iter();
+    all.map(|(name, of)| (name, originals(of))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_that_come_to_one_name_are_all_told() {
+        let names = normalized(["a b", "x.y", "x_y"].into_iter());
+        let expected = serde_json::json!({"a_b": "a b", "x_y": ["x.y", "x_y"]});
+        assert_eq!(serde_json::to_value(names).unwrap(), expected);
     }
 }

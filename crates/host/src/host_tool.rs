@@ -7,8 +7,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use trunkline_wire::Json;
+use trunkline_wire::client::Arguments;
 use trunkline_wire::mcp::ToolHints;
+use trunkline_wire::peer::Progress;
 
+use crate::call::Checks;
 use crate::host::Host;
 use crate::result::CallOutput;
 
@@ -25,6 +28,7 @@ pub struct HostTool {
     pub input_schema: Json,
     /// What it does to the world.
     pub hints: ToolHints,
+    checks: Arc<Checks>,
     work: Arc<dyn Fn(HostCall) -> Work + Send + Sync>,
 }
 
@@ -34,6 +38,8 @@ pub struct HostCall {
     pub host: Host,
     /// The arguments, an object.
     pub arguments: Json,
+    /// To be called with each step of progress, if somebody wants to hear of it.
+    pub on_progress: Option<Box<dyn FnMut(Progress) + Send>>,
 }
 
 impl HostTool {
@@ -53,6 +59,7 @@ impl HostTool {
             description: description.into(),
             input_schema: input_schema.into(),
             hints: ToolHints::default(),
+            checks: Arc::default(),
             work: Arc::new(move |call| Box::pin(work(call))),
         }
     }
@@ -62,6 +69,11 @@ impl HostTool {
     pub fn hints(mut self, hints: ToolHints) -> Self {
         self.hints = hints;
         self
+    }
+
+    /// What is wrong with arguments, one mistake each.
+    pub(crate) fn problems(&self, arguments: &Arguments) -> Vec<String> {
+        self.checks.arguments(&self.input_schema, arguments)
     }
 
     pub(crate) async fn call(&self, call: HostCall) -> CallOutput {

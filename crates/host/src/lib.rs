@@ -36,6 +36,7 @@ mod connection;
 pub mod connectors;
 mod context;
 mod discovery;
+mod disk;
 mod eras;
 mod events;
 mod export;

@@ -82,7 +82,9 @@ pub(crate) async fn ready_in_time(host: &Host, timeout: Option<Duration>) -> boo
         .await
         .is_ok();
     if !ready {
-        let what = format!("no connection within {} ms", timeout.as_millis());
+        let waited_for = session::starting(host, |_| true);
+        let limit = timeout.as_millis();
+        let what = format!("no connection to {waited_for} within {limit} ms");
         output::error(&what, Some(MORE_TIME));
     }
     ready

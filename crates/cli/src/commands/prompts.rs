@@ -17,7 +17,7 @@ pub(crate) async fn run(config: &ConfigArgs, server: Option<&str>, as_json: bool
 
 async fn show(host: &Host, as_json: bool) {
     let (prompts, skills) = (host.prompts(), host.skills().await);
-    for problem in &skills.problems {
+    for problem in host.prompt_diagnostics().iter().chain(&skills.problems) {
         output::warning(problem);
     }
     if as_json {

@@ -198,7 +198,7 @@ fn a_timeout_covers_connecting_too() {
     lab.run(&["call", "s", "t", "--timeout", "200"]).is(
         6,
         "",
-        "error: no connection within 200 ms\n  hint: --timeout (ms) gives it more time\n",
+        "error: no connection to \"s\" within 200 ms\n  hint: --timeout (ms) gives it more time\n",
     );
 }
 

@@ -374,10 +374,16 @@ fn a_disk_that_takes_nothing_costs_a_warning_and_no_more() {
         "done\n",
         "warning: logs cannot be written to [DIR]/home/.local/state/trunkline/logs/s.log: No space left on device (os error 28)\n",
     );
-    // Where there is not even a place, somebody wants it so.
+    // Where there is not even a place, somebody wants it so; only that no change can be noticed is told.
     std::fs::remove_dir_all(lab.scratch.home().join(".local")).unwrap();
     lab.scratch.write("home/.local", "");
-    talk(&lab, "s");
+    let run = lab.run(&["call", "s", "t"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "done\n"));
+    assert!(
+        run.err.lines().count() == 1 && run.err.contains("could not be noted down"),
+        "{}",
+        run.err
+    );
 }
 
 #[test]

@@ -106,3 +106,38 @@ fn status_shows_everything_as_one_document() {
     assert_eq!(status["prompts"]["my server"][0]["name"], "p");
     assert_eq!(status["normalizedNames"]["my_server"], "my server");
 }
+
+#[test]
+fn nothing_of_a_denied_server_is_read() {
+    let script = described("x")
+        .prompt(json!({"name": "p"}))
+        .resource("file:///r", "r");
+    let lab = Lab::with([("s", script)]);
+    lab.run(&["read", "s", "file:///r"]).is(0, "r\n", "");
+    lab.write_json(
+        "home/.claude/settings.json",
+        &json!({"permissions": {"deny": ["mcp__s"]}}),
+    );
+    let error = "nothing of \"s\" may be used: the rule \"mcp__s\" of [DIR]/home/.claude/settings.json denies it";
+    for words in [
+        &["read", "s", "file:///r"][..],
+        &["read", "@s:file:///r"],
+        &["prompt", "s", "p"],
+        &["prompt", "mcp__s__p"],
+    ] {
+        lab.run(words).fails(5, error, "");
+    }
+}
+
+#[test]
+fn servers_and_prompts_that_come_to_one_name_are_all_told() {
+    let script = || Script::default().prompt(json!({"name": "p"}));
+    let lab = Lab::with([("x.y", script()), ("x_y", script())]);
+    let status = lab.run(&["status", "--json"]).json();
+    assert_eq!(status["normalizedNames"], json!({"x_y": ["x.y", "x_y"]}));
+    let said = status["diagnostics"].to_string();
+    assert!(
+        said.contains("the prompt \\\"p\\\" of \\\"x_y\\\" is called mcp__x_y__p_"),
+        "{said}"
+    );
+}

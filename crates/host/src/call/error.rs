@@ -222,7 +222,7 @@ impl CallError {
 
     pub(super) fn own_timed_out(tool: &str, after: Duration) -> Self {
         Self::TimedOut {
-            server: "host".to_owned(),
+            server: super::HOST.to_owned(),
             tool: tool.to_owned(),
             after,
             may_have_run: true,

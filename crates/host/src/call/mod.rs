@@ -24,7 +24,7 @@ pub(crate) use validate::Checks;
 use crate::catalog::PoolTool;
 use crate::connection::Connection;
 use crate::host::Host;
-use crate::host_tool::HostCall;
+use crate::host_tool::{HostCall, HostTool};
 use crate::permission::Wish;
 use crate::result::CallOutput;
 use crate::sanitize::shown;
@@ -33,7 +33,8 @@ use crate::settings::deadline;
 /// How one call is to be made. To cancel a call, drop its future: the server is told.
 #[derive(Default)]
 pub struct CallOptions {
-    /// How long it may take; by default what the server's entry or the settings say.
+    /// How long it may take, not counting the time in which somebody thinks about permitting it; by default what the server's entry or the
+    /// settings say.
     pub timeout: Option<Duration>,
     /// Called with each step of progress, in order, before the call returns.
     pub on_progress: Option<Box<dyn FnMut(Progress) + Send>>,
@@ -57,6 +58,9 @@ impl fmt::Debug for CallOptions {
     }
 }
 
+/// What stands for a server where a tool is the host's own.
+pub(crate) const HOST: &str = "host";
+
 /// How often a tool may become another one between looking it up and calling it.
 const MAX_LOOKS: usize = 3;
 
@@ -76,16 +80,11 @@ impl Host {
         }
         let mut pool = self.pool();
         if let Some(own) = pool.own_tool(name) {
-            let arguments = arguments.into_json();
-            self.guard().check_own(name, &arguments).await?;
-            let limit = options.timeout.unwrap_or(self.settings().call_timeout);
-            let host = self.clone();
-            let working = own.call(HostCall { host, arguments });
-            let output = timeout_at(deadline(limit), working).await;
-            let output = output.map_err(|_| CallError::own_timed_out(name, limit))?;
-            return Ok(self.fit_own(name, output, options.raw).await);
+            return self.call_own(own, arguments, options).await;
         }
         let mut warnings = Vec::new();
+        // One for all looks: a tool that keeps becoming another one gets no more time by it.
+        let mut due = None;
         for _ in 0..MAX_LOOKS {
             let Some(tool) = pool.get(name) else {
                 break;
@@ -97,6 +96,7 @@ impl Host {
                 check_arguments(tool, &arguments)?;
             }
             let identity = connection.status().catalog.identity.clone();
+            let due = due.get_or_insert_with(|| self.due(&connection, options.timeout));
             if !self.guard().is_cleared(tool, identity.as_ref()) {
                 let wish = Wish {
                     tool,
@@ -104,11 +104,15 @@ impl Host {
                     pinned_as: &connection.source().pinned_as(),
                     arguments: &arguments,
                 };
+                let asked = Instant::now();
                 warnings.extend(self.guard().check(&wish).await?);
+                // Whoever is asked may take their time.
+                *due = due.checked_add(asked.elapsed()).unwrap_or(*due);
             }
             let agreed = Agreed {
                 tool,
                 identity: identity.as_ref(),
+                due: *due,
             };
             match self
                 .call_tool(&agreed, &connection, &arguments, &mut options)
@@ -124,6 +128,30 @@ impl Host {
         Err(self.unknown_tool(name, &pool))
     }
 
+    /// Calls one of the host's own tools.
+    async fn call_own(
+        &self,
+        own: &HostTool,
+        arguments: Arguments,
+        options: CallOptions,
+    ) -> Result<CallOutput, CallError> {
+        let name = &own.name;
+        if !options.unchecked {
+            fitting(HOST, name, own.problems(&arguments))?;
+        }
+        let arguments = arguments.into_json();
+        self.guard().check_own(name, &arguments).await?;
+        let limit = options.timeout.unwrap_or(self.settings().call_timeout);
+        let working = own.call(HostCall {
+            host: self.clone(),
+            arguments,
+            on_progress: options.on_progress,
+        });
+        let output = timeout_at(deadline(limit), working).await;
+        let output = output.map_err(|_| CallError::own_timed_out(name, limit))?;
+        Ok(self.fit_own(name, output, options.raw).await)
+    }
+
     async fn call_tool(
         &self,
         agreed: &Agreed<'_>,
@@ -131,12 +159,7 @@ impl Host {
         arguments: &Arguments,
         options: &mut CallOptions,
     ) -> Result<Attempt, CallError> {
-        let tool = agreed.tool;
-        let limit = options
-            .timeout
-            .or(connection.timeout())
-            .unwrap_or(self.settings().call_timeout);
-        let deadline = deadline(limit);
+        let (tool, deadline) = (agreed.tool, agreed.due);
         let mut again = true;
         let mut new_session = true;
         // What the call became, so that it can be followed over another connection.
@@ -211,7 +234,7 @@ impl Host {
 
     /// Whether the pool still has this tool, as it was, of a server that says the same about itself.
     fn is_still(&self, agreed: &Agreed, connection: &Connection) -> bool {
-        let Agreed { tool, identity } = agreed;
+        let Agreed { tool, identity, .. } = agreed;
         let same = self.pool().get(&tool.name).is_some_and(|now| {
             Arc::ptr_eq(now, tool)
                 || (now.server == tool.server && now.tool.raw.as_str() == tool.tool.raw.as_str())
@@ -231,6 +254,8 @@ struct Agreed<'a> {
     tool: &'a Arc<PoolTool>,
     /// Who its server said it was then.
     identity: Option<&'a Arc<ServerIdentity>>,
+    /// When the call must be over.
+    due: Instant,
 }
 
 /// What became of an attempt.
@@ -242,12 +267,17 @@ enum Attempt {
 
 fn check_arguments(tool: &PoolTool, arguments: &Arguments) -> Result<(), CallError> {
     let problems = tool.checks.arguments(&tool.tool.input_schema, arguments);
+    fitting(&tool.server, &tool.tool.name, problems)
+}
+
+/// Arguments are fitting where there are no problems with them.
+fn fitting(server: &str, tool: &str, problems: Vec<String>) -> Result<(), CallError> {
     if problems.is_empty() {
         return Ok(());
     }
     Err(CallError::InvalidArguments {
-        server: tool.server.to_string(),
-        tool: tool.tool.name.to_string(),
+        server: server.to_owned(),
+        tool: tool.to_owned(),
         problems,
     })
 }
@@ -288,6 +318,7 @@ pub(crate) fn without_secrets(connection: &Connection, error: RequestError) -> R
         }
         RequestError::Undelivered(failure) => {
             let text = connection.hidden(&failure.to_string()).into_owned();
+            let text = shown(&text).0.into_owned();
             RequestError::Undelivered(failure.in_words(text))
         }
         RequestError::Closed { cause, sent } => {
@@ -296,6 +327,10 @@ pub(crate) fn without_secrets(connection: &Connection, error: RequestError) -> R
             let cause = cause.with_lines(lines.collect());
             RequestError::Closed { cause, sent }
         }
-        error => error,
+        RequestError::Malformed(reason) => {
+            let reason = connection.hidden(&reason).into_owned();
+            RequestError::Malformed(shown(&reason).0.into_owned())
+        }
+        error @ (RequestError::Timeout { .. } | RequestError::Idle { .. }) => error,
     }
 }

@@ -52,7 +52,7 @@ impl fmt::Debug for Checks {
 impl Checks {
     /// What is wrong with arguments, one mistake each, in words that name the argument.
     pub(crate) fn arguments(&self, schema: &Json, arguments: &Arguments) -> Vec<String> {
-        let Some(check) = self.input.get_or_init(|| prepare(schema)) else {
+        let Some(check) = self.input.get_or_init(|| prepare(schema, forgive_defaults)) else {
             return Vec::new();
         };
         match arguments {
@@ -68,7 +68,7 @@ impl Checks {
         if result.as_str().len() > MAX_RESULT {
             return Vec::new();
         }
-        let Some(check) = self.output.get_or_init(|| prepare(schema)) else {
+        let Some(check) = self.output.get_or_init(|| prepare(schema, |_| {})) else {
             return Vec::new();
         };
         serde_json::from_str(result.as_str())
@@ -77,14 +77,14 @@ impl Checks {
     }
 }
 
-/// The schema, ready for use; `None` if there is nothing to hold against it.
-fn prepare(schema: &Json) -> Option<Check> {
+/// The schema, made milder and ready for use; `None` if there is nothing to hold against it.
+fn prepare(schema: &Json, milder: impl FnOnce(&mut Value)) -> Option<Check> {
     // Most tools without arguments, and nothing that is not checked anyway.
     if schema.as_str() == r#"{"type":"object"}"# || schema.as_str().len() > MAX_SCHEMA {
         return None;
     }
     let mut schema: Value = serde_json::from_str(schema.as_str()).ok()?;
-    forgive_defaults(&mut schema);
+    milder(&mut schema);
     let effort = Effort::of(&schema)?;
     let validator = jsonschema::options()
         .offline()
@@ -338,5 +338,9 @@ mod tests {
         assert!(result(json!({"sum": 5})).is_empty());
         assert_eq!(result(json!({})), ["\"sum\" is missing"]);
         assert_eq!(result(json!(5)).len(), 1);
+        // Nobody fills in what is missing from a result.
+        let schema = json!({"required": ["a"], "properties": {"a": {"default": 1}}});
+        let told = Checks::default().result(&schema.into(), &Json::from(json!({})));
+        assert_eq!(told, ["\"a\" is missing"]);
     }
 }

@@ -26,7 +26,6 @@ pub(crate) use export::{Definition, export};
 pub(crate) use fetch::fetch;
 pub(crate) use lists::Lists;
 use lists::{ListState, Origin, PerList};
-pub(crate) use names::with_suffix;
 pub use names::{may_belong_to, tool_name};
 pub(crate) use part::{Offer, Part, part};
 pub use pool::{NormalizedNames, Pool};
@@ -35,6 +34,7 @@ pub(crate) use store::Key;
 use tokio::time::Instant;
 pub use tool::PoolTool;
 use trunkline_wire::mcp::{Prompt, Resource, ResourceTemplate, ServerIdentity};
+pub(crate) use unique::suffixed;
 
 use crate::sanitize::shown;
 

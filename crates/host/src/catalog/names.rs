@@ -50,7 +50,7 @@ pub fn may_belong_to(name: &str, server: &str) -> bool {
 }
 
 /// `name` made unique by a suffix that depends only on the original names, and on how many such suffixes others had already.
-pub(crate) fn with_suffix(name: &str, server: &str, tool: &str, attempt: usize) -> String {
+pub(super) fn with_suffix(name: &str, server: &str, tool: &str, attempt: usize) -> String {
     let mut original = format!("{server}\0{tool}");
     if attempt > 0 {
         let _ = write!(original, "\0{attempt}");

@@ -4,10 +4,9 @@
 //! are written by one job at a time, off the runtime's threads.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -17,6 +16,7 @@ use trunkline_wire::{Json, ObjectWriter};
 
 use super::snapshot::{self, MAX_BYTES};
 use super::{Catalog, Offer};
+use crate::disk::{Care, UNFINISHED, private_dir, write_whole};
 
 /// What the files look like; another number is another version's.
 const FORMAT: u64 = 1;
@@ -34,7 +34,6 @@ const ABANDONED_AFTER: Duration = Duration::from_hours(1);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 const EXTENSION: &str = "json";
-const UNFINISHED: &str = "tmp";
 
 /// Where the last catalog of each server is kept.
 ///
@@ -156,12 +155,13 @@ impl Files {
         if old.is_some_and(|old| old.catalog.as_str() == text && old.is_recent(now)) {
             return Ok(());
         }
-        create_private(&self.directory)?;
+        private_dir(&self.directory)?;
         if !self.is_ours() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         let is_new = !path.exists();
-        write_whole(&path, Kept::text(key, now, text)?.as_str())?;
+        let text = Kept::text(key, now, text)?;
+        write_whole(&path, text.as_str().as_bytes(), Care::Little)?;
         if is_new {
             self.tidy_up(now, MAX_FILES)?;
         }
@@ -260,36 +260,6 @@ impl Kept {
     }
 }
 
-/// Tells apart the files that one process writes at the same time.
-static COUNT: AtomicU64 = AtomicU64::new(0);
-
-/// Writes beside the file and moves it into place, so that nobody ever reads half of it.
-fn write_whole(path: &Path, text: &str) -> io::Result<()> {
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let beside = path.with_extension(format!("{}-{count}.{UNFINISHED}", std::process::id()));
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options
-        .open(&beside)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    written
-}
-
-/// Makes the directory, and those above it that are missing, for the owner alone.
-fn create_private(directory: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)
-}
-
 #[cfg(unix)]
 fn is_private(found: &fs::Metadata) -> bool {
     let mode = std::os::unix::fs::PermissionsExt::mode(&found.permissions());
@@ -303,6 +273,8 @@ fn is_private(_: &fs::Metadata) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::OpenOptions;
+
     use super::*;
 
     const CATALOG: &str = r#"{"protocolVersion":"2025-11-25","serverInfo":null,"instructions":null,"capabilities":{},"tools":{"ttlMs":null,"items":[{"name":"t"}]},"resources":{"ttlMs":null,"items":[]},"resourceTemplates":{"ttlMs":null,"items":[]},"prompts":{"ttlMs":null,"items":[]}}"#;

@@ -65,12 +65,23 @@ fn order(a: &Arc<PoolTool>, b: &Arc<PoolTool>) -> std::cmp::Ordering {
 /// Another name for a tool: with its server's prefix if it had none, or else with a suffix.
 fn free_name(tool: &PoolTool, taken: &HashSet<String>) -> String {
     let full = tool.full_name();
-    if !taken.contains(&full) {
-        return full;
+    if taken.contains(&full) {
+        suffixed(&full, &tool.server, &tool.tool.name, taken)
+    } else {
+        full
     }
+}
+
+/// A name that nobody else has: with a suffix that depends on the original names, and on what others are called already.
+pub(crate) fn suffixed(
+    name: &str,
+    server: &str,
+    original: &str,
+    taken: &HashSet<String>,
+) -> String {
     let mut attempt = 0;
     loop {
-        let name = with_suffix(&full, &tool.server, &tool.tool.name, attempt);
+        let name = with_suffix(name, server, original, attempt);
         if !taken.contains(&name) {
             return name;
         }

@@ -1,10 +1,11 @@
 //! The resources of a server that somebody wants to hear about, however often its connection is made anew (CTX-1).
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::sync::{Mutex as AsyncMutex, watch};
+use tokio::time::{Instant, timeout_at};
 use trunkline_wire::version::Era;
 use trunkline_wire::{Client, Json, RequestError};
 
@@ -17,20 +18,20 @@ const MAX_WATCHED: usize = 1000;
 /// The method whose results are kept while they are fresh.
 pub(super) const READ: &str = "resources/read";
 
-/// The addresses, each with the number of those who want to hear about it.
-pub(super) struct Watched(watch::Sender<BTreeMap<String, usize>>);
-
-impl Default for Watched {
-    fn default() -> Self {
-        Self(watch::Sender::new(BTreeMap::new()))
-    }
+/// What is watched.
+#[derive(Default)]
+pub(super) struct Watched {
+    /// The addresses, each with the number of those who want to hear about it.
+    numbers: watch::Sender<BTreeMap<String, usize>>,
+    /// Whoever asks the server for an address holds this meanwhile: nobody else is told that it is watched before it is.
+    asking: Mutex<HashMap<String, Weak<AsyncMutex<()>>>>,
 }
 
 impl Watched {
     /// One more wants to hear about it; true for the first, `Err` where there are too many.
     fn add(&self, uri: &str) -> Result<bool, RequestError> {
         let mut first = Ok(false);
-        self.0.send_if_modified(|watched| {
+        self.numbers.send_if_modified(|watched| {
             let full = watched.len() >= MAX_WATCHED;
             match watched.entry(uri.to_owned()) {
                 Entry::Occupied(mut number) => {
@@ -54,7 +55,7 @@ impl Watched {
 
     /// One less wants to hear about it; true for the last.
     fn remove(&self, uri: &str) -> bool {
-        self.0.send_if_modified(|watched| {
+        self.numbers.send_if_modified(|watched| {
             let Some(number) = watched.get_mut(uri) else {
                 return false;
             };
@@ -68,16 +69,29 @@ impl Watched {
     }
 
     pub(super) fn changes(&self) -> watch::Receiver<BTreeMap<String, usize>> {
-        self.0.subscribe()
+        self.numbers.subscribe()
     }
 
     pub(super) fn uris(&self) -> Vec<String> {
-        self.0.borrow().keys().cloned().collect()
+        self.numbers.borrow().keys().cloned().collect()
+    }
+
+    /// What is held by whoever asks the server for an address.
+    fn asking(&self, uri: &str) -> Arc<AsyncMutex<()>> {
+        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        asking.retain(|_, held| held.strong_count() > 0);
+        if let Some(held) = asking.get(uri).and_then(Weak::upgrade) {
+            return held;
+        }
+        let held = Arc::default();
+        asking.insert(uri.to_owned(), Arc::downgrade(&held));
+        held
     }
 }
 
 impl Connection {
-    /// Has the server tell when a resource changes.
+    /// Has the server tell when a resource changes. Who comes while the server is being asked already waits for what it says, and asks
+    /// it again if that was no.
     pub(crate) async fn watch(
         &self,
         connected: &Connected,
@@ -85,9 +99,19 @@ impl Connection {
         deadline: Instant,
     ) -> Result<(), RequestError> {
         let client = &connected.client;
+        if client.era() == Era::Modern {
+            // It is asked for by whoever listens.
+            return self.core.watched.add(uri).map(drop);
+        }
+        let asking = self.core.watched.asking(uri);
+        let started = Instant::now();
+        let held = timeout_at(deadline, asking.lock()).await;
+        let _held = held.map_err(|_| RequestError::Timeout {
+            after: started.elapsed(),
+            sent: false,
+        })?;
         // Noted before it is asked for: a connection that is made meanwhile asks for it, too.
-        let first = self.core.watched.add(uri)?;
-        if first && client.era() == Era::Legacy {
+        if self.core.watched.add(uri)? {
             let mut undo = Undo {
                 core: &self.core,
                 uri: Some(uri),

@@ -72,20 +72,29 @@ impl fmt::Display for Wanted<'_> {
 }
 
 impl Host {
-    /// The connection to a server, or what may have been meant.
+    /// The connection to a server, unless a rule denies all of it; or what may have been meant. Everything that is asked of a server
+    /// beside calls comes through here, for a host as for an agent.
     pub(super) fn connection_to(&self, server: &str) -> Result<Arc<Connection>, ContextError> {
-        self.connection(server).ok_or_else(|| {
+        let connection = self.connection(server).ok_or_else(|| {
             let servers = self.servers();
             let names = servers.iter().map(|status| &*status.name);
             ContextError::UnknownServer {
                 server: server.to_owned(),
                 suggestion: nearest(server, names).map(str::to_owned),
             }
-        })
+        })?;
+        match self.guard().denial_of_server(server) {
+            Some(rule) => Err(ContextError::Denied {
+                server: server.to_owned(),
+                rule: rule.text,
+                source_of_rule: rule.source,
+            }),
+            None => Ok(connection),
+        }
     }
 
     /// When something asked of a server now must be there.
-    pub(super) fn due(&self, connection: &Connection, timeout: Option<Duration>) -> Instant {
+    pub(crate) fn due(&self, connection: &Connection, timeout: Option<Duration>) -> Instant {
         let limit = timeout.or(connection.timeout());
         deadline(limit.unwrap_or(self.settings().call_timeout))
     }

@@ -47,6 +47,18 @@ pub enum ContextError {
         /// What it does not do, beginning with a verb.
         lacks: &'static str,
     },
+    /// A rule forbids everything of the server (TOOL-10).
+    #[error(
+        "nothing of \"{server}\" may be used: the rule \"{rule}\" of {source_of_rule} denies it"
+    )]
+    Denied {
+        /// The server.
+        server: String,
+        /// The rule.
+        rule: String,
+        /// Where it stands.
+        source_of_rule: String,
+    },
     /// The server is not connected.
     #[error("the server \"{server}\" is not connected: {}", reason(state))]
     NotConnected {
@@ -97,6 +109,11 @@ impl ContextError {
                 | Self::BadArguments { .. }
                 | Self::BadUri { .. }
         )
+    }
+
+    /// A rule was against it.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::Denied { .. })
     }
 
     /// No answer in time.

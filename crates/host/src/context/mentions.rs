@@ -1,13 +1,17 @@
 //! Resources that a text mentions: `@server:uri` (CTX-1).
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use futures_util::future::join_all;
 use trunkline_config::normalize_name;
+use trunkline_wire::mcp::{Body, ResourceContent};
 
 use super::uri::scheme;
 use super::{ContextError, ReadOptions, ResourceContents};
 use crate::host::Host;
+use crate::result::with_text;
+use crate::sanitize::{Removed, without_hidden};
 
 /// How many mentions of one text are looked at (SEC-4).
 const MAX_MENTIONS: usize = 64;
@@ -41,7 +45,8 @@ impl Host {
         find(text, &known)
     }
 
-    /// Reads all resources that a text mentions, each once, at the same time.
+    /// Reads all resources that a text mentions, each once, at the same time. They are for a model: their texts are without what is hidden
+    /// in them (TOOL-3).
     pub async fn read_mentions(
         &self,
         text: &str,
@@ -56,10 +61,28 @@ impl Host {
         let reads = mentions.into_iter().map(|mention| async move {
             let options = ReadOptions::default();
             let read = self.read_resource(&mention.server, &mention.uri, options);
-            let read = read.await;
+            let read = read.await.map(|mut read| {
+                read.contents = read.contents.into_iter().map(visible).collect();
+                read
+            });
             (mention, read)
         });
         join_all(reads).await
+    }
+}
+
+/// A content as a model may see it.
+fn visible(content: ResourceContent) -> ResourceContent {
+    let Body::Text(text) = &content.body else {
+        return content;
+    };
+    let Cow::Owned(visible) = without_hidden(text, &mut Removed::default()) else {
+        return content;
+    };
+    ResourceContent {
+        raw: with_text(&content.raw, &visible),
+        body: Body::Text(visible.into()),
+        ..content
     }
 }
 

@@ -27,3 +27,4 @@ pub use resources::{ResourceContents, ServerResource, ServerTemplate};
 pub use skills::{LoadedSkill, ServerSkill, Skills};
 pub use templates::template_variables;
 pub(crate) use tools::{needed as tools_needed, tools};
+pub(crate) use uri::MAX_URI;

@@ -1,5 +1,6 @@
 //! Prompts as commands (CTX-2): which there are, what they say, and what may stand for their arguments.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use trunkline_wire::RequestError;
@@ -10,7 +11,7 @@ use trunkline_wire::mcp::{
 use super::arguments::assign;
 use super::ask::{self, Wanted, failed};
 use super::{CommandLine, ContextError, ReadOptions};
-use crate::catalog::{may_belong_to, tool_name, with_suffix};
+use crate::catalog::{may_belong_to, suffixed, tool_name};
 use crate::connection::State;
 use crate::host::Host;
 use crate::result::shown_block;
@@ -50,6 +51,15 @@ pub struct PromptOutput {
 impl Host {
     /// The prompts of all servers as commands, sorted by name.
     pub fn prompts(&self) -> Vec<PromptCommand> {
+        self.named_prompts().0
+    }
+
+    /// Which prompts had to be renamed because another came to the same name.
+    pub fn prompt_diagnostics(&self) -> Vec<String> {
+        self.named_prompts().1
+    }
+
+    fn named_prompts(&self) -> (Vec<PromptCommand>, Vec<String>) {
         let servers = self.servers();
         let all = servers.iter().flat_map(|status| {
             let prompts = status.catalog.prompts.iter();
@@ -194,31 +204,44 @@ impl Host {
     }
 }
 
-/// Sorts by name; of several with one name the first keeps it and the others get a suffix, as tools do (TOOL-1).
-fn sorted_and_unique(mut commands: Vec<PromptCommand>) -> Vec<PromptCommand> {
+/// Sorts by name; of several with one name the first keeps it and the others get a suffix, as tools do (TOOL-1). With what there is to say
+/// about that.
+fn sorted_and_unique(mut commands: Vec<PromptCommand>) -> (Vec<PromptCommand>, Vec<String>) {
     let order = |a: &PromptCommand, b: &PromptCommand| {
         let originals = || (&a.server, &*a.prompt.name).cmp(&(&b.server, &*b.prompt.name));
         a.name.cmp(&b.name).then_with(originals)
     };
+    let mut diagnostics = Vec::new();
     commands.sort_by(order);
     // The sort is stable: of one that is listed twice, the first counts.
     commands.dedup_by(|later, first| {
-        later.server == first.server && later.prompt.name == first.prompt.name
-    });
-    // From the end, so that each is compared with a neighbour that has not been renamed yet.
-    for at in (1..commands.len()).rev() {
-        if commands[at].name == commands[at - 1].name {
-            let PromptCommand {
-                name,
-                server,
-                prompt,
-            } = &commands[at];
-            commands[at].name = with_suffix(name, server, &prompt.name, 0);
+        let same = later.server == first.server && later.prompt.name == first.prompt.name;
+        if same {
+            diagnostics.push(format!(
+                "the prompt \"{}\" of \"{}\" is listed twice; the first counts",
+                later.prompt.name, later.server
+            ));
         }
+        same
+    });
+    let to_rename: Vec<usize> = (1..commands.len())
+        .filter(|at| commands[*at].name == commands[*at - 1].name)
+        .collect();
+    let mut taken: HashSet<String> = commands
+        .iter()
+        .map(|command| command.name.clone())
+        .collect();
+    for at in to_rename {
+        let later = &mut commands[at];
+        later.name = suffixed(&later.name, &later.server, &later.prompt.name, &taken);
+        taken.insert(later.name.clone());
+        diagnostics.push(format!(
+            "the prompt \"{}\" of \"{}\" is called {}, because another has its name",
+            later.prompt.name, later.server, later.name
+        ));
     }
     commands.sort_by(order);
-    commands.dedup_by(|later, first| later.name == first.name);
-    commands
+    (commands, diagnostics)
 }
 
 /// A message as a model may see it (TOOL-3).
@@ -261,19 +284,32 @@ mod tests {
                     .collect(),
             )
         };
-        let kept = commands(&same);
+        let (kept, told) = commands(&same);
         assert_eq!(kept.len(), 4);
+        // One is listed twice, and two have the name of another.
+        assert_eq!(told.len(), 3, "{told:?}");
         let mut names: Vec<_> = kept.iter().map(|command| command.name.clone()).collect();
         assert!(names.contains(&"mcp__s__a_b".to_owned()));
         let mut backwards = same;
         backwards.reverse();
         let again: Vec<_> = commands(&backwards)
+            .0
             .into_iter()
             .map(|command| command.name)
             .collect();
         assert_eq!(names, again, "whatever the order");
         names.dedup();
         assert_eq!(names.len(), 4);
+        // Not even who has the name that another would be given is lost.
+        let given = kept
+            .iter()
+            .find(|command| &*command.server == "x_y")
+            .unwrap();
+        let taken = given.name.strip_prefix("mcp__x_y__").unwrap();
+        let (kept, _) = commands(&[("x.y", "p"), ("x_y", "p"), ("x.y", taken)]);
+        let mut names: Vec<_> = kept.iter().map(|command| &command.name).collect();
+        names.dedup();
+        assert_eq!(names.len(), 3, "{names:?}");
         let long = command("s", &"p".repeat(100));
         assert_eq!(long.name.len(), 64);
     }

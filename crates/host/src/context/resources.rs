@@ -8,6 +8,7 @@ use trunkline_wire::{Json, RequestError};
 use super::ask::{self, Wanted, failed};
 use super::{ContextError, ReadOptions, uri};
 use crate::host::Host;
+use crate::sanitize::shown;
 
 /// A resource, and whose it is.
 #[derive(Clone, Debug)]
@@ -133,9 +134,10 @@ fn contents(server: &str, uri: &str, result: &Json) -> Result<ResourceContents, 
                 .is_some_and(|rest| rest.starts_with('/'))
     };
     let foreign = contents.iter().filter(|content| !below(&content.uri));
-    warnings.extend(
-        foreign.map(|content| format!("the server gave the content of {} for {uri}", content.uri)),
-    );
+    warnings.extend(foreign.map(|content| {
+        let other = shown(&content.uri).0;
+        format!("the server gave the content of {other} for {uri}")
+    }));
     Ok(ResourceContents {
         server: server.into(),
         uri: uri.to_owned(),

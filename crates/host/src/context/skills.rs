@@ -14,7 +14,7 @@ use super::ask::{connected, failed};
 use super::{ContextError, ReadOptions, uri, verify};
 use crate::connection::ServerStatus;
 use crate::host::Host;
-use crate::sanitize::{Removed, without_hidden};
+use crate::sanitize::{Removed, shown, without_hidden};
 
 /// The end of the address of a skill.
 const SKILL_FILE: &str = "/SKILL.md";
@@ -56,7 +56,9 @@ pub struct LoadedSkill {
 impl Host {
     /// The skills of all servers. Servers that list skills are asked; none of their files is read.
     pub async fn skills(&self) -> Skills {
-        let servers = self.servers();
+        let mut servers = self.servers();
+        // What of a denied server could not be read is not offered either.
+        servers.retain(|status| self.guard().denial_of_server(&status.name).is_none());
         let all = join_all(servers.iter().map(|status| self.skills_of(status))).await;
         let mut found = Skills::default();
         for (status, of) in servers.iter().zip(all) {
@@ -147,22 +149,19 @@ impl Host {
     ) -> Result<LoadedSkill, ContextError> {
         let uri = &*skill.skill.uri;
         let bytes = self.skill_bytes(skill, uri, options).await?;
-        let text = String::from_utf8(bytes)
-            .map_err(|_| unverified(skill, "its SKILL.md is not text".to_owned()))?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| unverified(skill, "its SKILL.md is not text"))?;
         if skill.listed {
-            let found = verify::frontmatter(&text).map_err(|reason| unverified(skill, reason))?;
+            let found = verify::frontmatter(&text).map_err(|reason| unverified(skill, &reason))?;
             let listed = skill.skill.frontmatter.to_value();
             let Ok(Value::Object(listed)) = listed else {
-                return Err(unverified(
-                    skill,
-                    "its listed frontmatter is none".to_owned(),
-                ));
+                return Err(unverified(skill, "its listed frontmatter is none"));
             };
             if let Some(member) = verify::difference(&found, &listed) {
                 let reason = format!(
                     "\"{member}\" in the frontmatter of its SKILL.md is not what is listed"
                 );
-                return Err(unverified(skill, reason));
+                return Err(unverified(skill, &reason));
             }
         }
         Ok(LoadedSkill {
@@ -194,16 +193,16 @@ impl Host {
         let inside = uri.strip_prefix(root(&skill.skill.uri));
         let inside = inside.is_some_and(|path| path.starts_with('/') && !has_dots(path));
         if listed == Some(None) || !inside {
-            return Err(unverified(skill, format!("{uri} is not one of its files")));
+            return Err(unverified(skill, &format!("{uri} is not one of its files")));
         }
         let read = self.read_resource(&skill.server, uri, options).await?;
         let is_it = |content: &&ResourceContent| &*content.uri == uri;
         let Some(content) = read.contents.iter().find(is_it) else {
-            return Err(unverified(skill, format!("{uri} has no content")));
+            return Err(unverified(skill, &format!("{uri} has no content")));
         };
-        let bytes = verify::bytes(content).map_err(|reason| unverified(skill, reason))?;
+        let bytes = verify::bytes(content).map_err(|reason| unverified(skill, &reason))?;
         if let Some(Some(listed)) = listed {
-            verify::check(listed, &bytes).map_err(|reason| unverified(skill, reason))?;
+            verify::check(listed, &bytes).map_err(|reason| unverified(skill, &reason))?;
         }
         Ok(bytes)
     }
@@ -218,11 +217,11 @@ fn root(uri: &str) -> &str {
     uri.strip_suffix(SKILL_FILE).unwrap_or(uri)
 }
 
-fn unverified(skill: &ServerSkill, reason: String) -> ContextError {
+fn unverified(skill: &ServerSkill, reason: &str) -> ContextError {
     ContextError::Unverified {
         server: skill.server.to_string(),
         skill: skill.skill.name.clone(),
-        reason,
+        reason: shown(reason).0.into_owned(),
     }
 }
 

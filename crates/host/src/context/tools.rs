@@ -10,7 +10,6 @@ use trunkline_wire::{Json, ObjectWriter};
 use super::clean::clean;
 use super::{ReadOptions, ResourceContents};
 use crate::connection::ServerStatus;
-use crate::host::Host;
 use crate::host_tool::{HostCall, HostTool};
 use crate::result::CallOutput;
 use crate::sanitize;
@@ -171,7 +170,7 @@ fn bounded(entries: &[Listed]) -> CallOutput {
     output
 }
 
-async fn read(call: HostCall) -> Result<CallOutput, String> {
+async fn read(mut call: HostCall) -> Result<CallOutput, String> {
     let argument = |name: &str| {
         let value: Option<String> = call.arguments.field(name);
         value.ok_or_else(|| format!("the argument \"{name}\" is missing, or no text"))
@@ -181,7 +180,12 @@ async fn read(call: HostCall) -> Result<CallOutput, String> {
     let guard = Arc::clone(call.host.guard());
     let allowed = guard.check_server(READ, &server, &call.arguments).await;
     allowed.map_err(|error| error.to_string())?;
-    let read = read_for(&call.host, &server, &uri).await?;
+    let options = ReadOptions {
+        on_progress: call.on_progress.take(),
+        ..ReadOptions::default()
+    };
+    let read = call.host.read_resource(&server, &uri, options).await;
+    let read = read.map_err(|error| explained(&clean(&error.to_string()), error.hint()))?;
     let mut output = CallOutput::of_text(String::new());
     output.content = blocks(&read);
     if output.content.is_empty() {
@@ -190,12 +194,6 @@ async fn read(call: HostCall) -> Result<CallOutput, String> {
     }
     output.warnings = read.warnings;
     Ok(output)
-}
-
-async fn read_for(host: &Host, server: &str, uri: &str) -> Result<ResourceContents, String> {
-    let read = host.read_resource(server, uri, ReadOptions::default());
-    read.await
-        .map_err(|error| explained(&clean(&error.to_string()), error.hint()))
 }
 
 /// The contents as blocks of a result: text as it is, and bytes as an embedded resource, which is fitted like that of any tool.

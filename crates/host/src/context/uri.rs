@@ -3,7 +3,7 @@
 use super::ContextError;
 
 /// How long an address may be, in bytes (SEC-4).
-const MAX_URI: usize = 8 * 1024;
+pub(crate) const MAX_URI: usize = 8 * 1024;
 
 /// Checks that a server can be asked for this address. What it means is the server's affair: `..`, `file://` and the like are for
 /// the server to judge, and are never looked at here.

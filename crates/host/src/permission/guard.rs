@@ -5,6 +5,7 @@ use std::iter::successors;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
+use trunkline_config::PermissionRule;
 use trunkline_wire::Json;
 use trunkline_wire::client::Arguments;
 use trunkline_wire::mcp::ServerIdentity;
@@ -206,10 +207,13 @@ impl Guard {
 
     /// Why nothing of a server may be shown to a model, here or above.
     pub(crate) fn denies_server(&self, tool: &str, server: &str) -> Option<CallError> {
-        self.first_above(|rules| {
-            let rule = rules.denial_of_server(server)?;
-            Some(CallError::denied(tool, rule))
-        })
+        let rule = self.denial_of_server(server)?;
+        Some(CallError::denied(tool, &rule))
+    }
+
+    /// The rule by which nothing of a server may be used, here or above.
+    pub(crate) fn denial_of_server(&self, server: &str) -> Option<PermissionRule> {
+        self.first_above(|rules| rules.denial_of_server(server).cloned())
     }
 
     /// Agrees to have something of a server shown to a model: nobody need be asked, unless a rule about the whole server says so.

@@ -8,11 +8,11 @@ mod store;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use change::{PartChange, ToolChange};
 pub(crate) use definition::Definition;
-use store::PinFile;
+use store::{PinFile, Stamp};
 
 use crate::catalog::PoolTool;
 
@@ -64,8 +64,30 @@ impl PinStore {
 pub(crate) struct Pins {
     pub(crate) on_change: OnChange,
     store: PinStore,
-    /// What was pinned or found to be as pinned in this run, by place and original name.
-    known: Mutex<HashMap<(String, String), Arc<Definition>>>,
+    /// What is known of each server's, by place.
+    known: Mutex<HashMap<String, Known>>,
+}
+
+/// The pins of one server, as far as they are known.
+#[derive(Default)]
+struct Known {
+    /// The file that they were read from; another process may write another.
+    stamp: Option<Stamp>,
+    /// By original names.
+    tools: BTreeMap<String, Definition>,
+    /// What is not in the file, or not yet.
+    unsaved: BTreeMap<String, Definition>,
+}
+
+impl Known {
+    /// What the file says, but for what is not in it.
+    fn read(&mut self, (stamp, tools): (Stamp, BTreeMap<String, Definition>)) {
+        self.stamp = Some(stamp);
+        self.tools = tools;
+        for (name, definition) in &self.unsaved {
+            insert(&mut self.tools, name, definition);
+        }
+    }
 }
 
 impl Pins {
@@ -85,13 +107,13 @@ impl Pins {
         instructions: Option<&str>,
     ) -> Result<Option<Arc<ToolChange>>, String> {
         let now = Definition::of(tool, instructions);
-        let Some(pinned) = self.pinned(place, tool).await? else {
-            return Ok(None);
-        };
-        if pinned.hash == now.hash {
-            return Ok(None);
-        }
-        Ok(Some(Arc::new(ToolChange::between(tool, &pinned, &now))))
+        self.look(place).await?;
+        let known = self.lock();
+        let pinned = known
+            .get(place)
+            .and_then(|known| held_against(&known.tools, tool));
+        let changed = pinned.filter(|pinned| pinned.hash != now.hash);
+        Ok(changed.map(|pinned| Arc::new(ToolChange::between(tool, pinned, &now))))
     }
 
     /// Pins a tool as it is now.
@@ -101,45 +123,42 @@ impl Pins {
         tool: &PoolTool,
         instructions: Option<&str>,
     ) -> Result<(), String> {
-        let now = Arc::new(Definition::of(tool, instructions));
-        let key = (place.to_owned(), tool.tool.name.to_string());
-        if self.known(&key).is_some_and(|known| *known == *now) {
-            return Ok(());
+        let now = Definition::of(tool, instructions);
+        let name = tool.tool.name.to_string();
+        {
+            let mut known = self.lock();
+            let known = known.entry(place.to_owned()).or_default();
+            if known.tools.get(&name) == Some(&now) && !known.unsaved.contains_key(&name) {
+                return Ok(());
+            }
+            insert(&mut known.tools, &name, &now);
+            insert(&mut known.unsaved, &name, &now);
         }
-        self.forget_name(place, &now.called);
-        self.know(key.clone(), Arc::clone(&now));
         let Some(file) = self.file(place) else {
             return Ok(());
         };
-        let (_, name) = key;
-        blocking(move || file.pin(&name, &now)).await
-    }
-
-    /// What a tool was. One that has taken the name by which another was called is held against that one.
-    async fn pinned(
-        &self,
-        place: &str,
-        tool: &PoolTool,
-    ) -> Result<Option<Arc<Definition>>, String> {
-        let key = (place.to_owned(), tool.tool.name.to_string());
-        if let Some(known) = self.known(&key).filter(|known| known.called == tool.name) {
-            return Ok(Some(known));
+        let (called, written) = (name.clone(), now.clone());
+        blocking(move || file.pin(&called, &written)).await?;
+        if let Some(known) = self.lock().get_mut(place) {
+            // Somebody may have pinned it anew meanwhile.
+            if known.unsaved.get(&name) == Some(&now) {
+                known.unsaved.remove(&name);
+            }
         }
-        let all = self.all(place).await?;
-        Ok(held_against(&all, tool).cloned().map(Arc::new))
+        Ok(())
     }
 
-    /// Everything that is pinned of a server, by original names.
-    async fn all(&self, place: &str) -> Result<BTreeMap<String, Definition>, String> {
-        let mut pinned = match self.file(place) {
-            Some(file) => blocking(move || file.all()).await?,
-            None => BTreeMap::new(),
+    /// Reads what is pinned of a server, unless it is known and no other process has written it since.
+    async fn look(&self, place: &str) -> Result<(), String> {
+        let Some(file) = self.file(place) else {
+            return Ok(());
         };
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        for ((_, name), known) in known.iter().filter(|((of, _), _)| of == place) {
-            pinned.insert(name.clone(), Definition::clone(known));
+        let stamp = self.lock().get(place).and_then(|known| known.stamp);
+        if let Some(read) = blocking(move || file.changed_since(stamp)).await? {
+            let mut known = self.lock();
+            known.entry(place.to_owned()).or_default().read(read);
         }
-        Ok(pinned)
+        Ok(())
     }
 
     /// Which of a server's tools are not what they were.
@@ -149,9 +168,13 @@ impl Pins {
         tools: &[Arc<PoolTool>],
         instructions: Option<&str>,
     ) -> Result<Vec<ToolChange>, String> {
-        let pinned = self.all(place).await?;
+        self.look(place).await?;
+        let known = self.lock();
+        let Some(known) = known.get(place) else {
+            return Ok(Vec::new());
+        };
         let changed = tools.iter().filter_map(|tool| {
-            let before = held_against(&pinned, tool)?;
+            let before = held_against(&known.tools, tool)?;
             let now = Definition::of(tool, instructions);
             (before.hash != now.hash).then(|| ToolChange::between(tool, before, &now))
         });
@@ -160,27 +183,13 @@ impl Pins {
 
     fn file(&self, place: &str) -> Option<PinFile> {
         let dir = self.store.dir.as_ref()?;
-        Some(PinFile::of(dir, place))
+        // Who has nothing but that for a home wants nothing to be kept.
+        let nowhere = dir.starts_with("/dev/null");
+        (!nowhere).then(|| PinFile::of(dir, place))
     }
 
-    fn known(&self, key: &(String, String)) -> Option<Arc<Definition>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(key).cloned()
-    }
-
-    /// Nothing of a server is called by this name any more.
-    fn forget_name(&self, place: &str, name: &str) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        for ((of, _), known) in known.iter_mut() {
-            if of == place && known.called == name {
-                Arc::make_mut(known).called.clear();
-            }
-        }
-    }
-
-    fn know(&self, key: (String, String), definition: Arc<Definition>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(key, definition);
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -300,7 +309,40 @@ mod tests {
         for done in futures_util::future::join_all(pinning).await {
             done.unwrap();
         }
-        let pinned = PinFile::of(scratch.path(), "s").all().unwrap();
-        assert_eq!(pinned.len(), tools.len());
+        let pinned = PinFile::of(scratch.path(), "s").changed_since(None);
+        assert_eq!(pinned.unwrap().unwrap().1.len(), tools.len());
+    }
+
+    #[tokio::test]
+    async fn what_another_process_pins_or_forgets_counts_at_once() {
+        let scratch = tempfile::tempdir().unwrap();
+        let running = Pins::new(PinStore::at(scratch.path()), OnChange::Ask);
+        let (before, after) = (described("reads"), described("reads, and mails it"));
+        running.pin("s", &before, None).await.unwrap();
+        assert!(running.compare("s", &after, None).await.unwrap().is_some());
+
+        let other = Pins::new(PinStore::at(scratch.path()), OnChange::Ask);
+        other.pin("s", &after, None).await.unwrap();
+        assert!(running.compare("s", &after, None).await.unwrap().is_none());
+        assert!(running.compare("s", &before, None).await.unwrap().is_some());
+
+        let file = PinFile::of(scratch.path(), "s");
+        std::fs::remove_file(file.path()).unwrap();
+        assert!(running.compare("s", &before, None).await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn pins_that_cannot_be_kept_hold_for_this_run_and_that_is_said() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let pins = Pins::new(PinStore::at(file.join("pins")), OnChange::Ask);
+        let said = pins.pin("s", &described("x"), None).await.unwrap_err();
+        assert!(said.contains("could not be noted down"), "{said}");
+        let changed = pins.compare("s", &described("y"), None).await.unwrap();
+        assert!(changed.is_some());
+        // Without a home, nobody expects anything to be kept.
+        let pins = Pins::new(PinStore::at("/dev/null/pins"), OnChange::Ask);
+        pins.pin("s", &described("x"), None).await.unwrap();
     }
 }

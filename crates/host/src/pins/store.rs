@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::definition::Definition;
+use crate::disk::{Care, private_dir, write_whole};
 
 /// How long the file may be.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -25,6 +26,13 @@ pub(super) struct PinFile {
     path: PathBuf,
     server: String,
 }
+
+/// What a file was when it was looked at, to tell whether it is another now; nothing if there was none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp(Option<(Option<SystemTime>, u64)>);
+
+/// What is pinned, by original names, and in which file.
+type Pins = (Stamp, BTreeMap<String, Definition>);
 
 #[derive(Default, Serialize, Deserialize)]
 struct Pinned {
@@ -51,10 +59,20 @@ impl PinFile {
         &self.path
     }
 
-    /// Everything that is pinned.
-    pub(super) fn all(&self) -> Result<BTreeMap<String, Definition>, String> {
+    /// Everything that is pinned, and what the file is then; `None` if the file still is what it was.
+    pub(super) fn changed_since(&self, known: Option<Stamp>) -> Result<Option<Pins>, String> {
+        // Looked at before it is read: what is written meanwhile makes it another file the next time.
+        let stamp = self.stamp();
+        if known == Some(stamp) {
+            return Ok(None);
+        }
         let pinned = self.whole().map_err(|error| self.unreadable(&error))?;
-        Ok(pinned.tools)
+        Ok(Some((stamp, pinned.tools)))
+    }
+
+    fn stamp(&self) -> Stamp {
+        let found = fs::metadata(&self.path).ok();
+        Stamp(found.map(|found| (found.modified().ok(), found.len())))
     }
 
     /// Pins a tool.
@@ -64,7 +82,9 @@ impl PinFile {
         });
         written.map_err(|error| {
             let file = self.path.display();
-            format!("what \"{tool}\" is now could not be noted down in {file}: {error}")
+            format!(
+                "what \"{tool}\" is now could not be noted down in {file}: {error}; if it changes, the next run does not notice"
+            )
         })
     }
 
@@ -97,22 +117,16 @@ impl PinFile {
     /// Reads, changes and writes while no other process does.
     fn change(&self, change: impl FnOnce(&mut Pinned)) -> io::Result<()> {
         let dir = self.path.parent().unwrap_or(Path::new("."));
-        // Where there is not even a place, somebody wants it so.
-        if private_dir(dir).is_err() {
-            return Ok(());
-        }
+        private_dir(dir)?;
         let _lock = lock(&dir.join(".lock"))?;
         let mut pinned = self.whole()?;
         change(&mut pinned);
-        let beside = self
-            .path
-            .with_extension(format!("{}.tmp", std::process::id()));
-        let written = write_new(&beside, &serde_json::to_vec(&pinned)?)
-            .and_then(|()| fs::rename(&beside, &self.path));
-        if written.is_err() {
-            let _ = fs::remove_file(&beside);
+        let text = serde_json::to_vec(&pinned)?;
+        // What could not be read again would forbid every call.
+        if text.len() as u64 > MAX_BYTES {
+            return Err(io::Error::other("it would be too large"));
         }
-        written
+        write_whole(&self.path, &text, Care::Lasting)
     }
 }
 
@@ -121,25 +135,6 @@ fn is_absence(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
     )
-}
-
-/// A directory that is nobody else's business.
-fn private_dir(dir: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir)
-}
-
-fn write_new(path: &Path, text: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
-    io::Write::write_all(&mut file, text)?;
-    file.sync_all()
 }
 
 /// Keeps other processes out until it is dropped. A process that dies lets go of it.

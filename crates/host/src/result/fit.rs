@@ -3,6 +3,7 @@
 use trunkline_wire::mcp::CallResult;
 
 use super::{About, CallOutput};
+use crate::call::HOST;
 use crate::catalog::PoolTool;
 use crate::connection::Connection;
 use crate::host::Host;
@@ -30,7 +31,7 @@ impl Host {
             return output;
         }
         let about = About {
-            server: "host",
+            server: HOST,
             tool,
             ide: false,
             max_chars: None,

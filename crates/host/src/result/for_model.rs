@@ -1,6 +1,7 @@
 //! A result in the form in which a model's API takes it.
 
 use serde_json::{Value, json};
+use trunkline_wire::Json;
 use trunkline_wire::mcp::Content;
 
 use super::CallOutput;
@@ -21,10 +22,14 @@ impl CallOutput {
                 json!(texts.join("\n"))
             }
             Format::Mcp => {
-                let content: Vec<_> = self.content.iter().map(Content::to_json).collect();
+                let block = |block: &Content| match tree(&block.to_json()) {
+                    Value::String(text) => json!({"type": "text", "text": text}),
+                    block => block,
+                };
+                let content: Vec<_> = self.content.iter().map(block).collect();
                 let mut result = json!({"content": content, "isError": self.is_error});
                 if let Some(structured) = &self.structured_content {
-                    result["structuredContent"] = json!(structured);
+                    result["structuredContent"] = tree(structured);
                 }
                 result
             }
@@ -42,6 +47,13 @@ impl CallOutput {
         };
         vec![Content::Text(text.into())]
     }
+}
+
+/// JSON as a tree. What no tree can hold, half a character or what is nested too deep, is put right, or else stays text.
+fn tree(json: &Json) -> Value {
+    let tree = json.to_value();
+    let tree = tree.or_else(|_| sanitize_json(json).0.to_value());
+    tree.unwrap_or_else(|_| Value::from(json.as_str()))
 }
 
 fn anthropic(block: &Content) -> Value {
@@ -86,7 +98,6 @@ fn plain(block: &Content) -> String {
 
 #[cfg(test)]
 mod tests {
-    use trunkline_wire::Json;
     use trunkline_wire::mcp::CallResult;
 
     use super::*;
@@ -130,5 +141,27 @@ mod tests {
         assert_eq!(structured.for_model(Format::OpenAi), r#"{"a":1}"#);
         let nothing = output(json!({"content": []}));
         assert_eq!(nothing.for_model(Format::Anthropic)[0]["text"], NOTHING);
+    }
+
+    #[test]
+    fn what_no_tree_can_hold_is_no_reason_to_fail() {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        let text = format!(
+            r#"{{"content":[{{"type":"text","text":"\ud800x","a":1}},{{"type":"odd","x":"\udc00"}},{{"type":"odd","x":{deep}}}],"structuredContent":{{"\ud800":{deep}}}}}"#
+        );
+        let result = CallResult::read(&Json::parse(text).unwrap()).unwrap().1;
+        let result = CallOutput::from(result);
+        for format in [Format::Anthropic, Format::OpenAi, Format::OpenAiResponses] {
+            result.for_model(format);
+        }
+        let whole = result.for_model(Format::Mcp);
+        assert_eq!(whole["content"][1]["type"], "odd");
+        assert!(
+            whole["content"][2]["text"]
+                .as_str()
+                .unwrap()
+                .contains("[[[")
+        );
+        assert!(whole["structuredContent"].is_string());
     }
 }

@@ -13,6 +13,7 @@ use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, Rgb};
 
 use super::base64::encoded_len;
+use super::room::Room;
 
 /// The longest side that models see (RES-2).
 pub(super) const LONGEST_SIDE: u32 = 1568;
@@ -25,6 +26,10 @@ pub(super) const MAX_PIXELS: u64 = 200_000_000;
 
 /// How much memory one image may take once it is decoded.
 const MAX_DECODED: u64 = 512 * 1024 * 1024;
+
+/// What all images that are being worked on may take together, whichever result they belong to. Copies that are made on the way, of
+/// unusual kinds of images, come to no more than twice that again.
+static DECODED: Room = Room::new(MAX_DECODED);
 
 /// From this size on, an image without transparency is also tried as a JPEG.
 const LARGE: usize = 1_000_000;
@@ -108,6 +113,7 @@ fn fit_or_panic(
         ));
     }
     *pixels -= count;
+    let _room = DECODED.take(decoder.total_bytes());
     let fits =
         width.max(height) <= limits.longest_side && encoded_len(data.len()) <= limits.max_base64;
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);

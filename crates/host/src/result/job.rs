@@ -19,6 +19,9 @@ const MAX_NOTES: usize = 100;
 /// How many images one result may have: a model takes no more, and each may be megabytes.
 const MAX_PICTURES: usize = 20;
 
+/// How many blocks one result may have: even empty ones are something to read.
+pub(super) const MAX_BLOCKS: usize = 10_000;
+
 /// The work on one result.
 pub(super) struct Job {
     pub(super) results: Results,
@@ -28,6 +31,8 @@ pub(super) struct Job {
     pub(super) limit: Option<Limit>,
     /// How many pixels may still be decoded.
     pixels: u64,
+    /// How many bytes stand beside the words of blocks: addresses, annotations.
+    beside: usize,
     /// How many images there are already.
     pictures: usize,
     /// How many things were saved or left out.
@@ -44,6 +49,7 @@ impl Job {
             tool: about.tool.to_owned(),
             limit,
             pixels: MAX_PIXELS,
+            beside: 0,
             pictures: 0,
             notes: 0,
             files: Vec::new(),
@@ -62,8 +68,9 @@ impl Job {
         } = output;
         let mut parts = Vec::with_capacity(content.len());
         let mut unsaid = 0;
-        for block in content {
-            if self.notes < MAX_NOTES || is_plain(&block) {
+        for (at, block) in content.into_iter().enumerate() {
+            let one_of_many = self.limit.is_some() && at >= MAX_BLOCKS;
+            if !one_of_many && (self.notes < MAX_NOTES || is_plain(&block)) {
                 parts.extend(self.block(block));
             } else {
                 unsaid += 1;
@@ -87,6 +94,7 @@ impl Job {
 
     fn block(&mut self, block: Content) -> Vec<Part> {
         if let Some(words) = Words::of(&block) {
+            let block = self.without_ballast(block, &words);
             return vec![Part::Words(block, words)];
         }
         let Content::Other { kind, raw } = &block else {
@@ -112,6 +120,18 @@ impl Job {
             }
             _ => vec![Part::Rest(block)],
         }
+    }
+
+    /// A block with words; only those, where all that stands beside words has become too much.
+    fn without_ballast(&mut self, block: Content, words: &Words) -> Content {
+        let Content::Other { raw, .. } = &block else {
+            return block;
+        };
+        self.beside += raw.as_str().len().saturating_sub(words.len());
+        if self.limit.is_none_or(|limit| limit.allows_any(self.beside)) {
+            return block;
+        }
+        Content::Text(words.text())
     }
 
     /// Data in base64: an image that a model can look at, or a file. `block` is the image block that it came in.

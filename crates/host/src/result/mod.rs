@@ -21,6 +21,7 @@ mod kind;
 mod large;
 mod note;
 mod results;
+mod room;
 mod shape;
 mod size;
 mod store;
@@ -116,6 +117,11 @@ impl From<CallResult> for CallOutput {
 /// A block from elsewhere than a result, a prompt for example, as a model may see it.
 pub(crate) fn shown_block(block: Content) -> Content {
     words::shown(block, &mut Removed::default())
+}
+
+/// The content of a resource with another text, and everything else as it was.
+pub(crate) fn with_text(content: &Json, text: &str) -> Json {
+    words::replaced(content, &[("text", text)])
 }
 
 /// What of a server's text a model may see, where that is not all of it (TOOL-3). Every text of a result that is shown goes through

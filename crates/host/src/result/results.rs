@@ -11,7 +11,7 @@ use trunkline_wire::mcp::Content;
 
 use super::CallOutput;
 use super::image::ImageLimits;
-use super::job::Job;
+use super::job::{Job, MAX_BLOCKS};
 use super::size::Limit;
 use super::store::Store;
 use super::words::{Words, shown};
@@ -197,6 +197,9 @@ pub(crate) struct About<'a> {
 
 /// Whether there is nothing to do, which is so for nearly every result.
 fn is_plain_and_small(output: &CallOutput, limit: Option<&Limit>) -> bool {
+    if limit.is_some() && output.content.len() > MAX_BLOCKS {
+        return false;
+    }
     let fits = |bytes: usize| limit.is_none_or(|limit| limit.allows_any(bytes));
     let mut bytes = 0;
     for block in &output.content {

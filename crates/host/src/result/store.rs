@@ -7,9 +7,8 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use trunkline_config::normalize_name;
 
@@ -17,6 +16,9 @@ use crate::logs::stamp;
 
 /// How long files are kept (RES-7).
 pub(super) const KEEP_FOR: Duration = Duration::from_hours(7 * 24);
+
+/// How often a process that runs on looks for old files.
+const TIDIED_EVERY: Duration = Duration::from_hours(24);
 
 /// How much of a server's and a tool's name is in a file's name.
 const MAX_NAME: usize = 40;
@@ -36,8 +38,8 @@ pub(super) struct Store {
     /// Without it nothing is saved.
     pub(super) dir: Option<PathBuf>,
     pub(super) keep_for: Duration,
-    /// Whether this process has looked for old files.
-    tidied: Arc<AtomicBool>,
+    /// When this process last looked for old files.
+    tidied: Arc<Mutex<Option<Instant>>>,
 }
 
 /// A file that is being written. Dropped before it is finished, it is removed.
@@ -69,7 +71,7 @@ impl Store {
     /// Begins a file for something that `tool` of `server` gave back.
     pub(super) fn create(&self, server: &str, tool: &str, extension: &str) -> io::Result<Saving> {
         let dir = self.usable()?;
-        self.tidy_up_once(dir);
+        self.tidy_up_daily(dir);
         let mut taken = None;
         for _ in 0..TRIES {
             let name = file_name(server, tool, SystemTime::now(), random(), extension);
@@ -116,9 +118,9 @@ impl Store {
         }
     }
 
-    /// Removes old files, once in a process, while its work goes on.
-    fn tidy_up_once(&self, dir: &Path) {
-        if self.tidied.swap(true, Ordering::Relaxed) {
+    /// Removes old files, at first and then once a day, while other work goes on.
+    fn tidy_up_daily(&self, dir: &Path) {
+        if !self.is_due(Instant::now()) {
             return;
         }
         let (dir, keep_for) = (dir.to_owned(), self.keep_for);
@@ -127,6 +129,16 @@ impl Store {
         let _ = std::thread::Builder::new()
             .name("old results".to_owned())
             .spawn(work);
+    }
+
+    /// Whether to look for old files now, which is then done.
+    fn is_due(&self, now: Instant) -> bool {
+        let mut tidied = self.tidied.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = tidied.is_none_or(|last| now.saturating_duration_since(last) >= TIDIED_EVERY);
+        if due {
+            *tidied = Some(now);
+        }
+        due
     }
 }
 
@@ -407,6 +419,15 @@ mod tests {
         #[cfg(unix)]
         assert!(link.is_symlink());
         tidy_up(&dir.join("missing"), KEEP_FOR, now);
+    }
+
+    #[test]
+    fn old_files_are_looked_for_once_a_day() {
+        let (_scratch, store) = store();
+        let start = Instant::now();
+        let hours = [0, 1, 23, 24, 25, 47, 48];
+        let due = hours.map(|hours| store.is_due(start + Duration::from_hours(hours)));
+        assert_eq!(due, [true, false, false, true, false, false, true]);
     }
 
     #[test]

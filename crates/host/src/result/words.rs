@@ -3,12 +3,14 @@
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
+use serde_json::Value;
 use trunkline_wire::mcp::Content;
 use trunkline_wire::{ByteString, Json, ObjectWriter};
 
 use super::size::{Limit, Size};
 use super::visible;
-use crate::sanitize::{Removed, sanitize_json};
+use crate::context::MAX_URI;
+use crate::sanitize::{Removed, sanitize_json, without_hidden};
 
 /// A text, decoded or as it stands in the message.
 #[derive(Clone, Debug)]
@@ -27,6 +29,14 @@ impl Words {
                 "resource" => string(&raw.get("resource")?, "text"),
                 _ => None,
             },
+        }
+    }
+
+    /// The whole text.
+    pub(super) fn text(&self) -> ByteString {
+        match self {
+            Self::Plain(text) => text.clone(),
+            Self::Spelt(json) => json.as_string().unwrap_or_default(),
         }
     }
 
@@ -149,15 +159,53 @@ pub(super) fn with_words(content: &Content, text: &str) -> Content {
 
 /// The block as a model may see it.
 pub(super) fn shown(content: Content, removed: &mut Removed) -> Content {
-    let text = match Words::of(&content) {
-        Some(Words::Plain(text)) => text,
-        Some(Words::Spelt(json)) => json.as_string().unwrap_or_default(),
-        None => return without_hidden_texts(content, removed),
+    let content = match content {
+        Content::Other { kind, raw } if &*kind == "resource" => Content::Other {
+            raw: with_visible_address(raw, removed),
+            kind,
+        },
+        content => content,
     };
-    match visible(&text, removed) {
+    let Some(words) = Words::of(&content) else {
+        return without_hidden_texts(content, removed);
+    };
+    match visible(&words.text(), removed) {
         Some(visible) => with_words(&content, &visible),
         None => content,
     }
+}
+
+/// An embedded resource of which everything but its text or data is as a model may see it.
+fn with_visible_address(raw: Json, removed: &mut Removed) -> Json {
+    let Some(resource) = raw.get("resource") else {
+        return raw;
+    };
+    let mut other: Vec<(String, Json)> = Vec::new();
+    resource.members(|key, value| {
+        if matches!(key, "text" | "blob") {
+            return;
+        }
+        if let Some(uri) = value.as_string().filter(|_| key == "uri") {
+            // It is to be read again: what can be seen keeps its spelling.
+            let visible = without_hidden(&uri[..uri.floor_char_boundary(MAX_URI)], removed);
+            if *visible != *uri {
+                other.push((key.to_owned(), Json::from(Value::from(&*visible))));
+            }
+            return;
+        }
+        let (clean, more) = sanitize_json(&value);
+        *removed += more;
+        if clean.as_str() != value.as_str() {
+            other.push((key.to_owned(), clean));
+        }
+    });
+    if other.is_empty() {
+        return raw;
+    }
+    let resource = other.iter().fold(resource, |resource, (key, value)| {
+        with_member(&resource, key, value)
+    });
+    with_member(&raw, "resource", &resource)
 }
 
 /// A block that is neither text nor data, such as a link, as a model may see it.
@@ -255,6 +303,29 @@ mod tests {
                 after
             );
         }
+    }
+
+    #[test]
+    fn nothing_is_hidden_beside_the_words_of_an_embedded_resource() {
+        let seen = |raw: &str| {
+            let mut removed = Removed::default();
+            let block = shown(block(raw), &mut removed);
+            (block.to_json().as_str().to_owned(), removed.total())
+        };
+        let clean = r#"{"type":"resource","resource":{ "uri":"x:\/\u00e9","text":"t","size":1.0}}"#;
+        assert_eq!(seen(clean).1, 0);
+        let hidden = "{\"type\":\"resource\",\"resource\":{\"uri\":\"x:\u{e0041}ﬁ\",\"text\":\"t\u{200b}\",\"title\":\"a\u{200b}\"}}";
+        let (block, removed) = seen(hidden);
+        assert_eq!(
+            block,
+            r#"{"type":"resource","resource":{"uri":"x:ﬁ","title":"a","text":"t"}}"#
+        );
+        assert_eq!(removed, 3);
+        let long = format!(
+            r#"{{"type":"resource","resource":{{"uri":"{}","text":"t"}}}}"#,
+            "x".repeat(1_000_000)
+        );
+        assert!(seen(&long).0.len() < 2 * MAX_URI);
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use trunkline::{
-    Body, CallOptions, ContextError, Host, Json, ReadOptions, Reference, ResourceContents, Settings,
+    AgentScope, Body, CallOptions, ContextError, Host, Json, ReadOptions, Reference,
+    ResourceContents, Rules, Settings,
 };
 use trunkline_testkit::Script;
 
@@ -340,8 +341,14 @@ async fn a_model_finds_and_reads_resources_by_two_tools() {
     // What is no text is saved like that of any tool.
     assert_eq!(bytes.content[0].kind(), "text");
     assert!(bytes.files[0].path.exists());
+    let without = host.call(
+        "ReadMcpResource",
+        json!({"server": "a"}),
+        CallOptions::default(),
+    );
+    let error = without.await.unwrap_err();
+    assert!(error.to_string().contains("\"uri\" is missing"), "{error}");
     for (arguments, expected) in [
-        (json!({"server": "a"}), "the argument \"uri\" is missing"),
         (
             json!({"server": "c", "uri": "note://1"}),
             "there is no server \"c\"",
@@ -416,5 +423,88 @@ async fn reading_survives_a_server_that_dies_of_it_once() {
     lab.scratch.write("s.go", "");
     let read = in_time("the content", reading).await.unwrap().unwrap();
     assert_eq!(text(&read), "t");
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn nothing_of_a_denied_server_is_read_by_whatever_way() {
+    let lab = Lab::new();
+    let skill = json!({"uri": "skill://a/SKILL.md", "name": "a", "text": "x"});
+    let mut script = offering(&lab, "legacy");
+    script["resources"].as_array_mut().unwrap().push(skill);
+    let builder = Host::builder()
+        .permit(trunkline::AllowAll)
+        .server(lab.server("s", script));
+    let host = lab.ready(builder).await;
+    let agent = host.agent(AgentScope::all().rules(Rules::default().deny("mcp__s")));
+    // The host itself may; what its agents may not, it may not for them.
+    read(&host, "s", "note://1").await.unwrap();
+    let skill = host.skills().await.skills.remove(0);
+    let command = host.find_prompt("mcp__s__greet_it").unwrap();
+    let denied = |error: ContextError| {
+        assert!(error.is_refused(), "{error}");
+        assert_eq!(
+            error.to_string(),
+            "nothing of \"s\" may be used: the rule \"mcp__s\" of the program denies it"
+        );
+    };
+    denied(read(&agent, "s", "note://1").await.unwrap_err());
+    let mentions = agent.read_mentions("see @s:note://1").await;
+    denied(mentions.into_iter().next().unwrap().1.unwrap_err());
+    let words = ["Ada".to_owned()];
+    let prompt = agent.prompt(&command, &words, ReadOptions::default()).await;
+    denied(prompt.unwrap_err());
+    denied(agent.prompt_of("s", "greet it").unwrap_err());
+    denied(agent.subscribe("s", "note://1").await.unwrap_err());
+    let loaded = agent.load_skill(&skill, ReadOptions::default()).await;
+    denied(loaded.unwrap_err());
+    assert!(agent.skills().await.skills.is_empty());
+    let reference = Reference::Prompt("greet it".to_owned());
+    let completed = agent.complete("s", &reference, ("who", "A"), &[]).await;
+    denied(completed.unwrap_err());
+    let below = agent.agent(AgentScope::all().rules(Rules::default().allow("mcp__s")));
+    denied(read(&below, "s", "note://1").await.unwrap_err());
+    assert_eq!(received(&lab, "resources/read").len(), 1);
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn what_is_mentioned_is_read_without_what_is_hidden_in_it() {
+    let lab = Lab::new();
+    let script = json!({"resources": [{"uri": "a:1", "text": "a\u{e0041}\u{200b}b ﬁ"}]});
+    let host = lab.host([lab.server("s", script)]).await;
+    let (_, read) = host.read_mentions("see @s:a:1").await.remove(0);
+    let read = read.unwrap();
+    assert_eq!(text(&read), "ab ﬁ");
+    assert_eq!(
+        read.contents[0].raw.field::<String>("text").unwrap(),
+        "ab ﬁ"
+    );
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn who_subscribes_meanwhile_waits_for_what_the_server_says() {
+    let lab = Lab::new();
+    let script = json!({"era": "legacy", "receivedLog": lab.at("received"), "resources": [{"uri": "a:1"}],
+        "on": {"resources/subscribe": [{"waitForFile": lab.at("go")}, {"replyError": {"code": -32000, "message": "no"}}]}});
+    let host = lab.host([lab.server("s", script)]).await;
+    let subscribing = || {
+        let host = host.clone();
+        tokio::spawn(async move { host.subscribe("s", "a:1").await })
+    };
+    let first = subscribing();
+    eventually("the first question", || {
+        received(&lab, "resources/subscribe").len() == 1
+    })
+    .await;
+    let second = subscribing();
+    std::fs::write(lab.at("go"), "").unwrap();
+    for asked in [first, second] {
+        let refused = in_time("the refusal", asked).await.unwrap();
+        assert!(refused.is_err());
+    }
+    // The second asked for itself once the first had been refused.
+    assert_eq!(received(&lab, "resources/subscribe").len(), 2);
     lab.end(host).await;
 }

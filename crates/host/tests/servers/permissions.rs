@@ -3,10 +3,11 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::json;
 use trunkline::{
-    AllowAll, AskedTool, Because, CallError, CallOptions, CatalogStore, Host, HostBuilder,
+    AllowAll, AskedTool, Because, Builtin, CallError, CallOptions, CatalogStore, Host, HostBuilder,
     HostTool, OnChange, PermissionAnswer, PermissionQuestion, Permit, PinStore, Rules,
 };
 use trunkline_testkit::Script;
@@ -169,14 +170,18 @@ async fn turned(lab: &Lab, with: impl FnOnce(HostBuilder) -> HostBuilder) -> Hos
         .ready(with(Host::builder().server(lab.server("s", turning(lab)))))
         .await;
     assert_eq!(call(&host, "mcp__s__t", json!({})).await.unwrap(), "first");
-    call(&host, "mcp__s__turn", json!({})).await.unwrap();
+    turn(&host).await;
+    host
+}
+
+async fn turn(host: &Host) {
+    call(host, "mcp__s__turn", json!({})).await.unwrap();
     eventually("the other tool", || {
         let pool = host.pool();
         let tool = pool.get("mcp__s__t");
         tool.is_some_and(|tool| tool.tool.description.as_deref() != Some("reads mail"))
     })
     .await;
-    host
 }
 
 #[tokio::test]
@@ -246,5 +251,110 @@ async fn a_pin_outlives_the_run_and_holds_against_a_catalog_from_before() {
     let error = call(&host, "mcp__s__t", json!({})).await.unwrap_err();
     assert!(matches!(error, CallError::Changed { .. }), "{error}");
     assert_eq!(lab.count("calls"), 1);
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn arguments_of_a_tool_of_the_hosts_own_are_held_against_its_schema() {
+    let schema =
+        json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}});
+    let own = HostTool::new("Own", "one of ours", schema, |mut call| async move {
+        if let Some(on_progress) = &mut call.on_progress {
+            on_progress(trunkline::Progress {
+                progress: 1.0,
+                total: None,
+                message: None,
+            });
+        }
+        Ok(trunkline::CallOutput::of_text("ours"))
+    });
+    let host = Host::builder().tool(own).start();
+    let error = host
+        .call("Own", json!({"n": "x"}), CallOptions::default())
+        .await
+        .unwrap_err();
+    assert!(error.is_usage() && error.to_string().contains("\"n\" must be integer"));
+    let unchecked = CallOptions {
+        unchecked: true,
+        ..CallOptions::default()
+    };
+    host.call("Own", json!({}), unchecked).await.unwrap();
+    let steps = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&steps);
+    let told = CallOptions {
+        on_progress: Some(Box::new(move |_| *counted.lock().unwrap() += 1)),
+        ..CallOptions::default()
+    };
+    host.call("Own", json!({"n": 1}), told).await.unwrap();
+    assert_eq!(*steps.lock().unwrap(), 1);
+}
+
+/// Thinks for as long as it is told to.
+struct Thinking(Duration);
+
+impl Permit for Thinking {
+    fn permit(
+        &self,
+        _: PermissionQuestion,
+    ) -> Pin<Box<dyn Future<Output = PermissionAnswer> + Send>> {
+        let thought = tokio::time::sleep(self.0);
+        Box::pin(async move {
+            thought.await;
+            PermissionAnswer::Once
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_asked_may_take_longer_than_the_call() {
+    let schema = json!({"type": "object"});
+    let server = Builtin::new("b").tool("t", "", &schema, |_| async { Ok("done".into()) });
+    let limit = Duration::from_secs(1);
+    let host = Host::builder()
+        .builtin(server)
+        .permit(Thinking(limit * 3600))
+        .start();
+    host.ready().await;
+    let options = CallOptions {
+        timeout: Some(limit),
+        ..CallOptions::default()
+    };
+    let output = host.call("mcp__b__t", json!({}), options).await;
+    assert_eq!(output.unwrap().text(), "done");
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_change_that_is_accepted_elsewhere_is_accepted_here() {
+    let lab = Lab::new();
+    let pins = || PinStore::at(lab.at("pins"));
+    let host = turned(&lab, |builder| builder.permit(AllowAll).pins(pins())).await;
+    let error = call(&host, "mcp__s__t", json!({})).await.unwrap_err();
+    assert!(matches!(error, CallError::Changed { .. }), "{error}");
+    // As `trunkline call --accept-changes` does in another process: a second host, over the same server's entry.
+    let builder = Host::builder()
+        .server(lab.server("s", turning(&lab)))
+        .permit(AllowAll)
+        .pins(pins());
+    let second = lab.ready(builder).await;
+    turn(&second).await;
+    second.accept_change("mcp__s__t").await.unwrap();
+    assert_eq!(call(&host, "mcp__s__t", json!({})).await.unwrap(), "other");
+    in_time("shutdown", second.shutdown()).await;
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn pins_that_cannot_be_kept_are_told_of() {
+    let lab = Lab::new();
+    std::fs::write(lab.at("file"), "").unwrap();
+    let pins = PinStore::at(lab.at("file").join("pins"));
+    let host = host(&lab, |builder| builder.permit(AllowAll).pins(pins)).await;
+    let output = host.call("mcp__s__t", json!({}), CallOptions::default());
+    let warnings = in_time("the call", output).await.unwrap().warnings;
+    assert!(
+        warnings[0].contains("could not be noted down"),
+        "{warnings:?}"
+    );
     lab.end(host).await;
 }

@@ -154,8 +154,8 @@ async fn a_model_finds_what_it_was_not_shown_and_can_call_it() {
     let wrong = host
         .call(TOOL_SEARCH, json!({"q": 1}), CallOptions::default())
         .await
-        .unwrap();
-    assert!(wrong.is_error);
+        .unwrap_err();
+    assert!(wrong.is_usage(), "{wrong}");
     lab.end(host).await;
 }
 

@@ -1,6 +1,7 @@
 //! `trunkline sdk`: serves the program that started this one, over standard input and output (TRN-1, sdk). `docs/sdk.md`
 //! describes what is spoken. Nothing but that goes to standard output.
 
+mod permit;
 mod requests;
 
 use std::future::Future;
@@ -13,7 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinSet;
 use trunkline::sdk::{Inquiries, Inquiry, Refusal, SdkBridge, codes};
-use trunkline::{AllowAll, Elicit, Host, HostBuilder, Json};
+use trunkline::{Elicit, Host, HostBuilder, Json};
 
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
@@ -72,6 +73,9 @@ struct Initialize {
     /// The servers that live in the embedding program, by name.
     #[serde(default)]
     sdk_mcp_servers: Option<Vec<String>>,
+    /// Whether it answers `can_use_tool`.
+    #[serde(default)]
+    can_use_tool: Option<bool>,
 }
 
 /// Waits for `initialize` and puts the host together. `None` when the embedding program went first.
@@ -100,7 +104,10 @@ fn configure(
     bridge: &SdkBridge,
     request: &Json,
 ) -> Result<(HostBuilder, Vec<String>), Refusal> {
-    let Initialize { sdk_mcp_servers } = requests::read(request)?;
+    let Initialize {
+        sdk_mcp_servers,
+        can_use_tool,
+    } = requests::read(request)?;
     let announced = sdk_mcp_servers.unwrap_or_default();
     let mut config = config.clone();
     if !announced.is_empty() {
@@ -133,12 +140,15 @@ fn configure(
     }
     let connectors = session::connectors(configured.loader.layout());
     let elicit = Asker(bridge.clone());
+    let permit = permit::Embedder {
+        bridge: bridge.clone(),
+        can_be_asked: can_use_tool.unwrap_or_default(),
+    };
     let mut builder = configured
         .host()
         .watch(true)
         .sdk(bridge.clone())
-        // The embedding program has decided before it asks for a call, and standard input is its own.
-        .permit(AllowAll)
+        .permit(permit)
         .elicit(elicit);
     if let Some(connectors) = connectors {
         builder = builder.connectors(connectors);

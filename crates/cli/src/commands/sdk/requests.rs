@@ -14,6 +14,7 @@ use trunkline::{
 use trunkline_config::Server;
 
 use super::super::{call, list, tools};
+use crate::session;
 use crate::standing;
 
 /// How much progress may wait to be told; the oldest of what does not fit is told, the newest is not.
@@ -126,7 +127,7 @@ async fn call_tool(
     let timeout = timeout_ms.map(Duration::from_millis);
     // Its server may just be starting.
     if host.pool().get(&name).is_none() {
-        wait_for_servers(host, timeout).await?;
+        wait_for_servers(host, &name, timeout).await?;
     }
     let (steps, mut progress) = mpsc::channel(MAX_PROGRESS);
     let options = CallOptions {
@@ -148,14 +149,23 @@ async fn call_tool(
     }
 }
 
-async fn wait_for_servers(host: &Host, timeout: Option<Duration>) -> Result<(), Refusal> {
+/// Waits until every server is connected or has failed, for a tool of this name.
+async fn wait_for_servers(
+    host: &Host,
+    name: &str,
+    timeout: Option<Duration>,
+) -> Result<(), Refusal> {
     let Some(timeout) = timeout else {
         host.ready().await;
         return Ok(());
     };
     let ready = tokio::time::timeout(timeout, host.ready()).await;
     ready.map_err(|_| {
-        let error = format!("no connection within {} ms", timeout.as_millis());
+        let error = format!(
+            "no connection to {} within {} ms",
+            session::starting(host, |server| may_belong_to(name, server)),
+            timeout.as_millis()
+        );
         Refusal {
             more: Some(Json::from(json!({"may_have_run": false}))),
             ..Refusal::new(codes::TIMED_OUT, error)

@@ -12,6 +12,9 @@ use crate::lab::{Lab, parsed};
 pub(super) const SOON: Duration = Duration::from_secs(30);
 pub(super) const GONE: Duration = Duration::from_secs(5);
 
+/// The user's settings in a lab.
+pub(super) const SETTINGS: &str = "home/.claude/settings.json";
+
 /// A program that embeds Trunkline, and has a server `calc`.
 pub(super) struct Embedder<'a> {
     lab: &'a Lab,
@@ -30,6 +33,10 @@ impl<'a> Embedder<'a> {
     }
 
     pub(super) fn spawn(lab: &'a Lab, command: &mut Command) -> Self {
+        // What may be called is another matter, unless a test makes it its own.
+        if !lab.at(SETTINGS).exists() {
+            allow_all(lab);
+        }
         let stderr = std::fs::File::create(lab.at("stderr")).unwrap();
         command
             .stdin(Stdio::piped())
@@ -182,6 +189,11 @@ impl<'a> Embedder<'a> {
         assert_eq!(status.code(), Some(code), "{err}");
         err
     }
+}
+
+/// A rule by which nobody need be asked about a call.
+pub(super) fn allow_all(lab: &Lab) {
+    lab.write_json(SETTINGS, &json!({"permissions": {"allow": ["mcp__*"]}}));
 }
 
 pub(super) fn example() -> &'static str {

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use super::embedder::{Embedder, GONE, SOON, python};
+use super::embedder::{Embedder, GONE, SOON, allow_all, python};
 use crate::lab::Lab;
 
 #[test]
@@ -62,6 +62,7 @@ fn a_signal_ends_it_and_what_is_under_way_is_answered() {
 fn an_embedder_that_stops_reading_is_no_reason_to_stay() {
     let lab = Lab::new();
     lab.configure([("other", json!({"tools": [{"name": "t", "do": [{"countFile": lab.at("calls")}, {"hugeText": 90_000}]}]}))]);
+    allow_all(&lab);
     let mut command = lab.command(&["sdk"]);
     let stderr = std::fs::File::create(lab.at("stderr")).unwrap();
     command

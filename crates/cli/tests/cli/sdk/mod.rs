@@ -2,6 +2,7 @@
 
 mod embedder;
 mod ending;
+mod permits;
 mod refusals;
 
 use serde_json::json;
@@ -14,8 +15,8 @@ fn the_guides_program_connects_lists_calls_and_is_asked() {
     let lab = Lab::with([("other", echo())]);
     lab.finish(&mut python(&lab)).is(
         0,
-        "['mcp__calc__add', 'mcp__calc__greet', 'mcp__other__echo']\nprogress: 1 of 2\n5\nHello, Ada!\n\
-         there is no tool \"mcp__calc__divide\"\n",
+        "['mcp__calc__add', 'mcp__calc__greet', 'mcp__other__echo']\nasked about mcp__calc__add\nprogress: 1 of 2\n5\n\
+         asked about mcp__calc__greet\nHello, Ada!\nthere is no tool \"mcp__calc__divide\"\n",
         "",
     );
 }

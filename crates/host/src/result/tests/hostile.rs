@@ -267,3 +267,19 @@ fn a_link_in_place_of_the_directory_is_not_followed() {
     assert!(told.len() < 102_000 && output.files.is_empty());
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
 }
+
+#[test]
+fn many_blocks_and_long_addresses_come_to_little() {
+    let nothing = json!({"type": "text", "text": ""});
+    let output = Lab::new().process(&json!({"content": vec![nothing; 30_000]}));
+    assert!(output.content.len() < 10_010, "{}", output.content.len());
+    assert!(words(&output).contains("20,000 more blocks left out"));
+
+    let uri = "x".repeat(5000);
+    let block = json!({"type": "resource", "resource": {"uri": uri, "text": "said"}});
+    let output = Lab::new().process(&json!({"content": vec![block; 500]}));
+    let shown = output.for_model(crate::Format::OpenAi);
+    let shown = shown.as_str().unwrap();
+    assert_eq!(shown.matches("said").count(), 500);
+    assert!(shown.len() < 150_000, "{}", shown.len());
+}

@@ -1,0 +1,154 @@
+//! Has the embedding program decide about calls that no rule decides (TOOL-10). Standard input is its own: nobody is asked there.
+
+use std::future::{Future, ready};
+use std::pin::Pin;
+
+use serde::Serialize;
+use serde_json::Value;
+use trunkline::sdk::SdkBridge;
+use trunkline::{AskedTool, Because, Json, PermissionAnswer, PermissionQuestion, Permit, shown};
+
+/// Asks the embedding program, if it said that it can be asked.
+pub(super) struct Embedder {
+    pub(super) bridge: SdkBridge,
+    pub(super) can_be_asked: bool,
+}
+
+impl Permit for Embedder {
+    fn permit(
+        &self,
+        question: PermissionQuestion,
+    ) -> Pin<Box<dyn Future<Output = PermissionAnswer> + Send>> {
+        if !self.can_be_asked {
+            return Box::pin(ready(PermissionAnswer::No(unasked(&question))));
+        }
+        let bridge = self.bridge.clone();
+        Box::pin(async move {
+            let Ok(request) = Json::of(&Question::of(&question)) else {
+                return PermissionAnswer::No("it cannot be asked about".to_owned());
+            };
+            match bridge.request(&request).await {
+                Ok(answer) => read(&answer, &question.arguments),
+                Err(failure) => {
+                    let why = failure.to_string();
+                    let why = shown(&why).0;
+                    PermissionAnswer::No(format!("the embedding program did not agree: {why}"))
+                }
+            }
+        })
+    }
+}
+
+/// What the embedding program is asked.
+#[derive(Serialize)]
+struct Question<'a> {
+    subtype: &'static str,
+    tool_name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_name: Option<&'a str>,
+    input: &'a Json,
+    reason: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<String>,
+}
+
+impl<'a> Question<'a> {
+    fn of(question: &'a PermissionQuestion) -> Self {
+        let (reason, rule, change) = match &question.because {
+            Because::NoRule => ("no_rule", None, None),
+            Because::Rule(rule) => ("rule", Some(rule.as_str()), None),
+            Because::Changed(change) => ("changed", None, Some(change.diff())),
+        };
+        Self {
+            subtype: "can_use_tool",
+            tool_name: question.tool.name(),
+            server_name: match &question.tool {
+                AskedTool::Server(tool) => Some(&tool.server),
+                AskedTool::Own(_) => None,
+            },
+            input: &question.arguments,
+            reason,
+            rule,
+            change,
+        }
+    }
+}
+
+/// Why a call is refused that nobody can be asked about, and what to do.
+fn unasked(question: &PermissionQuestion) -> String {
+    let name = question.tool.name();
+    match &question.because {
+        Because::Rule(rule) => format!(
+            "the rule \"{rule}\" has it asked about, and the embedding program takes no questions (\"canUseTool\")"
+        ),
+        _ => format!(
+            "no rule allows it, and the embedding program takes no questions (\"canUseTool\"); \"{name}\" under \"permissions\", \"allow\" of \
+             ~/.claude/settings.json allows it"
+        ),
+    }
+}
+
+/// What an answer comes to. What is not clearly a yes is a no.
+fn read(answer: &Json, arguments: &Json) -> PermissionAnswer {
+    let no = |why: &str| PermissionAnswer::No(why.to_owned());
+    match answer.field::<String>("behavior").as_deref() {
+        Some("allow") => {}
+        Some("deny") => {
+            let message = answer.field::<String>("message");
+            let message = message.map(|message| shown(&message).0.into_owned());
+            return no(&message.unwrap_or_else(|| "the embedding program said no".to_owned()));
+        }
+        _ => return no("the embedding program said neither \"allow\" nor \"deny\""),
+    }
+    // Whoever wants it called with something else does not agree to this.
+    let other = answer.field::<Value>("updatedInput");
+    if other.is_some_and(|other| arguments.to_value().ok() != Some(other)) {
+        return no("the embedding program wants other arguments, which it must call with itself");
+    }
+    if answer.field::<bool>("always") == Some(true) {
+        PermissionAnswer::Always
+    } else {
+        PermissionAnswer::Once
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_clear_yes_is_one() {
+        use PermissionAnswer::{Always, No, Once};
+
+        let arguments = Json::from(json!({"a": 1}));
+        let no = |why: &str| No(why.to_owned());
+        let unclear = || no("the embedding program said neither \"allow\" nor \"deny\"");
+        for (answer, expected) in [
+            (json!({"behavior": "allow"}), Once),
+            (json!({"behavior": "allow", "always": true}), Always),
+            (json!({"behavior": "allow", "always": "yes"}), Once),
+            (json!({"behavior": "allow", "updatedInput": {"a": 1}}), Once),
+            (
+                json!({"behavior": "allow", "updatedInput": {"a": 2}}),
+                no("the embedding program wants other arguments, which it must call with itself"),
+            ),
+            (
+                json!({"behavior": "deny", "message": "not\u{200b} today"}),
+                no("not today"),
+            ),
+            (
+                json!({"behavior": "deny"}),
+                no("the embedding program said no"),
+            ),
+            (json!({"behavior": "ask"}), unclear()),
+            (json!({}), unclear()),
+            (json!(true), unclear()),
+        ] {
+            assert_eq!(read(&Json::from(&answer), &arguments), expected, "{answer}");
+        }
+    }
+}

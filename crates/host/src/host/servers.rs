@@ -1,0 +1,200 @@
+//! The servers of a host: they are added and taken away, and each is one connection.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures_util::future::join_all;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use trunkline_config::{ServerEntry, ServerSet};
+
+use super::{Connections, Host, lock};
+use crate::connection::{Connection, ServerStatus, Source};
+
+/// What only those who add or remove connections need to know.
+#[derive(Default)]
+pub(super) struct Changing {
+    /// Nothing is started any more.
+    pub(super) ended: bool,
+    /// Replaced connections on their way out.
+    pub(super) leaving: Vec<JoinHandle<()>>,
+    /// The names of the servers that come from configuration files, and go with them.
+    discovered: BTreeSet<String>,
+}
+
+impl Changing {
+    /// Ends a connection in the background; the receiver learns when nothing is left of it.
+    fn leave(&mut self, connection: Arc<Connection>) -> oneshot::Receiver<()> {
+        self.leaving.retain(|leaving| !leaving.is_finished());
+        let (gone, left) = oneshot::channel();
+        let leave = tokio::spawn(async move {
+            connection.shut_down().await;
+            let _ = gone.send(());
+        });
+        self.leaving.push(leave);
+        left
+    }
+}
+
+impl Host {
+    /// Adds a server and starts connecting to it; must be called on a Tokio runtime. The same name with the same entry is the same connection (LIF-3); with
+    /// another entry, the old connection is closed and replaced.
+    pub fn add(&self, entry: ServerEntry) {
+        self.add_all([Source::Entry(Arc::new(entry))]);
+    }
+
+    pub(super) fn add_all(&self, sources: impl IntoIterator<Item = Source>) {
+        // Of several with one name the last counts, and only that one is started.
+        let by_name: BTreeMap<String, Source> = sources
+            .into_iter()
+            .map(|source| (source.name().to_owned(), source))
+            .collect();
+        let mut changing = lock(&self.inner.changing);
+        if changing.ended {
+            return;
+        }
+        let mut connections = Connections::clone(&self.inner.connections.load());
+        for source in by_name.into_values() {
+            changing.discovered.remove(source.name());
+            self.connect(source, &mut connections, &mut changing);
+        }
+        self.inner.connections.store(Arc::new(connections));
+        self.inner.context.catalogs.fetch_add(1, Ordering::Release);
+    }
+
+    /// Makes the servers from configuration files be these: new and changed ones connect, those that have gone are closed
+    /// (CFG-9). What the embedding program added itself stays as it is.
+    pub(crate) fn apply(&self, set: &ServerSet) {
+        self.inner.guard.settings(&set.permissions);
+        let mut changing = lock(&self.inner.changing);
+        if changing.ended {
+            return;
+        }
+        let mut connections = Connections::clone(&self.inner.connections.load());
+        let mut wanted: BTreeMap<String, ServerEntry> = set
+            .for_host()
+            .map(|entry| (entry.name.clone(), entry))
+            .collect();
+        // The program's own come first.
+        wanted.retain(|name, _| {
+            changing.discovered.contains(name) || !connections.contains_key(name.as_str())
+        });
+        let gone: Vec<String> = changing
+            .discovered
+            .iter()
+            .filter(|name| !wanted.contains_key(*name))
+            .cloned()
+            .collect();
+        for name in gone {
+            changing.discovered.remove(&name);
+            if let Some(old) = connections.remove(name.as_str()) {
+                drop(changing.leave(old));
+                self.inner.context.teller.changed(&name.into());
+            }
+        }
+        for (name, entry) in wanted {
+            self.connect(
+                Source::Entry(Arc::new(entry)),
+                &mut connections,
+                &mut changing,
+            );
+            changing.discovered.insert(name);
+        }
+        self.inner.connections.store(Arc::new(connections));
+        self.inner.context.catalogs.fetch_add(1, Ordering::Release);
+    }
+
+    /// Starts a connection, unless the same one is there already.
+    fn connect(&self, source: Source, connections: &mut Connections, changing: &mut Changing) {
+        let hash = source.hash();
+        let old = connections.get(source.name());
+        if old.is_some_and(|old| old.hash() == hash) {
+            return;
+        }
+        let name: Arc<str> = source.name().into();
+        // What the old one holds, a port or a lock, the new one may need.
+        let old = connections.remove(&name).map(|old| changing.leave(old));
+        let new = Connection::start(source, hash, &self.inner.context, old);
+        self.inner.context.teller.changed(&name);
+        connections.insert(name, Arc::new(new));
+    }
+
+    /// Drops the connection to a server and makes it afresh. An agent can do so only to its own servers.
+    pub async fn reconnect(&self, server: &str) {
+        if let Some(connection) = self.own_connection(server) {
+            connection.reconnect().await;
+        }
+    }
+
+    /// Has the lists of a server fetched again, in the background; a lazy server that nobody has asked for yet is started.
+    pub async fn refresh(&self, server: &str) {
+        if let Some(connection) = self.connection(server) {
+            connection.refresh().await;
+        }
+    }
+
+    /// Switches a server off until [`Host::reconnect`]; returns once nothing of it is left. An agent can do so only to its own
+    /// servers.
+    pub async fn disable(&self, server: &str) {
+        if let Some(connection) = self.own_connection(server) {
+            connection.disable().await;
+        }
+    }
+
+    /// Waits until every server is known, and is connected or has failed for the first time. A lazy server that nobody has
+    /// asked for is not waited for.
+    pub async fn ready(&self) {
+        if let Some(discovery) = &self.inner.discovery {
+            discovery.complete().await;
+        }
+        if let Some(above) = &self.inner.above {
+            above.host.known().await;
+        }
+        let connections = self.connections();
+        join_all(connections.values().map(|connection| connection.settled())).await;
+    }
+
+    /// Waits until it is known which servers there are.
+    async fn known(&self) {
+        let mut host = self;
+        while let Some(above) = &host.inner.above {
+            host = &above.host;
+        }
+        if let Some(discovery) = &host.inner.discovery {
+            discovery.complete().await;
+        }
+    }
+
+    /// All servers as they stand now, sorted by name. Lists that are no longer fresh are fetched again in the background.
+    pub fn servers(&self) -> Vec<Arc<ServerStatus>> {
+        self.refresh_stale();
+        self.statuses()
+    }
+
+    pub(super) fn statuses(&self) -> Vec<Arc<ServerStatus>> {
+        let status = |connection: &Arc<Connection>| connection.status();
+        match &self.inner.above {
+            None => self.inner.connections.load().values().map(status).collect(),
+            Some(_) => self.connections().values().map(status).collect(),
+        }
+    }
+
+    /// One server as it stands now.
+    pub fn server(&self, name: &str) -> Option<Arc<ServerStatus>> {
+        self.connection(name).map(|connection| connection.status())
+    }
+
+    /// Has the lists fetched again that are no longer fresh, as their servers see it (LIF-9).
+    pub(super) fn refresh_stale(&self) {
+        let expiry = &self.inner.context.expiry;
+        if !expiry.is_due() {
+            return;
+        }
+        let now = Instant::now();
+        for connection in self.connections().values() {
+            expiry.note(connection.refresh_stale(now));
+        }
+    }
+}

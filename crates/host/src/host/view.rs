@@ -1,0 +1,95 @@
+//! What is seen from here: everything, or for an agent (AGT-1) what is its own and what its scope lets it see of the host above.
+
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+
+use super::pool::Built;
+use super::{Above, Connections, Host, Inner};
+use crate::agent::AgentScope;
+use crate::connection::Connection;
+use crate::events::Events;
+
+impl Host {
+    /// A view of this host for a sub-agent, over the same connections (AGT-1): it is called like a host, sees what `scope` lets it
+    /// see, and its shutdown, or dropping the last clone of it, ends only the servers that are its own. Must be called on a Tokio
+    /// runtime.
+    pub fn agent(&self, mut scope: AgentScope) -> Self {
+        let own = std::mem::take(&mut scope.own);
+        let rules = std::mem::take(&mut scope.rules);
+        let guard = self.inner.guard.below(rules, scope.permit.take());
+        let agent = Self {
+            inner: Arc::new(Inner {
+                guard: Arc::new(guard),
+                discovery: None,
+                context: Arc::clone(&self.inner.context),
+                connections: ArcSwap::default(),
+                changing: Mutex::default(),
+                building: Mutex::default(),
+                own_tools: Arc::clone(&self.inner.own_tools),
+                own_tools_and_resources: Arc::clone(&self.inner.own_tools_and_resources),
+                pool: ArcSwap::from_pointee(Built::nothing()),
+                teller: None,
+                above: Some(Above {
+                    host: self.clone(),
+                    scope,
+                }),
+            }),
+        };
+        agent.add_all(own);
+        agent
+    }
+
+    /// All connections: its own, and for an agent those that it sees of the host it works for.
+    pub(super) fn connections(&self) -> Arc<Connections> {
+        let own = self.inner.connections.load_full();
+        let Some(Above { host, scope }) = &self.inner.above else {
+            return own;
+        };
+        let mut all = Connections::clone(&host.connections());
+        all.retain(|name, _| scope.has_server(name));
+        all.extend(
+            own.iter()
+                .map(|(name, own)| (Arc::clone(name), Arc::clone(own))),
+        );
+        Arc::new(all)
+    }
+
+    /// The connection to a server that is seen from here.
+    pub(crate) fn connection(&self, server: &str) -> Option<Arc<Connection>> {
+        let own = self.own_connection(server);
+        own.or_else(|| {
+            let above = self.inner.above.as_ref()?;
+            let seen = above.scope.has_server(server);
+            seen.then(|| above.host.connection(server)).flatten()
+        })
+    }
+
+    pub(super) fn own_connection(&self, server: &str) -> Option<Arc<Connection>> {
+        self.inner.connections.load().get(server).cloned()
+    }
+
+    /// Changes of state and catalog from now on, in batches.
+    pub fn events(&self) -> Events {
+        let events = self.inner.context.teller.subscribe();
+        if self.inner.above.is_none() {
+            return events;
+        }
+        let seen = Arc::downgrade(&self.inner);
+        events.of(move |server| {
+            let host = seen.upgrade().map(Self::from_inner);
+            host.is_some_and(|host| host.sees(server))
+        })
+    }
+
+    /// Whether a server is its own, or seen by the agent whose this is.
+    fn sees(&self, server: &str) -> bool {
+        match &self.inner.above {
+            None => true,
+            Some(Above { host, scope }) => {
+                self.inner.connections.load().contains_key(server)
+                    || (scope.has_server(server) && host.sees(server))
+            }
+        }
+    }
+}

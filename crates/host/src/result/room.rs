@@ -1,0 +1,82 @@
+//! Room for work that takes much memory, shared by all threads that do such work.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// So many bytes, of which everyone takes what they need and gives it back.
+pub(super) struct Room {
+    all: u64,
+    free: Mutex<u64>,
+    freed: Condvar,
+    /// Held by whoever is next, so that nobody who needs little gets in before somebody who needs much.
+    next: Mutex<()>,
+}
+
+/// Bytes of a room; they are given back when this is dropped.
+pub(super) struct Taken<'r> {
+    room: &'r Room,
+    bytes: u64,
+}
+
+impl Room {
+    pub(super) const fn new(all: u64) -> Self {
+        Self {
+            all,
+            free: Mutex::new(all),
+            freed: Condvar::new(),
+            next: Mutex::new(()),
+        }
+    }
+
+    /// Waits until so many bytes are free. Who needs more than there are waits until nobody else has any.
+    pub(super) fn take(&self, bytes: u64) -> Taken<'_> {
+        let bytes = bytes.min(self.all);
+        let _next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self
+            .freed
+            .wait_while(free, |free| *free < bytes)
+            .unwrap_or_else(PoisonError::into_inner);
+        *free -= bytes;
+        Taken { room: self, bytes }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let mut free = self
+            .room
+            .free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *free += self.bytes;
+        self.room.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn all_together_never_take_more_than_there_is() {
+        static ROOM: Room = Room::new(10);
+        let taken = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for bytes in [1, 4, 7, 10, 25, 3, 10, 2] {
+                let taken = &taken;
+                scope.spawn(move || {
+                    for _ in 0..100 {
+                        let _room = ROOM.take(bytes);
+                        let bytes = bytes.min(10);
+                        assert!(taken.fetch_add(bytes, Ordering::SeqCst) + bytes <= 10);
+                        std::thread::yield_now();
+                        taken.fetch_sub(bytes, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        assert_eq!(*ROOM.free.lock().unwrap(), 10);
+    }
+}
