@@ -34,16 +34,15 @@ pub(crate) fn call_line(server: Option<&str>, tool: &str, name: &str, schema: Va
         .map(|(name, value)| word(name, value, of(name)))
         .collect();
     let mut line = format!("trunkline call {called}");
-    match words {
-        Some(words) => words.iter().for_each(|word| {
+    if let Some(words) = words {
+        for word in &words {
             line.push(' ');
             line.push_str(word);
-        }),
-        // A name that cannot be told from a flag, or from what is around it.
-        None => {
-            line += " --json-args ";
-            line += &quoted(&Value::Object(arguments).to_string());
         }
+    } else {
+        // A name that cannot be told from a flag, or from what is around it.
+        line += " --json-args ";
+        line += &quoted(&Value::Object(arguments).to_string());
     }
     line
 }

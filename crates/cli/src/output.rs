@@ -18,8 +18,9 @@ static LOST: AtomicBool = AtomicBool::new(false);
 /// Whether nobody reads results any more.
 static GONE: AtomicBool = AtomicBool::new(false);
 
-/// Whether a person was asked something.
+/// Whether a person was asked something, and whether the answer is still to come.
 static ASKED: AtomicBool = AtomicBool::new(false);
+static ASKING: AtomicBool = AtomicBool::new(false);
 
 /// Writes a result. A reader that has gone away (`| head`) is no error; a full disk is one, see [`lost`].
 pub(crate) fn result(text: &str) {
@@ -126,12 +127,19 @@ pub(crate) fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
+/// Whether a person is being asked something.
+pub(crate) fn asking() -> bool {
+    ASKING.load(Ordering::Relaxed)
+}
+
 /// Asks a person; anything but yes is no.
 pub(crate) fn ask(question: &str) -> bool {
     ASKED.store(true, Ordering::Relaxed);
     note(&format!("{} [y/N] ", harmless_lines(question)));
     let mut answer = String::new();
+    ASKING.store(true, Ordering::Relaxed);
     let read = io::stdin().read_line(&mut answer);
+    ASKING.store(false, Ordering::Relaxed);
     read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
 }
 

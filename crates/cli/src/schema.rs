@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::HashSet;
+use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
@@ -250,7 +251,7 @@ fn write_members(schema: Schema, indent: usize, depth: usize, lines: &mut Vec<St
             line += ", required";
         }
         if let Some(default) = schema.get("default") {
-            line += &format!(", by default {}", shown(default));
+            let _ = write!(line, ", by default {}", shown(default));
         }
         lines.push(line);
         let texts = [schema.get("title"), schema.get("description")];

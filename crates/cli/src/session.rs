@@ -201,25 +201,21 @@ pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
 
 /// Tells of variables that are set to what means nothing.
 fn warn_of_variables() {
-    let means_something: [(&str, fn(&str) -> bool, &str); 2] = [
-        (
-            env_vars::MAX_MCP_OUTPUT_TOKENS,
-            |value| value.trim().parse::<u64>().is_ok_and(|number| number > 0),
-            "a number above 0",
-        ),
-        (
-            env_vars::ENABLE_TOOL_SEARCH,
-            |value| LoadMode::read(value).is_some(),
-            "true, false, auto or auto:N",
-        ),
-    ];
-    for (name, means, expected) in means_something {
+    let is_number = |value: &str| value.trim().parse::<u64>().is_ok_and(|number| number > 0);
+    let is_mode = |value: &str| LoadMode::read(value).is_some();
+    let warn = |name: &str, means: &dyn Fn(&str) -> bool, expected: &str| {
         if let Some(value) = std::env::var(name).ok().filter(|value| !means(value)) {
             output::warning(&format!(
                 "{name} is \"{value}\", not {expected}; it does not count"
             ));
         }
-    }
+    };
+    let (tokens, search) = (
+        env_vars::MAX_MCP_OUTPUT_TOKENS,
+        env_vars::ENABLE_TOOL_SEARCH,
+    );
+    warn(tokens, &is_number, "a number above 0");
+    warn(search, &is_mode, "true, false, auto or auto:N");
 }
 
 /// A directory above this one for which servers are configured, where there are none for this one.

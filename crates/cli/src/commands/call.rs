@@ -97,7 +97,8 @@ struct UnderWay<'n> {
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        if !self.ended {
+        // While somebody is asked about it, it has not been made.
+        if !self.ended && !output::asking() {
             output::note(&format!("interrupted; \"{}\" may have run\n", self.name));
         }
     }

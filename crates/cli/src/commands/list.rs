@@ -140,6 +140,10 @@ impl<'a> Row<'a> {
         if let Some((reason, _)) = self.reason() {
             let _ = writeln!(text, "  {}", harmless(&reason));
         }
+        let changes = self.server.map(standing::differences);
+        for line in standing::difference_lines(&changes.unwrap_or_default()) {
+            let _ = writeln!(text, "    {}", harmless(&line));
+        }
         let state = self.status().map(|status| &status.state);
         if let Some(State::NeedsAuth) = state {
             text += "  the server asks for a sign-in\n";
@@ -147,6 +151,9 @@ impl<'a> Row<'a> {
         let failure = state.and_then(State::failure);
         if let Some(failure) = failure {
             let _ = writeln!(text, "  {}", harmless_lines(&failure.to_string()));
+            if let Some(target) = self.server.and_then(target) {
+                let _ = writeln!(text, "  {}", harmless(&target));
+            }
         }
         if let Some(hint) = self.hint() {
             let _ = writeln!(text, "  hint: {}", harmless(&hint));
@@ -334,39 +341,8 @@ fn below(row: &Row) -> String {
         for place in &server.shadows {
             let _ = writeln!(text, "  hides {}", harmless(&place.to_string()));
         }
-        if let Some((reason, hint)) = standing::reason(server) {
-            let _ = writeln!(text, "  {}", harmless(&reason));
-            for line in standing::difference_lines(&standing::differences(server)) {
-                let _ = writeln!(text, "    {}", harmless(&line));
-            }
-            if let Some(hint) = hint {
-                let _ = writeln!(text, "  hint: {}", harmless(&hint));
-            }
-        }
     }
-    if row.state() == "disabled" {
-        let how = standing::enabling(row.name());
-        let _ = writeln!(text, "  hint: {}", harmless(&how));
-    }
-    let state = row.status.as_ref().map(|status| &status.state);
-    if let Some(state @ State::NeedsAuth) = state {
-        text += "  the server asks for a sign-in\n";
-        if let Some(hint) = state.hint() {
-            let _ = writeln!(text, "  hint: {hint}");
-        }
-    }
-    let failure = state.and_then(State::failure);
-    if let Some(failure) = failure {
-        let _ = writeln!(text, "  {}", harmless_lines(&failure.to_string()));
-        if let Some(target) = row.server.and_then(target) {
-            let _ = writeln!(text, "  {}", harmless(&target));
-        }
-        if let Some(hint) = failure.hint() {
-            let _ = writeln!(text, "  hint: {hint}");
-        }
-        text += &indented_stderr(&failure.stderr, "  ");
-    }
-    text
+    text + &row.troubles()
 }
 
 /// What is started or connected to, as it is written.

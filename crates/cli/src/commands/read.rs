@@ -74,13 +74,13 @@ fn wanted(config: &ConfigArgs, words: &[String]) -> Result<Wanted, Exit> {
             return Err(Exit::Usage);
         }
     };
-    let value = |word: &String| match word.split_once('=') {
-        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
-        None => {
-            let hint = "behind the address come the variables of a template, as key=value";
-            output::error(&format!("\"{word}\" is too much"), Some(hint));
-            Err(Exit::Usage)
+    let value = |word: &String| {
+        if let Some((name, value)) = word.split_once('=') {
+            return Ok((name.to_owned(), value.to_owned()));
         }
+        let hint = "behind the address come the variables of a template, as key=value";
+        output::error(&format!("\"{word}\" is too much"), Some(hint));
+        Err(Exit::Usage)
     };
     Ok(Wanted {
         server,

@@ -24,7 +24,7 @@ fn every_server_is_told_with_what_to_do_about_it() {
         0,
         "connected: 1 (good)\nfailed: 1 (crash)\npending-approval: 1 (proj)\ndisabled: 1 (off)\n\
          tools: 1, resources: 0, resource templates: 0, prompts: 0; of the host's own: ToolSearch\n\
-         crash:\n  the server's process exited with status 3 before it was connected\n  \
+         crash:\n  the server's process exited with status 3 before it was connected\n  command: [SERVER] --script [DIR]/scripts/crash.json\n  \
          hint: run the command by itself to see why it ends\n  \
          its last lines on stderr:\n    | no key\n\
          off:\n  hint: `trunkline enable off` switches it on\n\
