@@ -64,15 +64,15 @@ fn permitted(host: &Host) -> ModelTools {
     tools.own.retain(|tool| host.denial(&tool.name).is_none());
     tools.loaded.retain(|tool| !is_denied(host, tool));
     let left_out = count - tools.own.len() - tools.loaded.len();
-    if left_out > 0 {
-        let (plural, verb) = if left_out == 1 {
-            ("", "is")
-        } else {
-            ("s", "are")
-        };
-        output::note(&format!(
-            "{left_out} tool{plural} {verb} left out, because a rule denies it; `trunkline tools` marks them\n"
-        ));
+    let marks = "`trunkline tools` marks";
+    match left_out {
+        0 => {}
+        1 => output::note(&format!(
+            "1 tool is left out, because a rule denies it; {marks} it\n"
+        )),
+        count => output::note(&format!(
+            "{count} tools are left out, because rules deny them; {marks} them\n"
+        )),
     }
     tools
 }

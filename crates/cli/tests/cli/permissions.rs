@@ -61,7 +61,7 @@ fn a_tool_that_a_rule_denies_is_marked_for_people_and_not_shown_to_a_model() {
     assert_eq!(names, ["ListMcpResources", "mcp__s__u"]);
     assert_eq!(
         shown.err,
-        "2 tools are left out, because a rule denies it; `trunkline tools` marks them\n"
+        "2 tools are left out, because rules deny them; `trunkline tools` marks them\n"
     );
 }
 
