@@ -6,6 +6,11 @@ use clap::{Parser, Subcommand, ValueEnum};
 use trunkline::{Format, Since};
 use trunkline_config::Scope;
 
+use crate::help::{
+    ADD_HELP, AFTER_HELP, CALL_HELP, LOGS_HELP, PROMPT_HELP, READ_HELP, SDK_HELP, SEARCH_HELP,
+    TOOLS_HELP,
+};
+
 /// Connects to MCP servers, shows what they offer and calls their tools
 #[derive(Parser)]
 #[command(name = "trunkline", version, after_help = AFTER_HELP)]
@@ -137,13 +142,17 @@ pub(crate) enum Command {
     ResetProjectChoices,
     /// Take over the servers of other MCP clients
     Import(ImportArgs),
-    /// Show the tools of all servers, or of one
+    /// Show the tools of all servers, or of one, or all about one tool
+    #[command(after_help = TOOLS_HELP)]
     Tools {
         #[command(flatten)]
         config: ConfigArgs,
 
-        /// Only this server's
+        /// Only this server's; or the whole name of a tool, `mcp__<server>__<tool>`
         server: Option<String>,
+
+        /// Everything about this tool of it
+        tool: Option<String>,
 
         /// As the JSON that a model's interface takes, the schemas byte for byte
         #[arg(long)]
@@ -160,7 +169,7 @@ pub(crate) enum Command {
         words: Vec<String>,
 
         /// How many tools to show at most
-        #[arg(short = 'n', long, default_value_t = 5, value_name = "N")]
+        #[arg(short = 'n', long, default_value_t = 5, value_name = "N", value_parser = at_least_one)]
         limit: usize,
     },
     /// Call a tool
@@ -381,6 +390,14 @@ pub(crate) struct LogsArgs {
     pub(crate) since: Option<Since>,
 }
 
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 fn since(text: &str) -> Result<Since, &'static str> {
     Since::parse(text).ok_or(
         "it is neither a time ago, such as 10m, nor a time in UTC, such as 2026-11-16T02:03Z",
@@ -399,7 +416,7 @@ pub(crate) struct CallArgs {
 
     /// Give up after this many milliseconds, connecting included; by default after what the server's entry or
     /// `MCP_TOOL_TIMEOUT` says, or 100000000
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: Option<u64>,
 
     /// Send the arguments even if they do not fit the tool's schema
@@ -413,18 +430,16 @@ pub(crate) struct CallArgs {
 
 #[derive(clap::Args)]
 pub(crate) struct ReadArgs {
-    /// The server's name; or `@server:uri`
-    pub(crate) server: String,
+    /// `<server> <uri>` or `@server:uri`; behind a template, its variables as key=value
+    #[arg(required = true, value_name = "RESOURCE", num_args = 1.., allow_hyphen_values = false)]
+    pub(crate) words: Vec<String>,
 
-    /// The resource's address
-    pub(crate) uri: Option<String>,
-
-    /// Write what it holds to this file; `-` is standard output
+    /// Write what it holds to this file, or to files numbered after it; `-` is standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
     /// Give up after this many milliseconds, connecting included
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: Option<u64>,
 }
 
@@ -434,60 +449,11 @@ pub(crate) struct PromptArgs {
     #[arg(required = true, value_name = "PROMPT", num_args = 1.., allow_hyphen_values = false)]
     pub(crate) words: Vec<String>,
 
+    /// Arguments by position, whatever they look like
+    #[arg(last = true, value_name = "WORDS")]
+    pub(crate) literal: Vec<String>,
+
     /// Give up after this many milliseconds, connecting included
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: Option<u64>,
 }
-
-const AFTER_HELP: &str = "\
-Exit codes: 0 done, 1 the tool reported an error, 2 bad usage or configuration, 3 could not connect,
-4 needs authentication, 5 refused (policy, approval, permission, pin), 6 timed out, 130 interrupted.
-
-Try it: trunkline demo";
-
-const ADD_HELP: &str = "\
-Examples:
-  trunkline add git uvx mcp-server-git
-  trunkline add files -- npx -y @modelcontextprotocol/server-filesystem /tmp
-  trunkline add -e TOKEN=abc -s user github -- github-mcp-server stdio
-  trunkline add -t http sentry https://mcp.sentry.dev/mcp -H 'X-Team: core'
-
-A command with flags of its own comes after `--`. Write ${VAR} or ${keyring:service/account} in place of a secret.";
-
-const SDK_HELP: &str = "\
-One JSON object a line, in both directions; docs/sdk.md describes them. It ends when standard input does.";
-
-const LOGS_HELP: &str = "\
-Every command that connects to servers adds to their logs: what they write to stderr, messages that cannot be used,
-log messages that they send, and how the connection fares. Times are UTC. docs/logs.md says where the files are.";
-
-const SEARCH_HELP: &str = "\
-Examples:
-  trunkline search read a file
-  trunkline search +github open issues      a word with a + must be in the tool's name
-  trunkline search select:mcp__git__git_log,mcp__git__git_diff";
-
-const READ_HELP: &str = "\
-Text goes to standard output as it is; of anything else, -o writes the bytes to a file.
-
-Examples:
-  trunkline read everything demo://resource/static/document/features.md
-  trunkline read @github:issue://123
-  trunkline read everything demo://resource/dynamic/blob/1 -o blob.bin";
-
-const PROMPT_HELP: &str = "\
-Examples:
-  trunkline prompt everything args-prompt Paris
-  trunkline prompt everything args-prompt city=Paris state=Texas
-  trunkline prompt mcp__everything__simple-prompt --json";
-
-const CALL_HELP: &str = "\
-How arguments are written:
-  key=value    a text, or whatever the tool's schema asks for
-  key:=json    a JSON value: n:=3, list:='[1,2]', on:=true
-  --json-args  all of them at once; `-` reads standard input
-
-Examples:
-  trunkline call everything get-sum a:=2 b:=3
-  trunkline call mcp__git__git_status repo_path=.
-  echo '{\"a\":2,\"b\":3}' | trunkline call everything get-sum --json-args -";

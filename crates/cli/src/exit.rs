@@ -8,7 +8,7 @@ use trunkline::{CallError, ContextError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Done = 0,
-    /// The tool, or its server, reported an error.
+    /// The tool, or its server, reported an error, or was lost while it ran.
     Failed = 1,
     /// Bad usage or configuration.
     Usage = 2,
@@ -32,7 +32,11 @@ impl From<&CallError> for Exit {
             (error.is_usage(), Self::Usage),
             (error.is_refused(), Self::Refused),
             (error.is_auth_required(), Self::NeedsAuth),
-            (error.is_connection(), Self::NotConnected),
+            // Who tries again after that must not have the tool run twice.
+            (
+                error.is_connection() && !error.may_have_run(),
+                Self::NotConnected,
+            ),
             (error.is_timeout(), Self::TimedOut),
         ])
     }

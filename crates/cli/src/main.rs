@@ -7,10 +7,14 @@ mod args;
 mod arguments;
 mod change;
 mod commands;
+mod elicit;
+mod example;
 mod exit;
+mod help;
 mod interrupt;
 mod output;
 mod permit;
+mod schema;
 mod session;
 mod standing;
 
@@ -112,8 +116,12 @@ async fn run(args: Args) -> Exit {
         Command::Tools {
             config: more,
             server,
+            tool,
             format,
-        } => commands::tools::run(&config.and(more), server.as_deref(), format, json).await,
+        } => {
+            let words: Vec<String> = server.into_iter().chain(tool).collect();
+            commands::tools::run(&config.and(more), &words, format, json).await
+        }
         Command::Search {
             config: more,
             words,

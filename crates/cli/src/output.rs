@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 pub(crate) use trunkline::harmless;
-use trunkline::is_harmful;
+use trunkline::harmless_with;
 use trunkline_config::env_vars;
 use unicode_width::UnicodeWidthChar;
 
@@ -17,6 +17,10 @@ static LOST: AtomicBool = AtomicBool::new(false);
 
 /// Whether nobody reads results any more.
 static GONE: AtomicBool = AtomicBool::new(false);
+
+/// Whether a person was asked something, and whether the answer is still to come.
+static ASKED: AtomicBool = AtomicBool::new(false);
+static ASKING: AtomicBool = AtomicBool::new(false);
 
 /// Writes a result. A reader that has gone away (`| head`) is no error; a full disk is one, see [`lost`].
 pub(crate) fn result(text: &str) {
@@ -118,11 +122,24 @@ pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
+/// Whether a person was asked something in this run.
+pub(crate) fn asked() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}
+
+/// Whether a person is being asked something.
+pub(crate) fn asking() -> bool {
+    ASKING.load(Ordering::Relaxed)
+}
+
 /// Asks a person; anything but yes is no.
 pub(crate) fn ask(question: &str) -> bool {
+    ASKED.store(true, Ordering::Relaxed);
     note(&format!("{} [y/N] ", harmless_lines(question)));
     let mut answer = String::new();
+    ASKING.store(true, Ordering::Relaxed);
     let read = io::stdin().read_line(&mut answer);
+    ASKING.store(false, Ordering::Relaxed);
     read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
 }
 
@@ -214,21 +231,22 @@ pub(crate) fn harmless_lines(text: &str) -> String {
 /// A JSON document that says the same, with what could steer a terminal written as escapes. Such characters stand only
 /// inside strings.
 fn harmless_json(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c == '\n' || !is_harmful(c) {
+    let shown = harmless_with(text, |c, shown| {
+        if c == '\n' {
             shown.push(c);
-            continue;
+            return;
         }
         for unit in c.encode_utf16(&mut [0; 2]) {
             let _ = write!(shown, "\\u{unit:04x}");
         }
-    }
-    shown
+    });
+    shown.into_owned()
 }
 
 #[cfg(test)]
 mod tests {
+    use trunkline::is_harmful;
+
     use super::*;
 
     #[test]

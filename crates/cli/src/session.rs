@@ -2,13 +2,13 @@
 
 use std::future::Future;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use etcetera::BaseStrategy;
 use trunkline::connectors::ClaudeAi;
 use trunkline::{
-    CatalogStore, EraMemory, Host, HostBuilder, LogStore, OnChange, PinStore, Results,
+    CatalogStore, EraMemory, Host, HostBuilder, LoadMode, LogStore, OnChange, PinStore, Results,
     ServerStatus, Settings, State, Tracer,
 };
 use trunkline_config::{Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity, env_vars};
@@ -184,6 +184,7 @@ pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
             )),
         }
     }
+    warn_of_variables();
     if let Some(state) = state_dir() {
         builder = builder.pins(PinStore::at(state.join("pins")));
     }
@@ -197,6 +198,42 @@ pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
         builder = builder.secrets(vault(layout));
     }
     builder
+}
+
+/// Tells of variables that are set to what means nothing.
+fn warn_of_variables() {
+    let is_number = |value: &str| value.trim().parse::<u64>().is_ok_and(|number| number > 0);
+    let is_mode = |value: &str| LoadMode::read(value).is_some();
+    let warn = |name: &str, means: &dyn Fn(&str) -> bool, expected: &str| {
+        if let Some(value) = std::env::var(name).ok().filter(|value| !means(value)) {
+            output::warning(&format!(
+                "{name} is \"{value}\", not {expected}; it does not count"
+            ));
+        }
+    };
+    let (tokens, search) = (
+        env_vars::MAX_MCP_OUTPUT_TOKENS,
+        env_vars::ENABLE_TOOL_SEARCH,
+    );
+    warn(tokens, &is_number, "a number above 0");
+    warn(search, &is_mode, "true, false, auto or auto:N");
+}
+
+/// A directory above this one for which servers are configured, where there are none for this one.
+pub(crate) fn project_above(layout: &Layout, cwd: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(&layout.global_file).ok()?;
+    let global: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let has_servers = |directory: &&Path| {
+        let servers = &global["projects"][&*directory.to_string_lossy()]["mcpServers"];
+        servers
+            .as_object()
+            .is_some_and(|servers| !servers.is_empty())
+    };
+    let above = cwd.ancestors().skip(1).find(has_servers)?;
+    Some(format!(
+        "there are servers for {}; go there to use them",
+        above.display()
+    ))
 }
 
 /// Where to remember what only saves time. Without a home there is no such place, and nothing is lost but a little time.

@@ -117,6 +117,18 @@ pub(crate) fn refuse(server: &Server) -> Exit {
     Exit::Refused
 }
 
+/// Explains that a server is switched off.
+pub(crate) fn disabled(name: &str) -> Exit {
+    let what = format!("the server \"{name}\" is disabled");
+    output::error(&what, Some(&enabling(name)));
+    Exit::NotConnected
+}
+
+/// How a server is switched on again.
+pub(crate) fn enabling(name: &str) -> String {
+    format!("`trunkline enable {}` switches it on", quoted(name))
+}
+
 /// A name as it is written on a command line.
 pub(crate) fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@".contains(c);

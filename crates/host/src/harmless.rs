@@ -3,22 +3,32 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// One line, with everything in it that could steer a terminal shown instead of sent.
+use crate::sanitize::is_part_of_emoji;
+
+/// One line, with everything in it that could steer a terminal shown instead of sent. What an emoji is made with stays in it.
 ///
 /// ```
 /// assert_eq!(trunkline::harmless("\u{1b}[31mred"), "\\u{1b}[31mred");
 /// ```
 pub fn harmless(text: &str) -> Cow<'_, str> {
+    harmless_with(text, |c, shown| {
+        let _ = write!(shown, "{}", c.escape_unicode());
+    })
+}
+
+/// As [`harmless`], where `show` writes down in its own way each character that could steer a terminal.
+pub fn harmless_with(text: &str, mut show: impl FnMut(char, &mut String)) -> Cow<'_, str> {
     let plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'));
     if plain || !text.chars().any(is_harmful) {
         return text.into();
     }
     let mut shown = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if is_harmful(c) {
-            let _ = write!(shown, "{}", c.escape_unicode());
-        } else {
+    for (at, c) in text.char_indices() {
+        let behind = &text[at + c.len_utf8()..];
+        if !is_harmful(c) || is_part_of_emoji(c, &text[..at], behind) {
             shown.push(c);
+        } else {
+            show(c, &mut shown);
         }
     }
     shown.into()
@@ -67,6 +77,34 @@ mod tests {
             '\u{e0100}',
         ] {
             assert!(harmless(&c.to_string()).starts_with("\\u{"), "{c:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_emoji_is_made_with_stays_in_it_and_is_shown_elsewhere() {
+        for whole in [
+            "ok ✔\u{fe0f}",
+            "⚠\u{fe0f} careful",
+            "ℹ\u{fe0f}",
+            "🅰\u{fe0f}",
+            "👩\u{200d}👩\u{200d}👧",
+            "❤\u{fe0f}\u{200d}🔥",
+            "👩🏽\u{200d}💻",
+            "1\u{fe0f}\u{20e3}",
+        ] {
+            assert_eq!(harmless(whole), whole);
+        }
+        for (text, shown) in [
+            ("a\u{fe0f}", "a\\u{fe0f}"),
+            ("✔\u{fe0f}\u{fe0f}", "✔\u{fe0f}\\u{fe0f}"),
+            ("1\u{fe0f}", "1\\u{fe0f}"),
+            ("👩\u{200d}a", "👩\\u{200d}a"),
+            ("a\u{200d}👩", "a\\u{200d}👩"),
+            ("👩\u{200d}\u{200d}👩", "👩\\u{200d}\\u{200d}👩"),
+            ("👩\u{200b}👩", "👩\\u{200b}👩"),
+            ("✔\u{202e}", "✔\\u{202e}"),
+        ] {
+            assert_eq!(harmless(text), shown);
         }
     }
 }

@@ -63,11 +63,12 @@ pub use catalog::{
 pub use connection::{ConnectFailure, Connected, Elicit, FailureKind, ServerStatus, State};
 pub use context::{
     CommandLine, ContextError, LoadedSkill, Mention, PromptCommand, PromptOutput, ReadOptions,
-    ResourceContents, ServerResource, ServerSkill, ServerTemplate, Skills, template_variables,
+    ResourceContents, ServerResource, ServerSkill, ServerTemplate, Skills, expand_template,
+    template_variables,
 };
 pub use eras::EraMemory;
 pub use events::{Changes, Events};
-pub use harmless::{harmless, is_harmful};
+pub use harmless::{harmless, harmless_with, is_harmful};
 pub use host::Host;
 pub use host_tool::{HostCall, HostTool};
 pub use logs::{Follow, LogKind, LogLine, LogStore, ServerLog, Since, Tracer};

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use trunkline::{ContextError, Host, Progress, may_belong_to, normalize_name};
+use trunkline::{ContextError, Host, Progress, State, may_belong_to, normalize_name};
 
-use super::call::{MORE_TIME, describe, ready_in_time};
+use super::call::{MORE_TIME, describe, ready_in_time, with_logs};
 use super::tools::no_servers;
 use crate::args::ConfigArgs;
+use crate::elicit::Unanswered;
 use crate::exit::Exit;
 use crate::output::{self, StatusLine};
 use crate::session;
@@ -60,7 +61,8 @@ pub(crate) async fn with_target(
         }
     }
     configured.warn_about(target.wanted());
-    let mut builder = configured.host().only(target.wanted());
+    let builder = configured.host().only(target.wanted());
+    let mut builder = builder.elicit(Unanswered);
     if let Some(connectors) = connectors {
         builder = builder.connectors(connectors);
     }
@@ -108,13 +110,57 @@ pub(crate) fn progress_line() -> Box<dyn FnMut(Progress) + Send> {
     Box::new(move |progress| line.show(&describe(&progress)))
 }
 
-/// Explains why something could not be had. `limited` says that the user set a limit to it.
-pub(crate) fn fail(error: &ContextError, limited: bool) -> Exit {
-    let hint = match error.hint() {
-        None if error.is_timeout() && limited => Some(MORE_TIME.to_owned()),
-        hint => hint,
+/// What was asked for, for whoever explains why it could not be had.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    /// The command that lists such things.
+    pub(crate) listing: &'a str,
+    /// The limit that the user set to it.
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// Explains why something could not be had.
+pub(crate) fn fail(error: &ContextError, asked: Asked) -> Exit {
+    let Asked { listing, timeout } = asked;
+    let shows = |server: &str| {
+        let server = standing::quoted(server);
+        format!("`trunkline {listing} {server}` shows what there is")
     };
-    output::error(&error.to_string(), hint.as_deref());
+    let hint = match (error.hint(), error) {
+        (Some(hint), _) => Some(hint),
+        (
+            None,
+            ContextError::NotConnected {
+                server,
+                state: State::Disabled,
+            },
+        ) => Some(standing::enabling(server)),
+        (None, ContextError::Failed { server, .. }) if error.is_timeout() => {
+            let more = if timeout.is_some() {
+                MORE_TIME
+            } else {
+                ENTRYS_TIME
+            };
+            Some(with_logs(more, server))
+        }
+        (None, ContextError::Failed { server, .. }) if !error.is_connection() => {
+            Some(shows(server))
+        }
+        (None, ContextError::UnknownPrompt { .. }) => {
+            Some("`trunkline prompts` shows what there is".to_owned())
+        }
+        (None, _) => None,
+    };
+    let mut what = error.to_string();
+    // What was asked for, not what connecting left of it.
+    if let (Some(asked), Some((before, _))) = (timeout, what.split_once("no answer after "))
+        && error.is_timeout()
+    {
+        what = format!("{before}no answer within {} ms", asked.as_millis());
+    }
+    output::error(&what, hint.as_deref());
     output::stderr_lines(error.stderr());
     error.into()
 }
+
+const ENTRYS_TIME: &str = "MCP_TOOL_TIMEOUT (ms) or the entry's \"timeout\" gives it more time";

@@ -47,6 +47,7 @@ async fn show(host: &Host) -> Exit {
     heading("Tools, as a model would see them");
     output::result(&tools::table(
         host.pool().tools().iter().map(|tool| &**tool),
+        |_| false,
     ));
 
     heading("A call: mcp__calculator__add {\"a\": 2, \"b\": 3}");

@@ -22,6 +22,8 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
         Err(exit) => return exit,
     };
     let connectors = session::connectors(configured.loader.layout());
+    let loader = &configured.loader;
+    let above = session::project_above(loader.layout(), &loader.project().cwd);
     let mut builder = configured.host();
     if let Some(connectors) = connectors {
         builder = builder.connectors(connectors);
@@ -45,6 +47,11 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
                 ));
             } else if rows.is_empty() && !set.diagnostics.is_empty() {
                 output::result("no servers could be loaded\n");
+            } else if let (true, Some(above)) = (rows.is_empty(), &above) {
+                output::result(&format!(
+                    "no servers are configured here; {}\n",
+                    harmless(above)
+                ));
             } else {
                 output::result(&table(&rows));
             }
@@ -98,12 +105,63 @@ impl<'a> Row<'a> {
         }
     }
 
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match (self.server, &self.status) {
             (Some(server), _) => &server.entry.name,
             (None, Some(status)) => &status.name,
             (None, None) => "",
         }
+    }
+
+    /// How it fares, if it runs.
+    pub(crate) fn status(&self) -> Option<&ServerStatus> {
+        self.status.as_deref()
+    }
+
+    /// Why it may not run, and what to do about it.
+    pub(crate) fn reason(&self) -> Option<(String, Option<String>)> {
+        self.server.and_then(standing::reason)
+    }
+
+    /// What to do about it, if it does not run.
+    pub(crate) fn hint(&self) -> Option<String> {
+        if let Some((_, hint)) = self.reason() {
+            return hint;
+        }
+        if self.state() == "disabled" {
+            return Some(standing::enabling(self.name()));
+        }
+        self.status()?.state.hint().map(str::to_owned)
+    }
+
+    /// What is wrong with it, and what to do about that; nothing for one that runs.
+    pub(crate) fn troubles(&self) -> String {
+        let mut text = String::new();
+        if let Some((reason, _)) = self.reason() {
+            let _ = writeln!(text, "  {}", harmless(&reason));
+        }
+        let changes = self.server.map(standing::differences);
+        for line in standing::difference_lines(&changes.unwrap_or_default()) {
+            let _ = writeln!(text, "    {}", harmless(&line));
+        }
+        let state = self.status().map(|status| &status.state);
+        if let Some(State::NeedsAuth) = state {
+            text += "  the server asks for a sign-in\n";
+        }
+        let failure = state.and_then(State::failure);
+        if let Some(failure) = failure {
+            let _ = writeln!(text, "  {}", harmless_lines(&failure.to_string()));
+            if let Some(target) = self.server.and_then(target) {
+                let _ = writeln!(text, "  {}", harmless(&target));
+            }
+        }
+        if let Some(hint) = self.hint() {
+            let _ = writeln!(text, "  hint: {}", harmless(&hint));
+        }
+        if let Some(failure) = failure {
+            text += &indented_stderr(&failure.stderr, "  ");
+        }
+        text
     }
 
     pub(crate) fn state(&self) -> &'static str {
@@ -283,43 +341,8 @@ fn below(row: &Row) -> String {
         for place in &server.shadows {
             let _ = writeln!(text, "  hides {}", harmless(&place.to_string()));
         }
-        if let Some((reason, hint)) = standing::reason(server) {
-            let _ = writeln!(text, "  {}", harmless(&reason));
-            for line in standing::difference_lines(&standing::differences(server)) {
-                let _ = writeln!(text, "    {}", harmless(&line));
-            }
-            if let Some(hint) = hint {
-                let _ = writeln!(text, "  hint: {}", harmless(&hint));
-            }
-        }
     }
-    if row.state() == "disabled" {
-        let name = standing::quoted(row.name());
-        let _ = writeln!(
-            text,
-            "  hint: `trunkline enable {}` switches it on",
-            harmless(&name)
-        );
-    }
-    let state = row.status.as_ref().map(|status| &status.state);
-    if let Some(state @ State::NeedsAuth) = state {
-        text += "  the server asks for a sign-in\n";
-        if let Some(hint) = state.hint() {
-            let _ = writeln!(text, "  hint: {hint}");
-        }
-    }
-    let failure = state.and_then(State::failure);
-    if let Some(failure) = failure {
-        let _ = writeln!(text, "  {}", harmless_lines(&failure.to_string()));
-        if let Some(target) = row.server.and_then(target) {
-            let _ = writeln!(text, "  {}", harmless(&target));
-        }
-        if let Some(hint) = failure.hint() {
-            let _ = writeln!(text, "  hint: {hint}");
-        }
-        text += &indented_stderr(&failure.stderr, "  ");
-    }
-    text
+    text + &row.troubles()
 }
 
 /// What is started or connected to, as it is written.

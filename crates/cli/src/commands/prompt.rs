@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use trunkline::{Host, Json, PromptMessage, PromptOutput, ReadOptions};
+use trunkline::{
+    CommandLine, ContextError, Host, Json, PromptArgument, PromptCommand, PromptMessage,
+    PromptOutput, ReadOptions, tool_name,
+};
 
-use super::call::summary;
-use super::context::{self, Target};
+use super::context::{self, Asked, Target};
+use super::result::summary;
 use crate::args::{ConfigArgs, PromptArgs};
 use crate::exit::Exit;
 use crate::output;
@@ -14,26 +17,34 @@ use crate::output;
 pub(crate) async fn run(config: &ConfigArgs, prompt: &PromptArgs, as_json: bool) -> Exit {
     let timeout = prompt.timeout.map(Duration::from_millis);
     let is_command = |word: &str| word.strip_prefix('/').unwrap_or(word).starts_with("mcp__");
+    let literal = &prompt.literal[..];
     match &prompt.words[..] {
-        [name, words @ ..] if is_command(name) => {
-            let name = name.strip_prefix('/').unwrap_or(name);
-            context::with_target(
-                config,
-                Target::Command(name),
-                timeout,
-                async |host, left| get_and_show(host, None, name, words, left, as_json).await,
-            )
+        [line, words @ ..] if is_command(line) => {
+            // A command's name has no spaces in it: this is a whole line.
+            let CommandLine { name, words: first } = match CommandLine::parse(line) {
+                Ok(line) => line,
+                Err(problem) => {
+                    output::error(&format!("the line cannot be read: {problem}"), None);
+                    return Exit::Usage;
+                }
+            };
+            let words = [&first, words].concat();
+            let given = Given {
+                words: &words,
+                literal,
+            };
+            let target = Target::Command(&name);
+            context::with_target(config, target, timeout, async |host, left| {
+                get_and_show(host, None, &name, given, (left, timeout), as_json).await
+            })
             .await
         }
         [server, name, words @ ..] => {
-            context::with_target(
-                config,
-                Target::Server(server),
-                timeout,
-                async |host, left| {
-                    get_and_show(host, Some(server), name, words, left, as_json).await
-                },
-            )
+            let given = Given { words, literal };
+            let target = Target::Server(server);
+            context::with_target(config, target, timeout, async |host, left| {
+                get_and_show(host, Some(server), name, given, (left, timeout), as_json).await
+            })
             .await
         }
         _ => {
@@ -44,34 +55,113 @@ pub(crate) async fn run(config: &ConfigArgs, prompt: &PromptArgs, as_json: bool)
     }
 }
 
+/// The words behind a prompt's name, and those that are arguments by position whatever they look like.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    words: &'a [String],
+    literal: &'a [String],
+}
+
 async fn get_and_show(
     host: &Host,
     server: Option<&str>,
     name: &str,
-    words: &[String],
-    timeout: Option<Duration>,
+    given: Given<'_>,
+    (left, timeout): (Option<Duration>, Option<Duration>),
     as_json: bool,
 ) -> Exit {
-    let found = match server {
-        Some(server) => host.prompt_of(server, name),
-        None => host.find_prompt(name),
+    let asked = Asked {
+        listing: "prompts",
+        timeout,
     };
-    let limited = timeout.is_some();
-    let command = match found {
+    let command = match find(host, server, name) {
         Ok(command) => command,
-        Err(error) => return context::fail(&error, limited),
+        Err(error) => return context::fail(&error, asked),
+    };
+    let words = match sorted(command.arguments().as_deref(), given) {
+        Ok(words) => words,
+        Err(problem) => {
+            let what = format!("the prompt \"{}\" {problem}", command.prompt.name);
+            let hint = "a word that is meant as it is comes after `--`";
+            output::error(&what, Some(hint));
+            return Exit::Usage;
+        }
     };
     let options = ReadOptions {
-        timeout,
+        timeout: left,
         on_progress: Some(context::progress_line()),
     };
-    match host.prompt(&command, words, options).await {
+    match host.prompt(&command, &words, options).await {
         Ok(said) => {
             show(&said, as_json);
             Exit::Done
         }
-        Err(error) => context::fail(&error, limited),
+        Err(error) => context::fail(&error, asked),
     }
+}
+
+/// The prompt, by the name that its server gives it or by that of its command.
+fn find(host: &Host, server: Option<&str>, name: &str) -> Result<PromptCommand, ContextError> {
+    let Some(server) = server else {
+        return host.find_prompt(name);
+    };
+    host.prompt_of(server, name).or_else(|error| {
+        let by_command = host.find_prompt(&tool_name(server, name)).ok();
+        let found = by_command.filter(|command| &*command.server == server);
+        found.ok_or(error)
+    })
+}
+
+/// The words of a prompt's arguments, such that nothing is taken for what it is not: a word `key=value` whose key is none of
+/// the prompt's is misspelt, probably, and a literal word goes by the name of the argument whose place it has.
+fn sorted(declared: Option<&[PromptArgument]>, given: Given) -> Result<Vec<String>, String> {
+    let mut words = given.words.to_vec();
+    let Some(declared) = declared else {
+        words.extend_from_slice(given.literal);
+        return Ok(words);
+    };
+    let names: Vec<&str> = declared.iter().map(|argument| &*argument.name).collect();
+    let mut free = names.clone();
+    let mut by_position = 0;
+    for word in given.words {
+        match word.split_once('=') {
+            Some((name, _)) if names.contains(&name) => free.retain(|other| *other != name),
+            Some((name, value)) if looks_like_name(name) => {
+                return Err(unknown(name, value, &names));
+            }
+            _ => by_position += 1,
+        }
+    }
+    let mut places = free.into_iter().skip(by_position);
+    for word in given.literal {
+        words.push(match places.next() {
+            Some(name) => format!("{name}={word}"),
+            None => word.clone(),
+        });
+    }
+    Ok(words)
+}
+
+fn looks_like_name(text: &str) -> bool {
+    let text = text.strip_suffix(':').unwrap_or(text);
+    !text.is_empty()
+        && text
+            .chars()
+            .all(|c| c.is_alphanumeric() || "_-.".contains(c))
+}
+
+fn unknown(name: &str, value: &str, names: &[&str]) -> String {
+    if let Some(name) = name.strip_suffix(':').filter(|name| names.contains(name)) {
+        return format!("takes texts only; write {name}={value}");
+    }
+    let takes = match names {
+        [] => "it takes none".to_owned(),
+        names => format!("it takes {}", names.join(", ")),
+    };
+    format!(
+        "has no argument \"{}\"; {takes}",
+        name.trim_end_matches(':')
+    )
 }
 
 fn show(said: &PromptOutput, as_json: bool) {
@@ -91,7 +181,7 @@ fn show(said: &PromptOutput, as_json: bool) {
         }
         match content.text() {
             Some(text) => output::tool_text(&text),
-            None => output::tool_text(&summary(content)),
+            None => output::tool_text(&summary(content, Some(&said.server))),
         }
     }
 }
@@ -118,5 +208,47 @@ impl<'a> MessageJson<'a> {
             role: &message.role,
             content: message.content.to_json(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(words: &[&str], literal: &[&str], expected: Result<&[&str], &str>) {
+        let declared = ["city", "state"].map(|name| PromptArgument {
+            name: name.to_owned(),
+            description: None,
+            required: false,
+        });
+        let owned =
+            |words: &[&str]| -> Vec<String> { words.iter().map(|w| (*w).to_owned()).collect() };
+        let given = Given {
+            words: &owned(words),
+            literal: &owned(literal),
+        };
+        let found = sorted(Some(&declared), given);
+        assert_eq!(found, expected.map(owned).map_err(str::to_owned));
+    }
+
+    #[test]
+    fn a_name_that_the_prompt_does_not_have_is_a_mistake() {
+        check(&["Bonn", "state=NRW"], &[], Ok(&["Bonn", "state=NRW"]));
+        check(&["a+b=c", "="], &[], Ok(&["a+b=c", "="]));
+        check(
+            &["town=Bonn"],
+            &[],
+            Err("has no argument \"town\"; it takes city, state"),
+        );
+        check(&["city:=1"], &[], Err("takes texts only; write city=1"));
+    }
+
+    #[test]
+    fn a_literal_word_takes_the_next_place() {
+        check(&[], &["city=x", "y"], Ok(&["city=city=x", "state=y"]));
+        check(&["city=Bonn"], &["a=b"], Ok(&["city=Bonn", "state=a=b"]));
+        check(&["Bonn"], &["a=b"], Ok(&["Bonn", "state=a=b"]));
+        check(&["Bonn", "NRW"], &["more"], Ok(&["Bonn", "NRW", "more"]));
     }
 }

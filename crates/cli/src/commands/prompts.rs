@@ -48,6 +48,9 @@ async fn show(host: &Host, as_json: bool) {
             harmless(&first_line(&skill.description))
         );
     }
+    if text.is_empty() {
+        tools::nothing(host, "prompts");
+    }
     output::result(&text);
 }
 

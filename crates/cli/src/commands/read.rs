@@ -1,5 +1,6 @@
 //! `trunkline read`: reads one resource.
 
+use std::borrow::Cow;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,60 +9,140 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
-use trunkline::{Body, Host, Json, ReadOptions, ResourceContent, ResourceContents};
+use trunkline::{
+    Body, Host, Json, ReadOptions, ResourceContent, ResourceContents, expand_template,
+    template_variables,
+};
 
-use super::context::{self, Target};
+use super::context::{self, Asked, Target};
 use crate::args::{ConfigArgs, ReadArgs};
 use crate::exit::Exit;
 use crate::output;
+use crate::standing::quoted;
+
+/// What is to be read.
+struct Wanted {
+    server: String,
+    /// An address, or a template.
+    uri: String,
+    /// What stands for the template's variables.
+    values: Vec<(String, String)>,
+}
 
 pub(crate) async fn run(config: &ConfigArgs, read: &ReadArgs, as_json: bool) -> Exit {
-    let (server, uri) = match (&*read.server, read.uri.as_deref()) {
-        (server, Some(uri)) => (server.to_owned(), uri.to_owned()),
-        (mention, None) => match context::mentioned(config, mention) {
-            Ok(Some(found)) => found,
-            Ok(None) => {
-                let hint = "write `read <server> <uri>` or `read @server:uri`; `trunkline resources` shows them";
-                output::error("which resource?", Some(hint));
-                return Exit::Usage;
-            }
-            Err(exit) => return exit,
-        },
+    let wanted = match wanted(config, &read.words) {
+        Ok(wanted) => wanted,
+        Err(exit) => return exit,
     };
     let timeout = read.timeout.map(Duration::from_millis);
     let output = read.output.as_deref();
-    context::with_target(
-        config,
-        Target::Server(&server),
-        timeout,
-        async |host, left| read_and_show(host, &server, &uri, left, output, as_json).await,
-    )
+    let target = Target::Server(&wanted.server);
+    context::with_target(config, target, timeout, async |host, left| {
+        let uri = match address(host, &wanted) {
+            Ok(uri) => uri,
+            Err(exit) => return exit,
+        };
+        let options = ReadOptions {
+            timeout: left,
+            on_progress: Some(context::progress_line()),
+        };
+        match host.read_resource(&wanted.server, &uri, options).await {
+            Ok(read) => give(&read, output, as_json),
+            Err(error) => context::fail(
+                &error,
+                Asked {
+                    listing: "resources",
+                    timeout,
+                },
+            ),
+        }
+    })
     .await
 }
 
-async fn read_and_show(
-    host: &Host,
-    server: &str,
-    uri: &str,
-    timeout: Option<Duration>,
-    file: Option<&Path>,
-    as_json: bool,
-) -> Exit {
-    let options = ReadOptions {
-        timeout,
-        on_progress: Some(context::progress_line()),
+/// What the words mean; an `Err` has been explained to the user.
+fn wanted(config: &ConfigArgs, words: &[String]) -> Result<Wanted, Exit> {
+    let [first, rest @ ..] = words else {
+        return Err(Exit::Usage);
     };
-    let read = match host.read_resource(server, uri, options).await {
-        Ok(read) => read,
-        Err(error) => return context::fail(&error, timeout.is_some()),
+    let (server, uri, values) = match (context::mentioned(config, first)?, rest) {
+        (Some((server, uri)), values) => (server, uri, values),
+        (None, [uri, values @ ..]) => (first.clone(), uri.clone(), values),
+        (None, []) => {
+            let hint = "write `read <server> <uri>` or `read @server:uri`; `trunkline resources` shows them";
+            output::error("which resource?", Some(hint));
+            return Err(Exit::Usage);
+        }
     };
+    let value = |word: &String| {
+        if let Some((name, value)) = word.split_once('=') {
+            return Ok((name.to_owned(), value.to_owned()));
+        }
+        let hint = "behind the address come the variables of a template, as key=value";
+        output::error(&format!("\"{word}\" is too much"), Some(hint));
+        Err(Exit::Usage)
+    };
+    Ok(Wanted {
+        server,
+        uri,
+        values: values.iter().map(value).collect::<Result<_, _>>()?,
+    })
+}
+
+/// The address to read: what was written, or what a template comes to; an `Err` has been explained to the user.
+fn address<'w>(host: &Host, wanted: &'w Wanted) -> Result<Cow<'w, str>, Exit> {
+    let Wanted {
+        server,
+        uri,
+        values,
+    } = wanted;
+    let variables = template_variables(uri);
+    let filled_in = || {
+        let words: Vec<_> = variables.iter().map(|name| format!("{name}=…")).collect();
+        let (server, uri) = (quoted(server), quoted(uri));
+        format!(
+            "fill it in: `trunkline read {server} {uri} {}`",
+            words.join(" ")
+        )
+    };
+    if values.is_empty() {
+        let templates = host.resource_templates();
+        let is_template = templates
+            .iter()
+            .any(|found| *found.server == **server && *found.template.uri_template == **uri);
+        let resources = host.resources();
+        let is_resource = resources
+            .iter()
+            .any(|found| *found.server == **server && *found.resource.uri == **uri);
+        if is_template && !is_resource && !variables.is_empty() {
+            output::error(&format!("{uri} is a template"), Some(&filled_in()));
+            return Err(Exit::Usage);
+        }
+        return Ok(uri.into());
+    }
+    if variables.is_empty() {
+        let what = format!("{uri} is no template, and has no use for what follows it");
+        output::error(&what, None);
+        return Err(Exit::Usage);
+    }
+    expand_template(uri, values)
+        .map(Cow::Owned)
+        .map_err(|problem| {
+            let what = format!("the template {uri} cannot be filled in: {problem}");
+            output::error(&what, Some(&filled_in()));
+            Exit::Usage
+        })
+}
+
+/// Gives what was read to whoever wants it.
+fn give(read: &ResourceContents, file: Option<&Path>, as_json: bool) -> Exit {
     for warning in &read.warnings {
         output::warning(warning);
     }
     match file {
-        Some(file) if file.as_os_str() == "-" => show(&read, as_json, true),
-        Some(file) => save(&read, file, as_json),
-        None => show(&read, as_json, false),
+        Some(file) if file.as_os_str() == "-" => show(read, as_json, true),
+        Some(file) => save(read, file, as_json),
+        None => show(read, as_json, !output::on_terminal()),
     }
 }
 
@@ -72,53 +153,93 @@ fn show(read: &ResourceContents, as_json: bool, bytes_too: bool) -> Exit {
         return Exit::Done;
     }
     for content in &read.contents {
-        match &content.body {
-            Body::Text(text) => output::tool_text(text),
-            Body::Blob(_) => match bytes(content) {
-                Ok(bytes) if bytes_too => output::result_bytes(&bytes),
-                Ok(bytes) => {
-                    let kind = content.mime_type.as_deref().unwrap_or("bytes");
-                    let what = format!(
-                        "{} is {kind}, {} bytes; -o FILE writes it to a file, -o - here\n",
-                        content.uri,
-                        bytes.len()
-                    );
-                    output::note(&output::harmless_lines(&what));
-                }
-                Err(exit) => return exit,
-            },
+        if let Body::Text(text) = &content.body {
+            output::tool_text(text);
+            continue;
+        }
+        let bytes = match bytes(content) {
+            Ok(bytes) => bytes,
+            Err(exit) => return exit,
+        };
+        if bytes_too {
+            output::result_bytes(&bytes);
+        } else if let Some(text) = text_in(content, &bytes) {
+            output::tool_text(text);
+        } else {
+            let kind = content.mime_type.as_deref().unwrap_or("bytes");
+            let what = format!(
+                "{} is {kind}, {} bytes; -o FILE writes it to a file, -o - here\n",
+                content.uri,
+                bytes.len()
+            );
+            output::note(&output::harmless_lines(&what));
         }
     }
     Exit::Done
 }
 
-/// Writes what a resource holds to a file, which only its owner can read.
+/// Bytes that are text, and are said to be.
+fn text_in<'b>(content: &ResourceContent, bytes: &'b [u8]) -> Option<&'b str> {
+    let mime = content.mime_type.as_deref().unwrap_or_default();
+    let mime = mime.split(';').next().unwrap_or_default().trim();
+    let mime = mime.to_ascii_lowercase();
+    let is_text = mime.starts_with("text/")
+        || ["json", "xml", "yaml"]
+            .iter()
+            .any(|kind| mime.ends_with(&format!("/{kind}")) || mime.ends_with(&format!("+{kind}")));
+    std::str::from_utf8(bytes).ok().filter(|_| is_text)
+}
+
+/// Writes what a resource holds to a file, which only its owner can read; several contents to one each.
 fn save(read: &ResourceContents, file: &Path, as_json: bool) -> Exit {
-    let mut all = Vec::new();
+    let mut contents = Vec::new();
     for content in &read.contents {
         match bytes(content) {
-            Ok(bytes) => all.extend(bytes),
+            Ok(bytes) => contents.push(bytes),
             Err(exit) => return exit,
         }
     }
-    if let Err(error) = write(file, &all) {
-        let what = format!("{} cannot be written: {error}", file.display());
-        output::error(&what, Some("name a file in a directory that exists"));
-        return Exit::Usage;
+    if contents.is_empty() {
+        output::error(
+            &format!("{} holds nothing; no file was written", read.uri),
+            None,
+        );
+        return Exit::Failed;
+    }
+    let files: Vec<PathBuf> = match contents.len() {
+        1 => vec![file.to_owned()],
+        count => (1..=count).map(|number| numbered(file, number)).collect(),
+    };
+    for (file, bytes) in files.iter().zip(&contents) {
+        if let Err(error) = write(file, bytes) {
+            let what = format!("{} cannot be written: {error}", file.display());
+            output::error(&what, Some("name a file in a directory that exists"));
+            return Exit::Usage;
+        }
     }
     if as_json {
         output::json(&ReadJson {
-            files: vec![file.to_owned()],
+            files,
             ..ReadJson::of(read)
         });
-    } else {
-        output::note(&format!(
-            "{} bytes written to {}\n",
-            all.len(),
-            file.display()
-        ));
+        return Exit::Done;
+    }
+    for (file, bytes) in files.iter().zip(&contents) {
+        let what = format!("{} bytes written to {}\n", bytes.len(), file.display());
+        output::note(&output::harmless_lines(&what));
     }
     Exit::Done
+}
+
+/// `name-2.png` for `name.png`.
+fn numbered(file: &Path, number: usize) -> PathBuf {
+    let mut name = file.file_stem().unwrap_or_default().to_owned();
+    name.push(format!("-{number}"));
+    if let Some(extension) = file.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    file.with_file_name(name)
 }
 
 fn write(file: &Path, bytes: &[u8]) -> std::io::Result<()> {

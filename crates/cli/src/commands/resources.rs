@@ -5,10 +5,13 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use trunkline::{Host, Json, ServerResource, ServerTemplate};
 
-use super::tools::{self, SHOWN};
+use super::tools;
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output::{self, harmless};
+
+/// How much of a description is shown on one line.
+const SHOWN: usize = 100;
 
 pub(crate) async fn run(config: &ConfigArgs, server: Option<&str>, as_json: bool) -> Exit {
     tools::with_servers(config, server, async |host| show(host, as_json)).await
@@ -26,6 +29,7 @@ fn show(host: &Host, as_json: bool) {
     for ServerResource { server, resource } in &resources {
         line(
             &mut text,
+            "",
             server,
             &resource.uri,
             &resource.name,
@@ -35,6 +39,7 @@ fn show(host: &Host, as_json: bool) {
     for ServerTemplate { server, template } in &templates {
         line(
             &mut text,
+            "template ",
             server,
             &template.uri_template,
             &template.name,
@@ -42,19 +47,19 @@ fn show(host: &Host, as_json: bool) {
         );
     }
     if text.is_empty() {
-        output::note("there are no resources\n");
+        tools::nothing(host, "resources");
     }
     output::result(&text);
 }
 
-/// One resource a line, as it is mentioned and read.
-fn line(text: &mut String, server: &str, uri: &str, name: &str, raw: &Json) {
+/// One resource a line, as it is mentioned and read, behind what it is if it is something else.
+fn line(text: &mut String, mark: &str, server: &str, uri: &str, name: &str, raw: &Json) {
     let title: Option<String> = raw.field("title");
     let about: Option<String> = raw.field("description");
     let about = about.or(title).unwrap_or_else(|| name.to_owned());
     let _ = writeln!(
         text,
-        "@{}:{}  {}",
+        "{mark}@{}:{}  {}",
         harmless(server),
         harmless(uri),
         harmless(&first_line(&about))

@@ -1,6 +1,7 @@
 //! `trunkline search`: finds tools by what they are for, as a model does with `ToolSearch`.
 
-use super::tools::{found_document, table, with_servers};
+use super::tool_json::found_document;
+use super::tools::{table, with_servers};
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output;
@@ -12,18 +13,32 @@ pub(crate) async fn run(
     as_json: bool,
 ) -> Exit {
     let query = words.join(" ");
+    if query.trim().is_empty() {
+        let hint = "write a few words, such as `trunkline search read a file`; `trunkline tools` shows all tools";
+        output::error("what should the tool do?", Some(hint));
+        return Exit::Usage;
+    }
     with_servers(config, None, async |host| {
         let pool = host.pool();
-        let found = pool.search(&query, limit);
+        let mut found = pool.search(&query, pool.tools().len());
+        let count = found.len();
+        found.truncate(limit);
         if as_json {
-            output::json(&found_document(&found));
+            output::json(&found_document(host, &found));
         } else {
-            output::result(&table(found.iter().map(|found| &*found.tool)));
+            let tools = found.iter().map(|found| &*found.tool);
+            output::result(&table(tools, |tool| host.denial(&tool.name).is_some()));
         }
         if found.is_empty() && !pool.tools().is_empty() {
             output::note(&format!(
                 "no tool fits; {} were searched\n",
                 pool.offered().count()
+            ));
+        }
+        if count > found.len() {
+            let shown = found.len();
+            output::note(&format!(
+                "{shown} of {count} that fit; -n {count} shows all\n"
             ));
         }
     })

@@ -2,12 +2,30 @@
 
 use std::fmt::Write as _;
 
-use trunkline::{Host, State};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::{Value, json};
+use trunkline::{Host, Json, State};
 
+use super::list::{self, Row};
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output::{self, harmless};
 use crate::session;
+
+/// In which order states are told, the good ones first.
+const STATES: [&str; 10] = [
+    "connected",
+    "not started",
+    "pending",
+    "needs-auth",
+    "failed",
+    "pending-approval",
+    "rejected",
+    "blocked",
+    "suppressed",
+    "disabled",
+];
 
 pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
     let configured = match session::configuration(config) {
@@ -23,7 +41,7 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
     session::with_host(builder, |host| async move {
         session::ready(&host).await;
         if as_json {
-            output::json(&host.export().await);
+            output::json(&document(&host).await);
         } else {
             output::result(&summary(&host).await);
         }
@@ -34,48 +52,118 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
 
 /// The state in a few lines; `list` and `tools` say more.
 async fn summary(host: &Host) -> String {
-    let servers = host.servers();
+    let set = host.config();
+    let rows = list::rows(host, &set);
     let mut text = String::new();
-    if servers.is_empty() {
-        text += "no servers run; `trunkline list` says why, `trunkline add` adds one\n";
+    if rows.is_empty() {
+        text += "no servers are configured; `trunkline add` adds one\n";
     }
-    for state in ["connected", "needs-auth", "pending", "failed", "disabled"] {
-        let names: Vec<_> = servers
+    for state in STATES {
+        let names: Vec<_> = rows
             .iter()
-            .filter(|server| server.state.name() == state)
-            .map(|server| harmless(&server.name))
+            .filter(|row| shown_state(row) == state)
+            .map(|row| harmless(row.name()))
             .collect();
         if !names.is_empty() {
             let _ = writeln!(text, "{state}: {} ({})", names.len(), names.join(", "));
         }
     }
-    let pool = host.pool();
-    let of = |count: for<'s> fn(&'s trunkline::Catalog) -> usize| {
-        servers
-            .iter()
-            .map(|server| count(&server.catalog))
-            .sum::<usize>()
-    };
-    let _ = writeln!(
-        text,
-        "tools: {}, resources: {}, resource templates: {}, prompts: {}",
-        pool.tools().len(),
-        of(|catalog| catalog.resources.len()),
-        of(|catalog| catalog.templates.len()),
-        of(|catalog| catalog.prompts.len()),
-    );
-    for server in &servers {
-        if let (State::Failed(failure), name) = (&server.state, harmless(&server.name)) {
-            let reason = failure.to_string();
-            let _ = writeln!(text, "{name}: {}", output::harmless_lines(&reason));
+    text += &counts(host);
+    for row in &rows {
+        let troubles = row.troubles();
+        if !troubles.is_empty() {
+            let _ = write!(text, "{}:\n{troubles}", harmless(row.name()));
         }
     }
     let (changed, problems) = host.changed_tools().await;
     for change in changed {
         let _ = writeln!(text, "{}", harmless(&change.to_string()));
     }
-    for problem in problems.iter().chain(pool.diagnostics()) {
+    for problem in problems.iter().chain(host.pool().diagnostics()) {
         let _ = writeln!(text, "{}", harmless(problem));
     }
     text
+}
+
+/// A server that nobody has asked for yet is not on its way.
+fn shown_state(row: &Row) -> &'static str {
+    let state = row.status().map(|status| &status.state);
+    match state {
+        Some(State::Pending { attempt: 0, .. }) => "not started",
+        _ => row.state(),
+    }
+}
+
+/// How much there is of everything.
+fn counts(host: &Host) -> String {
+    let (servers, pool) = (host.servers(), host.pool());
+    let of = |count: for<'s> fn(&'s trunkline::Catalog) -> usize| {
+        servers
+            .iter()
+            .map(|server| count(&server.catalog))
+            .sum::<usize>()
+    };
+    let own: Vec<&str> = pool.own().iter().map(|tool| tool.name.as_str()).collect();
+    format!(
+        "tools: {}, resources: {}, resource templates: {}, prompts: {}; of the host's own: {}\n",
+        pool.offered().count(),
+        of(|catalog| catalog.resources.len()),
+        of(|catalog| catalog.templates.len()),
+        of(|catalog| catalog.prompts.len()),
+        own.join(", "),
+    )
+}
+
+/// Everything as one document: what the host says of itself, those servers included that may not run, with what to do about each.
+async fn document(host: &Host) -> Members {
+    let export = host.export().await;
+    let set = host.config();
+    let rows = list::rows(host, &set);
+    let mut members = Members(Vec::new());
+    export.members(|name, value| {
+        let value = if name == "clients" {
+            Json::from(Value::Array(clients(&value, &rows)))
+        } else {
+            value
+        };
+        members.0.push((name.to_owned(), value));
+    });
+    members
+}
+
+/// The servers that run as the host tells them, and the others, sorted by name.
+fn clients(told: &Json, rows: &[Row]) -> Vec<Value> {
+    let mut clients: Vec<Value> = told.decode().unwrap_or_default();
+    for row in rows {
+        let known = clients
+            .iter()
+            .position(|client| client["name"] == row.name());
+        let at = known.unwrap_or_else(|| {
+            clients.push(json!({"name": row.name(), "type": row.state(), "cached": false}));
+            clients.len() - 1
+        });
+        if row.status().is_none() {
+            let error = row.reason().map(|(reason, _)| reason);
+            clients[at]["type"] = json!(row.state());
+            clients[at]["error"] = json!(error);
+        }
+        if let Some(hint) = row.hint() {
+            clients[at]["hint"] = json!(hint);
+        }
+    }
+    clients.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    clients
+}
+
+/// The members of an object in their order; what is in them stays byte for byte what it was.
+struct Members(Vec<(String, Json)>);
+
+impl Serialize for Members {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
 }

@@ -2,47 +2,103 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
-use trunkline::{Found, Host, Json, PoolTool, ServerSet, State, nearest};
+use trunkline::{Host, LoadMode, ModelTools, PoolTool, ServerSet, State, nearest};
 use trunkline_config::Standing;
 
+use super::resources::first_line;
+use super::tool;
+pub(crate) use super::tool_json::document;
+use super::tool_json::marked_document;
+use super::wanted::Wanted;
 use crate::args::{ConfigArgs, ToolFormat};
 use crate::exit::Exit;
 use crate::output::{self, harmless};
 use crate::session::{self, Configured};
 use crate::standing;
 
-/// How much of a description is shown on one line.
-pub(super) const SHOWN: usize = 100;
-
 pub(crate) async fn run(
     config: &ConfigArgs,
-    server: Option<&str>,
+    words: &[String],
     format: Option<ToolFormat>,
     as_json: bool,
-) -> Exit {
-    with_servers(config, server, async |host| {
-        let pool = host.pool();
-        let tools = pool.offered().map(|tool| &**tool);
-        match format {
-            Some(format) => output::json_text(&pool.export(format.into())),
-            None if as_json => output::json(&document(tools)),
-            None => output::result(&table(tools)),
-        }
-    })
-    .await
-}
-
-/// Connects to all servers, or to one, shows what they offer, and says which cannot offer anything, and why.
-pub(super) async fn with_servers(
-    config: &ConfigArgs,
-    server: Option<&str>,
-    show: impl AsyncFnOnce(&Host),
 ) -> Exit {
     let configured = match session::configuration(config) {
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
+    let server = match words {
+        [] => None,
+        [word] if !Wanted::is_tool(word, &configured) => Some(word.as_str()),
+        words => return tool::run(configured, words, format, as_json).await,
+    };
+    with_configured(configured, server, async |host| {
+        let pool = host.pool();
+        let tools = pool.offered().map(|tool| &**tool);
+        match format {
+            Some(format) => output::json_text(&permitted(host).export(format.into())),
+            None if as_json => output::json(&marked_document(host, tools)),
+            None => output::result(&table(tools, |tool| is_denied(host, tool))),
+        }
+        if pool.offered().next().is_none() {
+            nothing(host, "tools");
+        }
+    })
+    .await
+}
+
+/// Says that there is nothing to show, where that is not because no server runs.
+pub(super) fn nothing(host: &Host, what: &str) {
+    let servers = host.servers();
+    if servers
+        .iter()
+        .any(|server| matches!(server.state, State::Connected(_)))
+    {
+        output::note(&format!("there are no {what}\n"));
+    }
+}
+
+/// The tools that a model is shown: those that a rule denies are of no use to it.
+fn permitted(host: &Host) -> ModelTools {
+    let mut tools = host.pool().for_model(LoadMode::All, 0);
+    let count = tools.own.len() + tools.loaded.len();
+    tools.own.retain(|tool| host.denial(&tool.name).is_none());
+    tools.loaded.retain(|tool| !is_denied(host, tool));
+    let left_out = count - tools.own.len() - tools.loaded.len();
+    let marks = "`trunkline tools` marks";
+    match left_out {
+        0 => {}
+        1 => output::note(&format!(
+            "1 tool is left out, because a rule denies it; {marks} it\n"
+        )),
+        count => output::note(&format!(
+            "{count} tools are left out, because rules deny them; {marks} them\n"
+        )),
+    }
+    tools
+}
+
+fn is_denied(host: &Host, tool: &PoolTool) -> bool {
+    host.denial(&tool.name).is_some()
+}
+
+/// Reads the configuration, and does as [`with_configured`].
+pub(super) async fn with_servers(
+    config: &ConfigArgs,
+    server: Option<&str>,
+    show: impl AsyncFnOnce(&Host),
+) -> Exit {
+    match session::configuration(config) {
+        Ok(configured) => with_configured(configured, server, show).await,
+        Err(exit) => exit,
+    }
+}
+
+/// Connects to all servers, or to one, shows what they offer, and says which cannot offer anything, and why.
+async fn with_configured(
+    configured: Configured,
+    server: Option<&str>,
+    show: impl AsyncFnOnce(&Host),
+) -> Exit {
     let connectors = session::connectors(configured.loader.layout());
     if configured.set.servers.is_empty() && connectors.is_none() {
         return no_servers(&configured);
@@ -77,7 +133,7 @@ pub(super) async fn with_servers(
         }
         report_refusals(&set);
         show(&host).await;
-        match report_failures(&host) {
+        match report_failures(&host, server) {
             Exit::Done if host.servers().is_empty() && !set.servers.is_empty() => Exit::Refused,
             exit => exit,
         }
@@ -106,7 +162,9 @@ pub(crate) fn no_servers(configured: &Configured) -> Exit {
             Some("mend what is named above"),
         )
     };
-    output::error(what, hint);
+    let loader = &configured.loader;
+    let above = session::project_above(loader.layout(), &loader.project().cwd);
+    output::error(what, above.as_deref().or(hint));
     Exit::Usage
 }
 
@@ -146,7 +204,7 @@ pub(crate) fn unknown_server<'a>(
 }
 
 /// Says which servers failed, which lists could not be used, and why; an error only if no server is left.
-fn report_failures(host: &Host) -> Exit {
+fn report_failures(host: &Host, only: Option<&str>) -> Exit {
     let servers = host.servers();
     let mut failed = 0;
     for server in &servers {
@@ -166,11 +224,11 @@ fn report_failures(host: &Host) -> Exit {
             output::error(&what, server.state.hint());
         }
         if matches!(server.state, State::Disabled) {
-            let name = standing::quoted(&server.name);
-            output::warning(&format!(
-                "server \"{}\" is disabled; `trunkline enable {name}` switches it on",
-                server.name
-            ));
+            if only.is_some() {
+                return standing::disabled(&server.name);
+            }
+            let how = standing::enabling(&server.name);
+            output::warning(&format!("server \"{}\" is disabled; {how}", server.name));
         }
     }
     for problem in host.pool().diagnostics() {
@@ -183,77 +241,16 @@ fn report_failures(host: &Host) -> Exit {
     }
 }
 
-/// One tool a line.
-pub(crate) fn table<'a>(tools: impl Iterator<Item = &'a PoolTool>) -> String {
+/// One tool a line; one that a rule denies is marked.
+pub(crate) fn table<'a>(
+    tools: impl Iterator<Item = &'a PoolTool>,
+    is_denied: impl Fn(&PoolTool) -> bool,
+) -> String {
     let mut text = String::new();
     for tool in tools {
-        let first_line = tool
-            .description
-            .trim_start()
-            .lines()
-            .next()
-            .unwrap_or_default();
-        let mut shown: String = first_line.chars().take(SHOWN).collect();
-        if shown.len() < first_line.len() {
-            shown.push('…');
-        }
-        let _ = writeln!(text, "{}  {}", tool.name, harmless(&shown));
+        let mark = if is_denied(tool) { "[denied] " } else { "" };
+        let shown = first_line(&tool.description);
+        let _ = writeln!(text, "{}  {mark}{}", tool.name, harmless(&shown));
     }
     text
-}
-
-/// Tools for `--json`.
-pub(crate) fn document<'a>(tools: impl Iterator<Item = &'a PoolTool>) -> impl Serialize {
-    tools.map(ToolJson::of).collect::<Vec<_>>()
-}
-
-/// Tools that were found, for `--json`.
-pub(crate) fn found_document(found: &[Found]) -> impl Serialize {
-    fn scored(found: &Found) -> ToolJson<'_> {
-        ToolJson {
-            score: Some((f64::from(found.score) * 1000.0).round() / 1000.0),
-            ..ToolJson::of(&found.tool)
-        }
-    }
-    found.iter().map(scored).collect::<Vec<_>>()
-}
-
-/// One tool, as UI-2 says; its schema is what the server wrote, byte for byte.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ToolJson<'a> {
-    name: &'a str,
-    server: &'a str,
-    original_name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    title: Option<&'a str>,
-    description: &'a str,
-    input_schema: &'a Json,
-    read_only: bool,
-    destructive: bool,
-    open_world: bool,
-    always_load: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    search_hint: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    score: Option<f64>,
-}
-
-impl<'a> ToolJson<'a> {
-    fn of(tool: &'a PoolTool) -> Self {
-        Self {
-            name: &tool.name,
-            server: &tool.server,
-            original_name: &tool.tool.name,
-            title: tool.title.as_deref(),
-            description: &tool.description,
-            input_schema: &tool.tool.input_schema,
-            read_only: tool.is_read_only(),
-            destructive: tool.is_destructive(),
-            open_world: tool.is_open_world(),
-            always_load: tool.always_load,
-            search_hint: tool.search_hint.as_deref(),
-            score: None,
-        }
-    }
 }

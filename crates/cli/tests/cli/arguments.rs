@@ -46,8 +46,9 @@ fn arguments_are_read_from_standard_input() {
     let run = lab.run_with_input(&words, "");
     assert_eq!((run.code, run.out.as_str()), (Some(2), ""));
     assert!(
-        run.err
-            .starts_with("error: --json-args is not valid JSON: EOF while parsing"),
+        run.err.starts_with(
+            "error: standard input is empty; with --json-args - it must be a JSON object"
+        ),
         "{}",
         run.err
     );
@@ -98,7 +99,8 @@ fn mistakes_in_the_arguments_are_explained_and_nothing_is_called() {
     ];
     for (arguments, complaint) in cases {
         let words = [&["call", "s", "echo"], arguments].concat();
-        lab.run(&words).is(2, "", &format!("error: {complaint}\n"));
+        lab.run(&words)
+            .fails(2, complaint, "`trunkline tools s echo` shows what it takes");
     }
     assert!(!lab.at("called").exists());
 }
@@ -106,7 +108,27 @@ fn mistakes_in_the_arguments_are_explained_and_nothing_is_called() {
 #[test]
 fn a_tool_or_server_that_is_not_there_is_bad_usage_with_a_suggestion() {
     let lab = Lab::with([("files", echo()), ("time", echo())]);
-    let cases: [(&[&str], &str, &str); 7] = [
+    let cases: [(&[&str], &str, &str); 11] = [
+        (
+            &["files", "ech"],
+            "the server \"files\" has no tool \"ech\"",
+            "did you mean \"echo\"?",
+        ),
+        (
+            &["mcp__flies__echo"],
+            "there is no tool \"mcp__flies__echo\"",
+            "did you mean a tool of \"files\"? `trunkline tools files` shows them",
+        ),
+        (
+            &["echo", "s=x"],
+            "there is no server \"echo\"",
+            "write `call <server> <tool>`; `trunkline search select:echo` finds whose tool it is",
+        ),
+        (
+            &["files/echo"],
+            "there is no server \"files/echo\"",
+            "write `call files echo`",
+        ),
         (
             &["files", "ehco"],
             "the server \"files\" has no tool \"ehco\"",
@@ -115,7 +137,7 @@ fn a_tool_or_server_that_is_not_there_is_bad_usage_with_a_suggestion() {
         (
             &["files", "unrelated"],
             "the server \"files\" has no tool \"unrelated\"",
-            "`trunkline tools` shows what there is",
+            "`trunkline tools files` shows what there is",
         ),
         (
             &["file", "echo"],

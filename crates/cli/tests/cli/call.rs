@@ -78,7 +78,7 @@ fn text_is_printed_as_it_is_and_other_content_in_short() {
         ),
         (
             json!({"content": [link, embedded]}),
-            "[resource file:///x]\nthe text of y\n",
+            "[resource file:///x: x; `trunkline read s file:///x` reads it]\nthe text of y\n",
         ),
         (
             json!({"content": [{"type": "hologram", "beam": 7}]}),
@@ -173,15 +173,12 @@ fn a_call_that_takes_too_long_is_exit_6_and_the_server_is_told() {
         }
         let run = lab.finish(&mut command);
         assert_eq!((run.code, run.out.as_str()), (Some(6), ""), "{run:#?}");
+        let within = if flags.is_empty() { "3" } else { "2500 ms" };
+        let begin = format!("error: \"t\" of \"s\" did not answer within {within}");
+        assert!(run.err.starts_with(&begin), "{}", run.err);
         assert!(
             run.err
-                .starts_with("error: \"t\" of \"s\" did not answer within "),
-            "{}",
-            run.err
-        );
-        assert!(
-            run.err
-                .ends_with(&format!(" ms; the tool may have run\n  hint: {hint}\n")),
+                .ends_with(&format!(" ms; the tool may have run\n  hint: {hint}; `trunkline logs s` shows what it said meanwhile\n")),
             "{}",
             run.err
         );
@@ -203,7 +200,7 @@ fn a_timeout_covers_connecting_too() {
 }
 
 #[test]
-fn a_server_lost_during_the_call_is_exit_3_with_its_last_words() {
+fn a_server_lost_during_the_call_is_exit_1_with_its_last_words() {
     let lab = Lab::with([(
         "s",
         Script::default().tool(
@@ -211,8 +208,9 @@ fn a_server_lost_during_the_call_is_exit_3_with_its_last_words() {
             json!([{"stderr": "panic: index out of range"}, {"signal": "KILL"}]),
         ),
     )]);
+    // Not 3, after which a script may well try again.
     lab.run(&["call", "s", "t"]).is(
-        3,
+        1,
         "",
         "error: the connection to \"s\" was lost during the call of \"t\": the server's process was ended by SIGKILL; \
          the tool may have run\n  its last lines on stderr:\n    | panic: index out of range\n",
@@ -237,6 +235,51 @@ fn questions_are_cancelled_where_nobody_can_answer() {
         run.document()["inputResponses"],
         json!({"q": {"action": "cancel"}})
     );
+    let told = "warning: \"legacy\" asks: who?; trunkline cannot put this to you yet and answered \"cancel\"\n";
     lab.run(&["call", "legacy", "t"])
-        .is(0, "{\"action\":\"cancel\"}\n", "");
+        .is(0, "{\"action\":\"cancel\"}\n", told);
+}
+
+#[test]
+fn the_hosts_own_tools_are_called_like_any_other() {
+    let script = json!({"tools": [{"name": "t", "description": "Bakes bread"}], "resources": [{"uri": "a:1", "name": "one", "text": "first"}]});
+    let lab = Lab::with([("s", script), ("other", json!({}))]);
+    let listed = lab.run(&["call", "ListMcpResources"]);
+    assert_eq!(listed.code, Some(0), "{listed:#?}");
+    assert!(listed.out.contains("a:1"), "{}", listed.out);
+    let read = lab.run(&["call", "ReadMcpResource", "server=s", "uri=a:1"]);
+    assert_eq!(read.code, Some(0), "{read:#?}");
+    assert!(read.out.contains("first"), "{}", read.out);
+    let found = lab.run(&["call", "ToolSearch", "query=bread"]);
+    assert!(found.out.contains("mcp__s__t"), "{}", found.out);
+    let lab = Lab::with([("s", echo())]);
+    lab.run(&["call", "ListMcpResources"]).fails(
+        2,
+        "there is no \"ListMcpResources\": no server has resources",
+        "`trunkline status` shows how the servers fare",
+    );
+}
+
+#[test]
+fn no_time_at_all_is_bad_usage() {
+    for command in [
+        &["call", "s", "t"][..],
+        &["read", "s", "a:1"],
+        &["prompt", "s", "p"],
+    ] {
+        let run = Lab::new().run(&[command, &["--timeout", "0"]].concat());
+        assert_eq!(run.code, Some(2), "{run:#?}");
+        assert!(run.err.contains("--timeout"), "{run:#?}");
+    }
+}
+
+#[test]
+fn an_argument_that_the_tool_says_nothing_of_is_told() {
+    let tool = json!({"name": "t", "inputSchema": {"type": "object", "properties": {"loud": {}}}, "do": [{"echo": true}]});
+    let lab = Lab::with([("s", Script::default().tool_with(tool))]);
+    lab.run(&["call", "s", "t", "lod=x"]).is(
+        0,
+        "{\"lod\":\"x\"}\n",
+        "warning: \"t\" says nothing of an argument \"lod\"\n  hint: `trunkline tools s t` shows what it takes\n",
+    );
 }

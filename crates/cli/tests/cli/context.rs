@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::lab::{Lab, echo};
+use crate::pty::Session;
 
 fn offering() -> Value {
     json!({
@@ -30,7 +31,7 @@ fn resources_are_listed_as_they_are_mentioned() {
                     @s 1:bin://1  bytes\n\
                     @s 1:bin://bad  bad\n\
                     @s 1:skill://tidy/SKILL.md  Tidies up\n\
-                    @s 1:note://{n}  All notes\n";
+                    template @s 1:note://{n}  All notes\n";
     lab.run(&["resources"]).is(0, expected, "");
     lab.run(&["resources", "s 1"]).is(0, expected, "");
     let listed = lab.run(&["resources", "--json"]).json();
@@ -87,11 +88,12 @@ fn text_is_read_as_it_is_and_a_mention_will_do() {
 #[test]
 fn bytes_go_to_a_file_or_where_they_are_sent() {
     let lab = Lab::with([("s", offering())]);
-    lab.run(&["read", "s", "bin://1"]).is(
-        0,
-        "",
-        "bin://1 is image/x-odd, 4 bytes; -o FILE writes it to a file, -o - here\n",
-    );
+    let (code, shown) = Session::start(&mut lab.command(&["read", "s", "bin://1"])).end();
+    let told = "bin://1 is image/x-odd, 4 bytes; -o FILE writes it to a file, -o - here\n";
+    assert_eq!(code, Some(0));
+    assert!(shown.ends_with(told), "{shown}");
+    let output = lab.command(&["read", "s", "bin://1"]).output().unwrap();
+    assert_eq!(output.stdout, [0, 1, 2, 255]);
     lab.run(&["read", "s", "bin://1", "-o", "out.bin"])
         .is(0, "", "4 bytes written to out.bin\n");
     assert_eq!(std::fs::read(lab.at("out.bin")).unwrap(), [0, 1, 2, 255]);
@@ -131,6 +133,13 @@ fn mistakes_in_reading_are_explained() {
     let run = lab.run(&["read", "github", "note://9"]);
     assert_eq!(run.code, Some(1), "{run:#?}");
     assert!(run.err.contains("resource not found"), "{run:#?}");
+    let hint = "  hint: `trunkline resources github` shows what there is\n";
+    assert!(run.err.ends_with(hint), "{run:#?}");
+    lab.run(&["read", "github", "note://1", "more"]).fails(
+        2,
+        "\"more\" is too much",
+        "behind the address come the variables of a template, as key=value",
+    );
     lab.run(&["read", "plain", "a:1"])
         .fails(1, "the server \"plain\" has no resources", "");
     lab.run(&["read", "github", "a:\u{7}"]).fails(
@@ -140,10 +149,8 @@ fn mistakes_in_reading_are_explained() {
     );
     let run = lab.run(&["read", "slow", "a:1", "--timeout", "1500"]);
     assert_eq!(run.code, Some(6), "{run:#?}");
-    assert!(
-        run.err.contains("--timeout (ms) gives it more time"),
-        "{run:#?}"
-    );
+    let told = "no answer within 1500 ms\n  hint: --timeout (ms) gives it more time; `trunkline logs slow`";
+    assert!(run.err.contains(told), "{run:#?}");
 }
 
 #[test]
@@ -172,6 +179,9 @@ fn a_prompt_takes_arguments_by_position_and_by_name() {
         &["prompt", "s", "greet it", "Ada", "how=warmly"][..],
         &["prompt", "mcp__s__greet_it", "how=warmly", "Ada"],
         &["prompt", "/mcp__s__greet_it", "Ada", "warmly"],
+        &["prompt", "s", "greet_it", "Ada", "warmly"],
+        &["prompt", "/mcp__s__greet_it Ada how=warmly"],
+        &["prompt", "s", "greet it", "how=warmly", "--", "Ada"],
     ] {
         let run = lab.run(words);
         let said: Value = serde_json::from_str(&run.out).unwrap();
@@ -210,9 +220,93 @@ fn mistakes_in_prompting_are_explained() {
         "there is no prompt \"mcp__s__tolk\"",
         "did you mean \"mcp__s__talk\"?",
     );
+    lab.run(&["prompt", "s", "entirely other"]).fails(
+        2,
+        "there is no prompt \"entirely other\"",
+        "`trunkline prompts` shows what there is",
+    );
+    let after = "a word that is meant as it is comes after `--`";
+    lab.run(&["prompt", "s", "greet it", "woh=Ada"]).fails(
+        2,
+        "the prompt \"greet it\" has no argument \"woh\"; it takes who, how",
+        after,
+    );
+    lab.run(&["prompt", "s", "greet it", "who:=1"]).fails(
+        2,
+        "the prompt \"greet it\" takes texts only; write who=1",
+        after,
+    );
     lab.run(&["prompt", "s"]).fails(
         2,
         "which prompt?",
         "write `prompt <server> <prompt>`; `trunkline prompts` shows them",
     );
+}
+
+#[test]
+fn a_word_behind_two_dashes_is_taken_as_it_is() {
+    let lab = Lab::with([("s", offering())]);
+    let run = lab.run(&["prompt", "s", "greet it", "--", "how=x"]);
+    let said: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(said["arguments"], json!({"who": "how=x"}));
+}
+
+#[test]
+fn a_template_is_filled_in() {
+    let lab = Lab::with([("s", offering())]);
+    for words in [
+        &["read", "s", "note://{n}", "n=1"][..],
+        &["read", "@s:note://{n}", "n=1"],
+    ] {
+        lab.run(words).is(0, "no newline\n", "");
+    }
+    let fill = "fill it in: `trunkline read s 'note://{n}' n=…`";
+    lab.run(&["read", "s", "note://{n}"])
+        .fails(2, "note://{n} is a template", fill);
+    lab.run(&["read", "s", "note://{n}", "x=1"]).fails(
+        2,
+        "the template note://{n} cannot be filled in: it has no variable \"x\"; did you mean \"n\"?",
+        fill,
+    );
+    lab.run(&["read", "s", "note://1", "n=1"]).fails(
+        2,
+        "note://1 is no template, and has no use for what follows it",
+        "",
+    );
+}
+
+#[test]
+fn text_in_bytes_is_shown_and_several_contents_go_to_several_files() {
+    let two = json!({"contents": [{"uri": "two:1", "mimeType": "image/png", "blob": "AAEC"}, {"uri": "two:1", "text": "words"}]});
+    let script = json!({"resources": [
+        {"uri": "a:1", "name": "a", "mimeType": "text/plain; charset=utf-8", "blob": "aGVsbG8="},
+        {"uri": "two:1", "name": "two", "do": [{"reply": two}]},
+    ]});
+    let lab = Lab::with([("s", script)]);
+    let (code, shown) = Session::start(&mut lab.command(&["read", "s", "a:1"])).end();
+    assert_eq!(code, Some(0));
+    assert!(shown.ends_with("hello\n"), "{shown}");
+    lab.run(&["read", "s", "a:1"]).is(0, "hello", "");
+    lab.run(&["read", "s", "two:1", "-o", "out.png"]).is(
+        0,
+        "",
+        "3 bytes written to out-1.png\n5 bytes written to out-2.png\n",
+    );
+    assert_eq!(std::fs::read(lab.at("out-1.png")).unwrap(), [0, 1, 2]);
+    assert_eq!(lab.scratch.read("out-2.png"), "words");
+    assert!(!lab.at("out.png").exists());
+    let read = lab.run(&["read", "s", "two:1", "-o", "x", "--json"]).json();
+    assert_eq!(read["files"], json!(["x-1", "x-2"]));
+}
+
+#[test]
+fn where_there_is_nothing_that_is_said() {
+    let lab = Lab::with([("s", echo()), ("none", serde_json::from_str("{}").unwrap())]);
+    for (words, what) in [
+        (&["resources", "s"][..], "resources"),
+        (&["prompts", "s"], "prompts"),
+        (&["tools", "none"], "tools"),
+    ] {
+        lab.run(words).is(0, "", &format!("there are no {what}\n"));
+    }
 }

@@ -55,11 +55,24 @@ fn a_program_that_cannot_be_started_is_explained() {
         lab.run(&["call", &format!("mcp__{server}__t")])
             .is(3, "", &complaint);
     }
-    lab.run(&["call", "off", "t"]).fails(
-        3,
-        "the server \"off\" is disabled",
-        "`trunkline enable off` switches it on",
-    );
+    let hint = "`trunkline enable off` switches it on";
+    for words in [
+        &["call", "off", "t"][..],
+        &["tools", "off", "t"],
+        &["tools", "off"],
+        &["prompts", "off"],
+        &["resources", "off"],
+    ] {
+        lab.run(words)
+            .fails(3, "the server \"off\" is disabled", hint);
+    }
+    for words in [&["read", "off", "a:1"], &["prompt", "off", "p"]] {
+        lab.run(words).fails(
+            3,
+            "the server \"off\" is not connected: it is disabled",
+            hint,
+        );
+    }
 }
 
 #[test]

@@ -191,3 +191,15 @@ fn a_server_that_dies_right_after_it_was_connected_does_not_keep_the_list_waitin
         servers[0]
     );
 }
+
+#[test]
+fn below_a_project_the_project_is_named() {
+    let lab = Lab::new();
+    lab.plainly(&["add", "s", "--", "cat"]);
+    std::fs::create_dir(lab.at("sub")).unwrap();
+    let above = "there are servers for [DIR]; go there to use them";
+    let run = lab.finish(lab.bare(&["list"]).current_dir(lab.at("sub")));
+    run.is(0, &format!("no servers are configured here; {above}\n"), "");
+    let run = lab.finish(lab.bare(&["call", "s", "t"]).current_dir(lab.at("sub")));
+    run.fails(2, "no servers are configured", above);
+}

@@ -38,6 +38,8 @@ mod scopes;
 mod sdk;
 mod search;
 mod signals;
+mod status;
 mod terminal;
+mod tool;
 mod tools;
 mod trace;

@@ -22,7 +22,8 @@ fn a_rule_in_the_settings_forbids_a_call() {
         let error = format!(
             "\"mcp__s__t\" may not be called: the rule \"{rule}\" of [DIR]/{file} denies it"
         );
-        lab.run(&["call", "s", "t"]).fails(5, &error, "");
+        let hint = "if it is wanted, take the rule out of there";
+        lab.run(&["call", "s", "t"]).fails(5, &error, hint);
     };
     denied("mcp__s__t", "home/.claude/settings.json");
     // A project can forbid as well.
@@ -30,6 +31,38 @@ fn a_rule_in_the_settings_forbids_a_call() {
     lab.write_json("home/.claude/settings.json", &json!({}));
     lab.write_json(".claude/settings.json", &rules);
     denied("mcp__s", ".claude/settings.json");
+}
+
+#[test]
+fn a_tool_that_a_rule_denies_is_marked_for_people_and_not_shown_to_a_model() {
+    let script = described("x").tool_with(json!({"name": "u", "description": "fine"}));
+    let lab = Lab::with([("s", script.resource("file:///r", "r"))]);
+    let rules = json!({"permissions": {"deny": ["mcp__s__t", "ReadMcpResource"]}});
+    lab.write_json("home/.claude/settings.json", &rules);
+    lab.run(&["tools"])
+        .is(0, "mcp__s__t  [denied] x\nmcp__s__u  fine\n", "");
+    lab.run(&["search", "select:t"])
+        .is(0, "mcp__s__t  [denied] x\n", "");
+    let denied = json!({"rule": "mcp__s__t", "source": "[DIR]/home/.claude/settings.json"});
+    let tools = lab.run(&["tools", "--json"]).json();
+    assert_eq!(tools[0]["denied"], denied);
+    assert_eq!(tools[1].get("denied"), None);
+    let one = lab.run(&["tools", "s", "t"]);
+    let told = "  may not be called: the rule \"mcp__s__t\" of [DIR]/home/.claude/settings.json denies it\n";
+    assert!(one.out.contains(told), "{}", one.out);
+    let shown = lab.run(&["tools", "--format", "anthropic"]);
+    let names: Vec<_> = shown
+        .json()
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].clone())
+        .collect();
+    assert_eq!(names, ["ListMcpResources", "mcp__s__u"]);
+    assert_eq!(
+        shown.err,
+        "2 tools are left out, because rules deny them; `trunkline tools` marks them\n"
+    );
 }
 
 #[test]
@@ -65,7 +98,7 @@ fn at_a_terminal_a_change_is_shown_and_asked_about() {
         session.answer("call it as it is now? [y/N] ", answer);
         let (ended, shown) = session.end();
         assert_eq!(ended, Some(code), "{shown}");
-        assert!(shown.contains("+sends mail"), "{shown}");
+        assert_eq!(shown.matches("+sends mail").count(), 1, "{shown}");
     }
     lab.run(&["call", "s", "t"]).is(0, "called\n", "");
 }
@@ -76,7 +109,7 @@ fn arguments_that_do_not_fit_are_told_by_name_and_sent_only_on_request() {
     let script = Script::default()
         .tool_with(json!({"name": "t", "inputSchema": schema, "do": [{"echo": true}]}));
     let lab = Lab::with([("s", script)]);
-    let hint = "`trunkline tools --json` shows its schema; --no-validate sends them all the same";
+    let hint = "`trunkline tools s t` shows what it takes; --no-validate sends them all the same";
     for (arguments, problem) in [
         (&[][..], "\"path\" is missing"),
         (&["path=x", "n:=1.5"], "\"n\" must be integer, not 1.5"),

@@ -229,3 +229,23 @@ fn a_full_disk_costs_the_end_of_a_text_and_leaves_nothing() {
         (String::new(), &json!([]))
     );
 }
+
+#[test]
+fn an_image_that_is_none_is_saved_by_nobody() {
+    let random = "BwcH".repeat(100);
+    for (data, why) in [
+        (
+            random.as_str(),
+            "its data is no image/png, nor any other image",
+        ),
+        (&PIXEL[..60], "it is cut off"),
+    ] {
+        let image = json!({"type": "image", "mimeType": "image/png", "data": data});
+        let lab = replying(&json!({"content": [image]}));
+        let run = lab.run(&["call", "s", "t"]);
+        assert_eq!(run.code, Some(0), "{run:#?}");
+        assert!(run.out.starts_with("[image"), "{}", run.out);
+        assert!(run.out.contains(why), "{}", run.out);
+        assert!(saved(&lab).is_empty());
+    }
+}

@@ -23,15 +23,24 @@ fn lab() -> Lab {
 #[test]
 fn the_tools_that_fit_are_shown_the_best_first() {
     let lab = lab();
-    lab.run(&["search", "reading", "files", "--limit", "1"]).is(
+    let run = lab.run(&["search", "reading", "files", "--limit", "1"]);
+    assert_eq!(run.out, "mcp__files__read_file  Reads a file\n");
+    assert!(
+        run.err.starts_with("1 of ") && run.err.ends_with(" shows all\n"),
+        "{}",
+        run.err
+    );
+    let run = lab.run(&["search", "show folder", "-n1"]);
+    assert_eq!(run.out, "mcp__files__list_directory  Lists a directory\n");
+    lab.run(&["search", "-n", "4", "+mcp__chat"]).is(
         0,
-        "mcp__files__read_file  Reads a file\n",
+        "mcp__chat__read  Reads messages\nmcp__chat__send  Sends a message\n",
         "",
     );
-    lab.run(&["search", "show folder", "-n1"]).is(
+    lab.run(&["search", "-n", "1", "+mcp__chat"]).is(
         0,
-        "mcp__files__list_directory  Lists a directory\n",
-        "",
+        "mcp__chat__read  Reads messages\n",
+        "1 of 2 that fit; -n 2 shows all\n",
     );
     let found = lab.run(&["search", "+chat", "read"]);
     assert!(found.out.starts_with("mcp__chat__read  "), "{}", found.out);
@@ -69,4 +78,12 @@ fn finding_nothing_is_said_and_no_error() {
     lab.run(&["search", "quantum", "--json"])
         .is(0, "[]\n", "no tool fits; 4 were searched\n");
     assert_eq!(lab.run(&["search"]).code, Some(2));
+    assert_eq!(lab.run(&["search", "-n", "0", "file"]).code, Some(2));
+    let run = lab.run(&["search", " "]);
+    assert_eq!(run.code, Some(2));
+    assert!(
+        run.err.starts_with("error: what should the tool do?\n"),
+        "{}",
+        run.err
+    );
 }

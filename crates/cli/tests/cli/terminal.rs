@@ -148,3 +148,17 @@ fn the_lines_that_show_how_far_it_is_are_gone_at_the_end() {
     assert!(shown.contains("[3/3] working"), "{shown:?}");
     assert!(shown.ends_with("\r\u{1b}[Kdone\r\n"), "{shown:?}");
 }
+
+#[test]
+fn emoji_are_whole_on_a_terminal() {
+    let emoji = "ok \u{2714}\u{fe0f} \u{1f469}\u{200d}\u{1f469}\u{200d}\u{1f467} \u{2139}\u{fe0f}";
+    let hidden = "a\u{200d}b\u{fe0f}";
+    let said = format!("{emoji} {hidden}");
+    let lab = Lab::with([(
+        "s",
+        json!({"tools": [{"name": "t", "do": [{"replyText": said}]}]}),
+    )]);
+    let shown = on_a_terminal(&mut lab.command(&["call", "s", "t"]));
+    let expected = format!("{emoji} a\\u{{200d}}b\\u{{fe0f}}\r\n");
+    assert!(shown.ends_with(&expected), "{shown:?}");
+}

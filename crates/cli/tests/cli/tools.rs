@@ -157,3 +157,22 @@ fn what_is_hidden_in_a_description_is_removed_and_told() {
     }
     assert!(!run.err.contains('\u{1b}'));
 }
+
+#[test]
+fn a_variable_that_means_nothing_is_told() {
+    let lab = Lab::with([("s", echo())]);
+    for (name, value, expected) in [
+        ("MAX_MCP_OUTPUT_TOKENS", "abc", "a number above 0"),
+        (
+            "ENABLE_TOOL_SEARCH",
+            "banana",
+            "true, false, auto or auto:N",
+        ),
+    ] {
+        let run = lab.finish(lab.command(&["tools"]).env(name, value));
+        let told = format!("warning: {name} is \"{value}\", not {expected}; it does not count\n");
+        run.is(0, "mcp__s__echo  Echoes\n", &told);
+    }
+    let help = lab.plainly(&["call", "--help"]);
+    assert!(help.out.contains("TRUNKLINE_CHANGED_TOOLS"), "{}", help.out);
+}

@@ -77,7 +77,7 @@ const CALLS: [Call; 20] = [
             "outputType=resourceLink",
         ],
         0,
-        &["[resource demo://resource/session/a.gz]"],
+        &["[resource demo://resource/session/a.gz"],
     ),
     // Runs only as a task.
     (

@@ -8,6 +8,7 @@ mod arguments;
 mod ask;
 mod clean;
 mod error;
+mod expand;
 mod line;
 mod mentions;
 mod prompts;
@@ -20,6 +21,7 @@ mod verify;
 
 pub use ask::ReadOptions;
 pub use error::ContextError;
+pub use expand::expand_template;
 pub use line::CommandLine;
 pub use mentions::Mention;
 pub use prompts::{PromptCommand, PromptOutput};

@@ -243,7 +243,7 @@ impl Guard {
     }
 
     /// Why it may not be called at all, here or above.
-    fn denied(&self, tool: &PoolTool) -> Option<CallError> {
+    pub(super) fn denied(&self, tool: &PoolTool) -> Option<CallError> {
         self.first_above(|rules| {
             let rule = rules.denial(tool)?;
             Some(CallError::denied(&tool.name, rule))
@@ -251,7 +251,7 @@ impl Guard {
     }
 
     /// The first that is found in the rules here, or above.
-    fn first_above<T>(&self, find: impl Fn(&Rules) -> Option<T>) -> Option<T> {
+    pub(super) fn first_above<T>(&self, find: impl Fn(&Rules) -> Option<T>) -> Option<T> {
         let mut guards = successors(Some(self), |guard| guard.above.as_deref());
         guards.find_map(|guard| find(&guard.rules.load()))
     }

@@ -1,5 +1,6 @@
 //! Who may call what (TOOL-10): rules, and somebody to ask where they do not decide.
 
+mod denial;
 mod guard;
 mod rules;
 

@@ -159,7 +159,12 @@ impl Job {
                 };
                 return self.image(what, &given, &limits);
             }
-            (None, Some(_)) if what == "image" && sniffed.is_none() => {
+            (Some((_, format)), None) => {
+                if let Err(why) = self.is_whole(format, data) {
+                    return self.left_out(what, &why);
+                }
+            }
+            (None, _) if what == "image" && sniffed.is_none() => {
                 let claimed = mime.and_then(kind::named).map(|kind| kind.mime);
                 // It says that it is an image that models take, and is not.
                 if let Some(claimed) = claimed.filter(|claimed| image::format(claimed).is_some()) {
@@ -167,7 +172,7 @@ impl Job {
                     return self.left_out(what, &why);
                 }
             }
-            _ => {}
+            (None, _) => {}
         }
         match self.save_data(mime, data) {
             Ok(file) => {
@@ -178,6 +183,18 @@ impl Job {
             }
             Err(why) => self.left_out(what, &why),
         }
+    }
+
+    /// Makes sure that an image is one before it is saved as one. An `Err` says why it is not.
+    fn is_whole(&mut self, format: ::image::ImageFormat, data: &Json) -> Result<(), String> {
+        let bytes = base64::decode_whole(data);
+        let bytes = bytes.map_err(|why| format!("its data is not base64: {why}"))?;
+        // Nothing is to be made smaller, only read.
+        let limits = ImageLimits {
+            longest_side: u32::MAX,
+            max_base64: usize::MAX,
+        };
+        image::fit(&bytes, format, &limits, &mut self.pixels).map(drop)
     }
 
     fn image(&mut self, what: &str, given: &Image, limits: &ImageLimits) -> Vec<Part> {

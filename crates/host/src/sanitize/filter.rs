@@ -104,6 +104,26 @@ fn belongs(c: char, before: impl DoubleEndedIterator<Item = char>, after: &str) 
     }
 }
 
+/// Whether a character that is hidden elsewhere is part of an emoji on a terminal, where the letters and signs that NFKC would change
+/// have a coloured form too.
+pub(crate) fn is_part_of_emoji(c: char, before: &str, after: &str) -> bool {
+    let coloured = |last: char| {
+        matches!(
+            last,
+            '\u{203c}'
+                | '\u{2049}'
+                | '\u{2122}'
+                | '\u{2139}'
+                | '\u{24c2}'
+                | '\u{3297}'
+                | '\u{3299}'
+                | '\u{1f100}'..='\u{1f2ff}'
+        )
+    };
+    belongs(c, before.chars(), after)
+        || (c == EMOJI_FORM && before.chars().next_back().is_some_and(coloured))
+}
+
 /// Whether it is a picture, or a colour of skin after one: roughly what Unicode calls `Extended_Pictographic`, without those that NFKC
 /// makes letters of.
 fn is_pictograph(c: char) -> bool {

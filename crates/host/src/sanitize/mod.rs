@@ -13,6 +13,7 @@ use std::borrow::Cow;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
+pub(crate) use filter::is_part_of_emoji;
 pub(crate) use json::shown_schema;
 pub use json::{sanitize_json, sanitize_value};
 pub use kind::Removed;

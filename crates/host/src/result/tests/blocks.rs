@@ -129,7 +129,9 @@ fn where_nothing_is_saved_data_is_left_out() {
 fn for_people_images_are_files_and_text_has_any_size() {
     let lab = Lab::new();
     let long = "x".repeat(300_000);
-    let image = json!({"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="});
+    // One pixel.
+    let data = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    let image = json!({"type": "image", "mimeType": "image/png", "data": data});
     let output = process(
         &lab.results().for_people(),
         &ABOUT,
@@ -137,7 +139,7 @@ fn for_people_images_are_files_and_text_has_any_size() {
     );
     assert_eq!(
         words(&output),
-        format!("{long}\n[image saved to [FILE] (image/png, 8 bytes)]")
+        format!("{long}\n[image saved to [FILE] (image/png, 70 bytes)]")
     );
-    assert_eq!(only_file(&output, "png").size, 8);
+    assert_eq!(only_file(&output, "png").size, 70);
 }

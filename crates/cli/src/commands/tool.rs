@@ -1,0 +1,155 @@
+//! `trunkline tools <server> <tool>`: everything about one tool, and how it is called.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use trunkline::{Format, Host, Json, ModelTools, PoolTool};
+
+use super::tool_json::{Denial, ToolJson};
+use super::wanted::{Found, Wanted};
+use crate::args::ToolFormat;
+use crate::example;
+use crate::exit::Exit;
+use crate::output::{self, harmless, harmless_lines};
+use crate::schema::{self, Document};
+use crate::session::{self, Configured};
+
+pub(crate) async fn run(
+    configured: Configured,
+    words: &[String],
+    format: Option<ToolFormat>,
+    as_json: bool,
+) -> Exit {
+    let wanted = match Wanted::read(words, &configured) {
+        Ok(wanted) => wanted,
+        Err(exit) => return exit,
+    };
+    configured.warn_about(wanted.servers());
+    let (builder, wanted) = (wanted.host(configured), &wanted);
+    session::with_host(builder, |host| async move {
+        session::ready(&host).await;
+        show(&host, wanted, format, as_json)
+    })
+    .await
+}
+
+fn show(host: &Host, wanted: &Wanted, format: Option<ToolFormat>, as_json: bool) -> Exit {
+    let pool = host.pool();
+    let Some(found) = wanted.find(&pool) else {
+        return wanted.explain_missing(host);
+    };
+    let denied = match found {
+        Found::Server(tool) => Denial::of(host, &tool.name),
+        Found::Own(tool) => Denial::of(host, &tool.name),
+    };
+    match format {
+        Some(format) => output::json_text(&exported(found, format.into())),
+        None if as_json => {
+            let tool = match found {
+                Found::Server(tool) => ToolJson::of(tool).whole(tool),
+                Found::Own(tool) => ToolJson::own(tool),
+            };
+            output::json(&tool.with_denial(denied));
+        }
+        None => output::result(&text(found, denied.as_ref())),
+    }
+    Exit::Done
+}
+
+/// It alone, as a model's interface takes it.
+fn exported(found: Found, format: Format) -> String {
+    let mut tools = ModelTools::default();
+    match found {
+        Found::Server(tool) => tools.loaded.push(tool.clone()),
+        Found::Own(tool) => tools.own.push(tool.clone()),
+    }
+    tools.export(format)
+}
+
+/// What there is to know, for people.
+fn text(found: Found, denied: Option<&Denial>) -> String {
+    let (name, description, schema) = match found {
+        Found::Server(tool) => (&tool.name, &*tool.description, &tool.shown_schema),
+        Found::Own(tool) => (&tool.name, &*tool.description, &tool.input_schema),
+    };
+    let mut text = format!("{name}\n");
+    match found {
+        Found::Server(tool) => about(tool, &mut text),
+        Found::Own(_) => text += "  one of the host's own\n",
+    }
+    if let Some(denied) = denied {
+        let denied = format!("the rule \"{}\" of {}", denied.rule, denied.source);
+        let _ = writeln!(text, "  may not be called: {} denies it", harmless(&denied));
+    }
+    if !description.trim().is_empty() {
+        let _ = writeln!(text, "\n{}", harmless_lines(description.trim()));
+    }
+    match members(schema) {
+        Some(lines) if lines.is_empty() => text += "\nit takes no arguments\n",
+        Some(lines) => {
+            let _ = writeln!(text, "\narguments:\n{}", lines.join("\n"));
+        }
+        None => text += "\nits arguments cannot be shown; --json has its schema\n",
+    }
+    if let Found::Server(tool) = found
+        && let Some(lines) = tool.tool.output_schema.as_ref().and_then(members)
+        && !lines.is_empty()
+    {
+        let _ = writeln!(text, "\ngives back:\n{}", lines.join("\n"));
+    }
+    let (server, original, schema) = match found {
+        Found::Server(tool) => (
+            Some(&*tool.server),
+            &*tool.tool.name,
+            &tool.tool.input_schema,
+        ),
+        Found::Own(tool) => (None, &*tool.name, &tool.input_schema),
+    };
+    if let Ok(schema) = schema.to_value() {
+        let line = example::call_line(server, original, name, schema);
+        let _ = writeln!(text, "\nexample:\n  {}", harmless(&line));
+    }
+    text
+}
+
+/// Who has it, and what its server says about its effects.
+fn about(tool: &PoolTool, text: &mut String) {
+    if let Some(title) = &tool.title {
+        let _ = writeln!(text, "  title: {}", harmless(title));
+    }
+    let server = harmless(&tool.server);
+    let _ = writeln!(
+        text,
+        "  server: {server}, which calls it {}",
+        harmless(&tool.tool.name)
+    );
+    let hints = &tool.tool.hints;
+    let flags: Vec<&str> = [
+        (hints.read_only, "read-only"),
+        (hints.destructive, "destructive"),
+        (hints.idempotent, "idempotent"),
+        (hints.open_world, "open-world"),
+        (tool.always_load, "always loaded"),
+    ]
+    .into_iter()
+    .filter_map(|(is_so, name)| is_so.then_some(name))
+    .collect();
+    if !flags.is_empty() {
+        let _ = writeln!(text, "  says of itself: {}", flags.join(", "));
+    }
+    if let Some(hint) = &tool.search_hint {
+        let _ = writeln!(text, "  found by: {}", harmless(hint));
+    }
+}
+
+/// What a schema says, line by line; `None` if it cannot be read.
+fn members(schema: &Json) -> Option<Vec<String>> {
+    let document = Document::new(schema.to_value().ok().filter(Value::is_object)?);
+    let lines = schema::lines(document.schema(), 2);
+    Some(
+        lines
+            .iter()
+            .map(|line| harmless(line).into_owned())
+            .collect(),
+    )
+}

@@ -1,0 +1,264 @@
+//! Which tool is wanted, from the words of a command line to the tool, or to why there is none.
+
+use std::sync::Arc;
+
+use trunkline::{
+    Host, HostBuilder, HostTool, Pool, PoolTool, State, TOOL_SEARCH, may_belong_to, nearest,
+    normalize_name,
+};
+use trunkline_config::{CONNECTOR_PREFIX, Server};
+
+use super::tools::no_servers;
+use crate::exit::Exit;
+use crate::output;
+use crate::session::{self, Configured};
+use crate::standing::{self, quoted};
+
+/// The host's own tools, which no server has.
+const OWN: [&str; 3] = ["ListMcpResources", "ReadMcpResource", TOOL_SEARCH];
+
+/// Which tool is wanted, and the words behind it.
+pub(crate) enum Wanted<'a> {
+    /// `<server> <tool>`
+    Of {
+        server: &'a str,
+        tool: &'a str,
+        words: &'a [String],
+    },
+    /// `mcp__<server>__<tool>`
+    Named { name: &'a str, words: &'a [String] },
+    /// One of the host's own.
+    Own { name: &'a str, words: &'a [String] },
+}
+
+/// A tool that is there.
+#[derive(Clone, Copy)]
+pub(crate) enum Found<'p> {
+    Server(&'p Arc<PoolTool>),
+    Own(&'p HostTool),
+}
+
+impl<'a> Wanted<'a> {
+    /// What the words mean; an `Err` has been explained to the user.
+    pub(crate) fn read(words: &'a [String], configured: &Configured) -> Result<Self, Exit> {
+        let names = configured.names();
+        let is_known = |name: &str| names.contains(&name) || name.starts_with(CONNECTOR_PREFIX);
+        if names.is_empty() && session::connectors(configured.loader.layout()).is_none() {
+            return Err(no_servers(configured));
+        }
+        match words {
+            [name, words @ ..] if OWN.contains(&name.as_str()) && !is_known(name) => {
+                Ok(Self::Own { name, words })
+            }
+            [name, words @ ..] if name.starts_with("mcp__") && !is_known(name) => {
+                let of_it = || {
+                    let all = configured.set.servers.iter();
+                    all.filter(|server| may_belong_to(name, &server.entry.name))
+                };
+                let runs = |server: &Server| standing::reason(server).is_none();
+                match of_it().next() {
+                    Some(server) if !of_it().any(runs) => Err(standing::refuse(server)),
+                    None if session::connectors(configured.loader.layout()).is_none() => {
+                        Err(no_server_of(name, configured))
+                    }
+                    _ => Ok(Self::Named { name, words }),
+                }
+            }
+            [server, ..] if !is_known(server) => Err(unknown_server(words, configured)),
+            [server, tool, words @ ..] => {
+                if let Some(server) = configured.foremost(server)
+                    && standing::reason(server).is_some()
+                {
+                    return Err(standing::refuse(server));
+                }
+                Ok(Self::Of {
+                    server,
+                    tool,
+                    words,
+                })
+            }
+            _ => {
+                let hint = "write `call <server> <tool>`; `trunkline tools <server>` shows them";
+                output::error("which tool?", Some(hint));
+                Err(Exit::Usage)
+            }
+        }
+    }
+
+    /// Whether a word alone names a tool, not a server.
+    pub(crate) fn is_tool(word: &str, configured: &Configured) -> bool {
+        let looks_so = word.starts_with("mcp__") || OWN.contains(&word);
+        looks_so && !configured.names().contains(&word)
+    }
+
+    /// Which servers may have it; no other need start.
+    pub(crate) fn servers(&self) -> impl Fn(&str) -> bool + Send + Sync + 'static + use<> {
+        let (exact, name) = match self {
+            Self::Of { server, .. } => (Some(true), (*server).to_owned()),
+            Self::Named { name, .. } => (Some(false), (*name).to_owned()),
+            Self::Own { .. } => (None, String::new()),
+        };
+        move |server| match exact {
+            Some(true) => server == name,
+            Some(false) => may_belong_to(&name, server),
+            None => true,
+        }
+    }
+
+    /// A host with the servers that may have it.
+    pub(crate) fn host(&self, configured: Configured) -> HostBuilder {
+        let may_be_connector = match self {
+            Self::Of { server, .. } => server.starts_with(CONNECTOR_PREFIX),
+            Self::Named { name, .. } => name.starts_with("mcp__claude_ai_"),
+            Self::Own { .. } => true,
+        };
+        let builder = configured.host().only(self.servers());
+        let connectors = may_be_connector.then(|| session::connectors(&session::layout()));
+        match connectors.flatten() {
+            Some(connectors) => builder.connectors(connectors),
+            None => builder,
+        }
+    }
+
+    /// What stands behind the tool's name.
+    pub(crate) fn words(&self) -> &'a [String] {
+        match self {
+            Self::Of { words, .. } | Self::Named { words, .. } | Self::Own { words, .. } => words,
+        }
+    }
+
+    /// The tool, if it is there.
+    pub(crate) fn find<'p>(&self, pool: &'p Pool) -> Option<Found<'p>> {
+        match self {
+            Self::Of { server, tool, .. } => pool.find(server, tool).map(Found::Server),
+            Self::Named { name, .. } => pool.get(name).map(Found::Server),
+            Self::Own { name, .. } => pool.own_tool(name).map(Found::Own),
+        }
+    }
+
+    /// Says why a tool is not there: its server failed, or there is none of that name.
+    pub(crate) fn explain_missing(&self, host: &Host) -> Exit {
+        if let Self::Own { name, .. } = self {
+            let what = format!("there is no \"{name}\": no server has resources");
+            output::error(&what, Some("`trunkline status` shows how the servers fare"));
+            return Exit::Usage;
+        }
+        let servers = host.servers();
+        if let Some(exit) = servers.iter().find_map(|server| explain_down(server)) {
+            return exit;
+        }
+        let pool = host.pool();
+        let (what, near) = match self {
+            Self::Of { server, tool, .. } => (
+                format!("the server \"{server}\" has no tool \"{tool}\""),
+                similar(tool, pool.tools().iter().map(|tool| &*tool.tool.name)),
+            ),
+            Self::Named { name, .. } | Self::Own { name, .. } => (
+                format!("there is no tool \"{name}\""),
+                similar(name, pool.tools().iter().map(|tool| tool.name.as_str())),
+            ),
+        };
+        let hint = match (near, &servers[..]) {
+            (Some(near), _) => format!("did you mean \"{near}\"?"),
+            (None, [server]) => {
+                let server = quoted(&server.name);
+                format!("`trunkline tools {server}` shows what there is")
+            }
+            (None, _) => "`trunkline tools` shows what there is".to_owned(),
+        };
+        for problem in servers
+            .iter()
+            .flat_map(|server| server.catalog.diagnostics.iter())
+        {
+            output::warning(problem);
+        }
+        output::error(&what, Some(&hint));
+        Exit::Usage
+    }
+}
+
+/// Says why a server has no tools, where that is because of how it fares.
+fn explain_down(server: &trunkline::ServerStatus) -> Option<Exit> {
+    if let Some(failure) = server.state.failure() {
+        output::error(
+            &format!("could not connect to \"{}\": {failure}", server.name),
+            failure.hint(),
+        );
+        output::stderr_lines(&failure.stderr);
+        return Some(Exit::NotConnected);
+    }
+    if matches!(server.state, State::NeedsAuth) {
+        let what = format!("the server \"{}\" asks for a sign-in", server.name);
+        output::error(&what, server.state.hint());
+        return Some(Exit::NeedsAuth);
+    }
+    if matches!(server.state, State::Disabled) {
+        return Some(standing::disabled(&server.name));
+    }
+    // A list that could not be fetched explains it better than any guess.
+    let failed = |problem: &&String| problem.starts_with("tools/list failed");
+    let problem = server.catalog.diagnostics.iter().find(failed)?;
+    output::error(
+        &format!("the tools of \"{}\" are not known: {problem}", server.name),
+        None,
+    );
+    if let State::Connected(connected) = &server.state {
+        output::stderr_lines(&connected.stderr(10));
+    }
+    Some(Exit::NotConnected)
+}
+
+/// The name that was meant, perhaps: one that is spelt nearly so, or the only one that has it in it.
+fn similar<'n>(wanted: &str, names: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
+    nearest(wanted, names.clone()).or_else(|| {
+        let lowered = wanted.to_lowercase();
+        let mut having = names.filter(|name| name.to_lowercase().contains(&lowered));
+        let first = having.next()?;
+        having.next().is_none().then_some(first)
+    })
+}
+
+/// Explains that no server has tools of such a name.
+fn no_server_of(name: &str, configured: &Configured) -> Exit {
+    configured.warn();
+    let servers = configured.names();
+    let rest = name.strip_prefix("mcp__").unwrap_or(name);
+    let written = rest.split("__").next().unwrap_or_default();
+    let normalized: Vec<String> = servers.iter().map(|name| normalize_name(name)).collect();
+    let near = nearest(written, normalized.iter().map(String::as_str));
+    let meant = near.and_then(|near| normalized.iter().position(|name| name == near));
+    let hint = match meant {
+        Some(at) => format!(
+            "did you mean a tool of \"{}\"? `trunkline tools {}` shows them",
+            servers[at],
+            quoted(servers[at])
+        ),
+        None => "`trunkline tools` shows what there is".to_owned(),
+    };
+    output::error(&format!("there is no tool \"{name}\""), Some(&hint));
+    Exit::Usage
+}
+
+/// Explains that the first word is no server; the tool alone, or both as one word, may have been meant.
+fn unknown_server(words: &[String], configured: &Configured) -> Exit {
+    let [word, rest @ ..] = words else {
+        return configured.unknown("");
+    };
+    let names = configured.names();
+    let both = ['/', ':', '.'].into_iter().find_map(|between| {
+        let (server, tool) = word.split_once(between)?;
+        names.contains(&server).then_some((server, tool))
+    });
+    let is_alone = rest.first().is_none_or(|next| next.contains('='));
+    let hint = match both {
+        Some((server, tool)) => format!("write `call {} {}`", quoted(server), quoted(tool)),
+        None if is_alone && nearest(word, names.iter().copied()).is_none() => format!(
+            "write `call <server> <tool>`; `trunkline search select:{}` finds whose tool it is",
+            quoted(word)
+        ),
+        None => return configured.unknown(word),
+    };
+    configured.warn();
+    output::error(&format!("there is no server \"{word}\""), Some(&hint));
+    Exit::Usage
+}

@@ -1,0 +1,33 @@
+//! Which tools a rule denies, told before anybody calls them (TOOL-10).
+
+use super::Verdict;
+use crate::call::CallError;
+use crate::host::Host;
+
+impl Host {
+    /// Why every call of the tool with this name would be refused, where a rule denies it: what [`Host::call`] would answer. For
+    /// lists that people see, and for what a model is shown.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// use trunkline::{Builtin, Host, Rules};
+    ///
+    /// let schema = serde_json::json!({"type": "object"});
+    /// let clock = Builtin::new("clock").tool("now", "Tells the time", &schema, |_| async { Ok("noon".into()) });
+    /// let host = Host::builder().builtin(clock).rules(Rules::default().deny("mcp__clock")).start();
+    /// host.ready().await;
+    /// assert!(host.denial("mcp__clock__now").is_some());
+    /// # host.shutdown().await;
+    /// # }
+    /// ```
+    pub fn denial(&self, name: &str) -> Option<CallError> {
+        let (pool, guard) = (self.pool(), self.guard());
+        if pool.own_tool(name).is_some() {
+            return guard.first_above(|rules| match rules.about_own(name) {
+                Verdict::Deny(rule) => Some(CallError::denied(name, rule)),
+                _ => None,
+            });
+        }
+        guard.denied(pool.get(name)?)
+    }
+}
