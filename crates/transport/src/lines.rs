@@ -6,6 +6,9 @@ use trunkline_wire::transport::Incoming;
 
 use crate::skipped::Skipped;
 
+/// A line longer than this gets its memory for itself.
+const LONG: usize = 1024 * 1024;
+
 /// Ends the line of JSON that began at `from`. A line end inside it is white space, and another kind of it does as well.
 pub(crate) fn end_line(text: &mut Vec<u8>, from: usize) {
     let mut at = from;
@@ -63,6 +66,10 @@ impl LineDecoder {
             };
             let line = self.buffer.split_to(self.searched + offset + 1);
             self.searched = 0;
+            if line.len() > LONG {
+                // What comes next must not keep the memory of a long message for ever.
+                self.buffer = BytesMut::from(&self.buffer[..]);
+            }
             if let Some(incoming) = self.finish(&line.freeze()) {
                 return Some(incoming);
             }

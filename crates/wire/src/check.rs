@@ -258,8 +258,14 @@ impl<'a> Check<'a> {
 
 /// How many bytes at the start of `bytes` need no attention inside a string.
 pub(crate) fn plain_prefix(bytes: &[u8]) -> usize {
-    let mut plain = plain_blocks::<128>(bytes);
-    plain += plain_blocks::<32>(&bytes[plain..]);
+    const SMALL: usize = 32;
+    const LARGE: usize = 128;
+    // Most strings end soon; for them a large block would be looked at in vain.
+    let mut plain = plain_blocks::<SMALL>(&bytes[..bytes.len().min(LARGE)]);
+    if plain == LARGE {
+        plain += plain_blocks::<LARGE>(&bytes[LARGE..]);
+        plain += plain_blocks::<SMALL>(&bytes[plain..]);
+    }
     plain
         + words::find(&bytes[plain..], |word| {
             words::below_space(word) | words::equal(word, b'"') | words::equal(word, b'\\')

@@ -34,7 +34,7 @@ pub(crate) struct Options {
     /// Fewer rounds and calls: a look in about a minute, not a judgement
     #[arg(long)]
     quick: bool,
-    /// Only scenarios whose name starts with this (sequential, inflight, list, connect, oneshot, servers, load, http, ws, mixed, everything, warm, callgrind)
+    /// Only scenarios whose name starts with this (sequential, inflight, list, connect, oneshot, servers, load, http, ws, mixed, everything, warm, pool, search, decode, sanitize, large, image, callgrind)
     #[arg(long, value_name = "SCENARIO")]
     only: Option<String>,
     /// Use the peers that are there; download nothing

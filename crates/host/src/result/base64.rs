@@ -98,7 +98,8 @@ impl<E, S: FnMut(&[u8]) -> Result<(), E>> Decoder<S> {
         while !rest.is_empty() {
             let room = CHUNK - self.buffer.len();
             let (now, later) = rest.split_at(rest.len().min(room));
-            if now.iter().any(u8::is_ascii_whitespace) {
+            // Without a branch for each byte, so that the compiler can look at many at once.
+            if now.iter().fold(false, |any, byte| any | (*byte <= b' ')) {
                 let solid = now.iter().filter(|byte| !byte.is_ascii_whitespace());
                 self.buffer.extend(solid);
             } else {
@@ -148,11 +149,13 @@ impl<E, S: FnMut(&[u8]) -> Result<(), E>> Decoder<S> {
                 self.decoded
             )));
         }
-        for byte in &mut self.buffer {
-            match byte {
-                b'-' => *byte = b'+',
-                b'_' => *byte = b'/',
-                _ => {}
+        if let Some(first) = memchr::memchr2(b'-', b'_', &self.buffer) {
+            for byte in &mut self.buffer[first..] {
+                match byte {
+                    b'-' => *byte = b'+',
+                    b'_' => *byte = b'/',
+                    _ => {}
+                }
             }
         }
         self.ended = self.buffer.last() == Some(&b'=');

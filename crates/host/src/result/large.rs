@@ -16,6 +16,8 @@ use super::words::{Words, with_words};
 
 /// How much is written at a time.
 const CHUNK: usize = 256 * 1024;
+/// From which length a piece is written where it stands.
+const APART: usize = 32 * 1024;
 
 /// A part of what a model is shown.
 pub(super) enum Part {
@@ -163,11 +165,12 @@ impl Job {
                 buffer.push('\n');
             }
             words.pieces(|piece| {
-                if buffer.len() + piece.len() > CHUNK {
+                let apart = piece.len() >= APART;
+                if apart || buffer.len() + piece.len() > CHUNK {
                     write(&buffer)?;
                     buffer.clear();
                 }
-                if piece.len() > CHUNK {
+                if apart {
                     return in_chunks(piece, &mut write);
                 }
                 buffer.push_str(piece);

@@ -23,7 +23,6 @@ use process::{Exit, Process};
 pub use process::{INTERRUPT_GRACE, KILL_GRACE, STDIN_GRACE, TERMINATE_GRACE};
 pub use stderr::{STDERR_CAP, StderrLog, Tee};
 
-use crate::MAX_MESSAGE_BYTES;
 use crate::lines::{LineDecoder, end_line};
 
 /// How many of the server's last stderr lines go with the news of its end.
@@ -204,8 +203,8 @@ async fn read_some(
     buffer: &mut BytesMut,
     usual: usize,
 ) -> std::io::Result<usize> {
-    // Room for what usually comes; a longer message doubles it each time until it is in.
-    let room = buffer.len().clamp(READ_BYTES.max(usual), MAX_MESSAGE_BYTES);
+    // Room for what usually comes, and for no more than can come at once; for a longer message it doubles by itself.
+    let room = buffer.len().clamp(READ_BYTES.max(usual), LARGE_PIPE);
     buffer.reserve(room);
     stdout.read_buf(buffer).await
 }
