@@ -99,7 +99,11 @@ impl<E, S: FnMut(&[u8]) -> Result<(), E>> Decoder<S> {
             let room = CHUNK - self.buffer.len();
             let (now, later) = rest.split_at(rest.len().min(room));
             // Without a branch for each byte, so that the compiler can look at many at once.
-            if now.iter().fold(false, |any, byte| any | (*byte <= b' ')) {
+            if now
+                .iter()
+                .fold(0, |any, byte| any | u8::from(*byte <= b' '))
+                != 0
+            {
                 let solid = now.iter().filter(|byte| !byte.is_ascii_whitespace());
                 self.buffer.extend(solid);
             } else {
