@@ -3,6 +3,8 @@
 use serde_json::{Map, Value};
 use trunkline::Json;
 
+use crate::schema::Document;
+
 /// Reads `key=value` and `key:=json` words on top of a JSON object. The tool's schema decides what a plain value means: `n=3`
 /// is a number where the tool asks for one.
 pub(crate) fn read(
@@ -18,6 +20,8 @@ pub(crate) fn read(
         }
         Some(Err(error)) => return Err(format!("--json-args is not valid JSON: {error}")),
     };
+    let schema = schema.and_then(|schema| schema.to_value().ok());
+    let schema = schema.map(Document::new);
     for word in words {
         let Some((key, value)) = word.split_once('=') else {
             return Err(format!(
@@ -31,7 +35,7 @@ pub(crate) fn read(
                 })?;
                 (key, value)
             }
-            None => (key, plain(value, &expected_types(schema, key))),
+            None => (key, plain(value, &expected_types(schema.as_ref(), key))),
         };
         if key.is_empty() {
             return Err(format!("\"{word}\" has no name before the \"=\""));
@@ -69,21 +73,13 @@ pub(crate) fn unknown(arguments: &Json, schema: &Json) -> Vec<String> {
 }
 
 /// The types that a tool's schema allows an argument: its `type`, one or several, and those of its alternatives.
-fn expected_types(schema: Option<&Json>, key: &str) -> Vec<String> {
-    let Some(property) = schema.and_then(|schema| schema.get("properties")?.get(key)) else {
+fn expected_types(schema: Option<&Document>, key: &str) -> Vec<String> {
+    let members = schema.map_or_else(Vec::new, |schema| schema.schema().members());
+    let Some(member) = members.into_iter().find(|member| member.name == key) else {
         return Vec::new();
     };
-    let of = |schema: &Json| -> Vec<String> {
-        let one = schema.field::<String>("type").map(|one| vec![one]);
-        one.or_else(|| schema.field("type")).unwrap_or_default()
-    };
-    let mut types = of(&property);
-    for alternatives in ["anyOf", "oneOf"] {
-        if let Some(alternatives) = property.get(alternatives) {
-            alternatives.elements(|alternative| types.extend(of(&alternative)));
-        }
-    }
-    types
+    let types = member.schema.types_and_alternatives();
+    types.into_iter().map(str::to_owned).collect()
 }
 
 /// A plain value as a type that the tool asks for, or as text where it does not fit: the server will say so better.

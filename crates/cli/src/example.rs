@@ -53,10 +53,7 @@ fn word(name: &str, value: &Value, schema: Option<Schema>) -> Option<String> {
     if name.is_empty() || name.starts_with('-') || name.ends_with(':') || name.contains('=') {
         return None;
     }
-    let types = schema.map_or_else(Vec::new, |schema| {
-        let alternatives = schema.alternatives().flat_map(Schema::types);
-        schema.types().into_iter().chain(alternatives).collect()
-    });
+    let types = schema.map_or_else(Vec::new, Schema::types_and_alternatives);
     let takes_text = types.is_empty() || types.contains(&"string");
     let plain = match value {
         Value::String(text) if takes_text => Some(text.clone()),

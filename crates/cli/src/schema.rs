@@ -114,6 +114,12 @@ impl<'s> Schema<'s> {
         one.into_iter().chain(all).collect()
     }
 
+    /// The names of its types, and of those of its alternatives.
+    pub(crate) fn types_and_alternatives(self) -> Vec<&'s str> {
+        let alternatives = self.alternatives().flat_map(Self::types);
+        self.types().into_iter().chain(alternatives).collect()
+    }
+
     /// The members of an object, those included that come from what it is put together of. What only one alternative asks for is
     /// not required.
     pub(crate) fn members(self) -> Vec<Member<'s>> {

@@ -113,7 +113,7 @@ impl Json {
     }
 
     /// Calls `visit` for each member but `list`, and `element` for each element of that one. Tells whether this is an object,
-    /// and whether `list` is there and an array.
+    /// and whether `list` is there and an array. If it is none, or comes again, `visit` is called for it, too.
     pub(crate) fn members_and_list(
         &self,
         list: &str,

@@ -23,7 +23,8 @@ pub(crate) fn members<'a>(text: &'a str, mut visit: impl FnMut(&str, &'a str)) -
 }
 
 /// As [`members`], but the member `list` is gone through element by element where it stands, not skipped first: it is most
-/// of the text. The second value tells whether there was such a member and whether it was an array.
+/// of the text. The second value tells whether there was such a member and whether it was an array; if it was none, or comes
+/// again, it is a member like any other.
 pub(crate) fn members_and_list<'a>(
     text: &'a str,
     list: &str,
@@ -33,10 +34,12 @@ pub(crate) fn members_and_list<'a>(
     let mut found = None;
     let mut walk = Walk { text, at: 0 };
     let object = walk.members(|walk, key| {
-        if key == list {
+        if key == list && found.is_none() {
             let array = walk.elements(&mut element);
             found = Some(array);
-            return array || !walk.value().is_empty();
+            if array {
+                return true;
+            }
         }
         let value = walk.value();
         if !value.is_empty() {
@@ -248,7 +251,11 @@ mod tests {
                 r#"{"a":1,"l":[1, {"l":[]} ],"b":2}"#,
                 ((true, Some(true)), "a=1 b=2", r#"1 {"l":[]}"#),
             ),
-            (r#"{"l":{"x":1},"b":2}"#, ((true, Some(false)), "b=2", "")),
+            (
+                r#"{"l":{"x":1},"b":2}"#,
+                ((true, Some(false)), r#"l={"x":1} b=2"#, ""),
+            ),
+            (r#"{"l":[1],"l":[2]}"#, ((true, Some(true)), "l=[2]", "1")),
             (r#"{"b":2}"#, ((true, None), "b=2", "")),
             ("[]", ((false, None), "", "")),
         ];

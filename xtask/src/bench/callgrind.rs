@@ -26,8 +26,8 @@ pub(super) struct Count {
 }
 
 /// Whether the options ask for counts.
-pub(super) fn selected(only: Option<&str>) -> bool {
-    only.is_none_or(|only| "callgrind".starts_with(only))
+pub(super) fn selected(only: &[String]) -> bool {
+    only.is_empty() || only.iter().any(|only| "callgrind".starts_with(only))
 }
 
 /// Counts for the Rust clients that do the same work: ours and rmcp.
@@ -36,7 +36,7 @@ pub(super) fn all(layout: &Layout, bench: &Bench, quick: bool) -> Vec<Count> {
     let installed = std::env::var_os("PATH").is_some_and(|path| {
         std::env::split_paths(&path).any(|folder| folder.join("valgrind").is_file())
     });
-    for mut scenario in scenarios(false, None)
+    for mut scenario in scenarios(false, &[])
         .into_iter()
         .filter(|scenario| scenario.kind.is_rate())
     {

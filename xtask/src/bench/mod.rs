@@ -34,9 +34,9 @@ pub(crate) struct Options {
     /// Fewer rounds and calls: a look in about a minute, not a judgement
     #[arg(long)]
     quick: bool,
-    /// Only scenarios whose name starts with this (sequential, inflight, list, connect, oneshot, servers, load, http, ws, mixed, everything, warm, pool, search, decode, sanitize, large, image, callgrind)
-    #[arg(long, value_name = "SCENARIO")]
-    only: Option<String>,
+    /// Only scenarios whose name starts with one of these (sequential, inflight, list, connect, oneshot, servers, load, http, ws, mixed, everything, warm, pool, search, decode, sanitize, large, image, callgrind)
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    only: Vec<String>,
     /// Use the peers that are there; download nothing
     #[arg(long)]
     no_install: bool,
@@ -72,12 +72,12 @@ impl Layout {
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let layout = Layout::new()?;
-    let scenarios = scenarios::selected(options.quick, options.only.as_deref());
-    let instructions = callgrind::selected(options.only.as_deref());
+    let scenarios = scenarios::selected(options.quick, &options.only);
+    let instructions = callgrind::selected(&options.only);
     anyhow::ensure!(
         !scenarios.is_empty() || instructions,
         "no scenario starts with {:?}; there are {} and callgrind",
-        options.only.as_deref().unwrap_or_default(),
+        options.only.join(","),
         scenarios::names(),
     );
     clients::check_names(&options.peers)?;

@@ -492,8 +492,9 @@ const ALL: [Scenario; 33] = [
 ];
 
 /// The scenarios of this run.
-pub(super) fn selected(quick: bool, only: Option<&str>) -> Vec<Scenario> {
-    let wanted = |scenario: &Scenario| only.is_none_or(|only| scenario.name.starts_with(only));
+pub(super) fn selected(quick: bool, only: &[String]) -> Vec<Scenario> {
+    let starts = |scenario: &Scenario| only.iter().any(|only| scenario.name.starts_with(only));
+    let wanted = |scenario: &Scenario| only.is_empty() || starts(scenario);
     let shorten = |mut scenario: Scenario| {
         if quick {
             scenario.samples = scenario.samples.min(3);

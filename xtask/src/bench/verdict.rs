@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn rates_and_times_give_the_same_kind_of_ratio() {
-        let scenarios = selected(false, None);
+        let scenarios = selected(false, &[]);
         let check = |name: &str, ours: f64, theirs: f64, target: Target, met: bool| {
             let scenario = scenarios
                 .iter()

@@ -153,7 +153,7 @@ async fn call_and_show(
             if let (CallError::TimedOut { after, .. }, Some(asked)) = (&mut error, asked) {
                 *after = asked;
             }
-            fail_within(&error, asked.is_some())
+            fail_within(&error, asked.is_some(), server.is_none())
         }
     }
 }
@@ -209,14 +209,14 @@ pub(crate) fn describe(progress: &Progress) -> String {
 
 /// Explains why a call has no result.
 pub(crate) fn fail(error: &CallError) -> Exit {
-    fail_within(error, false)
+    fail_within(error, false, false)
 }
 
-/// The same, where the user may have set a limit to it.
-fn fail_within(error: &CallError, limited: bool) -> Exit {
+/// The same, where the user may have set a limit to it, and where the tool may be the host's own.
+fn fail_within(error: &CallError, limited: bool, own: bool) -> Exit {
     let hint = match error {
         CallError::InvalidArguments { server, tool, .. } => {
-            let shown = shown_by(Some(server), tool);
+            let shown = shown_by(Some(&**server).filter(|_| !own), tool);
             Some(format!("{shown}; --no-validate sends them all the same"))
         }
         CallError::Changed { .. } => Some(
@@ -234,7 +234,7 @@ fn fail_within(error: &CallError, limited: bool) -> Exit {
             } else {
                 error.hint()
             };
-            hint.map(|hint| with_logs(&hint, server))
+            hint.map(|hint| if own { hint } else { with_logs(&hint, server) })
         }
         error if error.is_timeout() && limited => Some(MORE_TIME.to_owned()),
         error => error.hint(),

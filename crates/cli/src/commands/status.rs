@@ -133,7 +133,8 @@ async fn document(host: &Host) -> Members {
 
 /// The servers that run as the host tells them, and the others, sorted by name.
 fn clients(told: &Json, rows: &[Row]) -> Vec<Value> {
-    let mut clients: Vec<Value> = told.decode().unwrap_or_default();
+    let mut clients = Vec::new();
+    told.elements(|client| clients.push(client.decode().unwrap_or_else(|_| readable(&client))));
     for row in rows {
         let known = clients
             .iter()
@@ -153,6 +154,17 @@ fn clients(told: &Json, rows: &[Row]) -> Vec<Value> {
     }
     clients.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
     clients
+}
+
+/// What can be told of a client that says of itself what cannot be told, such as half a character.
+fn readable(client: &Json) -> Value {
+    let mut members = serde_json::Map::new();
+    client.members(|name, value| {
+        if let Ok(value) = value.decode() {
+            members.insert(name.to_owned(), value);
+        }
+    });
+    Value::Object(members)
 }
 
 /// The members of an object in their order; what is in them stays byte for byte what it was.

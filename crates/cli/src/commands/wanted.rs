@@ -138,14 +138,14 @@ impl<'a> Wanted<'a> {
 
     /// Says why a tool is not there: its server failed, or there is none of that name.
     pub(crate) fn explain_missing(&self, host: &Host) -> Exit {
+        let servers = host.servers();
+        if let Some(exit) = servers.iter().find_map(|server| explain_down(server)) {
+            return exit;
+        }
         if let Self::Own { name, .. } = self {
             let what = format!("there is no \"{name}\": no server has resources");
             output::error(&what, Some("`trunkline status` shows how the servers fare"));
             return Exit::Usage;
-        }
-        let servers = host.servers();
-        if let Some(exit) = servers.iter().find_map(|server| explain_down(server)) {
-            return exit;
         }
         let pool = host.pool();
         let (what, near) = match self {

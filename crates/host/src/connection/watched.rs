@@ -124,6 +124,9 @@ impl Connection {
 
     /// No longer has the server tell when a resource changes.
     pub(crate) async fn unwatch(&self, uri: &str) {
+        // Whoever wants it again meanwhile waits, or the server might hear of it in the wrong order.
+        let asking = self.core.watched.asking(uri);
+        let _held = asking.lock().await;
         if self.core.watched.remove(uri)
             && let Some(connected) = self.now()
             && connected.era() == Era::Legacy

@@ -17,9 +17,9 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(10);
 /// How many must have answered before it is known how long answering takes.
 const ENOUGH: usize = 3;
 
-/// For each local place, how many starters may have given theirs up before their time. It bounds how many processes start at once
-/// should those that answered first have been the quick ones.
-const EARLY: usize = 2;
+/// For each local place but one, how many starters may have given theirs up before their time. It bounds how many processes start at
+/// once should those that answered first have been the quick ones; and who wants them one by one gets them so.
+const EARLY: usize = 3;
 
 /// The two groups of places: starting processes is heavy, connecting over a network is not.
 pub(crate) struct Window {
@@ -49,10 +49,11 @@ impl Pace {
 
 impl Window {
     pub(crate) fn new(local: usize, remote: usize) -> Self {
+        let early = local.saturating_sub(1).saturating_mul(EARLY);
         Self {
             local: Semaphore::new(local),
             remote: Semaphore::new(remote),
-            early: Semaphore::new(local.saturating_mul(EARLY).min(Semaphore::MAX_PERMITS)),
+            early: Semaphore::new(early.min(Semaphore::MAX_PERMITS)),
             pace: Mutex::default(),
             answered: Notify::new(),
         }

@@ -29,7 +29,7 @@ pub(super) struct PinFile {
 
 /// What a file was when it was looked at, to tell whether it is another now; nothing if there was none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp(Option<(Option<SystemTime>, u64)>);
+pub(super) struct Stamp(Option<(Option<SystemTime>, u64, u64)>);
 
 /// What is pinned, by original names, and in which file.
 type Pins = (Stamp, BTreeMap<String, Definition>);
@@ -39,6 +39,17 @@ struct Pinned {
     /// Whose they are, for people who look into the file.
     server: String,
     tools: BTreeMap<String, Definition>,
+}
+
+/// Another file at the same place has another.
+#[cfg(unix)]
+fn inode(found: &fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(found)
+}
+
+#[cfg(not(unix))]
+fn inode(_: &fs::Metadata) -> u64 {
+    0
 }
 
 impl PinFile {
@@ -72,7 +83,7 @@ impl PinFile {
 
     fn stamp(&self) -> Stamp {
         let found = fs::metadata(&self.path).ok();
-        Stamp(found.map(|found| (found.modified().ok(), found.len())))
+        Stamp(found.map(|found| (found.modified().ok(), found.len(), inode(&found))))
     }
 
     /// Pins a tool.

@@ -97,11 +97,9 @@ fn fit_or_panic(
     limits: &ImageLimits,
     pixels: &mut u64,
 ) -> Result<Fitted, String> {
-    let mut reader = ImageReader::with_format(Cursor::new(data), format);
-    let mut allowed = Limits::default();
-    allowed.max_alloc = Some(MAX_DECODED);
-    reader.limits(allowed);
-    let mut decoder = reader.into_decoder().map_err(|error| broken(&error))?;
+    let mut decoder = reader(data, format)
+        .into_decoder()
+        .map_err(|error| broken(&error))?;
     let before @ (width, height) = decoder.dimensions();
     if width == 0 || height == 0 {
         return Err("it has no pixels".to_owned());
@@ -143,6 +141,44 @@ fn fit_or_panic(
         side = side / 4 * 3;
     }
     Err("it cannot be made small enough".to_owned())
+}
+
+/// Makes sure that an image is one. An `Err` says why it is not; one that is too large or too new to be looked at is taken for whole.
+pub(super) fn is_whole(data: &[u8], format: ImageFormat, pixels: &mut u64) -> Result<(), String> {
+    let unread =
+        |error: &ImageError| matches!(error, ImageError::Unsupported(_) | ImageError::Limits(_));
+    let verdict = |error: ImageError| {
+        if unread(&error) {
+            Ok(())
+        } else {
+            Err(broken(&error))
+        }
+    };
+    let look = AssertUnwindSafe(|| {
+        let decoder = match reader(data, format).into_decoder() {
+            Ok(decoder) => decoder,
+            Err(error) => return verdict(error),
+        };
+        let (width, height) = decoder.dimensions();
+        let count = u64::from(width) * u64::from(height);
+        if count > *pixels || decoder.total_bytes() > MAX_DECODED {
+            return Ok(());
+        }
+        *pixels -= count;
+        let _room = DECODED.take(decoder.total_bytes());
+        DynamicImage::from_decoder(decoder)
+            .map(drop)
+            .or_else(verdict)
+    });
+    catch_unwind(look).unwrap_or(Ok(()))
+}
+
+fn reader(data: &[u8], format: ImageFormat) -> ImageReader<Cursor<&[u8]>> {
+    let mut reader = ImageReader::with_format(Cursor::new(data), format);
+    let mut allowed = Limits::default();
+    allowed.max_alloc = Some(MAX_DECODED);
+    reader.limits(allowed);
+    reader
 }
 
 /// A size as a viewer sees it.

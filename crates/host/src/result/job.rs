@@ -189,12 +189,7 @@ impl Job {
     fn is_whole(&mut self, format: ::image::ImageFormat, data: &Json) -> Result<(), String> {
         let bytes = base64::decode_whole(data);
         let bytes = bytes.map_err(|why| format!("its data is not base64: {why}"))?;
-        // Nothing is to be made smaller, only read.
-        let limits = ImageLimits {
-            longest_side: u32::MAX,
-            max_base64: usize::MAX,
-        };
-        image::fit(&bytes, format, &limits, &mut self.pixels).map(drop)
+        image::is_whole(&bytes, format, &mut self.pixels)
     }
 
     fn image(&mut self, what: &str, given: &Image, limits: &ImageLimits) -> Vec<Part> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::header::LOCATION;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use tokio::sync::Notify;
+use tokio::task::unconstrained;
 use url::Url;
 
 use super::body::Body;
@@ -198,7 +199,7 @@ impl Client {
         if let Some(sender) = self.http2.sender() {
             handed_over.store(true, Ordering::Relaxed);
             match Box::pin(http2::send(sender, letter, place)).await {
-                Err(lost) if lost.unsent => {}
+                Err(lost) if lost.unsent => handed_over.store(false, Ordering::Relaxed),
                 answered => return answered.map_err(SendError::from),
             }
         }
@@ -229,7 +230,7 @@ impl Client {
                     }));
                 }
                 // Closed under our hands before anything was sent.
-                Err(lost) if was_kept && !lost.sent => {}
+                Err(lost) if was_kept && !lost.sent => handed_over.store(false, Ordering::Relaxed),
                 Err(lost) => {
                     let (reason, sent) = (lost.reason, lost.sent);
                     return Err(SendError::Lost { reason, sent });
@@ -240,12 +241,13 @@ impl Client {
 
     /// An unused connection.
     async fn kept(&self) -> Option<Box<Connection>> {
-        poll_fn(|context| {
+        // A task that has had its share hears "nothing yet" of everything, and would take a closed connection for a silent one.
+        unconstrained(poll_fn(|context| {
             let mut pool = self.pool();
             let usable = std::iter::from_fn(|| pool.kept.pop())
                 .find_map(|mut kept| kept.is_usable(context).then_some(kept));
             std::task::Poll::Ready(usable)
-        })
+        }))
         .await
     }
 

@@ -51,7 +51,13 @@ pub(super) struct Connection {
     input: BytesMut,
     /// How much to make room for.
     room: usize,
+    /// What is sent: a head, with its body unless that is long.
     output: Vec<u8>,
+    /// A long body.
+    apart: Bytes,
+    /// How many bytes of both were written.
+    written: usize,
+    sending: Sending,
     /// Where the answer that is being read ends.
     framing: Framing,
     /// It can take another request once that answer is read.
@@ -72,14 +78,19 @@ pub(super) struct Lost {
 }
 
 /// How far sending a request has come.
+enum Sending {
+    UnderWay,
+    Done,
+    /// The rest cannot be sent; what comes back may say why.
+    Failed(String),
+    /// The rest is not wanted.
+    Stopped,
+}
+
+/// How much of the input has been searched for the end of a head, and how many lines it has.
 #[derive(Default)]
-struct Progress {
-    written: usize,
-    flushed: bool,
-    /// The rest cannot be sent; what has come back may say why.
-    failed: Option<String>,
-    /// How much of the input has been searched for the end of a head, and how many lines it has.
-    searched: usize,
+struct Searched {
+    bytes: usize,
     lines: usize,
 }
 
@@ -90,6 +101,9 @@ impl Connection {
             input: BytesMut::new(),
             room: LEAST_READ,
             output: Vec::new(),
+            apart: Bytes::new(),
+            written: 0,
+            sending: Sending::Done,
             framing: Framing::Ended,
             lasting: true,
             forward: dialed.forward,
@@ -102,6 +116,7 @@ impl Connection {
     /// nobody asked for.
     pub(super) fn is_usable(&mut self, context: &mut Context) -> bool {
         self.lasting
+            && matches!(self.sending, Sending::Done)
             && self.framing == Framing::Ended
             && self.input.is_empty()
             && self.unused_since.elapsed() < self.keep_for
@@ -121,101 +136,110 @@ impl Connection {
     ) -> Result<(StatusCode, HeaderMap), Lost> {
         self.output.clear();
         letter.write_head(place, self.forward.as_ref(), &mut self.output);
-        let apart: &[u8] = if letter.body.len() <= COPIED {
+        if letter.body.len() <= COPIED {
             self.output.extend_from_slice(letter.body);
-            &[]
         } else {
-            letter.body
-        };
+            self.apart = letter.body.clone();
+        }
+        self.written = 0;
+        self.sending = Sending::UnderWay;
         // What is cut off in the middle must not be used again.
         self.lasting = false;
-        let mut progress = Progress::default();
-        let answered = poll_fn(|context| self.poll_answer(apart, &mut progress, context)).await;
+        let mut searched = Searched::default();
+        let answered = poll_fn(|context| self.poll_answer(&mut searched, context)).await;
         answered.map_err(|reason| Lost {
-            sent: progress.written > 0,
+            sent: self.written > 0,
             reason,
         })
     }
 
-    /// A server may answer before it has heard everything, so both directions are tried each time.
     fn poll_answer(
         &mut self,
-        apart: &[u8],
-        progress: &mut Progress,
+        searched: &mut Searched,
         context: &mut Context,
     ) -> Poll<Result<(StatusCode, HeaderMap), String>> {
-        self.write(apart, progress, context);
+        self.write(context);
         loop {
-            if let Some(head) = self.head(progress)? {
-                // It does not want the rest, but would take it for the next request.
-                self.lasting &= progress.flushed;
-                return Poll::Ready(Ok(head));
-            }
-            match ready!(self.poll_fill(context)) {
-                Ok(0) => {
-                    let failed = progress.failed.take();
-                    return Poll::Ready(Err(failed.unwrap_or_else(|| ENDED.to_owned())));
+            if let Some((status, headers)) = self.head(searched)? {
+                // Whoever turns a request down before it has heard all of it does not want the rest.
+                if !status.is_success() && matches!(self.sending, Sending::UnderWay) {
+                    self.sending = Sending::Stopped;
                 }
-                Ok(_) => {}
-                Err(error) => {
-                    let failed = progress.failed.take();
-                    return Poll::Ready(Err(failed.unwrap_or_else(|| error.to_string())));
-                }
+                return Poll::Ready(Ok((status, headers)));
             }
+            let reason = match ready!(self.poll_fill(context)) {
+                Ok(0) => ENDED.to_owned(),
+                Ok(_) => continue,
+                Err(error) => error.to_string(),
+            };
+            return Poll::Ready(Err(match &self.sending {
+                Sending::Failed(reason) => reason.clone(),
+                _ => reason,
+            }));
         }
     }
 
-    /// Writes what can be written now.
-    fn write(&mut self, apart: &[u8], progress: &mut Progress, context: &mut Context) {
-        let stream = &mut self.stream;
-        while !progress.flushed && progress.failed.is_none() {
-            let head = self.output.get(progress.written..).unwrap_or_default();
-            let body_from = progress.written.saturating_sub(self.output.len());
-            let body = &apart[body_from..];
+    /// Writes what can be written now. A server may answer before it has heard everything, so this goes on while the answer is read.
+    fn write(&mut self, context: &mut Context) {
+        let mut stream = Pin::new(&mut self.stream);
+        while matches!(self.sending, Sending::UnderWay) {
+            let head = self.output.get(self.written..).unwrap_or_default();
+            let body_from = self.written.saturating_sub(self.output.len());
+            let body = self.apart.get(body_from..).unwrap_or_default();
             let step = match (head, body) {
-                ([], []) => Pin::new(&mut *stream).poll_flush(context).map_ok(|()| None),
-                (bytes, []) | ([], bytes) => Pin::new(&mut *stream)
-                    .poll_write(context, bytes)
-                    .map_ok(Some),
+                ([], []) => stream.as_mut().poll_flush(context).map_ok(|()| None),
+                (bytes, []) | ([], bytes) => {
+                    stream.as_mut().poll_write(context, bytes).map_ok(Some)
+                }
                 (head, body) => {
                     let both = [IoSlice::new(head), IoSlice::new(body)];
-                    Pin::new(&mut *stream)
-                        .poll_write_vectored(context, &both)
-                        .map_ok(Some)
+                    let written = stream.as_mut().poll_write_vectored(context, &both);
+                    written.map_ok(Some)
                 }
             };
             match step {
                 Poll::Pending => return,
-                Poll::Ready(Ok(None)) => progress.flushed = true,
-                Poll::Ready(Ok(Some(0))) => progress.failed = Some(ENDED.to_owned()),
-                Poll::Ready(Ok(Some(count))) => progress.written += count,
-                Poll::Ready(Err(error)) => progress.failed = Some(error.to_string()),
+                Poll::Ready(Ok(None)) => {
+                    self.sending = Sending::Done;
+                    self.apart = Bytes::new();
+                }
+                Poll::Ready(Ok(Some(0))) => self.sending = Sending::Failed(ENDED.to_owned()),
+                Poll::Ready(Ok(Some(count))) => self.written += count,
+                Poll::Ready(Err(error)) => self.sending = Sending::Failed(error.to_string()),
             }
         }
     }
 
     /// The head of the answer, once all of it has come.
-    fn head(&mut self, progress: &mut Progress) -> Result<Option<(StatusCode, HeaderMap)>, String> {
+    fn head(&mut self, searched: &mut Searched) -> Result<Option<(StatusCode, HeaderMap)>, String> {
         loop {
+            if searched.bytes == 0 {
+                // Some servers end a body with more than its length says.
+                let blank = self.input.iter();
+                let blank = blank.take_while(|byte| matches!(byte, b'\r' | b'\n'));
+                let blank = blank.count();
+                self.input.advance(blank);
+            }
             if !is_http_so_far(&self.input) {
                 return Err("what the server sent is not HTTP".to_owned());
             }
             // Only what is new is searched, so that a head that comes byte by byte costs no more than one that comes whole.
-            if !has_end(&self.input, progress.searched) {
-                let new = &self.input[progress.searched..];
-                progress.lines += memchr::memchr_iter(b'\n', new).count();
-                progress.searched = self.input.len();
-                if progress.searched > MAX_HEAD || progress.lines > 2 * MAX_HEADERS {
+            let whole = if has_end(&self.input, searched.bytes) {
+                Head::read(&self.input)?
+            } else {
+                None
+            };
+            let Some(head) = whole else {
+                let new = &self.input[searched.bytes..];
+                searched.lines += memchr::memchr_iter(b'\n', new).count();
+                searched.bytes = self.input.len();
+                if searched.bytes > MAX_HEAD || searched.lines > 2 * MAX_HEADERS {
                     return Err("the head of the server's answer is too long".to_owned());
                 }
                 return Ok(None);
-            }
-            let Some(head) = Head::read(&self.input)? else {
-                progress.searched = self.input.len();
-                return Ok(None);
             };
             self.input.advance(head.length);
-            (progress.searched, progress.lines) = (0, 0);
+            *searched = Searched::default();
             if head.status == StatusCode::SWITCHING_PROTOCOLS {
                 return Err("the server wants to speak something else than HTTP".to_owned());
             }
@@ -232,10 +256,11 @@ impl Connection {
     /// Whether and how long the connection can be kept.
     fn keep(&mut self, head: &Head) {
         let headers = &head.headers;
-        let two_lengths =
-            headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH);
+        let chunked = headers.contains_key(TRANSFER_ENCODING);
+        // Who says both, or knows nothing of chunks, may mean another end than we do.
+        let doubtful = chunked && (headers.contains_key(CONTENT_LENGTH) || head.minor_version == 0);
         self.lasting = self.framing != Framing::UntilClose
-            && !two_lengths
+            && !doubtful
             && !says(headers, CONNECTION, "close")
             && (head.minor_version > 0 || says(headers, CONNECTION, "keep-alive"));
         if self.forward.is_some()
@@ -254,6 +279,7 @@ impl Connection {
         &mut self,
         context: &mut Context,
     ) -> Poll<Option<Result<Bytes, String>>> {
+        self.write(context);
         loop {
             match self.framing.take(&mut self.input) {
                 Ok(Found::Piece(piece)) => return Poll::Ready(Some(Ok(piece))),
@@ -339,10 +365,6 @@ impl Head {
 /// Whether it can be, as far as it has come. One that speaks something else may wait for us to go on.
 fn is_http_so_far(input: &[u8]) -> bool {
     const BEGINNING: &[u8] = b"HTTP/1.";
-    let blank = input
-        .iter()
-        .take_while(|byte| matches!(byte, b'\r' | b'\n'));
-    let input = &input[blank.count()..];
     let length = input.len().min(BEGINNING.len());
     input[..length] == BEGINNING[..length]
 }
@@ -376,7 +398,110 @@ fn keep_alive(headers: &HeaderMap) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use http::Method;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+    use url::Url;
+
+    use super::super::letter::Prepared;
     use super::*;
+
+    /// A connection, and the other end of it.
+    async fn pair() -> (Connection, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let ours = TcpStream::connect(listener.local_addr().unwrap()).await;
+        let (theirs, _) = listener.accept().await.unwrap();
+        let dialed = Dialed {
+            stream: Stream::plain(ours.unwrap()),
+            http2: false,
+            forward: None,
+        };
+        (Connection::new(dialed), theirs)
+    }
+
+    async fn send(connection: &mut Connection, body: Bytes) -> Result<StatusCode, Lost> {
+        let place = Place::new(&Url::parse("http://h/mcp").unwrap()).unwrap();
+        let letter = Letter {
+            method: &Method::POST,
+            headers: &Prepared::from(HeaderMap::new()),
+            more: &[],
+            token: None,
+            body: &body,
+        };
+        let sent = connection.send(&letter, &place).await;
+        sent.map(|(status, _)| status)
+    }
+
+    async fn whole(connection: &mut Connection) -> Vec<u8> {
+        let mut whole = Vec::new();
+        while let Some(piece) = poll_fn(|context| connection.poll_body(context)).await {
+            whole.extend_from_slice(&piece.unwrap());
+        }
+        whole
+    }
+
+    #[tokio::test]
+    async fn the_rest_of_a_request_is_sent_while_the_answer_is_read() {
+        const LENGTH: usize = 8 << 20;
+        let (mut connection, mut server) = pair().await;
+        let serving = tokio::spawn(async move {
+            // The head of the answer comes before a byte of the request is read.
+            let head = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n";
+            server.write_all(head).await.unwrap();
+            let mut read = Vec::new();
+            while !read.ends_with(b"END") {
+                server.read_buf(&mut read).await.unwrap();
+            }
+            server.write_all(b"done").await.unwrap();
+            (server, read.len())
+        });
+        let mut body = vec![b'x'; LENGTH - 3];
+        body.extend_from_slice(b"END");
+        let status = send(&mut connection, body.into()).await;
+        assert_eq!(status.ok(), Some(StatusCode::OK));
+        assert_eq!(whole(&mut connection).await, b"done");
+        let (_server, read) = serving.await.unwrap();
+        assert!(read > LENGTH);
+        let usable = poll_fn(|context| Poll::Ready(connection.is_usable(context))).await;
+        assert!(usable);
+    }
+
+    #[tokio::test]
+    async fn who_turns_a_request_down_at_once_is_heard_and_not_used_again() {
+        let (mut connection, mut server) = pair().await;
+        let head = b"HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n";
+        server.write_all(head).await.unwrap();
+        let status = send(&mut connection, vec![b'x'; 32 << 20].into()).await;
+        assert_eq!(status.ok(), Some(StatusCode::PAYLOAD_TOO_LARGE));
+        assert_eq!(whole(&mut connection).await, b"");
+        let usable = poll_fn(|context| Poll::Ready(connection.is_usable(context))).await;
+        assert!(!usable);
+    }
+
+    #[tokio::test]
+    async fn empty_lines_before_an_answer_take_no_memory() {
+        let (mut connection, mut server) = pair().await;
+        let serving = tokio::spawn(async move {
+            for _ in 0..64 {
+                server.write_all(&b"\r\n".repeat(32 << 10)).await.unwrap();
+            }
+            let early = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n";
+            server.write_all(early).await.unwrap();
+            server
+        });
+        let status = send(&mut connection, Bytes::new()).await;
+        assert_eq!(status.ok(), Some(StatusCode::NO_CONTENT));
+        assert!(connection.input.capacity() <= 2 * MOST_READ);
+        drop(serving.await);
+    }
+
+    #[tokio::test]
+    async fn a_request_is_sent_as_soon_as_a_byte_of_it_is() {
+        let (mut connection, server) = pair().await;
+        drop(server);
+        let lost = send(&mut connection, Bytes::new()).await.unwrap_err();
+        assert!(lost.sent, "{}", lost.reason);
+    }
 
     #[test]
     fn a_server_may_say_how_long_it_keeps_a_connection() {
@@ -421,9 +546,9 @@ mod tests {
     fn what_is_no_http_is_known_by_how_it_begins() {
         for (input, can_be) in [
             ("", true),
-            ("\r\n", true),
             ("HT", true),
-            ("\r\nHTTP/1.1 200", true),
+            ("HTTP/1.1 200", true),
+            ("\r\nHTTP/1.1 200", false),
             ("HTTP/2 ", false),
             ("SSH-2.0", false),
             ("{\"jsonrpc\"", false),

@@ -170,6 +170,7 @@ fn piece(input: &mut BytesMut, most: u64) -> Bytes {
 #[cfg(test)]
 mod tests {
     use http::{HeaderName, HeaderValue};
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -260,5 +261,17 @@ mod tests {
         assert!(read(chunked, &endless, 1000).is_err());
         let (whole, ended) = read(Framing::Length(1 << 20), &vec![7; 1 << 20], 100_000).unwrap();
         assert_eq!((whole.len(), ended), (1 << 20, true));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_is_read_the_same_in_one_piece_and_in_many(
+            bytes in "[0-9a-f;x\r\n]{0,40}(2\r\nab\r\n){0,3}[0\r\n]{0,8}",
+            at_once in 1_usize..10,
+        ) {
+            let chunked = Framing::Chunked(Chunk::Size);
+            let whole = read(chunked, bytes.as_bytes(), bytes.len().max(1));
+            prop_assert_eq!(read(chunked, bytes.as_bytes(), at_once), whole);
+        }
     }
 }

@@ -57,6 +57,7 @@ pub(super) fn is_ours(name: &HeaderName) -> bool {
                 | "te"
                 | "trailer"
                 | "last-event-id"
+                | "proxy-authorization"
         )
 }
 
@@ -160,7 +161,13 @@ mod tests {
         };
         assert_eq!(of("X-Key"), Ok(true));
         assert_eq!(of("User-Agent"), Ok(true));
-        for name in ["Host", "Content-Length", "Mcp-Session-Id", "accept"] {
+        for name in [
+            "Host",
+            "Content-Length",
+            "Mcp-Session-Id",
+            "accept",
+            "Proxy-Authorization",
+        ] {
             assert_eq!(of(name), Ok(false), "{name}");
         }
         assert!(of("a b").is_err());

@@ -30,6 +30,15 @@ impl Inlet {
         lock(&self.arrived).push_back(incoming);
     }
 
+    /// Something has come for a request that is no message; once is as good as many times.
+    pub(super) fn alive(&self, id: u64) {
+        let mut arrived = lock(&self.arrived);
+        let known = matches!(arrived.back(), Some(Incoming::Alive { to: Some(to) }) if *to == id);
+        if !known {
+            arrived.push_back(Incoming::Alive { to: Some(id) });
+        }
+    }
+
     pub(super) fn take(&self) -> Option<Incoming> {
         lock(&self.arrived).pop_front()
     }

@@ -21,7 +21,7 @@ enum Kind {
 }
 
 impl Stream {
-    pub(super) fn plain(tcp: TcpStream) -> Self {
+    pub(crate) fn plain(tcp: TcpStream) -> Self {
         Self(Kind::Plain(tcp))
     }
 

@@ -120,9 +120,11 @@ impl CallResult {
             is_error: false,
             meta: None,
         };
-        let mut content = Vec::new();
+        let (mut content, mut whole) = (Vec::new(), None);
         let mut kind = KindMembers::default();
         let other = |key: &str, value| match key {
+            // No list, or said once more: as everywhere, the last counts.
+            "content" => whole = Some(value),
             // `toolResult` is from protocol version 2024-10-07, and still sent by some.
             "structuredContent" | "toolResult" => read.structured_content = Some(value),
             "isError" => read.is_error = value.as_str() == "true",
@@ -130,20 +132,26 @@ impl CallResult {
             _ => kind.member(key, value),
         };
         let block = |block| content.push(Content::read(block));
-        let (object, list) = result.members_and_list("content", other, block);
+        let (object, _) = result.members_and_list("content", other, block);
         if !object {
             return Err("the result is not an object".to_owned());
         }
-        if list == Some(false)
-            && let Some(lone) = result.get("content")
-        {
-            // Not a list: a bare string, or one block.
-            let text = lone.as_string();
-            content.push(text.map_or_else(|| Content::read(lone), Content::Text));
-        }
-        read.content = content;
+        read.content = whole.map_or(content, read_blocks);
         Ok((kind.into(), read))
     }
+}
+
+fn read_blocks(blocks: Json) -> Vec<Content> {
+    let mut content = Vec::new();
+    if !blocks.elements(|block| content.push(Content::read(block))) {
+        // Not a list: a bare string, or one block.
+        content.push(
+            blocks
+                .as_string()
+                .map_or_else(|| Content::read(blocks), Content::Text),
+        );
+    }
+    content
 }
 
 /// The members that tell the kind of a result.
@@ -201,6 +209,19 @@ mod tests {
         CallResult::read(&Json::parse(text.to_owned()).unwrap())
             .unwrap()
             .1
+    }
+
+    #[test]
+    fn of_two_contents_the_last_counts() {
+        let texts = |text: &str| -> Vec<String> {
+            let content = read(text).content;
+            let texts = content.iter().filter_map(Content::text);
+            texts.map(|text| text.to_string()).collect()
+        };
+        let two =
+            r#"{"content":[{"type":"text","text":"a"}],"content":[{"type":"text","text":"b"}]}"#;
+        assert_eq!(texts(two), ["b"]);
+        assert_eq!(texts(r#"{"content":[],"content":"c"}"#), ["c"]);
     }
 
     #[test]

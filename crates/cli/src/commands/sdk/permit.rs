@@ -90,6 +90,23 @@ fn unasked(question: &PermissionQuestion) -> String {
     }
 }
 
+/// Whether two values are the same for a program that has one kind of number.
+fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => {
+            one == other || (one.as_f64().is_some() && one.as_f64() == other.as_f64())
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let found = |(name, value)| other.get(name).is_some_and(|other| same(value, other));
+            one.len() == other.len() && one.iter().all(found)
+        }
+        (one, other) => one == other,
+    }
+}
+
 /// What an answer comes to. What is not clearly a yes is a no.
 fn read(answer: &Json, arguments: &Json) -> PermissionAnswer {
     let no = |why: &str| PermissionAnswer::No(why.to_owned());
@@ -103,8 +120,14 @@ fn read(answer: &Json, arguments: &Json) -> PermissionAnswer {
         _ => return no("the embedding program said neither \"allow\" nor \"deny\""),
     }
     // Whoever wants it called with something else does not agree to this.
-    let other = answer.field::<Value>("updatedInput");
-    if other.is_some_and(|other| arguments.to_value().ok() != Some(other)) {
+    let is_same = |other: &Json| match (other.to_value(), arguments.to_value()) {
+        (Ok(other), Ok(ours)) => same(&other, &ours),
+        _ => false,
+    };
+    if answer
+        .get("updatedInput")
+        .is_some_and(|other| !is_same(&other))
+    {
         return no("the embedding program wants other arguments, which it must call with itself");
     }
     if answer.field::<bool>("always") == Some(true) {

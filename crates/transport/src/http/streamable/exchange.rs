@@ -298,8 +298,7 @@ impl Exchange<'_> {
 
     /// Bytes have come that are no message.
     fn alive(&self) {
-        let to = Some(self.id);
-        self.link.inlet.deliver(Incoming::Alive { to });
+        self.link.inlet.alive(self.id);
     }
 
     fn deliver(&self, frame: Bytes) {
