@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// One thing that the server does in answer to a request.
@@ -78,6 +79,7 @@ struct Shared {
     seen: Mutex<Vec<Seen>>,
     accepted: AtomicUsize,
     open: AtomicUsize,
+    closing: watch::Sender<()>,
     answer: Box<dyn Fn(&Seen) -> Answer + Send + Sync>,
 }
 
@@ -90,6 +92,7 @@ impl Inline {
             seen: Mutex::default(),
             accepted: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
+            closing: watch::Sender::new(()),
             answer: Box::new(answer),
         });
         let own = Arc::clone(&shared);
@@ -156,6 +159,11 @@ impl Inline {
         self.shared.accepted.load(Ordering::Acquire)
     }
 
+    /// Closes the connections on which nothing is being answered.
+    pub(crate) fn close_unused(&self) {
+        self.shared.closing.send_replace(());
+    }
+
     /// How many connections are open.
     pub(crate) fn open(&self) -> usize {
         self.shared.open.load(Ordering::Acquire)
@@ -170,7 +178,15 @@ impl Drop for Inline {
 
 async fn serve(mut socket: TcpStream, connection: usize, shared: &Shared) {
     let mut buffer = Vec::new();
-    while let Some(seen) = read(&mut socket, &mut buffer, connection).await {
+    let mut closing = shared.closing.subscribe();
+    loop {
+        let seen = tokio::select! {
+            seen = read(&mut socket, &mut buffer, connection) => seen,
+            _ = closing.changed() => return,
+        };
+        let Some(seen) = seen else {
+            return;
+        };
         shared.seen.lock().unwrap().push(seen.clone());
         for step in (shared.answer)(&seen) {
             match step {

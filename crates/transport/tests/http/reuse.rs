@@ -53,6 +53,21 @@ async fn a_hundred_calls_in_a_row_take_one_connection() {
 }
 
 #[tokio::test]
+async fn after_a_pause_in_which_the_server_closed_all_a_burst_takes_new_connections() {
+    const BURST: usize = 128;
+    let server = answering(|seen| reply(200, &seen.text("done"))).await;
+    let client = connect(&server.url()).await;
+    for round in 0..4 {
+        let calls: Vec<_> = (0..BURST).map(|_| calling(&client, "t")).collect();
+        for call in join_all(calls).await {
+            assert_eq!(call.unwrap().unwrap(), "done", "round {round}");
+        }
+        server.close_unused();
+        eventually("every connection to end", || server.open() == 0).await;
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_does_not_end_its_streams_costs_no_more_than_one_wait() {
     let server = answering(|seen| {
         let mut steps = crate::inline::stream(&event(&seen.text("done")));

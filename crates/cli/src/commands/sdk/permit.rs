@@ -155,6 +155,11 @@ mod tests {
             (json!({"behavior": "allow", "always": true}), Always),
             (json!({"behavior": "allow", "always": "yes"}), Once),
             (json!({"behavior": "allow", "updatedInput": {"a": 1}}), Once),
+            // A program in JavaScript cannot tell them apart.
+            (
+                json!({"behavior": "allow", "updatedInput": {"a": 1.0}}),
+                Once,
+            ),
             (
                 json!({"behavior": "allow", "updatedInput": {"a": 2}}),
                 no("the embedding program wants other arguments, which it must call with itself"),
@@ -173,5 +178,8 @@ mod tests {
         ] {
             assert_eq!(read(&Json::from(&answer), &arguments), expected, "{answer}");
         }
+        let half = r#"{"behavior":"allow","updatedInput":{"a":"\ud800"}}"#;
+        let half = read(&Json::parse(half).unwrap(), &arguments);
+        assert!(matches!(half, No(_)), "{half:?}");
     }
 }

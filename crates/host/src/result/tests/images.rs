@@ -262,3 +262,18 @@ fn an_image_in_a_resource_is_shown() {
     assert_eq!(blocks(&output), [text("[resource file:///a.png:]"), image]);
     assert_eq!(lab.files(), 0);
 }
+
+#[test]
+fn for_people_only_a_broken_image_is_not_saved() {
+    let lab = Lab::new();
+    let large = png(3000, 3000);
+    let cut = base64::encode(&bytes(&picture(40, 40), ImageFormat::Png)[..100]);
+    // More than is looked at in one result.
+    let block = |data: &str| json!({"type": "image", "mimeType": "image/png", "data": data});
+    let mut blocks = vec![block(&cut)];
+    blocks.extend(std::iter::repeat_n(block(&large), 24));
+    let results = lab.results().for_people();
+    let output = process(&results, &ABOUT, &json!({"content": blocks}));
+    assert_eq!(output.files.len(), 24);
+    assert!(words(&output).starts_with("[image left out"));
+}
