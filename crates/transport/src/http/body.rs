@@ -17,6 +17,10 @@ use super::http2::explain;
 /// How much packed data is unpacked at a time: a little of it can become very much.
 const UNPACK_AT_ONCE: usize = 4 * 1024;
 
+/// From which length on an answer is read to where it stays, and for how much of it room is made at once.
+const LONG: usize = 16 * 1024;
+const MOST_AT_ONCE: usize = 4 * 1024 * 1024;
+
 /// Up to which length an answer is copied out of the buffer it was read into.
 const COPIED: usize = 4 * 1024;
 
@@ -115,6 +119,11 @@ impl Body {
         if self.length.is_some_and(|length| length > limit) && !packed {
             return Err(BodyError::TooLong(limit));
         }
+        if let (Source::Http1(connection), Packing::None) = (&self.source, &self.packing)
+            && let Some(length @ LONG..) = connection.left()
+        {
+            return Box::pin(self.whole_at_once(length, alive)).await;
+        }
         let Some(first) = self.piece().await? else {
             return Ok(Bytes::new());
         };
@@ -143,6 +152,38 @@ impl Body {
                 None => return Ok(whole.freeze()),
             }
         }
+    }
+
+    /// All of a body of that length, read to where it stays.
+    async fn whole_at_once(
+        &mut self,
+        length: usize,
+        mut alive: impl FnMut(),
+    ) -> Result<Bytes, BodyError> {
+        let Source::Http1(connection) = &mut self.source else {
+            return Ok(Bytes::new());
+        };
+        // A length is soon said; for what is very long there is room as it comes.
+        let mut whole = BytesMut::with_capacity(length.min(MOST_AT_ONCE));
+        loop {
+            if whole.capacity() == whole.len() && whole.len() < length {
+                whole.reserve(whole.len().min(length - whole.len()));
+            }
+            let more = poll_fn(|context| {
+                connection.write(context);
+                connection.poll_into(&mut whole, context)
+            });
+            match more.await {
+                Ok(true) => alive(),
+                Ok(false) => break,
+                Err(reason) => {
+                    self.source = Source::Gone;
+                    return Err(BodyError::Broken(reason));
+                }
+            }
+        }
+        self.ended = true;
+        Ok(whole.freeze())
     }
 
     /// Reads what is left, if that is little, so that the connection can be used again.

@@ -10,7 +10,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use httparse::ParserConfig;
@@ -180,7 +180,7 @@ impl Connection {
     }
 
     /// Writes what can be written now. A server may answer before it has heard everything, so this goes on while the answer is read.
-    fn write(&mut self, context: &mut Context) {
+    pub(super) fn write(&mut self, context: &mut Context) {
         let mut stream = Pin::new(&mut self.stream);
         while matches!(self.sending, Sending::UnderWay) {
             let head = self.output.get(self.written..).unwrap_or_default();
@@ -304,6 +304,47 @@ impl Connection {
                 Err(error) => return Poll::Ready(Some(Err(error.to_string()))),
             }
         }
+    }
+
+    /// How much is left of a body whose length is known.
+    pub(super) fn left(&self) -> Option<usize> {
+        match self.framing {
+            Framing::Length(left) => Some(usize::try_from(left).unwrap_or(usize::MAX)),
+            _ => None,
+        }
+    }
+
+    /// Adds to `whole` what comes next of a body whose length is known; false once it is all there. It goes where it is to stay, not
+    /// through a buffer of ours.
+    pub(super) fn poll_into(
+        &mut self,
+        whole: &mut BytesMut,
+        context: &mut Context,
+    ) -> Poll<Result<bool, String>> {
+        let Framing::Length(left) = &mut self.framing else {
+            self.unused_since = Instant::now();
+            return Poll::Ready(Ok(false));
+        };
+        let at_most = usize::try_from(*left).unwrap_or(usize::MAX);
+        let count = if self.input.is_empty() {
+            let mut room = (&mut *whole).limit(at_most);
+            let reading = pin!(self.stream.read_buf(&mut room));
+            match ready!(reading.poll(context)) {
+                Ok(0) => return Poll::Ready(Err(ENDED.to_owned())),
+                Ok(count) => count,
+                Err(error) => return Poll::Ready(Err(error.to_string())),
+            }
+        } else {
+            let count = self.input.len().min(at_most);
+            whole.extend_from_slice(&self.input[..count]);
+            self.input.advance(count);
+            count
+        };
+        *left -= count as u64;
+        if *left == 0 {
+            self.framing = Framing::Ended;
+        }
+        Poll::Ready(Ok(true))
     }
 
     /// Reads once; zero at the end.

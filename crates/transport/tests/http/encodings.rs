@@ -154,3 +154,48 @@ async fn what_cannot_be_unpacked_is_an_error_of_that_call_alone() {
         assert_eq!(call(&client, "t").await.unwrap(), "done");
     }
 }
+
+#[tokio::test]
+async fn long_answers_come_whole_however_their_end_is_told() {
+    const JSON: (&str, &str) = ("content-type", "application/json");
+    let long = "x".repeat(300_000);
+    let text = long.clone();
+    let server = answering(move |seen| {
+        let body = seen.text(&text).to_string();
+        let (first, second) = body.as_bytes().split_at(1000);
+        match seen.body["params"]["name"].as_str() {
+            Some("length") => {
+                let mut steps = whole(200, &[JSON], &body);
+                let Some(Step::Bytes(all)) = steps.pop() else {
+                    return steps;
+                };
+                // In many pieces.
+                all.chunks(7_001)
+                    .map(|part| Step::Bytes(part.to_vec()))
+                    .collect()
+            }
+            Some("chunks") => vec![head(&[JSON]), chunk(first), chunk(second), chunk(b"")],
+            // Of two lengths the chunks count, and the connection is not used again.
+            Some("both") => {
+                let head = head(&[JSON, ("content-length", "200000")]);
+                vec![head, chunk(first), chunk(second), chunk(b"")]
+            }
+            _ => {
+                let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n";
+                vec![
+                    Step::Bytes(head.into()),
+                    Step::Bytes(body.into_bytes()),
+                    Step::Close,
+                ]
+            }
+        }
+    })
+    .await;
+    let client = connect(&server.url()).await;
+    for tool in ["length", "chunks", "both", "close", "length"] {
+        assert!(call(&client, tool).await.unwrap() == long, "{tool}");
+        assert_eq!(call(&client, "t").await.unwrap(), "done", "after {tool}");
+    }
+    // One for everything, one after "both" and one after "close".
+    assert_eq!(server.accepted(), 3);
+}
