@@ -12,6 +12,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use hyper::body::{Body as _, Incoming};
 
 use super::connection::Connection;
+use super::framing::COPIED;
 use super::http2::explain;
 
 /// How much packed data is unpacked at a time: a little of it can become very much.
@@ -20,9 +21,6 @@ const UNPACK_AT_ONCE: usize = 4 * 1024;
 /// From which length on an answer is read to where it stays, and for how much of it room is made at once.
 const LONG: usize = 16 * 1024;
 const MOST_AT_ONCE: usize = 4 * 1024 * 1024;
-
-/// Up to which length an answer is copied out of the buffer it was read into.
-const COPIED: usize = 4 * 1024;
 
 /// The body of an answer.
 pub(super) struct Body {
@@ -169,11 +167,7 @@ impl Body {
             if whole.capacity() == whole.len() && whole.len() < length {
                 whole.reserve(whole.len().min(length - whole.len()));
             }
-            let more = poll_fn(|context| {
-                connection.write(context);
-                connection.poll_into(&mut whole, context)
-            });
-            match more.await {
+            match poll_fn(|context| connection.poll_into(&mut whole, context)).await {
                 Ok(true) => alive(),
                 Ok(false) => break,
                 Err(reason) => {

@@ -5,20 +5,18 @@
 
 use std::future::{Future as _, poll_fn};
 use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use httparse::ParserConfig;
+use http::{HeaderMap, StatusCode};
 use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
 use tokio::time::Instant;
 
 use super::client::Place;
 use super::framing::{Found, Framing};
+use super::head::{Head, Search};
 use super::letter::Letter;
 use crate::net::{Dialed, Forward, Stream};
 
@@ -28,19 +26,12 @@ const KEPT: Duration = Duration::from_mins(1);
 /// How much sooner than the server we let go of one, so that no request meets its end.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// The longest head of an answer, and the most headers in it.
-const MAX_HEAD: usize = 256 * 1024;
-const MAX_HEADERS: usize = 100;
-
 /// How much is read at a time: little at first, more where much comes.
 const LEAST_READ: usize = 8 * 1024;
 const MOST_READ: usize = 256 * 1024;
 
 /// Up to which length a body is written together with its head; to put them together is cheaper than to tell the system of two.
 const COPIED: usize = 16 * 1024;
-
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
 const ENDED: &str = "the server closed the connection before it had answered";
 
@@ -85,13 +76,6 @@ enum Sending {
     Failed(String),
     /// The rest is not wanted.
     Stopped,
-}
-
-/// How much of the input has been searched for the end of a head, and how many lines it has.
-#[derive(Default)]
-struct Searched {
-    bytes: usize,
-    lines: usize,
 }
 
 impl Connection {
@@ -145,8 +129,8 @@ impl Connection {
         self.sending = Sending::UnderWay;
         // What is cut off in the middle must not be used again.
         self.lasting = false;
-        let mut searched = Searched::default();
-        let answered = poll_fn(|context| self.poll_answer(&mut searched, context)).await;
+        let mut search = Search::default();
+        let answered = poll_fn(|context| self.poll_answer(&mut search, context)).await;
         answered.map_err(|reason| Lost {
             sent: self.written > 0,
             reason,
@@ -155,17 +139,19 @@ impl Connection {
 
     fn poll_answer(
         &mut self,
-        searched: &mut Searched,
+        search: &mut Search,
         context: &mut Context,
     ) -> Poll<Result<(StatusCode, HeaderMap), String>> {
         self.write(context);
         loop {
-            if let Some((status, headers)) = self.head(searched)? {
+            if let Some(head) = search.head(&mut self.input)? {
+                self.framing = Framing::of(head.status, &head.headers)?;
+                self.keep(&head);
                 // Whoever turns a request down before it has heard all of it does not want the rest.
-                if !status.is_success() && matches!(self.sending, Sending::UnderWay) {
+                if !head.status.is_success() && matches!(self.sending, Sending::UnderWay) {
                     self.sending = Sending::Stopped;
                 }
-                return Poll::Ready(Ok((status, headers)));
+                return Poll::Ready(Ok((head.status, head.headers)));
             }
             let reason = match ready!(self.poll_fill(context)) {
                 Ok(0) => ENDED.to_owned(),
@@ -180,7 +166,7 @@ impl Connection {
     }
 
     /// Writes what can be written now. A server may answer before it has heard everything, so this goes on while the answer is read.
-    pub(super) fn write(&mut self, context: &mut Context) {
+    fn write(&mut self, context: &mut Context) {
         let mut stream = Pin::new(&mut self.stream);
         while matches!(self.sending, Sending::UnderWay) {
             let head = self.output.get(self.written..).unwrap_or_default();
@@ -210,66 +196,13 @@ impl Connection {
         }
     }
 
-    /// The head of the answer, once all of it has come.
-    fn head(&mut self, searched: &mut Searched) -> Result<Option<(StatusCode, HeaderMap)>, String> {
-        loop {
-            if searched.bytes == 0 {
-                // Some servers end a body with more than its length says.
-                let blank = self.input.iter();
-                let blank = blank.take_while(|byte| matches!(byte, b'\r' | b'\n'));
-                let blank = blank.count();
-                self.input.advance(blank);
-            }
-            if !is_http_so_far(&self.input) {
-                return Err("what the server sent is not HTTP".to_owned());
-            }
-            // Only what is new is searched, so that a head that comes byte by byte costs no more than one that comes whole.
-            let whole = if has_end(&self.input, searched.bytes) {
-                Head::read(&self.input)?
-            } else {
-                None
-            };
-            let Some(head) = whole else {
-                let new = &self.input[searched.bytes..];
-                searched.lines += memchr::memchr_iter(b'\n', new).count();
-                searched.bytes = self.input.len();
-                if searched.bytes > MAX_HEAD || searched.lines > 2 * MAX_HEADERS {
-                    return Err("the head of the server's answer is too long".to_owned());
-                }
-                return Ok(None);
-            };
-            self.input.advance(head.length);
-            *searched = Searched::default();
-            if head.status == StatusCode::SWITCHING_PROTOCOLS {
-                return Err("the server wants to speak something else than HTTP".to_owned());
-            }
-            // Anything else of this kind comes before the answer itself.
-            if head.status.is_informational() {
-                continue;
-            }
-            self.framing = Framing::of(head.status, &head.headers)?;
-            self.keep(&head);
-            return Ok(Some((head.status, head.headers)));
-        }
-    }
-
     /// Whether and how long the connection can be kept.
     fn keep(&mut self, head: &Head) {
-        let headers = &head.headers;
-        let chunked = headers.contains_key(TRANSFER_ENCODING);
-        // Who says both, or knows nothing of chunks, may mean another end than we do.
-        let doubtful = chunked && (headers.contains_key(CONTENT_LENGTH) || head.minor_version == 0);
-        self.lasting = self.framing != Framing::UntilClose
-            && !doubtful
-            && !says(headers, CONNECTION, "close")
-            && (head.minor_version > 0 || says(headers, CONNECTION, "keep-alive"));
-        if self.forward.is_some()
-            && !says(headers, CONNECTION, "keep-alive")
-            && !says(headers, PROXY_CONNECTION, "keep-alive")
-        {
+        self.lasting = self.framing != Framing::UntilClose && head.is_lasting();
+        if self.forward.is_some() && !head.promises_more() {
             // Some proxies take one request for each connection and do not say so.
             self.keep_for = Duration::ZERO;
-        } else if let Some(limit) = keep_alive(headers) {
+        } else if let Some(limit) = head.keep_alive() {
             self.keep_for = limit.saturating_sub(MARGIN).min(KEPT);
         }
     }
@@ -292,10 +225,6 @@ impl Connection {
                 }
                 Ok(Found::Nothing) => {}
                 Err(reason) => return Poll::Ready(Some(Err(reason.to_owned()))),
-            }
-            if let Framing::Length(left) = self.framing {
-                let left = usize::try_from(left).unwrap_or(MOST_READ);
-                self.room = self.room.max(left.min(MOST_READ));
             }
             match ready!(self.poll_fill(context)) {
                 Ok(0) if self.framing == Framing::UntilClose => self.framing = Framing::Ended,
@@ -321,6 +250,7 @@ impl Connection {
         whole: &mut BytesMut,
         context: &mut Context,
     ) -> Poll<Result<bool, String>> {
+        self.write(context);
         let Framing::Length(left) = &mut self.framing else {
             self.unused_since = Instant::now();
             return Poll::Ready(Ok(false));
@@ -360,81 +290,6 @@ impl Connection {
         };
         Poll::Ready(Ok(count))
     }
-}
-
-/// The head of an answer.
-struct Head {
-    length: usize,
-    minor_version: u8,
-    status: StatusCode,
-    headers: HeaderMap,
-}
-
-impl Head {
-    fn read(input: &[u8]) -> Result<Option<Self>, String> {
-        let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
-        let mut head = httparse::Response::new(&mut []);
-        let bad = |why: String| format!("the server's answer is not proper HTTP: {why}");
-        let parsed = ParserConfig::default().parse_response_with_uninit_headers(
-            &mut head,
-            input,
-            &mut headers,
-        );
-        let httparse::Status::Complete(length) = parsed.map_err(|error| bad(error.to_string()))?
-        else {
-            return Ok(None);
-        };
-        let mut headers = HeaderMap::with_capacity(head.headers.len());
-        for header in head.headers.iter() {
-            let name = HeaderName::from_bytes(header.name.as_bytes());
-            let value = HeaderValue::from_bytes(header.value);
-            let (Ok(name), Ok(value)) = (name, value) else {
-                return Err(bad(format!("the header {:?}", header.name)));
-            };
-            headers.append(name, value);
-        }
-        let status = head.code.and_then(|code| StatusCode::from_u16(code).ok());
-        Ok(Some(Self {
-            length,
-            minor_version: head.version.unwrap_or_default(),
-            status: status.ok_or_else(|| bad("the status".to_owned()))?,
-            headers,
-        }))
-    }
-}
-
-/// Whether it can be, as far as it has come. One that speaks something else may wait for us to go on.
-fn is_http_so_far(input: &[u8]) -> bool {
-    const BEGINNING: &[u8] = b"HTTP/1.";
-    let length = input.len().min(BEGINNING.len());
-    input[..length] == BEGINNING[..length]
-}
-
-/// Whether a head may end in there, of which the first bytes have been searched: lines end with a line feed, with or without
-/// a carriage return before it.
-fn has_end(input: &[u8], searched: usize) -> bool {
-    let new = &input[searched.saturating_sub(3)..];
-    memchr::memchr_iter(b'\n', new).any(|at| {
-        let rest = &new[at + 1..];
-        rest.starts_with(b"\n") || rest.starts_with(b"\r\n")
-    })
-}
-
-/// Whether the header has this word in its list.
-fn says(headers: &HeaderMap, name: HeaderName, word: &str) -> bool {
-    let values = headers.get_all(name).iter();
-    values
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|part| part.trim().eq_ignore_ascii_case(word))
-}
-
-/// What a server says about how long it keeps an unused connection.
-fn keep_alive(headers: &HeaderMap) -> Option<Duration> {
-    let value = headers.get(KEEP_ALIVE)?.to_str().ok()?;
-    let mut parts = value.split(',').map(str::trim);
-    let timeout = parts.find_map(|part| part.strip_prefix("timeout="))?;
-    timeout.parse().ok().map(Duration::from_secs)
 }
 
 #[cfg(test)]
@@ -542,74 +397,5 @@ mod tests {
         drop(server);
         let lost = send(&mut connection, Bytes::new()).await.unwrap_err();
         assert!(lost.sent, "{}", lost.reason);
-    }
-
-    #[test]
-    fn a_server_may_say_how_long_it_keeps_a_connection() {
-        for (value, seconds) in [
-            ("timeout=5", Some(5)),
-            ("timeout=72, max=1000", Some(72)),
-            ("max=3, timeout=0", Some(0)),
-            ("timeout=soon", None),
-            ("", None),
-        ] {
-            let mut headers = HeaderMap::new();
-            headers.insert("keep-alive", HeaderValue::from_static(value));
-            assert_eq!(
-                keep_alive(&headers),
-                seconds.map(Duration::from_secs),
-                "{value}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_head_ends_with_an_empty_line() {
-        for (input, ends) in [
-            ("HTTP/1.1 200 OK\r\n\r\n", true),
-            ("HTTP/1.1 200 OK\n\n", true),
-            ("HTTP/1.1 200 OK\r\na: b\r\n\r", false),
-            ("HTTP/1.1 200 OK\r\na: b\r\n", false),
-            ("", false),
-        ] {
-            assert_eq!(has_end(input.as_bytes(), 0), ends, "{input:?}");
-            // However much of it was there before.
-            let found = (0..=input.len())
-                .any(|at| has_end(&input.as_bytes()[..at], 0) || has_end(input.as_bytes(), at));
-            assert_eq!(found, ends, "{input:?}");
-        }
-        for at in 0.."a\r\n\r\n".len() {
-            assert!(has_end(b"a\r\n\r\n", at), "{at}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_http_is_known_by_how_it_begins() {
-        for (input, can_be) in [
-            ("", true),
-            ("HT", true),
-            ("HTTP/1.1 200", true),
-            ("\r\nHTTP/1.1 200", false),
-            ("HTTP/2 ", false),
-            ("SSH-2.0", false),
-            ("{\"jsonrpc\"", false),
-        ] {
-            assert_eq!(is_http_so_far(input.as_bytes()), can_be, "{input:?}");
-        }
-    }
-
-    #[test]
-    fn heads_are_read_whole_or_not_at_all() {
-        let read = |text: &str| Head::read(text.as_bytes());
-        let head = read("HTTP/1.1 200 OK\r\nA: b\r\na: c\r\n\r\nrest")
-            .unwrap()
-            .unwrap();
-        assert_eq!((head.length, head.minor_version), (31, 1));
-        assert_eq!(head.headers.get_all("a").iter().count(), 2);
-        assert!(read("HTTP/1.1 200 OK\r\nA: b\r\n").unwrap().is_none());
-        assert!(read("HTTP/1.1 200 OK\r\nA b\r\n\r\n").is_err());
-        assert!(read("HTTP/1.1 20 OK\r\n\r\n").is_err());
-        let many = "a: b\r\n".repeat(MAX_HEADERS + 1);
-        assert!(read(&format!("HTTP/1.1 200 OK\r\n{many}\r\n")).is_err());
     }
 }

@@ -9,7 +9,7 @@ const MAX_CHUNK_LINE: usize = 4 * 1024;
 const MAX_TRAILERS: usize = 64 * 1024;
 
 /// Up to which length a piece is copied, so that what is kept of it does not keep the buffer that it was read into.
-const COPIED: usize = 4 * 1024;
+pub(super) const COPIED: usize = 4 * 1024;
 
 /// How the rest of a body is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

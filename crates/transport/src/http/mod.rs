@@ -1,6 +1,6 @@
 //! Servers behind HTTP: Streamable HTTP and HTTP+SSE (TRN-1).
 //!
-//! `letter`, `connection`, `framing`, `http2` and `client` move requests and answers; `courier` adds who we are and patience; `streamable` and `sse` are the two
+//! `letter`, `connection`, `head`, `framing`, `http2` and `client` move requests and answers; `courier` adds who we are and patience; `streamable` and `sse` are the two
 //! transports. `events` reads event streams.
 
 mod body;
@@ -10,6 +10,7 @@ mod courier;
 mod credentials;
 mod events;
 mod framing;
+mod head;
 mod headers;
 mod helper;
 mod http2;
