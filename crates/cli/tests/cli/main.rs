@@ -10,6 +10,7 @@ mod add;
 mod add_mistakes;
 mod approve;
 mod arguments;
+mod attacks;
 mod bad_files;
 mod cache;
 mod call;
