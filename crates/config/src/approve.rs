@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::entry::{ServerEntry, redacted_url, sha256};
+use crate::entry::{ServerEntry, sha256};
 use crate::names::normalize_name;
+use crate::redact::redact_url;
 use crate::settings::Settings;
 
 /// Fields that say nothing about what runs or where secrets go: changing them needs no new approval.
@@ -86,7 +87,7 @@ fn hide(entry: &mut Value) {
         }
     }
     if let Some(url) = entry.get_mut("url")
-        && let Some(shown) = url.as_str().map(redacted_url)
+        && let Some(shown) = url.as_str().map(redact_url)
         && *url != shown
     {
         *url = json!(format!(

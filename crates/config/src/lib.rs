@@ -25,6 +25,7 @@ mod locate;
 mod names;
 mod permissions;
 mod policy;
+pub mod redact;
 mod resolve;
 mod scopes;
 mod secret;
@@ -38,8 +39,7 @@ pub use dedupe::signature;
 pub use diagnostic::{Diagnostic, Severity};
 pub use entry::{
     FIELDS, Field, HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, SecretError, ServerEntry,
-    ServerUrl, StdioEntry, TlsEntry, ToolFilter, TransportEntry, WsEntry, hide_secrets,
-    json_schema,
+    ServerUrl, StdioEntry, TlsEntry, ToolFilter, TransportEntry, WsEntry, json_schema,
 };
 pub use expand::{Environment, KeyringRef};
 pub use glob::Glob;

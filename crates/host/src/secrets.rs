@@ -5,6 +5,8 @@ use std::sync::Arc;
 use trunkline_auth::Vault;
 use trunkline_config::{KeyringRef, Secret, SecretError, ServerEntry};
 
+use crate::logs::Recorder;
+
 /// Who knows secrets: the operating system's keychain, or whatever the embedding program has in its place.
 pub trait Secrets: Send + Sync + 'static {
     /// Looks a secret up; may block. The error is in words and holds no secret.
@@ -26,10 +28,12 @@ impl Secrets for Vault {
     }
 }
 
-/// The entry with its secrets in place. A keychain may ask the user for a password, so it is asked on a thread of its own.
+/// The entry with its secrets in place, each of which is hidden from the recorder's logs wherever it was put. A keychain
+/// may ask the user for a password, so it is asked on a thread of its own.
 pub(crate) async fn fill_in(
     entry: &ServerEntry,
     secrets: Option<&Arc<dyn Secrets>>,
+    recorder: &Recorder,
 ) -> Result<ServerEntry, SecretError> {
     if entry.keyring.is_empty() {
         return Ok(entry.clone());
@@ -38,9 +42,16 @@ pub(crate) async fn fill_in(
         let message = "the program has none";
         return Err(SecretError::Unavailable(message.to_owned()));
     };
-    let entry = entry.clone();
-    let filled =
-        tokio::task::spawn_blocking(move || entry.with_secrets(|wanted| secrets.get(wanted)));
+    let (entry, recorder) = (entry.clone(), recorder.clone());
+    let filled = tokio::task::spawn_blocking(move || {
+        entry.with_secrets(|wanted| {
+            let secret = secrets.get(wanted)?;
+            if let Some(secret) = &secret {
+                recorder.hide(secret.expose());
+            }
+            Ok(secret)
+        })
+    });
     filled
         .await
         .unwrap_or_else(|error| Err(SecretError::Unavailable(error.to_string())))

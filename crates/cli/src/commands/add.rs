@@ -3,7 +3,8 @@
 use std::io::Read;
 
 use serde_json::{Map, Value, json};
-use trunkline_config::{Scope, Secret, Standing, env_vars, hide_secrets};
+use trunkline_config::redact::{RedactMode, redact_entry};
+use trunkline_config::{Scope, Secret, Standing, env_vars};
 
 use crate::args::{AddArgs, AddJsonArgs, ConfigArgs, NewTransport, WriteScope};
 use crate::change;
@@ -297,7 +298,7 @@ fn write(
 /// Whether an entry has values in `env` or `headers` that are more than references.
 pub(super) fn holds_secrets(entry: &Value) -> bool {
     let mut hidden = entry.clone();
-    hide_secrets(&mut hidden);
+    redact_entry(&mut hidden, RedactMode::Display);
     ["env", "headers"]
         .iter()
         .any(|field| hidden.get(field) != entry.get(field))

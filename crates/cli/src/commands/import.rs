@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use trunkline_config::import::{self, Client, Found, Imported, Os, Places};
-use trunkline_config::{ChangeError, Editor, Scope, hide_secrets};
+use trunkline_config::redact::{RedactMode, redact_entry};
+use trunkline_config::{ChangeError, Editor, Scope};
 
 use crate::args::{ConfigArgs, ImportArgs, WriteScope};
 use crate::change;
@@ -236,7 +237,7 @@ fn description(planned: &[Planned], scope: Scope) -> String {
         };
         let _ = writeln!(text, "  {}  {}", harmless(&found.name), harmless(&fate));
         let mut entry = Value::Object(found.entry.clone());
-        hide_secrets(&mut entry);
+        redact_entry(&mut entry, RedactMode::Display);
         let _ = writeln!(text, "    {}", harmless(&entry.to_string()));
         for note in &found.notes {
             let _ = writeln!(text, "    note: {}", harmless(note));
@@ -289,7 +290,7 @@ fn document(planned: &[Planned], written: &[&str]) -> Value {
         .iter()
         .map(|Planned { found, fate }| {
             let mut entry = Value::Object(found.entry.clone());
-            hide_secrets(&mut entry);
+            redact_entry(&mut entry, RedactMode::Display);
             let added = written.contains(&found.name.as_str());
             let state = match fate {
                 Fate::New if added => "added",

@@ -18,12 +18,12 @@ pub use transport::{
     HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, StdioEntry, TlsEntry, TransportEntry, WsEntry,
 };
 pub use url::ServerUrl;
-pub(crate) use url::redacted as redacted_url;
 
 use crate::expand::KeyringRef;
 use crate::glob::Glob;
+use crate::redact::{RedactMode, redact_entry};
 use crate::scopes::Scope;
-use crate::secret::{HIDDEN, Secret};
+use crate::secret::Secret;
 
 /// A server that is configured.
 #[derive(Clone, PartialEq, Eq)]
@@ -167,7 +167,7 @@ impl ServerEntry {
     pub fn shown(&self, secrets: bool) -> Value {
         let mut written = self.as_written();
         if !secrets {
-            hide_secrets(&mut written);
+            redact_entry(&mut written, RedactMode::Display);
         }
         written
     }
@@ -190,106 +190,6 @@ impl ServerEntry {
         }
         Ok(whole)
     }
-}
-
-/// Puts `***` in place of what may be a secret. References to variables and to the keychain are none, and stay.
-pub fn hide_secrets(entry: &mut Value) {
-    let hide = |value: &mut Value| {
-        *value = match value.as_str() {
-            Some(text) => masked(text).into(),
-            None => HIDDEN.into(),
-        };
-    };
-    for field in ["env", "headers"] {
-        if let Some(Value::Object(values)) = entry.get_mut(field) {
-            values.values_mut().for_each(hide);
-        }
-    }
-    for path in ["/authToken", "/oauth/clientSecret"] {
-        entry.pointer_mut(path).into_iter().for_each(hide);
-    }
-    if let Some(Value::String(url)) = entry.get_mut("url") {
-        *url = url::redacted(url);
-    }
-    if let Some(Value::Array(args)) = entry.get_mut("args") {
-        hide_arguments(args);
-    }
-}
-
-/// Words in the names of flags whose values are secrets.
-const TELLING: [&str; 8] = [
-    "token",
-    "secret",
-    "password",
-    "passwd",
-    "apikey",
-    "credential",
-    "authorization",
-    "bearer",
-];
-
-/// Hides what stands behind flags such as `--api-key`.
-fn hide_arguments(args: &mut [Value]) {
-    let is_telling = |flag: &str| {
-        let plain: String = flag.chars().filter(char::is_ascii_alphanumeric).collect();
-        let plain = plain.to_ascii_lowercase();
-        flag.starts_with('-') && TELLING.iter().any(|word| plain.contains(word))
-    };
-    let mut after_flag = false;
-    for arg in args {
-        let Some(text) = arg.as_str() else {
-            continue;
-        };
-        let is_flag = text.starts_with('-');
-        let (flag, value) = text.split_once('=').unwrap_or((text, ""));
-        let next = is_flag && !text.contains('=') && is_telling(text);
-        if !value.is_empty() && is_telling(flag) {
-            *arg = format!("{flag}={}", masked(value)).into();
-        } else if after_flag && !is_flag {
-            *arg = masked(text).into();
-        }
-        after_flag = next;
-    }
-}
-
-/// A text of which only the references are shown: whoever sends a secret somewhere must not be able to hide which.
-fn masked(text: &str) -> String {
-    let (scheme, mut rest) = match text.strip_prefix("Bearer ") {
-        Some(rest) => ("Bearer ", rest),
-        None => ("", text),
-    };
-    let mut shown = scheme.to_owned();
-    while let Some(at) = rest.find('$') {
-        let (before, from) = rest.split_at(at);
-        if !before.is_empty() {
-            shown.push_str(HIDDEN);
-        }
-        let name = |text: &str| {
-            let named = |c: char| c == '_' || c.is_ascii_alphanumeric();
-            text.find(|c| !named(c)).unwrap_or(text.len())
-        };
-        let end = match from[1..].strip_prefix('{') {
-            Some(inside) => inside.find('}').map(|end| end + 3),
-            None => Some(1 + name(&from[1..])).filter(|end| *end > 1),
-        };
-        let Some(end) = end else {
-            rest = from;
-            break;
-        };
-        // A default may be a secret, too.
-        match from[..end].split_once(":-") {
-            Some((variable, _)) => {
-                shown.push_str(variable);
-                shown.push_str(":-***}");
-            }
-            None => shown.push_str(&from[..end]),
-        }
-        rest = &from[end..];
-    }
-    if !rest.is_empty() && !shown.ends_with(HIDDEN) {
-        shown.push_str(HIDDEN);
-    }
-    shown
 }
 
 fn milliseconds(limit: Option<Duration>) -> Option<String> {
@@ -323,30 +223,6 @@ impl fmt::Debug for ServerEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_stands_behind_telling_flags_is_hidden() {
-        let mut entry = serde_json::json!({"command": "x", "args": [
-            "--api-key", "abc", "--token=def", "--port", "80", "--key", "file.pem", "-v", "--password", "--other", "--auth-token", "${TOKEN}", 5,
-        ]});
-        hide_secrets(&mut entry);
-        let expected = serde_json::json!([
-            "--api-key",
-            "***",
-            "--token=***",
-            "--port",
-            "80",
-            "--key",
-            "file.pem",
-            "-v",
-            "--password",
-            "--other",
-            "--auth-token",
-            "${TOKEN}",
-            5,
-        ]);
-        assert_eq!(entry["args"], expected);
-    }
 
     #[test]
     fn the_hash_covers_what_the_server_is_and_not_where_it_was_found() {
@@ -431,18 +307,6 @@ mod tests {
             (&json!("***"), &json!(5))
         );
         assert!(entry.shown(true).to_string().contains("hunter2"));
-        for (value, expected) in [
-            ("plain", "***"),
-            ("${A}", "${A}"),
-            ("x${A}y$B", "***${A}***$B"),
-            ("${A:-secret}", "${A:-***}"),
-            ("Bearer ${keyring:a/b}", "Bearer ${keyring:a/b}"),
-            ("a$", "***"),
-            ("${open", "***"),
-            ("", ""),
-        ] {
-            assert_eq!(masked(value), expected);
-        }
     }
 
     #[test]

@@ -37,9 +37,7 @@ pub(super) async fn open(
         started: Instant::now(),
         known: context.eras.get(&core.hash),
     };
-    let source = attempt
-        .in_time(with_secrets(context, &core.source))
-        .await??;
+    let source = attempt.in_time(with_secrets(core, &core.source)).await??;
     if let Source::Entry(entry) = &*source {
         core.recorder.learn(entry);
     }
@@ -181,12 +179,13 @@ fn remember(context: &Context, source: &Source, hash: &str, way: Way, era: Era) 
 
 /// The source with the secrets of its entry in place.
 async fn with_secrets<'s>(
-    context: &Context,
+    core: &Core,
     source: &'s Source,
 ) -> Result<Cow<'s, Source>, ConnectFailure> {
     match source {
         Source::Entry(entry) if !entry.keyring.is_empty() => {
-            let whole = secrets::fill_in(entry, context.secrets.as_ref()).await;
+            let whole =
+                secrets::fill_in(entry, core.context.secrets.as_ref(), &core.recorder).await;
             whole
                 .map(|entry| Cow::Owned(Source::Entry(Arc::new(entry))))
                 .map_err(|error| ConnectFailure::new(FailureKind::Secret(error)))

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use trunkline_config::ServerEntry;
+use trunkline_config::redact::{entry_secrets, header_secrets};
 use trunkline_transport::http::{
     AfterRefusal, Credentials, CredentialsError, Later, Refusal, Token,
 };
@@ -12,7 +13,7 @@ use trunkline_transport::{Trace, Traced, Transport};
 use trunkline_wire::peer::Handler;
 use trunkline_wire::{Json, Peer};
 
-use super::redact::{Redactor, header_secrets, secrets_of};
+use super::redact::Redactor;
 use super::trace::Tracer;
 use super::{LogStore, ServerLog, tell};
 use crate::catalog::Catalog;
@@ -50,8 +51,13 @@ impl Recorder {
     /// Learns the secrets of an entry, so that they are not written. To be called again once those of the keychain are in
     /// their places.
     pub(crate) fn learn(&self, entry: &ServerEntry) {
-        let secrets = secrets_of(entry);
+        let secrets = entry_secrets(entry);
         self.redactor.hide_all(secrets.iter().map(String::as_str));
+    }
+
+    /// Learns a secret.
+    pub(crate) fn hide(&self, secret: &str) {
+        self.redactor.hide(secret);
     }
 
     /// Learns a header that a `headersHelper` printed.

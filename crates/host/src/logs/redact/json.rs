@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use trunkline_config::HIDDEN;
+use trunkline_config::redact::is_secret_name;
 use trunkline_wire::Json;
 
 use super::Redactor;
-use super::names::looks_secret;
 use crate::harmless::is_harmful;
 
 /// What is open around the place where the walk is.
@@ -56,7 +56,8 @@ pub(super) fn redacted(json: &Json, redactor: &Redactor, nested: u8) -> String {
             }
             b'"' if name => {
                 let decoded = decode(part);
-                masked = levels.last().is_some_and(|level| level.masked) || looks_secret(&decoded);
+                masked =
+                    levels.last().is_some_and(|level| level.masked) || is_secret_name(&decoded);
                 name = false;
                 put_string(&mut out, part, &decoded, &redactor.known(&decoded));
             }

@@ -1,4 +1,4 @@
-//! Which names are those of secrets.
+//! Names whose values are secrets.
 
 /// A name that has one of these in it, written in whatever manner, is a secret's.
 const PARTS: [&str; 14] = [
@@ -34,8 +34,15 @@ const OPEN_TOKENS: [&str; 7] = [
     "starttoken",
 ];
 
-/// Whether what has this name is a secret: `apiKey`, `X-API-Key`, `DB_PASSWORD`. Counts of tokens are none.
-pub(super) fn looks_secret(name: &str) -> bool {
+/// Whether a value of this name is a secret: `apiKey`, `X-API-Key`, `DB_PASSWORD`. Counts of tokens are none.
+///
+/// ```
+/// use trunkline_config::redact::is_secret_name;
+///
+/// assert!(is_secret_name("GITHUB_TOKEN") && is_secret_name("x-api-key"));
+/// assert!(!is_secret_name("maxTokens") && !is_secret_name("key"));
+/// ```
+pub fn is_secret_name(name: &str) -> bool {
     // Nobody gives a secret such a name.
     if name.len() > 100 {
         return false;
@@ -85,7 +92,7 @@ mod tests {
             "auth",
             "accessTokens",
         ] {
-            assert!(looks_secret(name), "{name}");
+            assert!(is_secret_name(name), "{name}");
         }
     }
 
@@ -113,7 +120,7 @@ mod tests {
             "name",
             "",
         ] {
-            assert!(!looks_secret(name), "{name}");
+            assert!(!is_secret_name(name), "{name}");
         }
     }
 }

@@ -1,0 +1,453 @@
+//! Secrets that are found by what they look like.
+//!
+//! Each finder gives ranges of the text, so that the same rules serve masking, hashing and collecting.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::names::is_secret_name;
+use crate::secret::HIDDEN;
+
+/// A text with everything masked that looks like a secret.
+///
+/// ```
+/// use trunkline_config::redact::redact_text;
+///
+/// assert_eq!(redact_text("GITHUB_TOKEN=abc docker"), "GITHUB_TOKEN=*** docker");
+/// assert_eq!(redact_text("postgres://u:pw@db/x"), "postgres://***@db/x");
+/// assert_eq!(redact_text("at /home/me/project/main.py:3"), "at /home/me/project/main.py:3");
+/// ```
+pub fn redact_text(text: &str) -> Cow<'_, str> {
+    replace_ranges(text, &secret_ranges(text), &mut |_| HIDDEN.to_owned())
+}
+
+/// The text with each range replaced. The ranges are in order and do not overlap.
+pub(super) fn replace_ranges<'t>(
+    text: &'t str,
+    ranges: &[Range<usize>],
+    replace: &mut dyn FnMut(&str) -> String,
+) -> Cow<'t, str> {
+    if ranges.is_empty() {
+        return text.into();
+    }
+    let mut replaced = String::with_capacity(text.len());
+    let mut done = 0;
+    for range in ranges {
+        replaced.push_str(&text[done..range.start]);
+        replaced.push_str(&replace(&text[range.clone()]));
+        done = range.end;
+    }
+    replaced.push_str(&text[done..]);
+    replaced.into()
+}
+
+/// The parts of a text that look like secrets, in order, none of which touches another.
+pub(super) fn secret_ranges(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    find_members(text, &mut found);
+    find_assignments(text, &mut found);
+    find_headers(text, &mut found);
+    find_schemes(text, &mut found);
+    find_flags(text, &mut found);
+    find_urls(text, &mut found);
+    find_tokens(text, &mut found);
+    merged(found)
+}
+
+/// Ranges in order, with those that touch made one.
+pub(super) fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges.into_iter().filter(|range| !range.is_empty()) {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// `"name": "value"` with a telling name, in text that is not JSON as a whole.
+fn find_members(text: &str, found: &mut Vec<Range<usize>>) {
+    let is_quote = |c: char| c == '"' || c == '\'';
+    let mut done = 0;
+    for (colon, _) in text.match_indices(':') {
+        let before = text[..colon].trim_end();
+        let Some(inside) = before.strip_suffix(is_quote).filter(|_| colon >= done) else {
+            continue;
+        };
+        let name = inside
+            .rfind(is_quote)
+            .map_or("", |open| &inside[open + 1..]);
+        if !is_secret_name(name) {
+            continue;
+        }
+        let value = text[colon + 1..].trim_start_matches([' ', '\t', '\\']);
+        let start = text.len() - value.len();
+        let (start, length) = match value.chars().next() {
+            // In a text within a text the quotes are escaped themselves.
+            Some('"') if text[..start].ends_with('\\') => {
+                let end = value[1..].find('\\').unwrap_or(value.len() - 1);
+                (start + 1, end)
+            }
+            Some(quote @ ('"' | '\'')) => (start + 1, quoted_end(&value[1..], quote)),
+            Some('{' | '[') | None => continue,
+            _ => {
+                let ends = |c: char| c.is_whitespace() || ",}])".contains(c);
+                (start, value.find(ends).unwrap_or(value.len()))
+            }
+        };
+        done = start + length;
+        found.push(start..done);
+    }
+}
+
+/// The length of a text up to the quote that ends it.
+fn quoted_end(text: &str, quote: char) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            '\\' => escaped = !escaped,
+            c if c == quote && !escaped => return at,
+            _ => escaped = false,
+        }
+    }
+    text.len()
+}
+
+/// `NAME=value` with a telling name, as in an environment, a query or a command line.
+fn find_assignments(text: &str, found: &mut Vec<Range<usize>>) {
+    let part_of_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    let mut done = 0;
+    for (at, _) in text.match_indices('=') {
+        let before = &text[done.min(at)..at];
+        let name = before.rfind(|c| !part_of_name(c)).map_or(before, |end| {
+            before[end..].trim_start_matches(|c| !part_of_name(c))
+        });
+        if at < done || !is_secret_name(name) {
+            continue;
+        }
+        let value = &text[at + 1..];
+        let end = match value.chars().next() {
+            Some(quote @ ('"' | '\'')) => value[1..].find(quote).map_or(value.len(), |end| end + 2),
+            _ => value
+                .find(|c: char| c.is_whitespace() || "&;,\"'<>)}]#`|".contains(c))
+                .unwrap_or(value.len()),
+        };
+        // `==` compares; and nothing is no secret.
+        if end == 0 || value.starts_with('=') {
+            continue;
+        }
+        done = at + 1 + end;
+        found.push(at + 1..done);
+    }
+}
+
+/// Whether a word is more likely a token than a word of a sentence.
+fn is_tokenish(word: &str) -> bool {
+    let digit = word.contains(|c: char| c.is_ascii_digit());
+    let capital = word.chars().skip(1).any(|c| c.is_ascii_uppercase());
+    word.len() >= 8 && (digit || (capital && word.contains(|c: char| c.is_ascii_lowercase())))
+}
+
+/// The length of the token that a text begins with.
+fn token_end(text: &str) -> usize {
+    let part = |c: char| c.is_ascii_alphanumeric() || "-._~+/=%".contains(c);
+    text.find(|c| !part(c)).unwrap_or(text.len())
+}
+
+/// `X-Api-Key: value`, as in a header or a line of YAML.
+fn find_headers(text: &str, found: &mut Vec<Range<usize>>) {
+    let part_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    for (colon, _) in text.match_indices(": ") {
+        let before = &text[..colon];
+        let start = before.rfind(|c| !part_of_name(c)).map_or(0, |at| {
+            at + before[at..].chars().next().map_or(1, char::len_utf8)
+        });
+        if !is_secret_name(&before[start..]) {
+            continue;
+        }
+        let value = text[colon + 2..].trim_start_matches([' ', '"', '\'']);
+        let start = text.len() - value.len();
+        let end = token_end(value);
+        if is_tokenish(&value[..end]) {
+            found.push(start..start + end);
+        }
+    }
+}
+
+/// The token behind `Bearer`, and behind `Basic` unless it is a word: that one is common.
+fn find_schemes(text: &str, found: &mut Vec<Range<usize>>) {
+    for (scheme, always) in [("earer ", true), ("asic ", false)] {
+        for (at, word) in text.match_indices(scheme) {
+            let start = at + word.len();
+            let token = &text[start..start + token_end(&text[start..])];
+            let is_scheme = text[..at].ends_with(['B', 'b']);
+            if is_scheme && token.len() >= 8 && (always || is_tokenish(token)) {
+                found.push(start..start + token.len());
+            }
+        }
+    }
+}
+
+/// `--api-key value` within a command line.
+fn find_flags(text: &str, found: &mut Vec<Range<usize>>) {
+    for (at, _) in text.match_indices("--") {
+        let rest = &text[at + 2..];
+        let end = rest
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_')
+            .unwrap_or(rest.len());
+        let Some(value) = rest[end..].strip_prefix(' ') else {
+            continue;
+        };
+        let value = value.trim_start_matches([' ', '"', '\'']);
+        let start = text.len() - value.len();
+        let length = token_end(value);
+        if is_secret_name(&rest[..end]) && is_tokenish(&value[..length]) {
+            found.push(start..start + length);
+        }
+    }
+}
+
+/// Names of query parameters that are telling in a URL and nowhere else.
+const QUERY_NAMES: [&str; 6] = [
+    "key",
+    "sig",
+    "signature",
+    "code",
+    "x-amz-signature",
+    "appid",
+];
+
+/// `https://user:password@host?key=value`.
+fn find_urls(text: &str, found: &mut Vec<Range<usize>>) {
+    for (at, slashes) in text.match_indices("://") {
+        let start = at + slashes.len();
+        let rest = &text[start..];
+        let ends = |c: char| c.is_whitespace() || "\"'<>\\`".contains(c);
+        let url = &rest[..rest.find(ends).unwrap_or(rest.len())];
+        let authority = &url[..url.find(['/', '?', '#']).unwrap_or(url.len())];
+        if let Some(end) = authority.rfind('@') {
+            found.push(start..start + end);
+        }
+        let Some(query) = url.find('?') else {
+            continue;
+        };
+        let mut from = start + query + 1;
+        for pair in url[query + 1..].split(['&', '#']) {
+            if let Some((name, value)) = pair.split_once('=')
+                && QUERY_NAMES.contains(&name.to_ascii_lowercase().as_str())
+            {
+                let value_start = from + name.len() + 1;
+                found.push(value_start..value_start + value.len());
+            }
+            from += pair.len() + 1;
+        }
+    }
+}
+
+/// How well-known tokens begin, and how many characters follow at least.
+const PREFIXES: [(&str, usize); 34] = [
+    ("AIza", 30),
+    ("AKIA", 12),
+    ("ASIA", 12),
+    ("SG.", 20),
+    ("dop_v1_", 16),
+    ("figd_", 16),
+    ("ghp_", 8),
+    ("gho_", 8),
+    ("ghr_", 8),
+    ("ghs_", 8),
+    ("ghu_", 8),
+    ("github_pat_", 8),
+    ("glpat-", 8),
+    ("gsk_", 16),
+    ("hf_", 16),
+    ("hvs.", 16),
+    ("lin_api_", 16),
+    ("npm_", 20),
+    ("ntn_", 16),
+    ("pypi-", 16),
+    ("rk_live_", 8),
+    ("rk_test_", 8),
+    ("shpat_", 8),
+    ("sk-ant-", 8),
+    ("sk-proj-", 8),
+    ("sk-", 16),
+    ("sk_live_", 8),
+    ("sk_test_", 8),
+    ("tvly-", 12),
+    ("whsec_", 8),
+    ("xapp-", 8),
+    ("xoxe.", 8),
+    ("ya29.", 8),
+    ("-----BEGIN ", 20),
+];
+
+/// Tokens of well-known services, and JSON web tokens.
+fn find_tokens(text: &str, found: &mut Vec<Range<usize>>) {
+    let part = |c: char| c.is_ascii_alphanumeric() || "-_.~".contains(c);
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let inside = at > 0 && bytes[at - 1].is_ascii_alphanumeric();
+        if inside || !b"ASdfghlnprstwxye-".contains(byte) || !text.is_char_boundary(at) {
+            at += 1;
+            continue;
+        }
+        let rest = &text[at..];
+        let end = rest.find(|c| !part(c)).unwrap_or(rest.len());
+        let word = &rest[..end];
+        let known = PREFIXES.iter().any(|(prefix, follows)| {
+            word.strip_prefix(prefix)
+                .is_some_and(|more| more.len() >= *follows && is_tokenish(more))
+        });
+        let slack = word.starts_with("xox")
+            && word.as_bytes().get(4) == Some(&b'-')
+            && is_tokenish(&word[5..]);
+        let jwt = word.starts_with("eyJ") && word.split('.').count() >= 3 && word.len() >= 24;
+        let range = match private_key_end(rest) {
+            Some(end) => at..at + end,
+            None if known || slack || jwt => at..at + end,
+            None => {
+                at += 1;
+                continue;
+            }
+        };
+        at = range.end;
+        found.push(range);
+    }
+}
+
+/// The length of the private key in PEM that a text begins with.
+fn private_key_end(text: &str) -> Option<usize> {
+    let header = text.strip_prefix("-----BEGIN ")?;
+    let label = &header[..header.find("-----")?];
+    if !label.ends_with("PRIVATE KEY") {
+        return None;
+    }
+    let end = format!("-----END {label}-----");
+    Some(text.find(&end).map_or(text.len(), |at| at + end.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(cases: &[(&str, &str)]) {
+        for (text, expected) in cases {
+            assert_eq!(redact_text(text), *expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn telling_names_and_schemes_are_masked() {
+        check(&[
+            ("GITHUB_TOKEN=ghp_abc rest", "GITHUB_TOKEN=*** rest"),
+            ("--api-key=abc --n=3", "--api-key=*** --n=3"),
+            ("password=\"a b\" x", "password=*** x"),
+            ("?a=b&access_token=abc&c=d", "?a=b&access_token=***&c=d"),
+            ("pageToken=abc", "pageToken=abc"),
+            ("if token == abc", "if token == abc"),
+            ("token==abc", "token==abc"),
+            ("password= x", "password= x"),
+            ("secret=a,token=b", "secret=***,token=***"),
+            ("=x", "=x"),
+            (
+                "Authorization: Bearer abc.def-123",
+                "Authorization: Bearer ***",
+            ),
+            (
+                "authorization: basic dXNlcjpwYXNz",
+                "authorization: basic ***",
+            ),
+            ("X-Api-Key: a1b2c3d4e5", "X-Api-Key: ***"),
+            ("password: required", "password: required"),
+            ("the bearer of news", "the bearer of news"),
+            ("Basic authentication", "Basic authentication"),
+            ("run --token Abc12345 now", "run --token *** now"),
+            (
+                "  --token string   the token",
+                "  --token string   the token",
+            ),
+            ("é=ü token=ä", "é=ü token=***"),
+        ]);
+    }
+
+    #[test]
+    fn credentials_in_urls_are_masked() {
+        check(&[
+            ("https://me:pw@host/x@y", "https://***@host/x@y"),
+            (
+                "postgres://u:p@h:5/db, http://h/x",
+                "postgres://***@h:5/db, http://h/x",
+            ),
+            ("see https://host/a@b", "see https://host/a@b"),
+            (
+                "GET https://h/?key=abc&q=d&sig=e#f",
+                "GET https://h/?key=***&q=d&sig=***#f",
+            ),
+            ("key=abc", "key=abc"),
+        ]);
+    }
+
+    #[test]
+    fn well_known_tokens_are_masked_wherever_they_stand() {
+        check(&[
+            ("got ghp_16C7e42F292c69, bye", "got ***, bye"),
+            ("\"github_pat_11ABCDEFG0xyz\"", "\"***\""),
+            ("xoxb-2345-abcDEF678", "***"),
+            ("sk-abcdefghij0123456789ABCD", "***"),
+            (
+                "sk-learn-is-a-python-library",
+                "sk-learn-is-a-python-library",
+            ),
+            ("AKIAIOSFODNN7EXAMPLE", "***"),
+            ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl!", "***!"),
+            ("npm_config_registry", "npm_config_registry"),
+            ("hf_hub_download(repo)", "hf_hub_download(repo)"),
+            (
+                "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY----- x",
+                "*** x",
+            ),
+            (
+                "-----BEGIN CERTIFICATE-----\nabc",
+                "-----BEGIN CERTIFICATE-----\nabc",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn members_in_other_text_are_masked() {
+        check(&[
+            ("[info] password=abc", "[info] password=***"),
+            (
+                r#"got {"password": "a\"b", "n": 1}"#,
+                r#"got {"password": "***", "n": 1}"#,
+            ),
+            (
+                "{'apiKey': 'abc', 'pin': 123}",
+                "{'apiKey': '***', 'pin': ***}",
+            ),
+            (r#"x {\"token\":\"abc\"}"#, r#"x {\"token\":\"***\"}"#),
+            (r#""token": {"a": 1}"#, r#""token": {"a": 1}"#),
+            ("\"token\":", "\"token\":"),
+            (r#"12:30:00 "tokens": 3"#, r#"12:30:00 "tokens": 3"#),
+        ]);
+    }
+
+    #[test]
+    fn what_one_needs_stays_readable() {
+        for text in [
+            "  File \"/home/me/project/server.py\", line 12, in main",
+            "    at Object.<anonymous> (/srv/app/node_modules/x/index.js:10:5)",
+            "Error: ENOENT: no such file or directory, open '/home/me/.config/x.json'",
+            "usage: server [--token TOKEN] [--port PORT]",
+            "listening on http://127.0.0.1:3000/mcp",
+            "docker run ghcr.io/org/image@sha256:0123456789abcdef0123456789abcdef",
+            "fatal: SLACK_BOT_TOKEN is not set",
+        ] {
+            assert_eq!(redact_text(text), text);
+        }
+    }
+}
