@@ -7,8 +7,8 @@ use trunkline::{Format, Since};
 use trunkline_config::Scope;
 
 use crate::help::{
-    ADD_HELP, AFTER_HELP, CALL_HELP, LOGS_HELP, PROMPT_HELP, READ_HELP, SDK_HELP, SEARCH_HELP,
-    TOOLS_HELP,
+    ADD_HELP, AFTER_HELP, CALL_HELP, CLEAN_HELP, EDIT_HELP, LOGS_HELP, PROMPT_HELP, READ_HELP,
+    SDK_HELP, SEARCH_HELP, TOOLS_HELP,
 };
 
 /// Connects to MCP servers, shows what they offer and calls their tools
@@ -99,6 +99,9 @@ pub(crate) enum Command {
     Add(AddArgs),
     /// Add a server from a JSON text
     AddJson(AddJsonArgs),
+    /// Change a server's entry where it stands
+    #[command(after_help = EDIT_HELP)]
+    Edit(EditArgs),
     /// Remove a server
     #[command(visible_alias = "rm")]
     Remove {
@@ -142,6 +145,16 @@ pub(crate) enum Command {
     ResetProjectChoices,
     /// Take over the servers of other MCP clients
     Import(ImportArgs),
+    /// Remove what is kept for servers that are gone: logs, results, catalogs, pins and approvals
+    #[command(after_help = CLEAN_HELP)]
+    Clean {
+        #[command(flatten)]
+        config: ConfigArgs,
+
+        /// Show what would be removed, and remove nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Show the tools of all servers, or of one, or all about one tool
     #[command(after_help = TOOLS_HELP)]
     Tools {
@@ -300,10 +313,6 @@ pub(crate) struct AddArgs {
     #[arg(last = true, value_name = "COMMAND ARGS")]
     pub(crate) command: Vec<String>,
 
-    /// Who the server is for
-    #[arg(short, long, default_value = "local")]
-    pub(crate) scope: WriteScope,
-
     /// How it is reached; by default stdio, or http for a URL
     #[arg(short, long)]
     pub(crate) transport: Option<NewTransport>,
@@ -320,13 +329,32 @@ pub(crate) struct AddArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
 
+    /// The port on which the browser comes back after signing in
+    #[arg(long, value_name = "PORT")]
+    pub(crate) callback_port: Option<u16>,
+
+    #[command(flatten)]
+    pub(crate) options: AddOptions,
+}
+
+/// How a new server is written.
+#[derive(clap::Args)]
+pub(crate) struct AddOptions {
+    /// Who the server is for
+    #[arg(short, long, default_value = "local")]
+    pub(crate) scope: WriteScope,
+
     /// Ask for the OAuth client secret (or take it from `MCP_CLIENT_SECRET`) and keep it in the keychain
     #[arg(long)]
     pub(crate) client_secret: bool,
 
-    /// The port on which the browser comes back after signing in
-    #[arg(long, value_name = "PORT")]
-    pub(crate) callback_port: Option<u16>,
+    /// Replace a server of the same name in that scope
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// Do not look for the program and do not connect
+    #[arg(long)]
+    pub(crate) no_check: bool,
 }
 
 #[derive(clap::Args)]
@@ -337,13 +365,78 @@ pub(crate) struct AddJsonArgs {
     /// Its entry as JSON; `-` reads it from standard input
     pub(crate) entry: String,
 
-    /// Who the server is for
-    #[arg(short, long, default_value = "local")]
-    pub(crate) scope: WriteScope,
+    #[command(flatten)]
+    pub(crate) options: AddOptions,
+}
 
-    /// Ask for the OAuth client secret (or take it from `MCP_CLIENT_SECRET`) and keep it in the keychain
+#[derive(clap::Args)]
+pub(crate) struct EditArgs {
+    /// The server's name
+    pub(crate) name: String,
+
+    /// The program and its arguments, in place of the present ones
+    #[arg(last = true, value_name = "COMMAND ARGS")]
+    pub(crate) command_line: Vec<String>,
+
+    /// The scope whose entry to change; needed where several have one
+    #[arg(short, long)]
+    pub(crate) scope: Option<WriteScope>,
+
+    /// Set an environment variable; may be repeated
+    #[arg(short, long, value_name = "KEY=VALUE")]
+    pub(crate) env: Vec<String>,
+
+    /// Remove an environment variable; may be repeated
+    #[arg(long, value_name = "KEY")]
+    pub(crate) unset_env: Vec<String>,
+
+    /// Set an HTTP header; may be repeated
+    #[arg(short = 'H', long, value_name = "NAME: VALUE")]
+    pub(crate) header: Vec<String>,
+
+    /// Remove an HTTP header; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) unset_header: Vec<String>,
+
+    /// Set the program, and keep its arguments
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) command: Option<String>,
+
+    /// Append an argument; may be repeated
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    pub(crate) arg: Vec<String>,
+
+    /// Remove an argument; may be repeated
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    pub(crate) unset_arg: Vec<String>,
+
+    /// Set the URL
     #[arg(long)]
-    pub(crate) client_secret: bool,
+    pub(crate) url: Option<String>,
+
+    /// Set the working directory of the program
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<String>,
+
+    /// Set the time limit of a tool call, in milliseconds
+    #[arg(long, value_name = "MS")]
+    pub(crate) timeout: Option<u64>,
+
+    /// Set the time limit for connecting, in milliseconds
+    #[arg(long, value_name = "MS")]
+    pub(crate) connect_timeout: Option<u64>,
+
+    /// Set any field, to a JSON value or else to the text; may be repeated
+    #[arg(long, value_name = "FIELD=JSON")]
+    pub(crate) set: Vec<String>,
+
+    /// Remove a field; may be repeated
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) unset: Vec<String>,
+
+    /// Open the entry in $VISUAL or $EDITOR; on a terminal also without any option
+    #[arg(long)]
+    pub(crate) editor: bool,
 }
 
 #[derive(clap::Args)]
@@ -362,6 +455,18 @@ pub(crate) struct ImportArgs {
     /// Who the servers are for
     #[arg(short, long, default_value = "user")]
     pub(crate) scope: WriteScope,
+
+    /// With -s project: also take servers from your own files, which --only names
+    #[arg(long, requires = "only")]
+    pub(crate) from_user: bool,
+
+    /// Give the server this name; for one server
+    #[arg(long = "as", value_name = "NAME")]
+    pub(crate) rename: Option<String>,
+
+    /// Replace servers of the same name in that scope
+    #[arg(long)]
+    pub(crate) force: bool,
 
     /// Write without asking
     #[arg(short, long)]

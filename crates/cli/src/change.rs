@@ -19,6 +19,9 @@ pub(crate) fn tell(what: &str, written: &Written, mut document: Value, as_json: 
         if let Some(project) = &written.project {
             document["project"] = json!(project);
         }
+        if !written.changed {
+            document["changed"] = json!(false);
+        }
         output::json(&document);
         return Exit::Done;
     }
@@ -27,8 +30,13 @@ pub(crate) fn tell(what: &str, written: &Written, mut document: Value, as_json: 
         Some(project) => format!("{file} (project {project})"),
         None => file,
     };
+    let done = if written.changed {
+        "written to"
+    } else {
+        "nothing to change in"
+    };
     output::result(&format!(
-        "{}\n  written to {}\n",
+        "{}\n  {done} {}\n",
         harmless_lines(what),
         harmless(&place)
     ));

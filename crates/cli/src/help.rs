@@ -14,7 +14,28 @@ Examples:
   trunkline add -e TOKEN=abc -s user github -- github-mcp-server stdio
   trunkline add -t http sentry https://mcp.sentry.dev/mcp -H 'X-Team: core'
 
-A command with flags of its own comes after `--`. Write ${VAR} or ${keyring:service/account} in place of a secret.";
+A command with flags of its own comes after `--`. Write ${VAR} or ${keyring:service/account} in place of a secret.
+
+The server is written first and then connected to once. A server that cannot be reached stays written, and the
+exit code is 0 all the same; --json says what was found under \"check\". A project's server is not started before
+`trunkline approve`. --no-check skips all of this.";
+
+pub(crate) const EDIT_HELP: &str = "\
+Examples:
+  trunkline edit github -e GITHUB_TOKEN='${GITHUB_TOKEN}'
+  trunkline edit files --arg /tmp --unset-arg /home
+  trunkline edit files -- npx -y @modelcontextprotocol/server-filesystem /tmp
+  trunkline edit sentry --url https://mcp.sentry.dev/mcp --timeout 60000
+  trunkline edit github --set 'tools={\"deny\": [\"delete_*\"]}'
+  trunkline edit github --editor
+
+Only the fields that change are rewritten. `trunkline get <name>` connects to the server afterwards.";
+
+pub(crate) const CLEAN_HELP: &str = "\
+A server is gone when no configuration file names it: yours, those of the projects in ~/.claude.json, and those of this
+directory. Servers in files for --mcp-config count as gone unless the files are named here. Configuration files are not
+changed, except that the approval of a project's server that is gone is taken back. While another trunkline process
+runs, files of the last 24 hours stay.";
 
 pub(crate) const SDK_HELP: &str = "\
 One JSON object a line, in both directions; docs/sdk.md describes them. It ends when standard input does.";

@@ -14,6 +14,7 @@ mod help;
 mod interrupt;
 mod output;
 mod permit;
+mod running;
 mod schema;
 mod session;
 mod standing;
@@ -102,8 +103,9 @@ async fn run(args: Args) -> Exit {
             name,
             show_secrets,
         } => commands::get::run(&config.and(more), &name, show_secrets, json).await,
-        Command::Add(add) => commands::add::run(&config, &add, json),
-        Command::AddJson(add) => commands::add::run_json(&config, &add, json),
+        Command::Add(add) => commands::add::run(&config, &add, json).await,
+        Command::AddJson(add) => commands::add::run_json(&config, &add, json).await,
+        Command::Edit(edit) => commands::edit::run(&config, &edit, json).await,
         Command::Remove { name, scope } => commands::remove::run(&config, &name, scope, json),
         Command::Enable { name } => commands::enable::run(&config, &name, true, json),
         Command::Disable { name } => commands::enable::run(&config, &name, false, json),
@@ -113,6 +115,10 @@ async fn run(args: Args) -> Exit {
         Command::Reject { names } => commands::approve::reject(&config, &names, json),
         Command::ResetProjectChoices => commands::approve::reset(&config, json),
         Command::Import(import) => commands::import::run(&config, &import, json),
+        Command::Clean {
+            config: more,
+            dry_run,
+        } => commands::clean::run(&config.and(more), dry_run, json),
         Command::Tools {
             config: more,
             server,

@@ -19,6 +19,7 @@ use crate::exit::Exit;
 use crate::interrupt::interrupted;
 use crate::output::{self, StatusLine};
 use crate::permit::Typed;
+use crate::running;
 
 /// What the configuration says, and how it was read.
 pub(crate) struct Configured {
@@ -98,6 +99,7 @@ impl Configured {
 
     /// A host with these servers.
     pub(crate) fn host(self) -> HostBuilder {
+        running::announce();
         let mut builder = builder(Some(self.loader.layout()));
         if let (false, Some(cache)) = (self.no_cache, cache_dir()) {
             builder = builder.catalogs(CatalogStore::at(cache.join("catalogs")));
@@ -237,7 +239,7 @@ pub(crate) fn project_above(layout: &Layout, cwd: &Path) -> Option<String> {
 }
 
 /// Where to remember what only saves time. Without a home there is no such place, and nothing is lost but a little time.
-fn cache_dir() -> Option<PathBuf> {
+pub(crate) fn cache_dir() -> Option<PathBuf> {
     let base = etcetera::choose_base_strategy().ok()?;
     Some(base.cache_dir().join("trunkline"))
 }
@@ -257,7 +259,7 @@ pub(crate) fn logs() -> Option<LogStore> {
 }
 
 /// Where to keep what is not configuration and not lightly lost.
-fn state_dir() -> Option<PathBuf> {
+pub(crate) fn state_dir() -> Option<PathBuf> {
     let base = etcetera::choose_base_strategy().ok()?;
     // Some systems have no place for state of its own.
     let state = base.state_dir().unwrap_or_else(|| base.data_dir());

@@ -46,6 +46,8 @@ pub struct Written {
     pub file: PathBuf,
     /// The project in the file, where it keeps several.
     pub project: Option<String>,
+    /// Whether the file is another one now; it is not where everything was so already.
+    pub changed: bool,
 }
 
 /// Why nothing was changed.
@@ -162,7 +164,7 @@ impl Editor {
                 file: PathBuf::from(&place.source),
             });
         }
-        self.edit(&file, |text| {
+        let changed = self.edit(&file, |text| {
             if get(&file, text, &path)?.is_some() {
                 return Err(ChangeError::Exists {
                     name: name.to_owned(),
@@ -172,7 +174,29 @@ impl Editor {
             }
             set(&file, text, &path, entry).map(Some)
         })?;
-        Ok(self.written(file, scope))
+        Ok(self.written(file, scope, changed))
+    }
+
+    /// Adds a server to a scope, or replaces the entry of that name in the file that the scope is written to.
+    pub fn add_or_replace(
+        &self,
+        scope: Scope,
+        name: &str,
+        entry: &Value,
+        policy: &Policy,
+    ) -> Result<Written, ChangeError> {
+        self.check(scope, name, entry, policy)?;
+        let (mut file, path) = self.place(scope, name)?;
+        if scope == Scope::User
+            && let Ok(found) = self.entry_text(scope, name)
+        {
+            file = found.file;
+        }
+        if scope == Scope::Project {
+            self.stays_inside(&file)?;
+        }
+        let changed = self.edit(&file, |text| set(&file, text, &path, entry).map(Some))?;
+        Ok(self.written(file, scope, changed))
     }
 
     /// Whether a server could be added to a scope, as far as its name, its entry and policy go.
@@ -216,7 +240,7 @@ impl Editor {
                 Ok(left)
             })?;
             if found {
-                return Ok(self.written(file, scope));
+                return Ok(self.written(file, scope, true));
             }
         }
         Err(unknown())
@@ -244,11 +268,13 @@ impl Editor {
     }
 
     /// A project's file that is a link to somewhere else would have us change that.
-    fn stays_inside(&self, file: &Path) -> Result<(), ChangeError> {
+    pub(crate) fn stays_inside(&self, file: &Path) -> Result<(), ChangeError> {
         let (Ok(target), Ok(root)) = (file.canonicalize(), self.project.root.canonicalize()) else {
             return Ok(());
         };
-        if target.starts_with(&root) {
+        // A project's file may also stand above the repository.
+        let own = file.parent().and_then(|dir| dir.canonicalize().ok());
+        if target.starts_with(&root) || target.parent() == own.as_deref() {
             return Ok(());
         }
         Err(ChangeError::File(format!(
@@ -258,7 +284,7 @@ impl Editor {
         )))
     }
 
-    fn may_change(&self) -> Result<(), ChangeError> {
+    pub(crate) fn may_change(&self) -> Result<(), ChangeError> {
         if is_exclusive(&self.layout) {
             return Err(ChangeError::Exclusive(self.layout.managed_servers()));
         }
@@ -296,7 +322,7 @@ impl Editor {
     }
 
     /// Every place where a scope may have a server.
-    fn places_of(
+    pub(crate) fn places_of(
         &self,
         scope: Scope,
         name: &str,
@@ -317,25 +343,31 @@ impl Editor {
         Ok(files.map(|file| (file, path.clone())).collect())
     }
 
-    pub(crate) fn written(&self, file: PathBuf, scope: Scope) -> Written {
+    pub(crate) fn written(&self, file: PathBuf, scope: Scope, changed: bool) -> Written {
         Written {
             file,
+            changed,
             project: (scope == Scope::Local).then(|| shown(&self.project.root)),
         }
     }
 
+    /// Edits a file; whether it is another one then.
     pub(crate) fn edit(
         &self,
         file: &Path,
         mut change: impl FnMut(&str) -> Result<Option<String>, ChangeError>,
-    ) -> Result<(), ChangeError> {
+    ) -> Result<bool, ChangeError> {
         let state = self.layout.state_dir();
         let options = EditOptions {
             locks: Some(&state),
             private: !file.ends_with(&self.layout.project_file),
             patience: self.patience,
         };
-        edit_file(file, &options, |text| change(text).map(|text| (text, ())))
+        edit_file(file, &options, |text| {
+            let new = change(text)?;
+            let is_changed = new.as_deref().is_some_and(|new| new != text);
+            Ok((new, is_changed))
+        })
     }
 }
 
@@ -344,6 +376,15 @@ fn check(name: &str, scope: Scope, entry: &Value) -> Result<ServerEntry, ChangeE
     if let Some(reason) = unfit_to_add(name) {
         return Err(ChangeError::BadName(reason));
     }
+    check_entry(name, scope, entry)
+}
+
+/// The same, for an entry whose name is there already.
+pub(crate) fn check_entry(
+    name: &str,
+    scope: Scope,
+    entry: &Value,
+) -> Result<ServerEntry, ChangeError> {
     let bad = |reason: String| ChangeError::BadEntry {
         name: name.to_owned(),
         reason,

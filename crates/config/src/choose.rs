@@ -10,13 +10,13 @@ use crate::change::{ChangeError, Editor, Written, bad_file, get, set};
 use crate::diagnostic::Diagnostic;
 use crate::edit::splice;
 use crate::entry::ServerEntry;
-use crate::files::shown;
+use crate::files::{self, shown};
 use crate::load::Loader;
 use crate::names::normalize_name;
 use crate::scopes::Scope;
 use crate::server_set::{ServerSet, Standing};
 
-const ENABLED: &str = "enabledMcpjsonServers";
+pub(crate) const ENABLED: &str = "enabledMcpjsonServers";
 const DISABLED: &str = "disabledMcpjsonServers";
 const ENABLE_ALL: &str = "enableAllProjectMcpServers";
 
@@ -28,7 +28,7 @@ impl Editor {
     pub fn set_enabled(&self, entry: &ServerEntry, on: bool) -> Result<Written, ChangeError> {
         let name = entry.name.as_str();
         let file = self.layout.global_file.clone();
-        self.edit(&file, |text| {
+        let changed = self.edit(&file, |text| {
             let text = self.change_list(&file, text, "disabledMcpServers", |names| {
                 set_member(names, name, !on);
             })?;
@@ -39,16 +39,16 @@ impl Editor {
             })?;
             Ok(Some(text))
         })?;
-        Ok(self.written(file, Scope::Local))
+        Ok(self.written(file, Scope::Local, changed))
     }
 
     /// Approves servers of the project as they are now (CFG-6).
     pub fn approve(&self, servers: &[&ServerEntry]) -> Result<Written, ChangeError> {
         // The content first: a name without it would be approved for whatever comes.
         let content = servers.iter().map(|entry| (*entry, Approved::of(entry)));
-        self.record(&content.collect::<Vec<_>>())?;
+        let recorded = self.record(&content.collect::<Vec<_>>())?;
         let file = self.layout.global_file.clone();
-        self.edit(&file, |text| {
+        let changed = self.edit(&file, |text| {
             let text = self.change_list(&file, text, DISABLED, |names| {
                 for entry in servers {
                     forget(names, &entry.name);
@@ -62,13 +62,18 @@ impl Editor {
             })?;
             Ok(Some(text))
         })?;
-        Ok(self.written(file, Scope::Local))
+        // An approval that was given by name before is only recorded with its content now.
+        let file = match (changed, recorded) {
+            (false, true) => self.layout.approvals_file(),
+            _ => file,
+        };
+        Ok(self.written(file, Scope::Local, changed || recorded))
     }
 
     /// Rejects servers of the project.
     pub fn reject(&self, names: &[&str]) -> Result<Written, ChangeError> {
         let file = self.layout.global_file.clone();
-        self.edit(&file, |text| {
+        let changed = self.edit(&file, |text| {
             let text = self.change_list(&file, text, ENABLED, |list| {
                 for name in names {
                     forget(list, name);
@@ -82,34 +87,53 @@ impl Editor {
             })?;
             Ok(Some(text))
         })?;
-        Ok(self.written(file, Scope::Local))
+        Ok(self.written(file, Scope::Local, changed))
     }
 
-    /// Forgets every approval and rejection of this project's servers.
-    pub fn reset_choices(&self) -> Result<Written, ChangeError> {
-        let file = self.layout.global_file.clone();
+    /// Forgets every approval and rejection of this project's servers. Gives the files that changed.
+    pub fn reset_choices(&self) -> Result<Vec<Written>, ChangeError> {
         let key = self.key()?;
-        self.edit(&file, |text| {
-            let mut text = text.to_owned();
+        let global = self.layout.global_file.clone();
+        let mut changed = Vec::new();
+        let is_changed = self.edit_existing(&global, |text| {
+            let mut new = text.to_owned();
             for list in [ENABLED, DISABLED] {
                 let path = ["projects", key, list];
-                if get(&file, &text, &path)?.is_some() {
-                    text = set(&file, &text, &path, &json!([]))?;
+                let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
+                if get(&global, &new, &path)?.is_some_and(|value| !is_empty(&value)) {
+                    new = set(&global, &new, &path, &json!([]))?;
                 }
             }
             let all = ["projects", key, ENABLE_ALL];
-            if let Some(left) =
-                splice::remove(&text, &all).map_err(|error| bad_file(&file, &error))?
-            {
-                text = left;
-            }
-            Ok(Some(text))
+            let left = splice::remove(&new, &all).map_err(|error| bad_file(&global, &error))?;
+            Ok(left.unwrap_or(new))
         })?;
+        if is_changed {
+            changed.push(self.written(global, Scope::Local, true));
+        }
         let approvals = self.layout.approvals_file();
-        self.edit(&approvals, |text| {
-            splice::remove(text, &["projects", key]).map_err(|error| bad_file(&approvals, &error))
+        let is_changed = self.edit_existing(&approvals, |text| {
+            let left = splice::remove(text, &["projects", key])
+                .map_err(|error| bad_file(&approvals, &error))?;
+            Ok(left.unwrap_or_else(|| text.to_owned()))
         })?;
-        Ok(self.written(file, Scope::Local))
+        if is_changed {
+            changed.push(self.written(approvals, Scope::Local, true));
+        }
+        Ok(changed)
+    }
+
+    /// Changes a file that is there; whether it is another one then.
+    fn edit_existing(
+        &self,
+        file: &Path,
+        change: impl Fn(&str) -> Result<String, ChangeError>,
+    ) -> Result<bool, ChangeError> {
+        // Where there is no file there is nothing to lock, and nothing to create.
+        if matches!(files::read(file), Ok(None)) {
+            return Ok(false);
+        }
+        self.edit(file, |text| change(text).map(Some))
     }
 
     /// Changes a list of names that is kept for this project; one that is not there and stays empty is not made.
@@ -141,10 +165,10 @@ impl Editor {
         set(file, text, &path, &names.into())
     }
 
-    /// Keeps what was approved.
-    fn record(&self, content: &[(&ServerEntry, Approved)]) -> Result<(), ChangeError> {
+    /// Keeps what was approved; whether it is news.
+    fn record(&self, content: &[(&ServerEntry, Approved)]) -> Result<bool, ChangeError> {
         if content.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let file = self.layout.approvals_file();
         let key = self.key()?;
@@ -176,7 +200,7 @@ impl ServerSet {
             .collect();
         let project = loader.project().cwd.clone();
         let editor = Editor::new(loader.layout().clone(), project).patient_for(BINDING_PATIENCE);
-        editor.record(&content).map_err(|error| {
+        editor.record(&content).map(|_| ()).map_err(|error| {
             let file = shown(&loader.layout().approvals_file());
             let message = format!("approvals by name cannot be bound to what was approved, so they do not count: {error}");
             Diagnostic::error(file, message)

@@ -46,7 +46,7 @@ variables! {
     MCP_REMOTE_SERVER_CONNECTION_BATCH_SIZE = "20";
     /// `auto` probes for the modern protocol first, `legacy` never does (LIF-5).
     MCP_PROTOCOL_NEGOTIATION = "auto";
-    /// How long a server may send nothing while a call waits, in milliseconds; 0 switches it off (TRN-4).
+    /// How long a server may send nothing while a call waits, in milliseconds; a remote server has 300000 by default; 0 switches it off (TRN-4).
     CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT = "1800000";
     /// What to do about a tool that is not what it was when it was first called: `warn`, `ask` or `block` (TOOL-11).
     TRUNKLINE_CHANGED_TOOLS = "ask";

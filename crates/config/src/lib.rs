@@ -6,14 +6,17 @@
 mod approve;
 mod change;
 mod choose;
+mod command_line;
 mod dedupe;
 mod diagnostic;
 mod document;
 mod edit;
 mod entry;
+mod entry_edit;
 pub mod env_vars;
 mod expand;
 mod files;
+mod forget;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gather;
@@ -35,13 +38,16 @@ mod watch;
 
 pub use approve::{Approved, Change, changes};
 pub use change::{ChangeError, Editor, Written};
+pub use command_line::{split_command, split_words};
 pub use dedupe::signature;
 pub use diagnostic::{Diagnostic, Severity};
 pub use entry::{
     FIELDS, Field, HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, SecretError, ServerEntry,
     ServerUrl, StdioEntry, TlsEntry, ToolFilter, TransportEntry, WsEntry, json_schema,
 };
+pub use entry_edit::{EntryChange, EntryEdit, EntryText};
 pub use expand::{Environment, KeyringRef};
+pub use forget::ApprovalRecord;
 pub use glob::Glob;
 pub use import::yaml_value;
 pub use layout::{Layout, Project};

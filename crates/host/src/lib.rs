@@ -43,6 +43,7 @@ mod export;
 mod harmless;
 mod host;
 mod host_tool;
+mod leftovers;
 mod logs;
 mod permission;
 mod pins;
@@ -71,6 +72,7 @@ pub use events::{Changes, Events};
 pub use harmless::{harmless, harmless_with, is_harmful};
 pub use host::Host;
 pub use host_tool::{HostCall, HostTool};
+pub use leftovers::{KeptFiles, Leftover, LeftoverKind, leftovers};
 pub use logs::{Follow, LogKind, LogLine, LogStore, ServerLog, Since, Tracer};
 pub use permission::{
     AllowAll, AskedTool, Because, PermissionAnswer, PermissionQuestion, Permit, Rules,

@@ -178,14 +178,27 @@ pub(crate) fn reset(config: &ConfigArgs, as_json: bool) -> Exit {
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
-    match configured.editor().reset_choices() {
-        Ok(written) => {
-            let what = "forgot which of the project's servers were approved and rejected";
-            let document = json!({"reset": true, "file": change::path(&written)});
-            change::tell(what, &written, document, as_json)
+    let changed = match configured.editor().reset_choices() {
+        Ok(changed) => changed,
+        Err(error) => return change::fail(&error, None),
+    };
+    let files: Vec<String> = changed.iter().map(change::path).collect();
+    let Some(written) = changed.first() else {
+        if as_json {
+            output::json(&json!({"reset": false, "files": files}));
+        } else {
+            output::result("there are no approvals and rejections of this project's servers\n");
         }
-        Err(error) => change::fail(&error, None),
+        return Exit::Done;
+    };
+    let what = "forgot which of the project's servers were approved and rejected";
+    let document = json!({"reset": true, "file": change::path(written), "files": files});
+    let exit = change::tell(what, written, document, as_json);
+    for written in changed.iter().skip(1).filter(|_| !as_json) {
+        let file = change::path(written);
+        output::result(&format!("  written to {}\n", harmless(&file)));
     }
+    exit
 }
 
 fn quoted_list(names: &[&str]) -> String {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use trunkline::{Builtin, BuiltinOutput, CallOptions, Host, ServerEntry};
+use trunkline::{
+    Builtin, BuiltinOutput, CallOptions, EraMemory, Host, PinStore, Results, ServerEntry,
+};
 
 use super::{call, list, tools};
 use crate::args::ConfigArgs;
@@ -16,7 +18,11 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
         Ok(tracer) => tracer,
         Err(exit) => return exit,
     };
+    // Nothing of it is kept: no pins, no eras, no results below the home directory.
     let mut builder = session::builder(None)
+        .pins(PinStore::in_memory())
+        .eras(EraMemory::in_memory())
+        .results(Results::default().limits_from_env())
         .builtin(calculator())
         .builtin(kitchen())
         .server(ServerEntry::stdio(

@@ -361,7 +361,7 @@ fn target(server: &Server) -> Option<String> {
     Some(format!("command: {}", words.join(" ")))
 }
 
-fn count(number: usize, what: &str) -> String {
+pub(super) fn count(number: usize, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
 }

@@ -3,14 +3,18 @@
 pub(crate) mod add;
 pub(crate) mod approve;
 pub(crate) mod call;
+mod check;
+pub(crate) mod clean;
 pub(crate) mod completions;
 pub(crate) mod context;
 pub(crate) mod demo;
+pub(crate) mod edit;
 pub(crate) mod enable;
 pub(crate) mod get;
 pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod logs;
+mod new_server;
 pub(crate) mod prompt;
 pub(crate) mod prompts;
 pub(crate) mod read;

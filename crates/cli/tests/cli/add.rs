@@ -27,7 +27,7 @@ type Typed<'a> = (&'a [&'a str], &'a str, &'a str, Value);
 fn check(cases: &[Typed]) {
     for (words, name, kind, entry) in cases {
         let lab = Lab::new();
-        lab.plainly(&[&["add"], *words].concat()).is(
+        lab.plainly(&[&["add", "--no-check"], *words].concat()).is(
             0,
             &format!("added the {kind} server \"{name}\" to the local scope\n{LOCAL}"),
             "",
@@ -207,7 +207,7 @@ fn what_people_type_for_claude_code_adds_the_same_addresses() {
 fn each_scope_has_its_file() {
     let lab = Lab::new();
     let entry = json!({"type": "stdio", "command": "cmd", "args": [], "env": {}});
-    lab.plainly(&["add", "-s", "user", "s", "cmd"]).is(
+    lab.plainly(&["add", "--no-check", "-s", "user", "s", "cmd"]).is(
         0,
         "added the stdio server \"s\" to the user scope\n  written to [DIR]/home/.claude.json\n",
         "",
@@ -216,22 +216,24 @@ fn each_scope_has_its_file() {
         lab.scratch.read("home/.claude.json"),
         stringified(&json!({"mcpServers": {"s": entry}}))
     );
-    lab.plainly(&["add", "--scope", "project", "s", "cmd"]).is(
-        0,
-        "added the stdio server \"s\" to the project scope\n  written to [DIR]/.mcp.json\n",
-        "  it needs your approval before it runs: trunkline approve s\n",
-    );
+    lab.plainly(&["add", "--no-check", "--scope", "project", "s", "cmd"])
+        .is(
+            0,
+            "added the stdio server \"s\" to the project scope\n  written to [DIR]/.mcp.json\n",
+            "  it needs your approval before it runs: trunkline approve s\n",
+        );
     assert_eq!(
         lab.scratch.read(".mcp.json"),
         stringified(&json!({"mcpServers": {"s": entry}}))
     );
     // It is for everybody who works on the project.
     assert_ne!(mode(&lab.at(".mcp.json")) & 0o044, 0);
-    lab.plainly(&["add", "s", "cmd", "--scope=local"]).is(
-        0,
-        &format!("added the stdio server \"s\" to the local scope\n{LOCAL}"),
-        "",
-    );
+    lab.plainly(&["add", "--no-check", "s", "cmd", "--scope=local"])
+        .is(
+            0,
+            &format!("added the stdio server \"s\" to the local scope\n{LOCAL}"),
+            "",
+        );
     let left: Vec<_> = std::fs::read_dir(lab.scratch.home())
         .unwrap()
         .map(|file| file.unwrap().file_name().into_string().unwrap())
@@ -253,7 +255,7 @@ fn local_means_the_repository_and_project_means_the_directory() {
     lab.scratch.write("repo/deep/er/file", "");
     let add = |scope: &str| {
         lab.finish(
-            lab.bare(&["add", "-s", scope, "s", "cmd"])
+            lab.bare(&["add", "--no-check", "-s", scope, "s", "cmd"])
                 .current_dir(lab.at("repo/deep/er")),
         )
     };
@@ -277,7 +279,7 @@ fn local_means_the_repository_and_project_means_the_directory() {
 #[test]
 fn the_files_can_be_moved() {
     let lab = Lab::new();
-    let mut command = lab.bare(&["add", "-s", "user", "s", "cmd"]);
+    let mut command = lab.bare(&["add", "--no-check", "-s", "user", "s", "cmd"]);
     lab.finish(command.env("CLAUDE_CONFIG_DIR", lab.at("moved"))).is(
         0,
         "added the stdio server \"s\" to the user scope\n  written to [DIR]/moved/.claude.json\n",
@@ -298,7 +300,7 @@ fn an_existing_file_keeps_every_other_byte_and_its_mode() {
     let lab = Lab::new();
     let file = lab.scratch.write("home/.claude.json", before);
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
-    let run = lab.plainly(&["add", "-s", "user", "new", "cmd"]);
+    let run = lab.plainly(&["add", "--no-check", "-s", "user", "new", "cmd"]);
     assert_eq!(run.code, Some(0), "{run:#?}");
     let after = std::fs::read_to_string(&file).unwrap();
     let at = before.find("\r\n\t},").unwrap();
@@ -318,7 +320,7 @@ fn a_link_stays_a_link() {
     lab.scratch.write("dotfiles/claude.json", "{}\n");
     let link = lab.at("home/.claude.json");
     std::os::unix::fs::symlink(lab.at("dotfiles/claude.json"), &link).unwrap();
-    let run = lab.plainly(&["add", "-s", "user", "s", "cmd"]);
+    let run = lab.plainly(&["add", "--no-check", "-s", "user", "s", "cmd"]);
     assert_eq!(run.code, Some(0), "{run:#?}");
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
     let whole = parsed(&lab.scratch.read("dotfiles/claude.json"));
@@ -329,7 +331,7 @@ fn a_link_stays_a_link() {
 fn a_name_is_taken_only_in_its_own_scope() {
     let lab = Lab::new();
     for scope in ["user", "project", "local"] {
-        let run = lab.plainly(&["add", "-s", scope, "s", "one"]);
+        let run = lab.plainly(&["add", "--no-check", "-s", scope, "s", "one"]);
         assert_eq!(run.code, Some(0), "{run:#?}");
     }
     let before = lab.scratch.read("home/.claude.json");
@@ -339,11 +341,19 @@ fn a_name_is_taken_only_in_its_own_scope() {
         ("local", "home/.claude.json"),
     ] {
         let error = format!("there is a server \"s\" in the {scope} scope already ([DIR]/{file})");
-        let hint = format!("remove it first: `trunkline remove s -s {scope}`");
-        lab.plainly(&["add", "-s", scope, "s", "two"])
+        let hint =
+            format!("--force replaces it, `trunkline edit s -s {scope}` changes parts of it");
+        lab.plainly(&["add", "--no-check", "-s", scope, "s", "two"])
             .fails(2, &error, &hint);
-        lab.plainly(&["add-json", "-s", scope, "s", r#"{"command": "two"}"#])
-            .fails(2, &error, &hint);
+        lab.plainly(&[
+            "add-json",
+            "--no-check",
+            "-s",
+            scope,
+            "s",
+            r#"{"command": "two"}"#,
+        ])
+        .fails(2, &error, &hint);
     }
     assert_eq!(lab.scratch.read("home/.claude.json"), before);
 }
@@ -351,8 +361,8 @@ fn a_name_is_taken_only_in_its_own_scope() {
 #[test]
 fn whoever_adds_what_is_hidden_is_told() {
     let lab = Lab::new();
-    lab.plainly(&["add", "s", "cmd"]);
-    lab.plainly(&["add", "-s", "user", "s", "cmd"]).is(
+    lab.plainly(&["add", "--no-check", "s", "cmd"]);
+    lab.plainly(&["add", "--no-check", "-s", "user", "s", "cmd"]).is(
         0,
         "added the stdio server \"s\" to the user scope\n  written to [DIR]/home/.claude.json\n",
         "warning: the local scope has a \"s\" too, and that one counts here ([DIR]/home/.claude.json)\n",
@@ -363,7 +373,7 @@ fn whoever_adds_what_is_hidden_is_told() {
 fn whoever_adds_what_will_not_run_is_told_why() {
     let lab = Lab::new();
     let add = |scope: &str| {
-        let run = lab.plainly(&["add", "-s", scope, "s", "cmd"]);
+        let run = lab.plainly(&["add", "--no-check", "-s", scope, "s", "cmd"]);
         assert_eq!(run.code, Some(0), "{run:#?}");
         run
     };
@@ -398,15 +408,22 @@ fn as_json_it_says_what_was_written_where() {
         run.json()
     };
     assert_eq!(
-        add(&["add", "s", "cmd"]),
+        add(&["add", "--no-check", "s", "cmd"]),
         json!({"added": "s", "scope": "local", "file": "[DIR]/home/.claude.json", "project": "[DIR]"})
     );
     assert_eq!(
-        add(&["add", "-s", "user", "s", "cmd"]),
+        add(&["add", "--no-check", "-s", "user", "s", "cmd"]),
         json!({"added": "s", "scope": "user", "file": "[DIR]/home/.claude.json"})
     );
     assert_eq!(
-        add(&["add-json", "j", "{\"command\":\"cmd\"}", "-s", "project"]),
+        add(&[
+            "add-json",
+            "--no-check",
+            "j",
+            "{\"command\":\"cmd\"}",
+            "-s",
+            "project"
+        ]),
         json!({"added": "j", "scope": "project", "file": "[DIR]/.mcp.json"})
     );
     assert!(lab.global()["projects"][dir].is_object());
@@ -422,7 +439,7 @@ fn json_is_written_as_it_is() {
     ];
     for entry in cases {
         let lab = Lab::new();
-        let run = lab.plainly(&["add-json", "weather", entry]);
+        let run = lab.plainly(&["add-json", "--no-check", "weather", entry]);
         let note = if entry.contains("headersHelper") {
             "  it needs your approval before it runs: trunkline approve weather\n"
         } else {
@@ -438,7 +455,7 @@ fn json_is_written_as_it_is() {
         );
     }
     let lab = Lab::new();
-    let mut command = lab.bare(&["add-json", "s", "-"]);
+    let mut command = lab.bare(&["add-json", "--no-check", "s", "-"]);
     let mut running = lab.start(command.stdin(Stdio::piped()));
     std::io::Write::write_all(
         &mut running.child.stdin.take().unwrap(),

@@ -188,7 +188,7 @@ fn a_broken_file_is_left_alone() {
         lab.scratch.write("home/.claude.json", broken);
         lab.scratch.write(".mcp.json", broken);
         for (scope, file) in [("user", "home/.claude.json"), ("project", ".mcp.json")] {
-            let run = lab.plainly(&["add", "-s", scope, "s", "cmd"]);
+            let run = lab.plainly(&["add", "--no-check", "-s", scope, "s", "cmd"]);
             assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:#?}");
             assert!(
                 run.err.starts_with(&format!("error: [DIR]/{file}: ")),
@@ -251,7 +251,7 @@ fn a_directory_whose_name_is_not_text_is_no_reason_to_panic() {
     let [one, two] = [odd(b"\xff\xfe"), odd(b"\xfe\xff")];
     for directory in [&one, &two] {
         for words in [
-            &["add", "-s", "project", "s", "cmd"][..],
+            &["add", "--no-check", "-s", "project", "s", "cmd"][..],
             &["list", "--json"],
             &["get", "s", "--json"],
             &["import", "--json"],

@@ -47,10 +47,13 @@ fn what_is_approved_runs_and_nothing_else() {
 #[test]
 fn several_are_approved_at_once_and_again() {
     let lab = project();
-    for _ in 0..2 {
+    for written in [
+        WRITTEN,
+        &WRITTEN.replace("written to", "nothing to change in"),
+    ] {
         lab.plainly(&["approve", "one", "two", "--yes"]).is(
             0,
-            &format!("approved \"one\", \"two\"\n{WRITTEN}"),
+            &format!("approved \"one\", \"two\"\n{written}"),
             "",
         );
     }
@@ -74,6 +77,10 @@ fn as_json_it_says_which() {
     );
     let mut expected = document("reset", &[]);
     expected["reset"] = json!(true);
+    expected["files"] = json!([
+        "[DIR]/home/.claude.json",
+        "[DIR]/home/.claude/trunkline/approvals.json"
+    ]);
     assert_eq!(
         lab.plainly(&["reset-project-choices", "--json"]).json(),
         expected
@@ -103,7 +110,7 @@ fn without_a_name_nothing_is_approved_by_accident() {
 #[test]
 fn mistakes_are_explained() {
     let lab = project();
-    lab.plainly(&["add", "-s", "user", "mine", "cmd"]);
+    lab.plainly(&["add", "--no-check", "-s", "user", "mine", "cmd"]);
     for command in ["approve", "reject"] {
         lab.plainly(&[command, "onne"]).fails(
             2,
@@ -159,7 +166,10 @@ fn choices_are_forgotten_on_demand() {
     lab.plainly(&["reject", "two"]);
     lab.plainly(&["reset-project-choices"]).is(
         0,
-        &format!("forgot which of the project's servers were approved and rejected\n{WRITTEN}"),
+        &format!(
+            "forgot which of the project's servers were approved and rejected\n{WRITTEN}  \
+             written to [DIR]/home/.claude/trunkline/approvals.json\n"
+        ),
         "",
     );
     assert_eq!(lab.state("one"), "pending-approval");
@@ -167,8 +177,42 @@ fn choices_are_forgotten_on_demand() {
     let run = lab.plainly(&["list"]);
     assert!(!run.out.contains("changed"), "{}", run.out);
     assert!(!lab.started("one") && !lab.started("two"));
-    let run = lab.plainly(&["reset-project-choices"]);
-    assert_eq!(run.code, Some(0), "{run:#?}");
+    lab.plainly(&["reset-project-choices"]).is(
+        0,
+        "there are no approvals and rejections of this project's servers\n",
+        "",
+    );
+    let empty = Lab::new();
+    let nothing = json!({"reset": false, "files": []});
+    assert_eq!(
+        empty.plainly(&["reset-project-choices", "--json"]).json(),
+        nothing
+    );
+    assert!(!empty.at("home/.claude.json").exists());
+    assert!(!empty.at("home/.claude").exists());
+}
+
+#[test]
+fn what_was_so_already_is_not_said_to_be_written() {
+    let lab = project();
+    for words in [
+        &["approve", "one"][..],
+        &["reject", "one"],
+        &["disable", "one"],
+    ] {
+        let run = lab.plainly(words);
+        assert!(
+            run.out.contains("\n  written to [DIR]/home/.claude.json"),
+            "{run:#?}"
+        );
+        let again = lab.plainly(words);
+        assert!(
+            again
+                .out
+                .contains("\n  nothing to change in [DIR]/home/.claude.json"),
+            "{again:#?}"
+        );
+    }
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl Surroundings {
 fn two_shells_that_add_a_hundred_each_lose_none() {
     let lab = Lab::new();
     let surroundings = realistic(&lab);
-    let line = "i=0; while [ $i -lt 100 ]; do \"$1\" add -s user \"$0-$i\" cmd \"$i\" >/dev/null || exit 1; i=$((i+1)); done";
+    let line = "i=0; while [ $i -lt 100 ]; do \"$1\" add --no-check -s user \"$0-$i\" cmd \"$i\" >/dev/null || exit 1; i=$((i+1)); done";
     let shells: Vec<_> = ["a", "b"]
         .map(|name| {
             let mut shell = lab.started_by(&["sh", "-c", line, name], &[]);
@@ -112,7 +112,7 @@ fn a_kill_at_any_moment_leaves_the_old_or_the_new_file() {
     let surroundings = realistic(&lab);
     let timed = |name: String| {
         let started = Instant::now();
-        let run = lab.plainly(&["add", "-s", "user", &name, "cmd"]);
+        let run = lab.plainly(&["add", "--no-check", "-s", "user", &name, "cmd"]);
         assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:#?}");
         started.elapsed()
     };
@@ -122,7 +122,7 @@ fn a_kill_at_any_moment_leaves_the_old_or_the_new_file() {
     let mut cut_short = 0;
     for kill in 0..KILLS {
         let name = format!("k-{kill}");
-        let mut command = lab.bare(&["add", "-s", "user", &name, "cmd"]);
+        let mut command = lab.bare(&["add", "--no-check", "-s", "user", &name, "cmd"]);
         let mut child = command
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -168,7 +168,7 @@ fn whoever_holds_the_lock_is_waited_for() {
     // As `proper-lockfile` takes it, which Claude Code uses.
     let lock = lab.at("home/.claude.json.lock");
     std::fs::create_dir(&lock).unwrap();
-    let mut running = lab.start(&mut lab.bare(&["add", "-s", "user", "s", "cmd"]));
+    let mut running = lab.start(&mut lab.bare(&["add", "--no-check", "-s", "user", "s", "cmd"]));
     // Its own note of the lock shows that it has come that far.
     lab.file("home/.claude/trunkline");
     assert!(running.child.try_wait().unwrap().is_none());

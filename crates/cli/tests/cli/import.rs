@@ -83,8 +83,11 @@ fn it_shows_what_it_would_write_and_writes_nothing() {
     lab.plainly(&["import", "--dry-run"]).is(0, shown, "");
     lab.plainly(&["import", "cursor"]).is(0, shown, NOT_YET);
     assert!(!lab.at("home/.claude.json").exists());
-    lab.plainly(&["import", "--yes"])
-        .is(0, shown, "added \"files\" to [DIR]/home/.claude.json\n");
+    lab.plainly(&["import", "--yes"]).is(
+        0,
+        shown,
+        "added \"files\" to [DIR]/home/.claude.json\nnext: `trunkline list` connects to them\n",
+    );
     assert_eq!(
         lab.global(),
         json!({"mcpServers": {"files": {"type": "stdio", "command": "npx", "args": ["-y", "files"], "env": {"TOKEN": "hunter2", "REF": "${X}"}}}})
@@ -197,9 +200,23 @@ fn some_servers_alone_can_be_taken_into_any_scope() {
         &json!({"a": {"command": "a"}, "b": {"command": "b"}, "c d": {"command": "c"}}),
     );
     let run = lab.plainly(&[
-        "import", "--yes", "--only", "b", "--only", "c d", "-s", "project",
+        "import",
+        "--yes",
+        "--from-user",
+        "--only",
+        "b",
+        "--only",
+        "c d",
+        "-s",
+        "project",
     ]);
     assert_eq!(run.code, Some(0), "{run:#?}");
+    assert!(
+        run.out
+            .contains("    note: renamed from \"c d\": names may hold only letters"),
+        "{}",
+        run.out
+    );
     let written: Value = serde_json::from_str(&lab.scratch.read(".mcp.json")).unwrap();
     let names: Vec<_> = written["mcpServers"].as_object().unwrap().keys().collect();
     assert_eq!(names.len(), 2);
@@ -349,4 +366,177 @@ fn mistakes_are_explained() {
     let run = lab.plainly(&["import", "--yes"]);
     assert_eq!(run.code, Some(2), "{run:#?}");
     assert_eq!(lab.scratch.read("home/.claude.json"), "{broken");
+}
+
+#[test]
+fn what_is_the_user_s_stays_out_of_the_project_unless_asked_for_by_name() {
+    let lab = with_cursor(&json!({"mine": {"command": "mine"}}));
+    lab.servers(
+        ".cursor/mcp.json",
+        &json!({"shared": {"command": "shared"}}),
+    );
+    let run = lab.plainly(&["import", "cursor", "-s", "project", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    assert!(
+        run.err
+            .starts_with("left out, as they are your own: mine ([DIR]/home/.cursor/mcp.json); "),
+        "{}",
+        run.err
+    );
+    let names = || {
+        let written: Value = serde_json::from_str(&lab.scratch.read(".mcp.json")).unwrap();
+        let names = written["mcpServers"].as_object().unwrap().keys();
+        names.cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(names(), ["shared"]);
+    lab.plainly(&[
+        "import", "cursor", "-s", "project", "--only", "mine", "--yes",
+    ])
+    .fails(
+        2,
+        "\"mine\" is left out: [DIR]/home/.cursor/mcp.json is your own file, not the project's",
+        "--from-user takes it into .mcp.json, for everyone who has the repository",
+    );
+    let file = lab.at("home/.cursor/mcp.json");
+    let words = ["import", "cursor", "-s", "project", "--yes", "--file"];
+    lab.plainly(&[&words[..], &[file.to_str().unwrap()]].concat());
+    // A link into the user's home is the user's file as well.
+    std::fs::remove_file(lab.at(".cursor/mcp.json")).unwrap();
+    std::os::unix::fs::symlink(&file, lab.at(".cursor/mcp.json")).unwrap();
+    lab.plainly(&["import", "cursor", "-s", "project", "--yes"]);
+    assert_eq!(names(), ["shared"]);
+    assert_eq!(
+        lab.plainly(&["import", "-s", "project", "--from-user"])
+            .code,
+        Some(2),
+        "it needs names"
+    );
+    let run = lab.plainly(&[
+        "import",
+        "-s",
+        "project",
+        "--from-user",
+        "--only",
+        "mine",
+        "--yes",
+    ]);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    assert!(
+        run.err
+            .ends_with("next: `trunkline approve` shows them and asks\n"),
+        "{}",
+        run.err
+    );
+    assert_eq!(names(), ["shared", "mine"]);
+}
+
+#[test]
+fn a_literal_secret_is_never_imported_into_a_repository() {
+    let lab = with_cursor(&json!({
+        "a": {"command": "a", "env": {"GITHUB_TOKEN": "hunter2", "LOG": "debug"}},
+        "b": {"command": "b", "args": ["--api-key", "hunter2"]},
+        "c": {"url": "https://h.example/mcp", "headers": {"Authorization": "Bearer hunter2"}},
+        "d": {"url": "https://me:hunter2@h.example/mcp"},
+        "e": {"command": "e", "env": {"TOKEN": "${env:TOKEN}", "LOG": "debug"}},
+    }));
+    let words = ["import", "-s", "project", "--from-user", "--yes"];
+    let only = ["a", "b", "c", "d", "e"]
+        .map(|name| ["--only", name])
+        .concat();
+    let run = lab.plainly(&[&words[..], &only[..]].concat());
+    assert_eq!(run.code, Some(5), "{run:#?}");
+    run.never_says("hunter2");
+    for (name, field, variable) in [
+        ("a", "env.GITHUB_TOKEN", "GITHUB_TOKEN"),
+        ("b", "args[1]", "API_KEY"),
+        ("c", "headers.Authorization", "C_TOKEN"),
+        ("d", "url", "D_PASSWORD"),
+    ] {
+        let told = format!(
+            "  {name}  left out: it would write a literal secret into the repository: {field}\n"
+        );
+        assert!(run.out.contains(&told), "{told}: {}", run.out);
+        let hint = format!(
+            "    hint: write \"${{{variable}}}\" in [DIR]/home/.cursor/mcp.json and set {variable}; \
+             or import it with -s user\n"
+        );
+        assert!(run.out.contains(&hint), "{hint}: {}", run.out);
+    }
+    let written = lab.scratch.read(".mcp.json");
+    assert!(!written.contains("hunter2"), "{written}");
+    let written: Value = serde_json::from_str(&written).unwrap();
+    assert_eq!(written["mcpServers"].as_object().unwrap().len(), 1);
+    assert_eq!(written["mcpServers"]["e"]["command"], "e");
+}
+
+#[test]
+fn a_taken_name_can_be_overwritten_or_avoided() {
+    let lab = with_cursor(&json!({"a": {"command": "theirs"}}));
+    lab.servers(
+        "home/.claude.json",
+        &json!({"a": {"command": "mine", "env": {"T": "hunter2"}}}),
+    );
+    let run = lab.plainly(&["import", "--yes"]);
+    assert!(
+        run.out.contains(
+            "    hint: `trunkline import cursor -s user --only a` with --force replaces it, with --as NAME adds both\n"
+        ),
+        "{}",
+        run.out
+    );
+    let run = lab.plainly(&["import", "--yes", "--as", "b"]);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    assert!(
+        run.out.contains("  b  to be added to the user scope\n"),
+        "{}",
+        run.out
+    );
+    assert!(
+        run.out.contains("    note: renamed from \"a\" by --as\n"),
+        "{}",
+        run.out
+    );
+    assert_eq!(lab.global()["mcpServers"]["b"]["command"], "theirs");
+    assert_eq!(lab.global()["mcpServers"]["a"]["command"], "mine");
+    let run = lab.plainly(&["import", "--yes", "--force"]);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    run.never_says("hunter2");
+    assert!(
+        run.out
+            .contains("  a  to replace the one in the user scope\n    was: {\"command\":\"mine\""),
+        "{}",
+        run.out
+    );
+    assert!(
+        run.err
+            .starts_with("replaced \"a\" in [DIR]/home/.claude.json\n"),
+        "{}",
+        run.err
+    );
+    assert_eq!(lab.global()["mcpServers"]["a"]["command"], "theirs");
+    lab.servers(
+        "home/.cursor/mcp.json",
+        &json!({"a": {"command": "a"}, "b": {"command": "b"}}),
+    );
+    lab.plainly(&["import", "--as", "c"]).fails(
+        2,
+        "--as names one server, and 2 were found",
+        "choose one with a client and --only NAME",
+    );
+}
+
+#[test]
+fn a_command_line_in_one_word_is_split_and_said_so() {
+    let lab = with_cursor(&json!({"a": {"command": "npx -y pkg", "args": ["x"]}}));
+    let run = lab.plainly(&["import", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    assert!(
+        run.out
+            .contains("    note: its command is a whole command line"),
+        "{}",
+        run.out
+    );
+    let entry = &lab.global()["mcpServers"]["a"];
+    assert_eq!(entry["command"], "npx");
+    assert_eq!(entry["args"], json!(["-y", "pkg", "x"]));
 }

@@ -16,8 +16,9 @@ const SOON: Duration = Duration::from_secs(30);
 const GONE: Duration = Duration::from_secs(2);
 
 /// Adds the server "s", and asks for its client secret.
-pub(crate) const ADD_WITH_SECRET: [&str; 6] = [
+pub(crate) const ADD_WITH_SECRET: [&str; 7] = [
     "add",
+    "--no-check",
     "s",
     "https://h.example/mcp",
     "--client-id",

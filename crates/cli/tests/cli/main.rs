@@ -7,6 +7,7 @@
 )]
 
 mod add;
+mod add_check;
 mod add_mistakes;
 mod approve;
 mod arguments;
@@ -14,10 +15,12 @@ mod attacks;
 mod bad_files;
 mod cache;
 mod call;
+mod clean;
 mod concurrency;
 mod config;
 mod connectors;
 mod context;
+mod edit;
 mod enable;
 mod failures;
 mod get;

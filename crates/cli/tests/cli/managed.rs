@@ -240,7 +240,7 @@ fn the_company_denies_by_name_command_and_address() {
     );
     lab.scratch.write("home/.claude.json", "{}");
     for (name, entry) in entries.as_object().unwrap() {
-        let run = company.run(&["add-json", name, &entry.to_string()]);
+        let run = company.run(&["add-json", "--no-check", name, &entry.to_string()]);
         assert_eq!(
             (run.code, run.out.as_str()),
             (Some(5), ""),
@@ -255,7 +255,7 @@ fn the_company_denies_by_name_command_and_address() {
         );
     }
     assert_eq!(lab.scratch.read("home/.claude.json"), "{}");
-    let run = company.run(&["add", "argv2", "--", "npx", "-y", "good"]);
+    let run = company.run(&["add", "--no-check", "argv2", "--", "npx", "-y", "good"]);
     assert_eq!(run.code, Some(0), "{run:#?}");
 }
 

@@ -47,8 +47,8 @@ fn a_denied_server_is_not_added() {
     }
     assert!(!lab.at("home/.claude.json").exists());
     for words in [
-        &["add", "a", "--", "npx", "-y", "evil2"][..],
-        &["add", "b", "https://good.example/"],
+        &["add", "--no-check", "a", "--", "npx", "-y", "evil2"][..],
+        &["add", "--no-check", "b", "https://good.example/"],
     ] {
         assert_eq!(lab.plainly(words).code, Some(0));
     }

@@ -21,6 +21,7 @@ fn help_and_version_go_to_standard_output() {
                 "completions",
                 "add",
                 "add-json",
+                "edit",
                 "remove",
                 "get",
                 "enable",
@@ -235,9 +236,10 @@ fn nothing_is_written_but_the_cache_the_log_and_the_pins() {
     let home = lab.scratch.home();
     let mut written = files_under(&home);
     written.sort();
-    let [catalog, eras, log, lock, pins] = &written[..] else {
-        panic!("five files: {written:?}");
+    let [catalog, eras, log, lock, pins, running] = &written[..] else {
+        panic!("six files: {written:?}");
     };
+    assert_eq!(*running, home.join(".local/state/trunkline/running.lock"));
     let of_pins = home.join(".local/state/trunkline/pins");
     assert_eq!(*lock, of_pins.join(".lock"));
     assert!(pins.starts_with(of_pins));

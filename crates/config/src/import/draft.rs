@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::Client;
 use super::fields::{Fields, Problem, shown, strings, texts};
 use super::variables::{Dialect, Translator};
+use crate::command_line::split_command;
 
 /// How a server is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,9 +155,20 @@ impl Draft {
                 if command.trim().is_empty() {
                     return mistake("its \"command\" is empty; write the program to start");
                 }
+                let mut args = self.args;
+                let command = match split_command(&command) {
+                    Some(mut words) => {
+                        let program = words.remove(0);
+                        args.splice(0..0, words);
+                        let note = "its command is a whole command line, which is split into command and args";
+                        fields.notes.push(note.to_owned());
+                        program
+                    }
+                    None => command,
+                };
                 put("type", "stdio".into());
                 put("command", command.into());
-                put("args", self.args.into());
+                put("args", args.into());
                 put("env", self.env.into());
                 // Where a server runs anyway, unless its entry says otherwise.
                 let usual = |cwd: &String| cwd.is_empty() || cwd == "${CLAUDE_PROJECT_DIR}";
@@ -272,6 +284,17 @@ mod tests {
             ..Draft::default()
         };
         let expected = r#"{"type":"stdio","command":"c","args":[],"env":{},"timeout":5,"disabled":true,"tools":{"allow":[]}}"#;
+        assert_eq!(finish(draft), Ok(expected.to_owned()));
+    }
+
+    #[test]
+    fn a_command_line_in_one_word_is_split() {
+        let draft = Draft {
+            command: Some("npx -y".to_owned()),
+            args: vec!["x".to_owned()],
+            ..Draft::default()
+        };
+        let expected = r#"{"type":"stdio","command":"npx","args":["-y","x"],"env":{}}its command is a whole command line, which is split into command and args"#;
         assert_eq!(finish(draft), Ok(expected.to_owned()));
     }
 

@@ -64,6 +64,8 @@ pub struct Imported {
     pub original_name: String,
     /// The entry in our format.
     pub entry: Map<String, Value>,
+    /// Why its name is not the one in the file, if it is not.
+    pub renamed: Option<String>,
     /// What could not be carried over, in plain words.
     pub notes: Vec<String>,
 }
@@ -156,14 +158,18 @@ pub fn parse(client: Client, file: &Path, text: &str) -> Found {
     for RawServer { name, mut fields } in servers {
         let at = fields.at;
         match convert(client, &mut fields) {
-            Ok(Some(entry)) => found.servers.push(Imported {
-                client,
-                file: file.to_owned(),
-                name: names.fit(&name),
-                original_name: name,
-                entry,
-                notes: fields.finish(),
-            }),
+            Ok(Some(entry)) => {
+                let (fitting, renamed) = names.fit(&name);
+                found.servers.push(Imported {
+                    client,
+                    file: file.to_owned(),
+                    name: fitting,
+                    original_name: name,
+                    entry,
+                    renamed,
+                    notes: fields.finish(),
+                });
+            }
             Ok(None) => built_in.push((at, name)),
             Err(problem) => problems.push(problem.about(&name)),
         }

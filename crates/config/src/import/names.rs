@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::fields::shown;
+
 /// Hands out names, each of them once.
 #[derive(Default)]
 pub(super) struct Names {
@@ -11,8 +13,8 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// `original` with every unfit character replaced, and numbered when that name is taken.
-    pub(super) fn fit(&mut self, original: &str) -> String {
+    /// `original` with every unfit character replaced, and numbered when that name is taken; and why it is another one.
+    pub(super) fn fit(&mut self, original: &str) -> (String, Option<String>) {
         let mut base: String = original
             .trim()
             .chars()
@@ -30,7 +32,16 @@ impl Names {
             name = format!("{base}-{number}");
             *number += 1;
         }
-        name
+        let reason = if name == original {
+            None
+        } else if name == base {
+            let rule = "names may hold only letters, digits, \"-\" and \"_\"";
+            Some(format!("renamed from \"{}\": {rule}", shown(original)))
+        } else {
+            let taken = format!("the file has another \"{base}\"");
+            Some(format!("renamed from \"{}\": {taken}", shown(original)))
+        };
+        (name, reason)
     }
 }
 
@@ -61,6 +72,9 @@ mod tests {
             "Gr--e",
             "a_b",
         ];
-        assert_eq!(given.map(|name| names.fit(name)), expected);
+        let fitted = given.map(|name| names.fit(name));
+        let reasons = fitted.each_ref().map(|(_, reason)| reason.is_some());
+        assert_eq!(reasons, [true, true, true, true, true, true, true, false]);
+        assert_eq!(fitted.map(|(name, _)| name), expected);
     }
 }

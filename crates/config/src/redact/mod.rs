@@ -18,6 +18,7 @@
 
 mod entry;
 mod known;
+mod literal;
 mod names;
 mod plain;
 mod shape;
@@ -26,5 +27,6 @@ pub use entry::{
     RedactMode, entry_secrets, header_secrets, redact_entry, redact_entry_with, redact_url,
 };
 pub use known::Redactor;
+pub use literal::{LiteralSecret, literal_secrets};
 pub use names::is_secret_name;
 pub use shape::redact_text;

@@ -77,6 +77,16 @@ impl Key {
         let hex = nibbles.filter_map(|nibble| char::from_digit(nibble.into(), 16));
         Self(hex.collect())
     }
+
+    /// The file in `directory` that holds it.
+    pub(crate) fn path(&self, directory: &Path) -> PathBuf {
+        directory.join(&self.0).with_extension(EXTENSION)
+    }
+
+    /// Whether a file may hold a catalog.
+    pub(crate) fn is_of(path: &Path) -> bool {
+        is_key(path)
+    }
 }
 
 impl CatalogStore {
@@ -121,7 +131,7 @@ impl CatalogStore {
 
 impl Files {
     fn path(&self, key: &Key) -> PathBuf {
-        self.directory.join(&key.0).with_extension(EXTENSION)
+        key.path(&self.directory)
     }
 
     /// Writes what is waiting until nothing is.

@@ -41,12 +41,12 @@ const HEADING: &str = "log of the server ";
 
 /// The file of a server in `dir`. A plain name is the file's own; any other is made safe and gets a hash, so that no two
 /// servers share a file, on file systems that know no upper and lower case included.
-pub(super) fn path_of(dir: &Path, server: &str) -> PathBuf {
+pub(crate) fn path_of(dir: &Path, server: &str) -> PathBuf {
     dir.join(format!("{}{LIVE}", stem_of(server)))
 }
 
 /// The file that was rotated away.
-pub(super) fn old_of(path: &Path) -> PathBuf {
+pub(crate) fn old_of(path: &Path) -> PathBuf {
     path.with_extension("log.1")
 }
 

@@ -28,6 +28,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use file::Limits;
+pub(crate) use file::{old_of as rotated_log, path_of as log_path};
 pub use lines::LogKind;
 pub use read::{Follow, LogLine, Since};
 pub(crate) use recorder::Recorder;

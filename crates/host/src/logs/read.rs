@@ -132,7 +132,7 @@ impl LogStore {
         (last_of(lines, newest), follow)
     }
 
-    fn files(&self, server: Option<&str>) -> Vec<(String, PathBuf)> {
+    pub(crate) fn files(&self, server: Option<&str>) -> Vec<(String, PathBuf)> {
         match server {
             Some(server) => vec![(server.to_owned(), file::path_of(self.dir(), server))],
             None => file::find_all(self.dir())

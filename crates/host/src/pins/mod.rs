@@ -7,7 +7,7 @@ mod definition;
 mod store;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use change::{PartChange, ToolChange};
@@ -191,6 +191,11 @@ impl Pins {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The file in `dir` that holds the pins of a server.
+pub(crate) fn pin_file(dir: &Path, place: &str) -> PathBuf {
+    PinFile::of(dir, place).path().to_owned()
 }
 
 /// What a tool must still be: what it was itself, or the one whose name it has taken.

@@ -65,7 +65,6 @@ impl PinFile {
         }
     }
 
-    #[cfg(test)]
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

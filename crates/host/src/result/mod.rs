@@ -38,6 +38,7 @@ use crate::sanitize::{Removed, without_hidden};
 pub(crate) use results::About;
 pub use results::Results;
 pub use shape::infer_compact_schema;
+pub(crate) use store::{is_ours as is_saved_result, is_result_of};
 
 /// What a tool gave back.
 #[derive(Clone, Debug)]

@@ -205,8 +205,17 @@ fn file_name(server: &str, tool: &str, time: SystemTime, random: u64, extension:
     )
 }
 
+/// Whether the name of a saved file is that of a server's result.
+pub(crate) fn is_result_of(name: &str, server: &str) -> bool {
+    let server = normalize_name(server);
+    let server = &server[..server.len().min(MAX_NAME)];
+    let rest = name.strip_prefix(PREFIX);
+    let rest = rest.and_then(|rest| rest.strip_prefix(server));
+    rest.is_some_and(|rest| rest.starts_with('-'))
+}
+
 /// Whether a file has a name that was made by [`file_name`].
-fn is_ours(name: &str) -> bool {
+pub(crate) fn is_ours(name: &str) -> bool {
     let Some((stem, extension)) = name.rsplit_once('.') else {
         return false;
     };

@@ -1,0 +1,191 @@
+//! An entry in the user's own editor.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use trunkline_config::{ChangeError, EntryChange, EntryEdit, EntryText, Scope};
+
+use crate::change;
+use crate::exit::Exit;
+use crate::interrupt::interrupted;
+use crate::output;
+use crate::session::Configured;
+
+/// Opens the entry in the editor and writes the result once it is valid; `None` if it stays as it is. A result that cannot
+/// be written is not lost: the user may go on editing, or the text is kept.
+pub(super) async fn edit(
+    configured: &Configured,
+    scope: Scope,
+    name: &str,
+    seen: &EntryText,
+) -> Result<Option<EntryChange>, Exit> {
+    let before: Option<Value> = serde_json::from_str(&seen.text).ok();
+    let pretty = before.as_ref().map(serde_json::to_string_pretty);
+    let shown = match pretty {
+        Some(Ok(pretty)) => pretty + "\n",
+        _ => seen.text.clone(),
+    };
+    let draft = Draft::new(name, &shown).map_err(|error| {
+        output::error(&format!("no temporary file can be written: {error}"), None);
+        Exit::Failed
+    })?;
+    loop {
+        draft.open().await?;
+        let text = match draft.read() {
+            Ok(text) => text,
+            Err(error) => {
+                output::error(&format!("the edited file cannot be read: {error}"), None);
+                return Err(draft.keep());
+            }
+        };
+        if text == shown {
+            return Ok(None);
+        }
+        let after: Value = match serde_json::from_str(&text) {
+            Ok(after) => after,
+            Err(error) => {
+                let (line, column) = (error.line(), error.column());
+                let what = format!("the entry is not valid JSON (line {line}, column {column})");
+                output::error(&what, None);
+                if again() {
+                    continue;
+                }
+                return Err(draft.keep());
+            }
+        };
+        let edits = match &before {
+            Some(before) => EntryEdit::between(before, &after),
+            None => vec![EntryEdit::set(&[], after)],
+        };
+        if edits.is_empty() {
+            return Ok(None);
+        }
+        let policy = &configured.set.policy;
+        let editor = configured.editor();
+        match editor.edit_entry(scope, name, seen, &edits, policy) {
+            Ok(changed) => return Ok(Some(changed)),
+            Err(error) => {
+                // More editing mends a bad entry, and nothing else.
+                let is_mendable = matches!(
+                    error,
+                    ChangeError::BadEntry { .. } | ChangeError::Blocked { .. }
+                );
+                let exit = change::fail(&error, None);
+                if !(is_mendable && again()) {
+                    draft.keep();
+                    return Err(exit);
+                }
+            }
+        }
+    }
+}
+
+/// Whether the user wants to go on editing.
+fn again() -> bool {
+    output::can_ask() && output::ask("edit it again?")
+}
+
+/// The text that is being edited, in a directory that only its owner can look into. It goes away unless it is kept.
+struct Draft {
+    dir: TempDir,
+    file: PathBuf,
+}
+
+impl Draft {
+    fn new(name: &str, text: &str) -> io::Result<Self> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("trunkline-edit-");
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        let dir = builder.tempdir()?;
+        let safe = |c: char| {
+            if c.is_ascii_alphanumeric() || c == '-' {
+                c
+            } else {
+                '_'
+            }
+        };
+        let name: String = name.chars().take(60).map(safe).collect();
+        let file = dir.path().join(format!("{name}.json"));
+        private(&file)?.write_all(text.as_bytes())?;
+        Ok(Self { dir, file })
+    }
+
+    /// Runs the editor to its end.
+    async fn open(&self) -> Result<(), Exit> {
+        let mut command = editor(&self.file);
+        let mut running = tokio::task::spawn_blocking(move || command.status());
+        let status = loop {
+            tokio::select! {
+                status = &mut running => break status,
+                // Ctrl-C is the editor's.
+                () = interrupted() => {}
+            }
+        };
+        let problem = match status {
+            Ok(Ok(status)) if status.success() => return Ok(()),
+            Ok(Ok(status)) => describe(status),
+            Ok(Err(error)) => format!("it cannot be started: {error}"),
+            Err(error) => error.to_string(),
+        };
+        let what = format!("nothing was changed: the editor failed, {problem}");
+        output::error(&what, Some("set VISUAL or EDITOR to an editor"));
+        Err(Exit::Failed)
+    }
+
+    fn read(&self) -> io::Result<String> {
+        std::fs::read_to_string(&self.file)
+    }
+
+    /// Leaves the text where it is, and says where.
+    fn keep(mut self) -> Exit {
+        self.dir.disable_cleanup(true);
+        let file = self.file.display().to_string();
+        output::note(&format!(
+            "nothing was changed; your text is kept in {}\n",
+            output::harmless(&file)
+        ));
+        Exit::Usage
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    match status.code() {
+        Some(code) => format!("with exit code {code}"),
+        None => "by a signal".to_owned(),
+    }
+}
+
+/// The user's editor, which may be a command line.
+fn editor(file: &Path) -> Command {
+    let wanted = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let fallback = if cfg!(windows) { "notepad" } else { "vi" };
+    let line = wanted("VISUAL").or_else(|| wanted("EDITOR"));
+    let mut line = line.unwrap_or_else(|| OsString::from(fallback));
+    if cfg!(windows) {
+        let mut command = Command::new(line);
+        command.arg(file);
+        return command;
+    }
+    line.push(" \"$@\"");
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(line).arg("sh").arg(file);
+    command
+}
+
+#[cfg(unix)]
+fn private(file: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = File::options();
+    options.write(true).create_new(true).mode(0o600).open(file)
+}
+
+#[cfg(not(unix))]
+fn private(file: &Path) -> io::Result<File> {
+    File::options().write(true).create_new(true).open(file)
+}
