@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use trunkline_config::{ChangeError, Written};
 
 use crate::exit::Exit;
-use crate::output::{self, harmless, harmless_lines};
+use crate::output::{self, Lines, inline};
 
 /// The file that was written, for `--json`, where every name must be text.
 pub(crate) fn path(written: &Written) -> String {
@@ -35,11 +35,9 @@ pub(crate) fn tell(what: &str, written: &Written, mut document: Value, as_json: 
     } else {
         "nothing to change in"
     };
-    output::result(&format!(
-        "{}\n  {done} {}\n",
-        harmless_lines(what),
-        harmless(&place)
-    ));
+    let mut lines = Lines::one(inline(what));
+    lines.push(format!("  {done} {place}"));
+    output::result(lines);
     Exit::Done
 }
 

@@ -20,6 +20,22 @@ pub(crate) enum Exit {
     Interrupted = 130,
 }
 
+impl Exit {
+    /// The name of the code in JSON errors.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::NotConnected => "not-connected",
+            Self::NeedsAuth => "needs-auth",
+            Self::Refused => "refused",
+            Self::TimedOut => "timed-out",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)

@@ -38,19 +38,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         // Help and version come this way too, and are no mistake.
         Err(error) => {
-            let _ = error.print();
-            let adding = words.iter().any(|word| word == "add");
-            if adding && error.kind() == ErrorKind::UnknownArgument {
-                output::note(
-                    "\nA command with flags of its own comes after `--`: trunkline add <name> -- <command> <flags>\n",
-                );
-            }
-            return if error.use_stderr() {
-                Exit::Usage
-            } else {
-                Exit::Done
-            }
-            .into();
+            return misused(&words, &error).into();
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -68,11 +56,43 @@ fn main() -> ExitCode {
             Exit::Failed
         }
     };
-    match exit {
+    let exit = match exit {
         Exit::Done if output::lost() => Exit::Failed,
         exit => exit,
+    };
+    output::finish(exit);
+    exit.into()
+}
+
+/// Explains a command line that cannot be understood, or shows the help that it asks for.
+fn misused(words: &[OsString], error: &clap::Error) -> Exit {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return Exit::Done;
     }
-    .into()
+    // What follows `--` is a command of somebody else's.
+    let own = words.split(|word| word == "--").next().unwrap_or_default();
+    let adding = own.iter().any(|word| word == "add");
+    let hint = (adding && error.kind() == ErrorKind::UnknownArgument).then_some(
+        "a command with flags of its own comes after `--`: trunkline add <name> -- <command> <flags>",
+    );
+    if own.iter().any(|word| word == "--json") {
+        output::use_json();
+        let text = error.to_string();
+        let what = text.split("\n\n").next().unwrap_or_default();
+        let what = what.strip_prefix("error: ").unwrap_or(what);
+        output::error(
+            what,
+            hint.or(Some("`trunkline --help` shows what there is")),
+        );
+        output::finish(Exit::Usage);
+        return Exit::Usage;
+    }
+    output::usage_error(&error.render().to_string(), words);
+    if let Some(hint) = hint {
+        output::hint(hint);
+    }
+    Exit::Usage
 }
 
 /// What Claude Code's users type out of habit, in our words.
@@ -95,6 +115,9 @@ async fn run(args: Args) -> Exit {
         json,
         command,
     } = args;
+    if json {
+        output::use_json();
+    }
     match command {
         Command::Demo => commands::demo::run(&config, json).await,
         Command::List { config: more } => commands::list::run(&config.and(more), json).await,

@@ -29,7 +29,8 @@ impl Permit for Typed {
         }
         Box::pin(async move {
             let asking = tokio::task::spawn_blocking(move || {
-                output::warning(&format!("{change}\n{}", change.diff()));
+                output::warning(&change.to_string());
+                output::block(&change.diff());
                 output::ask("call it as it is now?")
             });
             match asking.await {

@@ -1,5 +1,6 @@
 //! What a JSON Schema says, for people: one member a line, with its type, and what belongs to it below.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -251,6 +252,13 @@ fn write_members(schema: Schema, indent: usize, depth: usize, lines: &mut Vec<St
             schema,
             required,
         } = member;
+        // Any other name could pass for words of ours.
+        let plain = |c: char| c.is_alphanumeric() || "_-.$@".contains(c);
+        let name = if name.chars().all(plain) {
+            Cow::Borrowed(name)
+        } else {
+            Cow::Owned(format!("{name:?}"))
+        };
         let mut line = format!("{:indent$}{name}  {}", "", schema.kind(0));
         line.extend(schema.bounds().map(|bounds| format!(", {bounds}")));
         if required {
@@ -264,7 +272,7 @@ fn write_members(schema: Schema, indent: usize, depth: usize, lines: &mut Vec<St
         let told = texts[1].or(texts[0]).and_then(Value::as_str);
         let told = cut(told.unwrap_or_default().trim(), MAX_DESCRIPTION);
         let below = indent + 4;
-        lines.extend(told.lines().map(|line| format!("{:below$}{line}", "")));
+        lines.extend(told.lines().map(|line| format!("{:below$}| {line}", "")));
         if depth < MAX_DEPTH {
             let inner = schema.items().unwrap_or(schema);
             write_members(inner, below, depth + 1, lines);
@@ -372,8 +380,8 @@ mod tests {
             }),
             &[
                 "  list  array of object, required",
-                "      All",
-                "      of them",
+                "      | All",
+                "      | of them",
                 "      id  integer, required",
                 "  map  object",
                 "      (any other name)  number",

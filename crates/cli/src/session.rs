@@ -68,7 +68,14 @@ impl Configured {
 
     /// The same, where only some servers can be meant.
     pub(crate) fn unknown_among(&self, name: &str, names: &[&str]) -> Exit {
-        self.warn();
+        let is_error = |problem: &&Diagnostic| problem.severity == Severity::Error;
+        if let Some(problem) = self.set.about(name).find(is_error) {
+            let what = format!("the server \"{name}\" cannot be used: {}", problem.message);
+            let hint = format!("mend its entry in {}", problem.place());
+            output::error(&what, Some(&hint));
+            return Exit::Usage;
+        }
+        self.warn_about(|about| about == name);
         if let Some(file) = &self.set.exclusive {
             output::error(
                 &format!(
@@ -82,7 +89,7 @@ impl Configured {
         unknown_server(name, names.iter().copied())
     }
 
-    /// Tells what is wrong with the files.
+    /// Tells what is wrong with the files, whichever server it is about.
     pub(crate) fn warn(&self) {
         for problem in self.diagnostics() {
             output::warning(&problem.to_string());
@@ -291,11 +298,23 @@ pub(crate) async fn with_host<F: Future<Output = Exit>>(
     builder: HostBuilder,
     work: impl FnOnce(Host) -> F,
 ) -> Exit {
+    with_host_or(builder, work, |_| ()).await
+}
+
+/// As [`with_host`], with something to do if it is interrupted.
+pub(crate) async fn with_host_or<F: Future<Output = Exit>>(
+    builder: HostBuilder,
+    work: impl FnOnce(Host) -> F,
+    on_interrupt: impl FnOnce(&Host),
+) -> Exit {
     let host = builder.start();
     let exit = tokio::select! {
         exit = work(host.clone()) => exit,
         () = interrupted() => Exit::Interrupted,
     };
+    if exit == Exit::Interrupted {
+        on_interrupt(&host);
+    }
     tokio::select! {
         () = host.shutdown() => {}
         // Asked twice: what is left of the servers is killed as the runtime goes down.

@@ -1,6 +1,7 @@
 //! Why a server does not run, in words, and what to do about it.
 
 use serde_json::{Value, json};
+use trunkline_config::redact::{RedactMode, redact_entry};
 use trunkline_config::{Change, HIDDEN, Server, Standing, changes};
 
 use crate::exit::Exit;
@@ -55,28 +56,44 @@ pub(crate) fn differences(server: &Server) -> Vec<Change> {
     }
 }
 
-/// Old and new, one below the other.
+/// Old and new, one below the other, without their secrets.
 pub(crate) fn difference_lines(changes: &[Change]) -> Vec<String> {
-    let is_hidden = |value: &Option<Value>| {
-        let text = value.as_ref().and_then(Value::as_str);
-        text.is_some_and(|text| text.starts_with("sha256:"))
-    };
-    let side = |value: &Option<Value>| match value {
-        Some(value) => without_hashes(value).to_string(),
-        None => "(none)".to_owned(),
-    };
+    let text =
+        |value: Option<Value>| value.map_or_else(|| "(none)".to_owned(), |value| value.to_string());
     changes
         .iter()
         .flat_map(|change| {
-            if is_hidden(&change.old) && is_hidden(&change.new) {
+            let (old, new) = sides(change);
+            if old == new {
                 return vec![format!("~ {}: another value", change.field)];
             }
             vec![
-                format!("- {}: {}", change.field, side(&change.old)),
-                format!("+ {}: {}", change.field, side(&change.new)),
+                format!("- {}: {}", change.field, text(old)),
+                format!("+ {}: {}", change.field, text(new)),
             ]
         })
         .collect()
+}
+
+/// The old and the new value, with secrets masked by the rules for an entry.
+fn sides(change: &Change) -> (Option<Value>, Option<Value>) {
+    let masked = |value: &Value| {
+        let mut value = without_hashes(value);
+        let mut path: Vec<&str> = change.field.splitn(2, '.').collect();
+        path.reverse();
+        for name in &path {
+            value = json!({ *name: value });
+        }
+        redact_entry(&mut value, RedactMode::Approval);
+        for name in path.iter().rev() {
+            value = value[*name].take();
+        }
+        value
+    };
+    (
+        change.old.as_ref().map(masked),
+        change.new.as_ref().map(masked),
+    )
 }
 
 /// A value in which what stands for a secret is shown as one.
@@ -98,10 +115,12 @@ fn without_hashes(value: &Value) -> Value {
 
 /// The same for `--json`.
 pub(crate) fn difference_json(changes: &[Change]) -> Value {
-    let side = |value: &Option<Value>| value.as_ref().map(without_hashes);
     changes
         .iter()
-        .map(|change| json!({"field": change.field, "old": side(&change.old), "new": side(&change.new)}))
+        .map(|change| {
+            let (old, new) = sides(change);
+            json!({"field": change.field, "old": old, "new": new})
+        })
         .collect()
 }
 

@@ -71,12 +71,19 @@ impl Diagnostic {
     }
 }
 
+impl Diagnostic {
+    /// The file, with the line and column where known: `.mcp.json:3:5`.
+    pub fn place(&self) -> String {
+        match (self.line, self.column) {
+            (Some(line), Some(column)) => format!("{}:{line}:{column}", self.source),
+            _ => self.source.clone(),
+        }
+    }
+}
+
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(&self.source)?;
-        if let (Some(line), Some(column)) = (self.line, self.column) {
-            write!(f, ":{line}:{column}")?;
-        }
+        f.write_str(&self.place())?;
         if let Some(server) = &self.server {
             write!(f, ": server \"{server}\"")?;
         }

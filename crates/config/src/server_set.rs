@@ -144,6 +144,12 @@ impl ServerSet {
         })
     }
 
+    /// The problems with entries of one name.
+    pub fn about<'s>(&'s self, name: &str) -> impl Iterator<Item = &'s Diagnostic> {
+        let diagnostics = self.diagnostics.iter();
+        diagnostics.filter(move |problem| problem.server.as_deref() == Some(name))
+    }
+
     /// All entries of one name, strongest first.
     pub fn named<'s>(&'s self, name: &str) -> impl Iterator<Item = &'s Server> {
         self.servers

@@ -73,7 +73,7 @@ struct Client<'e> {
 impl<'e> Client<'e> {
     fn of(status: &'e ServerStatus) -> Self {
         let identity = status.catalog.identity.as_deref();
-        let failure = status.state.failure();
+        let failure = status.state.failure().or(status.state.sign_in());
         Self {
             name: &status.name,
             state: status.state.name(),

@@ -14,7 +14,7 @@ use super::new_server::New;
 use crate::args::{AddArgs, AddJsonArgs, AddOptions, ConfigArgs};
 use crate::change;
 use crate::exit::Exit;
-use crate::output;
+use crate::output::{self, Lines};
 use crate::session::{self, Configured};
 use crate::standing::{self, quoted};
 
@@ -120,7 +120,7 @@ async fn write(
         return exit;
     }
     for note in &new.notes {
-        output::note(&format!("note: {}\n", output::harmless(note)));
+        output::note(Lines::one(format!("note: {note}")));
     }
     let mut document = json!({"added": name, "scope": scope, "file": change::path(&written)});
     if replaced {
@@ -146,7 +146,8 @@ async fn write(
         Follows::Runs => match check::connect(config, name).await {
             Ok(check) => check,
             Err(exit) => {
-                output::note(&format!("\"{name}\" is added, and was not checked\n"));
+                let what = format!("\"{name}\" is added, and was not checked");
+                output::note(Lines::one(what));
                 return exit;
             }
         },
@@ -225,12 +226,12 @@ pub(super) fn what_follows(configured: &Configured, name: &str, scope: Scope) ->
         .find(|other| other.entry.scope < scope && standing::reason(other).is_none());
     match &new.standing {
         Standing::Active | Standing::Shadowed { .. } => {}
-        Standing::Disabled => output::note(&format!(
-            "  it is switched off for this project: trunkline enable {quoted}\n"
-        )),
-        Standing::PendingApproval { .. } => output::note(&format!(
-            "  it needs your approval before it runs: trunkline approve {quoted}\n"
-        )),
+        Standing::Disabled => output::note(Lines::one(format!(
+            "  it is switched off for this project: trunkline enable {quoted}"
+        ))),
+        Standing::PendingApproval { .. } => output::note(Lines::one(format!(
+            "  it needs your approval before it runs: trunkline approve {quoted}"
+        ))),
         _ => {
             if let Some((reason, _)) = standing::reason(new) {
                 output::warning(&format!("\"{name}\" does not run: {reason}"));

@@ -1,14 +1,13 @@
 //! `trunkline approve`, `reject` and `reset-project-choices`: which of a project's servers may run (CFG-6).
 
-use std::fmt::Write as _;
-
 use serde_json::json;
+use trunkline_config::redact::{RedactMode, redact_entry};
 use trunkline_config::{Server, ServerEntry, Standing};
 
 use crate::args::ConfigArgs;
 use crate::change;
 use crate::exit::Exit;
-use crate::output::{self, harmless};
+use crate::output::{self, Lines, name};
 use crate::session::{self, Configured};
 use crate::standing;
 
@@ -44,15 +43,15 @@ pub(crate) fn approve(
     let mut approved: Vec<&ServerEntry> = Vec::new();
     for server in wanted {
         if ask {
-            output::note(&description(server));
+            output::note(description(server));
         }
-        if ask && !output::ask(&format!("approve \"{}\"?", server.entry.name)) {
+        if ask && !output::ask(&format!("approve \"{}\"?", name(&server.entry.name))) {
             continue;
         }
         approved.push(&server.entry);
     }
     if approved.is_empty() {
-        output::note("nothing was approved\n");
+        output::note("nothing was approved");
         return Exit::Done;
     }
     let written = match configured.editor().approve(&approved) {
@@ -106,36 +105,30 @@ fn nothing_pending(as_json: bool) -> Exit {
     if as_json {
         output::json(&json!({"approved": []}));
     } else {
-        output::result("no servers are pending\n");
+        output::result("no servers are pending");
     }
     Exit::Done
 }
 
 /// What a person should see before saying yes: what would run, all of it, and what has changed. What is hidden elsewhere comes
 /// from the project here, and could be what decides.
-fn description(server: &Server) -> String {
-    let mut text = format!(
-        "\n\"{}\" in {}\n",
-        harmless(&server.entry.name),
-        harmless(&server.entry.source)
-    );
-    let shown = server.entry.shown(true);
+fn description(server: &Server) -> Lines {
+    let mut lines = Lines::from("\n");
+    let entry = &server.entry;
+    lines.push(format!("\"{}\" in {}", name(&entry.name), entry.source));
+    let mut shown = entry.as_written();
+    redact_entry(&mut shown, RedactMode::Approval);
     for (field, value) in shown.as_object().into_iter().flatten() {
-        let _ = writeln!(
-            text,
-            "  {}: {}",
-            harmless(field),
-            harmless(&value.to_string())
-        );
+        lines.push(format!("  {}: {value}", name(field)));
     }
     let changes = standing::difference_lines(&standing::differences(server));
     if !changes.is_empty() {
-        text += "  changed since you approved it:\n";
+        lines.push("  changed since you approved it:");
     }
     for line in changes {
-        let _ = writeln!(text, "    {}", harmless(&line));
+        lines.push(format!("    {line}"));
     }
-    text
+    lines
 }
 
 /// An approval does not help against a rejection elsewhere, or against policy.
@@ -187,7 +180,7 @@ pub(crate) fn reset(config: &ConfigArgs, as_json: bool) -> Exit {
         if as_json {
             output::json(&json!({"reset": false, "files": files}));
         } else {
-            output::result("there are no approvals and rejections of this project's servers\n");
+            output::result("there are no approvals and rejections of this project's servers");
         }
         return Exit::Done;
     };
@@ -196,7 +189,7 @@ pub(crate) fn reset(config: &ConfigArgs, as_json: bool) -> Exit {
     let exit = change::tell(what, written, document, as_json);
     for written in changed.iter().skip(1).filter(|_| !as_json) {
         let file = change::path(written);
-        output::result(&format!("  written to {}\n", harmless(&file)));
+        output::result(Lines::one(format!("  written to {file}")));
     }
     exit
 }

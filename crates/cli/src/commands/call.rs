@@ -12,7 +12,7 @@ use crate::args::{CallArgs, ConfigArgs};
 use crate::arguments;
 use crate::elicit::Unanswered;
 use crate::exit::Exit;
-use crate::output::{self, StatusLine};
+use crate::output::{self, Lines, StatusLine};
 use crate::permit::Typed;
 use crate::session;
 use crate::standing::{self, quoted};
@@ -27,11 +27,16 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
         Err(exit) => return exit,
     };
     configured.warn_about(wanted.servers());
-    // Before anything starts: waiting for a person's input must not keep a server waiting.
-    let json_args = match read_json_args(call.json_args.as_deref()) {
+    // Before anything starts: neither a person's input nor a mistake in it is worth a server's start.
+    let json_args = read_json_args(call.json_args.as_deref()).and_then(|given| {
+        arguments::read(wanted.words(), given.as_deref(), None)?;
+        Ok(given)
+    });
+    let json_args = match json_args {
         Ok(json_args) => json_args,
         Err(problem) => {
-            output::error(&problem, None);
+            let shown = wanted.shown_by();
+            output::error(&problem, Some(&shown));
             return Exit::Usage;
         }
     };
@@ -101,7 +106,8 @@ impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         // While somebody is asked about it, it has not been made.
         if !self.ended && !output::asking() {
-            output::note(&format!("interrupted; \"{}\" may have run\n", self.name));
+            let what = format!("interrupted; \"{}\" may have run", self.name);
+            output::note(Lines::one(&what));
         }
     }
 }
@@ -119,10 +125,7 @@ async fn call_and_show(
         Some(Found::Own(tool)) => (&tool.name, None, &tool.input_schema),
         None => return wanted.explain_missing(host),
     };
-    let shown = match wanted {
-        Wanted::Of { server, tool, .. } => shown_by(Some(server), tool),
-        Wanted::Named { name, .. } | Wanted::Own { name, .. } => shown_by(None, name),
-    };
+    let shown = wanted.shown_by();
     let arguments = match arguments::read(wanted.words(), json_args, Some(schema)) {
         Ok(arguments) => arguments,
         Err(problem) => {
@@ -164,6 +167,16 @@ fn shown_by(server: Option<&str>, tool: &str) -> String {
     format!("`trunkline tools {}` shows what it takes", words.join(" "))
 }
 
+impl Wanted<'_> {
+    /// The command that shows what the tool takes.
+    fn shown_by(&self) -> String {
+        match self {
+            Self::Of { server, tool, .. } => shown_by(Some(server), tool),
+            Self::Named { name, .. } | Self::Own { name, .. } => shown_by(None, name),
+        }
+    }
+}
+
 /// Tells of arguments that the tool says nothing of: misspelt, probably.
 fn warn_of_unknown(wanted: &Wanted, arguments: &Json, schema: &Json, shown: &str) {
     let unknown = arguments::unknown(arguments, schema);
@@ -177,7 +190,7 @@ fn warn_of_unknown(wanted: &Wanted, arguments: &Json, schema: &Json, shown: &str
         ));
     }
     if !unknown.is_empty() {
-        output::note(&output::harmless_lines(&format!("  hint: {shown}\n")));
+        output::hint(shown);
     }
 }
 
@@ -241,9 +254,12 @@ fn fail_within(error: &CallError, limited: bool, own: bool) -> Exit {
     };
     // Whoever was asked has seen it.
     if let (CallError::Changed { change, .. }, false) = (error, output::asked()) {
-        output::note(&output::harmless_lines(&format!("{}\n", change.diff())));
+        output::block(&change.diff());
     }
     output::error(&error.to_string(), hint.as_deref());
-    output::stderr_lines(error.stderr());
+    if let CallError::NotConnected { server, .. } | CallError::ConnectionLost { server, .. } = error
+    {
+        output::stderr_lines(server, error.stderr());
+    }
     error.into()
 }

@@ -8,7 +8,7 @@ use trunkline_config::{Scope, Server, ServerEntry, TransportEntry};
 use super::list::{Row, count};
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
-use crate::output::{self, harmless};
+use crate::output::{self, Lines};
 use crate::session::{self, Configured};
 use crate::standing::quoted;
 
@@ -24,7 +24,7 @@ pub(super) struct Check {
     /// How many tools, prompts and resources it offers, if it is connected.
     offers: Option<[usize; 3]>,
     /// What is wrong, as `list` shows it.
-    troubles: String,
+    troubles: Lines,
     error: Option<String>,
     hint: Option<String>,
     /// What is wrong with the entry, however the connection fares.
@@ -66,7 +66,7 @@ impl Check {
         let mut troubles = row.troubles();
         let mut hint = row.hint();
         if let Some(suggestion) = missing_program(entry).and_then(|(_, suggestion)| suggestion) {
-            troubles += &format!("  hint: {}\n", harmless(&suggestion));
+            troubles.push(format!("  hint: {suggestion}"));
             hint = Some(suggestion);
         }
         Self {
@@ -102,7 +102,7 @@ impl Check {
         Self {
             state: state.to_owned(),
             offers: None,
-            troubles: String::new(),
+            troubles: Lines::new(),
             error: None,
             hint: None,
             findings,
@@ -140,15 +140,15 @@ impl Check {
                     offers.push(count(number, what));
                 }
             }
-            output::result(&format!("  connected: {}\n", offers.join(", ")));
+            output::result(Lines::one(format!("  connected: {}", offers.join(", "))));
             let next = if tools > 0 { "tools" } else { "get" };
-            output::note(&format!("next: trunkline {next} {quoted}\n"));
+            output::note(Lines::one(format!("next: trunkline {next} {quoted}")));
         } else if !self.troubles.is_empty() {
             output::warning(&format!("\"{name}\" is added, but does not connect"));
             output::note(&self.troubles);
-            output::note(&format!(
-                "next: `trunkline edit {quoted}` changes it, `trunkline get {quoted}` tries again\n"
-            ));
+            output::note(Lines::one(format!(
+                "next: `trunkline edit {quoted}` changes it, `trunkline get {quoted}` tries again"
+            )));
         }
     }
 }

@@ -1,7 +1,6 @@
 //! `trunkline clean`: removes what is kept for servers that are gone.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +12,7 @@ use super::list::count;
 use crate::args::ConfigArgs;
 use crate::change;
 use crate::exit::Exit;
-use crate::output::{self, harmless};
+use crate::output::{self, Lines};
 use crate::running;
 use crate::session::{self, Configured};
 
@@ -61,7 +60,7 @@ pub(crate) fn run(config: &ConfigArgs, dry_run: bool, as_json: bool) -> Exit {
     if as_json {
         output::json(&cleaned.as_value());
     } else {
-        output::result(&cleaned.description());
+        output::result(cleaned.description());
     }
     exit
 }
@@ -208,8 +207,8 @@ impl Cleaned {
         json!({"dryRun": self.dry_run, "files": files, "bytes": self.bytes(), "approvals": approvals, "inUse": self.kept})
     }
 
-    fn description(&self) -> String {
-        let mut text = String::new();
+    fn description(&self) -> Lines {
+        let mut lines = Lines::new();
         for file in &self.files {
             let server = file.server.as_deref().unwrap_or_default();
             let path = file.path.display().to_string();
@@ -218,14 +217,14 @@ impl Cleaned {
                 file.kind.name(),
                 size(file.bytes)
             );
-            let _ = writeln!(text, "{}", harmless(&line));
+            lines.push(line);
         }
         for record in &self.approvals {
             let line = format!("approval {:<20} {}", record.name, record.source);
-            let _ = writeln!(text, "{}", harmless(&line));
+            lines.push(line);
         }
         if self.files.is_empty() && self.approvals.is_empty() {
-            text += "nothing to clean\n";
+            lines.push("nothing to clean");
         } else {
             let done = if self.dry_run {
                 "would remove"
@@ -235,16 +234,15 @@ impl Cleaned {
             let files = count(self.files.len(), "file");
             let approvals = count(self.approvals.len(), "approval");
             let bytes = size(self.bytes());
-            let _ = writeln!(text, "{done} {files} ({bytes}) and {approvals}");
+            lines.push(format!("{done} {files} ({bytes}) and {approvals}"));
         }
         if self.kept > 0 {
             let kept = count(self.kept, "file");
-            let _ = writeln!(
-                text,
+            lines.push(format!(
                 "{kept} of the last 24 hours stay: another trunkline process runs"
-            );
+            ));
         }
-        text
+        lines
     }
 }
 

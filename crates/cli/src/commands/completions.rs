@@ -9,6 +9,6 @@ use crate::output;
 pub(crate) fn run(shell: clap_complete::Shell) -> Exit {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "trunkline", &mut script);
-    output::result(&String::from_utf8_lossy(&script));
+    output::result_bytes(&script);
     Exit::Done
 }

@@ -159,7 +159,9 @@ pub(crate) fn fail(error: &ContextError, asked: Asked) -> Exit {
         what = format!("{before}no answer within {} ms", asked.as_millis());
     }
     output::error(&what, hint.as_deref());
-    output::stderr_lines(error.stderr());
+    if let ContextError::NotConnected { server, .. } | ContextError::Failed { server, .. } = error {
+        output::stderr_lines(server, error.stderr());
+    }
     error.into()
 }
 

@@ -10,7 +10,7 @@ use trunkline::{
 use super::{call, list, tools};
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
-use crate::output;
+use crate::output::{self, Lines};
 use crate::session;
 
 pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
@@ -48,10 +48,10 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
 
 async fn show(host: &Host) -> Exit {
     heading("Servers: two that live in this process, and one whose program is not installed");
-    output::result(&list::table(&list::rows(host, &host.config())));
+    output::result(list::table(&list::rows(host, &host.config())));
 
     heading("Tools, as a model would see them");
-    output::result(&tools::table(
+    output::result(tools::table(
         host.pool().tools().iter().map(|tool| &**tool),
         |_| false,
     ));
@@ -88,7 +88,9 @@ async fn show(host: &Host) -> Exit {
         Ok(_) => return Exit::Failed,
         Err(error) => {
             let hint = error.hint().unwrap_or_default();
-            output::result(&format!("error: {error}\n  hint: {hint}\n"));
+            let mut lines = Lines::one(format!("error: {error}"));
+            lines.push(format!("  hint: {hint}"));
+            output::result(lines);
         }
     }
 
@@ -100,7 +102,9 @@ async fn show(host: &Host) -> Exit {
 }
 
 fn heading(text: &str) {
-    output::result(&format!("\n== {text}\n"));
+    let mut lines = Lines::from("\n");
+    lines.push(format!("== {text}"));
+    output::result(lines);
 }
 
 /// Makes one call and shows it; an `Err` means that it went otherwise than it should.
@@ -112,7 +116,7 @@ async fn step(
 ) -> Result<(), Exit> {
     let options = CallOptions {
         on_progress: Some(Box::new(|progress| {
-            output::result(&format!("{}\n", call::describe(&progress)));
+            output::result(Lines::one(call::describe(&progress)));
         })),
         ..CallOptions::default()
     };
@@ -123,7 +127,7 @@ async fn step(
             } else {
                 ""
             };
-            output::result(&format!("{said}{}\n", result.text()));
+            output::result(Lines::one(format!("{said}{}", result.text())));
             if result.is_error == fails {
                 Ok(())
             } else {

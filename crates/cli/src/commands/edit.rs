@@ -11,7 +11,7 @@ use super::new_server::{NOT_A_HEADER, NOT_A_VARIABLE, header, variable};
 use crate::args::{ConfigArgs, EditArgs};
 use crate::change;
 use crate::exit::Exit;
-use crate::output::{self, harmless};
+use crate::output::{self, Lines};
 use crate::session::Configured;
 use crate::standing::quoted;
 
@@ -255,7 +255,7 @@ fn nothing_changed(name: &str, as_json: bool) -> Exit {
     if as_json {
         output::json(&json!({"edited": name, "changes": []}));
     } else {
-        output::result(&format!("\"{}\" is unchanged\n", harmless(name)));
+        output::result(Lines::one(format!("\"{name}\" is unchanged")));
     }
     Exit::Done
 }
@@ -295,7 +295,7 @@ fn tell(
         output::warning("its client secret was kept for the old URL; add it anew if it needs one");
     }
     if let (Follows::Runs, false) = (what_follows(configured, name, scope), as_json) {
-        output::note(&format!("next: trunkline get {}\n", quoted(name)));
+        output::note(Lines::one(format!("next: trunkline get {}", quoted(name))));
     }
     exit
 }

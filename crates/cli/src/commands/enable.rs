@@ -41,7 +41,7 @@ pub(crate) fn run(config: &ConfigArgs, name: &str, on: bool, as_json: bool) -> E
     {
         output::warning(&format!("\"{name}\" still does not run: {reason}"));
         if let Some(hint) = hint {
-            output::note(&format!("  hint: {}\n", output::harmless(&hint)));
+            output::hint(&hint);
         }
     }
     exit

@@ -1,15 +1,13 @@
 //! `trunkline get`: one server, how it fares, where it comes from and how it is configured.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 use trunkline_config::{Scope, Server};
 
 use super::list::{Row, table};
-use super::tools::unknown_server;
+use super::tools::{sign_in_exit, unknown_server};
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
-use crate::output::{self, harmless};
+use crate::output::{self, Lines, name as shown_name};
 use crate::session;
 use crate::standing::quoted;
 
@@ -52,7 +50,7 @@ pub(crate) async fn run(
                 .servers
                 .iter()
                 .map(|server| {
-                    let mut row = Row::of(&host, server).as_value();
+                    let mut row = Row::of(&host, server).with_diagnostics(&set).as_value();
                     row["config"] = server.entry.shown(show_secrets);
                     row
                 })
@@ -71,12 +69,12 @@ pub(crate) async fn run(
                     output::json(&row);
                 }
             }
-            return Exit::Done;
+            return sign_in_exit(&host);
         }
         for server in &set.servers {
             let row = Row::of(&host, server);
-            output::result(&table(&[row]));
-            output::result(&details(server, show_secrets));
+            output::result(table(&[row]));
+            output::result(details(server, show_secrets));
         }
         for problem in set
             .diagnostics
@@ -85,25 +83,25 @@ pub(crate) async fn run(
         {
             output::warning(&problem.to_string());
         }
-        Exit::Done
+        sign_in_exit(&host)
     })
     .await
 }
 
 /// The entry's fields, one a line, and how to be rid of it.
-fn details(server: &Server, show_secrets: bool) -> String {
-    let mut text = String::new();
+fn details(server: &Server, show_secrets: bool) -> Lines {
+    let mut lines = Lines::new();
     let shown = server.entry.shown(show_secrets);
     for (field, value) in shown.as_object().into_iter().flatten() {
         match value {
             Value::Object(members) if !members.is_empty() => {
-                let _ = writeln!(text, "  {}:", harmless(field));
+                lines.push(format!("  {}:", shown_name(field)));
                 for (name, value) in members {
-                    let _ = writeln!(text, "    {}: {}", harmless(name), plain(value));
+                    lines.push(format!("    {}: {}", shown_name(name), plain(value)));
                 }
             }
             value => {
-                let _ = writeln!(text, "  {}: {}", harmless(field), plain(value));
+                lines.push(format!("  {}: {}", shown_name(field), plain(value)));
             }
         }
     }
@@ -111,22 +109,18 @@ fn details(server: &Server, show_secrets: bool) -> String {
         server.entry.scope,
         Scope::Local | Scope::Project | Scope::User
     ) {
-        let name = quoted(&server.entry.name);
-        let name = harmless(&name);
-        let _ = writeln!(
-            text,
-            "  to remove it: trunkline remove {name} -s {}",
-            server.entry.scope
-        );
+        let (name, scope) = (quoted(&server.entry.name), server.entry.scope);
+        lines.push(format!(
+            "  to remove it: trunkline remove {name} -s {scope}"
+        ));
     }
-    text
+    lines
 }
 
 /// A text as it is, anything else as JSON.
 fn plain(value: &Value) -> String {
-    let text = match value {
+    match value {
         Value::String(text) => text.clone(),
         value => value.to_string(),
-    };
-    harmless(&text).into_owned()
+    }
 }

@@ -4,7 +4,6 @@
 //! approval. So project files are imported into the project scope and the user's files into the user's scopes; the user's
 //! servers go into a project only by name, and never with a literal secret.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -15,7 +14,7 @@ use trunkline_config::{ChangeError, Diagnostic, Project, Scope};
 use crate::args::{ConfigArgs, ImportArgs};
 use crate::change;
 use crate::exit::Exit;
-use crate::output::{self, harmless, harmless_lines};
+use crate::output::{self, Lines, name};
 use crate::session::{self, Configured};
 use crate::standing::quoted;
 
@@ -47,7 +46,7 @@ pub(crate) fn run(config: &ConfigArgs, args: &ImportArgs, as_json: bool) -> Exit
     };
     let planned = plan(&configured, scope, wanted, args.force);
     if !as_json {
-        output::result(&description(&planned, scope));
+        output::result(description(&planned, scope));
     }
     let to_write: Vec<&Planned> = planned.iter().filter(|one| one.fate.is_written()).collect();
     let write = !args.dry_run && !to_write.is_empty() && may_write(args, to_write.len(), as_json);
@@ -59,22 +58,22 @@ pub(crate) fn run(config: &ConfigArgs, args: &ImportArgs, as_json: bool) -> Exit
     if as_json {
         output::json(&document(&planned, &written));
     } else if !to_write.is_empty() && !write && !args.dry_run && !output::can_ask() {
-        output::note("nothing was written; --yes writes it\n");
+        output::note("nothing was written; --yes writes it");
     }
     let refused = |one: &Planned| matches!(one.fate, Fate::HoldsSecrets(_));
     if args.yes && exit == Exit::Done && planned.iter().any(refused) {
         exit = Exit::Refused;
     }
     if !written.is_empty() && !as_json {
-        output::note(&next_step(scope));
+        output::note(next_step(scope));
     }
     exit
 }
 
-fn next_step(scope: Scope) -> String {
+fn next_step(scope: Scope) -> &'static str {
     match scope {
-        Scope::Project => "next: `trunkline approve` shows them and asks\n".to_owned(),
-        _ => "next: `trunkline list` connects to them\n".to_owned(),
+        Scope::Project => "next: `trunkline approve` shows them and asks",
+        _ => "next: `trunkline list` connects to them",
     }
 }
 
@@ -273,15 +272,15 @@ impl Sources {
             let text = if scope == Scope::Project {
                 format!(
                     "left out, as they are your own: {names} ({file}); `trunkline import {client} -s project --from-user --only NAME` \
-                     takes one into the repository\n"
+                     takes one into the repository"
                 )
             } else {
                 format!(
                     "left out, as they come with the project: {names} ({file}); `trunkline import {client} -s project` takes them \
-                     over, for approval\n"
+                     over, for approval"
                 )
             };
-            output::note(&harmless_lines(&text));
+            output::note(Lines::one(text));
         }
     }
 
@@ -380,16 +379,15 @@ fn masked(entry: &Value) -> Value {
     entry
 }
 
-fn description(planned: &[Planned], scope: Scope) -> String {
+fn description(planned: &[Planned], scope: Scope) -> Lines {
     if planned.is_empty() {
-        return "no servers of other clients were found\n".to_owned();
+        return "no servers of other clients were found".into();
     }
-    let mut text = String::new();
+    let mut lines = Lines::new();
     let mut file = None;
     for Planned { found, fate } in planned {
         if file != Some(&found.file) {
-            let path = found.file.display().to_string();
-            let _ = writeln!(text, "{}: {}", found.client, harmless(&path));
+            lines.push(format!("{}: {}", found.client, found.file.display()));
             file = Some(&found.file);
         }
         let what = match fate {
@@ -398,20 +396,20 @@ fn description(planned: &[Planned], scope: Scope) -> String {
             Fate::Known => "already there".to_owned(),
             other => format!("left out: {}", other.reason(scope).unwrap_or_default()),
         };
-        let _ = writeln!(text, "  {}  {}", harmless(&found.name), harmless(&what));
+        lines.push(format!("  {}  {what}", name(&found.name)));
         if let Fate::Replaces(old) = fate {
-            let _ = writeln!(text, "    was: {}", harmless(&masked(old).to_string()));
+            lines.push(format!("    was: {}", masked(old)));
         }
         let entry = masked(&Value::Object(found.entry.clone()));
-        let _ = writeln!(text, "    {}", harmless(&entry.to_string()));
+        lines.push(format!("    {entry}"));
         for note in found.renamed.iter().chain(&found.notes) {
-            let _ = writeln!(text, "    note: {}", harmless(note));
+            lines.push(format!("    note: {note}"));
         }
         if let Some(hint) = fate.hint(found, scope) {
-            let _ = writeln!(text, "    hint: {}", harmless(&hint));
+            lines.push(format!("    hint: {hint}"));
         }
     }
-    text
+    lines
 }
 
 /// Whether the user wants it written.
@@ -451,7 +449,9 @@ fn write_all<'p>(
                 written.push(name);
                 let preposition = if done == "added" { "to" } else { "in" };
                 let file = place.file.display();
-                output::note(&format!("{done} \"{name}\" {preposition} {file}\n"));
+                output::note(Lines::one(format!(
+                    "{done} \"{name}\" {preposition} {file}"
+                )));
             }
             // Somebody was quicker; it is there, which is all that was wanted.
             Err(ChangeError::Exists { .. }) => {}

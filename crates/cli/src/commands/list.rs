@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use trunkline::{Host, ServerStatus, State};
-use trunkline_config::{Diagnostic, Server, ServerSet, Standing};
+use trunkline_config::redact::redact_text;
+use trunkline_config::{Diagnostic, Server, ServerSet, Severity, Standing};
 use unicode_width::UnicodeWidthStr;
 
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
-use crate::output::{self, harmless, harmless_lines, indented_stderr};
+use crate::output::{self, Lines, indented_stderr, inline, name};
 use crate::session;
 use crate::standing;
 
@@ -28,44 +29,53 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
     if let Some(connectors) = connectors {
         builder = builder.connectors(connectors);
     }
-    session::with_host(builder, |host| async move {
+    let show = |host: &Host| show(host, above.as_deref(), as_json);
+    let work = |host: Host| async move {
         session::ready(&host).await;
-        let set = host.config();
-        if as_json {
-            for diagnostic in &set.diagnostics {
-                output::warning(&diagnostic.to_string());
-            }
-            let rows: Vec<_> = rows(&host, &set).iter().map(Row::as_value).collect();
-            output::json(&rows);
-        } else {
-            let rows = rows(&host, &set);
-            if let (true, Some(file)) = (rows.is_empty(), &set.exclusive) {
-                let file = file.display().to_string();
-                output::result(&format!(
-                    "the enterprise configuration has exclusive control and no servers ({})\n",
-                    harmless(&file)
-                ));
-            } else if rows.is_empty() && !set.diagnostics.is_empty() {
-                output::result("no servers could be loaded\n");
-            } else if let (true, Some(above)) = (rows.is_empty(), &above) {
-                output::result(&format!(
-                    "no servers are configured here; {}\n",
-                    harmless(above)
-                ));
-            } else {
-                output::result(&table(&rows));
-            }
-            output::result(&problems(&host, &set.diagnostics));
-        }
+        show(&host);
         Exit::Done
-    })
-    .await
+    };
+    // Somebody who gives up waiting still wants to see what is known.
+    session::with_host_or(builder, work, show).await
+}
+
+fn show(host: &Host, above: Option<&str>, as_json: bool) {
+    let set = host.config();
+    let rows = rows(host, &set);
+    if as_json {
+        let is_shown = |about: &str| rows.iter().any(|row| row.name() == about);
+        for problem in &set.diagnostics {
+            if !problem.server.as_deref().is_some_and(is_shown) {
+                output::warning(&problem.to_string());
+            }
+        }
+        output::json(&rows.iter().map(Row::as_value).collect::<Vec<_>>());
+        return;
+    }
+    if let (true, Some(file)) = (rows.is_empty(), &set.exclusive) {
+        output::result(Lines::one(format!(
+            "the enterprise configuration has exclusive control and no servers ({})",
+            file.display()
+        )));
+    } else if rows.is_empty() && !set.diagnostics.is_empty() {
+        output::result("no servers could be loaded");
+    } else if let (true, Some(above)) = (rows.is_empty(), above) {
+        output::result(Lines::one(format!(
+            "no servers are configured here; {above}"
+        )));
+    } else {
+        output::result(table(&rows));
+    }
+    output::result(problems(host, &rows, &set.diagnostics));
 }
 
 /// One server: how it is configured, and how it fares if it runs.
+#[derive(Default)]
 pub(crate) struct Row<'a> {
     server: Option<&'a Server>,
     status: Option<std::sync::Arc<ServerStatus>>,
+    /// What is wrong with its entry. An entry that cannot be used has nothing else.
+    diagnostics: Vec<&'a Diagnostic>,
 }
 
 /// Every server that is worth a line: those that are only hidden by another are shown with that one.
@@ -75,8 +85,9 @@ pub(crate) fn rows<'a>(host: &Host, set: &'a ServerSet) -> Vec<Row<'a>> {
         .servers
         .iter()
         .filter(shown)
-        .map(|server| Row::of(host, server))
+        .map(|server| Row::of(host, server).with_diagnostics(set))
         .collect();
+    rows.extend(unusable(set));
     // The embedding program's own are in no configuration.
     let own = host.servers().into_iter().filter(|status| {
         let running = |row: &Row| {
@@ -87,12 +98,32 @@ pub(crate) fn rows<'a>(host: &Host, set: &'a ServerSet) -> Vec<Row<'a>> {
     });
     let own: Vec<_> = own
         .map(|status| Row {
-            server: None,
             status: Some(status),
+            ..Row::default()
         })
         .collect();
     rows.extend(own);
     rows.sort_by(|a, b| a.name().cmp(b.name()));
+    rows
+}
+
+/// Entries that cannot be used: all that is known of them is what is wrong.
+fn unusable(set: &ServerSet) -> Vec<Row<'_>> {
+    let mut rows: Vec<Row> = Vec::new();
+    for problem in &set.diagnostics {
+        let Some(name) = problem.server.as_deref() else {
+            continue;
+        };
+        let is_error = problem.severity == Severity::Error;
+        let is_known =
+            set.named(name).next().is_some() || rows.iter().any(|row| row.name() == name);
+        if is_error && !is_known {
+            rows.push(Row {
+                diagnostics: set.about(name).collect(),
+                ..Row::default()
+            });
+        }
+    }
     rows
 }
 
@@ -102,14 +133,26 @@ impl<'a> Row<'a> {
         Self {
             server: Some(server),
             status: runs.then(|| host.server(&server.entry.name)).flatten(),
+            diagnostics: Vec::new(),
         }
+    }
+
+    /// The same, with what is wrong with its entry.
+    pub(crate) fn with_diagnostics(mut self, set: &'a ServerSet) -> Self {
+        self.diagnostics = set.about(self.name()).collect();
+        self
     }
 
     pub(crate) fn name(&self) -> &str {
         match (self.server, &self.status) {
             (Some(server), _) => &server.entry.name,
             (None, Some(status)) => &status.name,
-            (None, None) => "",
+            (None, None) => {
+                let about = self.diagnostics.first();
+                about
+                    .and_then(|problem| problem.server.as_deref())
+                    .unwrap_or_default()
+            }
         }
     }
 
@@ -118,8 +161,18 @@ impl<'a> Row<'a> {
         self.status.as_deref()
     }
 
+    /// Whether its entry cannot be used.
+    fn is_unusable(&self) -> bool {
+        self.server.is_none() && self.status.is_none()
+    }
+
     /// Why it may not run, and what to do about it.
     pub(crate) fn reason(&self) -> Option<(String, Option<String>)> {
+        if self.is_unusable() {
+            let problem = self.diagnostics.first()?;
+            let what = format!("its entry cannot be used: {}", problem.message);
+            return Some((what, Some(format!("mend it in {}", problem.place()))));
+        }
         self.server.and_then(standing::reason)
     }
 
@@ -135,36 +188,39 @@ impl<'a> Row<'a> {
     }
 
     /// What is wrong with it, and what to do about that; nothing for one that runs.
-    pub(crate) fn troubles(&self) -> String {
-        let mut text = String::new();
+    pub(crate) fn troubles(&self) -> Lines {
+        let mut lines = Lines::new();
         if let Some((reason, _)) = self.reason() {
-            let _ = writeln!(text, "  {}", harmless(&reason));
+            lines.push(format!("  {reason}"));
         }
         let changes = self.server.map(standing::differences);
         for line in standing::difference_lines(&changes.unwrap_or_default()) {
-            let _ = writeln!(text, "    {}", harmless(&line));
+            lines.push(format!("    {line}"));
         }
         let state = self.status().map(|status| &status.state);
-        if let Some(State::NeedsAuth) = state {
-            text += "  the server asks for a sign-in\n";
+        if let Some(asked) = state.and_then(State::sign_in) {
+            lines.push(format!("  {}", inline(&asked.to_string())));
         }
         let failure = state.and_then(State::failure);
         if let Some(failure) = failure {
-            let _ = writeln!(text, "  {}", harmless_lines(&failure.to_string()));
+            lines.push(format!("  {}", inline(&failure.to_string())));
             if let Some(target) = self.server.and_then(target) {
-                let _ = writeln!(text, "  {}", harmless(&target));
+                lines.push(format!("  {target}"));
             }
         }
         if let Some(hint) = self.hint() {
-            let _ = writeln!(text, "  hint: {}", harmless(&hint));
+            lines.push(format!("  hint: {hint}"));
         }
         if let Some(failure) = failure {
-            text += &indented_stderr(&failure.stderr, "  ");
+            lines.append(indented_stderr(self.name(), &failure.stderr, "  "));
         }
-        text
+        lines
     }
 
     pub(crate) fn state(&self) -> &'static str {
+        if self.is_unusable() {
+            return "failed";
+        }
         let standing = self.server.and_then(|server| server.standing.name());
         standing
             .or_else(|| self.status.as_ref().map(|status| status.state.name()))
@@ -188,7 +244,13 @@ impl<'a> Row<'a> {
             .as_ref()
             .and_then(|status| status.entry.as_ref());
         let source = self.server.map(|server| server.entry.source.as_str());
-        source.or_else(|| entry.map(|entry| entry.source.as_str()))
+        let broken = self
+            .diagnostics
+            .first()
+            .map(|problem| problem.source.as_str());
+        source
+            .or_else(|| entry.map(|entry| entry.source.as_str()))
+            .or(broken)
     }
 
     fn transport(&self) -> &'static str {
@@ -197,6 +259,16 @@ impl<'a> Row<'a> {
             .as_ref()
             .and_then(|status| status.entry.as_ref());
         let kind = self.server.map(|server| server.entry.transport.kind());
+        if self.is_unusable() {
+            return "-";
+        }
+        // An entry without a type is found out only by connecting.
+        if let Some(State::Connected(connected)) = self.status().map(|status| &status.state)
+            && connected.is_sse()
+            && kind == Some("http")
+        {
+            return "sse";
+        }
         kind.or_else(|| entry.map(|entry| entry.transport.kind()))
             .unwrap_or("in-process")
     }
@@ -219,6 +291,25 @@ impl<'a> Row<'a> {
         }
         if let Some(status) = &self.status {
             add_status(&mut value, status);
+        }
+        if self.is_unusable()
+            && let Some((reason, hint)) = self.reason()
+        {
+            value["error"] = json!(reason);
+            value["hint"] = json!(hint);
+        }
+        let listed = self
+            .status()
+            .map(|status| status.catalog.diagnostics.iter());
+        let listed = listed.into_iter().flatten().cloned();
+        let problems: Vec<String> = self
+            .diagnostics
+            .iter()
+            .map(|problem| redact_text(&problem.to_string()).into_owned())
+            .chain(listed)
+            .collect();
+        if !problems.is_empty() {
+            value["diagnostics"] = json!(problems);
         }
         value
     }
@@ -255,49 +346,44 @@ fn add_status(value: &mut Value, status: &ServerStatus) {
         value["error"] = json!(failure.to_string());
         value["stderr"] = json!(failure.stderr);
     }
+    if let Some(asked) = status.state.sign_in() {
+        value["error"] = json!(asked.to_string());
+    }
+    if let Some(hint) = status.state.hint() {
+        value["hint"] = json!(hint);
+    }
     if status.catalog.cached {
         value["cached"] = json!(true);
-    }
-    if !status.catalog.diagnostics.is_empty() {
-        value["diagnostics"] = json!(*status.catalog.diagnostics);
     }
 }
 
 /// The table of servers, with what there is to say below each.
-pub(crate) fn table(rows: &[Row]) -> String {
+pub(crate) fn table(rows: &[Row]) -> Lines {
     if rows.is_empty() {
         return "no servers are configured; add one with `trunkline add`, take over those of another client with \
-                `trunkline import`, or see it all at work with `trunkline demo`\n"
-            .to_owned();
+                `trunkline import`, or see it all at work with `trunkline demo`"
+            .into();
     }
-    let names: Vec<_> = rows.iter().map(|row| harmless(row.name())).collect();
+    let names: Vec<_> = rows.iter().map(|row| name(row.name())).collect();
     let widths = names.iter().map(|name| name.width());
     let width = widths.max().unwrap_or(0).min(WIDEST_NAME);
     let lengths = rows.iter().map(|row| row.state().len());
     let state_width = lengths.max().unwrap_or(0);
-    let mut text = String::new();
+    let mut lines = Lines::new();
     for (row, name) in rows.iter().zip(names) {
         let padding = width.saturating_sub(name.width());
-        let _ = write!(
-            text,
-            "{name}{:padding$}  {:<state_width$}  {:<10}  {:<10}",
+        let status = row.status.as_deref().map(status_line).unwrap_or_default();
+        lines.push(format!(
+            "{name}{:padding$}  {:<state_width$}  {:<10}  {:<10}{status}",
             "",
             row.state(),
-            row.scope().unwrap_or("program"),
+            row.scope()
+                .unwrap_or(if row.is_unusable() { "-" } else { "program" }),
             row.transport(),
-        );
-        // Nothing follows the columns of some rows.
-        match &row.status {
-            Some(status) => text += &status_line(status),
-            None => text.push('\n'),
-        }
-        while text.ends_with(" \n") {
-            text.truncate(text.len() - 2);
-            text.push('\n');
-        }
-        text += &below(row);
+        ));
+        lines.append(below(row));
     }
-    text
+    lines
 }
 
 /// What a server that runs, or ran before, has to show for it.
@@ -322,27 +408,27 @@ fn status_line(status: &ServerStatus) -> String {
     if let State::Connected(connected) = &status.state {
         let identity = connected.identity();
         if let Some(info) = &identity.info {
-            let (name, version) = (harmless(&info.name), harmless(&info.version));
+            let (name, version) = (name(&info.name), name(&info.version));
             let _ = write!(text, "  ({name} {version})");
         }
         let _ = write!(text, "  {}", identity.protocol_version);
     }
-    text.push('\n');
     text
 }
 
 /// The lines below a server's own.
-fn below(row: &Row) -> String {
-    let mut text = String::new();
+fn below(row: &Row) -> Lines {
+    let mut lines = Lines::new();
     if let Some(source) = row.source() {
-        let _ = writeln!(text, "  from {}", harmless(source));
+        lines.push(format!("  from {source}"));
     }
     if let Some(server) = row.server {
         for place in &server.shadows {
-            let _ = writeln!(text, "  hides {}", harmless(&place.to_string()));
+            lines.push(format!("  hides {place}"));
         }
     }
-    text + &row.troubles()
+    lines.append(row.troubles());
+    lines
 }
 
 /// What is started or connected to, as it is written.
@@ -367,19 +453,25 @@ pub(super) fn count(number: usize, what: &str) -> String {
 }
 
 /// What is wrong with the configuration and with the servers' lists.
-fn problems(host: &Host, diagnostics: &[Diagnostic]) -> String {
-    let mut lines: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
+fn problems(host: &Host, rows: &[Row], diagnostics: &[Diagnostic]) -> Lines {
+    // An entry that cannot be used has said so in its row.
+    let is_told = |problem: &&Diagnostic| {
+        let mut unusable = rows.iter().filter(|row| row.is_unusable());
+        unusable.any(|row| row.diagnostics.first() == Some(problem))
+    };
+    let untold = diagnostics.iter().filter(|problem| !is_told(problem));
+    let mut problems: Vec<String> = untold.map(ToString::to_string).collect();
     for server in host.servers() {
         let of_server = server.catalog.diagnostics.iter();
-        lines.extend(of_server.map(|problem| format!("{}: {problem}", server.name)));
+        problems.extend(of_server.map(|problem| format!("{}: {problem}", name(&server.name))));
     }
-    lines.extend(host.pool().diagnostics().iter().cloned());
-    if lines.is_empty() {
-        return String::new();
+    problems.extend(host.pool().diagnostics().iter().cloned());
+    let mut lines = Lines::new();
+    if !problems.is_empty() {
+        lines.append("\nproblems:");
     }
-    let lines: Vec<_> = lines
-        .iter()
-        .map(|line| format!("  {}\n", harmless(line)))
-        .collect();
-    format!("\nproblems:\n{}", lines.concat())
+    for problem in problems {
+        lines.push(format!("  {}", inline(&problem)));
+    }
+    lines
 }

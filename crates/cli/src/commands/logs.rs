@@ -1,6 +1,5 @@
 //! `trunkline logs`: what servers said, and what became of them.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -11,7 +10,7 @@ use super::tools::unknown_server;
 use crate::args::{ConfigArgs, LogsArgs};
 use crate::exit::Exit;
 use crate::interrupt::interrupted;
-use crate::output::{self, harmless};
+use crate::output::{self, Lines, harmless};
 use crate::session;
 use crate::standing::quoted;
 
@@ -107,11 +106,12 @@ fn nothing_yet(store: &LogStore, server: Option<&str>, more: &str) {
             "`trunkline list`".to_owned(),
         ),
     };
-    let text = format!(
-        "{what}{more}\n  hint: commands that connect to servers write logs, for example {command}; they go to {}",
+    let mut lines = Lines::one(format!("{what}{more}"));
+    lines.push(format!(
+        "  hint: commands that connect to servers write logs, for example {command}; they go to {}",
         store.dir().display()
-    );
-    output::note(&format!("{}\n", output::harmless_lines(&text)));
+    ));
+    output::note(lines);
 }
 
 /// How lines are shown.
@@ -143,31 +143,39 @@ impl Page {
             }
             return;
         }
-        let mut text = String::new();
+        let mut shown = Lines::new();
         for line in lines {
-            self.put(line, &mut text);
+            self.put(line, &mut shown);
         }
-        if !text.is_empty() {
-            output::result(&text);
+        if !shown.is_empty() {
+            output::result(shown);
         }
     }
 
-    fn put(&self, line: &LogLine, text: &mut String) {
+    fn put(&self, line: &LogLine, lines: &mut Lines) {
         let paint = |colour: &'static str| if self.coloured { colour } else { "" };
         let (dim, reset) = (paint("\u{1b}[2m"), paint("\u{1b}[0m"));
+        let mut parts: Vec<(&'static str, &str)> = Vec::new();
+        let (name, room);
         if let Some(width) = self.names {
-            let name = harmless(&line.server);
-            let room = " ".repeat(width.saturating_sub(name.width()));
-            let _ = write!(text, "{}{name}{reset}{room}  ", paint("\u{1b}[1m"));
+            name = harmless(&line.server);
+            room = " ".repeat(width.saturating_sub(name.width()) + 2);
+            parts.extend([(paint("\u{1b}[1m"), &*name), (reset, &*room)]);
         }
         let colour = paint(match line.kind {
             LogKind::Stderr => "",
             LogKind::Notice => "\u{1b}[33m",
             LogKind::State => "\u{1b}[36m",
         });
-        let (time, kind) = (&line.time, line.kind.name());
-        let said = harmless(&line.text);
-        let _ = writeln!(text, "{dim}{time}{reset} {colour}{kind:<6} {said}{reset}");
+        let kind = format!("{:<6} ", line.kind.name());
+        parts.extend([
+            (dim, &*line.time),
+            (reset, " "),
+            (colour, &*kind),
+            ("", &*line.text),
+            (reset, ""),
+        ]);
+        lines.push_painted(&parts);
     }
 }
 

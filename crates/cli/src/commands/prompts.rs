@@ -1,7 +1,5 @@
 //! `trunkline prompts`: shows the prompts and skills of all servers, or of one.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 use trunkline::{Host, PromptArgument, PromptCommand, ServerSkill};
 
@@ -9,7 +7,7 @@ use super::resources::first_line;
 use super::tools;
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
-use crate::output::{self, harmless};
+use crate::output::{self, Lines};
 
 pub(crate) async fn run(config: &ConfigArgs, server: Option<&str>, as_json: bool) -> Exit {
     tools::with_servers(config, server, async |host| show(host, as_json).await).await
@@ -26,32 +24,22 @@ async fn show(host: &Host, as_json: bool) {
         output::json(&prompts.chain(skills).collect::<Vec<_>>());
         return;
     }
-    let mut text = String::new();
+    let mut lines = Lines::new();
     for prompt in &prompts {
         let about = prompt.prompt.description.as_deref().unwrap_or_default();
         let arguments = prompt.arguments().unwrap_or_default();
         let arguments: String = arguments.iter().map(usage).collect();
-        let _ = writeln!(
-            text,
-            "/{}{}  {}",
-            prompt.name,
-            harmless(&arguments),
-            harmless(&first_line(about))
-        );
+        let about = first_line(about);
+        lines.push(format!("/{}{arguments}  {about}", prompt.name));
     }
     for ServerSkill { server, skill, .. } in &skills.skills {
-        let _ = writeln!(
-            text,
-            "skill @{}:{}  {}",
-            harmless(server),
-            harmless(&skill.uri),
-            harmless(&first_line(&skill.description))
-        );
+        let about = first_line(&skill.description);
+        lines.push(format!("skill @{server}:{}  {about}", skill.uri));
     }
-    if text.is_empty() {
+    if lines.is_empty() {
         tools::nothing(host, "prompts");
     }
-    output::result(&text);
+    output::result(lines);
 }
 
 /// An argument as it stands in a line of usage.

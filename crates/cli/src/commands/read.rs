@@ -17,7 +17,7 @@ use trunkline::{
 use super::context::{self, Asked, Target};
 use crate::args::{ConfigArgs, ReadArgs};
 use crate::exit::Exit;
-use crate::output;
+use crate::output::{self, Lines};
 use crate::standing::quoted;
 
 /// What is to be read.
@@ -168,11 +168,11 @@ fn show(read: &ResourceContents, as_json: bool, bytes_too: bool) -> Exit {
         } else {
             let kind = content.mime_type.as_deref().unwrap_or("bytes");
             let what = format!(
-                "{} is {kind}, {} bytes; -o FILE writes it to a file, -o - here\n",
+                "{} is {kind}, {} bytes; -o FILE writes it to a file, -o - here",
                 content.uri,
                 bytes.len()
             );
-            output::note(&output::harmless_lines(&what));
+            output::note(Lines::one(what));
         }
     }
     Exit::Done
@@ -225,8 +225,8 @@ fn save(read: &ResourceContents, file: &Path, as_json: bool) -> Exit {
         return Exit::Done;
     }
     for (file, bytes) in files.iter().zip(&contents) {
-        let what = format!("{} bytes written to {}\n", bytes.len(), file.display());
-        output::note(&output::harmless_lines(&what));
+        let what = format!("{} bytes written to {}", bytes.len(), file.display());
+        output::note(Lines::one(what));
     }
     Exit::Done
 }

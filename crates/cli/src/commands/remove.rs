@@ -6,7 +6,7 @@ use trunkline_config::{Place, Scope, Server};
 use crate::args::{ConfigArgs, WriteScope};
 use crate::change;
 use crate::exit::Exit;
-use crate::output;
+use crate::output::{self, Lines};
 use crate::session::{self, Configured};
 use crate::standing::quoted;
 
@@ -50,7 +50,7 @@ pub(crate) fn run(
             for place in several {
                 let line = format!("  trunkline remove {} -s {}", quoted(name), place.scope);
                 let line = format!("{line}   # {}", place.source);
-                output::note(&format!("{}\n", output::harmless(&line)));
+                output::note(Lines::one(line));
             }
             return Exit::Usage;
         }

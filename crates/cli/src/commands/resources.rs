@@ -1,14 +1,12 @@
 //! `trunkline resources`: shows the resources of all servers, or of one.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 use trunkline::{Host, Json, ServerResource, ServerTemplate};
 
 use super::tools;
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
-use crate::output::{self, harmless};
+use crate::output::{self, Lines};
 
 /// How much of a description is shown on one line.
 const SHOWN: usize = 100;
@@ -25,10 +23,10 @@ fn show(host: &Host, as_json: bool) {
         output::json(&resources.chain(templates).collect::<Vec<_>>());
         return;
     }
-    let mut text = String::new();
+    let mut lines = Lines::new();
     for ServerResource { server, resource } in &resources {
         line(
-            &mut text,
+            &mut lines,
             "",
             server,
             &resource.uri,
@@ -38,7 +36,7 @@ fn show(host: &Host, as_json: bool) {
     }
     for ServerTemplate { server, template } in &templates {
         line(
-            &mut text,
+            &mut lines,
             "template ",
             server,
             &template.uri_template,
@@ -46,24 +44,19 @@ fn show(host: &Host, as_json: bool) {
             &template.raw,
         );
     }
-    if text.is_empty() {
+    if lines.is_empty() {
         tools::nothing(host, "resources");
     }
-    output::result(&text);
+    output::result(lines);
 }
 
 /// One resource a line, as it is mentioned and read, behind what it is if it is something else.
-fn line(text: &mut String, mark: &str, server: &str, uri: &str, name: &str, raw: &Json) {
+fn line(lines: &mut Lines, mark: &str, server: &str, uri: &str, name: &str, raw: &Json) {
     let title: Option<String> = raw.field("title");
     let about: Option<String> = raw.field("description");
     let about = about.or(title).unwrap_or_else(|| name.to_owned());
-    let _ = writeln!(
-        text,
-        "{mark}@{}:{}  {}",
-        harmless(server),
-        harmless(uri),
-        harmless(&first_line(&about))
-    );
+    let about = first_line(&about);
+    lines.push(format!("{mark}@{server}:{uri}  {about}"));
 }
 
 /// As much of a description as fits on a line.

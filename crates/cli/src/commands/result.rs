@@ -24,7 +24,7 @@ pub(crate) fn show(result: &CallOutput, server: Option<&str>, as_json: bool) {
         output::tool_text(structured.as_str());
     }
     if result.is_error {
-        output::note("the tool reported an error\n");
+        output::note("the tool reported an error");
     }
 }
 

@@ -4,7 +4,7 @@ use super::tool_json::found_document;
 use super::tools::{table, with_servers};
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
-use crate::output;
+use crate::output::{self, Lines};
 
 pub(crate) async fn run(
     config: &ConfigArgs,
@@ -27,19 +27,19 @@ pub(crate) async fn run(
             output::json(&found_document(host, &found));
         } else {
             let tools = found.iter().map(|found| &*found.tool);
-            output::result(&table(tools, |tool| host.denial(&tool.name).is_some()));
+            output::result(table(tools, |tool| host.denial(&tool.name).is_some()));
         }
         if found.is_empty() && !pool.tools().is_empty() {
-            output::note(&format!(
-                "no tool fits; {} were searched\n",
-                pool.offered().count()
-            ));
+            let searched = pool.offered().count();
+            output::note(Lines::one(format!(
+                "no tool fits; {searched} were searched"
+            )));
         }
         if count > found.len() {
             let shown = found.len();
-            output::note(&format!(
-                "{shown} of {count} that fit; -n {count} shows all\n"
-            ));
+            output::note(Lines::one(format!(
+                "{shown} of {count} that fit; -n {count} shows all"
+            )));
         }
     })
     .await

@@ -1,16 +1,15 @@
 //! `trunkline status`: everything about all servers at once (AGT-3).
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Value, json};
 use trunkline::{Host, Json, State};
 
 use super::list::{self, Row};
+use super::tools::sign_in_exit;
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
-use crate::output::{self, harmless};
+use crate::output::{self, Lines, name};
 use crate::session;
 
 /// In which order states are told, the good ones first.
@@ -43,46 +42,47 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
         if as_json {
             output::json(&document(&host).await);
         } else {
-            output::result(&summary(&host).await);
+            output::result(summary(&host).await);
         }
-        Exit::Done
+        sign_in_exit(&host)
     })
     .await
 }
 
 /// The state in a few lines; `list` and `tools` say more.
-async fn summary(host: &Host) -> String {
+async fn summary(host: &Host) -> Lines {
     let set = host.config();
     let rows = list::rows(host, &set);
-    let mut text = String::new();
+    let mut lines = Lines::new();
     if rows.is_empty() {
-        text += "no servers are configured; `trunkline add` adds one\n";
+        lines.push("no servers are configured; `trunkline add` adds one");
     }
     for state in STATES {
         let names: Vec<_> = rows
             .iter()
             .filter(|row| shown_state(row) == state)
-            .map(|row| harmless(row.name()))
+            .map(|row| name(row.name()))
             .collect();
         if !names.is_empty() {
-            let _ = writeln!(text, "{state}: {} ({})", names.len(), names.join(", "));
+            lines.push(format!("{state}: {} ({})", names.len(), names.join(", ")));
         }
     }
-    text += &counts(host);
+    lines.push(counts(host));
     for row in &rows {
         let troubles = row.troubles();
         if !troubles.is_empty() {
-            let _ = write!(text, "{}:\n{troubles}", harmless(row.name()));
+            lines.push(format!("{}:", name(row.name())));
+            lines.append(troubles);
         }
     }
     let (changed, problems) = host.changed_tools().await;
     for change in changed {
-        let _ = writeln!(text, "{}", harmless(&change.to_string()));
+        lines.push(change);
     }
     for problem in problems.iter().chain(host.pool().diagnostics()) {
-        let _ = writeln!(text, "{}", harmless(problem));
+        lines.push(problem);
     }
-    text
+    lines
 }
 
 /// A server that nobody has asked for yet is not on its way.
@@ -105,7 +105,7 @@ fn counts(host: &Host) -> String {
     };
     let own: Vec<&str> = pool.own().iter().map(|tool| tool.name.as_str()).collect();
     format!(
-        "tools: {}, resources: {}, resource templates: {}, prompts: {}; of the host's own: {}\n",
+        "tools: {}, resources: {}, resource templates: {}, prompts: {}; of the host's own: {}",
         pool.offered().count(),
         of(|catalog| catalog.resources.len()),
         of(|catalog| catalog.templates.len()),

@@ -1,7 +1,5 @@
 //! `trunkline tools <server> <tool>`: everything about one tool, and how it is called.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 use trunkline::{Format, Host, Json, ModelTools, PoolTool};
 
@@ -10,7 +8,7 @@ use super::wanted::{Found, Wanted};
 use crate::args::ToolFormat;
 use crate::example;
 use crate::exit::Exit;
-use crate::output::{self, harmless, harmless_lines};
+use crate::output::{self, Lines};
 use crate::schema::{self, Document};
 use crate::session::{self, Configured};
 
@@ -51,7 +49,7 @@ fn show(host: &Host, wanted: &Wanted, format: Option<ToolFormat>, as_json: bool)
             };
             output::json(&tool.with_denial(denied));
         }
-        None => output::result(&text(found, denied.as_ref())),
+        None => output::result(text(found, denied.as_ref())),
     }
     Exit::Done
 }
@@ -67,35 +65,40 @@ fn exported(found: Found, format: Format) -> String {
 }
 
 /// What there is to know, for people.
-fn text(found: Found, denied: Option<&Denial>) -> String {
+fn text(found: Found, denied: Option<&Denial>) -> Lines {
     let (name, description, schema) = match found {
         Found::Server(tool) => (&tool.name, &*tool.description, &tool.shown_schema),
         Found::Own(tool) => (&tool.name, &*tool.description, &tool.input_schema),
     };
-    let mut text = format!("{name}\n");
+    let mut lines = Lines::one(name);
     match found {
-        Found::Server(tool) => about(tool, &mut text),
-        Found::Own(_) => text += "  one of the host's own\n",
+        Found::Server(tool) => about(tool, &mut lines),
+        Found::Own(_) => lines.push("  one of the host's own"),
     }
     if let Some(denied) = denied {
-        let denied = format!("the rule \"{}\" of {}", denied.rule, denied.source);
-        let _ = writeln!(text, "  may not be called: {} denies it", harmless(&denied));
+        let (rule, source) = (&denied.rule, &denied.source);
+        lines.push(format!(
+            "  may not be called: the rule \"{rule}\" of {source} denies it"
+        ));
     }
     if !description.trim().is_empty() {
-        let _ = writeln!(text, "\n{}", harmless_lines(description.trim()));
+        lines.append("\n");
+        lines.push_block("  ", description.trim());
     }
     match members(schema) {
-        Some(lines) if lines.is_empty() => text += "\nit takes no arguments\n",
-        Some(lines) => {
-            let _ = writeln!(text, "\narguments:\n{}", lines.join("\n"));
+        Some(members) if members.is_empty() => lines.append("\nit takes no arguments"),
+        Some(members) => {
+            lines.append("\narguments:");
+            members.iter().for_each(|member| lines.push(member));
         }
-        None => text += "\nits arguments cannot be shown; --json has its schema\n",
+        None => lines.append("\nits arguments cannot be shown; --json has its schema"),
     }
     if let Found::Server(tool) = found
-        && let Some(lines) = tool.tool.output_schema.as_ref().and_then(members)
-        && !lines.is_empty()
+        && let Some(members) = tool.tool.output_schema.as_ref().and_then(members)
+        && !members.is_empty()
     {
-        let _ = writeln!(text, "\ngives back:\n{}", lines.join("\n"));
+        lines.append("\ngives back:");
+        members.iter().for_each(|member| lines.push(member));
     }
     let (server, original, schema) = match found {
         Found::Server(tool) => (
@@ -107,22 +110,19 @@ fn text(found: Found, denied: Option<&Denial>) -> String {
     };
     if let Ok(schema) = schema.to_value() {
         let line = example::call_line(server, original, name, schema);
-        let _ = writeln!(text, "\nexample:\n  {}", harmless(&line));
+        lines.append("\nexample:");
+        lines.push(format!("  {line}"));
     }
-    text
+    lines
 }
 
 /// Who has it, and what its server says about its effects.
-fn about(tool: &PoolTool, text: &mut String) {
+fn about(tool: &PoolTool, lines: &mut Lines) {
     if let Some(title) = &tool.title {
-        let _ = writeln!(text, "  title: {}", harmless(title));
+        lines.push(format!("  title: {title}"));
     }
-    let server = harmless(&tool.server);
-    let _ = writeln!(
-        text,
-        "  server: {server}, which calls it {}",
-        harmless(&tool.tool.name)
-    );
+    let (server, original) = (&tool.server, &tool.tool.name);
+    lines.push(format!("  server: {server}, which calls it {original}"));
     let hints = &tool.tool.hints;
     let flags: Vec<&str> = [
         (hints.read_only, "read-only"),
@@ -135,21 +135,15 @@ fn about(tool: &PoolTool, text: &mut String) {
     .filter_map(|(is_so, name)| is_so.then_some(name))
     .collect();
     if !flags.is_empty() {
-        let _ = writeln!(text, "  says of itself: {}", flags.join(", "));
+        lines.push(format!("  says of itself: {}", flags.join(", ")));
     }
     if let Some(hint) = &tool.search_hint {
-        let _ = writeln!(text, "  found by: {}", harmless(hint));
+        lines.push(format!("  found by: {hint}"));
     }
 }
 
 /// What a schema says, line by line; `None` if it cannot be read.
 fn members(schema: &Json) -> Option<Vec<String>> {
     let document = Document::new(schema.to_value().ok().filter(Value::is_object)?);
-    let lines = schema::lines(document.schema(), 2);
-    Some(
-        lines
-            .iter()
-            .map(|line| harmless(line).into_owned())
-            .collect(),
-    )
+    Some(schema::lines(document.schema(), 2))
 }

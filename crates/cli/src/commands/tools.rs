@@ -1,8 +1,8 @@
 //! `trunkline tools`: shows the tools of all servers, or of one, as a model sees them.
 
-use std::fmt::Write as _;
+use std::sync::Arc;
 
-use trunkline::{Host, LoadMode, ModelTools, PoolTool, ServerSet, State, nearest};
+use trunkline::{Host, LoadMode, ModelTools, PoolTool, ServerSet, ServerStatus, State, nearest};
 use trunkline_config::Standing;
 
 use super::resources::first_line;
@@ -12,9 +12,9 @@ use super::tool_json::marked_document;
 use super::wanted::Wanted;
 use crate::args::{ConfigArgs, ToolFormat};
 use crate::exit::Exit;
-use crate::output::{self, harmless};
+use crate::output::{self, Lines, name};
 use crate::session::{self, Configured};
-use crate::standing;
+use crate::standing::{self, quoted};
 
 pub(crate) async fn run(
     config: &ConfigArgs,
@@ -37,7 +37,7 @@ pub(crate) async fn run(
         match format {
             Some(format) => output::json_text(&permitted(host).export(format.into())),
             None if as_json => output::json(&marked_document(host, tools)),
-            None => output::result(&table(tools, |tool| is_denied(host, tool))),
+            None => output::result(table(tools, |tool| is_denied(host, tool))),
         }
         if pool.offered().next().is_none() {
             nothing(host, "tools");
@@ -53,7 +53,7 @@ pub(super) fn nothing(host: &Host, what: &str) {
         .iter()
         .any(|server| matches!(server.state, State::Connected(_)))
     {
-        output::note(&format!("there are no {what}\n"));
+        output::note(Lines::one(format!("there are no {what}")));
     }
 }
 
@@ -67,12 +67,12 @@ fn permitted(host: &Host) -> ModelTools {
     let marks = "`trunkline tools` marks";
     match left_out {
         0 => {}
-        1 => output::note(&format!(
-            "1 tool is left out, because a rule denies it; {marks} it\n"
-        )),
-        count => output::note(&format!(
-            "{count} tools are left out, because rules deny them; {marks} them\n"
-        )),
+        1 => output::note(Lines::one(format!(
+            "1 tool is left out, because a rule denies it; {marks} it"
+        ))),
+        count => output::note(Lines::one(format!(
+            "{count} tools are left out, because rules deny them; {marks} them"
+        ))),
     }
     tools
 }
@@ -183,7 +183,7 @@ fn report_refusals(set: &ServerSet) {
                 server.entry.name
             ));
             if let Some(hint) = hint {
-                output::note(&format!("  hint: {}\n", harmless(&hint)));
+                output::hint(&hint);
             }
         }
     }
@@ -203,39 +203,62 @@ pub(crate) fn unknown_server<'a>(
     Exit::Usage
 }
 
-/// Says which servers failed, which lists could not be used, and why; an error only if no server is left.
+/// Reports which servers failed, and which lists could not be used; an error only if no server is left. Of several servers
+/// each costs two lines at most: `get` and `logs` say more.
 fn report_failures(host: &Host, only: Option<&str>) -> Exit {
     let servers = host.servers();
-    let mut failed = 0;
     for server in &servers {
-        for problem in &*server.catalog.diagnostics {
-            output::warning(&format!("server \"{}\": {problem}", server.name));
-        }
-        if let Some(failure) = server.state.failure() {
-            failed += 1;
-            output::error(
-                &format!("server \"{}\": {failure}", server.name),
-                failure.hint(),
-            );
-            output::stderr_lines(&failure.stderr);
-        }
-        if matches!(server.state, State::NeedsAuth) {
-            let what = format!("server \"{}\" asks for a sign-in", server.name);
-            output::error(&what, server.state.hint());
-        }
-        if matches!(server.state, State::Disabled) {
-            if only.is_some() {
-                return standing::disabled(&server.name);
+        if only.is_some() || matches!(server.state, State::Connected(_)) {
+            for problem in &*server.catalog.diagnostics {
+                output::warning(&format!("server \"{}\": {problem}", name(&server.name)));
             }
-            let how = standing::enabling(&server.name);
-            output::warning(&format!("server \"{}\" is disabled; {how}", server.name));
+        }
+        match &server.state {
+            State::Disabled if only.is_some() => return standing::disabled(&server.name),
+            State::Disabled => {
+                let how = standing::enabling(&server.name);
+                let name = name(&server.name);
+                output::warning(&format!("server \"{name}\" is disabled; {how}"));
+            }
+            state => report_state(server, state, only),
         }
     }
     for problem in host.pool().diagnostics() {
         output::warning(problem);
     }
-    if failed > 0 && failed == servers.len() {
-        Exit::NotConnected
+    let failed = |server: &&Arc<ServerStatus>| server.state.failure().is_some();
+    match servers.iter().filter(failed).count() {
+        failed if failed > 0 && failed == servers.len() => Exit::NotConnected,
+        _ => sign_in_exit(host),
+    }
+}
+
+/// Reports why one server is not connected.
+fn report_state(server: &ServerStatus, state: &State, only: Option<&str>) {
+    let shown = name(&server.name);
+    if let Some(asked) = state.sign_in() {
+        output::error(&format!("server \"{shown}\": {asked}"), state.hint());
+    }
+    let Some(failure) = state.failure() else {
+        return;
+    };
+    let what = format!("server \"{shown}\": {failure}");
+    if only.is_some() {
+        output::error(&what, failure.hint());
+        output::stderr_lines(&server.name, &failure.stderr);
+    } else {
+        let more = format!("`trunkline get {}` says more", quoted(&server.name));
+        let hint = failure.hint().filter(|_| failure.stderr.is_empty());
+        output::error(&what, hint.or(Some(&more)));
+    }
+}
+
+/// The exit code where a sign-in is all that keeps the command from its servers.
+pub(super) fn sign_in_exit(host: &Host) -> Exit {
+    let servers = host.servers();
+    let needs_auth = |server: &Arc<ServerStatus>| matches!(server.state, State::NeedsAuth(_));
+    if !servers.is_empty() && servers.iter().all(needs_auth) {
+        Exit::NeedsAuth
     } else {
         Exit::Done
     }
@@ -245,12 +268,12 @@ fn report_failures(host: &Host, only: Option<&str>) -> Exit {
 pub(crate) fn table<'a>(
     tools: impl Iterator<Item = &'a PoolTool>,
     is_denied: impl Fn(&PoolTool) -> bool,
-) -> String {
-    let mut text = String::new();
+) -> Lines {
+    let mut lines = Lines::new();
     for tool in tools {
         let mark = if is_denied(tool) { "[denied] " } else { "" };
         let shown = first_line(&tool.description);
-        let _ = writeln!(text, "{}  {mark}{}", tool.name, harmless(&shown));
+        lines.push(format!("{}  {mark}{shown}", tool.name));
     }
-    text
+    lines
 }

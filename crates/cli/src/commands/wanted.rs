@@ -184,11 +184,11 @@ fn explain_down(server: &trunkline::ServerStatus) -> Option<Exit> {
             &format!("could not connect to \"{}\": {failure}", server.name),
             failure.hint(),
         );
-        output::stderr_lines(&failure.stderr);
+        output::stderr_lines(&server.name, &failure.stderr);
         return Some(Exit::NotConnected);
     }
-    if matches!(server.state, State::NeedsAuth) {
-        let what = format!("the server \"{}\" asks for a sign-in", server.name);
+    if let Some(asked) = server.state.sign_in() {
+        let what = format!("could not connect to \"{}\": {asked}", server.name);
         output::error(&what, server.state.hint());
         return Some(Exit::NeedsAuth);
     }
@@ -203,7 +203,7 @@ fn explain_down(server: &trunkline::ServerStatus) -> Option<Exit> {
         None,
     );
     if let State::Connected(connected) = &server.state {
-        output::stderr_lines(&connected.stderr(10));
+        output::stderr_lines(&server.name, &connected.stderr(10));
     }
     Some(Exit::NotConnected)
 }

@@ -213,7 +213,7 @@ fn a_server_lost_during_the_call_is_exit_1_with_its_last_words() {
         1,
         "",
         "error: the connection to \"s\" was lost during the call of \"t\": the server's process was ended by SIGKILL; \
-         the tool may have run\n  its last lines on stderr:\n    | panic: index out of range\n",
+         the tool may have run\n  it wrote to stderr (`trunkline logs s` shows all):\n    | panic: index out of range\n",
     );
 }
 

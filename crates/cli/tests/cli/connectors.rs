@@ -12,19 +12,19 @@ use crate::lab::{Lab, Run};
 
 /// What the API does with each request.
 #[derive(Clone)]
-enum Answer {
+pub(crate) enum Answer {
     Send(String),
     Hang,
 }
 
 /// An API on this machine; what it was asked is kept.
-struct Api {
-    url: String,
+pub(crate) struct Api {
+    pub(crate) url: String,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Api {
-    fn start(answer: Answer) -> Self {
+    pub(crate) fn start(answer: Answer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -61,7 +61,7 @@ fn head(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-fn http(status: &str, body: &str) -> Answer {
+pub(crate) fn http(status: &str, body: &str) -> Answer {
     let length = body.len();
     Answer::Send(format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"

@@ -99,7 +99,7 @@ fn a_server_that_crashes_on_start_is_shown_with_its_last_words() {
         let heading = if words.is_empty() {
             ""
         } else {
-            "  its last lines on stderr:\n"
+            "  it wrote to stderr (`trunkline logs s` shows all):\n"
         };
         lab.run(&["call", "s", "t"]).is(
             3,
@@ -110,7 +110,7 @@ fn a_server_that_crashes_on_start_is_shown_with_its_last_words() {
 }
 
 #[test]
-fn only_the_newest_lines_of_a_talkative_server_are_shown() {
+fn a_talkative_server_is_shown_by_its_first_and_last_lines() {
     let lab = Lab::with([(
         "s",
         json!({"onStart": [{"stderrFlood": 5_000_000}, {"stderr": "\nfatal"}, {"exit": 1}]}),
@@ -121,10 +121,8 @@ fn only_the_newest_lines_of_a_talkative_server_are_shown() {
         .lines()
         .filter(|line| line.starts_with("    | "))
         .collect();
-    assert_eq!(
-        (run.code, shown.len(), *shown.last().unwrap()),
-        (Some(3), 20, "    | fatal")
-    );
+    assert_eq!((run.code, *shown.last().unwrap()), (Some(3), "    | fatal"));
+    assert!((5..=20).contains(&shown.len()), "{shown:#?}");
 }
 
 #[test]

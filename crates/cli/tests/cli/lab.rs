@@ -241,9 +241,20 @@ impl Run {
         assert_eq!(self.err, err, "standard error");
     }
 
-    /// The run ended with this code, wrote nothing to standard output, and explained itself like this.
+    /// The run ended with this code, wrote nothing to standard output, and explained itself like this, in JSON or not.
     #[track_caller]
     pub(crate) fn fails(&self, code: i32, error: &str, hint: &str) {
+        if self.err.starts_with('{') {
+            assert_eq!(
+                (self.code, self.out.as_str()),
+                (Some(code), ""),
+                "{self:#?}"
+            );
+            let document = parsed(&self.err);
+            assert_eq!(document["error"]["message"], error);
+            assert_eq!(document["error"]["hint"].as_str().unwrap_or_default(), hint);
+            return;
+        }
         let hint = if hint.is_empty() {
             String::new()
         } else {

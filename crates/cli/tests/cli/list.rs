@@ -38,7 +38,7 @@ crashes  failed     dynamic     stdio
   the server's process exited with status 3 before it was connected
   command: [SERVER] --script [DIR]/scripts/crashes.json
   hint: run the command by itself to see why it ends
-  its last lines on stderr:
+  it wrote to stderr (`trunkline logs crashes` shows all):
     | no licence found
 good     connected  dynamic     stdio       1 tool, 2 prompts, 1 resource  (testkit 1.0.0)  2026-07-28
   from .mcp-config.json
@@ -80,7 +80,8 @@ fn as_json_it_is_one_document_of_the_promised_shape() {
         of(
             "crashes",
             json!({"state": "failed", "stderr": ["no licence found"],
-            "error": "the server's process exited with status 3 before it was connected"})
+            "error": "the server's process exited with status 3 before it was connected",
+            "hint": "run the command by itself to see why it ends"})
         ),
         of(
             "good",
@@ -89,7 +90,8 @@ fn as_json_it_is_one_document_of_the_promised_shape() {
         ),
         of(
             "missing",
-            json!({"state": "failed", "stderr": [], "error": "command not found: no-such-program"})
+            json!({"state": "failed", "stderr": [], "error": "command not found: no-such-program",
+            "hint": "install the program, or write its full path as the \"command\""})
         ),
         of("off", json!({"state": "disabled"})),
         of(
@@ -100,7 +102,7 @@ fn as_json_it_is_one_document_of_the_promised_shape() {
         of(
             "remote",
             json!({"transport": "http", "state": "failed", "stderr": [],
-            "error": "127.0.0.1:9 refused the connection"})
+            "error": "127.0.0.1:9 refused the connection", "hint": "check that it runs, and the \"url\" of its entry"})
         ),
     ]);
     assert_eq!(servers, expected);

@@ -47,6 +47,28 @@ fn a_signal_during_a_call_cancels_it_and_leaves_nothing() {
 }
 
 #[test]
+fn a_list_that_is_given_up_shows_what_is_known() {
+    let lab = Lab::new();
+    let stuck = json!({"onStart": [{"touch": lab.at("stuck")}, {"waitForFile": "/no/such/file"}]});
+    lab.scratch.write(
+        ".mcp-config.json",
+        json!({"mcpServers": {"stuck": lab.scratch.entry("stuck", &stuck), "bad": {"command": 5}}})
+            .to_string(),
+    );
+    for words in [&["list"][..], &["list", "--json"]] {
+        let running = lab.start(&mut lab.command(words));
+        lab.file("stuck");
+        send(&running, Signal::INT);
+        let run = running.end();
+        assert_eq!(run.code, Some(130), "{run:#?}");
+        for part in ["stuck", "pending", "bad"] {
+            assert!(run.out.contains(part), "{part}: {run:#?}");
+        }
+        let _ = std::fs::remove_file(lab.at("stuck"));
+    }
+}
+
+#[test]
 fn a_signal_while_servers_start_leaves_nothing() {
     let lab = Lab::new();
     let starting = |name: &str| json!({"onStart": [{"touch": lab.at(name)}, {"waitForFile": "/no/such/file"}]});
@@ -59,7 +81,9 @@ fn a_signal_while_servers_start_leaves_nothing() {
             lab.file("b");
         }
         send(&running, Signal::INT);
-        running.end().is(130, "", "");
+        let run = running.end();
+        assert_eq!((run.code, run.err.as_str()), (Some(130), ""), "{run:#?}");
+        assert_eq!(run.out.is_empty(), command[0] != "list");
         for name in ["a", "b"] {
             std::fs::remove_file(lab.at(name)).ok();
         }

@@ -26,7 +26,7 @@ fn every_server_is_told_with_what_to_do_about_it() {
          tools: 1, resources: 0, resource templates: 0, prompts: 0; of the host's own: ToolSearch\n\
          crash:\n  the server's process exited with status 3 before it was connected\n  command: [SERVER] --script [DIR]/scripts/crash.json\n  \
          hint: run the command by itself to see why it ends\n  \
-         its last lines on stderr:\n    | no key\n\
+         it wrote to stderr (`trunkline logs crash` shows all):\n    | no key\n\
          off:\n  hint: `trunkline enable off` switches it on\n\
          proj:\n  it comes with the project and needs your approval\n  hint: `trunkline approve proj` shows it and asks\n",
         "",

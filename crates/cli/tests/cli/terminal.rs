@@ -68,7 +68,7 @@ const COMMANDS: [&[&str]; 8] = [
 ];
 
 /// Runs the program with a terminal as its output and gives all that the terminal received.
-fn on_a_terminal(command: &mut Command) -> String {
+pub(crate) fn on_a_terminal(command: &mut Command) -> String {
     let (mut master, slave) = pty::open();
     let other = OwnedFd::from(slave.try_clone().unwrap());
     let mut child = command.stdout(slave).stderr(other).spawn().unwrap();

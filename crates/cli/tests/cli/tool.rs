@@ -35,12 +35,12 @@ mcp__my_hub__create_issue
   server: my hub, which calls it create issue
   says of itself: destructive, open-world
 
-Creates an issue.
-Tells its number.
+  | Creates an issue.
+  | Tells its number.
 
 arguments:
   title  string, required
-      What it is about
+      | What it is about
   kind  one of \"bug\", \"it's a wish\", required
   labels  array of object, required
       id  integer, at least 1, required

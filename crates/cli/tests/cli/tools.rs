@@ -61,8 +61,12 @@ fn a_server_that_failed_is_reported_and_the_others_tools_are_shown() {
     lab.run(&["tools"])
         .is(0, "mcp__good__echo  Echoes\n", complaint);
     lab.run(&["tools", "bad"]).is(3, "", complaint);
-    lab.run(&["tools", "bad", "--json"])
-        .is(3, "[]\n", complaint);
+    let run = lab.run(&["tools", "bad", "--json"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(3), "[]\n"));
+    assert_eq!(
+        crate::lab::parsed(&run.err)["error"]["kind"],
+        "not-connected"
+    );
 }
 
 #[test]

@@ -166,7 +166,7 @@ pub(crate) fn reason(state: &State) -> String {
         } => format!("{failure} (attempt {attempt} to reconnect is under way)"),
         State::Pending { .. } => "it is still starting".to_owned(),
         State::Disabled => "it is disabled".to_owned(),
-        State::NeedsAuth => "it needs a sign-in".to_owned(),
+        State::NeedsAuth(_) => "it needs a sign-in".to_owned(),
         State::Connected(_) => "it is being replaced".to_owned(),
     }
 }
@@ -267,7 +267,7 @@ impl CallError {
     /// The server wants a sign-in.
     pub fn is_auth_required(&self) -> bool {
         match self {
-            Self::NotConnected { state, .. } => matches!(state, State::NeedsAuth),
+            Self::NotConnected { state, .. } => matches!(state, State::NeedsAuth(_)),
             Self::Undelivered { failure, .. } => {
                 matches!(failure.obstacle, Obstacle::Unauthorized { .. })
             }

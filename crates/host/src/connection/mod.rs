@@ -402,13 +402,13 @@ impl Connection {
             match &self.status().state {
                 state
                     if !asked
-                        && (matches!(state, State::Failed(_) | State::NeedsAuth)
+                        && (matches!(state, State::Failed(_) | State::NeedsAuth(_))
                             || state.is_lazy()) =>
                 {
                     asked = true;
                     let _ = self.commands.send(Command::Retry).await;
                 }
-                state @ (State::Failed(_) | State::Disabled | State::NeedsAuth) => {
+                state @ (State::Failed(_) | State::Disabled | State::NeedsAuth(_)) => {
                     return Err(state.clone());
                 }
                 State::Pending { .. } | State::Connected(_) => {}
@@ -499,6 +499,7 @@ impl Core {
         let hidden = |failure: Arc<ConnectFailure>| Arc::new(failure.hidden(&self.recorder));
         match state {
             State::Failed(failure) => State::Failed(hidden(failure)),
+            State::NeedsAuth(failure) => State::NeedsAuth(hidden(failure)),
             State::Pending {
                 attempt,
                 last_failure,

@@ -20,9 +20,6 @@ use super::{Context, Core, Source};
 use crate::eras::Verdict;
 use crate::secrets;
 
-/// How many stderr lines are shown with a failure.
-const LAST_WORDS: usize = 20;
-
 /// Makes the connection, or tears down whatever it had opened. `stop` makes it give up.
 pub(super) async fn open(
     core: &Core,
@@ -107,12 +104,18 @@ impl Attempt<'_> {
             };
             let connecting = client::connect(peer.clone(), handler, &options);
             let failure = match self.in_time(connecting).await {
-                Ok(Ok(client)) => return Ok(Connected { client, stderr }),
+                Ok(Ok(client)) => {
+                    return Ok(Connected {
+                        client,
+                        stderr,
+                        is_sse: way == Way::Sse,
+                    });
+                }
                 Ok(Err(error)) => ConnectFailure::new(FailureKind::of_handshake(error)),
                 Err(failure) => failure,
             };
             // What it says when it is told to end is not why it failed.
-            let last_words = stderr.as_ref().map(|log| log.last_lines(LAST_WORDS));
+            let last_words = stderr.as_ref().map(|log| log.relevant_lines());
             peer.close().await;
             let died = matches!(
                 failure.kind,

@@ -32,8 +32,8 @@ pub enum State {
     },
     /// It stands.
     Connected(Arc<Connected>),
-    /// The server wants a sign-in first.
-    NeedsAuth,
+    /// The server wants a sign-in first; the failure tells how it said so.
+    NeedsAuth(Arc<ConnectFailure>),
     /// It could not be made; nothing happens until somebody asks for it again.
     Failed(Arc<ConnectFailure>),
     /// It is switched off.
@@ -46,7 +46,15 @@ impl State {
         match self {
             Self::Failed(failure) => Some(failure),
             Self::Pending { last_failure, .. } => last_failure.as_ref(),
-            Self::Connected(_) | Self::NeedsAuth | Self::Disabled => None,
+            Self::Connected(_) | Self::NeedsAuth(_) | Self::Disabled => None,
+        }
+    }
+
+    /// How the server asks for a sign-in, if it does; its own words included.
+    pub fn sign_in(&self) -> Option<&Arc<ConnectFailure>> {
+        match self {
+            Self::NeedsAuth(failure) => Some(failure),
+            _ => None,
         }
     }
 
@@ -58,7 +66,7 @@ impl State {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::NeedsAuth => Some(SIGN_IN),
+            Self::NeedsAuth(_) => Some(SIGN_IN),
             state => state.failure()?.hint(),
         }
     }
@@ -68,7 +76,7 @@ impl State {
         match self {
             Self::Pending { .. } => "pending",
             Self::Connected(_) => "connected",
-            Self::NeedsAuth => "needs-auth",
+            Self::NeedsAuth(_) => "needs-auth",
             Self::Failed(_) => "failed",
             Self::Disabled => "disabled",
         }
@@ -79,6 +87,7 @@ impl State {
 pub struct Connected {
     pub(crate) client: Client,
     pub(crate) stderr: Option<StderrLog>,
+    pub(crate) is_sse: bool,
 }
 
 impl Connected {
@@ -90,6 +99,11 @@ impl Connected {
     /// Which era the server belongs to.
     pub fn era(&self) -> Era {
         self.client.era()
+    }
+
+    /// Whether it speaks HTTP+SSE, which an entry with a URL and no `type` does not tell.
+    pub fn is_sse(&self) -> bool {
+        self.is_sse
     }
 
     /// The newest lines on the server's stderr; untrusted text.
@@ -134,6 +148,8 @@ pub enum FailureKind {
     Unauthorized {
         /// What it asked for: its `WWW-Authenticate` header.
         challenge: Option<String>,
+        /// What the answer says besides; untrusted text.
+        said: Option<String>,
     },
     /// It took too long.
     TimedOut(Duration),
@@ -150,8 +166,12 @@ pub enum FailureKind {
 impl FailureKind {
     /// What it means that nothing could be delivered.
     pub(super) fn of(failure: Undelivered) -> Self {
+        let said = failure.to_string();
         match failure.obstacle {
-            Obstacle::Unauthorized { challenge } => Self::Unauthorized { challenge },
+            Obstacle::Unauthorized { challenge } => Self::Unauthorized {
+                challenge,
+                said: Some(said),
+            },
             _ => Self::Unreachable(failure),
         }
     }
@@ -161,6 +181,7 @@ impl FailureKind {
             WsError::Unauthorized { challenge } => {
                 return Self::Unauthorized {
                     challenge: challenge.clone(),
+                    said: None,
                 };
             }
             WsError::Forbidden { challenge } => Obstacle::Forbidden {
@@ -182,13 +203,15 @@ impl FailureKind {
 
     pub(super) fn of_handshake(error: ConnectError) -> Self {
         match error {
-            ConnectError::Request(RequestError::Undelivered(Undelivered {
-                obstacle: Obstacle::Unauthorized { challenge },
-                ..
-            })) => Self::Unauthorized { challenge },
+            ConnectError::Request(RequestError::Undelivered(failure))
+                if matches!(failure.obstacle, Obstacle::Unauthorized { .. }) =>
+            {
+                Self::of(failure)
+            }
             error => match closed(&error).map(Closed::reason) {
                 Some(CloseReason::Unauthorized { challenge }) => Self::Unauthorized {
                     challenge: challenge.clone(),
+                    said: None,
                 },
                 _ => Self::Handshake(error),
             },
@@ -339,6 +362,9 @@ impl fmt::Display for ConnectFailure {
             }
             FailureKind::Lost(cause) => write!(f, "{cause}"),
             FailureKind::Unreachable(failure) => write!(f, "{failure}"),
+            FailureKind::Unauthorized {
+                said: Some(said), ..
+            } => f.write_str(said),
             FailureKind::Unauthorized { .. } => f.write_str("the server asks for a sign-in"),
             FailureKind::Secret(error) => write!(f, "{error}"),
             FailureKind::NoBridge => {

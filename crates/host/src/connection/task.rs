@@ -83,7 +83,7 @@ fn obey(core: &Core, command: Option<Command>) -> Next {
         Some(Command::Retry) => {
             let state = &core.status.load().state;
             // Whoever asked saw a failure, or a server that waits to be asked; by now it may have been switched off instead.
-            if !matches!(state, State::Failed(_) | State::NeedsAuth) && !state.is_lazy() {
+            if !matches!(state, State::Failed(_) | State::NeedsAuth(_)) && !state.is_lazy() {
                 return Next::Rest;
             }
             core.publish(pending(1, None), None);
@@ -150,7 +150,7 @@ async fn connect(
         }
         // Trying again without a sign-in leads nowhere.
         Err(failure) if failure.is_auth_required() => {
-            core.publish(State::NeedsAuth, None);
+            core.publish(State::NeedsAuth(Arc::new(failure)), None);
             Next::Rest
         }
         Err(failure) => {
@@ -245,7 +245,8 @@ async fn keep(
             };
             match cause.reason() {
                 CloseReason::Unauthorized { .. } => {
-                    core.publish(State::NeedsAuth, None);
+                    let failure = ConnectFailure::new(FailureKind::Lost(cause));
+                    core.publish(State::NeedsAuth(Arc::new(failure)), None);
                     Ok(Next::Rest)
                 }
                 // The server is there and well; only what it knew of us is gone (CALL-2).

@@ -146,7 +146,7 @@ impl ContextError {
     /// The server wants a sign-in.
     pub fn is_auth_required(&self) -> bool {
         match self {
-            Self::NotConnected { state, .. } => matches!(state, State::NeedsAuth),
+            Self::NotConnected { state, .. } => matches!(state, State::NeedsAuth(_)),
             _ => matches!(self.obstacle(), Some(Obstacle::Unauthorized { .. })),
         }
     }

@@ -102,7 +102,11 @@ impl Lines {
     }
 }
 
-/// Appends what we say ourselves; each line of it is one.
+/// Stands before every further line of a text that has several: only foreign text in it has more than one line.
+const CONTINUED: &str = "| ";
+
+/// Appends one line of our own. If text in it breaks the line, the rest follows behind a mark, so that it cannot pass for
+/// another line of ours.
 pub(super) fn put_text(
     time: SystemTime,
     kind: LogKind,
@@ -111,8 +115,13 @@ pub(super) fn put_text(
     out: &mut String,
 ) {
     let stamp = stamp(time);
-    for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        put(&stamp, kind, line, false, redactor, out);
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    for (number, line) in lines.enumerate() {
+        let line = match number {
+            0 => Cow::Borrowed(line),
+            _ => Cow::Owned(format!("{CONTINUED}{line}")),
+        };
+        put(&stamp, kind, &line, false, redactor, out);
     }
 }
 
@@ -210,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_say_ourselves_is_of_its_kind() {
+    fn text_of_several_lines_is_marked_behind_the_first() {
         let mut out = String::new();
         let redactor = Redactor::default();
         put_text(
@@ -222,7 +231,7 @@ mod tests {
         );
         assert_eq!(
             out,
-            "1970-01-01T00:00:00.000Z state  failed\n1970-01-01T00:00:00.000Z state  why\n"
+            "1970-01-01T00:00:00.000Z state  failed\n1970-01-01T00:00:00.000Z state  | why\n"
         );
     }
 }

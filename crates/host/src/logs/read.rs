@@ -14,9 +14,6 @@ use super::time::{WIDTH, is_stamp, stamp};
 /// How much of a file is read at most for one line, whoever wrote it.
 const MAX_READ: usize = 4 * MAX_LINE;
 
-/// How much of a file is looked at for the name of its server.
-const HEAD: u64 = 256 * 1024;
-
 /// One line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
@@ -157,10 +154,15 @@ fn name_of(found: &Found) -> String {
     }
     let old = file::old_of(&found.path);
     let heading = [found.path.as_path(), &old].into_iter().find_map(|path| {
-        let head = BufReader::new(File::open(path).ok()?.take(HEAD));
-        Lines::new(head).find_map(|line| file::named_in(parse(&found.stem, &line)?.text.as_str()))
+        let mut lines = Lines::new(BufReader::new(open(path)?));
+        heading(&parse(&found.stem, &lines.next()?)?)
     });
     heading.unwrap_or_else(|| found.stem.clone())
+}
+
+/// The server's name, if the line is a heading. A server's own words never are: they are of another kind.
+fn heading(line: &LogLine) -> Option<String> {
+    (line.kind == LogKind::Notice).then(|| file::named_in(&line.text))?
 }
 
 /// The newest lines of one server, oldest first.
@@ -174,8 +176,8 @@ fn newest_of(name: &str, path: &Path, newest: usize, since: Option<&Since>) -> V
             let Some(line) = parse(name, &line) else {
                 continue;
             };
-            let heading = file::named_in(&line.text).is_some();
-            if since.is_some_and(|since| line.time < since.0) || heading {
+            let is_heading = heading(&line).is_some_and(|named| named == name);
+            if since.is_some_and(|since| line.time < since.0) || is_heading {
                 continue;
             }
             if kept.len() == newest {
@@ -256,6 +258,8 @@ struct Tail {
     before: Option<File>,
     /// A line whose end has not been written yet.
     begun: Vec<u8>,
+    /// Whether the next line is the first of its file, which may be the heading.
+    first: bool,
 }
 
 impl Follow {
@@ -283,6 +287,7 @@ impl Tail {
             file: None,
             before: None,
             begun: Vec::new(),
+            first: true,
         }
     }
 
@@ -302,12 +307,14 @@ impl Tail {
         if file.stream_position().is_ok_and(|at| at > size) {
             let _ = file.rewind();
             self.begun.clear();
+            self.first = true;
         }
         self.take(&mut file, lines);
         match open(path) {
             Some(now) if !same(&now, &file) => {
                 self.before = Some(file);
                 let mut now = now;
+                self.first = true;
                 self.take(&mut now, lines);
                 self.file = Some(now);
             }
@@ -326,10 +333,12 @@ impl Tail {
             if piece.ends_with(b"\n") {
                 let line = String::from_utf8_lossy(&self.begun);
                 let line = parse(&self.name, line.trim_end_matches('\n'));
-                match line.as_ref().and_then(|line| file::named_in(&line.text)) {
-                    Some(name) => self.name = name,
-                    None => lines.extend(line),
+                match line.as_ref().and_then(heading) {
+                    Some(name) if self.first => self.name = name,
+                    Some(name) if name == self.name => {}
+                    _ => lines.extend(line),
                 }
+                self.first = false;
                 self.begun.clear();
             }
         }

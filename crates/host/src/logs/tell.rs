@@ -32,8 +32,8 @@ pub(super) fn state(state: &State, catalog: &Catalog) -> String {
             Some(hint) => format!("failed: {failure} (hint: {hint})"),
             None => format!("failed: {failure}"),
         },
+        State::NeedsAuth(asked) => format!("needs-auth: {asked}"),
         State::Disabled => "stopped".to_owned(),
-        other => other.name().to_owned(),
     }
 }
 

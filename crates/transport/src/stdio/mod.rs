@@ -6,6 +6,7 @@
 
 mod command;
 mod process;
+mod relevant;
 mod stderr;
 
 use std::time::Duration;
@@ -24,9 +25,6 @@ pub use process::{INTERRUPT_GRACE, KILL_GRACE, STDIN_GRACE, TERMINATE_GRACE};
 pub use stderr::{STDERR_CAP, StderrLog, Tee};
 
 use crate::lines::{LineDecoder, end_line};
-
-/// How many of the server's last stderr lines go with the news of its end.
-const LAST_WORDS: usize = 20;
 
 /// How much is read at once, to begin with; a connection that moves more grows its buffer.
 const READ_BYTES: usize = 8 * 1024;
@@ -104,10 +102,7 @@ impl SendHalf for StdioSender {
                     tokio::time::sleep(2 * DRAIN).await;
                 }
                 let reason = CloseReason::Io(format!("writing to its stdin failed: {error}"));
-                Err(Closed::with_stderr(
-                    reason,
-                    self.stderr.last_lines(LAST_WORDS),
-                ))
+                Err(Closed::with_stderr(reason, self.stderr.relevant_lines()))
             }
         }
     }
@@ -173,10 +168,7 @@ impl ReceiveHalf for StdioReceiver {
                 Ok(_) => {}
                 Err(error) => {
                     let reason = CloseReason::Io(format!("reading its stdout failed: {error}"));
-                    return Err(Closed::with_stderr(
-                        reason,
-                        self.stderr.last_lines(LAST_WORDS),
-                    ));
+                    return Err(Closed::with_stderr(reason, self.stderr.relevant_lines()));
                 }
             }
         }
@@ -194,7 +186,7 @@ impl StdioReceiver {
             }
         };
         self.stderr.ended(DRAIN).await;
-        Closed::with_stderr(reason, self.stderr.last_lines(LAST_WORDS))
+        Closed::with_stderr(reason, self.stderr.relevant_lines())
     }
 }
 

@@ -8,13 +8,16 @@ use tokio::io::AsyncReadExt;
 use tokio::process::ChildStderr;
 use tokio::sync::watch;
 
-use super::DRAIN;
+use super::{DRAIN, relevant};
 
 /// How much of a server's stderr is kept; the oldest gives way to the newest (TRN-1).
 pub const STDERR_CAP: usize = 64 * 1024 * 1024;
 
 /// How much is read at once, and kept together.
 const CHUNK: usize = 4 * 1024;
+
+/// How many chunks at either end are searched for the lines that explain a failure.
+const SEARCHED: usize = 32;
 
 /// How long one of the lines in [`StderrLog::last_lines`] may be, in bytes.
 const MAX_LINE: usize = 2000;
@@ -79,6 +82,11 @@ impl StderrLog {
         lock(&self.kept).last_lines(count)
     }
 
+    /// The lines that may explain a failure: the first, the last, and those that look like an error.
+    pub fn relevant_lines(&self) -> Vec<String> {
+        lock(&self.kept).relevant_lines()
+    }
+
     /// How many bytes the server has written, kept or not.
     pub fn total_bytes(&self) -> u64 {
         lock(&self.kept).total
@@ -113,6 +121,25 @@ impl Kept {
                 }
             }
         }
+    }
+
+    fn relevant_lines(&self) -> Vec<String> {
+        let count = self.chunks.len();
+        let head = count.min(SEARCHED);
+        let tail = count.saturating_sub(SEARCHED).max(head);
+        let join = |range| self.chunks.range(range).flatten().copied().collect();
+        let texts: [Vec<u8>; 2] = [join(0..head), join(tail..count)];
+        // Where both ends meet, a line may run from the one into the other.
+        let texts = if head == tail {
+            vec![texts.concat()]
+        } else {
+            texts.to_vec()
+        };
+        let texts: Vec<_> = texts.iter().map(|it| String::from_utf8_lossy(it)).collect();
+        let lines = texts.iter().flat_map(|text| text.lines());
+        let lines: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
+        let relevant = relevant::relevant_lines(&lines).into_iter();
+        relevant.map(|line| shorten(&line)).collect()
     }
 
     fn last_lines(&self, count: usize) -> Vec<String> {

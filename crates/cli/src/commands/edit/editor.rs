@@ -146,10 +146,8 @@ impl Draft {
     fn keep(mut self) -> Exit {
         self.dir.disable_cleanup(true);
         let file = self.file.display().to_string();
-        output::note(&format!(
-            "nothing was changed; your text is kept in {}\n",
-            output::harmless(&file)
-        ));
+        let what = format!("nothing was changed; your text is kept in {file}");
+        output::note(output::Lines::one(what));
         Exit::Usage
     }
 }

@@ -33,7 +33,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(config: ConfigArgs) -> Exit {
     if std::io::stdin().is_terminal() {
-        output::note("this is for programs: it waits for JSON on standard input; Ctrl-D ends it\n");
+        output::note("this is for programs: it waits for JSON on standard input; Ctrl-D ends it");
     }
     let (bridge, mut inquiries) =
         SdkBridge::start(tokio::io::stdin(), tokio::io::stdout(), reporter());

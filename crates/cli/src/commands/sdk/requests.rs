@@ -301,7 +301,7 @@ async fn reconnect(host: &Host, name: &str) -> Result<Json, Refusal> {
     };
     match state {
         Some(State::Connected(_)) => server(host, name),
-        Some(State::NeedsAuth) => {
+        Some(State::NeedsAuth(_)) => {
             let error = format!("the server \"{name}\" needs a sign-in");
             Err(Refusal::new(codes::NEEDS_AUTH, error))
         }

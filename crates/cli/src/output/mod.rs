@@ -1,5 +1,8 @@
 //! The only place that prints. Results go to standard output, everything else to standard error, and text that a server
-//! controls is made harmless for a terminal on the way (SEC-3).
+//! controls is made harmless for a terminal on the way (SEC-3): see [`Lines`].
+
+mod lines;
+mod report;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -7,10 +10,17 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
+use terminal_size::{Height, Width, terminal_size_of};
 pub(crate) use trunkline::harmless;
 use trunkline::harmless_with;
 use trunkline_config::env_vars;
 use unicode_width::UnicodeWidthChar;
+
+pub(crate) use lines::{Lines, inline, name};
+pub(crate) use report::{
+    block, error, finish, hint, indented_stderr, is_json, note, stderr_lines, usage_error,
+    use_json, warning,
+};
 
 /// Whether a result could not be written.
 static LOST: AtomicBool = AtomicBool::new(false);
@@ -22,12 +32,21 @@ static GONE: AtomicBool = AtomicBool::new(false);
 static ASKED: AtomicBool = AtomicBool::new(false);
 static ASKING: AtomicBool = AtomicBool::new(false);
 
-/// Writes a result. A reader that has gone away (`| head`) is no error; a full disk is one, see [`lost`].
-pub(crate) fn result(text: &str) {
-    result_bytes(text.as_bytes());
+/// Writes a result of our own, wrapped on a terminal.
+pub(crate) fn result(lines: impl Into<Lines>) {
+    let lines = lines.into();
+    if io::stdout().is_terminal() {
+        result_bytes(
+            lines
+                .wrapped(width(terminal_size_of(io::stdout())))
+                .as_bytes(),
+        );
+    } else {
+        result_bytes(lines.as_str().as_bytes());
+    }
 }
 
-/// As [`result`], for what is not text.
+/// Writes a result as it is. A reader that has gone away (`| head`) is no error; a full disk is one, see [`lost`].
 pub(crate) fn result_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     let written = out.write_all(bytes).and_then(|()| out.flush());
@@ -62,7 +81,7 @@ pub(crate) fn json(value: &impl Serialize) {
         serde_json::to_string(value)
     };
     match text {
-        Ok(text) => result(&(text + "\n")),
+        Ok(text) => result_bytes((text + "\n").as_bytes()),
         Err(problem) => error(
             &format!("the result cannot be written as JSON: {problem}"),
             None,
@@ -78,7 +97,7 @@ pub(crate) fn json_line(value: &impl Serialize) {
         } else {
             text
         };
-        result(&(text + "\n"));
+        result_bytes((text + "\n").as_bytes());
     }
 }
 
@@ -89,7 +108,7 @@ pub(crate) fn json_text(text: &str) {
     } else {
         text.into()
     };
-    result(&format!("{text}\n"));
+    result_bytes(format!("{text}\n").as_bytes());
 }
 
 /// Writes what a tool gave back: as it is into a pipe or file, made harmless on a terminal.
@@ -100,26 +119,12 @@ pub(crate) fn tool_text(text: &str) {
         text.into()
     };
     let newline = if text.ends_with('\n') { "" } else { "\n" };
-    result(&format!("{text}{newline}"));
-}
-
-/// Writes an error with what to do about it.
-pub(crate) fn error(what: &str, hint: Option<&str>) {
-    let mut text = format!("error: {}\n", harmless_lines(what));
-    if let Some(hint) = hint {
-        let _ = writeln!(text, "  hint: {}", harmless_lines(hint));
-    }
-    note(&text);
-}
-
-/// Writes a warning.
-pub(crate) fn warning(what: &str) {
-    note(&format!("warning: {}\n", harmless_lines(what)));
+    result_bytes(format!("{text}{newline}").as_bytes());
 }
 
 /// Whether there is a person who can be asked.
 pub(crate) fn can_ask() -> bool {
-    io::stdin().is_terminal() && io::stderr().is_terminal()
+    io::stdin().is_terminal() && io::stderr().is_terminal() && !is_json()
 }
 
 /// Whether a person was asked something in this run.
@@ -135,7 +140,9 @@ pub(crate) fn asking() -> bool {
 /// Asks a person; anything but yes is no.
 pub(crate) fn ask(question: &str) -> bool {
     ASKED.store(true, Ordering::Relaxed);
-    note(&format!("{} [y/N] ", harmless_lines(question)));
+    let mut lines = Lines::one(inline(question)).wrapped(width(terminal_size_of(io::stderr())));
+    lines.truncate(lines.trim_end().len());
+    write_raw_err(&format!("{lines} [y/N] "));
     let mut answer = String::new();
     ASKING.store(true, Ordering::Relaxed);
     let read = io::stdin().read_line(&mut answer);
@@ -155,25 +162,16 @@ pub(crate) fn coloured() -> bool {
     on_terminal() && !unwanted && !unable
 }
 
-/// Writes a server's last words below an error.
-pub(crate) fn stderr_lines(lines: &[String]) {
-    note(&indented_stderr(lines, "  "));
+/// Writes lines to standard error, wrapped on a terminal.
+fn write_err(lines: &Lines) {
+    if io::stderr().is_terminal() {
+        write_raw_err(&lines.wrapped(width(terminal_size_of(io::stderr()))));
+    } else {
+        write_raw_err(lines.as_str());
+    }
 }
 
-/// A server's last words as they are shown below its failure.
-pub(crate) fn indented_stderr(lines: &[String], indent: &str) -> String {
-    let mut text = String::new();
-    if !lines.is_empty() {
-        let _ = writeln!(text, "{indent}its last lines on stderr:");
-    }
-    for line in lines {
-        let _ = writeln!(text, "{indent}  | {}", harmless(line));
-    }
-    text
-}
-
-/// Writes to standard error.
-pub(crate) fn note(text: &str) {
+fn write_raw_err(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
@@ -190,14 +188,14 @@ impl StatusLine {
     pub(crate) fn show(&mut self, text: &str) {
         if io::stderr().is_terminal() {
             self.shown = true;
-            note(&format!("\r\x1b[K{}", fitting(&harmless(text), width())));
+            let shown = fitting(&inline(text), width(terminal_size_of(io::stderr())));
+            write_raw_err(&format!("\r\x1b[K{shown}"));
         }
     }
 }
 
 /// How wide the terminal is, less the last column, where some begin a new line.
-fn width() -> usize {
-    let size = terminal_size::terminal_size_of(io::stderr());
+fn width(size: Option<(Width, Height)>) -> usize {
     size.map_or(80, |(width, _)| usize::from(width.0))
         .saturating_sub(1)
 }
@@ -215,13 +213,13 @@ fn fitting(text: &str, width: usize) -> String {
 impl Drop for StatusLine {
     fn drop(&mut self) {
         if self.shown {
-            note("\r\x1b[K");
+            write_raw_err("\r\x1b[K");
         }
     }
 }
 
 /// A text of several lines, with everything in it that could steer a terminal shown instead of sent.
-pub(crate) fn harmless_lines(text: &str) -> String {
+fn harmless_lines(text: &str) -> String {
     text.split('\n')
         .map(harmless)
         .collect::<Vec<_>>()

@@ -1,0 +1,208 @@
+//! Errors, warnings and notes on standard error: lines for people, or with `--json` one JSON object at the end (UI-2).
+
+use std::ffi::OsString;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use trunkline_config::redact::redact_text;
+
+use super::lines::{Lines, bounded, inline};
+use super::write_err;
+use crate::exit::Exit;
+use crate::standing::quoted;
+
+/// Whether standard error is to be one JSON object.
+static JSON: AtomicBool = AtomicBool::new(false);
+
+/// The most characters of a line of a server's stderr; its log has all of it.
+const MAX_STDERR_LINE: usize = 400;
+
+/// What has been reported so far, where it is to be one JSON object.
+static REPORTED: Mutex<Reported> = Mutex::new(Reported {
+    errors: Vec::new(),
+    warnings: Vec::new(),
+});
+
+struct Reported {
+    errors: Vec<Problem>,
+    warnings: Vec<String>,
+}
+
+/// An error in JSON.
+#[derive(Clone, Serialize)]
+struct Problem {
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stderr: Vec<String>,
+}
+
+/// The object on standard error.
+#[derive(Serialize)]
+struct Document {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Failure>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+/// Why the program ends with a code other than 0.
+#[derive(Serialize)]
+struct Failure {
+    #[serde(flatten)]
+    problem: Problem,
+    kind: &'static str,
+    #[serde(rename = "exitCode")]
+    exit_code: u8,
+}
+
+/// From now on, errors are JSON.
+pub(crate) fn use_json() {
+    JSON.store(true, Ordering::Relaxed);
+}
+
+/// Whether errors are JSON.
+pub(crate) fn is_json() -> bool {
+    JSON.load(Ordering::Relaxed)
+}
+
+fn reported() -> MutexGuard<'static, Reported> {
+    REPORTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reports an error and what to do about it. Each is one line, whatever stands in it.
+pub(crate) fn error(what: &str, hint: Option<&str>) {
+    if is_json() {
+        let masked = |text: &str| redact_text(text).into_owned();
+        reported().errors.push(Problem {
+            message: masked(what),
+            hint: hint.map(masked),
+            stderr: Vec::new(),
+        });
+        return;
+    }
+    let mut lines = Lines::one(format!("error: {}", inline(what)));
+    if let Some(hint) = hint {
+        lines.push(format!("  hint: {}", inline(hint)));
+    }
+    write_err(&lines);
+}
+
+/// Shows an error of the command line's parser. Its text is ours but for the words of the command line, in which line
+/// breaks are escaped.
+pub(crate) fn usage_error(text: &str, words: &[OsString]) {
+    let mut text = text.to_owned();
+    let words = words.iter().map(|word| word.to_string_lossy());
+    for word in words.filter(|word| word.contains(['\n', '\r'])) {
+        // The parser repeats the whole word, or only the value in it.
+        let value = word.split_once('=').map_or("", |(_, value)| value);
+        let attached = word.get(2..).unwrap_or_default();
+        for part in [&*word, value, attached] {
+            if part.contains(['\n', '\r']) {
+                text = text.replace(part, &inline(part));
+            }
+        }
+    }
+    let mut lines = Lines::new();
+    for line in text.lines() {
+        lines.push(line);
+    }
+    write_err(&lines);
+}
+
+/// Reports a warning, on one line.
+pub(crate) fn warning(what: &str) {
+    if is_json() {
+        let what = redact_text(what).into_owned();
+        reported().warnings.push(what);
+        return;
+    }
+    write_err(&Lines::one(format!("warning: {}", inline(what))));
+}
+
+/// Says what to do about the warning before.
+pub(crate) fn hint(text: &str) {
+    if is_json() {
+        if let Some(last) = reported().warnings.last_mut() {
+            last.push_str("; hint: ");
+            last.push_str(&redact_text(text));
+        }
+        return;
+    }
+    write_err(&Lines::one(format!("  hint: {}", inline(text))));
+}
+
+/// Tells a person something; a program is not told.
+pub(crate) fn note(lines: impl Into<Lines>) {
+    if !is_json() {
+        write_err(&lines.into());
+    }
+}
+
+/// Shows a foreign text of several lines below what was said before.
+pub(crate) fn block(text: &str) {
+    let mut lines = Lines::new();
+    lines.push_block("  ", &redact_text(text));
+    note(lines);
+}
+
+/// Shows the lines that a server wrote to stderr below the error they explain.
+pub(crate) fn stderr_lines(server: &str, stderr: &[String]) {
+    if is_json() {
+        if let Some(error) = reported().errors.last_mut() {
+            error.stderr = stderr.to_vec();
+        }
+        return;
+    }
+    write_err(&indented_stderr(server, stderr, "  "));
+}
+
+/// The lines that a server wrote to stderr, as shown below its failure.
+pub(crate) fn indented_stderr(server: &str, stderr: &[String], indent: &str) -> Lines {
+    let mut lines = Lines::new();
+    if stderr.is_empty() {
+        return lines;
+    }
+    let logs = quoted(server);
+    lines.push(format!(
+        "{indent}it wrote to stderr (`trunkline logs {logs}` shows all):"
+    ));
+    for line in stderr {
+        lines.push_block(&format!("{indent}  "), &bounded(line, MAX_STDERR_LINE));
+    }
+    lines
+}
+
+/// Ends the reports: with `--json`, everything that went wrong as one object.
+pub(crate) fn finish(exit: Exit) {
+    if !is_json() {
+        return;
+    }
+    let mut reported = reported();
+    let mut errors = std::mem::take(&mut reported.errors).into_iter();
+    let mut warnings = std::mem::take(&mut reported.warnings);
+    let error = match exit {
+        Exit::Done => None,
+        exit => Some(Failure {
+            problem: errors.next().unwrap_or_else(|| Problem {
+                message: exit.kind().replace('-', " "),
+                hint: None,
+                stderr: Vec::new(),
+            }),
+            kind: exit.kind(),
+            exit_code: exit as u8,
+        }),
+    };
+    warnings.extend(errors.map(|problem| match problem.hint {
+        Some(hint) => format!("{}; hint: {hint}", problem.message),
+        None => problem.message,
+    }));
+    if error.is_none() && warnings.is_empty() {
+        return;
+    }
+    if let Ok(text) = serde_json::to_string(&Document { error, warnings }) {
+        super::write_raw_err(&(super::harmless_json(&text) + "\n"));
+    }
+}
