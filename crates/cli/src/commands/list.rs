@@ -279,7 +279,7 @@ impl<'a> Row<'a> {
         let mut value = json!({
             "name": self.name(),
             "scope": self.scope(),
-            "transport": self.transport(),
+            "transport": (!self.is_unusable()).then(|| self.transport()),
             "state": self.state(),
             "tools": catalog.map_or(0, |catalog| catalog.tools().len()),
             "prompts": catalog.map_or(0, |catalog| catalog.prompts.len()),

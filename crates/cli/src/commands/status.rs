@@ -31,7 +31,9 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
-    configured.warn();
+    // The summary has the entries that cannot be used.
+    let is_known = |about: &str| configured.set.named(about).next().is_some();
+    configured.warn_about(is_known);
     let connectors = session::connectors(configured.loader.layout());
     let mut builder = configured.host();
     if let Some(connectors) = connectors {

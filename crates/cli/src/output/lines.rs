@@ -119,7 +119,10 @@ pub(crate) fn inline(text: &str) -> String {
 
 /// A foreign name as part of a line: short.
 pub(crate) fn name(text: &str) -> String {
-    bounded(&escape(text), MAX_NAME)
+    match text {
+        "" => "\"\"".to_owned(),
+        text => bounded(&escape(text), MAX_NAME),
+    }
 }
 
 /// The text on one line, with line breaks and whatever could steer a terminal escaped, and of bounded length.

@@ -185,6 +185,8 @@ pub(crate) fn finish(exit: Exit) {
     let mut warnings = std::mem::take(&mut reported.warnings);
     let error = match exit {
         Exit::Done => None,
+        // The result says it: the tool reported an error.
+        Exit::Failed if errors.as_slice().is_empty() => None,
         exit => Some(Failure {
             problem: errors.next().unwrap_or_else(|| Problem {
                 message: exit.kind().replace('-', " "),

@@ -83,12 +83,16 @@ fn one_bad_entry_costs_only_itself() {
         .is(0, "mcp__good__echo  Echoes\n", &warnings);
     lab.run(&["list"]).is(
         0,
-        &format!("good  connected  dynamic     stdio       1 tool  (testkit 1.0.0)  2026-07-28\n  from .mcp-config.json\n\nproblems:\n  {bad}\n  {worse}\n"),
+        "bad    failed     -           -\n  from .mcp-config.json\n  \
+         its entry cannot be used: \"command\": expected a text\n  hint: mend it in .mcp-config.json:3:20\n\
+         good   connected  dynamic     stdio       1 tool  (testkit 1.0.0)  2026-07-28\n  from .mcp-config.json\n\
+         worse  failed     -           -\n  from .mcp-config.json\n  \
+         its entry cannot be used: it has neither a \"command\" nor a \"url\"\n  hint: mend it in .mcp-config.json:4:10\n",
         "",
     );
     let run = lab.run(&["list", "--json"]);
-    assert_eq!(run.json().as_array().unwrap().len(), 1);
-    assert_eq!(run.err, warnings);
+    assert_eq!(run.json().as_array().unwrap().len(), 3);
+    assert_eq!(run.err, "");
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn a_tool_that_has_changed_is_called_only_when_that_is_accepted() {
     refused.is(
         5,
         "",
-        "  description:\n     reads mail\n    +and sends it on\n\
+        "  |   description:\n  |      reads mail\n  |     +and sends it on\n\
          error: \"mcp__s__t\" may not be called: the tool \"t\" of \"s\" is not what it was when it was first called (changed: description)\n  \
          hint: if this is what you want, --accept-changes calls it and takes it for what it is now\n",
     );
