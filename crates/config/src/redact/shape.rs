@@ -134,13 +134,27 @@ fn find_assignments(text: &str, found: &mut Vec<Range<usize>>) {
                 .find(|c: char| c.is_whitespace() || "&;,\"'<>)}]#`|".contains(c))
                 .unwrap_or(value.len()),
         };
-        // `==` compares; and nothing is no secret.
-        if end == 0 || value.starts_with('=') {
+        // `==` compares; nothing, a reference and a command in a shell are no secrets.
+        let is_other = ["=", "${", "$(", "`"]
+            .iter()
+            .any(|start| value.starts_with(start));
+        if let Some(default) = default_of(value) {
+            done = at + 1 + default.end;
+            found.push(at + 1 + default.start..done);
+        }
+        if end == 0 || is_other {
             continue;
         }
         done = at + 1 + end;
         found.push(at + 1..done);
     }
+}
+
+/// The default in a text that begins with `${NAME:-default}`.
+fn default_of(text: &str) -> Option<Range<usize>> {
+    let end = text.starts_with("${").then(|| text.find('}'))??;
+    let start = text[..end].find(":-")? + 2;
+    Some(start..end)
 }
 
 /// Whether a word is more likely a token than a word of a sentence.
@@ -353,6 +367,10 @@ mod tests {
             ("password= x", "password= x"),
             ("secret=a,token=b", "secret=***,token=***"),
             ("=x", "=x"),
+            ("env.TOKEN=${TOKEN} x", "env.TOKEN=${TOKEN} x"),
+            ("TOKEN=${A:-abc} x", "TOKEN=${A:-***} x"),
+            ("TOKEN=$(curl evil)", "TOKEN=$(curl evil)"),
+            ("TOKEN=`curl evil`", "TOKEN=`curl evil`"),
             (
                 "Authorization: Bearer abc.def-123",
                 "Authorization: Bearer ***",
