@@ -1,6 +1,8 @@
 //! `trunkline list`.
 
 use serde_json::{Value, json};
+use trunkline_testkit::Era;
+use trunkline_testkit::net::SseServer;
 
 use crate::lab::{Lab, echo};
 
@@ -204,4 +206,15 @@ fn below_a_project_the_project_is_named() {
     run.is(0, &format!("no servers are configured here; {above}\n"), "");
     let run = lab.finish(lab.bare(&["call", "s", "t"]).current_dir(lab.at("sub")));
     run.fails(2, "no servers are configured", above);
+}
+
+#[test]
+fn a_url_without_a_type_is_listed_as_what_it_turned_out_to_be() {
+    let server = SseServer::start(echo().era(Era::Legacy));
+    let lab = Lab::with_entries(|_| json!({"s": {"url": server.url()}}));
+    let rows = lab.run(&["list", "--json"]).json();
+    assert_eq!(
+        (&rows[0]["state"], &rows[0]["transport"]),
+        (&json!("connected"), &json!("sse"))
+    );
 }
