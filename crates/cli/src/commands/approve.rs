@@ -119,14 +119,14 @@ fn description(server: &Server) -> Lines {
     let mut shown = entry.as_written();
     redact_entry(&mut shown, RedactMode::Approval);
     for (field, value) in shown.as_object().into_iter().flatten() {
-        lines.push(format!("  {}: {value}", name(field)));
+        lines.push_whole(format!("  {}: {value}", name(field)));
     }
     let changes = standing::difference_lines(&standing::differences(server));
     if !changes.is_empty() {
         lines.push("  changed since you approved it:");
     }
     for line in changes {
-        lines.push(format!("    {line}"));
+        lines.push_whole(format!("    {line}"));
     }
     lines
 }

@@ -97,11 +97,11 @@ fn details(server: &Server, show_secrets: bool) -> Lines {
             Value::Object(members) if !members.is_empty() => {
                 lines.push(format!("  {}:", shown_name(field)));
                 for (name, value) in members {
-                    lines.push(format!("    {}: {}", shown_name(name), plain(value)));
+                    lines.push_whole(format!("    {}: {}", shown_name(name), plain(value)));
                 }
             }
             value => {
-                lines.push(format!("  {}: {}", shown_name(field), plain(value)));
+                lines.push_whole(format!("  {}: {}", shown_name(field), plain(value)));
             }
         }
     }

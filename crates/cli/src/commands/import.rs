@@ -401,7 +401,7 @@ fn description(planned: &[Planned], scope: Scope) -> Lines {
             lines.push(format!("    was: {}", masked(old)));
         }
         let entry = masked(&Value::Object(found.entry.clone()));
-        lines.push(format!("    {entry}"));
+        lines.push_whole(format!("    {entry}"));
         for note in found.renamed.iter().chain(&found.notes) {
             lines.push(format!("    note: {note}"));
         }

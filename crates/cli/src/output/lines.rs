@@ -50,11 +50,17 @@ impl Lines {
         self.0.push('\n');
     }
 
-    /// Adds one line made of parts, each behind a colour of ours.
+    /// Adds one line as [`Lines::push`] does, however long it is: where a person decides, nothing may hide behind a `…`.
+    pub(crate) fn push_whole(&mut self, line: impl fmt::Display) {
+        self.0 += escape_whole(&line.to_string()).trim_end_matches(' ');
+        self.0.push('\n');
+    }
+
+    /// Adds one line made of parts, each behind a colour of ours. Its length is the caller's to bound.
     pub(crate) fn push_painted(&mut self, parts: &[(&'static str, &str)]) {
         for (colour, text) in parts {
             self.0 += colour;
-            self.0 += &escape(text);
+            self.0 += &escape_whole(text);
         }
         self.0.push('\n');
     }
@@ -127,6 +133,11 @@ pub(crate) fn name(text: &str) -> String {
 
 /// The text on one line, with line breaks and whatever could steer a terminal escaped, and of bounded length.
 fn escape(text: &str) -> String {
+    bounded(&escape_whole(text), MAX_INLINE)
+}
+
+/// As [`escape`], of any length.
+fn escape_whole(text: &str) -> String {
     let escaped = trunkline::harmless_with(text, |c, shown| {
         let _ = match c {
             '\n' => shown.write_str("\\n"),
@@ -134,7 +145,7 @@ fn escape(text: &str) -> String {
             c => write!(shown, "{}", c.escape_unicode()),
         };
     });
-    bounded(&escaped.replace('\t', " "), MAX_INLINE)
+    escaped.replace('\t', " ")
 }
 
 /// As many characters of a text as are allowed.
@@ -163,8 +174,11 @@ fn wrap(line: &str, width: usize, text: &mut String) {
     }
     let mut rest = body;
     let mut room = width;
-    while cells(rest) > room {
+    loop {
         let end = break_at(rest, room);
+        if end == rest.len() {
+            break;
+        }
         text.push_str(rest[..end].trim_end_matches(' '));
         text.push('\n');
         text.push_str(&next);
@@ -254,6 +268,9 @@ mod tests {
         lines.push_block("", &"x\n".repeat(1000));
         assert!(lines.as_str().ends_with("| … (800 more lines)\n"));
         assert_eq!(name(&"x".repeat(100)).chars().count(), MAX_NAME + 1);
+        let mut lines = Lines::new();
+        lines.push_whole("x".repeat(10_000));
+        assert_eq!(lines.as_str().len(), 10_001);
     }
 
     #[test]
@@ -279,6 +296,10 @@ mod tests {
         ] {
             assert_eq!(Lines::one(line).wrapped(40), expected);
         }
+        // Each row is looked at once, however long the line is.
+        let mut long = Lines::new();
+        long.push_whole("x".repeat(1 << 20));
+        assert!(long.wrapped(40).len() > 1 << 20);
         let mut painted = Lines::new();
         painted.push_painted(&[("\u{1b}[2m", "12345"), ("\u{1b}[0m", &" 12345".repeat(6))]);
         assert_eq!(painted.wrapped(40).lines().count(), 2);
