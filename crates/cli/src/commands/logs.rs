@@ -10,7 +10,7 @@ use super::tools::unknown_server;
 use crate::args::{ConfigArgs, LogsArgs};
 use crate::exit::Exit;
 use crate::interrupt::interrupted;
-use crate::output::{self, Lines, harmless};
+use crate::output::{self, Lines, name as shown_name};
 use crate::session;
 use crate::standing::quoted;
 
@@ -126,7 +126,7 @@ impl Page {
     fn new(store: &LogStore, server: Option<&str>, json: bool) -> Self {
         let widest = || {
             let names = store.servers();
-            let widths = names.iter().map(|name| harmless(name).width());
+            let widths = names.iter().map(|name| shown_name(name).width());
             widths.max().unwrap_or(0).min(WIDEST)
         };
         Self {
@@ -158,7 +158,7 @@ impl Page {
         let mut parts: Vec<(&'static str, &str)> = Vec::new();
         let (name, room);
         if let Some(width) = self.names {
-            name = harmless(&line.server);
+            name = shown_name(&line.server);
             room = " ".repeat(width.saturating_sub(name.width()) + 2);
             parts.extend([(paint("\u{1b}[1m"), &*name), (reset, &*room)]);
         }

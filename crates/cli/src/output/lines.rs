@@ -23,6 +23,9 @@ const MAX_BLOCK_LINE: usize = 2000;
 /// The mark in front of each line of a block.
 const MARK: &str = "| ";
 
+/// The deepest indentation that a continuation keeps.
+const MAX_INDENT: usize = 12;
+
 /// How far the continuation of a wrapped line is indented, on top of the line's own indentation.
 const CONTINUATION: usize = 4;
 
@@ -123,11 +126,15 @@ pub(crate) fn inline(text: &str) -> String {
     escape(&redact_text(text.trim()))
 }
 
-/// A foreign name as part of a line: short.
+/// A foreign name as part of a line: short, and in quotes where it could pass for the beginning of a message.
 pub(crate) fn name(text: &str) -> String {
-    match text {
-        "" => "\"\"".to_owned(),
-        text => bounded(&escape(text), MAX_NAME),
+    let shown = bounded(&escape(text), MAX_NAME);
+    let is_odd =
+        shown.is_empty() || shown.starts_with(' ') || shown.ends_with(':') || shown.contains(": ");
+    if is_odd {
+        format!("\"{shown}\"")
+    } else {
+        shown
     }
 }
 
@@ -161,6 +168,7 @@ pub(super) fn bounded(text: &str, longest: usize) -> String {
 fn wrap(line: &str, width: usize, text: &mut String) {
     let body = line.trim_end_matches('\n');
     let indent = body.len() - body.trim_start_matches(' ').len();
+    let indent = indent.min(MAX_INDENT);
     let marked = body[indent..].starts_with(MARK);
     let next = if marked {
         format!("{}{MARK}", " ".repeat(indent))
@@ -303,6 +311,21 @@ mod tests {
         let mut painted = Lines::new();
         painted.push_painted(&[("\u{1b}[2m", "12345"), ("\u{1b}[0m", &" 12345".repeat(6))]);
         assert_eq!(painted.wrapped(40).lines().count(), 2);
+    }
+
+    #[test]
+    fn names_that_could_pass_for_messages_are_quoted() {
+        for (given, shown) in [
+            ("github", "github"),
+            ("My Server", "My Server"),
+            ("plugin:a:b", "plugin:a:b"),
+            ("", "\"\""),
+            ("error: x", "\"error: x\""),
+            ("hint:", "\"hint:\""),
+            ("  hint", "\"  hint\""),
+        ] {
+            assert_eq!(name(given), shown);
+        }
     }
 
     #[test]

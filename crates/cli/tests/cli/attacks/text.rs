@@ -70,7 +70,7 @@ pub(super) fn in_a_server_name() {
     );
     lab.servers(
         ".mcp.json",
-        &json!({&name: lab.marking("evil"), FORGED: lab.marking("other")}),
+        &json!({&name: lab.marking("evil"), FORGED: lab.marking("other"), "error: forged": lab.marking("third")}),
     );
     for words in [
         &["list"][..],
