@@ -157,7 +157,7 @@ fn mistakes_in_reading_are_explained() {
 fn prompts_are_listed_with_their_arguments_and_skills_apart() {
     let lab = Lab::with([("s", offering())]);
     let expected = "/mcp__s__greet_it <who> [how]  Greets\n\
-                    /mcp__s__talk  \n\
+                    /mcp__s__talk\n\
                     skill @s:skill://tidy/SKILL.md  Tidies up\n";
     lab.run(&["prompts"]).is(0, expected, "");
     let listed = lab.run(&["prompts", "s", "--json"]).json();
