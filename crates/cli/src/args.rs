@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -29,9 +30,14 @@ pub(crate) struct Args {
 /// Where servers come from, and when they start. Taken before and after the command alike: what stands in both places adds up.
 #[derive(clap::Args, Clone, Default)]
 pub(crate) struct ConfigArgs {
-    /// Also use the servers in this file, or in this JSON text; may be repeated
+    /// Also use the servers in this file, or in this JSON text; may be repeated, and several files that end in .json, or
+    /// JSON texts, may follow one flag
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) mcp_config: Vec<String>,
+
+    /// Use only this one of the configured servers; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) mcp_server: Vec<String>,
 
     /// Use only the servers that --mcp-config names
     #[arg(long)]
@@ -58,11 +64,47 @@ pub(crate) struct ConfigArgs {
     pub(crate) trace: Option<PathBuf>,
 }
 
+/// The flag that names configuration.
+const MCP_CONFIG: &str = "--mcp-config";
+
+/// The command line with one `--mcp-config` before each of its values: several may follow one flag, as for Claude Code.
+/// Only what is plainly such a value counts, because names and arguments follow as well.
+pub(crate) fn spelled_out(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut spelled: Vec<OsString> = Vec::new();
+    // How many values the last flag has had, if nothing else came since.
+    let mut values = None;
+    // What follows `--` is somebody else's command.
+    let mut ours = true;
+    for word in words {
+        ours &= word != "--";
+        if !ours {
+            spelled.push(word);
+            continue;
+        }
+        let text = word.to_str().unwrap_or_default();
+        let is_value = text.starts_with('{') || (text.ends_with(".json") && !text.starts_with('-'));
+        values = match values {
+            _ if text == MCP_CONFIG => Some(0),
+            _ if text.starts_with("--mcp-config=") => Some(1),
+            // Its own, whatever it is.
+            Some(0) => Some(1),
+            Some(count) if is_value => {
+                spelled.push(MCP_CONFIG.into());
+                Some(count + 1)
+            }
+            _ => None,
+        };
+        spelled.push(word);
+    }
+    spelled
+}
+
 impl ConfigArgs {
     /// What stands before and after the command, together.
     pub(crate) fn and(self, after: Self) -> Self {
         Self {
             mcp_config: [self.mcp_config, after.mcp_config].concat(),
+            mcp_server: [self.mcp_server, after.mcp_server].concat(),
             strict_mcp_config: self.strict_mcp_config || after.strict_mcp_config,
             plugin_dir: [self.plugin_dir, after.plugin_dir].concat(),
             approve_project: self.approve_project || after.approve_project,
@@ -561,4 +603,44 @@ pub(crate) struct PromptArgs {
     /// Give up after this many milliseconds, connecting included
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_configurations_may_follow_one_flag() {
+        for (line, expected) in [
+            (
+                "t --mcp-config a.json b.json list",
+                "t --mcp-config a.json --mcp-config b.json list",
+            ),
+            (
+                "t list --mcp-config a {} c.json",
+                "t list --mcp-config a --mcp-config {} --mcp-config c.json",
+            ),
+            (
+                "t --mcp-config=a.json b.json",
+                "t --mcp-config=a.json --mcp-config b.json",
+            ),
+            (
+                "t --mcp-config a s tool.json",
+                "t --mcp-config a s tool.json",
+            ),
+            (
+                "t --mcp-config a.json call s",
+                "t --mcp-config a.json call s",
+            ),
+            (
+                "t add x -- c --mcp-config a.json b.json",
+                "t add x -- c --mcp-config a.json b.json",
+            ),
+        ] {
+            let words = line.split(' ').map(OsString::from);
+            let spelled = spelled_out(words);
+            let spelled: Vec<_> = spelled.iter().filter_map(|word| word.to_str()).collect();
+            assert_eq!(spelled.join(" "), expected);
+        }
+    }
 }

@@ -33,7 +33,7 @@ use exit::Exit;
 const LEFTOVERS: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
-    let words = muscle_memory(std::env::args_os().collect());
+    let words = args::spelled_out(muscle_memory(std::env::args_os().collect()));
     let args = match Args::try_parse_from(&words) {
         Ok(args) => args,
         // Help and version come this way too, and are no mistake.

@@ -11,7 +11,9 @@ use trunkline::{
     CatalogStore, EraMemory, Host, HostBuilder, LoadMode, LogStore, OnChange, PinStore, Results,
     ServerStatus, Settings, State, Tracer,
 };
-use trunkline_config::{Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity, env_vars};
+use trunkline_config::{
+    CONNECTOR_PREFIX, Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity, env_vars,
+};
 
 use crate::args::ConfigArgs;
 use crate::commands::tools::unknown_server;
@@ -25,6 +27,8 @@ use crate::running;
 pub(crate) struct Configured {
     pub(crate) loader: Loader,
     pub(crate) set: ServerSet,
+    /// The servers that --mcp-server names; none is all.
+    only: Vec<String>,
     lazy: bool,
     no_cache: bool,
     tracer: Option<Tracer>,
@@ -34,6 +38,23 @@ impl Configured {
     /// The problems that a command tells beside its own work.
     pub(crate) fn diagnostics(&self) -> &[Diagnostic] {
         &self.set.diagnostics
+    }
+
+    /// The same with only the servers that --mcp-server names; an `Err` has been explained to the user.
+    fn with_wanted_only(mut self) -> Result<Self, Exit> {
+        for name in &self.only {
+            // Connectors are in no file.
+            let connector = name.starts_with(CONNECTOR_PREFIX);
+            if !connector && self.foremost(name).is_none() {
+                return Err(self.unknown(name));
+            }
+        }
+        let only = &self.only;
+        let wanted = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
+        self.set.servers.retain(|server| wanted(&server.entry.name));
+        let about = |problem: &Diagnostic| problem.server.as_deref().is_none_or(wanted);
+        self.set.diagnostics.retain(about);
+        Ok(self)
     }
 
     /// Changes to the same configuration.
@@ -120,6 +141,10 @@ impl Configured {
         if let Some(tracer) = self.tracer {
             builder = builder.trace(tracer);
         }
+        if !self.only.is_empty() {
+            let only = self.only;
+            builder = builder.only(move |name| only.iter().any(|only| only == name));
+        }
         builder.loaded(self.loader, self.set)
     }
 }
@@ -156,6 +181,13 @@ pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
         .approve_project(config.approve_project);
     let mut set = loader.load(&[]);
     set.bind_approvals(&loader);
+    for named in &config.mcp_config {
+        let is_json = named.trim_start().starts_with(['{', '[']);
+        if !is_json && !named.is_empty() && !cwd.join(named).exists() {
+            output::error(&format!("--mcp-config: there is no file \"{named}\""), None);
+            return Err(Exit::Usage);
+        }
+    }
     // What was asked for by name must be there; what merely lies about need not.
     if set.servers.is_empty() && !config.mcp_config.is_empty() {
         let errors = || {
@@ -169,13 +201,15 @@ pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
             return Err(Exit::Usage);
         }
     }
-    Ok(Configured {
+    let configured = Configured {
         loader,
         set,
+        only: config.mcp_server.clone(),
         lazy: config.lazy,
         no_cache: config.no_cache,
         tracer: tracer(config)?,
-    })
+    };
+    configured.with_wanted_only()
 }
 
 /// A host with the settings that every command uses.

@@ -63,13 +63,22 @@ pub(crate) fn difference_lines(changes: &[Change]) -> Vec<String> {
     changes
         .iter()
         .flat_map(|change| {
+            let field = &change.field;
+            match (change.file(), &change.old, &change.new) {
+                (Some(file), Some(_), Some(_)) => {
+                    return vec![format!("~ {file}: its content has changed")];
+                }
+                (Some(file), None, _) => return vec![format!("+ {file}: it runs now, too")],
+                (Some(file), ..) => return vec![format!("- {file}: it is gone")],
+                (None, ..) => {}
+            }
             let (old, new) = sides(change);
             if old == new {
-                return vec![format!("~ {}: another value", change.field)];
+                return vec![format!("~ {field}: another value")];
             }
             vec![
-                format!("- {}: {}", change.field, text(old)),
-                format!("+ {}: {}", change.field, text(new)),
+                format!("- {field}: {}", text(old)),
+                format!("+ {field}: {}", text(new)),
             ]
         })
         .collect()
@@ -109,6 +118,7 @@ fn without_hashes(value: &Value) -> Value {
             .map(|(name, value)| (name.clone(), without_hashes(value)))
             .collect::<serde_json::Map<_, _>>()
             .into(),
+        Value::Array(elements) => elements.iter().map(without_hashes).collect(),
         value => value.clone(),
     }
 }

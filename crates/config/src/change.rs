@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::diagnostic::Diagnostic;
 use crate::document::Document;
 use crate::edit::splice::{self, SpliceError};
 use crate::edit::{EditError, EditOptions, edit_file};
@@ -96,6 +97,9 @@ pub enum ChangeError {
     /// Servers of that scope are not written here.
     #[error("servers of the {0} scope cannot be changed here; write local, project or user")]
     ReadOnly(Scope),
+    /// The file is not JSON.
+    #[error("{0}; mend the file first")]
+    NotJson(Diagnostic),
     /// The file is not what it should be.
     #[error("{}: {problem}; mend the file first", file.display())]
     BadFile {
@@ -364,6 +368,12 @@ impl Editor {
             patience: self.patience,
         };
         edit_file(file, &options, |text| {
+            // In the words in which it is reported everywhere else.
+            let source = shown(file);
+            let document = Document::new(&source, text);
+            if let (false, Err(problem)) = (text.trim().is_empty(), document.root()) {
+                return Err(ChangeError::NotJson(problem));
+            }
             let new = change(text)?;
             let is_changed = new.as_deref().is_some_and(|new| new != text);
             Ok((new, is_changed))

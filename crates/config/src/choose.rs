@@ -182,6 +182,9 @@ impl Editor {
         })
         .map_err(|error| match error {
             // Nobody has written it by hand, so nobody can be asked to mend it.
+            ChangeError::NotJson(problem) => ChangeError::File(format!(
+                "{problem}; delete that file, which holds what was approved, and approve again"
+            )),
             ChangeError::BadFile { file, problem } => ChangeError::File(format!(
                 "{}: {problem}; delete that file, which holds what was approved, and approve again",
                 file.display()

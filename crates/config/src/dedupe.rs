@@ -36,7 +36,7 @@ pub(crate) fn unwrap_proxy(url: &Url) -> Option<String> {
 /// assert_eq!(signature(&entry).unwrap(), r#"stdio:["npx","-y","server"]"#);
 /// ```
 pub fn signature(entry: &ServerEntry) -> Option<String> {
-    match entry.transport.argv() {
+    match entry.resolved_argv() {
         Some(argv) => Some(format!("stdio:{}", json!(argv))),
         None => entry.transport.url().map(|url| url_signature(url.expose())),
     }
@@ -61,7 +61,8 @@ fn url_signature(text: &str) -> String {
 /// For each entry that gives way to a twin, the index of the twin. The entries are those that would otherwise run, in the
 /// order of loading: an entry that does not run keeps nobody from running.
 ///
-/// A server that somebody wrote down beats a plugin's and a connector; of two plugins' the first stays.
+/// A server that somebody wrote down beats a plugin's and a connector; a plugin's beats a connector; of two plugins' the first
+/// stays.
 pub(crate) fn twins(running: &[&ServerEntry]) -> HashMap<usize, usize> {
     let mut manual: HashMap<String, usize> = HashMap::new();
     let mut plugins: HashMap<String, usize> = HashMap::new();
@@ -75,16 +76,16 @@ pub(crate) fn twins(running: &[&ServerEntry]) -> HashMap<usize, usize> {
         }
     }
     let mut losers = HashMap::new();
-    for (index, (entry, signature)) in running.iter().zip(signatures).enumerate() {
-        let Some(signature) = signature.filter(|_| !entry.scope.is_manual()) else {
-            continue;
-        };
-        if let Some(twin) = manual.get(&signature) {
-            losers.insert(index, *twin);
-        } else if entry.scope == Scope::Plugin {
-            match plugins.get(&signature) {
+    // Plugins first, as connectors give way to them.
+    for scope in [Scope::Plugin, Scope::ClaudeAi] {
+        for (index, (entry, signature)) in running.iter().zip(&signatures).enumerate() {
+            let Some(signature) = signature.as_ref().filter(|_| entry.scope == scope) else {
+                continue;
+            };
+            match manual.get(signature).or(plugins.get(signature)) {
                 Some(twin) => _ = losers.insert(index, *twin),
-                None => _ = plugins.insert(signature, index),
+                None if scope == Scope::Plugin => _ = plugins.insert(signature.clone(), index),
+                None => {}
             }
         }
     }
@@ -146,7 +147,12 @@ mod tests {
     fn who_gives_way() {
         let entry = |scope, url| remote("s", scope, url);
         let a = "https://a/";
-        let cases: [Case; 6] = [
+        let cases: [Case; 8] = [
+            (
+                &[entry(Scope::ClaudeAi, a), entry(Scope::Plugin, a)],
+                &[(0, 1)],
+            ),
+            (&[entry(Scope::ClaudeAi, a), entry(Scope::ClaudeAi, a)], &[]),
             (&[entry(Scope::User, a), entry(Scope::Local, a)], &[]),
             (&[entry(Scope::User, a), entry(Scope::Plugin, a)], &[(1, 0)]),
             (&[entry(Scope::Plugin, a), entry(Scope::User, a)], &[(0, 1)]),

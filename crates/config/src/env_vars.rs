@@ -10,17 +10,25 @@ pub struct Variable {
     pub default: &'static str,
     /// What it is for.
     pub doc: &'static str,
+    /// Whether its value is a secret of this program's own, which no server gets.
+    pub secret: bool,
 }
 
+/// `NAME = default;`, or `NAME = secret;` for a variable whose value no server gets.
 macro_rules! variables {
-    ($($(#[doc = $doc:literal])+ $name:ident = $default:literal;)*) => {
+    (@default secret) => { "" };
+    (@default $default:literal) => { $default };
+    (@secret secret) => { true };
+    (@secret $default:literal) => { false };
+    ($($(#[doc = $doc:literal])+ $name:ident = $default:tt;)*) => {
         $($(#[doc = $doc])+ pub const $name: &str = stringify!($name);)*
 
         /// All of them, in the order of the reference page.
         pub const ALL: &[Variable] = &[$(Variable {
             name: $name,
-            default: $default,
+            default: variables!(@default $default),
             doc: concat!($($doc),+),
+            secret: variables!(@secret $default),
         },)*];
     };
 }
@@ -31,11 +39,11 @@ variables! {
     /// `false` leaves the claude.ai connectors out.
     ENABLE_CLAUDEAI_MCP_SERVERS = "true";
     /// The token with which claude.ai connectors are listed, in place of the one in `~/.claude/.credentials.json`.
-    CLAUDE_CODE_OAUTH_TOKEN = "";
+    CLAUDE_CODE_OAUTH_TOKEN = secret;
     /// Where the list of claude.ai connectors is fetched (https, or http on this machine), with `CLAUDE_CODE_OAUTH_TOKEN`.
     TRUNKLINE_CLAUDEAI_URL = "";
     /// The secret for `add --client-secret`, instead of asking for it.
-    MCP_CLIENT_SECRET = "";
+    MCP_CLIENT_SECRET = secret;
     /// How long connecting to a server may take, in milliseconds (LIF-4).
     MCP_TIMEOUT = "30000";
     /// How long one tool call may take, in milliseconds (CALL-4).
@@ -84,10 +92,58 @@ variables! {
     NO_COLOR = "";
 }
 
+/// Secrets that Trunkline does not read, but the program around it may have: those of Claude Code's own sign-in.
+const SECRETS_OF_CLAUDE_CODE: &[&str] = &[
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_CUSTOM_HEADERS",
+    "ANTHROPIC_FOUNDRY_API_KEY",
+    "CLAUDE_BRIDGE_OAUTH_TOKEN",
+    "CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR",
+    "CLAUDE_CODE_CLIENT_KEY_PASSPHRASE",
+    "CLAUDE_CODE_OAUTH_REFRESH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN_FILE_DESCRIPTOR",
+    "CLAUDE_CODE_SESSION_ACCESS_TOKEN",
+    "CLAUDE_CODE_WEBSOCKET_AUTH_FILE_DESCRIPTOR",
+    "CLAUDE_SESSION_INGRESS_TOKEN_FILE",
+    "CLAUDE_TRUSTED_DEVICE_TOKEN",
+    "MCP_XAA_IDP_CLIENT_SECRET",
+    "SESSION_INGRESS_AUTH_TOKEN",
+];
+
+/// The variables that hold secrets of this program's own, or of Claude Code's. Servers do not inherit them, and entries
+/// outside the company's file cannot refer to them.
+///
+/// ```
+/// use trunkline_config::env_vars::secrets;
+///
+/// assert!(secrets().any(|name| name == "CLAUDE_CODE_OAUTH_TOKEN"));
+/// ```
+pub fn secrets() -> impl Iterator<Item = &'static str> {
+    let own = ALL.iter().filter(|variable| variable.secret);
+    let own = own.map(|variable| variable.name);
+    own.chain(SECRETS_OF_CLAUDE_CODE.iter().copied())
+}
+
+/// Whether a variable holds such a secret. On Windows case does not count.
+pub fn is_secret(name: &str) -> bool {
+    secrets().any(|secret| {
+        if cfg!(windows) {
+            secret.eq_ignore_ascii_case(name)
+        } else {
+            secret == name
+        }
+    })
+}
+
 /// The value of `name` as yes or no; `None` when it is unset or neither.
 pub fn flag(name: &str) -> Option<bool> {
-    let value = std::env::var(name).ok()?.trim().to_ascii_lowercase();
-    match &*value {
+    as_flag(&std::env::var(name).ok()?)
+}
+
+/// A value as yes or no; `None` when it is neither.
+pub fn as_flag(value: &str) -> Option<bool> {
+    match &*value.trim().to_ascii_lowercase() {
         "1" | "true" | "yes" | "on" => Some(true),
         "0" | "false" | "no" | "off" => Some(false),
         _ => None,
@@ -101,5 +157,10 @@ pub fn milliseconds(name: &str) -> Option<Duration> {
 
 /// The value of `name` as a number; `None` when it is unset or not one.
 pub fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.trim().parse().ok()
+    as_number(&std::env::var(name).ok()?)
+}
+
+/// A value as a number; `None` when it is none.
+pub fn as_number(value: &str) -> Option<u64> {
+    value.trim().parse().ok()
 }

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;
 
+use crate::env_vars;
+
 /// Where the values of variables come from.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
@@ -10,6 +12,8 @@ pub struct Environment {
     only: Option<BTreeMap<String, String>>,
     /// Before all others.
     own: BTreeMap<String, String>,
+    /// Whether references to this program's own secrets are filled in.
+    secrets: bool,
 }
 
 impl Environment {
@@ -26,6 +30,7 @@ impl Environment {
         Self {
             only: Some(variables.map(|(k, v)| (k.into(), v.into())).collect()),
             own: BTreeMap::new(),
+            secrets: false,
         }
     }
 
@@ -35,6 +40,20 @@ impl Environment {
         let mut more = self.clone();
         more.own.insert(name.to_owned(), value.into());
         more
+    }
+
+    /// The same, with this program's own secrets: for entries of the company's.
+    #[must_use]
+    pub(crate) fn with_secrets(&self) -> Self {
+        Self {
+            secrets: true,
+            ..self.clone()
+        }
+    }
+
+    /// Whether a variable is one of this program's own secrets, and kept back.
+    fn withholds(&self, name: &str) -> bool {
+        !self.secrets && env_vars::is_secret(name)
     }
 
     /// The value of a variable. One that is set to nothing has a value.
@@ -79,6 +98,8 @@ const MAX_QUOTED: usize = 80;
 pub(crate) struct Findings {
     /// Variables that are not set, and how they are written.
     unset: Unique<(String, String)>,
+    /// References to this program's own secrets.
+    withheld: Unique<String>,
     /// What else is wrong, in words.
     odd: Unique<String>,
     /// The secrets that stay in place until the connection is made.
@@ -95,13 +116,25 @@ impl Findings {
         let unset = unset.map(|(name, written)| {
             format!("the variable {name} is not set, so {written} stays as it is; set it, or write ${{{name}:-default}}")
         });
-        let mut warnings: Vec<_> = unset.chain(self.odd.list.iter().cloned()).collect();
+        let withheld = self.withheld.list.iter();
+        let withheld = withheld.map(|name| {
+            format!("the variable {name} holds a secret of this program's own sign-in, so servers do not get its value; store a secret for the server in the keychain and write ${{keyring:service/account}}")
+        });
+        let mut warnings: Vec<_> = withheld
+            .chain(unset)
+            .chain(self.odd.list.iter().cloned())
+            .collect();
         let more = warnings.len().saturating_sub(MAX_TOLD);
         if more > 0 {
             warnings.truncate(MAX_TOLD);
             warnings.push(format!("{more} more variables are not set, or are none"));
         }
         warnings
+    }
+
+    /// Adds a warning of another kind.
+    pub(crate) fn note(&mut self, warning: &str) {
+        self.odd.push(warning.to_owned());
     }
 
     /// Whether the values have added more than an entry may hold.
@@ -178,13 +211,20 @@ pub(crate) fn expand(text: &str, environment: &Environment, findings: &mut Findi
         };
         match reference {
             Reference::Variable { name, default } => {
-                let value = environment.get(name);
+                let value = if environment.withholds(name) {
+                    findings.withheld.push(name.to_owned());
+                    None
+                } else {
+                    environment.get(name)
+                };
                 if let Some(value) = value.or_else(|| default.map(str::to_owned)) {
                     findings.added += value.len();
                     if findings.is_too_long() {
                         return expanded;
                     }
                     expanded.push_str(&value);
+                } else if environment.withholds(name) {
+                    expanded.push_str(written);
                 } else {
                     findings.unset.push((quoted(name), quoted(written)));
                     expanded.push_str(written);
@@ -334,6 +374,25 @@ mod tests {
             let warnings = findings.warnings(|_| false);
             assert_eq!(warnings.len(), 1, "{text}");
             assert!(warnings[0].starts_with(named), "{warnings:?}");
+        }
+    }
+
+    #[test]
+    fn our_own_secrets_are_for_the_company_alone() {
+        let environment = Environment::of([("CLAUDE_CODE_OAUTH_TOKEN", "hunter2")]);
+        for (text, expected) in [
+            ("$CLAUDE_CODE_OAUTH_TOKEN", "$CLAUDE_CODE_OAUTH_TOKEN"),
+            ("a${CLAUDE_CODE_OAUTH_TOKEN}", "a${CLAUDE_CODE_OAUTH_TOKEN}"),
+            ("${env:CLAUDE_CODE_OAUTH_TOKEN:-d}", "d"),
+        ] {
+            let mut findings = Findings::default();
+            assert_eq!(expand(text, &environment, &mut findings), expected);
+            let warnings = findings.warnings(|_| false);
+            assert_eq!(warnings.len(), 1, "{warnings:?}");
+            assert!(warnings[0].starts_with("the variable CLAUDE_CODE_OAUTH_TOKEN holds"));
+            let mut findings = Findings::default();
+            let whole = expand(text, &environment.with_secrets(), &mut findings);
+            assert!(whole.ends_with("hunter2"), "{whole}");
         }
     }
 

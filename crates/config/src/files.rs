@@ -35,6 +35,11 @@ pub(crate) enum ReadError {
 ///
 /// Only a regular file is read: a pipe that somebody put into a repository would keep us waiting for ever.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, ReadError> {
+    open_regular(path)?.map(text).transpose()
+}
+
+/// A file, opened for reading; `None` if there is none. Only a regular file is opened, and nothing is waited for.
+pub(crate) fn open_regular(path: &Path) -> Result<Option<File>, ReadError> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
@@ -50,7 +55,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, ReadError> {
     if !file.metadata()?.is_file() {
         return Err(ReadError::NotAFile);
     }
-    text(file).map(Some)
+    Ok(Some(file))
 }
 
 /// Whether an error says that there is no such file.

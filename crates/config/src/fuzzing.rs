@@ -1,5 +1,7 @@
 //! What the fuzz targets in `fuzz/` call: parsers that are this crate's own business, without the disk. Nobody else's API.
 
+use std::path::Path;
+
 use crate::approve::{Approvals, Choices};
 use crate::diagnostic::Diagnostic;
 use crate::document::Document;
@@ -29,7 +31,7 @@ pub fn load(text: &str, only_project: bool) -> ServerSet {
     };
     let last_good = LastGood::default();
     let environment = Environment::of([("A", "one"), ("URL", "https://h/"), ("EMPTY", "")]);
-    let mut gather = Gather::new(environment, &last_good);
+    let mut gather = Gather::new(environment, Path::new("/"), &last_good);
 
     let origins: &[Origin] = if only_project {
         &[Origin::Project]

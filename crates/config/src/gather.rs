@@ -11,6 +11,8 @@ use crate::files::{self, LastGood, ReadError};
 /// What is collected while configuration is read: entries, problems, and which files were looked at.
 pub(crate) struct Gather<'g> {
     pub(crate) environment: Environment,
+    /// The folder that relative paths in the entries being read start from.
+    pub(crate) base: PathBuf,
     pub(crate) entries: Vec<ServerEntry>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// Every file that counts, whether it exists or not.
@@ -19,14 +21,20 @@ pub(crate) struct Gather<'g> {
 }
 
 impl<'g> Gather<'g> {
-    pub(crate) fn new(environment: Environment, last_good: &'g LastGood) -> Self {
+    pub(crate) fn new(environment: Environment, cwd: &Path, last_good: &'g LastGood) -> Self {
         Self {
             environment,
+            base: cwd.to_owned(),
             entries: Vec::new(),
             diagnostics: Vec::new(),
             files: Vec::new(),
             last_good,
         }
+    }
+
+    /// Has relative paths in the entries that are read next start from the folder of this file.
+    pub(crate) fn relative_to_file(&mut self, file: &Path) {
+        self.base = file.parent().unwrap_or(file).to_owned();
     }
 
     /// The text of a file, if there is one that can be used.

@@ -13,8 +13,9 @@ use crate::layout::{Layout, Project};
 use crate::permissions::Permissions;
 use crate::policy::Policy;
 use crate::resolve::{Resolution, resolve};
+use crate::runs::repository_files;
 use crate::scopes::{self, ConnectorEntry, Scope};
-use crate::server_set::ServerSet;
+use crate::server_set::{Server, ServerSet, Standing};
 use crate::settings::{Origin, PermissionLists, Settings, names};
 
 /// Loads configuration. It can be asked again and again: a file that has become unusable since the last time keeps the
@@ -111,7 +112,7 @@ impl Loader {
     pub fn load(&self, connectors: &[ConnectorEntry]) -> ServerSet {
         let cwd = shown(&self.project.cwd);
         let environment = self.environment.with("CLAUDE_PROJECT_DIR", cwd);
-        let mut gather = Gather::new(environment, &self.last_good);
+        let mut gather = Gather::new(environment, &self.project.cwd, &self.last_good);
         let global = gather.read(&self.layout.global_file);
         let global_source = shown(&self.layout.global_file);
         let global = global
@@ -154,23 +155,32 @@ impl Loader {
         };
         let approvals = self.approvals(&mut gather);
         let Gather {
-            entries,
-            diagnostics,
-            files,
+            mut entries,
+            mut diagnostics,
+            mut files,
             ..
         } = gather;
+        for entry in entries.iter_mut().filter(|entry| entry.needs_approval()) {
+            for (path, file) in repository_files(entry, &self.project) {
+                files.push(path);
+                entry.files.push(file);
+            }
+        }
+        let choices = self.choices(&settings);
         let servers = resolve(
             entries,
             &Resolution {
                 policy: &policy,
-                choices: &self.choices(&settings),
+                choices: &choices,
                 approve_all: self.approve_all,
                 bindings: approvals.of_project(self.project.key()),
                 disabled,
                 enabled,
             },
         );
+        diagnostics.extend(named_only(&servers, &choices));
         ServerSet {
+            approve_all: choices.all,
             servers,
             diagnostics,
             exclusive: exclusive.then(|| self.layout.managed_servers()),
@@ -230,6 +240,7 @@ impl Loader {
                 let document = Document::new(&source, &text);
                 match document.root() {
                     Ok(root) => {
+                        gather.relative_to_file(&path);
                         scopes::file_servers(gather, &document, &root, Scope::Enterprise);
                         Ok(())
                     }
@@ -272,8 +283,11 @@ impl Loader {
         let moved_inside = self.is_moved_inside();
         if let Some((document, root)) = global.filter(|_| !moved_inside) {
             if let Some(local) = local {
+                // They are for this project, wherever the file is that keeps them.
+                gather.base.clone_from(&self.project.root);
                 scopes::members_servers(gather, document, local, Scope::Local);
             }
+            gather.relative_to_file(&self.layout.global_file);
             scopes::members_servers(gather, document, root, Scope::User);
         }
         for dir in self.project.cwd.ancestors() {
@@ -301,6 +315,7 @@ impl Loader {
         };
         let document = Document::new(&source, &text);
         if let Ok(root) = document.root() {
+            gather.relative_to_file(&path);
             scopes::members_servers(gather, &document, &root, Scope::User);
         }
     }
@@ -463,6 +478,20 @@ impl Loader {
     }
 }
 
+/// Explains why a server that the user's settings name is pending all the same.
+fn named_only(servers: &[Server], choices: &Choices) -> Vec<Diagnostic> {
+    let pending = servers
+        .iter()
+        .filter(|server| matches!(server.standing, Standing::PendingApproval { before: None }));
+    let explained = pending.filter_map(|server| {
+        let name = &server.entry.name;
+        let source = choices.names_only(&server.entry)?;
+        let message = "\"enabledMcpjsonServers\" in the user settings counts only in projects in which the server was approved before; approve it in this one with `trunkline approve`";
+        Some(Diagnostic::warning(source, message).about(name))
+    });
+    explained.collect()
+}
+
 fn servers_file(gather: &mut Gather, path: &Path, scope: Scope) {
     let Some(text) = gather.read(path) else {
         return;
@@ -470,6 +499,7 @@ fn servers_file(gather: &mut Gather, path: &Path, scope: Scope) {
     let source = shown(path);
     let document = Document::new(&source, &text);
     if let Ok(root) = document.root() {
+        gather.relative_to_file(path);
         scopes::file_servers(gather, &document, &root, scope);
     }
 }

@@ -35,10 +35,55 @@ pub fn normalize_name(name: &str) -> String {
     words.join("_")
 }
 
+/// How many characters a name may have (SEC-4).
+const MAX_CHARS: usize = 256;
+
+/// How much of an unusable name is quoted.
+const MAX_QUOTED: usize = 80;
+
+/// Whether a character could make a name pass for other text: control characters, line breaks, those that change the
+/// direction of text, and those that cannot be seen.
+pub(crate) fn is_deceptive(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Why text cannot be a name in any scope, if so.
+pub(crate) fn unshowable(name: &str) -> Option<String> {
+    if name.chars().any(is_deceptive) {
+        let message = "its name holds line breaks, control characters or characters that cannot be seen; choose another one";
+        return Some(message.to_owned());
+    }
+    (name.chars().count() > MAX_CHARS)
+        .then(|| format!("its name is longer than {MAX_CHARS} characters; choose another one"))
+}
+
+/// A name as a message quotes it: on one line, and not longer than need be to find it.
+pub(crate) fn quotable(name: &str) -> String {
+    let mut quoted = String::new();
+    for (at, c) in name.chars().enumerate() {
+        if at == MAX_QUOTED {
+            quoted.push('…');
+            break;
+        }
+        if is_deceptive(c) {
+            quoted.extend(c.escape_unicode());
+        } else {
+            quoted.push(c);
+        }
+    }
+    quoted
+}
+
 /// Why a name in a file cannot be used, if so (CFG-3).
 pub(crate) fn unusable(name: &str) -> Option<String> {
     if name.trim().is_empty() {
         return Some("its name is empty; give it one".to_owned());
+    }
+    if let Some(reason) = unshowable(name) {
+        return Some(reason);
     }
     if RESERVED.contains(&name) {
         return Some(format!(
@@ -105,6 +150,20 @@ mod tests {
         }
         for name in ["", "workspace", "plugin:p:s", "claude.ai Slack"] {
             assert!(unusable(name).is_some(), "{name}");
+        }
+        let long = "x".repeat(257);
+        for name in [
+            "a\nb",
+            "a\rb",
+            "\u{1b}[2J",
+            "a\u{202e}b",
+            "a\u{200b}b",
+            "a\u{2028}b",
+            &long,
+        ] {
+            assert!(unusable(name).is_some(), "{name:?}");
+            let quoted = quotable(name);
+            assert!(!quoted.chars().any(is_deceptive) && quoted.chars().count() <= 90);
         }
     }
 }

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::approve::Approved;
+use crate::approve::{ApproveAll, Approved};
 use crate::diagnostic::Diagnostic;
-use crate::entry::ServerEntry;
+use crate::entry::{ServerEntry, TransportEntry};
+use crate::files::shown;
+use crate::names::unshowable;
 use crate::permissions::Permissions;
 use crate::policy::{Blocked, Policy};
 use crate::scopes::Scope;
@@ -27,6 +29,8 @@ pub struct ServerSet {
     pub policy: Policy,
     /// Which tools may be called.
     pub permissions: Permissions,
+    /// The setting that approves every server of a project, if one does.
+    pub approve_all: Option<ApproveAll>,
     /// One of the company's files is there and cannot be used. It counts all the same, but it may just be being written.
     pub doubtful: bool,
 }
@@ -118,7 +122,40 @@ impl Standing {
     }
 }
 
+impl Server {
+    /// A server that policy keeps from running.
+    pub fn blocked(entry: ServerEntry, blocked: Blocked) -> Self {
+        Self {
+            entry,
+            standing: Standing::Blocked(blocked),
+            shadows: Vec::new(),
+            to_record: None,
+        }
+    }
+}
+
 impl ServerSet {
+    /// Why a server that is in no file may not run beside these: an enterprise configuration has exclusive control, or
+    /// policy does not allow it. A server inside the embedding program is the program itself, and not held to either.
+    pub fn refusal(&self, entry: &ServerEntry) -> Option<Blocked> {
+        if matches!(entry.transport, TransportEntry::Sdk) {
+            return None;
+        }
+        if let Some(file) = &self.exclusive {
+            return Some(Blocked {
+                rule: "the enterprise configuration has exclusive control".to_owned(),
+                source: shown(file),
+            });
+        }
+        if let Some(reason) = unshowable(&entry.name) {
+            return Some(Blocked {
+                rule: reason,
+                source: entry.source.clone(),
+            });
+        }
+        self.policy.blocks(entry)
+    }
+
     /// The entries of the servers that run.
     pub fn active(&self) -> impl Iterator<Item = &ServerEntry> {
         let running = self.servers.iter();

@@ -49,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) enabled: Vec<String>,
     /// `disabledMcpjsonServers`
     pub(crate) disabled: Vec<String>,
+    /// Part of `disabledMcpjsonServers` is unreadable, so any server may be meant by it.
+    pub(crate) disabled_in_doubt: bool,
     /// `allowedMcpServers`
     pub(crate) allow: Option<Vec<Rule>>,
     /// `deniedMcpServers`
@@ -93,6 +95,7 @@ impl Settings {
             enable_all: false,
             enabled: Vec::new(),
             disabled: Vec::new(),
+            disabled_in_doubt: false,
             allow: None,
             deny: Vec::new(),
             managed_only: false,
@@ -115,7 +118,8 @@ impl Settings {
             diagnostics,
         };
         let mut settings = Self::empty(origin, document.source());
-        settings.disabled = reader.names("disabledMcpjsonServers");
+        (settings.disabled, settings.disabled_in_doubt) =
+            reader.rejected_names("disabledMcpjsonServers");
         if origin.may_approve() {
             settings.enable_all = reader.flag("enableAllProjectMcpServers");
             settings.enabled = reader.names("enabledMcpjsonServers");
@@ -206,6 +210,17 @@ impl<'a> Reader<'_, 'a> {
             }
         }
         names
+    }
+
+    /// A list of names that rejects, and whether any part of it is unreadable. A lone text counts as a name, and leaves
+    /// doubt about the rest.
+    fn rejected_names(&mut self, key: &str) -> (Vec<String>, bool) {
+        let told = self.diagnostics.len();
+        let mut names = self.names(key);
+        let in_doubt = self.diagnostics.len() > told;
+        let raw = self.members.get(key);
+        names.extend(raw.and_then(|raw| self.document.decode::<String>(raw).ok()));
+        (names, in_doubt)
     }
 
     /// The elements of a list; `None` if there is no such key. What is no list counts as an empty one.

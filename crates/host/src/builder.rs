@@ -47,6 +47,7 @@ pub struct HostBuilder {
     loader: Option<(Loader, Option<ServerSet>)>,
     connectors: Option<Arc<dyn Connectors>>,
     watch: bool,
+    pub(crate) bypass_policy: bool,
     only: Option<Wanted>,
 }
 
@@ -132,11 +133,21 @@ impl HostBuilder {
         self
     }
 
-    /// Adds a server. A later one with the same name replaces an earlier one. The program answers for it: approval and policy are
-    /// for what is found in files; to hold it against policy too, ask [`ServerSet::policy`].
+    /// Adds a server. A later one with the same name replaces an earlier one. It needs no approval, because the program answers
+    /// for it. Where the host reads configuration files ([`discover`](Self::discover), [`loader`](Self::loader)), the policy
+    /// and the enterprise exclusivity in them hold for it too, unless [`bypass_policy`](Self::bypass_policy) is set: a
+    /// server that they refuse is listed as blocked in [`Host::config`].
     #[must_use]
     pub fn server(mut self, entry: ServerEntry) -> Self {
         self.sources.push(Source::Entry(Arc::new(entry)));
+        self
+    }
+
+    /// Exempts the servers that the program adds itself, here, with [`Host::add`] or for an agent, from the policy and the
+    /// enterprise exclusivity in configuration files.
+    #[must_use]
+    pub fn bypass_policy(mut self, bypass: bool) -> Self {
+        self.bypass_policy = bypass;
         self
     }
 

@@ -4,13 +4,14 @@
 //! are read on a thread of their own, so that a slow disk holds up nobody.
 
 use std::pin::pin;
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
-use trunkline_config::{ConnectorEntry, Diagnostic, Loader, ServerSet, Watcher};
+use trunkline_config::{ConnectorEntry, Diagnostic, Loader, Server, ServerSet, Watcher};
 
 use crate::connectors::{Connector, Connectors};
 use crate::host::{Host, Inner};
@@ -31,6 +32,11 @@ pub(crate) struct Discovery {
     stop: Arc<Notify>,
     /// Whether everything has been looked at once, connectors included.
     complete: watch::Receiver<bool>,
+    loader: Loader,
+    /// Whether the files have been read.
+    loaded: Arc<AtomicBool>,
+    /// The embedding program's servers that policy refuses; they are part of every set.
+    refused: Arc<Mutex<Vec<Server>>>,
 }
 
 enum Order {
@@ -80,6 +86,9 @@ impl Discovery {
     pub(crate) fn start(mut plan: Plan) -> (Self, Keeper) {
         let first = plan.first.take();
         let loaded = first.is_some();
+        let loader = plan.loader.clone();
+        let is_loaded = Arc::new(AtomicBool::new(loaded));
+        let refused = Arc::default();
         let set = plan.wanted(first.unwrap_or_default());
         let set = Arc::new(ArcSwap::from_pointee(set));
         let (orders, inbox) = mpsc::channel(16);
@@ -94,6 +103,8 @@ impl Discovery {
             stop: Arc::clone(&stop),
             done,
             loaded,
+            is_loaded: Arc::clone(&is_loaded),
+            refused: Arc::clone(&refused),
             watcher: None,
             connectors: Vec::new(),
             of_connectors: Vec::new(),
@@ -104,6 +115,9 @@ impl Discovery {
             orders,
             stop,
             complete,
+            loader,
+            loaded: is_loaded,
+            refused,
         };
         (discovery, keeper)
     }
@@ -115,6 +129,31 @@ impl Discovery {
 
     pub(crate) fn set(&self) -> Arc<ServerSet> {
         self.set.load_full()
+    }
+
+    /// The set that decides about the embedding program's own servers. Before the files have been read for the first time,
+    /// they are read here and now: no server may start before it is known whether it may.
+    pub(crate) fn policy(&self) -> Arc<ServerSet> {
+        if self.loaded.load(Ordering::Acquire) {
+            return self.set();
+        }
+        Arc::new(self.loader.load(&[]))
+    }
+
+    /// Lists servers of the embedding program as blocked, in place of those that were before.
+    pub(crate) fn list_refused(&self, servers: Vec<Server>) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.is_empty() && servers.is_empty() {
+            return;
+        }
+        let before: Vec<_> = refused.iter().map(|server| server.entry.clone()).collect();
+        *refused = servers;
+        self.set.rcu(|set| {
+            let mut set = ServerSet::clone(set);
+            set.servers.retain(|server| !before.contains(&server.entry));
+            set.servers.extend(refused.iter().cloned());
+            set
+        });
     }
 
     pub(crate) async fn reload(&self) {
@@ -140,6 +179,8 @@ pub(crate) struct Keeper {
     stop: Arc<Notify>,
     done: watch::Sender<bool>,
     loaded: bool,
+    is_loaded: Arc<AtomicBool>,
+    refused: Arc<Mutex<Vec<Server>>>,
     watcher: Option<Watcher>,
     connectors: Vec<ConnectorEntry>,
     /// What is wrong with the connectors.
@@ -230,12 +271,20 @@ impl Keeper {
         let Some(inner) = host.upgrade() else {
             return;
         };
+        set.servers.extend(self.refused());
         let set = Arc::new(set);
         self.set.store(Arc::clone(&set));
+        self.is_loaded.store(true, Ordering::Release);
         Host::from_inner(inner).apply(&set);
         if self.plan.watch {
             self.watch().await;
         }
+    }
+
+    /// The embedding program's servers that policy refuses.
+    fn refused(&self) -> Vec<Server> {
+        let refused = self.refused.lock();
+        refused.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     async fn load(&self) -> Option<ServerSet> {

@@ -86,20 +86,26 @@ impl Default for Settings {
 impl Settings {
     /// The defaults, changed by the variables in [`trunkline_config::env_vars`].
     pub fn from_env() -> Self {
+        Self::from_variables(&|name| std::env::var(name).ok())
+    }
+
+    /// The defaults, changed by variables that are looked up here. A value that means nothing does not count.
+    fn from_variables(variable: &dyn Fn(&str) -> Option<String>) -> Self {
         let defaults = Self::default();
+        let number = |name| env_vars::as_number(&variable(name)?);
+        let flag = |name| env_vars::as_flag(&variable(name)?);
         let at_once = |name, default| {
-            let number = env_vars::number(name).and_then(|number| usize::try_from(number).ok());
+            let number = number(name).and_then(|number| usize::try_from(number).ok());
             number.filter(|number| *number > 0).unwrap_or(default)
         };
         let limit = |name, default| {
-            let limit = env_vars::milliseconds(name);
-            limit.filter(|limit| !limit.is_zero()).unwrap_or(default)
+            let limit = number(name).filter(|milliseconds| *milliseconds > 0);
+            limit.map_or(default, Duration::from_millis)
         };
-        let idle =
-            |default| match env_vars::milliseconds(env_vars::CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT) {
-                Some(Duration::ZERO) => None,
-                set => set.or(default),
-            };
+        let idle = |default| match number(env_vars::CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT) {
+            Some(0) => None,
+            set => set.map(Duration::from_millis).or(default),
+        };
         Self {
             connect_timeout: limit(env_vars::MCP_TIMEOUT, defaults.connect_timeout),
             call_timeout: limit(env_vars::MCP_TOOL_TIMEOUT, defaults.call_timeout),
@@ -114,13 +120,63 @@ impl Settings {
             idle_local: idle(defaults.idle_local),
             idle_remote: idle(defaults.idle_remote),
             reconnect_after: defaults.reconnect_after,
-            legacy_only: std::env::var(env_vars::MCP_PROTOCOL_NEGOTIATION)
-                .is_ok_and(|value| value == "legacy"),
-            lazy: env_vars::flag(env_vars::TRUNKLINE_LAZY).unwrap_or(defaults.lazy),
-            sdk_without_prefix: env_vars::flag(env_vars::CLAUDE_AGENT_SDK_MCP_NO_PREFIX)
+            legacy_only: variable(env_vars::MCP_PROTOCOL_NEGOTIATION)
+                .is_some_and(|value| value == "legacy"),
+            lazy: flag(env_vars::TRUNKLINE_LAZY).unwrap_or(defaults.lazy),
+            sdk_without_prefix: flag(env_vars::CLAUDE_AGENT_SDK_MCP_NO_PREFIX)
                 .unwrap_or(defaults.sdk_without_prefix),
-            tool_loading: LoadMode::from_env().unwrap_or(defaults.tool_loading),
+            tool_loading: variable(env_vars::ENABLE_TOOL_SEARCH)
+                .and_then(|value| LoadMode::read(&value))
+                .unwrap_or(defaults.tool_loading),
             project_dir: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: &str, value: &str) -> Settings {
+        Settings::from_variables(&|asked| (asked == name).then(|| value.to_owned()))
+    }
+
+    #[test]
+    fn every_variable_changes_its_setting_and_nonsense_does_not_count() {
+        let second = Duration::from_secs(1);
+        let idle = |settings: &Settings| (settings.idle_local, settings.idle_remote);
+        assert_eq!(with("MCP_TIMEOUT", "1000").connect_timeout, second);
+        assert_eq!(with("MCP_TOOL_TIMEOUT", " 1000 ").call_timeout, second);
+        for nonsense in ["0", "", "-1", "soon", "1.5"] {
+            let settings = with("MCP_TIMEOUT", nonsense);
+            assert_eq!(settings.connect_timeout, CONNECT_TIMEOUT, "{nonsense}");
+            let settings = with("MCP_SERVER_CONNECTION_BATCH_SIZE", nonsense);
+            assert_eq!(settings.local_at_once, LOCAL_AT_ONCE, "{nonsense}");
+        }
+        assert_eq!(
+            with("MCP_SERVER_CONNECTION_BATCH_SIZE", "7").local_at_once,
+            7
+        );
+        let remote = with("MCP_REMOTE_SERVER_CONNECTION_BATCH_SIZE", "9");
+        assert_eq!(remote.remote_at_once, 9);
+        let silent = |value| with("CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT", value);
+        assert_eq!(idle(&silent("1000")), (Some(second), Some(second)));
+        assert_eq!(idle(&silent("0")), (None, None));
+        assert_eq!(idle(&silent("x")), (Some(IDLE_LOCAL), Some(IDLE_REMOTE)));
+        assert!(with("MCP_PROTOCOL_NEGOTIATION", "legacy").legacy_only);
+        assert!(!with("MCP_PROTOCOL_NEGOTIATION", "auto").legacy_only);
+        for (value, on) in [
+            ("true", true),
+            ("1", true),
+            ("off", false),
+            ("maybe", false),
+        ] {
+            assert_eq!(with("TRUNKLINE_LAZY", value).lazy, on, "{value}");
+            let settings = with("CLAUDE_AGENT_SDK_MCP_NO_PREFIX", value);
+            assert_eq!(settings.sdk_without_prefix, on, "{value}");
+        }
+        let loading = |value| with("ENABLE_TOOL_SEARCH", value).tool_loading;
+        assert_eq!(Some(loading("auto:20")), LoadMode::read("auto:20"));
+        assert_eq!(loading("x"), LoadMode::default());
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn approve(
     };
     if wanted.is_empty() {
         configured.warn();
-        return nothing_pending(as_json);
+        return nothing_pending(&configured, as_json);
     }
     let ask = !yes && !as_json && output::can_ask();
     if names.is_empty() && !all && !ask {
@@ -101,11 +101,19 @@ fn wanted<'c>(configured: &'c Configured, names: &[String]) -> Result<Vec<&'c Se
     Ok(wanted)
 }
 
-fn nothing_pending(as_json: bool) -> Exit {
+fn nothing_pending(configured: &Configured, as_json: bool) -> Exit {
+    let all = configured.set.approve_all.as_ref();
     if as_json {
-        output::json(&json!({"approved": []}));
-    } else {
-        output::result("no servers are pending");
+        let mut document = json!({"approved": []});
+        if let Some(all) = all {
+            document["approveAll"] = json!(all);
+        }
+        output::json(&document);
+        return Exit::Done;
+    }
+    output::result("no servers are pending");
+    if let Some(all) = all {
+        output::note(Lines::one(format!("  {all}")));
     }
     Exit::Done
 }
@@ -120,6 +128,21 @@ fn description(server: &Server) -> Lines {
     redact_entry(&mut shown, RedactMode::Approval);
     for (field, value) in shown.as_object().into_iter().flatten() {
         lines.push_whole(format!("  {}: {value}", name(field)));
+    }
+    // Where the file says `./run`, say which program that is.
+    let argv = entry.transport.argv();
+    let command = argv.and_then(|argv| argv.first().copied());
+    if let Some(program) = entry.program()
+        && command != Some(program.as_str())
+    {
+        lines.push(format!("  program: {program}"));
+    }
+    if !entry.files.is_empty() {
+        lines.push("  files inside the repository that will run:");
+    }
+    for file in &entry.files {
+        let hash = file.sha256.get(..12).unwrap_or(&file.sha256);
+        lines.push(format!("    {} (sha256 {hash}…)", name(&file.path)));
     }
     let changes = standing::difference_lines(&standing::differences(server));
     if !changes.is_empty() {

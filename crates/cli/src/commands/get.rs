@@ -1,7 +1,7 @@
 //! `trunkline get`: one server, how it fares, where it comes from and how it is configured.
 
 use serde_json::Value;
-use trunkline_config::{Scope, Server};
+use trunkline_config::{Scope, Server, Severity};
 
 use super::list::{Row, table};
 use super::tools::{sign_in_exit, unknown_server};
@@ -29,7 +29,9 @@ pub(crate) async fn run(
         Err(exit) => return exit,
     };
     let connectors = session::connectors(configured.loader.layout());
-    if configured.foremost(name).is_none() && connectors.is_none() {
+    let mut problems = configured.set.about(name);
+    let is_broken = problems.any(|problem| problem.severity == Severity::Error);
+    if configured.foremost(name).is_none() && (connectors.is_none() || is_broken) {
         return configured.unknown(name);
     }
     let all: Vec<String> = configured.names().into_iter().map(str::to_owned).collect();

@@ -67,6 +67,12 @@ fn show(host: &Host, above: Option<&str>, as_json: bool) {
         output::result(table(&rows));
     }
     output::result(problems(host, &rows, &set.diagnostics));
+    let of_project = |server: &Server| server.entry.needs_approval();
+    if let Some(all) = &set.approve_all
+        && set.servers.iter().any(of_project)
+    {
+        output::note(Lines::one(format!("note: {all}")));
+    }
 }
 
 /// One server: how it is configured, and how it fares if it runs.

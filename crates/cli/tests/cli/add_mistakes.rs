@@ -179,10 +179,10 @@ fn a_field_of_the_wrong_kind_is_named() {
 #[test]
 fn a_broken_file_is_left_alone() {
     for (broken, problem) in [
-        ("{\"mcpServers\": {", "line 1, column 16: not valid JSON"),
-        ("[]", "line 1, column 1: the document is not an object"),
+        ("{\"mcpServers\": {", ":1:16: not valid JSON"),
+        ("[]", ":1:1: expected an object, found a list"),
         ("{\"mcpServers\": []}", "\"mcpServers\" is not an object"),
-        ("\"hunter2\"", "the document is not an object"),
+        ("\"hunter2\"", ":1:1: expected an object, found a text"),
     ] {
         let lab = Lab::new();
         lab.scratch.write("home/.claude.json", broken);
@@ -191,7 +191,7 @@ fn a_broken_file_is_left_alone() {
             let run = lab.plainly(&["add", "--no-check", "-s", scope, "s", "cmd"]);
             assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:#?}");
             assert!(
-                run.err.starts_with(&format!("error: [DIR]/{file}: ")),
+                run.err.starts_with(&format!("error: [DIR]/{file}:")),
                 "{}",
                 run.err
             );

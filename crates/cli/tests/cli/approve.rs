@@ -218,7 +218,12 @@ fn what_was_so_already_is_not_said_to_be_written() {
 #[test]
 fn a_change_of_what_would_run_is_pending_again_and_shown() {
     type Change = fn(&mut Value);
-    let cases: [(Change, &str, Value); 5] = [
+    let cases: [(Change, &str, Value); 6] = [
+        (
+            |entry| entry["tools"] = json!({"allow": ["*"]}),
+            "tools",
+            json!({"allow": ["*"]}),
+        ),
         (
             |entry| entry["args"].as_array_mut().unwrap().push(json!("--evil")),
             "args",
@@ -321,7 +326,6 @@ fn what_says_nothing_about_what_runs_needs_no_new_approval() {
     change(&lab, |entry| {
         entry["timeout"] = json!(5000);
         entry["alwaysLoad"] = json!(true);
-        entry["tools"] = json!({"deny": ["rm"]});
     });
     lab.plainly(&["call", "one", "echo"]).is(0, "{}\n", "");
 }

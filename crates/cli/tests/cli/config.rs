@@ -60,11 +60,12 @@ fn a_file_that_cannot_be_used_is_named_with_the_place() {
 fn a_missing_file_is_bad_configuration() {
     let lab = Lab::new();
     for command in COMMANDS {
-        lab.finish(lab.bare(&["--mcp-config", "missing.json"]).args(command)).is(
-            2,
-            "",
-            "error: missing.json: the file cannot be read: No such file or directory (os error 2)\n",
-        );
+        lab.finish(lab.bare(&["--mcp-config", "missing.json"]).args(command))
+            .is(
+                2,
+                "",
+                "error: --mcp-config: there is no file \"missing.json\"\n",
+            );
     }
 }
 
@@ -112,14 +113,73 @@ fn a_configuration_may_be_given_as_text_and_several_times() {
 }
 
 #[test]
-fn a_file_that_is_missing_beside_a_good_one_is_a_warning() {
+fn a_file_that_is_missing_beside_a_good_one_is_a_mistake_too() {
     let lab = Lab::with([("good", echo())]);
     let configs = ["--mcp-config", "missing.json", "call", "good", "echo"];
-    lab.run(&configs).is(
-        0,
-        "{}\n",
-        "warning: missing.json: the file cannot be read: No such file or directory (os error 2)\n",
+    lab.run(&configs)
+        .fails(2, "--mcp-config: there is no file \"missing.json\"", "");
+}
+
+#[test]
+fn several_configurations_may_follow_one_flag() {
+    let lab = Lab::new();
+    let [one, two] = ["one", "two"].map(|name| json!({name: lab.scratch.entry(name, &echo())}));
+    lab.servers("one.json", &one);
+    let two = json!({"mcpServers": two}).to_string();
+    let tools = "mcp__one__echo  Echoes\nmcp__two__echo  Echoes\n";
+    lab.plainly(&["--mcp-config", "one.json", &two, "tools"])
+        .is(0, tools, "");
+    lab.plainly(&["tools", "--mcp-config", "one.json", &two])
+        .is(0, tools, "");
+    lab.plainly(&["call", "--mcp-config", "one.json", &two, "two", "echo"])
+        .is(0, "{}\n", "");
+}
+
+#[test]
+fn only_the_named_servers_are_used() {
+    let lab = Lab::with([("one", echo()), ("two", echo()), ("three", echo())]);
+    lab.run(&["--mcp-server", "two", "tools"])
+        .is(0, "mcp__two__echo  Echoes\n", "");
+    lab.run(&["tools", "--mcp-server", "two", "--mcp-server", "one"])
+        .is(0, "mcp__one__echo  Echoes\nmcp__two__echo  Echoes\n", "");
+    let listed = lab.run(&["--mcp-server", "two", "list", "--json"]).json();
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+    let run = lab.run(&["--mcp-server", "two", "call", "one", "echo"]);
+    assert_eq!(run.code, Some(2), "{run:#?}");
+    lab.run(&["--mcp-server", "twoo", "tools"]).fails(
+        2,
+        "there is no server \"twoo\"",
+        "did you mean \"two\"?",
     );
+}
+
+#[test]
+fn a_broken_entry_is_there_and_explained() {
+    let lab = Lab::new();
+    let text = "{\"mcpServers\": {\n\"a\": {\"comand\": \"x\"},\n\"b\": {\"command\": 5},\n\
+        \"c\": {\"command\": \"true\", \"arg\": [], \"url\": \"https://h.example\"}}}";
+    lab.scratch.write("home/.claude.json", text);
+    let place = |at: &str| format!("mend its entry in [DIR]/home/.claude.json:{at}");
+    for words in [&["get", "a"][..], &["call", "a", "t"], &["tools", "a"]] {
+        lab.plainly(words).fails(
+            2,
+            "the server \"a\" cannot be used: it has neither a \"command\" nor a \"url\"; \
+             \"comand\" is not a field: did you mean \"command\"?",
+            &place("2:6"),
+        );
+    }
+    lab.plainly(&["get", "b"]).fails(
+        2,
+        "the server \"b\" cannot be used: \"command\": expected a text",
+        &place("3:18"),
+    );
+    let run = lab.plainly(&["list"]);
+    for told in [
+        "\"arg\" is not a field: did you mean \"args\"?",
+        "\"url\" has no effect beside \"command\"; take one of them out",
+    ] {
+        assert!(run.out.contains(told), "{told}: {}", run.out);
+    }
 }
 
 #[test]

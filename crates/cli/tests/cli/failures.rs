@@ -30,12 +30,12 @@ fn a_program_that_cannot_be_started_is_explained() {
         ("gone", "command not found: /no/such/program", install),
         (
             "plain",
-            "not executable: ./plain",
+            "not executable: [DIR]/plain",
             "  hint: make the file executable, or start it through its interpreter\n",
         ),
         (
             "script",
-            "./script could not be started: the interpreter named in its first line is missing",
+            "[DIR]/script could not be started: the interpreter named in its first line is missing",
             "",
         ),
         (

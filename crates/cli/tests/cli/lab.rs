@@ -308,3 +308,12 @@ pub(crate) fn files_under(directory: &Path) -> Vec<PathBuf> {
     }
     found
 }
+
+/// Says that a test cannot run here, and why. In CI, which has all that tests need, that is a failure.
+#[track_caller]
+#[allow(clippy::print_stderr, reason = "whoever reads the output should know")]
+pub(crate) fn skipped(reason: &str) {
+    let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
+    assert!(!in_ci, "this test must run in CI: {reason}");
+    eprintln!("skipped: {reason}");
+}

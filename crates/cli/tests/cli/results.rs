@@ -175,7 +175,6 @@ fn old_files_go_and_other_files_stay() {
 }
 
 #[test]
-#[allow(clippy::print_stdout, reason = "whoever reads the output should know")]
 fn a_full_disk_costs_the_end_of_a_text_and_leaves_nothing() {
     let lab = Lab::with([(
         "s",
@@ -192,7 +191,7 @@ fn a_full_disk_costs_the_end_of_a_text_and_leaves_nothing() {
     };
     let ways: [&[&str]; 2] = [&["-m"], &["-Urm"]];
     let Some(unshare) = ways.iter().find(permitted) else {
-        println!("skipped: nothing can be mounted here");
+        crate::lab::skipped("nothing can be mounted here");
         return;
     };
     // What is left on the disk is seen from inside.

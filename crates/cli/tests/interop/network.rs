@@ -132,6 +132,11 @@ fn through_tinyproxy() {
         probe.output().is_ok_and(|output| output.status.success())
     };
     let Some(unshare) = ways.iter().find(permitted) else {
+        let in_ci = std::env::var_os("CI").is_some();
+        assert!(
+            !in_ci,
+            "this test must run in CI: nothing can be mounted here"
+        );
         return;
     };
     let server = Service::everything("streamableHttp");

@@ -40,7 +40,7 @@ pub const FIELDS: &[Field] = &[
         name: "command",
         servers: STDIO,
         schema: TEXT,
-        doc: "The program to start. It is executed as it is, never through a shell. Variables are expanded",
+        doc: "The program to start: a name on `PATH`, or a path; a relative one starts from `cwd`, or else from the folder of the file. It is executed as it is, never through a shell. Variables are expanded",
     },
     Field {
         name: "args",
@@ -58,7 +58,7 @@ pub const FIELDS: &[Field] = &[
         name: "cwd",
         servers: STDIO,
         schema: TEXT,
-        doc: "The directory it runs in; by default the working directory",
+        doc: "The directory it runs in; by default the working directory. A relative one starts from the folder of the file",
     },
     Field {
         name: "url",
@@ -165,6 +165,56 @@ pub(crate) fn expected(name: &str) -> Option<&'static str> {
     }
 }
 
+/// Words of other clients, and of habit, for fields.
+const SYNONYMS: [(&str, &str); 7] = [
+    ("cmd", "command"),
+    ("environment", "env"),
+    ("serverUrl", "url"),
+    ("httpUrl", "url"),
+    ("uri", "url"),
+    ("transport", "type"),
+    ("workingDirectory", "cwd"),
+];
+
+/// The field that an unknown key is probably meant to be.
+pub(crate) fn meant(key: &str) -> Option<&'static str> {
+    let is_field = |name: &str| FIELDS.iter().any(|field| field.name == name);
+    if is_field(key) || key.len() > 64 {
+        return None;
+    }
+    let lower = key.to_ascii_lowercase();
+    let synonym = SYNONYMS
+        .iter()
+        .find(|(word, _)| word.eq_ignore_ascii_case(key));
+    if let Some((_, field)) = synonym {
+        return Some(field);
+    }
+    let near = FIELDS.iter().filter_map(|field| {
+        let name = field.name.to_ascii_lowercase();
+        let distance = distance(&lower, &name);
+        let allowed = if name.len() < 5 { 1 } else { 2 };
+        (distance <= allowed).then_some((distance, field.name))
+    });
+    near.min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// How many characters have to be added, removed or replaced to make one word of another.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, c) in one.chars().enumerate() {
+        let mut diagonal = at;
+        row[0] = at + 1;
+        for (to, d) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(c != *d);
+            diagonal = row[to + 1];
+            row[to + 1] = replaced.min(row[to] + 1).min(diagonal + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
 /// A JSON Schema for `.mcp.json`.
 pub fn json_schema() -> Value {
     let properties: Map<String, Value> = FIELDS
@@ -204,6 +254,26 @@ pub fn json_schema() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mistyped_key_is_recognised() {
+        for (key, field) in [
+            ("comand", Some("command")),
+            ("Command", Some("command")),
+            ("arg", Some("args")),
+            ("header", Some("headers")),
+            ("envs", Some("env")),
+            ("environment", Some("env")),
+            ("serverURL", Some("url")),
+            ("timeuot", Some("timeout")),
+            ("autoApprove", None),
+            ("description", None),
+            ("x", None),
+            ("command", None),
+        ] {
+            assert_eq!(meant(key), field, "{key}");
+        }
+    }
 
     #[test]
     fn every_schema_is_json() {

@@ -6,12 +6,14 @@ mod transport;
 mod url;
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+pub(crate) use fields::meant;
 pub use fields::{FIELDS, Field, json_schema};
 pub(crate) use raw::RawEntry;
 pub use transport::{
@@ -22,6 +24,7 @@ pub use url::ServerUrl;
 use crate::expand::KeyringRef;
 use crate::glob::Glob;
 use crate::redact::{RedactMode, redact_entry};
+use crate::runs::{RepositoryFile, is_path};
 use crate::scopes::Scope;
 use crate::secret::Secret;
 
@@ -55,6 +58,11 @@ pub struct ServerEntry {
     pub keyring: Vec<KeyringRef>,
     /// The entry as it stands in its file, unexpanded.
     pub written: Option<Arc<str>>,
+    /// The folder that relative paths in the entry start from: the one of the file that holds it. `None` is the working
+    /// directory.
+    pub base: Option<PathBuf>,
+    /// The files inside the repository that it runs, where it needs approval (CFG-6).
+    pub files: Vec<RepositoryFile>,
 }
 
 /// Which tools of a server are offered: those that an `allow` glob names, or all if there is none, less those that a `deny`
@@ -106,7 +114,63 @@ impl ServerEntry {
             sandbox: None,
             keyring: Vec::new(),
             written: None,
+            base: None,
+            files: Vec::new(),
         }
+    }
+
+    /// The program to start, if it is a child process. A relative path starts from the entry's `cwd`, or else from the
+    /// folder of the file that holds the entry; a name without a slash is left for `PATH`.
+    ///
+    /// ```
+    /// use trunkline_config::ServerEntry;
+    ///
+    /// let mut entry = ServerEntry::stdio("s", "./run.sh", [""; 0]);
+    /// entry.base = Some("/repo".into());
+    /// assert_eq!(entry.program().as_deref(), Some("/repo/run.sh"));
+    /// ```
+    pub fn program(&self) -> Option<String> {
+        let TransportEntry::Stdio(stdio) = &self.transport else {
+            return None;
+        };
+        let resolved = || {
+            let command = Path::new(&stdio.command);
+            if !is_path(&stdio.command) || command.is_absolute() {
+                return None;
+            }
+            let dir = stdio.cwd.as_deref().or(self.base.as_deref())?;
+            let path: PathBuf = dir.join(command).components().collect();
+            path.to_str().map(str::to_owned)
+        };
+        Some(resolved().unwrap_or_else(|| stdio.command.clone()))
+    }
+
+    /// The program and its arguments, as they are started.
+    pub(crate) fn resolved_argv(&self) -> Option<Vec<String>> {
+        let argv = self.transport.argv()?;
+        let args = argv.into_iter().skip(1).map(str::to_owned);
+        Some(self.program().into_iter().chain(args).collect())
+    }
+
+    /// Makes the relative paths of an entry start from the folder of the file that holds it.
+    pub(crate) fn relative_to(&mut self, base: &Path) {
+        let resolve = |path: &mut Option<PathBuf>| {
+            if let Some(path) = path.as_mut().filter(|path| path.is_relative()) {
+                *path = base.join(&*path).components().collect();
+            }
+        };
+        match &mut self.transport {
+            TransportEntry::Stdio(stdio) => resolve(&mut stdio.cwd),
+            TransportEntry::Http(HttpEntry { tls, .. })
+            | TransportEntry::Ws(WsEntry { tls, .. }) => {
+                [&mut tls.ca, &mut tls.cert, &mut tls.key]
+                    .into_iter()
+                    .for_each(resolve);
+            }
+            TransportEntry::Ide(_) | TransportEntry::Sdk | TransportEntry::ClaudeAiProxy { .. } => {
+            }
+        }
+        self.base = Some(base.to_owned());
     }
 
     /// A child process, for programs that embed the host.
@@ -139,7 +203,12 @@ impl ServerEntry {
         let globs = |globs: &[Glob]| globs.iter().map(|glob| json!(glob.as_str())).collect();
         let allow: Option<Value> = self.tools.allow.as_deref().map(globs);
         let deny: Value = globs(&self.tools.deny);
-        sha256(&json!([
+        // Only where it says more than the command.
+        let program = self.program().filter(|program| {
+            let argv = self.transport.argv();
+            argv.and_then(|argv| argv.first().copied()) != Some(program.as_str())
+        });
+        let mut parts = json!([
             self.name,
             self.transport.identity(),
             milliseconds(self.timeout),
@@ -149,7 +218,11 @@ impl ServerEntry {
             allow,
             deny,
             self.sandbox,
-        ]))
+        ]);
+        if let (Value::Array(parts), Some(program)) = (&mut parts, program) {
+            parts.push(json!(program));
+        }
+        sha256(&parts)
     }
 
     /// The entry as it stands in its file, unexpanded; for one that is in none, what it would look like there.
@@ -198,8 +271,12 @@ fn milliseconds(limit: Option<Duration>) -> Option<String> {
 
 /// SHA-256 of a value's text, in hex.
 pub(crate) fn sha256(value: &Value) -> String {
-    let digest = Sha256::digest(value.to_string());
-    let nibbles = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    hex(&Sha256::digest(value.to_string()))
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     nibbles
         .filter_map(|nibble| char::from_digit(nibble.into(), 16))
         .collect()

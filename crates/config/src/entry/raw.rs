@@ -17,6 +17,7 @@ use super::{ServerEntry, ToolFilter};
 use crate::document::{Document, Object, Unreadable, object};
 use crate::expand::{Environment, Findings, expand};
 use crate::glob::Glob;
+use crate::names::is_deceptive;
 use crate::scopes::Scope;
 use crate::secret::Secret;
 
@@ -64,6 +65,12 @@ impl RawTools {
             allow: self.allow.map(globs),
             deny: self.deny.map(globs).unwrap_or_default(),
         }
+    }
+
+    /// Whether a glob could pass for other text where it is shown.
+    fn is_deceptive(&self) -> bool {
+        let globs = self.allow.iter().chain(&self.deny).flatten();
+        globs.flat_map(|glob| glob.chars()).any(is_deceptive)
     }
 }
 
@@ -142,6 +149,21 @@ impl RawEntry {
                 return Err("it has neither a \"command\" nor a \"url\"".to_owned());
             }
         };
+        if tools.as_ref().is_some_and(RawTools::is_deceptive)
+            || ide_name
+                .as_deref()
+                .is_some_and(|name| name.chars().any(is_deceptive))
+        {
+            let message =
+                "\"tools\" and \"ideName\" may not hold line breaks or control characters";
+            return Err(message.to_owned());
+        }
+        if kind == "stdio" && url.is_some() {
+            findings.note("\"url\" has no effect beside \"command\"; take one of them out");
+        } else if kind != "stdio" && command.is_some() {
+            findings
+                .note("\"command\" has no effect on a server with a \"url\"; take one of them out");
+        }
         let url = url_of(kind, url)?;
         let quotable = !url.contains('$');
         let url = ServerUrl::new(url);
@@ -191,6 +213,8 @@ impl RawEntry {
                 ));
             }
         };
+        let whole = (scope == Scope::Enterprise).then(|| environment.with_secrets());
+        let environment = whole.as_ref().unwrap_or(environment);
         transport.each_text(|text| expand(text, environment, findings));
         check_expanded(&transport, quotable, findings)?;
         if let (TransportEntry::Stdio(stdio), Scope::Plugin) = (&mut transport, scope) {
@@ -212,6 +236,8 @@ impl RawEntry {
             sandbox,
             keyring: findings.take_keyring(),
             written: None,
+            base: None,
+            files: Vec::new(),
         })
     }
 }
@@ -253,8 +279,24 @@ fn check_expanded(
     if findings.is_too_long() {
         return Err("with its variables filled in it is larger than 1 MB".to_owned());
     }
+    check_env(transport)?;
     check_url(transport, quotable)?;
     check_oauth(transport)
+}
+
+/// A name with `=` in it would set another variable than the one it seems to.
+fn check_env(transport: &TransportEntry) -> Result<(), String> {
+    let TransportEntry::Stdio(stdio) = transport else {
+        return Ok(());
+    };
+    let wrong = |name: &&String| name.is_empty() || name.contains(['=', '\0']);
+    match stdio.env.keys().find(wrong) {
+        Some(name) => Err(format!(
+            "\"env\": \"{}\" cannot be the name of a variable",
+            crate::names::quotable(name)
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Whether the URL is one that the transport can open. One with a variable that is not set, or with a secret still to come,
@@ -382,6 +424,14 @@ mod tests {
             (r#"{"command":"c","args":"x"}"#, "expected a sequence"),
             (r#"{"command":"c","timeout":-1}"#, "expected u64"),
             (r#"{"command":"c","tools":[]}"#, "expected"),
+            (
+                r#"{"command":"c","tools":{"deny":["a\nb"]}}"#,
+                "may not hold line breaks",
+            ),
+            (
+                r#"{"command":"c","env":{"LD_PRELOAD=/x":""}}"#,
+                "cannot be the name of a variable",
+            ),
             (
                 r#"{"url":"https://h","oauth":{"authServerMetadataUrl":"http://h"}}"#,
                 "must begin with https://",

@@ -1,5 +1,6 @@
 //! Which servers may run at all: the company's and the user's lists (CFG-7).
 
+mod steering;
 mod url;
 
 use std::collections::HashMap;
@@ -10,6 +11,7 @@ use serde::Serialize;
 use crate::entry::{ServerEntry, ServerUrl, TransportEntry};
 use crate::names::normalize_name;
 use crate::scopes::Scope;
+use steering::steering_field;
 use url::{DenyForms, NormalUrl, UrlPattern};
 
 /// One element of `allowedMcpServers` or `deniedMcpServers`.
@@ -122,7 +124,9 @@ impl Policy {
             return Some(blocked(&Rule::Name(entry.name.clone()), source));
         }
         if let Some(argv) = entry.transport.argv() {
-            let found = self.deny.command(&argv).or_else(|| {
+            let resolved = entry.resolved_argv().unwrap_or_default();
+            let found = self.deny.commands.get_key_value(&resolved);
+            let found = found.or_else(|| self.deny.command(&argv)).or_else(|| {
                 let mut rules = self.deny.commands.iter();
                 rules.find(|(denied, _)| may_become(&argv, denied, entry))
             });
@@ -152,8 +156,9 @@ impl Policy {
         let by_name = rules.names.contains_key(&entry.name);
         let (allowed, kind) = match &entry.transport {
             TransportEntry::Stdio(_) if !rules.commands.is_empty() => {
-                let argv = entry.transport.argv().unwrap_or_default();
-                (rules.command(&argv).is_some(), "command")
+                // As it is started: a relative command in an allow list says nothing about which program is meant.
+                let argv = entry.resolved_argv().unwrap_or_default();
+                (rules.commands.contains_key(&argv), "command")
             }
             transport if transport.url().is_some() && !rules.urls.is_empty() => {
                 let url = transport.url().and_then(|url| comparable(entry, url).ok());
@@ -165,8 +170,20 @@ impl Policy {
             }
             _ => (by_name, "name"),
         };
-        (!allowed).then(|| Blocked {
-            rule: format!("its {kind} is not in allowedMcpServers"),
+        if !allowed {
+            return Some(Blocked {
+                rule: format!("its {kind} is not in allowedMcpServers"),
+                source,
+            });
+        }
+        if rules.commands.is_empty() && rules.urls.is_empty() || entry.scope == Scope::Enterprise {
+            return None;
+        }
+        let field = steering_field(entry)?;
+        Some(Blocked {
+            rule: format!(
+                "its \"{field}\" can change which code runs; where allowedMcpServers lists commands or URLs, only managed-mcp.json may set it"
+            ),
             source,
         })
     }
@@ -265,6 +282,57 @@ mod tests {
         assert!(may_run(Some(vec![command(&["cmd", "a"])]), vec![], &stdio));
         assert!(!may_run(Some(vec![command(&["cmd"])]), vec![], &stdio));
         assert!(may_run(Some(vec![Rule::url("https://h/*")]), vec![], &http));
+    }
+
+    #[test]
+    fn with_commands_or_urls_listed_an_entry_may_not_choose_the_code() {
+        let allow = || Some(vec![command(&["cmd"]), Rule::url("https://h/*"), name("s")]);
+        let with = |variable: &str| {
+            let mut entry = ServerEntry::stdio("s", "cmd", [""; 0]);
+            let set = |env: &mut std::collections::BTreeMap<_, _>| {
+                _ = env.insert(variable.to_owned(), crate::Secret::new("v"));
+            };
+            entry.transport.each_secret(set);
+            entry
+        };
+        assert!(may_run(allow(), vec![], &with("API_KEY")));
+        assert!(may_run(Some(vec![name("s")]), vec![], &with("LD_PRELOAD")));
+        assert!(may_run(None, vec![], &with("LD_PRELOAD")));
+        let company = ServerEntry {
+            scope: Scope::Enterprise,
+            ..with("LD_PRELOAD")
+        };
+        assert!(may_run(allow(), vec![], &company));
+        let mut moved = with("A");
+        if let TransportEntry::Stdio(stdio) = &mut moved.transport {
+            stdio.cwd = Some("/x".into());
+        }
+        let mut helped = HttpEntry::at(HttpFlavour::Streamable, "https://h/mcp");
+        helped.headers_helper = Some("evil".to_owned());
+        let helped = ServerEntry::new("r", TransportEntry::Http(helped));
+        for (entry, field) in [
+            (with("LD_PRELOAD"), "\"env.LD_PRELOAD\""),
+            (moved, "\"cwd\""),
+            (helped, "\"headersHelper\""),
+        ] {
+            let mut policy = Policy::default();
+            policy.allow(allow().unwrap(), "managed");
+            let blocked = policy.blocks(&entry).unwrap();
+            assert!(blocked.rule.contains(field), "{blocked}");
+        }
+    }
+
+    #[test]
+    fn a_relative_command_is_compared_as_it_is_started() {
+        let entry = ServerEntry {
+            base: Some("/repo".into()),
+            ..ServerEntry::stdio("s", "./run", [""; 0])
+        };
+        assert!(may_run(Some(vec![command(&["/repo/run"])]), vec![], &entry));
+        assert!(!may_run(Some(vec![command(&["./run"])]), vec![], &entry));
+        for denied in ["/repo/run", "./run"] {
+            assert!(!may_run(None, vec![command(&[denied])], &entry), "{denied}");
+        }
     }
 
     #[test]

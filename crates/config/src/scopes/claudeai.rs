@@ -1,8 +1,13 @@
 //! The `claudeai` scope: the connectors of the user's account, which somebody else has fetched.
 
 use super::Scope;
+use crate::diagnostic::Diagnostic;
 use crate::entry::{ServerEntry, ServerUrl, TransportEntry};
 use crate::gather::Gather;
+use crate::names::{quotable, unshowable};
+
+/// Where connectors come from, in messages.
+const SOURCE: &str = "claude.ai";
 
 /// A connector, as the account lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,9 +23,15 @@ pub struct ConnectorEntry {
 }
 
 pub(crate) fn entries(gather: &mut Gather, connectors: &[ConnectorEntry]) {
+    let fits = |connector: &&ConnectorEntry| unshowable(&connector.name).is_none();
+    for connector in connectors.iter().filter(|connector| !fits(connector)) {
+        let message = unshowable(&connector.name).unwrap_or_default();
+        let problem = Diagnostic::error(SOURCE, message).about(quotable(&connector.name));
+        gather.diagnostics.push(problem);
+    }
     let entry = |connector: &ConnectorEntry| ServerEntry {
         scope: Scope::ClaudeAi,
-        source: "claude.ai".to_owned(),
+        source: SOURCE.to_owned(),
         ..ServerEntry::new(
             &connector.name,
             TransportEntry::ClaudeAiProxy {
@@ -30,5 +41,7 @@ pub(crate) fn entries(gather: &mut Gather, connectors: &[ConnectorEntry]) {
             },
         )
     };
-    gather.entries.extend(connectors.iter().map(entry));
+    gather
+        .entries
+        .extend(connectors.iter().filter(fits).map(entry));
 }

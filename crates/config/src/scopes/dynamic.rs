@@ -16,6 +16,7 @@ const FLAG: &str = "--mcp-config";
 pub(crate) fn entries(gather: &mut Gather, arguments: &[String], cwd: &Path) {
     let first = gather.entries.len();
     for argument in arguments {
+        gather.base = cwd.to_owned();
         if argument.trim_start().starts_with(['{', '[']) {
             read(gather, argument, FLAG);
             continue;
@@ -25,7 +26,9 @@ pub(crate) fn entries(gather: &mut Gather, arguments: &[String], cwd: &Path) {
             gather.diagnostics.push(problem);
             continue;
         }
-        if let Some(text) = gather.read_named(&cwd.join(argument), argument) {
+        let path = cwd.join(argument);
+        if let Some(text) = gather.read_named(&path, argument) {
+            gather.relative_to_file(&path);
             read(gather, &text, argument);
         }
     }

@@ -135,6 +135,7 @@ fn plugin(gather: &mut Gather, root: &Path, name: Option<&str>) {
     let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
     let outside = gather.environment.clone();
     gather.environment = outside.with(ROOT_VARIABLE, shown(&root));
+    gather.base.clone_from(&root);
     let first = gather.entries.len();
 
     let manifest = root.join(".claude-plugin").join("plugin.json");

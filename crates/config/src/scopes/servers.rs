@@ -7,10 +7,10 @@ use serde_json::value::RawValue;
 use super::Scope;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::document::{Document, Members};
-use crate::entry::{RawEntry, ServerEntry, TransportEntry};
+use crate::entry::{RawEntry, ServerEntry, TransportEntry, meant};
 use crate::expand::Findings;
 use crate::gather::Gather;
-use crate::names::unusable;
+use crate::names::{quotable, unshowable, unusable};
 
 /// What holds the servers in a file of the common form.
 pub(crate) const KEY: &str = "mcpServers";
@@ -88,7 +88,7 @@ pub(crate) fn servers<'a>(
             let message = "it is listed more than once in this file; the last one counts";
             let problem = document
                 .problem(document.offset(value), message)
-                .about(name);
+                .about(quotable(name));
             gather.diagnostics.push(Diagnostic {
                 severity: Severity::Warning,
                 ..problem
@@ -118,7 +118,9 @@ fn entry<'a>(
     let start = document.offset(raw);
     let full = rename(name);
     let mut findings = Findings::default();
-    let checked = match (unusable(name), RawEntry::decode(document, raw)) {
+    // A plugin's own name is part of the full one.
+    let bad_name = unusable(name).or_else(|| unshowable(&full));
+    let checked = match (bad_name, RawEntry::decode(document, raw)) {
         (Some(reason), _) => Err((start, reason)),
         (None, Err(problem)) => Err((problem.offset, problem.message)),
         (None, Ok(entry)) => entry
@@ -146,15 +148,43 @@ fn entry<'a>(
             ..problem
         });
     }
+    let mistyped = mistyped(document, raw);
+    for (at, message) in mistyped.iter().filter(|_| checked.is_ok()) {
+        let problem = document.problem(*at, message).about(&full);
+        gather.diagnostics.push(Diagnostic {
+            severity: Severity::Warning,
+            ..problem
+        });
+    }
     match checked {
         Ok(mut entry) => {
             entry.written = Some(raw.get().into());
+            entry.relative_to(&gather.base);
             Some(entry)
         }
-        Err((at, message)) => {
-            let problem = document.problem(at, message).about(full);
+        Err((at, mut message)) => {
+            for (_, more) in mistyped {
+                message = format!("{message}; {more}");
+            }
+            let problem = document.problem(at, message).about(quotable(&full));
             gather.diagnostics.push(problem);
             None
         }
     }
+}
+
+/// The keys of an entry that are no fields, but nearly, where the field itself is not there.
+fn mistyped<'a>(document: &Document<'a>, raw: &'a RawValue) -> Vec<(usize, String)> {
+    let Ok(members) = document.members(raw) else {
+        return Vec::new();
+    };
+    let near = members.iter().filter_map(|(key, value)| {
+        let field = meant(key).filter(|field| members.get(field).is_none())?;
+        let message = format!(
+            "\"{}\" is not a field: did you mean \"{field}\"?",
+            quotable(key)
+        );
+        Some((document.offset(value), message))
+    });
+    near.collect()
 }

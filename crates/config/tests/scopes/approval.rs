@@ -66,7 +66,8 @@ fn who_may_approve() {
     let by_name = || json!({"enabledMcpjsonServers": ["s"]});
     let all = || json!({"enableAllProjectMcpServers": true});
     for (file, content, counts) in [
-        (USER, by_name(), true),
+        // A name in the user's settings says nothing of a repository that was never seen.
+        (USER, by_name(), false),
         (USER, all(), true),
         (GLOBAL, of_project(&by_name()), true),
         (GLOBAL, of_project(&all()), true),
@@ -134,7 +135,10 @@ fn names_are_compared_normalised() {
     for name in ["my.server", "my_server", "my server"] {
         let lab = Lab::new();
         lab.put(PROJECT, commands([("my.server", "c")]));
-        lab.put(USER, json!({"enabledMcpjsonServers": [name]}));
+        lab.put(
+            GLOBAL,
+            of_project(&json!({"enabledMcpjsonServers": [name]})),
+        );
         lab.check(&["my.server project [c] active"]);
     }
 }
@@ -230,7 +234,7 @@ fn what_is_only_rearranged_or_harmless_stays_approved() {
     for entry in [
         r#"{ "env": {"L": "w", "K": "v"}, "args": ["x","y"], "command": "c" }"#,
         r#"{"command": "\u0063", "args": ["x", "y"], "env": {"K": "v", "L": "w"}}"#,
-        r#"{"command": "c", "args": ["x", "y"], "env": {"K": "v", "L": "w"}, "timeout": 5, "connectTimeout": 6, "alwaysLoad": true, "tools": {"deny": ["x"]}}"#,
+        r#"{"command": "c", "args": ["x", "y"], "env": {"K": "v", "L": "w"}, "timeout": 5, "connectTimeout": 6, "alwaysLoad": true}"#,
     ] {
         let lab = approved(&parsed(ENTRY));
         lab.put(PROJECT, format!("{{\"mcpServers\":{{\"s\":{entry}}}}}"));
@@ -241,7 +245,12 @@ fn what_is_only_rearranged_or_harmless_stays_approved() {
 #[test]
 fn what_has_changed_is_pending_again_and_the_change_is_told() {
     type Edit = fn(&mut Value);
-    let cases: [(&str, Edit, &[&str]); 12] = [
+    let cases: [(&str, Edit, &[&str]); 13] = [
+        (
+            ENTRY,
+            |e| e["tools"] = json!({"deny": ["x"]}),
+            &[r#"tools: - → {"deny":["x"]}"#],
+        ),
         (
             ENTRY,
             |e| e["command"] = json!("d"),
@@ -284,7 +293,7 @@ fn what_has_changed_is_pending_again_and_the_change_is_told() {
         (
             REMOTE,
             |e| e["headersHelper"] = json!("other"),
-            &[r#"headersHelper: "print" → "other""#],
+            &[r#"headersHelper: "sha256:"#],
         ),
         (
             REMOTE,
@@ -336,7 +345,6 @@ fn load_and_record(lab: &Lab) -> ServerSet {
 fn an_approval_by_name_alone_is_bound_to_what_is_found_first() {
     for (file, content) in [
         (GLOBAL, of_project(&json!({"enabledMcpjsonServers": ["s"]}))),
-        (USER, json!({"enabledMcpjsonServers": ["s"]})),
         (MANAGED_SETTINGS, json!({"enabledMcpjsonServers": ["s"]})),
     ] {
         let lab = Lab::new();
@@ -350,6 +358,102 @@ fn an_approval_by_name_alone_is_bound_to_what_is_found_first() {
         lab.check_set(&load_and_record(&lab), &["s project [evil] changed"]);
         lab.editor().approve(&[&lab.entry("s")]).unwrap();
         lab.check(&["s project [evil] active"]);
+    }
+}
+
+#[test]
+fn a_name_in_the_user_s_settings_counts_for_what_was_approved_in_the_project() {
+    let lab = Lab::new();
+    lab.put(PROJECT, commands([("s", "c")]));
+    lab.put(USER, json!({"enabledMcpjsonServers": ["s"]}));
+    let set = load_and_record(&lab);
+    assert_eq!(lab.servers(&set), ["s project [c] pending"]);
+    let told: Vec<_> = set.diagnostics.iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("settings.json: server \"s\": \"enabledMcpjsonServers\""));
+    lab.editor().approve(&[&lab.entry("s")]).unwrap();
+    lab.put(GLOBAL, json!({}));
+    lab.check(&["s project [c] active"]);
+    lab.put(PROJECT, commands([("s", "evil")]));
+    lab.check(&["s project [evil] changed"]);
+}
+
+#[test]
+fn a_list_of_rejected_servers_that_is_unreadable_rejects_all() {
+    for list in [json!("s"), json!({"s": true}), json!([["s"]]), json!(5)] {
+        for file in [USER, GLOBAL, MANAGED_SETTINGS, SHARED] {
+            let lab = approved(&json!({"command": "c"}));
+            let rejects = json!({"disabledMcpjsonServers": list, "enabledMcpjsonServers": ["s"]});
+            let content = if file == GLOBAL {
+                of_project(&rejects)
+            } else {
+                rejects
+            };
+            lab.put(file, content);
+            let set = lab.loader().approve_project(true).load(&[]);
+            let expected = format!("s project [c] rejected by {file}");
+            assert_eq!(lab.servers(&set), [expected], "{list}");
+            assert!(!set.diagnostics.is_empty());
+        }
+    }
+}
+
+#[test]
+fn an_approval_covers_the_files_in_the_repository_that_run() {
+    let lab = Lab::new();
+    lab.put(
+        PROJECT,
+        server(
+            "s",
+            &json!({"command": "./run.sh", "args": ["dist/x.js", "data.db"]}),
+        ),
+    );
+    for (file, text) in [("run.sh", "one"), ("dist/x.js", "1"), ("data.db", "d")] {
+        lab.put(&format!("repo/{file}"), text);
+    }
+    let entry = lab.entry("s");
+    assert_eq!(entry.program().as_deref(), lab.at("repo/run.sh").to_str());
+    let files: Vec<_> = entry.files.iter().map(|file| &*file.path).collect();
+    assert_eq!(files, ["dist/x.js", "run.sh"]);
+    lab.editor().approve(&[&entry]).unwrap();
+    assert_eq!(changed(&lab), [""; 0]);
+    lab.put("repo/data.db", "other");
+    assert_eq!(changed(&lab), [""; 0]);
+    lab.put("repo/run.sh", "two");
+    let told = changed(&lab);
+    assert_eq!(told.len(), 1);
+    assert!(told[0].starts_with("file run.sh: \"sha256:"), "{told:?}");
+    let watched = lab.load().files;
+    assert!(watched.contains(&lab.at("repo/run.sh")), "{watched:?}");
+    std::fs::remove_file(lab.at("repo/dist/x.js")).unwrap();
+    assert_eq!(changed(&lab).len(), 2);
+}
+
+#[test]
+fn a_relative_command_starts_from_the_folder_of_its_file() {
+    let mut lab = Lab::new();
+    let relative = json!({"command": "./run", "env": {}});
+    lab.cd("repo/deep/down");
+    lab.put(PROJECT, server("project", &relative));
+    let mut global = of_project(&server("local", &relative));
+    global["mcpServers"] = json!({"user": relative, "bare": {"command": "run"},
+        "below": {"command": "./run", "cwd": "sub"}});
+    lab.put(GLOBAL, global);
+    lab.put("repo/deep/flag.json", server("flag", &relative));
+    let set = lab.loader().mcp_config(["../flag.json"]).load(&[]);
+    for (name, program) in [
+        ("project", lab.at("repo/run")),
+        ("local", lab.at("repo/run")),
+        ("user", lab.at("home/run")),
+        ("bare", "run".into()),
+        ("below", lab.at("home/sub/run")),
+        ("flag", lab.at("repo/deep/run")),
+    ] {
+        let server = set.named(name).next().unwrap();
+        let found = server.entry.program();
+        // What `..` leads through may be a link, so it stays.
+        let found = found.map(|path| path.replace("/down/../", "/"));
+        assert_eq!(found.as_deref(), program.to_str(), "{name}");
     }
 }
 

@@ -44,7 +44,7 @@ fn an_entry_of_the_wrong_shape_costs_itself() {
         ("{}", "it has neither a \"command\" nor a \"url\""),
         (
             r#"{"comand": "c"}"#,
-            "it has neither a \"command\" nor a \"url\"",
+            "it has neither a \"command\" nor a \"url\"; \"comand\" is not a field: did you mean \"command\"?",
         ),
         (
             r#"{"command": ""}"#,
@@ -362,7 +362,10 @@ fn a_setting_of_the_wrong_shape_is_named_and_the_others_count() {
     let set = lab.load();
     assert_eq!(
         lab.servers(&set),
-        ["a project [x] active", "b project [x] pending"]
+        [
+            "a project [x] rejected by home/.claude/settings.json",
+            "b project [x] rejected by home/.claude/settings.json"
+        ]
     );
     let mut problems = lab.problems(&set);
     problems.sort();

@@ -178,7 +178,7 @@ fn a_configuration_directory_outside_approves() {
     lab.put(PROJECT, commands([("s", "c")]));
     lab.put(
         "moved/settings.json",
-        json!({"enabledMcpjsonServers": ["s"]}),
+        json!({"enableAllProjectMcpServers": true}),
     );
     let loader = lab.loader_at(lab.moved_layout(&lab.at("moved")), &[]);
     lab.check_set(&loader.load(&[]), &["s project [c] active"]);
@@ -257,7 +257,7 @@ fn a_home_that_is_a_repository_is_still_the_user_s() {
     std::fs::create_dir(lab.at("home/.git")).unwrap();
     lab.cd("home/work");
     lab.put("home/work/.mcp.json", commands([("s", "c")]));
-    lab.put(USER, json!({"enabledMcpjsonServers": ["s"]}));
+    lab.put(USER, json!({"enableAllProjectMcpServers": true}));
     lab.check(&["s project [c] active"]);
 }
 

@@ -288,24 +288,21 @@ fn other_scopes_are_not_written() {
 #[test]
 fn a_file_that_is_broken_is_left_alone() {
     for (text, told) in [
-        (
-            "{\n,}",
-            "line 2, column 1: not valid JSON: key must be a string",
-        ),
+        ("{\n,}", ":2:1: not valid JSON: key must be a string"),
         (
             "{\"mcpServers\": {\"a\": {}",
-            "line 1, column 23: not valid JSON: EOF while parsing an object",
+            ":1:23: not valid JSON: EOF while parsing an object",
         ),
-        ("[]", "line 1, column 1: the document is not an object"),
+        ("[]", ":1:1: expected an object, found a list"),
         (
             "{\"mcpServers\": []}",
-            "line 1, column 16: \"mcpServers\" is not an object",
+            ": line 1, column 16: \"mcpServers\" is not an object",
         ),
     ] {
         for (scope, file) in [(Scope::User, GLOBAL), (Scope::Project, PROJECT)] {
             let lab = Lab::new();
             lab.put(file, text);
-            let told = format!("{file}: {told}; mend the file first");
+            let told = format!("{file}{told}; mend the file first");
             refused(&lab, scope, "s", &entry(), &told);
             let error = lab.editor().remove(scope, "s").unwrap_err();
             assert_eq!(lab.short(&error.to_string()), told);

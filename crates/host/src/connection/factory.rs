@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use trunkline_config::{
     HttpEntry, HttpFlavour, IdeEntry, Secret, ServerEntry, ServerUrl, StdioEntry, TlsEntry,
-    TransportEntry,
+    TransportEntry, env_vars,
 };
 use trunkline_transport::http::{Credentials, HeadersHelper, HttpServer};
 use trunkline_transport::net::{Target, TlsFiles};
@@ -62,7 +62,7 @@ pub(super) async fn open(
     };
     match &entry.transport {
         TransportEntry::Stdio(stdio) => {
-            let spawned = stdio_server(core, stdio).spawn();
+            let spawned = stdio_server(core, entry, stdio).spawn();
             let transport =
                 spawned.map_err(|error| ConnectFailure::new(FailureKind::Spawn(error)))?;
             let stderr = Some(transport.stderr());
@@ -228,9 +228,16 @@ fn helper(
     ];
     let recorder = core.recorder.clone();
     command.map(|command| {
-        let helper = HeadersHelper::new(command, env);
+        let helper = HeadersHelper::new(command, env)
+            .withholding(withheld())
+            .in_dir(entry.base.clone());
         Arc::new(helper.telling(move |name, value| recorder.hide_header(name, value)))
     })
+}
+
+/// Our own secrets, which no child gets.
+fn withheld() -> Vec<String> {
+    env_vars::secrets().map(str::to_owned).collect()
 }
 
 fn files(tls: &TlsEntry) -> TlsFiles {
@@ -275,7 +282,7 @@ pub(super) fn ways(source: &Source, known: Option<Way>) -> Vec<Way> {
     }
 }
 
-fn stdio_server(core: &Core, stdio: &StdioEntry) -> StdioServer {
+fn stdio_server(core: &Core, entry: &ServerEntry, stdio: &StdioEntry) -> StdioServer {
     let mut env: BTreeMap<String, String> = exposed(&stdio.env).collect();
     let project_dir = core.context.settings.project_dir.as_ref();
     if let Some(dir) = project_dir.and_then(|dir| dir.to_str()) {
@@ -283,9 +290,10 @@ fn stdio_server(core: &Core, stdio: &StdioEntry) -> StdioServer {
             .or_insert_with(|| dir.to_owned());
     }
     StdioServer {
-        command: stdio.command.clone(),
+        command: entry.program().unwrap_or_else(|| stdio.command.clone()),
         args: stdio.args.clone(),
         env,
+        withheld: withheld(),
         cwd: stdio.cwd.clone(),
         tee: core.recorder.stderr(),
     }

@@ -58,6 +58,8 @@ pub(crate) struct Inner {
     /// Held, never across an await, by whoever builds the pool.
     building: Mutex<()>,
     teller: Option<AbortHandle>,
+    /// Whether the program's own servers are exempt from policy.
+    bypass_policy: bool,
 }
 
 /// The host that an agent works for, and what the agent sees of it.
@@ -101,6 +103,7 @@ impl Host {
             pins,
             on_change,
             results,
+            bypass_policy,
             ..
         } = builder;
         let guard = Guard::new(rules, permit, Arc::new(Pins::new(pins, on_change)));
@@ -135,6 +138,7 @@ impl Host {
                 above: None,
                 guard: Arc::new(guard),
                 discovery,
+                bypass_policy,
                 context,
                 connections: ArcSwap::default(),
                 changing: Mutex::default(),

@@ -1,17 +1,18 @@
 //! The servers of a host: they are added and taken away, and each is one connection.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use trunkline_config::{ServerEntry, ServerSet};
+use trunkline_config::{Server, ServerEntry, ServerSet};
 
-use super::{Connections, Host, lock};
+use super::{Connections, Host, Inner, lock};
 use crate::connection::{Connection, ServerStatus, Source};
+use crate::discovery::Discovery;
 
 /// What only those who add or remove connections need to know.
 #[derive(Default)]
@@ -22,9 +23,19 @@ pub(super) struct Changing {
     pub(super) leaving: Vec<JoinHandle<()>>,
     /// The names of the servers that come from configuration files, and go with them.
     discovered: BTreeSet<String>,
+    /// The entries that the embedding program added, those that policy refuses included.
+    own: BTreeMap<String, Arc<ServerEntry>>,
+    /// Agents, whose own servers are held to the same policy.
+    agents: Vec<Weak<Inner>>,
 }
 
 impl Changing {
+    /// Has an agent's own servers judged again when the configuration changes.
+    pub(super) fn watch_agent(&mut self, agent: &Arc<Inner>) {
+        self.agents.retain(|agent| agent.strong_count() > 0);
+        self.agents.push(Arc::downgrade(agent));
+    }
+
     /// Ends a connection in the background; the receiver learns when nothing is left of it.
     fn leave(&mut self, connection: Arc<Connection>) -> oneshot::Receiver<()> {
         self.leaving.retain(|leaving| !leaving.is_finished());
@@ -40,7 +51,7 @@ impl Changing {
 
 impl Host {
     /// Adds a server and starts connecting to it; must be called on a Tokio runtime. The same name with the same entry is the same connection (LIF-3); with
-    /// another entry, the old connection is closed and replaced.
+    /// another entry, the old connection is closed and replaced. Policy holds for it as for [`HostBuilder::server`](crate::HostBuilder::server).
     pub fn add(&self, entry: ServerEntry) {
         self.add_all([Source::Entry(Arc::new(entry))]);
     }
@@ -56,12 +67,60 @@ impl Host {
             return;
         }
         let mut connections = Connections::clone(&self.inner.connections.load());
-        for source in by_name.into_values() {
-            changing.discovered.remove(source.name());
-            self.connect(source, &mut connections, &mut changing);
+        for (name, source) in by_name {
+            match source {
+                Source::Entry(entry) => _ = changing.own.insert(name, entry),
+                Source::Builtin(_) => {
+                    changing.own.remove(&name);
+                    changing.discovered.remove(&name);
+                    self.connect(source, &mut connections, &mut changing);
+                }
+            }
         }
+        self.admit_own(&mut connections, &mut changing);
         self.inner.connections.store(Arc::new(connections));
         self.inner.context.catalogs.fetch_add(1, Ordering::Release);
+    }
+
+    /// Connects the entries that the program added and policy allows, and closes those that it refuses.
+    fn admit_own(&self, connections: &mut Connections, changing: &mut Changing) {
+        if changing.own.is_empty() {
+            return;
+        }
+        let judge = self.judge();
+        let mut refused = Vec::new();
+        for (name, entry) in changing.own.clone() {
+            match judge.as_ref().and_then(|set| set.refusal(&entry)) {
+                None => {
+                    changing.discovered.remove(&name);
+                    self.connect(Source::Entry(entry), connections, changing);
+                }
+                Some(blocked) => {
+                    refused.push(Server::blocked(ServerEntry::clone(&entry), blocked));
+                    if !changing.discovered.contains(&name)
+                        && let Some(old) = connections.remove(name.as_str())
+                    {
+                        drop(changing.leave(old));
+                        self.inner.context.teller.changed(&name.into());
+                    }
+                }
+            }
+        }
+        if let Some(discovery) = &self.inner.discovery {
+            discovery.list_refused(refused);
+        }
+    }
+
+    /// The configuration that decides about the program's own servers; `None` where none does.
+    fn judge(&self) -> Option<Arc<ServerSet>> {
+        let mut root = self;
+        while let Some(above) = &root.inner.above {
+            root = &above.host;
+        }
+        let discovery = root.inner.discovery.as_ref();
+        discovery
+            .filter(|_| !self.inner.bypass_policy)
+            .map(Discovery::policy)
     }
 
     /// Makes the servers from configuration files be these: new and changed ones connect, those that have gone are closed
@@ -73,6 +132,7 @@ impl Host {
             return;
         }
         let mut connections = Connections::clone(&self.inner.connections.load());
+        self.admit_own(&mut connections, &mut changing);
         let mut wanted: BTreeMap<String, ServerEntry> = set
             .for_host()
             .map(|entry| (entry.name.clone(), entry))
@@ -104,6 +164,11 @@ impl Host {
         }
         self.inner.connections.store(Arc::new(connections));
         self.inner.context.catalogs.fetch_add(1, Ordering::Release);
+        let agents = changing.agents.clone();
+        drop(changing);
+        for agent in agents.iter().filter_map(Weak::upgrade) {
+            Host::from_inner(agent).add_all([]);
+        }
     }
 
     /// Starts a connection, unless the same one is there already.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 
 use super::pool::Built;
-use super::{Above, Connections, Host, Inner};
+use super::{Above, Connections, Host, Inner, lock};
 use crate::agent::AgentScope;
 use crate::connection::Connection;
 use crate::events::Events;
@@ -22,6 +22,7 @@ impl Host {
             inner: Arc::new(Inner {
                 guard: Arc::new(guard),
                 discovery: None,
+                bypass_policy: self.inner.bypass_policy,
                 context: Arc::clone(&self.inner.context),
                 connections: ArcSwap::default(),
                 changing: Mutex::default(),
@@ -37,6 +38,11 @@ impl Host {
             }),
         };
         agent.add_all(own);
+        let mut root = self;
+        while let Some(above) = &root.inner.above {
+            root = &above.host;
+        }
+        lock(&root.inner.changing).watch_agent(&agent.inner);
         agent
     }
 

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use trunkline_config::env_vars;
-
 use super::TOOL_SEARCH;
 use crate::catalog::{Definition, Format, Pool, PoolTool, export};
 use crate::host_tool::HostTool;
@@ -47,10 +45,6 @@ impl LoadMode {
                 (percent <= 100).then_some(Self::Auto { percent })
             }
         }
-    }
-
-    pub(crate) fn from_env() -> Option<Self> {
-        Self::read(&std::env::var(env_vars::ENABLE_TOOL_SEARCH).ok()?)
     }
 
     fn defers(self, tokens: usize, context_tokens: usize) -> bool {

@@ -372,3 +372,72 @@ async fn connectors_that_do_not_come_hold_up_nobody_and_are_told() {
     assert_eq!(starts(&lab, "one"), 1);
     host.shutdown().await;
 }
+
+#[tokio::test]
+async fn the_program_s_own_servers_are_held_to_policy_unless_it_says_otherwise() {
+    let denies = json!({"deniedMcpServers": [{"serverName": "own"}]}).to_string();
+    let company = json!({"mcpServers": {}}).to_string();
+    for (file, text) in [
+        ("home/.claude/settings.json", &denies),
+        ("etc/managed-settings.json", &denies),
+        ("etc/managed-mcp.json", &company),
+    ] {
+        for bypass in [false, true] {
+            let lab = Lab::new();
+            let cwd = repo(&lab);
+            write(&lab, file, text);
+            let own = || lab.server("own", Script::default().tool("t", json!([])));
+            let builder = || {
+                Host::builder()
+                    .permit(trunkline::AllowAll)
+                    .discover(layout(&lab), &cwd)
+                    .bypass_policy(bypass)
+            };
+            let state = |host: &Host| host.server("own").map(|status| status.state.name());
+            let expected = bypass.then_some("connected");
+
+            let host = builder().server(own()).start();
+            host.ready().await;
+            assert_eq!(state(&host), expected, "{file}");
+            let blocked = |host: &Host| {
+                let set = host.config();
+                let mut named = set.named("own");
+                named.any(|server| matches!(server.standing, Standing::Blocked(_)))
+            };
+            assert_eq!(blocked(&host), !bypass, "{file}");
+            host.reload().await;
+            assert_eq!((state(&host), blocked(&host)), (expected, !bypass));
+            host.shutdown().await;
+
+            let host = builder().start();
+            host.ready().await;
+            host.add(own());
+            host.ready().await;
+            assert_eq!(state(&host), expected, "{file}");
+            let agent = host.agent(trunkline::AgentScope::none().server(own()));
+            agent.ready().await;
+            assert_eq!(state(&agent), expected, "{file}");
+            host.shutdown().await;
+            assert_eq!(starts(&lab, "own") > 0, bypass, "{file}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_program_s_own_server_comes_and_goes_with_policy() {
+    let lab = Lab::new();
+    let cwd = repo(&lab);
+    let host = Host::builder()
+        .permit(trunkline::AllowAll)
+        .discover(layout(&lab), &cwd)
+        .server(lab.server("own", Script::default().tool("t", json!([]))))
+        .start();
+    becomes(&host, &[("own", "connected")]).await;
+    let settings = "home/.claude/settings.json";
+    let denies = json!({"deniedMcpServers": [{"serverName": "own"}]});
+    write(&lab, settings, &denies.to_string());
+    becomes(&host, &[]).await;
+    write(&lab, settings, "{}");
+    becomes(&host, &[("own", "connected")]).await;
+    host.shutdown().await;
+}

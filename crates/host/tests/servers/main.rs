@@ -25,6 +25,7 @@ mod lazy;
 mod logs;
 mod names;
 mod permissions;
+mod remote;
 mod restarts;
 mod results;
 mod skills;

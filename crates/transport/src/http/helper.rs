@@ -1,5 +1,6 @@
 //! `headersHelper`: a command of the user's that prints the headers to send (TRN-3).
 
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,9 @@ const SHOWN: usize = 300;
 pub struct HeadersHelper {
     command: String,
     env: Vec<(String, String)>,
+    /// Variables of ours that it does not inherit.
+    withheld: Vec<String>,
+    cwd: Option<PathBuf>,
     /// Held while the command runs, so that many requests that are turned down at once run it once.
     headers: Mutex<Option<Arc<HeaderMap>>>,
     limit: Duration,
@@ -61,10 +65,26 @@ impl HeadersHelper {
         Self {
             command: command.into(),
             env,
+            withheld: Vec::new(),
+            cwd: None,
             headers: Mutex::default(),
             limit: HELPER_LIMIT,
             told: None,
         }
+    }
+
+    /// Variables of ours that it does not inherit.
+    #[must_use]
+    pub fn withholding(mut self, variables: impl IntoIterator<Item = String>) -> Self {
+        self.withheld.extend(variables);
+        self
+    }
+
+    /// The directory it runs in; by default ours.
+    #[must_use]
+    pub fn in_dir(mut self, dir: Option<PathBuf>) -> Self {
+        self.cwd = dir;
+        self
     }
 
     /// Who is told the name and the value of each header before it is sent, and may want to keep it out of sight.
@@ -129,6 +149,12 @@ impl HeadersHelper {
 
     async fn print(&self) -> Result<HeaderMap, HelperError> {
         let mut command = shell(&self.command);
+        for name in &self.withheld {
+            command.env_remove(name);
+        }
+        if let Some(dir) = &self.cwd {
+            command.current_dir(dir);
+        }
         command
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())

@@ -21,6 +21,8 @@ pub struct StdioServer {
     pub args: Vec<String>,
     /// Variables on top of those we have ourselves.
     pub env: BTreeMap<String, String>,
+    /// Variables of ours that it does not inherit.
+    pub withheld: Vec<String>,
     /// Where it runs; by default where we run.
     pub cwd: Option<PathBuf>,
     /// Who gets what it writes to stderr, besides its being kept.
@@ -65,6 +67,9 @@ impl StdioServer {
     /// Starts the server, in a process group of its own. Must be called on a Tokio runtime.
     pub fn spawn(&self) -> Result<StdioTransport, SpawnError> {
         let mut command = Command::new(&self.command);
+        for name in &self.withheld {
+            command.env_remove(name);
+        }
         command
             .args(&self.args)
             .envs(&self.env)

@@ -13,3 +13,133 @@ pub(super) fn by_its_own_settings() {
     assert_eq!(lab.state("evil"), "pending-approval");
     assert!(!lab.started("evil"));
 }
+
+/// A name in the user's settings says nothing about a repository that was never seen.
+pub(super) fn by_a_name_in_the_users_settings() {
+    let lab = Lab::new();
+    lab.servers(".mcp.json", &json!({"evil": lab.marking("evil")}));
+    let settings = json!({"enabledMcpjsonServers": ["evil"]});
+    lab.write_json("home/.claude/settings.json", &settings);
+    let run = lab.plainly(&["list"]);
+    assert!(run.out.contains("pending-approval"), "{}", run.out);
+    assert!(run.out.contains("trunkline approve evil"), "{}", run.out);
+    assert_eq!(lab.plainly(&["call", "evil", "echo"]).code, Some(5));
+    assert!(!lab.started("evil"));
+    // Once approved here, the name does count, and only for that content.
+    lab.plainly(&["approve", "evil"]);
+    lab.write_json("home/.claude.json", &json!({}));
+    assert_eq!(lab.state("evil"), "connected");
+    let mut other = lab.marking("evil");
+    other["env"]["X"] = json!("y");
+    lab.servers(".mcp.json", &json!({"evil": other}));
+    assert_eq!(lab.state("evil"), "pending-approval");
+}
+
+/// A list of rejected servers that is unreadable rejects every server of the project.
+pub(super) fn by_a_broken_list_of_rejected_servers() {
+    for list in [json!("evil"), json!({"evil": true}), json!([["evil"]])] {
+        let lab = Lab::new();
+        lab.servers(".mcp.json", &json!({"evil": lab.marking("evil")}));
+        let settings = json!({"enableAllProjectMcpServers": true, "disabledMcpjsonServers": list});
+        lab.write_json("home/.claude/settings.json", &settings);
+        let run = lab.plainly(&["--approve-project", "call", "evil", "echo"]);
+        assert_eq!(run.code, Some(5), "{run:#?}");
+        let listed = lab.plainly(&["list"]).out;
+        let told = "\"disabledMcpjsonServers\": expected";
+        assert!(listed.contains(told), "{listed}");
+        assert!(!lab.started("evil"));
+    }
+}
+
+/// An approval is for the files in the repository that run, too.
+pub(super) fn by_another_script() {
+    let lab = Lab::new();
+    let server = lab.marking("evil");
+    let command = server["command"].as_str().unwrap();
+    let args = server["args"].as_array().cloned().unwrap_or_default();
+    lab.scratch.write("run.sh", "#!/bin/sh\nexec \"$@\"\n");
+    let words: Vec<_> = [json!("./run.sh"), json!(command)]
+        .into_iter()
+        .chain(args)
+        .collect();
+    let entry = json!({"command": "sh", "args": words, "env": server["env"]});
+    lab.servers(".mcp.json", &json!({"evil": entry}));
+    lab.plainly(&["approve", "evil"]);
+    assert_eq!(lab.state("evil"), "connected");
+    assert!(lab.started("evil"));
+    lab.scratch
+        .write("run.sh", "#!/bin/sh\n: evil\nexec \"$@\"\n");
+    let run = lab.plainly(&["list"]);
+    assert!(run.out.contains("pending-approval"), "{}", run.out);
+    assert!(
+        run.out.contains("~ run.sh: its content has changed"),
+        "{}",
+        run.out
+    );
+    assert!(!lab.started("evil"));
+    lab.plainly(&["approve", "evil"]);
+    assert_eq!(lab.state("evil"), "connected");
+}
+
+/// A relative command starts from the folder of the file that names it.
+pub(super) fn by_the_working_directory() {
+    let lab = Lab::new();
+    let script = |name: &str| format!("#!/bin/sh\ntouch '{}'\n", lab.at(name).display());
+    lab.scratch.write("run.sh", script("ours"));
+    lab.scratch.write("home/run.sh", script("ours"));
+    lab.scratch.write("deep/run.sh", script("theirs"));
+    for file in ["run.sh", "home/run.sh", "deep/run.sh"] {
+        let status = std::process::Command::new("chmod")
+            .arg("+x")
+            .arg(lab.at(file))
+            .status();
+        assert!(status.is_ok_and(|status| status.success()));
+    }
+    let entry = json!({"command": "./run.sh"});
+    for (file, name) in [
+        (".mcp.json", "of-project"),
+        ("home/.claude.json", "of-user"),
+    ] {
+        lab.servers(file, &json!({name: entry}));
+        let mut command = lab.bare(&["--approve-project", "tools", name]);
+        lab.finish(command.current_dir(lab.at("deep")));
+        assert!(std::fs::remove_file(lab.at("ours")).is_ok(), "{name}");
+        assert!(!lab.at("theirs").exists(), "{name}");
+    }
+}
+
+/// A wider filter of tools is a change like any other.
+pub(super) fn by_a_wider_tool_filter() {
+    let lab = Lab::new();
+    let with = |allow: &str| {
+        let mut entry = lab.marking("evil");
+        entry["tools"] = json!({"allow": [allow]});
+        json!({"evil": entry})
+    };
+    lab.servers(".mcp.json", &with("get_*"));
+    lab.plainly(&["approve", "evil"]);
+    assert_eq!(lab.state("evil"), "connected");
+    lab.servers(".mcp.json", &with("*"));
+    assert_eq!(lab.state("evil"), "pending-approval");
+}
+
+/// A name that could forge a prompt belongs to no server, in whatever file it stands.
+pub(super) fn by_a_name_with_line_breaks() {
+    let breaks = format!("good{}\"safe\" in /etc/x", "\n".repeat(60));
+    for name in [&*breaks, "a\u{1b}[2Jb", "a\u{202e}b", "a\u{2028}b"] {
+        let lab = Lab::new();
+        lab.servers(".mcp.json", &json!({name: lab.marking("project")}));
+        lab.servers("home/.claude.json", &json!({name: lab.marking("user")}));
+        lab.servers("flag.json", &json!({name: lab.marking("flag")}));
+        let words = ["--mcp-config", "flag.json", "--approve-project", "list"];
+        let run = lab.plainly(&words);
+        let told = format!("{}{}", run.out, run.err);
+        let count = told.matches("its name holds line breaks").count();
+        assert_eq!(count, 3, "{told}");
+        assert!(!told.contains(name), "{told}");
+        assert!(told.lines().count() < 12, "{told}");
+        for scope in ["project", "user", "flag"] {
+            assert!(!lab.started(scope));
+        }
+    }
+}

@@ -5,6 +5,8 @@
 
 mod approval;
 mod commands;
+mod own_secrets;
+mod policy;
 mod secrets;
 mod text;
 
@@ -26,6 +28,42 @@ attacks! {
     a_repository_approves_itself: "a repository approves its own server",
         "`.claude/settings.json` in the repository lists the server and enables all"
         => "the server is pending and nothing starts", approval::by_its_own_settings;
+    a_name_in_the_users_settings_approves_a_strange_repository: "a repository names its server like one the user trusts",
+        "`enabledMcpjsonServers` in `~/.claude/settings.json` lists the name"
+        => "the server is pending and nothing starts", approval::by_a_name_in_the_users_settings;
+    a_broken_list_of_rejected_servers_rejects_nobody: "a rejected server runs because the list is no list",
+        "`disabledMcpjsonServers` is a text, an object, or a list of lists"
+        => "every server of the project is rejected", approval::by_a_broken_list_of_rejected_servers;
+    a_script_is_swapped_after_its_approval: "a repository changes the script that an approved entry runs",
+        "another `run.sh`, and another file behind `node`, after `approve`"
+        => "the server is pending, and the changed file is named", approval::by_another_script;
+    a_working_directory_lends_its_own_program: "a folder holds a program that a relative command would find",
+        "`./run.sh` of an outer `.mcp.json`, and of the user's file, below a folder with its own `run.sh`"
+        => "the program beside the file that names it starts", approval::by_the_working_directory;
+    a_tool_filter_is_widened_after_its_approval: "a repository offers tools that its approved entry hid",
+        "`tools.allow` is changed after `approve`"
+        => "the server is pending again", approval::by_a_wider_tool_filter;
+    a_server_name_forges_a_prompt: "a server's name holds line breaks and a forged entry",
+        "a name with 60 line breaks, escape sequences or direction marks in each scope's file"
+        => "a diagnostic on one line; the server never runs", approval::by_a_name_with_line_breaks;
+
+    // Policy (CFG-7)
+    an_allowed_command_runs_other_code: "an entry with an allowed command chooses the code",
+        "`PATH`, `LD_PRELOAD`, `NODE_OPTIONS`, … or `cwd` in the entry, or `LD_PRELOAD=` inside a variable's name"
+        => "blocked; the refusal names the variable or field", policy::by_a_variable;
+    an_allowed_url_runs_a_command: "an entry with an allowed URL runs a command",
+        "a `headersHelper`" => "blocked; the command does not run", policy::by_a_headers_helper;
+
+    // Secrets (SEC-1)
+    a_server_reads_our_token: "a server looks for our secrets in its environment",
+        "`CLAUDE_CODE_OAUTH_TOKEN` and its kin are set for the program"
+        => "no child has them, a `headersHelper` neither", own_secrets::in_a_childs_environment;
+    an_entry_refers_to_our_token: "an entry sends our token elsewhere",
+        "`${CLAUDE_CODE_OAUTH_TOKEN}` in `env`, `args`, `url` and `headers`"
+        => "it stays as it is, with a warning", own_secrets::in_a_reference;
+    approvals_keep_secrets: "somebody reads the file of approvals",
+        "secrets in `args`, `url`, `headersHelper` and a field of the server's own are approved"
+        => "the file holds hashes", own_secrets::in_the_file_of_approvals;
 
     // Commands that write (CFG-11)
     an_import_publishes_a_private_server: "the user's private server with its key gets into a repository",

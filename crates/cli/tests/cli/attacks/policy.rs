@@ -1,0 +1,68 @@
+//! Entries that stay within an allow list and run something else.
+
+use serde_json::{Value, json};
+
+use crate::lab::Lab;
+
+/// Allows exactly this server's command, and every URL.
+fn allow(lab: &Lab, server: &Value) {
+    let mut argv = vec![server["command"].clone()];
+    argv.extend(server["args"].as_array().cloned().unwrap_or_default());
+    let rules = json!([{"serverCommand": argv}, {"serverUrl": "http://127.0.0.1:*/*"}]);
+    lab.write_json(
+        "home/.claude/settings.json",
+        &json!({"allowedMcpServers": rules}),
+    );
+}
+
+/// What chooses the code that runs is refused, by its name.
+pub(super) fn by_a_variable() {
+    let lab = Lab::new();
+    let server = lab.marking("evil");
+    allow(&lab, &server);
+    lab.servers("home/.claude.json", &json!({"evil": server}));
+    assert_eq!(lab.state("evil"), "connected");
+    assert!(lab.started("evil"));
+    let variables = [
+        "PATH",
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "NODE_OPTIONS",
+        "PYTHONPATH",
+        "BASH_ENV",
+        "npm_config_registry",
+    ];
+    for variable in variables {
+        let mut entry = server.clone();
+        entry["env"][variable] = json!("/nowhere");
+        lab.servers("home/.claude.json", &json!({"evil": entry}));
+        let run = lab.plainly(&["call", "evil", "echo"]);
+        assert_eq!(run.code, Some(5), "{run:#?}");
+        let named = format!("\"env.{variable}\"");
+        assert!(run.err.contains(&named), "{}", run.err);
+    }
+    let mut entry = server.clone();
+    entry["cwd"] = json!("/");
+    lab.servers("home/.claude.json", &json!({"evil": entry}));
+    let run = lab.plainly(&["call", "evil", "echo"]);
+    assert!(run.err.contains("\"cwd\""), "{}", run.err);
+    // A name with an equals sign in it would set another variable.
+    let mut entry = server;
+    entry["env"]["LD_PRELOAD=/nowhere"] = json!("");
+    lab.servers("home/.claude.json", &json!({"evil": entry}));
+    assert_ne!(lab.state("evil"), "connected");
+    assert!(!lab.started("evil"));
+}
+
+/// A command that prints headers is a command.
+pub(super) fn by_a_headers_helper() {
+    let lab = Lab::new();
+    allow(&lab, &lab.marking("evil"));
+    let helper = format!("touch '{}'; echo '{{}}'", lab.at("evil.started").display());
+    let entry = json!({"type": "http", "url": "http://127.0.0.1:9/mcp", "headersHelper": helper});
+    lab.servers("home/.claude.json", &json!({"evil": entry}));
+    let run = lab.plainly(&["call", "evil", "echo"]);
+    assert_eq!(run.code, Some(5), "{run:#?}");
+    assert!(run.err.contains("\"headersHelper\""), "{}", run.err);
+    assert!(!lab.started("evil"));
+}

@@ -1,0 +1,96 @@
+//! Servers on the network, as their entries describe them: IDEs, `headersHelper`, URLs without a type.
+
+use serde_json::json;
+use trunkline::{ServerEntry, State, TransportEntry};
+use trunkline_config::{HttpEntry, HttpFlavour, IdeEntry, Secret, ServerUrl, TlsEntry, WsEntry};
+use trunkline_testkit::net::{HttpServer, SseServer, WsServer};
+use trunkline_testkit::{Era, Script};
+
+use crate::lab::{Lab, until_connected};
+
+fn script() -> Script {
+    Script::default().tool("t", json!([]))
+}
+
+#[tokio::test]
+async fn an_ide_elsewhere_is_refused() {
+    for (websocket, url) in [
+        (false, "http://192.0.2.1:9/sse"),
+        (false, "http://ide.example/sse"),
+        (true, "ws://192.0.2.1:9/"),
+        (true, "ws://localhost.evil.example/"),
+    ] {
+        let lab = Lab::new();
+        let ide = IdeEntry {
+            websocket,
+            url: ServerUrl::new(url),
+            auth_token: Some(Secret::new("t0ken")),
+            ide_name: None,
+        };
+        let entry = ServerEntry::new("ide", TransportEntry::Ide(ide));
+        let host = lab.host([entry]).await;
+        let status = host.server("ide").unwrap();
+        let State::Failed(failure) = &status.state else {
+            panic!("{url}: {:?}", status.state);
+        };
+        let told = failure.to_string();
+        assert!(told.contains("on this machine only"), "{url}: {told}");
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn a_headers_helper_signs_in_over_http_and_websockets() {
+    let lab = Lab::new();
+    let http = HttpServer::builder(script()).token("from-helper").start();
+    let ws = WsServer::builder(script()).token("from-helper").start();
+    let seen = lab.at("seen");
+    let helper = format!(
+        r#"env > '{}'; pwd >> '{}'; echo '{{"Authorization": "Bearer from-helper"}}'"#,
+        seen.display(),
+        seen.display()
+    );
+    let mut by_http = HttpEntry::at(HttpFlavour::Streamable, http.url());
+    by_http.headers_helper = Some(helper.clone());
+    let by_ws = WsEntry {
+        url: ServerUrl::new(ws.url()),
+        headers: [("Authorization".to_owned(), Secret::new("Bearer wrong"))].into(),
+        headers_helper: Some(helper),
+        tls: TlsEntry::default(),
+    };
+    for (name, transport) in [
+        ("by-http", TransportEntry::Http(by_http)),
+        ("by-ws", TransportEntry::Ws(by_ws)),
+    ] {
+        let mut entry = ServerEntry::new(name, transport);
+        // Where the file is that names the helper.
+        entry.base = Some(lab.at("").canonicalize().unwrap());
+        let base = entry.base.clone().unwrap();
+        let host = lab.host([entry]).await;
+        until_connected(&host, name).await;
+        lab.end(host).await;
+        let seen = std::fs::read_to_string(&seen).unwrap();
+        let named = format!("CLAUDE_CODE_MCP_SERVER_NAME={name}");
+        assert!(seen.contains(&named), "{seen}");
+        assert!(
+            seen.trim_end()
+                .ends_with(base.to_str().unwrap().trim_end_matches('/'))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_url_without_a_type_is_tried_in_both_ways() {
+    let lab = Lab::new();
+    let streamable = HttpServer::start(script());
+    let sse = SseServer::start(script().era(Era::Legacy));
+    for url in [streamable.url(), sse.url()] {
+        let http = HttpEntry::at(HttpFlavour::Either, url);
+        let host = lab
+            .host([ServerEntry::new("s", TransportEntry::Http(http))])
+            .await;
+        until_connected(&host, "s").await;
+        assert_eq!(host.pool().offered().count(), 1);
+        lab.end(host).await;
+    }
+}
