@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use trunkline_config::{Glob, ServerEntry, normalize_name};
+use trunkline_config::ServerEntry;
 
 use crate::builtin::Builtin;
 use crate::catalog::{Part, PoolTool};
 use crate::connection::Source;
+use crate::host_tool::HostTool;
+use crate::permission::pattern::{KnownServers, ServerPattern, ToolPattern};
 use crate::permission::{Permit, Rules};
 
 /// What a sub-agent may see and do; see [`Host::agent`](crate::Host::agent).
@@ -18,9 +20,9 @@ use crate::permission::{Permit, Rules};
 /// ```
 #[derive(Default)]
 pub struct AgentScope {
-    servers: Option<Vec<Glob>>,
-    tools: Option<Vec<Glob>>,
-    without: Vec<Glob>,
+    servers: Option<Vec<ServerPattern>>,
+    tools: Option<Vec<ToolPattern>>,
+    without: Vec<ToolPattern>,
     pub(crate) own: Vec<Source>,
     pub(crate) rules: Rules,
     pub(crate) permit: Option<Arc<dyn Permit>>,
@@ -32,30 +34,34 @@ impl AgentScope {
         Self::default()
     }
 
-    /// Only these of the host's servers, by name; `*` stands for anything.
+    /// Only these of the host's servers, by name; `*` stands for anything. Tools that the program added to the host
+    /// ([`HostBuilder::tool`](crate::HostBuilder::tool)) are hidden unless [`AgentScope::tools`] names them.
     pub fn only<S: Into<String>>(servers: impl IntoIterator<Item = S>) -> Self {
+        let servers = servers.into_iter().map(ServerPattern::new);
         Self {
-            servers: Some(globs(servers)),
+            servers: Some(servers.collect()),
             ..Self::default()
         }
     }
 
-    /// None of the host's servers: only its own.
+    /// None of the host's servers and none of the tools that the program added to it: only its own.
     pub fn none() -> Self {
         Self::only::<String>([])
     }
 
-    /// Of the host's tools only these, by their names in the pool or at their server; `*` stands for anything.
+    /// Of the host's tools only these: as a rule names them (`mcp__server`, `mcp__server__tool`), by their names at
+    /// their server, or by the name of a tool that the program added; `*` stands for anything. The tools by which any
+    /// agent searches its tools and reads its resources stay.
     #[must_use]
     pub fn tools<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
-        self.tools = Some(globs(tools));
+        self.tools = Some(patterns(tools));
         self
     }
 
-    /// None of these tools of the host.
+    /// None of these tools of the host, named as for [`AgentScope::tools`].
     #[must_use]
     pub fn without<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
-        self.without.extend(globs(tools));
+        self.without.extend(patterns(tools));
         self
     }
 
@@ -73,10 +79,10 @@ impl AgentScope {
         self
     }
 
-    /// Rules of its own, in place of the host's; what those deny stays denied.
+    /// Adds rules of its own, in place of the host's; what those deny stays denied.
     #[must_use]
     pub fn rules(mut self, rules: Rules) -> Self {
-        self.rules = rules;
+        self.rules.extend(rules);
         self
     }
 
@@ -87,31 +93,51 @@ impl AgentScope {
         self
     }
 
-    /// Whether it sees a server of the host.
-    pub(crate) fn has_server(&self, name: &str) -> bool {
-        let fits = |glob: &Glob| glob.matches(name) || glob.matches(&normalize_name(name));
+    /// Whether it sees a server of the host, which knows these.
+    pub(crate) fn has_server(&self, name: &str, known: &(impl KnownServers + ?Sized)) -> bool {
         self.servers
             .as_ref()
-            .is_none_or(|servers| servers.iter().any(fits))
+            .is_none_or(|servers| servers.iter().any(|server| server.matches(name, known)))
     }
 
     /// Those of a server's tools that it sees.
-    pub(crate) fn part(&self, part: &Arc<Part>) -> Arc<Part> {
+    pub(crate) fn part(&self, part: &Arc<Part>, known: &(impl KnownServers + ?Sized)) -> Arc<Part> {
         if self.tools.is_none() && self.without.is_empty() {
             return Arc::clone(part);
         }
-        Arc::new(part.only(|tool| self.has_tool(tool)))
+        Arc::new(part.only(|tool| self.has_tool(tool, known)))
     }
 
-    fn has_tool(&self, tool: &PoolTool) -> bool {
-        let fits = |glob: &Glob| glob.matches(&tool.name) || glob.matches(&tool.tool.name);
-        let wanted = self.tools.as_ref();
-        wanted.is_none_or(|tools| tools.iter().any(fits)) && !self.without.iter().any(fits)
+    fn has_tool(&self, tool: &PoolTool, known: &(impl KnownServers + ?Sized)) -> bool {
+        let wanted = |pattern: &ToolPattern| pattern.permits(tool, known).is_some();
+        let tools = self.tools.as_ref();
+        tools.is_none_or(|tools| tools.iter().any(wanted))
+            && !self.without.iter().any(|pattern| pattern.forbids(tool))
+    }
+
+    /// Those of the host's own tools that it sees.
+    pub(crate) fn host_tools(&self, tools: &[HostTool]) -> Arc<[HostTool]> {
+        let seen = tools.iter().filter(|tool| self.has_host_tool(tool));
+        seen.cloned().collect()
+    }
+
+    fn has_host_tool(&self, tool: &HostTool) -> bool {
+        let named = |pattern: &ToolPattern| pattern.matches_host_tool(&tool.name);
+        let wanted = match &self.tools {
+            // They work on what the agent sees, whatever that is.
+            _ if tool.serves_every_agent => true,
+            Some(tools) => tools.iter().any(named),
+            None => self.servers.is_none(),
+        };
+        wanted && !self.without.iter().any(named)
     }
 }
 
-fn globs<S: Into<String>>(texts: impl IntoIterator<Item = S>) -> Vec<Glob> {
-    texts.into_iter().map(Glob::new).collect()
+fn patterns<S: Into<String>>(texts: impl IntoIterator<Item = S>) -> Vec<ToolPattern> {
+    let texts = texts.into_iter();
+    texts
+        .map(|text| ToolPattern::of_scope(&text.into()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -119,22 +145,24 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::catalog::testing::part_of;
+    use crate::catalog::testing::{part_of, tool};
 
     #[test]
     fn a_scope_chooses_servers_and_tools() {
-        assert!(AgentScope::all().has_server("any"));
-        assert!(!AgentScope::none().has_server("any"));
-        let scope = AgentScope::only(["git*", "my_server"]);
-        assert!(scope.has_server("github") && scope.has_server("my server"));
-        assert!(!scope.has_server("files"));
+        let known: &[&str] = &["any", "github", "my server", "files", "x.y", "x_y"];
+        assert!(AgentScope::all().has_server("any", known));
+        assert!(!AgentScope::none().has_server("any", known));
+        let scope = AgentScope::only(["git*", "my_server", "x_y"]);
+        assert!(scope.has_server("github", known) && scope.has_server("my server", known));
+        assert!(!scope.has_server("files", known));
+        assert!(scope.has_server("x_y", known) && !scope.has_server("x.y", known));
 
         let part = part_of(
             "s",
             ["get", "get_all", "put"].map(|name| json!({"name": name})),
         );
         let names = |scope: AgentScope| {
-            let part = scope.part(&part);
+            let part = scope.part(&part, known);
             let names = part.iter().map(|tool| tool.tool.name.to_string());
             names.collect::<Vec<_>>().join(" ")
         };
@@ -143,5 +171,48 @@ mod tests {
         let scope = AgentScope::all().tools(["mcp__s__*"]).without(["put"]);
         assert_eq!(names(scope), "get get_all");
         assert_eq!(names(AgentScope::all().tools::<String>([])), "");
+    }
+
+    #[test]
+    fn a_pattern_for_one_server_does_not_reach_anothers_tools() {
+        let known: &[&str] = &["x", "y", "x__z"];
+        let reaches = |scope: &AgentScope, server: &str, name: &str| {
+            scope.has_tool(&tool(server, name), known)
+        };
+        let scope = AgentScope::all().tools(["mcp__x__*"]);
+        assert!(reaches(&scope, "x", "read"));
+        assert!(!reaches(&scope, "y", "mcp__x__read"));
+        assert!(!reaches(&scope, "x__z", "read"));
+        // What is taken away is taken away in every reading.
+        let scope = AgentScope::all().without(["mcp__x__*"]);
+        assert!(!reaches(&scope, "x__z", "read") && reaches(&scope, "y", "read"));
+    }
+
+    #[test]
+    fn a_scope_holds_for_the_hosts_own_tools_too() {
+        let host_tool =
+            |name: &str| HostTool::new(name, "", json!({}), |_| async { Err(String::new()) });
+        let search = host_tool("ToolSearch").for_every_agent();
+        let tools = [host_tool("Deploy"), search];
+        let seen = |scope: AgentScope| {
+            let seen = scope.host_tools(&tools);
+            let names: Vec<_> = seen.iter().map(|tool| tool.name.as_str()).collect();
+            names.join(" ")
+        };
+        for (scope, expected) in [
+            (AgentScope::all(), "Deploy ToolSearch"),
+            (AgentScope::none(), "ToolSearch"),
+            (AgentScope::only(["github"]), "ToolSearch"),
+            (
+                AgentScope::only(["github"]).tools(["Deploy"]),
+                "Deploy ToolSearch",
+            ),
+            (AgentScope::all().tools(["mcp__s__*"]), "ToolSearch"),
+            (AgentScope::all().tools(["*"]), "Deploy ToolSearch"),
+            (AgentScope::all().without(["Dep*"]), "ToolSearch"),
+            (AgentScope::all().without(["ToolSearch"]), "Deploy"),
+        ] {
+            assert_eq!(seen(scope), expected);
+        }
     }
 }

@@ -27,7 +27,11 @@ use crate::settings::Settings;
 #[derive(Default)]
 pub struct HostBuilder {
     pub(crate) sources: Vec<Source>,
-    pub(crate) settings: Settings,
+    /// The numbers as given; see [`HostBuilder::take_settings`].
+    settings: Settings,
+    /// What was said about single settings, which counts whatever the order of calls.
+    lazy: Option<bool>,
+    project_dir: Option<PathBuf>,
     pub(crate) eras: EraMemory,
     pub(crate) catalogs: Option<CatalogStore>,
     pub(crate) elicit: Option<Arc<dyn Elicit>>,
@@ -46,8 +50,10 @@ pub struct HostBuilder {
     pub(crate) results: Option<Results>,
     loader: Option<(Loader, Option<ServerSet>)>,
     connectors: Option<Arc<dyn Connectors>>,
-    watch: bool,
     pub(crate) bypass_policy: bool,
+    watch: Option<bool>,
+    /// Whether files are watched unless [`HostBuilder::watch`] says otherwise.
+    discovers: bool,
     only: Option<Wanted>,
 }
 
@@ -55,16 +61,14 @@ impl HostBuilder {
     /// Takes the servers from configuration files: all scopes, approval, policy. The files are watched, and servers come, change
     /// and go with them.
     #[must_use]
-    pub fn discover(self, layout: Layout, cwd: &Path) -> Self {
-        self.loader(Loader::new(layout, cwd)).watch(true)
+    pub fn discover(mut self, layout: Layout, cwd: &Path) -> Self {
+        self.discovers = true;
+        self.loader(Loader::new(layout, cwd))
     }
 
     /// Takes the servers from configuration, as this loader reads it.
     #[must_use]
     pub fn loader(mut self, loader: Loader) -> Self {
-        if self.settings.project_dir.is_none() {
-            self.settings.project_dir = Some(loader.project().cwd.clone());
-        }
         self.loader = Some((loader, None));
         self
     }
@@ -82,7 +86,7 @@ impl HostBuilder {
     /// Whether to act on changes to the configuration files.
     #[must_use]
     pub fn watch(mut self, watch: bool) -> Self {
-        self.watch = watch;
+        self.watch = Some(watch);
         self
     }
 
@@ -180,17 +184,18 @@ impl HostBuilder {
         self
     }
 
-    /// The numbers to work by.
+    /// The numbers to work by. [`HostBuilder::lazy`] and [`HostBuilder::project_dir`] come before them.
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// The project directory: what servers are told as their root.
+    /// The project directory: what servers are told as their root, and where they run. By default the directory in
+    /// which servers are looked for.
     #[must_use]
     pub fn project_dir(mut self, dir: impl Into<PathBuf>) -> Self {
-        self.settings.project_dir = Some(dir.into());
+        self.project_dir = Some(dir.into());
         self
     }
 
@@ -213,7 +218,7 @@ impl HostBuilder {
     /// [`Host::reconnect`] or [`Host::refresh`]. A server's own entry comes first.
     #[must_use]
     pub fn lazy(mut self, lazy: bool) -> Self {
-        self.settings.lazy = lazy;
+        self.lazy = Some(lazy);
         self
     }
 
@@ -231,10 +236,10 @@ impl HostBuilder {
         self
     }
 
-    /// Rules for calls, beside those in the settings.
+    /// Adds rules for calls, beside those in the settings and those added before.
     #[must_use]
     pub fn rules(mut self, rules: Rules) -> Self {
-        self.rules = rules;
+        self.rules.extend(rules);
         self
     }
 
@@ -267,6 +272,21 @@ impl HostBuilder {
         self
     }
 
+    /// The settings, with what was said about single ones and where servers are looked for.
+    pub(crate) fn take_settings(&mut self) -> Settings {
+        let mut settings = std::mem::take(&mut self.settings);
+        if let Some(lazy) = self.lazy {
+            settings.lazy = lazy;
+        }
+        let of_loader = || {
+            let (loader, _) = self.loader.as_ref()?;
+            Some(loader.project().cwd.clone())
+        };
+        let given = self.project_dir.clone().or(settings.project_dir);
+        settings.project_dir = given.or_else(of_loader);
+        settings
+    }
+
     /// How to find servers, if they are to be found.
     pub(crate) fn plan(&mut self) -> Option<Plan> {
         let (loader, first) = self.loader.take()?;
@@ -274,7 +294,7 @@ impl HostBuilder {
             loader,
             first,
             connectors: self.connectors.take(),
-            watch: self.watch,
+            watch: self.watch.unwrap_or(self.discovers),
             only: self.only.take(),
         })
     }
@@ -282,5 +302,83 @@ impl HostBuilder {
     /// Starts the host on the current Tokio runtime and returns at once; servers connect in the background.
     pub fn start(self) -> Host {
         Host::start(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    type Call = fn(HostBuilder) -> HostBuilder;
+
+    /// Everything that the calls below say.
+    fn said(mut builder: HostBuilder) -> String {
+        let settings = builder.take_settings();
+        let plan = builder.plan().unwrap();
+        let HostBuilder {
+            rules, on_change, ..
+        } = builder;
+        format!(
+            "{settings:?} {} {} {rules:?} {on_change:?}",
+            plan.watch,
+            plan.loader.project().cwd.display(),
+        )
+    }
+
+    fn permutations(calls: &[Call], told: &mut dyn FnMut(String)) {
+        let mut order: Vec<usize> = (0..calls.len()).collect();
+        permute(&mut order, 0, &mut |order| {
+            let built = order
+                .iter()
+                .fold(HostBuilder::default(), |builder, at| calls[*at](builder));
+            told(said(built));
+        });
+    }
+
+    fn permute(order: &mut Vec<usize>, from: usize, visit: &mut dyn FnMut(&[usize])) {
+        if from == order.len() {
+            return visit(order);
+        }
+        for at in from..order.len() {
+            order.swap(from, at);
+            permute(order, from + 1, visit);
+            order.swap(from, at);
+        }
+    }
+
+    #[test]
+    fn the_order_of_calls_does_not_matter() {
+        let calls: [Call; 6] = [
+            |builder| {
+                builder.settings(Settings {
+                    call_timeout: Duration::from_secs(7),
+                    ..Settings::default()
+                })
+            },
+            |builder| builder.discover(Layout::under("/h"), Path::new("/p")),
+            |builder| builder.lazy(true),
+            |builder| builder.watch(false),
+            |builder| builder.rules(Rules::default().deny("mcp__a")),
+            |builder| builder.rules(Rules::default().allow("mcp__b")),
+        ];
+        let mut first = None;
+        let mut count = 0;
+        permutations(&calls, &mut |said| {
+            count += 1;
+            assert_eq!(first.get_or_insert_with(|| said.clone()), &said);
+        });
+        assert_eq!(count, 720);
+        let first = first.unwrap();
+        for part in ["7s", "lazy: true", "Some(\"/p\")", "mcp__a", "mcp__b"] {
+            assert!(first.contains(part), "{part} in {first}");
+        }
+        // What is said about one setting counts before all of them together.
+        let mut builder = HostBuilder::default().project_dir("/q").settings(Settings {
+            project_dir: Some("/r".into()),
+            ..Settings::default()
+        });
+        assert_eq!(builder.take_settings().project_dir, Some("/q".into()));
     }
 }

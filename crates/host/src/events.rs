@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{Notify, broadcast, watch};
 
 /// How long changes are collected before they are told.
 const BATCH: Duration = Duration::from_millis(16);
@@ -19,6 +19,8 @@ pub struct Changes {
     pub servers: BTreeSet<Arc<str>>,
     /// The resources that changed and were subscribed to, each beside its server's name: what they hold may be another now.
     pub resources_updated: BTreeSet<(Arc<str>, String)>,
+    /// The servers that now wait for the user's approval, new or changed: nothing of them runs before it is given.
+    pub awaiting_approval: BTreeSet<Arc<str>>,
     /// The listener was too slow and missed something: look at everything.
     pub missed: bool,
 }
@@ -28,12 +30,15 @@ impl Changes {
     fn keep(&mut self, of: impl Fn(&str) -> bool) {
         self.servers.retain(|server| of(server));
         self.resources_updated.retain(|(server, _)| of(server));
+        self.awaiting_approval.retain(|server| of(server));
     }
 }
 
 /// A listener's end. Being slow harms nobody but the listener.
 pub struct Events {
     changes: broadcast::Receiver<Arc<Changes>>,
+    /// Turns true, or closes, when the host has been shut down.
+    closed: watch::Receiver<bool>,
     /// Whose changes are of interest; `None` is everybody's.
     of: Option<Of>,
 }
@@ -41,10 +46,16 @@ pub struct Events {
 type Of = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 impl Events {
-    /// Waits for the next changes; `None` once the host is gone.
+    /// Waits for the next changes; `None` once the host has been shut down or is gone.
     pub async fn next(&mut self) -> Option<Changes> {
         loop {
-            return match self.changes.recv().await {
+            let received = tokio::select! {
+                // What was told before the end is still heard.
+                biased;
+                received = self.changes.recv() => received,
+                _ = self.closed.wait_for(|closed| *closed) => return None,
+            };
+            return match received {
                 Ok(changes) => {
                     let mut changes = Arc::unwrap_or_clone(changes);
                     if let Some(of) = &self.of {
@@ -105,9 +116,20 @@ impl Teller {
         self.news.notify_one();
     }
 
-    pub(crate) fn subscribe(&self) -> Events {
+    /// A server has begun to wait for approval.
+    pub(crate) fn awaits_approval(&self, server: &str) {
+        if self.listeners.receiver_count() == 0 {
+            return;
+        }
+        self.lock().awaiting_approval.insert(server.into());
+        self.news.notify_one();
+    }
+
+    /// A listener's end; its events end when `closed` turns true or its sender is gone.
+    pub(crate) fn subscribe(&self, closed: watch::Receiver<bool>) -> Events {
         Events {
             changes: self.listeners.subscribe(),
+            closed,
             of: None,
         }
     }
@@ -117,10 +139,15 @@ impl Teller {
         loop {
             self.news.notified().await;
             tokio::time::sleep(BATCH).await;
-            let changes = std::mem::take(&mut *self.lock());
-            if changes != Changes::default() {
-                let _ = self.listeners.send(Arc::new(changes));
-            }
+            self.tell_now();
+        }
+    }
+
+    /// Tells what has been collected.
+    pub(crate) fn tell_now(&self) {
+        let changes = std::mem::take(&mut *self.lock());
+        if changes != Changes::default() {
+            let _ = self.listeners.send(Arc::new(changes));
         }
     }
 
@@ -136,8 +163,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_burst_is_told_once_and_a_slow_listener_is_told_that_it_missed_some() {
         let teller = Arc::new(Teller::new());
-        let mut quick = teller.subscribe();
-        let mut slow = teller.subscribe();
+        let closed = watch::Sender::new(false);
+        let mut quick = teller.subscribe(closed.subscribe());
+        let mut slow = teller.subscribe(closed.subscribe());
         let telling = tokio::spawn({
             let teller = Arc::clone(&teller);
             async move { teller.tell().await }
@@ -157,6 +185,13 @@ mod tests {
         }
         assert!(slow.next().await.unwrap().missed);
         assert!(!slow.next().await.unwrap().missed);
+
+        // What was told before the end is heard, and nothing after it.
+        teller.changed(&a);
+        teller.tell_now();
+        closed.send_replace(true);
+        assert!(quick.next().await.is_some());
+        assert_eq!(quick.next().await, None);
         telling.abort();
     }
 }

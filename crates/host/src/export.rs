@@ -135,7 +135,7 @@ impl<'e> Tool<'e> {
 
 impl Host {
     /// The whole state as one JSON document (AGT-3): `clients`, `configs` (without their secrets), `tools` with their original
-    /// names, `resources`, `resourceTemplates`, `prompts`, `normalizedNames`, `diagnostics` and `changedTools`.
+    /// names (those that a rule denies are left out), `resources`, `resourceTemplates`, `prompts`, `normalizedNames`, `diagnostics` and `changedTools`.
     pub async fn export(&self) -> Json {
         let (changed, problems) = self.changed_tools().await;
         let (statuses, pool) = (self.servers(), self.pool());
@@ -170,6 +170,7 @@ impl Host {
                 .iter()
                 .map(Tool::own)
                 .chain(pool.tools().iter().map(|tool| Tool::of(tool)))
+                .filter(|tool| self.denial(tool.name).is_none())
                 .collect(),
             resources: lists(|status| {
                 status

@@ -28,6 +28,8 @@ pub struct HostTool {
     pub input_schema: Json,
     /// What it does to the world.
     pub hints: ToolHints,
+    /// Whether it works on what its caller sees, and so belongs to every agent whatever its scope.
+    pub(crate) serves_every_agent: bool,
     checks: Arc<Checks>,
     work: Arc<dyn Fn(HostCall) -> Work + Send + Sync>,
 }
@@ -59,6 +61,7 @@ impl HostTool {
             description: description.into(),
             input_schema: input_schema.into(),
             hints: ToolHints::default(),
+            serves_every_agent: false,
             checks: Arc::default(),
             work: Arc::new(move |call| Box::pin(work(call))),
         }
@@ -68,6 +71,12 @@ impl HostTool {
     #[must_use]
     pub fn hints(mut self, hints: ToolHints) -> Self {
         self.hints = hints;
+        self
+    }
+
+    /// Makes it a tool of every agent, whatever its scope.
+    pub(crate) fn for_every_agent(mut self) -> Self {
+        self.serves_every_agent = true;
         self
     }
 

@@ -57,7 +57,7 @@ mod suggest;
 pub use agent::AgentScope;
 pub use builder::HostBuilder;
 pub use builtin::{Builtin, BuiltinCall, BuiltinOutput};
-pub use call::{CallError, CallOptions};
+pub use call::{CallError, CallOptions, TimeLimit};
 pub use catalog::{
     Catalog, CatalogStore, Format, NormalizedNames, Pool, PoolTool, may_belong_to, tool_name,
 };

@@ -153,6 +153,7 @@ fn a_call_that_takes_too_long_is_exit_6_and_the_server_is_told() {
         json!({"mcpServers": {"s": entry}}).to_string()
     };
     let settings = "MCP_TOOL_TIMEOUT (ms) or the entry's \"timeout\" gives it more time";
+    let entrys = "\"timeout\" (ms) in the server's entry gives it more time";
     // The flag's time covers connecting as well, so it gets more.
     let cases: [(&[&str], _, _, _); 3] = [
         (
@@ -161,7 +162,7 @@ fn a_call_that_takes_too_long_is_exit_6_and_the_server_is_told() {
             None,
             "--timeout (ms) gives it more time",
         ),
-        (&[], Some(300), None, settings),
+        (&[], Some(300), None, entrys),
         (&[], None, Some("300"), settings),
     ];
     for (flags, of_entry, variable, hint) in cases {
@@ -173,7 +174,11 @@ fn a_call_that_takes_too_long_is_exit_6_and_the_server_is_told() {
         }
         let run = lab.finish(&mut command);
         assert_eq!((run.code, run.out.as_str()), (Some(6), ""), "{run:#?}");
-        let within = if flags.is_empty() { "3" } else { "2500 ms" };
+        let within = if flags.is_empty() {
+            "300 ms"
+        } else {
+            "2500 ms"
+        };
         let begin = format!("error: \"t\" of \"s\" did not answer within {within}");
         assert!(run.err.starts_with(&begin), "{}", run.err);
         assert!(

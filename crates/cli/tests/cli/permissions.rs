@@ -174,3 +174,21 @@ fn servers_and_prompts_that_come_to_one_name_are_all_told() {
         "{said}"
     );
 }
+
+#[test]
+fn a_default_that_is_made_from_a_set_is_no_change() {
+    let fields = |default: &str| {
+        let schema = json!({
+            "type": "object",
+            "properties": {"fields": {"type": "string", "default": default}},
+        });
+        let tool = json!({"name": "t", "inputSchema": schema, "do": [{"replyText": "called"}]});
+        Script::default().tool_with(tool)
+    };
+    let lab = Lab::with([("s", fields("priority,updated,status"))]);
+    lab.run(&["call", "s", "t"]).is(0, "called\n", "");
+    lab.configure([("s", fields("updated,status,priority"))]);
+    lab.run(&["call", "s", "t"]).is(0, "called\n", "");
+    lab.configure([("s", fields("updated,status,priority,password"))]);
+    assert_eq!(lab.run(&["call", "s", "t"]).code, Some(5));
+}

@@ -4,6 +4,7 @@ mod fields;
 mod raw;
 mod transport;
 mod url;
+mod written;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ pub use url::ServerUrl;
 
 use crate::expand::KeyringRef;
 use crate::glob::Glob;
+use crate::names::normalize_name;
 use crate::redact::{RedactMode, redact_entry};
 use crate::runs::{RepositoryFile, is_path};
 use crate::scopes::Scope;
@@ -66,7 +68,8 @@ pub struct ServerEntry {
 }
 
 /// Which tools of a server are offered: those that an `allow` glob names, or all if there is none, less those that a `deny`
-/// glob names. Globs are held against the server's own names for its tools.
+/// glob names. Globs are held against the server's own names for its tools; those that deny also against the
+/// normalised names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolFilter {
     /// `None` allows all; an empty list allows none.
@@ -82,7 +85,10 @@ impl ToolFilter {
             .allow
             .as_ref()
             .is_none_or(|globs| globs.iter().any(|glob| glob.matches(tool)));
-        allowed && !self.deny.iter().any(|glob| glob.matches(tool))
+        // A tool does not slip past by another spelling of its name.
+        let normalized = normalize_name(tool);
+        let denies = |glob: &Glob| glob.matches(tool) || glob.matches(&normalized);
+        allowed && !self.deny.iter().any(denies)
     }
 }
 
@@ -231,7 +237,7 @@ impl ServerEntry {
             // What is too deep for a tree, or no text, can still be told from anything else.
             Some(text) => serde_json::from_str(text)
                 .unwrap_or_else(|_| json!({"unreadable": sha256(&json!(text))})),
-            None => self.transport.identity(),
+            None => written::written(self),
         }
     }
 

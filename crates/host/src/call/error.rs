@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline_config::PermissionRule;
+use trunkline_config::{PermissionRule, Standing, env_vars};
 use trunkline_wire::transport::{Obstacle, Undelivered};
 use trunkline_wire::{Closed, RequestError, RpcError};
 
+use super::Limit;
 use crate::catalog::PoolTool;
 use crate::connection::{SIGN_IN, State};
 use crate::pins::ToolChange;
@@ -73,6 +74,20 @@ pub enum CallError {
         /// What is in the way.
         reason: String,
     },
+    /// Its server may not run (CFG-6, CFG-7).
+    #[error("the server \"{server}\" does not run: {}", not_running(standing))]
+    NotRunning {
+        /// The server.
+        server: String,
+        /// Why it does not run.
+        standing: Standing,
+    },
+    /// The host has been shut down.
+    #[error("\"{tool}\" cannot be called: the host has been shut down")]
+    ShutDown {
+        /// The tool, as it was asked for.
+        tool: String,
+    },
     /// Its server is not connected.
     #[error("the server \"{server}\" is not connected: {}", reason(state))]
     NotConnected {
@@ -100,6 +115,8 @@ pub enum CallError {
         tool: String,
         /// How long it had.
         after: Duration,
+        /// Who set that limit.
+        limit: TimeLimit,
         /// Whether it may have run.
         may_have_run: bool,
     },
@@ -149,6 +166,34 @@ pub enum CallError {
     },
 }
 
+/// Who set the time limit of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TimeLimit {
+    /// The call itself: [`CallOptions::timeout`](crate::CallOptions::timeout).
+    Call,
+    /// The server's entry: `timeout`.
+    Entry,
+    /// The host's settings: [`Settings::call_timeout`](crate::Settings::call_timeout).
+    Settings,
+}
+
+/// Why a server does not run, in words.
+fn not_running(standing: &Standing) -> String {
+    match standing {
+        Standing::Active => "it is being started".to_owned(),
+        Standing::Disabled => "it is disabled".to_owned(),
+        Standing::PendingApproval { before: None } => "it waits for your approval".to_owned(),
+        Standing::PendingApproval { before: Some(_) } => {
+            "it has changed since you approved it".to_owned()
+        }
+        Standing::Rejected { source } => format!("it is rejected in {source}"),
+        Standing::Blocked(blocked) => format!("policy does not allow it: {blocked}"),
+        Standing::Suppressed { by } => format!("it is the same server as \"{by}\""),
+        Standing::Shadowed { by } => format!("an entry of the same name hides it: {by}"),
+    }
+}
+
 fn ran(may_have_run: bool) -> &'static str {
     if may_have_run {
         "; the tool may have run"
@@ -172,7 +217,7 @@ pub(crate) fn reason(state: &State) -> String {
 }
 
 impl CallError {
-    pub(super) fn of(tool: &PoolTool, error: RequestError) -> Self {
+    pub(super) fn of(tool: &PoolTool, error: RequestError, limit: Limit) -> Self {
         let may_have_run = error.may_have_run();
         let (server, tool) = (tool.server.to_string(), tool.tool.name.to_string());
         match error {
@@ -181,10 +226,12 @@ impl CallError {
                 tool,
                 error,
             },
-            RequestError::Timeout { after, .. } => Self::TimedOut {
+            // What the clock says is the limit and a little more.
+            RequestError::Timeout { .. } => Self::TimedOut {
                 server,
                 tool,
-                after,
+                after: limit.time,
+                limit: limit.set_by,
                 may_have_run,
             },
             RequestError::Idle { after, .. } => Self::Idle {
@@ -220,11 +267,12 @@ impl CallError {
         }
     }
 
-    pub(super) fn own_timed_out(tool: &str, after: Duration) -> Self {
+    pub(super) fn own_timed_out(tool: &str, limit: Limit) -> Self {
         Self::TimedOut {
             server: super::HOST.to_owned(),
             tool: tool.to_owned(),
-            after,
+            after: limit.time,
+            limit: limit.set_by,
             may_have_run: true,
         }
     }
@@ -255,7 +303,10 @@ impl CallError {
     /// The server could not be reached, or was lost.
     pub fn is_connection(&self) -> bool {
         match self {
-            Self::NotConnected { .. } | Self::ConnectionLost { .. } => true,
+            Self::NotConnected { .. }
+            | Self::NotRunning { .. }
+            | Self::ShutDown { .. }
+            | Self::ConnectionLost { .. } => true,
             Self::Undelivered { failure, .. } => matches!(
                 failure.obstacle,
                 Obstacle::Unreachable | Obstacle::Broken | Obstacle::SessionExpired
@@ -309,6 +360,8 @@ impl CallError {
             | Self::NotPermitted { .. }
             | Self::Changed { .. }
             | Self::PinsUnreadable { .. }
+            | Self::NotRunning { .. }
+            | Self::ShutDown { .. }
             | Self::NotConnected { .. } => false,
             Self::Refused { error, .. } => !error.is_refusal(),
         }
@@ -332,7 +385,21 @@ impl CallError {
             Self::UnknownTool { suggestion, .. } => suggestion
                 .as_ref()
                 .map(|suggestion| format!("did you mean \"{suggestion}\"?")),
+            Self::NotConnected {
+                state: State::Disabled,
+                ..
+            } => Some("enable it, or reconnect it if the program disabled it".to_owned()),
             Self::NotConnected { state, .. } => state.hint().map(str::to_owned),
+            Self::NotRunning { server, standing } => match standing {
+                Standing::PendingApproval { .. } => Some(format!(
+                    "`trunkline approve \"{server}\"` shows it and asks"
+                )),
+                Standing::Rejected { .. } => Some(format!(
+                    "if it is wanted after all: `trunkline approve \"{server}\"`"
+                )),
+                Standing::Suppressed { by } => Some(format!("call the tools of \"{by}\"")),
+                _ => None,
+            },
             Self::Undelivered { failure, .. }
                 if matches!(failure.obstacle, Obstacle::Unauthorized { .. }) =>
             {
@@ -341,10 +408,35 @@ impl CallError {
             Self::NotPermitted { reason: None, .. } => {
                 Some("allow it with a rule, or tell the host whom to ask".to_owned())
             }
-            Self::TimedOut { .. } => Some(
-                "MCP_TOOL_TIMEOUT (ms) or the entry's \"timeout\" gives it more time".to_owned(),
-            ),
+            Self::TimedOut {
+                server,
+                after,
+                limit,
+                ..
+            } => match limit {
+                TimeLimit::Call => None,
+                TimeLimit::Entry => {
+                    Some("\"timeout\" (ms) in the server's entry gives it more time".to_owned())
+                }
+                TimeLimit::Settings => more_time(server, *after),
+            },
             _ => None,
         }
+    }
+}
+
+/// What raises the host's limit for calls. The variable counts only where the limit came from it.
+fn more_time(server: &str, limit: Duration) -> Option<String> {
+    let variable = env_vars::milliseconds(env_vars::MCP_TOOL_TIMEOUT) == Some(limit);
+    let entry = server != super::HOST;
+    match (variable, entry) {
+        (true, true) => {
+            Some("MCP_TOOL_TIMEOUT (ms) or the entry's \"timeout\" gives it more time".to_owned())
+        }
+        (true, false) => Some("MCP_TOOL_TIMEOUT (ms) gives it more time".to_owned()),
+        (false, true) => {
+            Some("\"timeout\" (ms) in the server's entry gives it more time".to_owned())
+        }
+        (false, false) => None,
     }
 }

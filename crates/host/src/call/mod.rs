@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::time::{Instant, timeout_at};
 use trunkline_wire::client::{Arguments, CallRequest};
 use trunkline_wire::mcp::{CallResult, ServerIdentity};
@@ -17,12 +18,12 @@ use trunkline_wire::peer::Progress;
 use trunkline_wire::transport::Obstacle;
 use trunkline_wire::{Json, RequestError};
 
-pub use error::CallError;
 pub(crate) use error::reason;
+pub use error::{CallError, TimeLimit};
 pub(crate) use validate::Checks;
 
 use crate::catalog::PoolTool;
-use crate::connection::Connection;
+use crate::connection::{Connection, State};
 use crate::host::Host;
 use crate::host_tool::{HostCall, HostTool};
 use crate::permission::Wish;
@@ -78,6 +79,11 @@ impl Host {
                 tool: name.to_owned(),
             });
         }
+        if self.is_shut_down() {
+            return Err(CallError::ShutDown {
+                tool: name.to_owned(),
+            });
+        }
         let mut pool = self.pool();
         if let Some(own) = pool.own_tool(name) {
             return self.call_own(own, arguments, options).await;
@@ -85,6 +91,11 @@ impl Host {
         let mut warnings = Vec::new();
         // One for all looks: a tool that keeps becoming another one gets no more time by it.
         let mut due = None;
+        if pool.get(name).is_none() {
+            // On the heap: it is seldom needed.
+            due = Box::pin(self.wait_for_tool(name, options.timeout)).await;
+            pool = self.pool();
+        }
         for _ in 0..MAX_LOOKS {
             let Some(tool) = pool.get(name) else {
                 break;
@@ -96,13 +107,15 @@ impl Host {
                 check_arguments(tool, &arguments)?;
             }
             let identity = connection.status().catalog.identity.clone();
-            let due = due.get_or_insert_with(|| self.due(&connection, options.timeout));
+            let limit = self.limit(&connection, options.timeout);
+            let due = due.get_or_insert_with(|| deadline(limit.time));
             if !self.guard().is_cleared(tool, identity.as_ref()) {
                 let wish = Wish {
                     tool,
                     identity: identity.as_ref(),
                     pinned_as: &connection.source().pinned_as(),
                     arguments: &arguments,
+                    known: self,
                 };
                 let asked = Instant::now();
                 warnings.extend(self.guard().check(&wish).await?);
@@ -113,6 +126,7 @@ impl Host {
                 tool,
                 identity: identity.as_ref(),
                 due: *due,
+                limit,
             };
             match self
                 .call_tool(&agreed, &connection, &arguments, &mut options)
@@ -141,15 +155,59 @@ impl Host {
         }
         let arguments = arguments.into_json();
         self.guard().check_own(name, &arguments).await?;
-        let limit = options.timeout.unwrap_or(self.settings().call_timeout);
+        let limit = self.limit_of(options.timeout, None);
         let working = own.call(HostCall {
             host: self.clone(),
             arguments,
             on_progress: options.on_progress,
         });
-        let output = timeout_at(deadline(limit), working).await;
+        let output = timeout_at(deadline(limit.time), working).await;
         let output = output.map_err(|_| CallError::own_timed_out(name, limit))?;
         Ok(self.fit_own(name, output, options.raw).await)
+    }
+
+    /// How long a call over a connection may take.
+    fn limit(&self, connection: &Connection, timeout: Option<Duration>) -> Limit {
+        self.limit_of(timeout, connection.timeout())
+    }
+
+    fn limit_of(&self, call: Option<Duration>, entry: Option<Duration>) -> Limit {
+        let of = |set_by| move |time| Limit { time, set_by };
+        call.map(of(TimeLimit::Call))
+            .or_else(|| entry.map(of(TimeLimit::Entry)))
+            .unwrap_or(Limit {
+                time: self.settings().call_timeout,
+                set_by: TimeLimit::Settings,
+            })
+    }
+
+    /// Waits for the servers that may have a tool which is in no pool yet, as long as they are being connected. Gives
+    /// the moment at which the call must be over.
+    async fn wait_for_tool(&self, name: &str, timeout: Option<Duration>) -> Option<Instant> {
+        // Before the files have been read, nobody knows which servers there are.
+        let since = Instant::now();
+        let latest = deadline(self.limit_of(timeout, None).time);
+        if timeout_at(latest, self.known()).await.is_err() {
+            return Some(latest);
+        }
+        let connecting = self.connecting(name);
+        let due = connecting
+            .iter()
+            .map(|connection| deadline(self.limit(connection, timeout).time) - since.elapsed())
+            .max()?;
+        let connected = connecting.iter().map(|connection| connection.ensure(due));
+        join_all(connected).await;
+        Some(due)
+    }
+
+    /// The error for a tool whose server is not connected.
+    fn not_connected(&self, tool: &PoolTool, state: &State) -> CallError {
+        if self.is_shut_down() {
+            return CallError::ShutDown {
+                tool: tool.name.clone(),
+            };
+        }
+        CallError::not_connected(tool, state)
     }
 
     async fn call_tool(
@@ -168,7 +226,7 @@ impl Host {
             let connected = connection
                 .ensure(deadline)
                 .await
-                .map_err(|state| CallError::not_connected(tool, &state))?;
+                .map_err(|state| self.not_connected(tool, &state))?;
             // What was agreed to came from an earlier run, perhaps, and the server is another today.
             if !self.is_still(agreed, connection) {
                 return Ok(Attempt::OtherTool);
@@ -228,7 +286,8 @@ impl Host {
                     _ => {}
                 }
             }
-            return Err(CallError::of(tool, without_secrets(connection, error)));
+            let error = without_secrets(connection, error);
+            return Err(CallError::of(tool, error, agreed.limit));
         }
     }
 
@@ -256,6 +315,14 @@ struct Agreed<'a> {
     identity: Option<&'a Arc<ServerIdentity>>,
     /// When the call must be over.
     due: Instant,
+    limit: Limit,
+}
+
+/// How long a call may take, and who says so.
+#[derive(Clone, Copy)]
+pub(crate) struct Limit {
+    pub(crate) time: Duration,
+    pub(crate) set_by: TimeLimit,
 }
 
 /// What became of an attempt.

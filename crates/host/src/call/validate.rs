@@ -63,6 +63,15 @@ impl Checks {
         }
     }
 
+    /// Whether a value fits a schema.
+    pub(crate) fn fits(&self, schema: &Json, value: &Json) -> bool {
+        let Some(check) = self.input.get_or_init(|| prepare(schema, |_| {})) else {
+            return true;
+        };
+        let value = serde_json::from_str(value.as_str());
+        value.is_ok_and(|value| check.mistakes(&value, "the value").is_empty())
+    }
+
     /// What is wrong with a structured result.
     pub(crate) fn result(&self, schema: &Json, result: &Json) -> Vec<String> {
         if result.as_str().len() > MAX_RESULT {

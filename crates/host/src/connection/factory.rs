@@ -1,6 +1,7 @@
 //! From a server's entry to a link: one arm for each transport of TRN-1.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use trunkline_config::{
@@ -228,9 +229,11 @@ fn helper(
     ];
     let recorder = core.recorder.clone();
     command.map(|command| {
+        let dir = entry.base.clone();
+        let dir = dir.or_else(|| core.context.settings.project_dir.clone());
         let helper = HeadersHelper::new(command, env)
             .withholding(withheld())
-            .in_dir(entry.base.clone());
+            .in_dir(dir);
         Arc::new(helper.telling(move |name, value| recorder.hide_header(name, value)))
     })
 }
@@ -282,6 +285,15 @@ pub(super) fn ways(source: &Source, known: Option<Way>) -> Vec<Way> {
     }
 }
 
+/// Where a server runs: in the directory that its entry names, or else in the project's. A host may serve another
+/// project than the one that its process was started in.
+fn working_dir(project_dir: Option<&PathBuf>, cwd: Option<&Path>) -> Option<PathBuf> {
+    match (project_dir, cwd) {
+        (Some(project), Some(cwd)) => Some(project.join(cwd)),
+        (project, cwd) => project.cloned().or_else(|| cwd.map(Path::to_path_buf)),
+    }
+}
+
 fn stdio_server(core: &Core, entry: &ServerEntry, stdio: &StdioEntry) -> StdioServer {
     let mut env: BTreeMap<String, String> = exposed(&stdio.env).collect();
     let project_dir = core.context.settings.project_dir.as_ref();
@@ -294,7 +306,7 @@ fn stdio_server(core: &Core, entry: &ServerEntry, stdio: &StdioEntry) -> StdioSe
         args: stdio.args.clone(),
         env,
         withheld: withheld(),
-        cwd: stdio.cwd.clone(),
+        cwd: working_dir(project_dir, stdio.cwd.as_deref()),
         tee: core.recorder.stderr(),
     }
 }

@@ -10,6 +10,7 @@ use trunkline_wire::mcp::TASKS;
 use trunkline_wire::peer::{Handler, Served};
 use trunkline_wire::{ByteString, Json, RpcError};
 
+use super::elicited::checked;
 use super::news::News;
 use crate::logs::Recorder;
 
@@ -18,7 +19,9 @@ const NONSENSE_KEPT: usize = 200;
 
 /// Asks the user what a server wants to know.
 pub trait Elicit: Send + Sync + 'static {
-    /// Answers an `elicitation/create` request of `server` with an `ElicitResult`, both as MCP defines them. Where a call is refused
+    /// Answers an `elicitation/create` request of `server` with an `ElicitResult`, both as MCP defines them. Defaults
+    /// that are left out are filled in; an answer that does not fit the requested schema is not sent: the server gets
+    /// "cancel", and its log says why. The time limit of a call does not run meanwhile. Where a call is refused
     /// until the user has visited a page, it is made again when this accepts: best when the user says that it is done. If the server
     /// says so first, the question is withdrawn.
     fn elicit(&self, server: &str, params: Json) -> Pin<Box<dyn Future<Output = Json> + Send>>;
@@ -88,19 +91,31 @@ impl Handler for Inbound {
                 Box::pin(async move { Ok(roots) })
             }
             "elicitation/create" => {
-                let answer = self.elicit.as_ref().map(|elicit| {
-                    elicit.elicit(&self.server, params.unwrap_or_else(Json::empty_object))
-                });
+                let params = params.unwrap_or_else(Json::empty_object);
+                let answer = self.elicit.as_ref();
+                let answer = answer.map(|elicit| elicit.elicit(&self.server, params.clone()));
+                let recorder = self.recorder.clone();
                 Box::pin(async move {
-                    Ok(match answer {
-                        Some(answer) => answer.await,
-                        // Nobody is there to ask (ELI-1).
-                        None => Json::from(serde_json::json!({"action": "cancel"})),
-                    })
+                    let cancel = || Json::from(serde_json::json!({"action": "cancel"}));
+                    // Nobody is there to ask (ELI-1).
+                    let Some(answer) = answer else {
+                        return Ok(cancel());
+                    };
+                    // What does not fit is never sent: the server learns that nobody answered.
+                    Ok(checked(&params, &answer.await).unwrap_or_else(|problem| {
+                        recorder.notice(&format!(
+                            "the answer to what the server asked was not sent: {problem}"
+                        ));
+                        cancel()
+                    }))
                 })
             }
             _ => Box::pin(async move { Err(RpcError::method_not_found(&method)) }),
         }
+    }
+
+    fn asks_person(&self, method: &str) -> bool {
+        method == "elicitation/create" && self.elicit.is_some()
     }
 
     fn notification(&self, method: &str, params: Option<Json>) {

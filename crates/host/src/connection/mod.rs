@@ -2,6 +2,7 @@
 
 mod backoff;
 mod changes;
+mod elicited;
 mod factory;
 mod inbound;
 mod news;
@@ -143,7 +144,7 @@ impl Source {
     }
 
     /// Whether it lives in the embedding program, and its tools need no prefix if that asks for none (TOOL-2).
-    fn is_embedded(&self) -> bool {
+    pub(crate) fn is_embedded(&self) -> bool {
         match self {
             Self::Entry(entry) => matches!(entry.transport, TransportEntry::Sdk),
             Self::Builtin(_) => true,

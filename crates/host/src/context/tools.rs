@@ -67,7 +67,7 @@ pub(crate) fn tools() -> [HostTool; 2] {
         }),
         read,
     );
-    [list.hints(hints), read.hints(hints)]
+    [list, read].map(|tool| tool.hints(hints).for_every_agent())
 }
 
 /// One entry of the list. Members that the server does not give are left out.

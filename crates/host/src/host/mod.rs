@@ -5,11 +5,12 @@ mod servers;
 mod view;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use trunkline_config::ServerSet;
 use trunkline_transport::net::Dialer;
@@ -60,6 +61,10 @@ pub(crate) struct Inner {
     teller: Option<AbortHandle>,
     /// Whether the program's own servers are exempt from policy.
     bypass_policy: bool,
+    /// Nothing is started and nothing is called any more.
+    ended: AtomicBool,
+    /// Whether the shutdown is over, and with it the events.
+    closed: watch::Sender<bool>,
 }
 
 /// The host that an agent works for, and what the agent sees of it.
@@ -83,10 +88,10 @@ impl Host {
     }
 
     pub(crate) fn start(mut builder: HostBuilder) -> Self {
+        let settings = builder.take_settings();
         let (discovery, keeper) = builder.plan().map(Discovery::start).unzip();
         let HostBuilder {
             sources,
-            settings,
             eras,
             catalogs: store,
             elicit,
@@ -147,6 +152,8 @@ impl Host {
                 own_tools_and_resources: with_resources.into(),
                 pool: ArcSwap::from_pointee(Built::nothing()),
                 teller: Some(teller),
+                ended: AtomicBool::new(false),
+                closed: watch::Sender::new(false),
             }),
         };
         host.add_all(sources);
@@ -179,13 +186,14 @@ impl Host {
     }
 
     /// Closes every connection, for good, and waits until no process of theirs is left. Every wait inside has an end.
+    /// Later calls are [`CallError::ShutDown`](crate::CallError::ShutDown), and [`Events`](crate::Events) end.
     pub async fn shutdown(&self) {
         if let Some(discovery) = &self.inner.discovery {
             discovery.stop();
         }
         let (connections, leaving) = {
             let mut changing = lock(&self.inner.changing);
-            changing.ended = true;
+            self.inner.ended.store(true, Ordering::Release);
             let leaving = std::mem::take(&mut changing.leaving);
             (self.inner.connections.swap(Arc::default()), leaving)
         };
@@ -197,6 +205,9 @@ impl Host {
         )
         .await;
         join_all(leaving).await;
+        // The last changes are told before the events end.
+        self.inner.context.teller.tell_now();
+        self.inner.closed.send_replace(true);
         if self.inner.above.is_some() {
             return;
         }
@@ -204,6 +215,13 @@ impl Host {
             store.written().await;
         }
         self.flush().await;
+    }
+
+    /// Whether [`Host::shutdown`] has been called, here or on the host that this one works for.
+    pub fn is_shut_down(&self) -> bool {
+        let above = self.inner.above.as_ref();
+        self.inner.ended.load(Ordering::Acquire)
+            || above.is_some_and(|above| above.host.is_shut_down())
     }
 
     /// Waits for the disk, so that what is said about the end is written too.

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use trunkline_config::Standing;
+
 use super::{Above, Host, lock};
 use crate::call::CallError;
-use crate::catalog::{Part, Pool, may_belong_to};
-use crate::connection::Connection;
+use crate::catalog::{Part, Pool, PoolTool, may_belong_to};
+use crate::connection::{Connection, ServerStatus, State};
 use crate::context;
 use crate::suggest::nearest;
 
@@ -65,41 +67,105 @@ impl Host {
         let own = self.inner.connections.load();
         let hidden = |tool: &Arc<Part>| {
             let server = tool.first().map(|tool| &tool.server);
-            server.is_some_and(|server| own.contains_key(server) || !scope.has_server(server))
+            server.is_some_and(|server| own.contains_key(server) || !scope.has_server(server, host))
         };
         let mut parts = host.parts();
         parts.retain(|part| !hidden(part));
-        let seen = parts.iter().map(|part| scope.part(part));
+        let seen = parts.iter().map(|part| scope.part(part, host));
         let mut parts: Vec<_> = seen.chain(own.values().map(tools)).collect();
         parts.retain(|part| !part.is_empty());
         parts.sort_by(|a, b| a[0].server.cmp(&b[0].server));
         parts
     }
 
-    /// The error for a name that is in no pool: its server may be down, or it may be misspelt.
+    /// The error for a name that is in no pool: its server may be down, may not run, or the name may be misspelt.
     pub(crate) fn unknown_tool(&self, name: &str, pool: &Pool) -> CallError {
-        let down = self
-            .servers()
-            .into_iter()
-            .find(|status| status.catalog.tools.is_empty() && may_belong_to(name, &status.name));
-        match down {
-            Some(status) if !matches!(status.state, crate::State::Connected(_)) => {
+        if self.is_shut_down() {
+            return CallError::ShutDown {
+                tool: name.to_owned(),
+            };
+        }
+        match self.owner(name) {
+            Some(Owner::NotRunning { server, standing }) => {
+                CallError::NotRunning { server, standing }
+            }
+            Some(Owner::Known(status))
+                if status.catalog.tools.is_empty()
+                    && !matches!(status.state, State::Connected(_)) =>
+            {
                 CallError::NotConnected {
                     server: status.name.to_string(),
                     state: status.state.clone(),
                 }
             }
-            _ => CallError::UnknownTool {
-                name: name.to_owned(),
-                suggestion: nearest(
-                    name,
-                    pool.tools()
-                        .iter()
-                        .map(|tool| tool.name.as_str())
-                        .filter(|known| *known != name),
-                )
-                .map(str::to_owned),
-            },
+            owner => {
+                // Another server's tool does something else, whatever its name.
+                let server = match &owner {
+                    Some(Owner::Known(status)) => Some(&status.name),
+                    _ => None,
+                };
+                let of_server =
+                    |tool: &&Arc<PoolTool>| server.is_none_or(|server| tool.server == *server);
+                let tools = pool.tools().iter().filter(of_server);
+                let names = tools.map(|tool| tool.name.as_str());
+                CallError::UnknownTool {
+                    name: name.to_owned(),
+                    suggestion: nearest(name, names.filter(|known| *known != name))
+                        .map(str::to_owned),
+                }
+            }
         }
     }
+
+    /// The server that a tool's name is about, if any: of several, the one with the longest name.
+    fn owner(&self, name: &str) -> Option<Owner> {
+        let statuses = self.servers();
+        let known = statuses
+            .iter()
+            .filter(|status| may_belong_to(name, &status.name));
+        let known = known.max_by_key(|status| status.name.len());
+        let config = self.config();
+        let waiting = config.servers.iter().filter(|server| {
+            let hidden = matches!(server.standing, Standing::Shadowed { .. });
+            !hidden
+                && !server.standing.may_run()
+                && self.sees(&server.entry.name)
+                && may_belong_to(name, &server.entry.name)
+        });
+        let waiting = waiting.max_by_key(|server| server.entry.name.len());
+        match (known, waiting) {
+            (Some(known), Some(waiting)) if known.name.len() >= waiting.entry.name.len() => {
+                Some(Owner::Known(Arc::clone(known)))
+            }
+            (_, Some(waiting)) => Some(Owner::NotRunning {
+                server: waiting.entry.name.clone(),
+                standing: waiting.standing.clone(),
+            }),
+            (known, None) => known.map(|known| Owner::Known(Arc::clone(known))),
+        }
+    }
+
+    /// The connections that may bring a tool which is in no pool yet.
+    pub(crate) fn connecting(&self, name: &str) -> Vec<Arc<Connection>> {
+        let bare = self.settings().sdk_without_prefix;
+        let connections = self.connections();
+        let wanted = connections.values().filter(|connection| {
+            let status = connection.status();
+            matches!(status.state, State::Pending { .. })
+                && status.catalog.tools.is_empty()
+                && (may_belong_to(name, &status.name)
+                    || (bare && connection.source().is_embedded()))
+        });
+        wanted.cloned().collect()
+    }
+}
+
+/// The server that a tool's name is about.
+enum Owner {
+    Known(Arc<ServerStatus>),
+    /// It is configured and may not run.
+    NotRunning {
+        server: String,
+        standing: Standing,
+    },
 }

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use trunkline_config::{Server, ServerEntry, ServerSet};
+use trunkline_config::{Server, ServerEntry, ServerSet, Standing};
 
 use super::{Connections, Host, Inner, lock};
 use crate::connection::{Connection, ServerStatus, Source};
@@ -17,8 +17,6 @@ use crate::discovery::Discovery;
 /// What only those who add or remove connections need to know.
 #[derive(Default)]
 pub(super) struct Changing {
-    /// Nothing is started any more.
-    pub(super) ended: bool,
     /// Replaced connections on their way out.
     pub(super) leaving: Vec<JoinHandle<()>>,
     /// The names of the servers that come from configuration files, and go with them.
@@ -27,6 +25,8 @@ pub(super) struct Changing {
     own: BTreeMap<String, Arc<ServerEntry>>,
     /// Agents, whose own servers are held to the same policy.
     agents: Vec<Weak<Inner>>,
+    /// The names of the servers that wait for approval.
+    awaiting: BTreeSet<String>,
 }
 
 impl Changing {
@@ -63,7 +63,7 @@ impl Host {
             .map(|source| (source.name().to_owned(), source))
             .collect();
         let mut changing = lock(&self.inner.changing);
-        if changing.ended {
+        if self.inner.ended.load(Ordering::Acquire) {
             return;
         }
         let mut connections = Connections::clone(&self.inner.connections.load());
@@ -128,9 +128,10 @@ impl Host {
     pub(crate) fn apply(&self, set: &ServerSet) {
         self.inner.guard.settings(&set.permissions);
         let mut changing = lock(&self.inner.changing);
-        if changing.ended {
+        if self.inner.ended.load(Ordering::Acquire) {
             return;
         }
+        self.tell_of_approvals(set, &mut changing);
         let mut connections = Connections::clone(&self.inner.connections.load());
         self.admit_own(&mut connections, &mut changing);
         let mut wanted: BTreeMap<String, ServerEntry> = set
@@ -169,6 +170,17 @@ impl Host {
         for agent in agents.iter().filter_map(Weak::upgrade) {
             Host::from_inner(agent).add_all([]);
         }
+    }
+
+    /// Tells which servers have begun to wait for approval.
+    fn tell_of_approvals(&self, set: &ServerSet, changing: &mut Changing) {
+        let waits = |server: &&Server| matches!(server.standing, Standing::PendingApproval { .. });
+        let waiting = set.servers.iter().filter(waits);
+        let now: BTreeSet<_> = waiting.map(|server| server.entry.name.clone()).collect();
+        for name in now.difference(&changing.awaiting) {
+            self.inner.context.teller.awaits_approval(name);
+        }
+        changing.awaiting = now;
     }
 
     /// Starts a connection, unless the same one is there already.
@@ -222,7 +234,7 @@ impl Host {
     }
 
     /// Waits until it is known which servers there are.
-    async fn known(&self) {
+    pub(crate) async fn known(&self) {
         let mut host = self;
         while let Some(above) = &host.inner.above {
             host = &above.host;

@@ -1,14 +1,27 @@
 //! What is seen from here: everything, or for an agent (AGT-1) what is its own and what its scope lets it see of the host above.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
+use tokio::sync::watch;
 
 use super::pool::Built;
 use super::{Above, Connections, Host, Inner, lock};
 use crate::agent::AgentScope;
 use crate::connection::Connection;
 use crate::events::Events;
+use crate::permission::pattern::{KnownServers, is_anothers};
+
+impl KnownServers for Host {
+    fn others_have(&self, name: &str, server: &str) -> bool {
+        let config = self.config();
+        let configured = config.servers.iter().map(|known| &*known.entry.name);
+        let connections = self.connections();
+        let known = connections.keys().map(|known| &**known);
+        is_anothers(known.chain(configured), name, server)
+    }
+}
 
 impl Host {
     /// A view of this host for a sub-agent, over the same connections (AGT-1): it is called like a host, sees what `scope` lets it
@@ -27,10 +40,12 @@ impl Host {
                 connections: ArcSwap::default(),
                 changing: Mutex::default(),
                 building: Mutex::default(),
-                own_tools: Arc::clone(&self.inner.own_tools),
-                own_tools_and_resources: Arc::clone(&self.inner.own_tools_and_resources),
+                own_tools: scope.host_tools(&self.inner.own_tools),
+                own_tools_and_resources: scope.host_tools(&self.inner.own_tools_and_resources),
                 pool: ArcSwap::from_pointee(Built::nothing()),
                 teller: None,
+                ended: AtomicBool::new(false),
+                closed: watch::Sender::new(false),
                 above: Some(Above {
                     host: self.clone(),
                     scope,
@@ -53,7 +68,7 @@ impl Host {
             return own;
         };
         let mut all = Connections::clone(&host.connections());
-        all.retain(|name, _| scope.has_server(name));
+        all.retain(|name, _| scope.has_server(name, host));
         all.extend(
             own.iter()
                 .map(|(name, own)| (Arc::clone(name), Arc::clone(own))),
@@ -66,7 +81,7 @@ impl Host {
         let own = self.own_connection(server);
         own.or_else(|| {
             let above = self.inner.above.as_ref()?;
-            let seen = above.scope.has_server(server);
+            let seen = above.scope.has_server(server, &above.host);
             seen.then(|| above.host.connection(server)).flatten()
         })
     }
@@ -75,9 +90,10 @@ impl Host {
         self.inner.connections.load().get(server).cloned()
     }
 
-    /// Changes of state and catalog from now on, in batches.
+    /// Changes of state and catalog from now on, in batches. They end with [`Host::shutdown`].
     pub fn events(&self) -> Events {
-        let events = self.inner.context.teller.subscribe();
+        let closed = self.inner.closed.subscribe();
+        let events = self.inner.context.teller.subscribe(closed);
         if self.inner.above.is_none() {
             return events;
         }
@@ -89,12 +105,12 @@ impl Host {
     }
 
     /// Whether a server is its own, or seen by the agent whose this is.
-    fn sees(&self, server: &str) -> bool {
+    pub(super) fn sees(&self, server: &str) -> bool {
         match &self.inner.above {
             None => true,
             Some(Above { host, scope }) => {
                 self.inner.connections.load().contains_key(server)
-                    || (scope.has_server(server) && host.sees(server))
+                    || (scope.has_server(server, host) && host.sees(server))
             }
         }
     }

@@ -130,6 +130,13 @@ impl Recorder {
         }
     }
 
+    /// Something of ours that is worth knowing.
+    pub(crate) fn notice(&self, text: &str) {
+        if self.log.is_on() {
+            self.log.notice(&self.redactor.text(text));
+        }
+    }
+
     /// A log message that the server sent.
     pub(crate) fn message(&self, params: &Json) {
         if self.log.is_on() {

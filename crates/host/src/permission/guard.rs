@@ -13,6 +13,7 @@ use trunkline_wire::mcp::ServerIdentity;
 use super::{AskedTool, Because, PermissionAnswer, PermissionQuestion, Permit, Rules, Verdict};
 use crate::call::CallError;
 use crate::catalog::PoolTool;
+use crate::host::Host;
 use crate::pins::{OnChange, Pins, ToolChange};
 
 /// Decides about the calls of one host or agent.
@@ -46,6 +47,8 @@ pub(crate) struct Wish<'w> {
     /// Where its server's pins are kept.
     pub(crate) pinned_as: &'w str,
     pub(crate) arguments: &'w Arguments,
+    /// Which servers there are.
+    pub(crate) known: &'w Host,
 }
 
 impl Wish<'_> {
@@ -157,11 +160,12 @@ impl Guard {
             .await
             .map_err(|reason| CallError::pins_unreadable(tool, reason))?;
         let mut warnings = Vec::new();
-        let asked = match rules.about(tool) {
+        let asked = match rules.about(tool, wish.known) {
             // For good means as long as it is the same, which the pin tells.
-            Verdict::Ask(_) if self.is_agreed(wish) => None,
+            Verdict::Ask(_) | Verdict::Destructive(_) if self.is_agreed(wish) => None,
             Verdict::Ask(None) => Some(Because::NoRule),
             Verdict::Ask(Some(rule)) => Some(Because::Rule(rule.text.clone())),
+            Verdict::Destructive(rule) => Some(Because::Destructive(rule.text.clone())),
             Verdict::Allow | Verdict::Deny(_) => None,
         };
         let because = match (change, self.pins.on_change) {

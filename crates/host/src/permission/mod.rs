@@ -2,6 +2,7 @@
 
 mod denial;
 mod guard;
+pub(crate) mod pattern;
 mod rules;
 
 use std::future::Future;
@@ -47,6 +48,14 @@ pub enum AskedTool {
 }
 
 impl AskedTool {
+    /// The rule that names it and no other: under `allow`, it is no longer asked about.
+    pub fn rule(&self) -> String {
+        match self {
+            Self::Server(tool) => pattern::rule_for(tool),
+            Self::Own(name) => name.clone(),
+        }
+    }
+
     /// The name by which it is called.
     pub fn name(&self) -> &str {
         match self {
@@ -63,6 +72,8 @@ pub enum Because {
     NoRule,
     /// A rule says so.
     Rule(String),
+    /// The tool may destroy something, as its server says, and this rule allows it without naming it.
+    Destructive(String),
     /// The tool is no longer what was agreed to before (TOOL-11).
     Changed(Arc<ToolChange>),
 }
@@ -99,7 +110,9 @@ impl Permit for AllowAll {
                 let reason = "the tool has changed since it was first called";
                 PermissionAnswer::No(reason.to_owned())
             }
-            Because::NoRule | Because::Rule(_) => PermissionAnswer::Always,
+            Because::NoRule | Because::Rule(_) | Because::Destructive(_) => {
+                PermissionAnswer::Always
+            }
         };
         Box::pin(std::future::ready(answer))
     }

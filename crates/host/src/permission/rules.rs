@@ -1,7 +1,8 @@
 //! What the rules say about a tool (TOOL-10). A pure function on data.
 
-use trunkline_config::{Glob, PermissionRule, Permissions, normalize_name};
+use trunkline_config::{PermissionRule, Permissions};
 
+use super::pattern::{KnownServers, Match, ToolPattern};
 use crate::catalog::PoolTool;
 
 /// Rules for calls: deny wins over ask, ask over allow, and what no rule is about is asked about.
@@ -21,6 +22,8 @@ pub(crate) enum Verdict<'r> {
     Allow,
     /// Somebody must agree; because of a rule, or because there is none.
     Ask(Option<&'r PermissionRule>),
+    /// Somebody must agree: the tool may destroy something, and this rule allows it without naming it.
+    Destructive(&'r PermissionRule),
     /// It may not be called.
     Deny(&'r PermissionRule),
 }
@@ -29,8 +32,10 @@ pub(crate) enum Verdict<'r> {
 const PROGRAM: &str = "the program";
 
 impl Rules {
-    /// May be called without asking: `mcp__server`, `mcp__server__*`, `mcp__server__tool`, or the name of a tool of the host's own; the names may
-    /// be the original ones, and `*` stands for anything.
+    /// May be called without asking: `mcp__server`, `mcp__server__*`, `mcp__server__tool`, or the name of a tool of the
+    /// host's own; the names may be the original ones, and `*` stands for anything. The server's name ends at the first
+    /// `__`; one that holds `__` is quoted: `mcp__"my__server"__tool`. A tool with `destructiveHint` is asked about
+    /// unless a rule names it.
     #[must_use]
     pub fn allow(mut self, rule: impl Into<String>) -> Self {
         self.0.allow.push(given(rule.into()));
@@ -44,7 +49,7 @@ impl Rules {
         self
     }
 
-    /// May not be called, whatever else is said.
+    /// May not be called, whatever else is said. A text that can be read in several ways denies all that it may mean.
     #[must_use]
     pub fn deny(mut self, rule: impl Into<String>) -> Self {
         self.0.deny.push(given(rule.into()));
@@ -60,50 +65,73 @@ impl Rules {
         self
     }
 
-    /// What they say about a server's tool.
-    pub(crate) fn about(&self, tool: &PoolTool) -> Verdict<'_> {
-        let names = Names::of(tool);
-        self.verdict(|rule| names.match_rule(rule))
+    /// Adds others.
+    pub(crate) fn extend(&mut self, others: Self) {
+        self.0.allow.extend(others.0.allow);
+        self.0.ask.extend(others.0.ask);
+        self.0.deny.extend(others.0.deny);
+    }
+
+    /// What they say about a server's tool. What forbids is read widely, what permits narrowly; see [`ToolPattern`].
+    pub(crate) fn about(
+        &self,
+        tool: &PoolTool,
+        known: &(impl KnownServers + ?Sized),
+    ) -> Verdict<'_> {
+        let Permissions { allow, ask, .. } = &self.0;
+        if let Some(rule) = self.denial(tool) {
+            return Verdict::Deny(rule);
+        }
+        if let Some(rule) = ask.iter().find(|rule| pattern(rule).forbids(tool)) {
+            return Verdict::Ask(Some(rule));
+        }
+        let mut wide = None;
+        for rule in allow {
+            match pattern(rule).permits(tool, known) {
+                Some(Match::Named) => return Verdict::Allow,
+                Some(Match::Wide) => wide = wide.or(Some(rule)),
+                None => {}
+            }
+        }
+        match wide {
+            Some(rule) if tool.is_destructive() => Verdict::Destructive(rule),
+            Some(_) => Verdict::Allow,
+            None => Verdict::Ask(None),
+        }
     }
 
     /// What they say about one of the host's own tools, which harm nobody by themselves: only a rule stops them.
     pub(crate) fn about_own(&self, name: &str) -> Verdict<'_> {
-        match self.verdict(|rule| Glob::new(rule).matches(name)) {
-            Verdict::Ask(None) => Verdict::Allow,
-            verdict => verdict,
+        let Permissions { ask, deny, .. } = &self.0;
+        let find = |rules: &'_ [PermissionRule]| {
+            let mut rules = rules.iter();
+            rules.position(|rule| pattern(rule).matches_host_tool(name))
+        };
+        if let Some(at) = find(deny) {
+            Verdict::Deny(&deny[at])
+        } else if let Some(at) = find(ask) {
+            Verdict::Ask(Some(&ask[at]))
+        } else {
+            Verdict::Allow
         }
     }
 
     /// The rule that denies everything of a server, if one does.
     pub(crate) fn denial_of_server(&self, server: &str) -> Option<&PermissionRule> {
-        self.0.deny.iter().find(|rule| is_about(rule, server))
+        let mut rules = self.0.deny.iter();
+        rules.find(|rule| pattern(rule).forbids_server(server))
     }
 
     /// The rule by which everything of a server is asked about, if there is one.
     pub(crate) fn question_about(&self, server: &str) -> Option<&PermissionRule> {
-        self.0.ask.iter().find(|rule| is_about(rule, server))
+        let mut rules = self.0.ask.iter();
+        rules.find(|rule| pattern(rule).forbids_server(server))
     }
 
     /// The rule that denies, if one does.
     pub(crate) fn denial(&self, tool: &PoolTool) -> Option<&PermissionRule> {
-        match self.about(tool) {
-            Verdict::Deny(rule) => Some(rule),
-            _ => None,
-        }
-    }
-
-    fn verdict(&self, matches: impl Fn(&str) -> bool) -> Verdict<'_> {
-        let among = |rules: &'_ [PermissionRule]| rules.iter().position(|rule| matches(&rule.text));
-        let Permissions { allow, ask, deny } = &self.0;
-        if let Some(at) = among(deny) {
-            Verdict::Deny(&deny[at])
-        } else if let Some(at) = among(ask) {
-            Verdict::Ask(Some(&ask[at]))
-        } else if among(allow).is_some() {
-            Verdict::Allow
-        } else {
-            Verdict::Ask(None)
-        }
+        let mut rules = self.0.deny.iter();
+        rules.find(|rule| pattern(rule).forbids(tool))
     }
 }
 
@@ -113,15 +141,8 @@ impl From<&Permissions> for Rules {
     }
 }
 
-/// Whether a rule is about a server as a whole.
-fn is_about(rule: &PermissionRule, server: &str) -> bool {
-    let names = [server.to_owned(), normalize_name(server)].map(|name| format!("mcp__{name}"));
-    let texts = [
-        rule.text.as_str(),
-        rule.text.strip_suffix("__*").unwrap_or_default(),
-    ];
-    let matches = |text: &&str| names.iter().any(|name| Glob::new(*text).matches(name));
-    texts.iter().any(matches)
+fn pattern(rule: &PermissionRule) -> ToolPattern {
+    ToolPattern::of_rule(&rule.text)
 }
 
 fn given(text: String) -> PermissionRule {
@@ -131,74 +152,24 @@ fn given(text: String) -> PermissionRule {
     }
 }
 
-/// Everything that a rule may call a tool.
-struct Names {
-    /// The server alone: as it is configured, and normalised.
-    servers: [String; 2],
-    /// The tool: as the model calls it, and with both names as they are, or normalised but not shortened.
-    tools: [String; 3],
-}
-
-impl Names {
-    fn of(tool: &PoolTool) -> Self {
-        let (server, name) = (&*tool.server, &*tool.tool.name);
-        let plain = normalize_name(server);
-        Self {
-            tools: [
-                tool.name.clone(),
-                format!("mcp__{server}__{name}"),
-                format!("mcp__{plain}__{}", normalize_name(name)),
-            ],
-            servers: [format!("mcp__{server}"), format!("mcp__{plain}")],
-        }
-    }
-
-    fn match_rule(&self, rule: &str) -> bool {
-        let rule = Glob::new(rule);
-        let mut all = self.tools.iter().chain(&self.servers);
-        all.any(|name| rule.matches(name))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::testing::tool;
+    use crate::catalog::testing::{tool, tool_of};
 
     fn verdict(rules: &Rules, server: &str, name: &str) -> &'static str {
-        match rules.about(&tool(server, name)) {
+        verdict_of(rules, &tool(server, name))
+    }
+
+    fn verdict_of(rules: &Rules, tool: &PoolTool) -> &'static str {
+        let known: &[&str] = &[];
+        match rules.about(tool, known) {
             Verdict::Allow => "allow",
+            Verdict::Destructive(_) => "ask: destructive",
             Verdict::Ask(None) => "ask",
             Verdict::Ask(Some(_)) => "ask by rule",
             Verdict::Deny(_) => "deny",
         }
-    }
-
-    #[test]
-    fn a_rule_is_about_a_server_or_a_tool_under_any_of_its_names() {
-        for (rule, server, name, matches) in [
-            ("mcp__github", "github", "get", true),
-            ("mcp__github", "git", "get", false),
-            ("mcp__git", "github", "get", false),
-            ("mcp__github__*", "github", "get", true),
-            ("mcp__github__get", "github", "get", true),
-            ("mcp__github__get", "github", "get_all", false),
-            ("mcp__github__get_*", "github", "get_all", true),
-            ("mcp__my_server__a_b", "my server", "a.b", true),
-            ("mcp__my server__a.b", "my server", "a.b", true),
-            ("mcp__my server", "my server", "a.b", true),
-            ("mcp__claude_ai_Slack", "claude.ai Slack", "post", true),
-            ("mcp__*", "anything", "at all", true),
-            ("Bash(ls)", "Bash", "ls", false),
-            ("github", "github", "get", false),
-        ] {
-            let rules = Rules::default().allow(rule);
-            let found = verdict(&rules, server, name) == "allow";
-            assert_eq!(found, matches, "{rule} {server} {name}");
-        }
-        let long = "x".repeat(80);
-        let rules = Rules::default().deny(format!("mcp__s__{long}"));
-        assert_eq!(verdict(&rules, "s", &long), "deny");
     }
 
     #[test]
@@ -215,19 +186,28 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_denied_as_a_whole_or_not_at_all() {
-        for (rule, denied) in [
-            ("mcp__a b", true),
-            ("mcp__a_b", true),
-            ("mcp__a_b__*", true),
-            ("mcp__*", true),
-            ("mcp__a_b__get", false),
-            ("mcp__a", false),
-            ("a_b", false),
+    fn a_tool_that_may_destroy_is_asked_about_unless_a_rule_names_it() {
+        let destructive = tool_of(
+            "s",
+            &serde_json::json!({"name": "drop", "annotations": {"destructiveHint": true}}),
+        );
+        for (rule, expected) in [
+            ("mcp__s__drop", "allow"),
+            ("mcp__\"s\"__drop", "allow"),
+            ("mcp__s", "ask: destructive"),
+            ("mcp__s__*", "ask: destructive"),
+            ("mcp__s__dr*", "ask: destructive"),
+            ("mcp__*__drop", "ask: destructive"),
+            ("mcp__*", "ask: destructive"),
+            ("mcp__other", "ask"),
         ] {
-            let rules = Rules::default().deny(rule);
-            assert_eq!(rules.denial_of_server("a b").is_some(), denied, "{rule}");
+            let rules = Rules::default().allow(rule);
+            assert_eq!(verdict_of(&rules, &destructive), expected, "{rule}");
         }
+        let both = Rules::default().allow("mcp__s").allow("mcp__s__drop");
+        assert_eq!(verdict_of(&both, &destructive), "allow");
+        let asked = both.ask("mcp__s__drop");
+        assert_eq!(verdict_of(&asked, &destructive), "ask by rule");
     }
 
     #[test]

@@ -7,14 +7,23 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use trunkline_wire::Json;
 
+use super::canonical::{Kind, canonical, repeats_keys};
+use super::change::ToolChange;
 use crate::catalog::PoolTool;
 
 /// How long a part may be to be kept as it is; of a longer one only the hash is.
 const MAX_KEPT: usize = 64 * 1024;
 
+/// How pins are written now. Version 1 had no `_meta`, kept of a repeated key only the last value, and counted the
+/// order of sets.
+const VERSION: u8 = 2;
+
 /// A tool as it was when it was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Definition {
+    /// How it is written.
+    #[serde(default = "first_version")]
+    version: u8,
     /// Of all parts together.
     pub(crate) hash: String,
     /// What they were, for people; in the order of [`PARTS`].
@@ -25,7 +34,7 @@ pub(crate) struct Definition {
 }
 
 /// What the parts are called.
-pub(crate) const PARTS: [&str; 7] = [
+pub(crate) const PARTS: [&str; 8] = [
     "name",
     "title",
     "description",
@@ -33,23 +42,36 @@ pub(crate) const PARTS: [&str; 7] = [
     "output schema",
     "annotations",
     "instructions of the server",
+    "metadata",
 ];
+
+/// How many of the parts version 1 had.
+const PARTS_OF_FIRST: usize = 7;
+
+fn first_version() -> u8 {
+    1
+}
 
 impl Definition {
     pub(crate) fn of(pool_tool: &PoolTool, instructions: Option<&str>) -> Self {
         let tool = &pool_tool.tool;
-        // A title may stand in two places; both are shown somewhere.
-        let annotations = tool.raw.get("annotations");
+        let json = json_parts(pool_tool);
+        let [input, output, annotations, meta] = [0, 1, 2, 3].map(|at| {
+            let (kind, json) = &json[at];
+            json.as_ref().map(|json| canonical(*kind, json.as_str()))
+        });
         let parts = [
             Some(tool.name.to_string()),
             tool.title.as_ref().map(ToString::to_string),
             tool.description.as_ref().map(ToString::to_string),
-            Some(canonical(&tool.input_schema)),
-            tool.output_schema.as_ref().map(canonical),
-            annotations.as_ref().map(canonical),
+            input,
+            output,
+            annotations,
             instructions.map(str::to_owned),
+            meta,
         ];
         let mut hasher = Sha256::new();
+        hasher.update([VERSION]);
         for part in &parts {
             // The length keeps parts from running into each other.
             let length = part.as_ref().map_or(u64::MAX, |part| part.len() as u64);
@@ -57,11 +79,59 @@ impl Definition {
             hasher.update(part.as_deref().unwrap_or_default());
         }
         Self {
+            version: VERSION,
             hash: hex(&hasher.finalize()),
             parts: parts.map(|part| part.map(kept)).into(),
             called: pool_tool.name.clone(),
         }
     }
+
+    /// What is different about the tool, which is `now` this; `None` if nothing is.
+    pub(crate) fn changed(&self, tool: &PoolTool, now: &Self) -> Option<ToolChange> {
+        if self.version != first_version() {
+            return (self.hash != now.hash).then(|| ToolChange::between(tool, self, now));
+        }
+        let before = self.upgraded(tool, now);
+        (before.parts != now.parts).then(|| ToolChange::between(tool, &before, now))
+    }
+
+    /// A definition of version 1 as it would be written now. What it did not hold is taken to be as it is now.
+    fn upgraded(&self, tool: &PoolTool, now: &Self) -> Self {
+        let mut parts = self.parts.clone();
+        parts.resize(PARTS_OF_FIRST, None);
+        for ((kind, json), at) in json_parts(tool).into_iter().zip(JSON_PARTS) {
+            let (Some(before), Some(json)) = (parts.get_mut(at).and_then(Option::as_mut), json)
+            else {
+                continue;
+            };
+            if before.len() <= MAX_KEPT && !before.starts_with('(') {
+                *before = canonical(kind, before);
+            } else if *before == kept(sorted(&json)) && !repeats_keys(json.as_str()) {
+                // Only its hash is known, and that is the same.
+                parts[at].clone_from(&now.parts[at]);
+            }
+        }
+        parts.extend(now.parts.iter().skip(PARTS_OF_FIRST).cloned());
+        Self {
+            parts,
+            ..self.clone()
+        }
+    }
+}
+
+/// Where the parts stand that are JSON.
+const JSON_PARTS: [usize; 4] = [3, 4, 5, 7];
+
+/// The parts that are JSON, in the order of [`JSON_PARTS`].
+fn json_parts(pool_tool: &PoolTool) -> [(Kind, Option<Json>); 4] {
+    let tool = &pool_tool.tool;
+    [
+        (Kind::Schema, Some(tool.input_schema.clone())),
+        (Kind::Schema, tool.output_schema.clone()),
+        // A title may stand in two places; both are shown somewhere.
+        (Kind::Data, tool.raw.get("annotations")),
+        (Kind::Meta, tool.meta.clone()),
+    ]
 }
 
 fn kept(part: String) -> String {
@@ -80,9 +150,8 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// JSON with its members sorted, one a line: a server that writes the same in another order has changed nothing. What is nested
-/// too deep to be read as a tree counts as it is written.
-fn canonical(json: &Json) -> String {
+/// JSON as version 1 wrote it: with its members sorted, one a line.
+fn sorted(json: &Json) -> String {
     let Ok(mut value) = serde_json::from_str::<Value>(json.as_str()) else {
         return json.as_str().to_owned();
     };
@@ -93,6 +162,7 @@ fn canonical(json: &Json) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use trunkline_wire::mcp::Item as _;
 
     use super::*;
     use crate::catalog::testing::tool_of;
@@ -116,6 +186,7 @@ mod tests {
             ("inputSchema", json!({"type": "object"})),
             ("outputSchema", json!({})),
             ("annotations", json!({"readOnlyHint": false})),
+            ("_meta", json!({"anthropic/searchHint": "mail"})),
         ] {
             let mut changed = first.clone();
             changed[member] = value;
@@ -130,5 +201,63 @@ mod tests {
         let long = json!({"name": "t", "description": "x".repeat(100_000)});
         let kept = Definition::of(&tool_of("s", &long), None);
         assert!(kept.parts[2].as_ref().unwrap().starts_with("(100000 bytes"));
+    }
+
+    /// A definition as version 1 wrote it.
+    fn of_version_one(tool: &PoolTool) -> Definition {
+        let mut parts = Definition::of(tool, None).parts;
+        parts.truncate(PARTS_OF_FIRST);
+        for (at, (_, json)) in JSON_PARTS.into_iter().zip(json_parts(tool)).take(3) {
+            parts[at] = json.map(|json| kept(sorted(&json)));
+        }
+        let text = json!({"hash": "old", "parts": parts, "called": tool.name});
+        serde_json::from_value(text).unwrap()
+    }
+
+    #[test]
+    fn a_pin_of_version_one_still_tells_what_has_changed_and_nothing_else() {
+        let read = |text: String| {
+            let tool = trunkline_wire::mcp::Tool::read(Json::parse(text).unwrap()).unwrap();
+            let server = "s".into();
+            let offer = crate::catalog::Offer::plain(&server);
+            (*crate::catalog::part(&offer, vec![tool]).0[0]).clone()
+        };
+        let with = |schema: &str, rest: &str| {
+            read(format!(r#"{{"name":"t","inputSchema":{schema}{rest}}}"#))
+        };
+        let long = format!(
+            r#"{{"type":"object","description":"{}"}}"#,
+            "x".repeat(100_000)
+        );
+        let long_twice = long.replacen('{', r#"{"description":"do evil","#, 1);
+        for (before, after, rest, changed) in [
+            (
+                r#"{"required":["a","b"]}"#,
+                r#"{"required":["b","a"]}"#,
+                "",
+                "",
+            ),
+            (r#"{"a":1}"#, r#"{"a":1}"#, r#","_meta":{"k":1}"#, ""),
+            (r#"{"a":1}"#, r#"{"a":2}"#, "", "input schema"),
+            (r#"{"a":1}"#, r#"{"a":2,"a":1}"#, "", "input schema"),
+            (
+                r#"{"a":1}"#,
+                r#"{"a":1}"#,
+                r#","outputSchema":{}"#,
+                "output schema",
+            ),
+            (&long, &long, "", ""),
+            (&long, &long_twice, "", "input schema"),
+        ] {
+            let pinned = of_version_one(&with(before, ""));
+            assert_eq!(pinned.version, 1);
+            let tool = with(after, rest);
+            let change = pinned.changed(&tool, &Definition::of(&tool, None));
+            let parts = change.map_or(String::new(), |change| {
+                let parts = change.parts.iter().map(|part| part.part);
+                parts.collect::<Vec<_>>().join(", ")
+            });
+            assert_eq!(parts, changed, "{}", after.get(..60).unwrap_or(after));
+        }
     }
 }

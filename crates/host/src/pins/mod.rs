@@ -2,6 +2,7 @@
 //! what is different, before it may be called again.
 
 mod accept;
+mod canonical;
 mod change;
 mod definition;
 mod store;
@@ -112,8 +113,8 @@ impl Pins {
         let pinned = known
             .get(place)
             .and_then(|known| held_against(&known.tools, tool));
-        let changed = pinned.filter(|pinned| pinned.hash != now.hash);
-        Ok(changed.map(|pinned| Arc::new(ToolChange::between(tool, pinned, &now))))
+        let changed = pinned.and_then(|pinned| pinned.changed(tool, &now));
+        Ok(changed.map(Arc::new))
     }
 
     /// Pins a tool as it is now.
@@ -176,7 +177,7 @@ impl Pins {
         let changed = tools.iter().filter_map(|tool| {
             let before = held_against(&known.tools, tool)?;
             let now = Definition::of(tool, instructions);
-            (before.hash != now.hash).then(|| ToolChange::between(tool, before, &now))
+            before.changed(tool, &now)
         });
         Ok(changed.collect())
     }

@@ -43,11 +43,12 @@ pub(crate) fn add_to(own: &mut Vec<HostTool>) {
     let tool = HostTool::new(TOOL_SEARCH, DESCRIPTION, schema, |call| async move {
         run(&call)
     });
-    own.push(tool.hints(ToolHints {
+    let hints = ToolHints {
         read_only: true,
         idempotent: true,
         ..ToolHints::default()
-    }));
+    };
+    own.push(tool.hints(hints).for_every_agent());
 }
 
 fn run(call: &HostCall) -> Result<CallOutput, String> {

@@ -3,13 +3,14 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use trunkline::{CallError, CallOptions, Elicit, Host, Json};
 use trunkline_testkit::Script;
 
-use crate::lab::{Lab, call, in_time};
+use crate::lab::{Lab, call, eventually, in_time};
 
 /// Answers every question with what it was asked, and notes who asked.
 #[derive(Clone, Default)]
@@ -23,12 +24,31 @@ impl Elicit for Parrot {
     }
 }
 
-/// Somebody who has gone to lunch.
-struct Absent;
+/// Somebody who answers when the test says so.
+#[derive(Clone, Default)]
+struct Slow {
+    asked: Arc<Notify>,
+    answer: Arc<Notify>,
+}
 
-impl Elicit for Absent {
+impl Elicit for Slow {
     fn elicit(&self, _: &str, _: Json) -> Pin<Box<dyn Future<Output = Json> + Send>> {
-        Box::pin(std::future::pending())
+        let Self { asked, answer } = self.clone();
+        Box::pin(async move {
+            asked.notify_one();
+            answer.notified().await;
+            json!({"action": "accept", "content": {"name": "Ada"}}).into()
+        })
+    }
+}
+
+/// Somebody whose answers make no sense.
+struct Confused(Value);
+
+impl Elicit for Confused {
+    fn elicit(&self, _: &str, _: Json) -> Pin<Box<dyn Future<Output = Json> + Send>> {
+        let answer = Json::from(&self.0);
+        Box::pin(async move { answer })
     }
 }
 
@@ -124,33 +144,73 @@ async fn input_of_a_kind_that_is_not_offered_fails_the_call_and_names_it() {
     lab.end(host).await;
 }
 
+/// A server of an era whose tool answers with what it was told.
+fn telling(era: &str, question: &Value) -> Script {
+    let asks = if era == "modern" {
+        json!([{"inputRequired": {"inputRequests": {"name": question}}}, {"replyInputs": true}])
+    } else {
+        json!([{"request": question}, {"replyAnswer": true}])
+    };
+    json!({"era": era, "tools": [
+        {"name": "ask", "do": asks},
+        {"name": "silent", "do": [{"silence": true}]},
+    ]})
+    .into()
+}
+
 #[tokio::test]
-async fn a_call_ends_by_its_deadline_while_the_user_is_being_asked() {
+async fn a_calls_time_limit_does_not_run_while_the_user_is_being_asked() {
     for era in ["modern", "legacy"] {
         let lab = Lab::new();
-        let asks = if era == "modern" {
-            json!([{"inputRequired": {"inputRequests": {"name": question("who?")}}}, {"replyInputs": true}])
-        } else {
-            json!([{"request": question("who?")}, {"replyAnswer": true}])
-        };
-        let script: Script = json!({"era": era, "tools": [{"name": "ask", "do": asks}]}).into();
-        let host = lab
-            .ready(
-                Host::builder()
-                    .permit(trunkline::AllowAll)
-                    .server(lab.server("s", script))
-                    .elicit(Absent),
-            )
-            .await;
-        let options = CallOptions {
-            timeout: Some(Duration::from_millis(300)),
+        let user = Slow::default();
+        let builder = Host::builder()
+            .permit(trunkline::AllowAll)
+            .server(lab.server("s", telling(era, &question("who?"))))
+            .elicit(user.clone());
+        let host = lab.ready(builder).await;
+        let limit = Duration::from_millis(300);
+        let options = || CallOptions {
+            timeout: Some(limit),
             ..CallOptions::default()
         };
-        let error = in_time(era, host.call("mcp__s__ask", json!({}), options))
-            .await
-            .unwrap_err();
-        assert!(error.is_timeout(), "{era}: {error}");
+        let call = host.call("mcp__s__ask", json!({}), options());
+        let thinking = async {
+            in_time("the question", user.asked.notified()).await;
+            let asked = Instant::now();
+            eventually("the limit to pass", || asked.elapsed() > 2 * limit).await;
+            user.answer.notify_one();
+        };
+        let (output, ()) = in_time(era, async { tokio::join!(call, thinking) }).await;
+        assert!(output.unwrap().text().contains("Ada"), "{era}");
+        // It runs again for the next call.
+        let error = in_time(era, host.call("mcp__s__silent", json!({}), options())).await;
+        assert!(error.unwrap_err().is_timeout(), "{era}");
         lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_fit_the_question_is_never_sent() {
+    let asked = json!({"method": "elicitation/create", "params": {
+        "message": "how old?",
+        "requestedSchema": {"type": "object", "properties": {"age": {"type": "integer"}}},
+    }});
+    for era in ["modern", "legacy"] {
+        for answer in [
+            json!("rubbish"),
+            json!({"action": "accept", "content": {"age": "rubbish"}}),
+        ] {
+            let lab = Lab::new();
+            let builder = Host::builder()
+                .permit(trunkline::AllowAll)
+                .server(lab.server("s", telling(era, &asked)))
+                .elicit(Confused(answer));
+            let host = lab.ready(builder).await;
+            let text = call(&host, "mcp__s__ask", json!({})).await.unwrap();
+            assert!(text.contains("cancel"), "{era}: {text}");
+            assert!(!text.contains("rubbish"), "{era}: {text}");
+            lab.end(host).await;
+        }
     }
 }
 

@@ -45,7 +45,7 @@ impl Permit for Asked {
     ) -> Pin<Box<dyn Future<Output = PermissionAnswer> + Send>> {
         let because = match question.because {
             Because::NoRule => "no rule".to_owned(),
-            Because::Rule(rule) => rule,
+            Because::Rule(rule) | Because::Destructive(rule) => rule,
             Because::Changed(change) => change.diff(),
         };
         let name = match &question.tool {

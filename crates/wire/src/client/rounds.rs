@@ -60,7 +60,7 @@ impl Client {
                 Err(RequestError::Rpc(error))
                     if error.code == RpcError::URL_ELICITATION_REQUIRED =>
                 {
-                    self.visit(error, visits, ask.deadline).await?;
+                    self.visit(error, visits, &mut ask.deadline).await?;
                     visits += 1;
                     continue;
                 }
@@ -78,7 +78,7 @@ impl Client {
                     )));
                 }
                 ResultKind::InputRequired { requests, state } => {
-                    let responses = self.answer_in_time(&requests, ask.deadline).await?;
+                    let responses = self.answer_in_time(&requests, &mut ask.deadline).await?;
                     inputs = Some(Inputs { responses, state });
                     rounds += 1;
                 }
@@ -127,13 +127,18 @@ impl Client {
             .await
     }
 
-    /// Answers what the server asks for, but not past the call's deadline: a user may never answer.
+    /// Answers what the server asks for, but not past the call's deadline, which does not run while a person is asked.
     pub(super) async fn answer_in_time(
         &self,
         requests: &[(String, Json)],
-        deadline: Option<Instant>,
+        deadline: &mut Option<Instant>,
     ) -> Result<Option<Json>, RequestError> {
-        within(deadline, self.answer_inputs(requests)).await?
+        let methods = requests
+            .iter()
+            .filter_map(|(_, request)| request.get("method"));
+        let mut methods = methods.filter_map(|method| method.as_string());
+        let asks = methods.any(|method| self.shared.handler.asks_person(&method));
+        within(asks, deadline, self.answer_inputs(requests)).await?
     }
 
     /// The answers as an object; `None` when nothing was asked.
@@ -173,16 +178,23 @@ impl Client {
     }
 }
 
-/// Waits for somebody to answer, but not past the deadline of the request that needs it.
+/// Waits for an answer, but not past the deadline of the request that needs it. Where it asks a person, the deadline is
+/// put off instead.
 pub(super) async fn within<T>(
-    deadline: Option<Instant>,
+    asks_person: bool,
+    deadline: &mut Option<Instant>,
     answer: impl Future<Output = T>,
 ) -> Result<T, RequestError> {
     let since = Instant::now();
     match deadline {
         None => Ok(answer.await),
+        Some(deadline) if asks_person => {
+            let answer = answer.await;
+            *deadline = deadline.checked_add(since.elapsed()).unwrap_or(*deadline);
+            Ok(answer)
+        }
         Some(deadline) => {
-            let in_time = tokio::time::timeout_at(deadline, answer).await;
+            let in_time = tokio::time::timeout_at(*deadline, answer).await;
             in_time.map_err(|_| RequestError::Timeout {
                 after: since.elapsed(),
                 sent: true,

@@ -15,6 +15,9 @@ use crate::rpc_error::RpcError;
 /// How often one request may be refused in this way and made again (CALL-3).
 pub const MAX_VISITS: usize = 3;
 
+/// The request by which a person is asked.
+const ELICITATION: &str = "elicitation/create";
+
 impl Client {
     /// Has the user visit the pages that an error names. `Ok` means that the request, which did not run, may be made again; the
     /// error says why it may not.
@@ -22,7 +25,7 @@ impl Client {
         &self,
         error: RpcError,
         visits: usize,
-        deadline: Option<Instant>,
+        deadline: &mut Option<Instant>,
     ) -> Result<(), RequestError> {
         let refused = |why: &str| {
             let message = match error.message.as_str() {
@@ -43,7 +46,8 @@ impl Client {
         }
         let visits = join_all(pages.iter().map(|page| self.visit_page(page)));
         // It was turned down, so a deadline that passes meanwhile does not mean that it ran.
-        let Ok(outcomes) = within(deadline, visits).await else {
+        let asks = self.shared.handler.asks_person(ELICITATION);
+        let Ok(outcomes) = within(asks, deadline, visits).await else {
             return refused("nobody answered in time whether to visit the page that it needs");
         };
         for outcome in outcomes {
@@ -59,7 +63,7 @@ impl Client {
     /// Puts one page to the user; the server may say first that it is done with. Gives the user's decision.
     async fn visit_page(&self, page: &Json) -> Option<ByteString> {
         let handler = &self.shared.handler;
-        let method = ByteString::from_static("elicitation/create");
+        let method = ByteString::from_static(ELICITATION);
         let mut params = ObjectWriter::new();
         page.members(|key, value| {
             if key != "mode" {

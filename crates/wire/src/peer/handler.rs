@@ -20,6 +20,12 @@ pub trait Handler: Send + Sync + 'static {
         Box::pin(async move { Err(RpcError::method_not_found(&method)) })
     }
 
+    /// Whether a person is asked for the answer to such a request. The time limits of calls do not run meanwhile.
+    fn asks_person(&self, method: &str) -> bool {
+        let _ = method;
+        false
+    }
+
     /// How many requests are answered at once; more are refused (SEC-4).
     fn max_serving(&self) -> usize {
         64

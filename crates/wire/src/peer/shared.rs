@@ -63,6 +63,9 @@ struct State {
     serving: HashMap<Json, AbortHandle>,
     /// When the clock task wakes next.
     armed: Option<Instant>,
+    /// How many questions a person is thinking about, and since when there is one.
+    asking: usize,
+    asked_since: Option<Instant>,
     closed: Option<Closed>,
 }
 
@@ -86,6 +89,15 @@ impl Hasher for NumberHasher {
 
     fn finish(&self) -> u64 {
         self.0
+    }
+}
+
+/// Keeps the clock of pending calls stopped.
+pub(super) struct Pause(Arc<Shared>);
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        self.0.resume();
     }
 }
 
@@ -139,6 +151,8 @@ impl Shared {
                 progress: HashMap::default(),
                 serving: HashMap::new(),
                 armed: None,
+                asking: 0,
+                asked_since: None,
                 closed: None,
             }),
             room: Semaphore::new(MAX_QUEUED),
@@ -349,6 +363,10 @@ impl Shared {
     pub(super) fn expire(&self, now: Instant) -> Option<Instant> {
         let last_received = self.last_received();
         let mut state = self.lock();
+        if state.asking > 0 {
+            state.armed = None;
+            return None;
+        }
         let due: Vec<u64> = state
             .pending
             .iter()
@@ -368,6 +386,36 @@ impl Shared {
             .filter_map(|pending| pending.due(last_received))
             .min();
         state.armed
+    }
+
+    /// Stops the clock of all pending calls while a person thinks, until the guard is dropped.
+    pub(super) fn pause(self: &Arc<Self>) -> Pause {
+        let mut state = self.lock();
+        state.asking += 1;
+        state.asked_since.get_or_insert_with(Instant::now);
+        Pause(Arc::clone(self))
+    }
+
+    fn resume(&self) {
+        {
+            let mut state = self.lock();
+            state.asking = state.asking.saturating_sub(1);
+            if state.asking > 0 {
+                return;
+            }
+            let Some(since) = state.asked_since.take() else {
+                return;
+            };
+            let now = Instant::now();
+            for pending in state.pending.values_mut() {
+                let paused = now - since.max(pending.since);
+                if let Some(deadline) = &mut pending.options.deadline {
+                    *deadline = deadline.checked_add(paused).unwrap_or(*deadline);
+                }
+                pending.heard = now;
+            }
+        }
+        self.deadline.notify_one();
     }
 
     /// Ends the link for all: every pending call fails with the cause, and nothing new is taken.

@@ -256,6 +256,7 @@ impl Reader {
             self.answer(id, Err(error));
             return;
         };
+        let asks = self.handler.asks_person(&method);
         let work = self.handler.request(method, params);
         let shared = Arc::clone(&self.shared.0);
         let answered = id.clone();
@@ -267,6 +268,7 @@ impl Reader {
                 if start.await.is_err() {
                     return;
                 }
+                let _pause = asks.then(|| shared.pause());
                 let mut answer = AnswerOnDrop {
                     shared,
                     id: answered,

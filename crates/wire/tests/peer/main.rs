@@ -12,6 +12,7 @@ mod giving_up;
 mod idle_limit;
 mod lab;
 mod panics;
+mod persons;
 mod progress;
 mod replies;
 mod serving;

@@ -59,6 +59,7 @@ impl<'a> Question<'a> {
         let (reason, rule, change) = match &question.because {
             Because::NoRule => ("no_rule", None, None),
             Because::Rule(rule) => ("rule", Some(rule.as_str()), None),
+            Because::Destructive(rule) => ("destructive", Some(rule.as_str()), None),
             Because::Changed(change) => ("changed", None, Some(change.diff())),
         };
         Self {
@@ -78,10 +79,14 @@ impl<'a> Question<'a> {
 
 /// Why a call is refused that nobody can be asked about, and what to do.
 fn unasked(question: &PermissionQuestion) -> String {
-    let name = question.tool.name();
+    let name = question.tool.rule();
     match &question.because {
         Because::Rule(rule) => format!(
             "the rule \"{rule}\" has it asked about, and the embedding program takes no questions (\"canUseTool\")"
+        ),
+        Because::Destructive(rule) => format!(
+            "it may destroy something, the rule \"{rule}\" does not name it, and the embedding program takes no questions \
+             (\"canUseTool\"); \"{name}\" under \"permissions\", \"allow\" of ~/.claude/settings.json allows it"
         ),
         _ => format!(
             "no rule allows it, and the embedding program takes no questions (\"canUseTool\"); \"{name}\" under \"permissions\", \"allow\" of \

@@ -7,6 +7,8 @@ mod approval;
 mod commands;
 mod own_secrets;
 mod policy;
+mod pins;
+mod rules;
 mod secrets;
 mod text;
 
@@ -96,4 +98,30 @@ attacks! {
     masking_hides_the_cause: "masking hides what one needs",
         "a project path, a word and a port in `env`, repeated in a stack trace"
         => "they stay readable", secrets::not_what_one_needs;
+
+
+    // Rules (TOOL-10)
+    a_server_is_named_like_an_allowed_tool: "a server takes the name of an allowed tool",
+        "`allow` has `mcp__github__get_issue`, the server is called `github__get_issue`"
+        => "its tools are not allowed", rules::a_server_named_like_an_allowed_tool;
+    a_server_hides_behind_an_allowed_one: "a server's name begins with an allowed server's",
+        "`allow` has `mcp__jira__*`, the server is called `jira__evil`"
+        => "its tools are not allowed", rules::a_server_within_an_allowed_servers_names;
+    a_server_normalises_to_an_allowed_one: "a server's name normalises to an allowed server's",
+        "`allow` has `mcp__my_server`, the servers are `my_server` and `my.server`"
+        => "only the first is allowed", rules::a_server_with_an_allowed_servers_normalised_name;
+    a_wildcard_allows_destruction: "a destructive tool hides under a wildcard",
+        "`allow` has `mcp__db__*`, the tool has `destructiveHint`"
+        => "it is asked about unless a rule names it", rules::a_destructive_tool_under_a_wildcard;
+    a_denied_tool_is_spelt_otherwise: "a denied tool is called by another spelling",
+        "`deny` mixes the normalised server with the original tool"
+        => "the call is denied", rules::a_denied_tool_by_another_spelling;
+
+    // Pins (TOOL-11)
+    a_repeated_key_hides_a_change: "a schema changes in the first of two equal keys",
+        "the server repeats `description` and changes the first one after the first call"
+        => "the tool counts as changed", pins::by_a_repeated_key;
+    metadata_changes_unseen: "a tool changes its `_meta`",
+        "the server changes `anthropic/searchHint` after the first call"
+        => "the tool counts as changed", pins::by_metadata;
 }

@@ -114,7 +114,7 @@ impl Client {
         target: Target<'_>,
         statuses: &mpsc::UnboundedSender<String>,
     ) -> Result<CallResult, RequestError> {
-        let drive = Drive {
+        let mut drive = Drive {
             since: Instant::now(),
             deadline: target.deadline,
             idle: target.idle,
@@ -124,7 +124,7 @@ impl Client {
             client: self,
             id: Some(task.id.clone()),
         };
-        match self.watch_task(task, &drive).await {
+        match self.watch_task(task, &mut drive).await {
             Ok(result) => {
                 cancelling.id = None;
                 Ok(result)

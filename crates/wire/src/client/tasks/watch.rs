@@ -47,7 +47,7 @@ impl Client {
     pub(super) async fn watch_task(
         &self,
         mut task: Task,
-        drive: &Drive<'_>,
+        drive: &mut Drive<'_>,
     ) -> Result<CallResult, End> {
         let legacy = self.shared.era == Era::Legacy;
         let signals = self.shared.handler.signals();
@@ -109,7 +109,7 @@ impl Client {
     async fn give_input(
         &self,
         task: &Task,
-        drive: &Drive<'_>,
+        drive: &mut Drive<'_>,
         answered: &mut HashSet<String>,
     ) -> Result<bool, RequestError> {
         let mut requests = Vec::new();
@@ -120,7 +120,7 @@ impl Client {
                 }
             });
         }
-        let Some(responses) = self.answer_in_time(&requests, drive.deadline).await? else {
+        let Some(responses) = self.answer_in_time(&requests, &mut drive.deadline).await? else {
             return Ok(false);
         };
         answered.extend(requests.into_iter().map(|(key, _)| key));
