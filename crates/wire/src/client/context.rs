@@ -41,13 +41,12 @@ impl Client {
     ) -> Result<Json, RequestError> {
         let write = |params: &mut ObjectWriter| {
             params.string("name", name);
-            if !arguments.is_empty() {
-                params.object("arguments", |object| {
-                    for (name, value) in arguments {
-                        object.string(name, value);
-                    }
-                });
-            }
+            // Sent even when empty: some servers refuse a request without them.
+            params.object("arguments", |object| {
+                for (name, value) in arguments {
+                    object.string(name, value);
+                }
+            });
         };
         self.get("prompts/get", name, &write, limits).await
     }

@@ -121,12 +121,13 @@ impl CallResult {
             meta: None,
         };
         let (mut content, mut whole) = (Vec::new(), None);
+        let mut tool_result = None;
         let mut kind = KindMembers::default();
         let other = |key: &str, value| match key {
             // No list, or said once more: as everywhere, the last counts.
             "content" => whole = Some(value),
-            // `toolResult` is from protocol version 2024-10-07, and still sent by some.
-            "structuredContent" | "toolResult" => read.structured_content = Some(value),
+            "structuredContent" => read.structured_content = Some(value),
+            "toolResult" => tool_result = Some(value),
             "isError" => read.is_error = value.as_str() == "true",
             "_meta" => read.meta = Some(value),
             _ => kind.member(key, value),
@@ -137,7 +138,32 @@ impl CallResult {
             return Err("the result is not an object".to_owned());
         }
         read.content = whole.map_or(content, read_blocks);
+        if let Some(tool_result) = tool_result {
+            read.add_tool_result(tool_result);
+        }
         Ok((kind.into(), read))
+    }
+
+    /// Takes the `toolResult` of protocol version 2024-10-07, which servers on old SDKs still send: a whole result inside the
+    /// result, or any value. It never replaces what the result says in today's members.
+    fn add_tool_result(&mut self, inner: Json) {
+        let Some(blocks) = inner.get("content").filter(|_| self.content.is_empty()) else {
+            self.add_bare_tool_result(inner);
+            return;
+        };
+        self.content = read_blocks(blocks);
+        let structured = || inner.get("structuredContent");
+        self.structured_content = self.structured_content.take().or_else(structured);
+        self.is_error |= inner.field("isError") == Some(true);
+        self.meta = self.meta.take().or_else(|| inner.get("_meta"));
+    }
+
+    fn add_bare_tool_result(&mut self, value: Json) {
+        if let (Some(text), true) = (value.as_string(), self.content.is_empty()) {
+            self.content.push(Content::Text(text));
+        } else if !value.is_null() && self.structured_content.is_none() {
+            self.structured_content = Some(value);
+        }
     }
 }
 
@@ -240,6 +266,54 @@ mod tests {
         assert_eq!(result.content[3].text(), None);
         assert_eq!(result.structured_content.unwrap().as_str(), "[1, 2]");
         assert!(result.is_error);
+    }
+
+    #[test]
+    fn an_old_tool_result_is_the_result() {
+        type Expected<'e> = (&'e [&'e str], Option<&'e str>, bool, Option<&'e str>);
+        let cases: [(&str, Expected); 9] = [
+            (
+                r#"{"toolResult":{"content":[{"type":"text","text":"a"}],"isError":true}}"#,
+                (&["a"], None, true, None),
+            ),
+            (
+                r#"{"toolResult":{"content":[{"type":"text","text":"a"}],"structuredContent":{"x":1},"_meta":{"k":2}}}"#,
+                (&["a"], Some(r#"{"x":1}"#), false, Some(r#"{"k":2}"#)),
+            ),
+            (
+                r#"{"toolResult":{"content":"a"},"_meta":{"k":1},"isError":true}"#,
+                (&["a"], None, true, Some(r#"{"k":1}"#)),
+            ),
+            (r#"{"toolResult":"a"}"#, (&["a"], None, false, None)),
+            (
+                r#"{"toolResult":{"x":1}}"#,
+                (&[], Some(r#"{"x":1}"#), false, None),
+            ),
+            (r#"{"toolResult":[1]}"#, (&[], Some("[1]"), false, None)),
+            (r#"{"toolResult":null}"#, (&[], None, false, None)),
+            // What stands in today's members counts.
+            (
+                r#"{"content":[{"type":"text","text":"a"}],"toolResult":"b"}"#,
+                (&["a"], Some(r#""b""#), false, None),
+            ),
+            (
+                r#"{"content":[{"type":"text","text":"a"}],"structuredContent":1,"toolResult":{"content":"b","isError":true}}"#,
+                (&["a"], Some("1"), false, None),
+            ),
+        ];
+        for (text, (texts, structured, is_error, meta)) in cases {
+            let result = read(text);
+            let found: Vec<_> = result.content.iter().filter_map(Content::text).collect();
+            assert_eq!(found, texts, "{text}");
+            let shown = |json: &Option<Json>| json.as_ref().map(|json| json.as_str().to_owned());
+            assert_eq!(
+                shown(&result.structured_content).as_deref(),
+                structured,
+                "{text}"
+            );
+            assert_eq!(shown(&result.meta).as_deref(), meta, "{text}");
+            assert_eq!(result.is_error, is_error, "{text}");
+        }
     }
 
     #[test]

@@ -70,12 +70,12 @@ async fn what_reading_and_prompting_need_is_answered_and_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prompt_without_arguments_sends_none_and_a_task_is_no_answer_to_it() {
+async fn a_prompt_without_arguments_sends_empty_ones_and_a_task_is_no_answer_to_it() {
     let (client, mut wire) = modern().await;
     let prompting =
         tokio::spawn(async move { client.get_prompt("p", &[], Limits::default()).await });
     let (id, params) = wire.request("prompts/get").await;
-    assert_eq!(params.get("arguments"), None);
+    assert_eq!(params.get("arguments"), Some(&json!({})));
     wire.answer(
         id,
         json!({"resultType": "task", "taskId": "t", "status": "working"}),
