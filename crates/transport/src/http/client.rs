@@ -190,7 +190,8 @@ impl Client {
         Place::new(&to)
     }
 
-    async fn once(
+    /// Sends one request and follows no redirect.
+    pub(super) async fn once(
         &self,
         letter: &Letter<'_>,
         place: &Place,

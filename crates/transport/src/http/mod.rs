@@ -9,6 +9,7 @@ mod connection;
 mod courier;
 mod credentials;
 mod events;
+mod fetch;
 mod framing;
 mod head;
 mod headers;
@@ -24,6 +25,7 @@ pub use credentials::{
     AfterRefusal, Credentials, CredentialsError, FixedToken, Later, Refusal, Token,
 };
 pub use events::{Event, EventDecoder, TooLong};
+pub use fetch::{FetchError, Fetched, Fetcher};
 pub use headers::BadHeader;
 pub use helper::{HELPER_LIMIT, HeadersHelper, HelperError};
 pub use sse::{SseReceiver, SseSender, SseTransport};
