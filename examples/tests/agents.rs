@@ -26,6 +26,18 @@ struct Run {
 
 /// Runs an agent whose model wants to call `tool`, with `typed` on its standard input.
 fn run(api: Api, script: &Script, tool: &str, arguments: &Value, typed: &str) -> Run {
+    run_with(api, script, tool, arguments, typed, "auto")
+}
+
+/// The same, with this value of `ENABLE_TOOL_SEARCH`.
+fn run_with(
+    api: Api,
+    script: &Script,
+    tool: &str,
+    arguments: &Value,
+    typed: &str,
+    search: &str,
+) -> Run {
     let scratch = Scratch::new();
     let mut entry = scratch.entry("s", script);
     let (variable, value) = scratch.marker().env();
@@ -43,6 +55,7 @@ fn run(api: Api, script: &Script, tool: &str, arguments: &Value, typed: &str) ->
         .env("HOME", scratch.home())
         .env_remove("CLAUDE_CONFIG_DIR")
         .env("NO_PROXY", "127.0.0.1")
+        .env("ENABLE_TOOL_SEARCH", search)
         .env("ANTHROPIC_BASE_URL", model.url())
         .env("ANTHROPIC_API_KEY", "key")
         .env("OPENAI_BASE_URL", model.url())
@@ -161,4 +174,33 @@ fn an_image_reaches_a_model_that_takes_images() {
     );
     let told = run(Api::OpenAi, &script, "mcp__s__t", &json!({}), "yes\n");
     assert!(told.out.contains("[image image/png"), "{}", told.out);
+}
+
+#[test]
+fn a_tool_that_the_model_has_searched_for_is_shown_from_then_on() {
+    let script = Script {
+        instructions: Some("Numbers are decimal.".to_owned()),
+        ..adding()
+    };
+    for api in BOTH {
+        let query = json!({"query": "adds numbers"});
+        let run = run_with(api, &script, "ToolSearch", &query, "", "true");
+        let tools: Vec<_> = run
+            .requests
+            .iter()
+            .map(|sent| sent["tools"].to_string())
+            .collect();
+        assert!(
+            tools[0].contains("ToolSearch") && !tools[0].contains("mcp__s__add"),
+            "{}",
+            tools[0]
+        );
+        assert!(run.out.contains("mcp__s__add"), "{}", run.out);
+        assert!(tools[1].contains("mcp__s__add"), "{}", tools[1]);
+        let first = run.requests[0].to_string();
+        assert!(
+            first.contains("## s\\n\\n> Numbers are decimal."),
+            "{first}"
+        );
+    }
 }

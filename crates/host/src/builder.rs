@@ -10,7 +10,7 @@ use trunkline_transport::net::Dialer;
 
 use crate::builtin::Builtin;
 use crate::catalog::CatalogStore;
-use crate::connection::{Elicit, FindCredentials, Source};
+use crate::connection::{Elicit, FindCredentials, Sampling, Source};
 use crate::connectors::Connectors;
 use crate::discovery::{Plan, Wanted};
 use crate::eras::EraMemory;
@@ -35,6 +35,7 @@ pub struct HostBuilder {
     pub(crate) eras: EraMemory,
     pub(crate) catalogs: Option<CatalogStore>,
     pub(crate) elicit: Option<Arc<dyn Elicit>>,
+    pub(crate) sampling: Option<Arc<dyn Sampling>>,
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
     pub(crate) dialer: Option<Dialer>,
     pub(crate) sdk: Option<SdkBridge>,
@@ -229,6 +230,28 @@ impl HostBuilder {
         self
     }
 
+    /// The model that servers may ask for messages (`sampling/createMessage`, LIF-6). Without it, sampling is not declared and
+    /// such a request is an error. The request names its server; whether the user agrees to it is for the embedder to ask.
+    ///
+    /// ```
+    /// use trunkline::{Host, Json, SamplingRequest};
+    ///
+    /// let builder = Host::builder().sampling(|request: SamplingRequest| async move {
+    ///     let messages = request.params.get("messages").ok_or("no messages")?;
+    ///     // Ask the model here.
+    ///     let text = format!("{} asks: {}", request.server, messages.as_str());
+    ///     Ok(Json::from(serde_json::json!({
+    ///         "role": "assistant", "model": "my-model", "content": {"type": "text", "text": text},
+    ///     })))
+    /// });
+    /// # drop(builder);
+    /// ```
+    #[must_use]
+    pub fn sampling(mut self, sampling: impl Sampling) -> Self {
+        self.sampling = Some(Arc::new(sampling));
+        self
+    }
+
     /// Who is asked about calls that no rule decides (TOOL-10). Without it, only what a rule allows can be called.
     #[must_use]
     pub fn permit(mut self, permit: impl Permit) -> Self {
@@ -294,6 +317,7 @@ impl HostBuilder {
             loader,
             first,
             connectors: self.connectors.take(),
+            dialer: self.dialer.clone(),
             watch: self.watch.unwrap_or(self.discovers),
             only: self.only.take(),
         })

@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use trunkline_config::{ConnectorEntry, Diagnostic, Loader, Server, ServerSet, Watcher};
+use trunkline_transport::net::Dialer;
 
 use crate::connectors::{Connector, Connectors};
 use crate::host::{Host, Inner};
@@ -55,6 +56,8 @@ pub(crate) struct Plan {
     /// What the loader has already found.
     pub(crate) first: Option<ServerSet>,
     pub(crate) connectors: Option<Arc<dyn Connectors>>,
+    /// How the list of connectors is reached; by default as the environment says.
+    pub(crate) dialer: Option<Dialer>,
     pub(crate) watch: bool,
     /// Which servers the host wants to know of.
     pub(crate) only: Option<Wanted>,
@@ -206,7 +209,10 @@ impl Keeper {
             self.watch().await;
         }
         let fetch_any = !*self.done.borrow() && self.plan.wants_connectors();
-        let mut fetching = pin!(fetch(self.plan.connectors.clone().filter(|_| fetch_any)));
+        let mut fetching = pin!(fetch(
+            self.plan.connectors.clone().filter(|_| fetch_any),
+            self.plan.dialer.clone(),
+        ));
         loop {
             let mut asked = Vec::new();
             tokio::select! {
@@ -228,7 +234,8 @@ impl Keeper {
             // Whoever asks wants to know everything anew; what was signed in to meanwhile, for example.
             if !asked.is_empty() && *self.done.borrow() && self.plan.wants_connectors() {
                 let connectors = self.plan.connectors.clone();
-                (self.connectors, self.of_connectors) = fetch(connectors).await;
+                (self.connectors, self.of_connectors) =
+                    fetch(connectors, self.plan.dialer.clone()).await;
             }
             self.reload(host).await;
             for done in asked {
@@ -335,12 +342,16 @@ impl Keeper {
 }
 
 /// The connectors, or what is wrong with them, within the time that they have.
-async fn fetch(connectors: Option<Arc<dyn Connectors>>) -> (Vec<ConnectorEntry>, Vec<Diagnostic>) {
+async fn fetch(
+    connectors: Option<Arc<dyn Connectors>>,
+    dialer: Option<Dialer>,
+) -> (Vec<ConnectorEntry>, Vec<Diagnostic>) {
     let source = "claude.ai connectors";
     let Some(connectors) = connectors else {
         return Default::default();
     };
-    match timeout(CONNECTORS_LIMIT, connectors.list()).await {
+    let dialer = dialer.unwrap_or_else(Dialer::from_env);
+    match timeout(CONNECTORS_LIMIT, connectors.list_over(&dialer)).await {
         Ok(Ok(list)) => {
             let named = list.names().into_iter().zip(list.connectors);
             let entry = |(name, connector): (String, Connector)| ConnectorEntry {

@@ -10,8 +10,10 @@ use trunkline_wire::mcp::Implementation;
 
 use crate::catalog::PoolTool;
 use crate::connection::{ServerStatus, Source, State};
+use crate::context::PromptCommand;
 use crate::host::Host;
 use crate::host_tool::HostTool;
+use crate::sanitize::{Removed, visible_json};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -21,7 +23,7 @@ struct Export<'e> {
     tools: Vec<Tool<'e>>,
     resources: BTreeMap<&'e str, Vec<&'e Json>>,
     resource_templates: BTreeMap<&'e str, Vec<&'e Json>>,
-    prompts: BTreeMap<&'e str, Vec<&'e Json>>,
+    prompts: BTreeMap<&'e str, Vec<PromptEntry<'e>>>,
     /// What a server's name became in the names of its tools, and what it is.
     normalized_names: BTreeMap<String, Originals<'e>>,
     diagnostics: Vec<&'e str>,
@@ -95,6 +97,38 @@ impl<'e> Client<'e> {
     }
 }
 
+/// A prompt: what its server says about it, marked as one, with the command and the server that it comes from.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PromptEntry<'e> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    command: &'e str,
+    server: &'e str,
+    is_mcp: bool,
+    #[serde(flatten)]
+    said: BTreeMap<String, Json>,
+}
+
+impl<'e> PromptEntry<'e> {
+    fn of(found: &'e PromptCommand) -> Self {
+        let mut said = BTreeMap::new();
+        found.prompt.raw.members(|name, value| {
+            // What is ours cannot be said by a server.
+            if !["type", "command", "server", "isMcp"].contains(&name) {
+                said.insert(name.to_owned(), value);
+            }
+        });
+        Self {
+            kind: "prompt",
+            command: &found.name,
+            server: &found.server,
+            is_mcp: true,
+            said,
+        }
+    }
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Tool<'e> {
@@ -135,11 +169,12 @@ impl<'e> Tool<'e> {
 
 impl Host {
     /// The whole state as one JSON document (AGT-3): `clients`, `configs` (without their secrets), `tools` with their original
-    /// names (those that a rule denies are left out), `resources`, `resourceTemplates`, `prompts`, `normalizedNames`, `diagnostics` and `changedTools`.
+    /// names (those that a rule denies are left out), `resources`, `resourceTemplates`, `prompts`, `normalizedNames`,
+    /// `diagnostics` and `changedTools`. Nothing is hidden in its texts (TOOL-3).
     pub async fn export(&self) -> Json {
         let (changed, problems) = self.changed_tools().await;
         let (statuses, pool) = (self.servers(), self.pool());
-        let prompts = self.prompt_diagnostics();
+        let (commands, prompts) = (self.prompts(), self.prompt_diagnostics());
         let sources: Vec<_> = statuses
             .iter()
             .filter_map(|status| Some((status, self.connection(&status.name)?)))
@@ -188,13 +223,10 @@ impl Host {
                     .map(|item| &item.raw)
                     .collect()
             }),
-            prompts: lists(|status| {
-                status
-                    .catalog
-                    .prompts
-                    .iter()
-                    .map(|item| &item.raw)
-                    .collect()
+            prompts: commands.iter().fold(BTreeMap::new(), |mut all, found| {
+                let of_server: &mut Vec<_> = all.entry(&*found.server).or_default();
+                of_server.push(PromptEntry::of(found));
+                all
             }),
             normalized_names: normalized(statuses.iter().map(|status| &*status.name)),
             diagnostics: problems
@@ -212,7 +244,9 @@ impl Host {
                 })
                 .collect(),
         };
-        Json::of(&export).unwrap_or_else(|_| Json::from(serde_json::json!({})))
+        let export = Json::of(&export).unwrap_or_else(|_| Json::from(serde_json::json!({})));
+        // Much of it is what servers say, and a model may read it (TOOL-3).
+        visible_json(&export, &mut Removed::default())
     }
 }
 

@@ -43,6 +43,7 @@ mod export;
 mod harmless;
 mod host;
 mod host_tool;
+mod instructions;
 mod leftovers;
 mod logs;
 mod permission;
@@ -61,7 +62,9 @@ pub use call::{CallError, CallOptions, TimeLimit};
 pub use catalog::{
     Catalog, CatalogStore, Format, NormalizedNames, Pool, PoolTool, may_belong_to, tool_name,
 };
-pub use connection::{ConnectFailure, Connected, Elicit, FailureKind, ServerStatus, State};
+pub use connection::{
+    ConnectFailure, Connected, Elicit, FailureKind, Sampling, SamplingRequest, ServerStatus, State,
+};
 pub use context::{
     CommandLine, ContextError, LoadedSkill, Mention, PromptCommand, PromptOutput, ReadOptions,
     ResourceContents, ServerResource, ServerSkill, ServerTemplate, Skills, expand_template,

@@ -24,6 +24,9 @@ const IDLE_REMOTE: Duration = Duration::from_mins(5);
 /// How long to wait before a lost connection is tried again for the first time (LIF-10).
 const RECONNECT_AFTER: Duration = Duration::from_secs(1);
 
+/// The context size of a model, in tokens, unless the program says otherwise (TOOL-9).
+const CONTEXT_TOKENS: usize = 200_000;
+
 /// Longer than this is for ever; a clock cannot count much further.
 const FOR_EVER: Duration = Duration::from_hours(24 * 365 * 10);
 
@@ -60,6 +63,8 @@ pub struct Settings {
     pub sdk_without_prefix: bool,
     /// Which tools a model is shown when there are many (TOOL-9).
     pub tool_loading: LoadMode,
+    /// The context size of the model, in tokens: what [`LoadMode::Auto`] compares the tools with.
+    pub context_tokens: usize,
     /// The project: what servers are told as their root, and `CLAUDE_PROJECT_DIR`.
     pub project_dir: Option<PathBuf>,
 }
@@ -78,6 +83,7 @@ impl Default for Settings {
             lazy: false,
             sdk_without_prefix: false,
             tool_loading: LoadMode::default(),
+            context_tokens: CONTEXT_TOKENS,
             project_dir: None,
         }
     }
@@ -128,6 +134,7 @@ impl Settings {
             tool_loading: variable(env_vars::ENABLE_TOOL_SEARCH)
                 .and_then(|value| LoadMode::read(&value))
                 .unwrap_or(defaults.tool_loading),
+            context_tokens: defaults.context_tokens,
             project_dir: None,
         }
     }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use trunkline::connectors::{ClaudeAi, ConnectorList, Connectors, ConnectorsError};
+use trunkline::net::Dialer;
 use trunkline_config::Secret;
 
 const TOKEN: &str = "sk-ant-oat01-hunter2";
@@ -453,4 +454,33 @@ async fn https_speaks_tls() {
     );
     // A TLS handshake record.
     assert_eq!(first_byte.await.unwrap(), 0x16);
+}
+
+#[tokio::test]
+async fn the_list_is_fetched_over_the_hosts_dialer() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = format!("http://{}", listener.local_addr().unwrap());
+    let dialer = Dialer::with_vars(move |name| (name == "HTTPS_PROXY").then(|| proxy.clone()));
+    let claude_ai = ClaudeAi::new("https://connectors.example", Secret::new(TOKEN));
+    let asked = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        let refusal = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n";
+        stream.write_all(refusal).await.unwrap();
+        String::from_utf8(head).unwrap()
+    };
+    let (listed, asked) = tokio::join!(claude_ai.list_over(&dialer), asked);
+    assert!(
+        asked.starts_with("CONNECT connectors.example:443 HTTP/1.1\r\n"),
+        "{asked}"
+    );
+    assert!(!asked.contains("hunter2"), "{asked}");
+    let error = listed.unwrap_err();
+    assert!(
+        matches!(error, ConnectorsError::Network { .. }),
+        "{error:?}"
+    );
 }

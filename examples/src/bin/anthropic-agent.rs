@@ -6,14 +6,18 @@
 //! `ANTHROPIC_BASE_URL` and `ANTHROPIC_MODEL` choose another place and another model. The servers are those of Claude Code's files.
 #![allow(clippy::print_stdout, reason = "the answer goes to standard output")]
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use serde_json::{Value, json};
-use trunkline::{CallOptions, Format, Host, Layout};
+use trunkline::{CallOptions, Format, Host, Layout, ModelTools, Settings, TOOL_SEARCH};
 use trunkline_examples::{Model, Result, Terminal, variable};
 
 /// How often the model may call tools before it has to be done.
 const MAX_ROUNDS: usize = 50;
+
+/// How many characters of servers' instructions go into the system prompt.
+const MAX_INSTRUCTIONS: usize = 16_384;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
@@ -27,6 +31,7 @@ async fn main() -> Result<()> {
     )?;
     let layout = Layout::from_env().ok_or("no home directory")?;
     let host = Host::builder()
+        .settings(Settings::from_env())
         .discover(layout, &std::env::current_dir()?)
         .permit(Terminal)
         .elicit(Terminal)
@@ -40,12 +45,22 @@ async fn main() -> Result<()> {
 async fn converse(host: &Host, model: &Model, question: &str) -> Result<()> {
     let name = variable("ANTHROPIC_MODEL", Some("claude-sonnet-4-5"))?;
     let mut messages = vec![json!({"role": "user", "content": question})];
+    // The tools that the model has found with the search.
+    let mut found = BTreeSet::new();
     for _ in 0..MAX_ROUNDS {
         // The same tools are the same bytes, so the model's cache of them holds.
-        let tools: Value = serde_json::from_str(&host.pool().export(Format::Anthropic))?;
-        let request = json!({
+        let mut offered = host.offered();
+        for name in &found {
+            offered.load(name);
+        }
+        let tools: Value = serde_json::from_str(&offered.export(Format::Anthropic))?;
+        let mut request = json!({
             "model": name, "max_tokens": 8192, "stream": true, "tools": tools, "messages": messages,
         });
+        let instructions = host.instructions(MAX_INSTRUCTIONS);
+        if !instructions.is_empty() {
+            request["system"] = json!(instructions);
+        }
         let blocks = say(model, &request).await?;
         let calls: Vec<Value> = blocks
             .iter()
@@ -59,7 +74,7 @@ async fn converse(host: &Host, model: &Model, question: &str) -> Result<()> {
         }
         let mut results = Vec::new();
         for call in &calls {
-            results.push(run(host, call).await);
+            results.push(run(host, call, &mut found).await);
         }
         messages.push(json!({"role": "user", "content": results}));
     }
@@ -103,11 +118,16 @@ async fn say(model: &Model, request: &Value) -> Result<Vec<Value>> {
 }
 
 /// Calls a tool; whatever comes of it is for the model to read, a refusal too.
-async fn run(host: &Host, call: &Value) -> Value {
+async fn run(host: &Host, call: &Value, found: &mut BTreeSet<String>) -> Value {
     let name = call["name"].as_str().unwrap_or_default();
     let called = host.call(name, call["input"].clone(), CallOptions::default());
     let (content, is_error) = match called.await {
-        Ok(output) => (output.for_model(Format::Anthropic), output.is_error),
+        Ok(output) => {
+            if name == TOOL_SEARCH {
+                found.extend(ModelTools::found(&output));
+            }
+            (output.for_model(Format::Anthropic), output.is_error)
+        }
         Err(error) => (json!(error.to_string()), true),
     };
     json!({"type": "tool_result", "tool_use_id": call["id"], "content": content, "is_error": is_error})

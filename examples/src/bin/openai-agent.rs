@@ -7,14 +7,18 @@
 //! those of Claude Code's files.
 #![allow(clippy::print_stdout, reason = "the answer goes to standard output")]
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use serde_json::{Value, json};
-use trunkline::{CallOptions, Format, Host, Layout};
+use trunkline::{CallOptions, Format, Host, Layout, ModelTools, Settings, TOOL_SEARCH};
 use trunkline_examples::{Model, Result, Terminal, variable};
 
 /// How often the model may call tools before it has to be done.
 const MAX_ROUNDS: usize = 50;
+
+/// How many characters of servers' instructions go into the system prompt.
+const MAX_INSTRUCTIONS: usize = 16_384;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
@@ -26,6 +30,7 @@ async fn main() -> Result<()> {
     )?;
     let layout = Layout::from_env().ok_or("no home directory")?;
     let host = Host::builder()
+        .settings(Settings::from_env())
         .discover(layout, &std::env::current_dir()?)
         .permit(Terminal)
         .elicit(Terminal)
@@ -38,10 +43,20 @@ async fn main() -> Result<()> {
 
 async fn converse(host: &Host, model: &Model, question: &str) -> Result<()> {
     let name = variable("OPENAI_MODEL", Some("gpt-5"))?;
-    let mut messages = vec![json!({"role": "user", "content": question})];
+    let instructions = host.instructions(MAX_INSTRUCTIONS);
+    let system =
+        (!instructions.is_empty()).then(|| json!({"role": "system", "content": instructions}));
+    let question = json!({"role": "user", "content": question});
+    let mut messages: Vec<Value> = system.into_iter().chain([question]).collect();
+    // The tools that the model has found with the search.
+    let mut found = BTreeSet::new();
     for _ in 0..MAX_ROUNDS {
         // The same tools are the same bytes, so the model's cache of them holds.
-        let tools: Value = serde_json::from_str(&host.pool().export(Format::OpenAi))?;
+        let mut offered = host.offered();
+        for name in &found {
+            offered.load(name);
+        }
+        let tools: Value = serde_json::from_str(&offered.export(Format::OpenAi))?;
         let mut request = json!({"model": name, "stream": true, "messages": messages});
         // An empty list is an error there.
         if tools.as_array().is_some_and(|tools| !tools.is_empty()) {
@@ -55,7 +70,7 @@ async fn converse(host: &Host, model: &Model, question: &str) -> Result<()> {
             return Ok(());
         }
         for call in &calls {
-            let result = run(host, call).await;
+            let result = run(host, call, &mut found).await;
             messages.push(json!({"role": "tool", "tool_call_id": call["id"], "content": result}));
         }
     }
@@ -107,7 +122,7 @@ fn collect(calls: &mut Vec<Value>, piece: &Value) {
 }
 
 /// Calls a tool; whatever comes of it is for the model to read, a refusal too.
-async fn run(host: &Host, call: &Value) -> Value {
+async fn run(host: &Host, call: &Value, found: &mut BTreeSet<String>) -> Value {
     let function = &call["function"];
     let name = function["name"].as_str().unwrap_or_default();
     let arguments = function["arguments"].as_str().unwrap_or_default();
@@ -116,7 +131,12 @@ async fn run(host: &Host, call: &Value) -> Value {
         Err(error) => return json!(format!("the arguments are not JSON: {error}")),
     };
     match host.call(name, arguments, CallOptions::default()).await {
-        Ok(output) => output.for_model(Format::OpenAi),
+        Ok(output) => {
+            if name == TOOL_SEARCH {
+                found.extend(ModelTools::found(&output));
+            }
+            output.for_model(Format::OpenAi)
+        }
         Err(error) => json!(error.to_string()),
     }
 }

@@ -259,7 +259,7 @@ impl<'a> Row<'a> {
             .or(broken)
     }
 
-    fn transport(&self) -> &'static str {
+    pub(crate) fn transport(&self) -> &'static str {
         let entry = self
             .status
             .as_ref()

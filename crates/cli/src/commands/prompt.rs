@@ -101,7 +101,11 @@ async fn get_and_show(
 }
 
 /// The prompt, by the name that its server gives it or by that of its command.
-fn find(host: &Host, server: Option<&str>, name: &str) -> Result<PromptCommand, ContextError> {
+pub(crate) fn find(
+    host: &Host,
+    server: Option<&str>,
+    name: &str,
+) -> Result<PromptCommand, ContextError> {
     let Some(server) = server else {
         return host.find_prompt(name);
     };
@@ -166,12 +170,7 @@ fn unknown(name: &str, value: &str, names: &[&str]) -> String {
 
 fn show(said: &PromptOutput, as_json: bool) {
     if as_json {
-        output::json(&PromptJson {
-            server: &said.server,
-            prompt: &said.prompt,
-            description: said.description.as_deref(),
-            messages: said.messages.iter().map(MessageJson::of).collect(),
-        });
+        output::json(&document(said));
         return;
     }
     let one_voice = said.messages.iter().all(|message| &*message.role == "user");
@@ -183,6 +182,16 @@ fn show(said: &PromptOutput, as_json: bool) {
             Some(text) => output::tool_text(&text),
             None => output::tool_text(&summary(content, Some(&said.server))),
         }
+    }
+}
+
+/// What a prompt says, for `--json`.
+pub(crate) fn document(said: &PromptOutput) -> impl Serialize {
+    PromptJson {
+        server: &said.server,
+        prompt: &said.prompt,
+        description: said.description.as_deref(),
+        messages: said.messages.iter().map(MessageJson::of).collect(),
     }
 }
 

@@ -19,9 +19,7 @@ async fn show(host: &Host, as_json: bool) {
         output::warning(problem);
     }
     if as_json {
-        let prompts = prompts.iter().map(Offered::of);
-        let skills = skills.skills.iter().map(Offered::of_skill);
-        output::json(&prompts.chain(skills).collect::<Vec<_>>());
+        output::json(&document(&prompts, &skills.skills));
         return;
     }
     let mut lines = Lines::new();
@@ -40,6 +38,16 @@ async fn show(host: &Host, as_json: bool) {
         tools::nothing(host, "prompts");
     }
     output::result(lines);
+}
+
+/// Prompts and skills for `--json`.
+pub(crate) fn document<'a>(
+    prompts: &'a [PromptCommand],
+    skills: &'a [ServerSkill],
+) -> impl Serialize + use<'a> {
+    let prompts = prompts.iter().map(Offered::of);
+    let skills = skills.iter().map(Offered::of_skill);
+    prompts.chain(skills).collect::<Vec<_>>()
 }
 
 /// An argument as it stands in a line of usage.

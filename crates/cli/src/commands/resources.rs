@@ -18,9 +18,7 @@ pub(crate) async fn run(config: &ConfigArgs, server: Option<&str>, as_json: bool
 fn show(host: &Host, as_json: bool) {
     let (resources, templates) = (host.resources(), host.resource_templates());
     if as_json {
-        let resources = resources.iter().map(ResourceJson::of);
-        let templates = templates.iter().map(ResourceJson::of_template);
-        output::json(&resources.chain(templates).collect::<Vec<_>>());
+        output::json(&document(&resources, &templates));
         return;
     }
     let mut lines = Lines::new();
@@ -48,6 +46,16 @@ fn show(host: &Host, as_json: bool) {
         tools::nothing(host, "resources");
     }
     output::result(lines);
+}
+
+/// Resources and templates for `--json`.
+pub(crate) fn document<'a>(
+    resources: &'a [ServerResource],
+    templates: &'a [ServerTemplate],
+) -> impl Serialize + use<'a> {
+    let resources = resources.iter().map(ResourceJson::of);
+    let templates = templates.iter().map(ResourceJson::of_template);
+    resources.chain(templates).collect::<Vec<_>>()
 }
 
 /// One resource a line, as it is mentioned and read, behind what it is if it is something else.

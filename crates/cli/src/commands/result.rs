@@ -84,6 +84,8 @@ struct ResultJson<'a> {
     structured_content: Option<&'a Json>,
     is_error: bool,
     files: Vec<FileJson<'a>>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<&'a Json>,
 }
 
 /// What was saved instead of being in the content.
@@ -102,6 +104,7 @@ impl<'a> ResultJson<'a> {
             structured_content: result.structured_content.as_ref(),
             is_error: result.is_error,
             files: result.files.iter().map(FileJson::of).collect(),
+            meta: result.meta.as_ref(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! `trunkline status`: everything about all servers at once (AGT-3).
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Value, json};
@@ -69,6 +71,9 @@ async fn summary(host: &Host) -> Lines {
             lines.push(format!("{state}: {} ({})", names.len(), names.join(", ")));
         }
     }
+    if !rows.is_empty() {
+        lines.push(by_transport(&rows));
+    }
     lines.push(counts(host));
     for row in &rows {
         let troubles = row.troubles();
@@ -94,6 +99,31 @@ fn shown_state(row: &Row) -> &'static str {
         Some(State::Pending { attempt: 0, .. }) => "not started",
         _ => row.state(),
     }
+}
+
+/// How many servers there are by transport and state, as in "stdio: 2 connected, 1 failed; http: 1 connected".
+fn by_transport(rows: &[Row]) -> String {
+    let transports = counted(rows).into_iter().filter_map(|(transport, states)| {
+        let in_order = STATES
+            .iter()
+            .filter_map(|state| Some((state, states.get(state)?)));
+        let states: Vec<_> = in_order
+            .map(|(state, count)| format!("{count} {state}"))
+            .collect();
+        (!states.is_empty()).then(|| format!("{transport}: {}", states.join(", ")))
+    });
+    let transports: Vec<_> = transports.collect();
+    format!("servers by transport: {}", transports.join("; "))
+}
+
+/// The number of servers by transport and state.
+fn counted(rows: &[Row]) -> BTreeMap<&'static str, BTreeMap<&'static str, usize>> {
+    let mut counts: BTreeMap<_, BTreeMap<_, usize>> = BTreeMap::new();
+    for row in rows {
+        let states = counts.entry(row.transport()).or_default();
+        *states.entry(shown_state(row)).or_default() += 1;
+    }
+    counts
 }
 
 /// How much there is of everything.
@@ -130,6 +160,8 @@ async fn document(host: &Host) -> Members {
         };
         members.0.push((name.to_owned(), value));
     });
+    let counts = Json::from(json!(counted(&rows)));
+    members.0.push(("serverCounts".to_owned(), counts));
     members
 }
 

@@ -121,6 +121,7 @@ fn about(tool: &PoolTool, lines: &mut Lines) {
     if let Some(title) = &tool.title {
         lines.push(format!("  title: {title}"));
     }
+    lines.push(format!("  shown as: {}", tool.display_name()));
     let (server, original) = (&tool.server, &tool.tool.name);
     lines.push(format!("  server: {server}, which calls it {original}"));
     let hints = &tool.tool.hints;

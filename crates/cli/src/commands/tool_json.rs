@@ -1,23 +1,42 @@
 //! Tools as JSON, for scripts.
 
+use std::sync::Arc;
+
 use serde::Serialize;
-use trunkline::{CallError, Found, Host, HostTool, Json, PoolTool};
+use trunkline::{CallError, Found, Host, HostTool, Json, ModelTools, PoolTool};
 
-/// Tools for `--json`.
-pub(crate) fn document<'a>(tools: impl Iterator<Item = &'a PoolTool>) -> impl Serialize {
-    tools.map(ToolJson::of).collect::<Vec<_>>()
-}
-
-/// The same, where those that a rule denies are marked.
+/// The tools of servers, where those that a rule denies or that a model has to search for are marked.
 pub(crate) fn marked_document<'a>(
     host: &Host,
     tools: impl Iterator<Item = &'a PoolTool>,
 ) -> Vec<ToolJson<'a>> {
+    let offered = host.offered();
+    let is_deferred = |tool: &PoolTool| {
+        let by_name = |other: &Arc<PoolTool>| other.name.cmp(&tool.name);
+        offered.deferred.binary_search_by(by_name).is_ok()
+    };
     let marked = |tool: &'a PoolTool| ToolJson {
         denied: Denial::of(host, &tool.name),
+        deferred: is_deferred(tool),
         ..ToolJson::of(tool)
     };
     tools.map(marked).collect()
+}
+
+/// The host's own tools, where those that a rule denies are marked.
+pub(crate) fn own_document<'a>(
+    host: &Host,
+    tools: impl Iterator<Item = &'a HostTool>,
+) -> Vec<ToolJson<'a>> {
+    let marked = |tool: &'a HostTool| ToolJson::own(tool).with_denial(Denial::of(host, &tool.name));
+    tools.map(marked).collect()
+}
+
+/// The tools that a model is shown.
+pub(crate) fn offered_document(tools: &ModelTools) -> Vec<ToolJson<'_>> {
+    let own = tools.own.iter().map(ToolJson::own);
+    own.chain(tools.loaded.iter().map(|tool| ToolJson::shown(tool)))
+        .collect()
 }
 
 /// Tools that were found, for `--json`.
@@ -55,6 +74,12 @@ pub(crate) struct ToolJson<'a> {
     score: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     denied: Option<Denial>,
+    /// A model has to search for it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    deferred: bool,
+    /// The name to show to a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    display_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     annotations: Option<Json>,
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
@@ -99,7 +124,18 @@ impl<'a> ToolJson<'a> {
             open_world: tool.is_open_world(),
             always_load: tool.always_load,
             search_hint: tool.search_hint.as_deref(),
+            display_name: Some(tool.display_name()),
             ..Self::default()
+        }
+    }
+
+    /// One of a server's as a model sees it: nothing is hidden in the descriptions of its schema.
+    fn shown(tool: &'a PoolTool) -> Self {
+        Self {
+            input_schema: Some(&tool.shown_schema),
+            // What it gives back is for whoever reads the result.
+            output_schema: None,
+            ..Self::of(tool)
         }
     }
 

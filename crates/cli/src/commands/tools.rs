@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use trunkline::{Host, LoadMode, ModelTools, PoolTool, ServerSet, ServerStatus, State, nearest};
-use trunkline_config::Standing;
+use trunkline::{Host, ModelTools, PoolTool, ServerSet, ServerStatus, State, TOOL_SEARCH, nearest};
+use trunkline_config::{Standing, env_vars};
 
 use super::resources::first_line;
 use super::tool;
-pub(crate) use super::tool_json::document;
 use super::tool_json::marked_document;
 use super::wanted::Wanted;
 use crate::args::{ConfigArgs, ToolFormat};
@@ -35,7 +34,7 @@ pub(crate) async fn run(
         let pool = host.pool();
         let tools = pool.offered().map(|tool| &**tool);
         match format {
-            Some(format) => output::json_text(&permitted(host).export(format.into())),
+            Some(format) => output::json_text(&offered(host).export(format.into())),
             None if as_json => output::json(&marked_document(host, tools)),
             None => output::result(table(tools, |tool| is_denied(host, tool))),
         }
@@ -57,15 +56,11 @@ pub(super) fn nothing(host: &Host, what: &str) {
     }
 }
 
-/// The tools that a model is shown: those that a rule denies are of no use to it.
-fn permitted(host: &Host) -> ModelTools {
-    let mut tools = host.pool().for_model(LoadMode::All, 0);
-    let count = tools.own.len() + tools.loaded.len();
-    tools.own.retain(|tool| host.denial(&tool.name).is_none());
-    tools.loaded.retain(|tool| !is_denied(host, tool));
-    let left_out = count - tools.own.len() - tools.loaded.len();
+/// The tools that a model is shown, with notes on those that it is not.
+fn offered(host: &Host) -> ModelTools {
+    let tools = host.offered();
     let marks = "`trunkline tools` marks";
-    match left_out {
+    match tools.denied.len() {
         0 => {}
         1 => output::note(Lines::one(format!(
             "1 tool is left out, because a rule denies it; {marks} it"
@@ -73,6 +68,13 @@ fn permitted(host: &Host) -> ModelTools {
         count => output::note(Lines::one(format!(
             "{count} tools are left out, because rules deny them; {marks} them"
         ))),
+    }
+    if !tools.deferred.is_empty() {
+        let (count, set) = (tools.deferred.len(), env_vars::ENABLE_TOOL_SEARCH);
+        let are = if count == 1 { "tool is" } else { "tools are" };
+        output::note(Lines::one(format!(
+            "{count} {are} left to be found with {TOOL_SEARCH}; {set}=false shows all"
+        )));
     }
     tools
 }

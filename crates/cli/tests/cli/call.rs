@@ -110,7 +110,9 @@ fn as_json_a_result_has_the_promised_shape() {
             1,
         ),
     ];
-    for (result, expected, code) in cases {
+    let server = json!({"name": "testkit", "version": "1.0.0"});
+    for (result, mut expected, code) in cases {
+        expected["_meta"] = json!({"io.modelcontextprotocol/serverInfo": server});
         let run = replying(&result).run(&["call", "s", "t", "--json"]);
         assert_eq!((run.code, run.err.as_str()), (Some(code), ""), "{run:#?}");
         assert_eq!(run.document(), expected);
@@ -287,4 +289,21 @@ fn an_argument_that_the_tool_says_nothing_of_is_told() {
         "{\"lod\":\"x\"}\n",
         "warning: \"t\" says nothing of an argument \"lod\"\n  hint: `trunkline tools s t` shows what it takes\n",
     );
+}
+
+#[test]
+fn json_keeps_meta_and_an_old_result_is_the_result() {
+    let old =
+        json!({"toolResult": {"content": [{"type": "text", "text": "broken"}], "isError": true}});
+    let lab = Lab::with([(
+        "s",
+        json!({"tools": [
+            {"name": "meta", "do": [{"reply": {"content": [], "_meta": {"k": 1}}}]},
+            {"name": "old", "do": [{"reply": old}]},
+        ]}),
+    )]);
+    let run = lab.run(&["call", "s", "meta", "--json"]);
+    assert_eq!(run.json()["_meta"]["k"], 1);
+    let run = lab.run(&["call", "s", "old"]);
+    run.is(1, "broken\n", "the tool reported an error\n");
 }

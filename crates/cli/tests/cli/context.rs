@@ -9,7 +9,6 @@ fn offering() -> Value {
     json!({
         "resources": [
             {"uri": "note://1", "name": "one", "description": "First\nsecond line", "mimeType": "text/plain", "text": "no newline"},
-            {"uri": "note://\u{1b}[2J", "name": "evil \u{1b}[31m", "text": "x"},
             {"uri": "bin://1", "name": "bytes", "mimeType": "image/x-odd", "blob": "AAEC/w=="},
             {"uri": "bin://bad", "name": "bad", "blob": "not base64!"},
             {"uri": "skill://tidy/SKILL.md", "name": "tidy", "description": "Tidies up", "text": "# Tidy"},
@@ -27,7 +26,6 @@ fn offering() -> Value {
 fn resources_are_listed_as_they_are_mentioned() {
     let lab = Lab::with([("s 1", offering())]);
     let expected = "@s 1:note://1  First\n\
-                    @s 1:note://\\u{1b}[2J  evil \\u{1b}[31m\n\
                     @s 1:bin://1  bytes\n\
                     @s 1:bin://bad  bad\n\
                     @s 1:skill://tidy/SKILL.md  Tidies up\n\
@@ -40,11 +38,28 @@ fn resources_are_listed_as_they_are_mentioned() {
         json!({"server": "s 1", "uri": "note://1", "name": "one", "description": "First\nsecond line", "mimeType": "text/plain"})
     );
     assert_eq!(
-        listed[5],
+        listed[4],
         json!({"server": "s 1", "uriTemplate": "note://{n}", "name": "notes", "title": "All notes"})
     );
     let run = lab.run(&["resources", "s"]);
     run.fails(2, "there is no server \"s\"", "there are: s 1");
+}
+
+#[test]
+fn a_resource_with_something_hidden_in_its_address_is_left_out() {
+    let lab = Lab::with([(
+        "s",
+        json!({"resources": [
+            {"uri": "note://\u{1b}[2J", "name": "n", "text": "x"},
+            {"uri": "note://2", "name": "ev\u{1b}[31mil", "text": "x"},
+        ]}),
+    )]);
+    lab.run(&["resources"]).is(
+        0,
+        "@s:note://2  evil\n",
+        "warning: server \"s\": resources/list: 1 hidden character (1 escape sequence) was removed from the texts of its entries\n\
+         warning: server \"s\": resources/list: 1 entry was left out: hidden characters in the uri\n",
+    );
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn every_server_is_told_with_what_to_do_about_it() {
     lab.run(&["status"]).is(
         0,
         "connected: 1 (good)\nfailed: 1 (crash)\npending-approval: 1 (proj)\ndisabled: 1 (off)\n\
+         servers by transport: stdio: 1 connected, 1 failed, 1 pending-approval, 1 disabled\n\
          tools: 1, resources: 0, resource templates: 0, prompts: 0; of the host's own: ToolSearch\n\
          crash:\n  the server's process exited with status 3 before it was connected\n  command: [SERVER] --script [DIR]/scripts/crash.json\n  \
          hint: run the command by itself to see why it ends\n  \
@@ -62,6 +63,10 @@ fn as_json_they_are_all_among_the_clients() {
                 "`trunkline approve proj` shows it and asks"
             ],
         ]
+    );
+    assert_eq!(
+        status["serverCounts"],
+        json!({"stdio": {"connected": 1, "failed": 1, "pending-approval": 1, "disabled": 1}})
     );
     assert_eq!(clients[0]["stderr"], json!(["no key"]));
     assert_eq!(

@@ -32,6 +32,7 @@ fn lab() -> Lab {
 const SHOWN: &str = "\
 mcp__my_hub__create_issue
   title: Create
+  shown as: my hub - Create (MCP)
   server: my hub, which calls it create issue
   says of itself: destructive, open-world
 
@@ -66,7 +67,7 @@ fn it_is_shown_by_server_and_name_or_by_its_whole_name() {
     }
     lab.run(&["tools", "my hub", "ping"]).is(
         0,
-        "mcp__my_hub__ping\n  server: my hub, which calls it ping\n\nit takes no arguments\n\nexample:\n  trunkline call 'my hub' ping\n",
+        "mcp__my_hub__ping\n  shown as: my hub - ping (MCP)\n  server: my hub, which calls it ping\n\nit takes no arguments\n\nexample:\n  trunkline call 'my hub' ping\n",
         "",
     );
 }

@@ -1,6 +1,6 @@
 //! `trunkline tools`.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::lab::{Lab, echo};
 
@@ -38,9 +38,10 @@ fn as_json_they_have_the_promised_shape() {
     let expected = json!([
         {"name": "mcp__s_1__get_thing", "server": "s.1", "originalName": "get thing", "title": "Get", "description": "Gets\nit",
          "inputSchema": schema, "readOnly": true, "destructive": false, "openWorld": true, "alwaysLoad": true,
-         "searchHint": "find things"},
+         "searchHint": "find things", "displayName": "s.1 - Get (MCP)"},
         {"name": "mcp__s_1__rm", "server": "s.1", "originalName": "rm", "title": "Remove", "description": "",
-         "inputSchema": {"type": "object"}, "readOnly": false, "destructive": true, "openWorld": false, "alwaysLoad": false},
+         "inputSchema": {"type": "object"}, "readOnly": false, "destructive": true, "openWorld": false, "alwaysLoad": false,
+         "displayName": "s.1 - Remove (MCP)"},
     ]);
     let run = lab.run(&["tools", "--json"]);
     assert_eq!(run.json(), expected);
@@ -179,4 +180,79 @@ fn a_variable_that_means_nothing_is_told() {
     }
     let help = lab.plainly(&["call", "--help"]);
     assert!(help.out.contains("TRUNKLINE_CHANGED_TOOLS"), "{}", help.out);
+}
+
+#[test]
+fn tool_search_decides_what_a_model_is_shown() {
+    let tools = json!([
+        {"name": "big", "description": "x".repeat(2000)},
+        {"name": "pinned", "description": "p", "_meta": {"anthropic/alwaysLoad": true}},
+        {"name": "denied", "description": "d"},
+    ]);
+    let lab = Lab::with([("s", json!({ "tools": tools }))]);
+    lab.write_json(
+        "home/.claude/settings.json",
+        &json!({"permissions": {"deny": ["mcp__s__denied"]}}),
+    );
+    let note = "1 tool is left out, because a rule denies it; `trunkline tools` marks it\n";
+    let all = "mcp__s__big mcp__s__pinned";
+    let few = "ToolSearch mcp__s__pinned";
+    for (value, shown) in [
+        (None, all),
+        (Some("false"), all),
+        (Some("auto"), all),
+        (Some("auto:100"), all),
+        (Some("auto:0"), few),
+        (Some("true"), few),
+    ] {
+        for format in ["anthropic", "openai", "openai-responses", "mcp"] {
+            let mut command = lab.command(&["tools", "--format", format]);
+            if let Some(value) = value {
+                command.env("ENABLE_TOOL_SEARCH", value);
+            }
+            let run = lab.finish(&mut command);
+            let listed = run.json();
+            let name = |tool: &Value| {
+                let function = tool.get("function").unwrap_or(tool);
+                function["name"].as_str().unwrap().to_owned()
+            };
+            let names: Vec<_> = listed.as_array().unwrap().iter().map(name).collect();
+            assert_eq!(names.join(" "), shown, "{value:?} {format}");
+            let deferred =
+                "1 tool is left to be found with ToolSearch; ENABLE_TOOL_SEARCH=false shows all\n";
+            let told = if shown == few {
+                format!("{note}{deferred}")
+            } else {
+                note.to_owned()
+            };
+            assert_eq!(run.err, told, "{value:?} {format}");
+        }
+    }
+    // The list for people and scripts has all of them, marked.
+    let run = lab.finish(
+        lab.command(&["tools", "--json"])
+            .env("ENABLE_TOOL_SEARCH", "true"),
+    );
+    let marks: Vec<_> = run
+        .json()
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| {
+            json!([
+                tool["originalName"],
+                tool["deferred"],
+                tool["denied"]["rule"]
+            ])
+        })
+        .collect();
+    assert_eq!(
+        marks,
+        [
+            json!(["big", true, null]),
+            json!(["denied", null, "mcp__s__denied"]),
+            json!(["pinned", null, null]),
+        ]
+    );
+    assert_eq!(run.json()[0]["displayName"], "s - big (MCP)");
 }

@@ -9,6 +9,7 @@ mod lists;
 mod names;
 mod part;
 mod pool;
+mod shown_list;
 mod snapshot;
 mod store;
 #[cfg(test)]
@@ -33,20 +34,21 @@ pub use store::CatalogStore;
 pub(crate) use store::Key;
 use tokio::time::Instant;
 pub use tool::PoolTool;
-use trunkline_wire::mcp::{Prompt, Resource, ResourceTemplate, ServerIdentity};
+use trunkline_wire::mcp::{ListKind, Prompt, Resource, ResourceTemplate, ServerIdentity};
 pub(crate) use unique::suffixed;
 
 use crate::sanitize::shown;
+use shown_list::shown_list;
 
 /// What one server offers.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     pub(crate) tools: Arc<Part>,
-    /// Its resources.
+    /// Its resources; their texts are sanitised.
     pub resources: Arc<[Resource]>,
-    /// Its resource templates.
+    /// Its resource templates; their texts are sanitised.
     pub templates: Arc<[ResourceTemplate]>,
-    /// Its prompts.
+    /// Its prompts; their texts are sanitised.
     pub prompts: Arc<[Prompt]>,
     /// What was wrong with its lists: bad entries, lists that could not be fetched.
     pub diagnostics: Arc<[String]>,
@@ -106,8 +108,12 @@ impl Catalog {
             .min()
     }
 
-    /// Takes note of what is known about its lists.
-    fn with(mut self, lists: PerList<ListState>) -> Self {
+    /// Takes note of what is known about its lists. Every catalog passes here, fetched or cached, so that the texts of resources,
+    /// templates and prompts are fit for a model (TOOL-3); a tool has its shown texts beside what its server says.
+    fn with(mut self, mut lists: PerList<ListState>) -> Self {
+        self.resources = shown_list(ListKind::Resources, &self.resources, &mut lists);
+        self.templates = shown_list(ListKind::ResourceTemplates, &self.templates, &mut lists);
+        self.prompts = shown_list(ListKind::Prompts, &self.prompts, &mut lists);
         let problems = lists.iter().flat_map(|(_, list)| list.problems.iter());
         self.diagnostics = problems.cloned().chain(self.hidden()).collect();
         self.cached = lists.iter().any(|(_, list)| list.origin == Origin::Cache);

@@ -52,6 +52,22 @@ pub struct PoolTool {
 }
 
 impl PoolTool {
+    /// The name to show to a person: `server - title (MCP)`, with the original name where there is no title. On one line,
+    /// sanitised; still escape it for a terminal.
+    ///
+    /// ```
+    /// use trunkline::{Json, Pool};
+    ///
+    /// let list = Json::parse(r#"{"tools":[{"name":"add","title":"Add numbers"}]}"#)?;
+    /// let pool = Pool::from_lists([("calculator", list)]);
+    /// assert_eq!(pool.tools()[0].display_name(), "calculator - Add numbers (MCP)");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn display_name(&self) -> String {
+        let title = self.title.as_deref().unwrap_or(&self.tool.name);
+        format!("{} - {} (MCP)", one_line(&self.server).0, one_line(title).0)
+    }
+
     /// Whether it changes nothing, as its server says (TOOL-4).
     pub fn is_read_only(&self) -> bool {
         self.tool.hints.read_only

@@ -12,6 +12,7 @@ use trunkline_wire::{ByteString, Json, RpcError};
 
 use super::elicited::checked;
 use super::news::News;
+use super::sampling::{self, Sampling};
 use crate::logs::Recorder;
 
 /// How much of a server's nonsense is kept, in characters.
@@ -32,6 +33,7 @@ pub(super) struct Inbound {
     server: Arc<str>,
     project_dir: Option<Arc<Path>>,
     elicit: Option<Arc<dyn Elicit>>,
+    sampling: Option<Arc<dyn Sampling>>,
     news: Arc<News>,
     signals: Signals,
     nonsense: Mutex<Option<String>>,
@@ -50,11 +52,18 @@ impl Inbound {
             server,
             project_dir: project_dir.map(Arc::from),
             elicit,
+            sampling: None,
             news,
             signals: Signals::default(),
             nonsense: Mutex::default(),
             recorder,
         }
+    }
+
+    /// With the model that it may ask for messages.
+    pub(super) fn with_sampling(mut self, sampling: Option<Arc<dyn Sampling>>) -> Self {
+        self.sampling = sampling;
+        self
     }
 
     /// The first thing it sent that was no message.
@@ -74,13 +83,17 @@ impl Inbound {
     }
 }
 
-/// What we offer every server (LIF-6).
-pub(super) fn capabilities() -> Json {
-    Json::from(serde_json::json!({
+/// What we offer every server (LIF-6): sampling only where the embedder supplies a model.
+pub(super) fn capabilities(has_model: bool) -> Json {
+    let mut capabilities = serde_json::json!({
         "roots": {},
         "elicitation": {"form": {}, "url": {}},
         "extensions": {TASKS: {}},
-    }))
+    });
+    if has_model {
+        capabilities["sampling"] = serde_json::json!({});
+    }
+    Json::from(capabilities)
 }
 
 impl Handler for Inbound {
@@ -109,6 +122,9 @@ impl Handler for Inbound {
                         cancel()
                     }))
                 })
+            }
+            "sampling/createMessage" => {
+                sampling::answer(self.sampling.as_ref(), &self.server, params)
             }
             _ => Box::pin(async move { Err(RpcError::method_not_found(&method)) }),
         }

@@ -7,6 +7,7 @@ mod factory;
 mod inbound;
 mod news;
 mod open;
+mod sampling;
 mod state;
 mod task;
 mod watched;
@@ -26,6 +27,7 @@ use trunkline_transport::http::Credentials;
 use trunkline_transport::net::Dialer;
 
 pub use inbound::Elicit;
+pub use sampling::{Sampling, SamplingRequest};
 pub(crate) use state::SIGN_IN;
 pub use state::{ConnectFailure, Connected, FailureKind, State};
 pub(crate) use window::Window;
@@ -49,6 +51,8 @@ pub(crate) struct Context {
     pub(crate) window: Window,
     pub(crate) teller: Teller,
     pub(crate) elicit: Option<Arc<dyn Elicit>>,
+    /// The embedder's model, for servers that ask for one.
+    pub(crate) sampling: Option<Arc<dyn Sampling>>,
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
     pub(crate) dialer: Dialer,
     /// The way to the process that we are embedded in.

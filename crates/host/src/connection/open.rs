@@ -82,13 +82,14 @@ impl Attempt<'_> {
         let context = &self.core.context;
         let mut skip_probe = way == Way::Sse || self.known == Some(Verdict::Legacy);
         loop {
-            let inbound = Arc::new(Inbound::new(
+            let inbound = Inbound::new(
                 Arc::clone(&self.core.name),
                 context.settings.project_dir.as_deref(),
                 context.elicit.clone(),
                 Arc::clone(&self.core.news),
                 self.core.recorder.clone(),
-            ));
+            );
+            let inbound = Arc::new(inbound.with_sampling(context.sampling.clone()));
             let handler: Arc<dyn Handler> = inbound.clone();
             let opening = factory::open(self.core, source, way, handler.clone());
             let Opened { peer, stderr } = self.in_time(opening).await??;
@@ -98,7 +99,7 @@ impl Attempt<'_> {
                     title: None,
                     version: env!("CARGO_PKG_VERSION").to_owned(),
                 },
-                capabilities: inbound::capabilities(),
+                capabilities: inbound::capabilities(context.sampling.is_some()),
                 skip_probe,
                 legacy_only: context.settings.legacy_only,
             };

@@ -1,26 +1,23 @@
 //! The list as claude.ai gives it.
 
 use std::collections::HashSet;
-use std::future::Future;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue};
-use reqwest::{Client, StatusCode, Url, redirect};
 use tokio::time::Instant;
 use trunkline_config::Secret;
 use trunkline_config::env_vars::{
     CLAUDE_CODE_OAUTH_TOKEN, ENABLE_CLAUDEAI_MCP_SERVERS, TRUNKLINE_CLAUDEAI_URL,
 };
-
-use trunkline_transport::http::Credentials;
+use trunkline_transport::http::{Credentials, FetchError, Fetched, Fetcher, Token as Sent};
+use trunkline_transport::net::Dialer;
+use url::Url;
 
 use super::account::Account;
 use super::credentials::Token;
 use super::page::{self, Page};
-use super::{ConnectorList, Connectors, ConnectorsError};
+use super::{ConnectorList, Connectors, ConnectorsError, Listing};
 
 /// Where the list is.
 const BASE_URL: &str = "https://api.anthropic.com";
@@ -29,6 +26,13 @@ const PROXY_URL: &str = "https://mcp-proxy.anthropic.com";
 const API_VERSION: &str = "2023-06-01";
 const BETA: &str = "mcp-servers-2025-12-04";
 const USER_AGENT: &str = concat!("trunkline/", env!("CARGO_PKG_VERSION"));
+/// The headers of every request.
+const HEADERS: [(&str, &str); 4] = [
+    ("accept", "application/json"),
+    ("user-agent", USER_AGENT),
+    ("anthropic-version", API_VERSION),
+    ("anthropic-beta", BETA),
+];
 
 /// How long listing may take, all pages together (CFG-1).
 const LIST_LIMIT: Duration = Duration::from_secs(5);
@@ -115,7 +119,7 @@ impl ClaudeAi {
         self
     }
 
-    async fn list_all(&self) -> Result<ConnectorList, ConnectorsError> {
+    async fn list_all(&self, dialer: &Dialer) -> Result<ConnectorList, ConnectorsError> {
         let deadline = Instant::now() + self.limit;
         let base = safe_url(&self.base_url)?;
         let proxy = safe_url(&self.proxy_url)?;
@@ -130,12 +134,12 @@ impl ClaudeAi {
         let Some(token) = token else {
             return Ok(ConnectorList::default());
         };
-        let client = client(&base, &token)?;
+        let fetcher = fetcher(dialer, &base, &token)?;
         let mut list = ConnectorList::default();
         let mut ids = HashSet::new();
         let mut cursors: Vec<String> = Vec::new();
         for number in 1..=MAX_PAGES {
-            let fetched = fetch(&client, &base, cursors.last().map(String::as_str));
+            let fetched = fetch(&fetcher, &base, cursors.last().map(String::as_str));
             let page = tokio::time::timeout_at(deadline, fetched)
                 .await
                 .unwrap_or_else(|_| Err(self.timed_out()));
@@ -193,10 +197,12 @@ impl ClaudeAi {
 }
 
 impl Connectors for ClaudeAi {
-    fn list(
-        &self,
-    ) -> Pin<Box<dyn Future<Output = Result<ConnectorList, ConnectorsError>> + Send + '_>> {
-        Box::pin(self.list_all())
+    fn list(&self) -> Listing<'_> {
+        Box::pin(async { self.list_all(&Dialer::from_env()).await })
+    }
+
+    fn list_over<'a>(&'a self, dialer: &'a Dialer) -> Listing<'a> {
+        Box::pin(self.list_all(dialer))
     }
 
     fn credentials(&self) -> Option<Arc<dyn Credentials>> {
@@ -237,86 +243,40 @@ fn is_loopback(host: &str) -> bool {
             .is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
-fn client(base: &Url, token: &Secret) -> Result<Client, ConnectorsError> {
-    // Has an effect only when the embedding program has not chosen a provider itself.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut bearer = HeaderValue::try_from(format!("Bearer {}", token.expose()))
-        .map_err(|_| ConnectorsError::BadToken)?;
-    bearer.set_sensitive(true);
-    let headers = HeaderMap::from_iter([
-        (AUTHORIZATION, bearer),
-        (ACCEPT, HeaderValue::from_static("application/json")),
-        (
-            reqwest::header::HeaderName::from_static("anthropic-version"),
-            HeaderValue::from_static(API_VERSION),
-        ),
-        (
-            reqwest::header::HeaderName::from_static("anthropic-beta"),
-            HeaderValue::from_static(BETA),
-        ),
-    ]);
-    let mut builder = Client::builder()
-        .default_headers(headers)
-        .user_agent(USER_AGENT)
-        // The token must not travel.
-        .redirect(redirect::Policy::none())
-        .referer(false);
-    if base.scheme() == "http" {
-        // A proxy would see the token, which on this machine needs none.
-        builder = builder.no_proxy();
-    }
-    builder.build().map_err(|error| network(&error))
+/// Requests to the origin of `base`, with the token.
+fn fetcher(dialer: &Dialer, base: &Url, token: &Secret) -> Result<Fetcher, ConnectorsError> {
+    let token = Sent::bearer(token.expose()).ok_or(ConnectorsError::BadToken)?;
+    Fetcher::new(dialer, base, &HEADERS, Some(token)).map_err(|error| failed(&error))
 }
 
-async fn fetch(client: &Client, base: &Url, cursor: Option<&str>) -> Result<Page, ConnectorsError> {
+async fn fetch(
+    fetcher: &Fetcher,
+    base: &Url,
+    cursor: Option<&str>,
+) -> Result<Page, ConnectorsError> {
     let mut url = page::with_path(base, &["v1", "mcp_servers"]);
     url.query_pairs_mut()
         .append_pair("limit", PAGE_SIZE)
         .extend_pairs(cursor.map(|cursor| ("page", cursor)));
-    let mut response = client
-        .get(url)
-        .send()
-        .await
-        .map_err(|error| network(&error))?;
-    let status = response.status();
+    let fetched = fetcher.get(&url, MAX_BODY).await;
+    let Fetched { status, body } = fetched.map_err(|error| failed(&error))?;
     match status {
-        StatusCode::OK => {}
-        StatusCode::UNAUTHORIZED => return Err(ConnectorsError::Unauthorized),
-        StatusCode::FORBIDDEN => return Err(ConnectorsError::Forbidden),
-        _ if status.is_redirection() => {
-            return Err(ConnectorsError::Redirected {
-                status: status.as_u16(),
-            });
-        }
-        _ => {
-            return Err(ConnectorsError::Status {
-                status: status.as_u16(),
-            });
-        }
+        200 => page::read(&body),
+        401 => Err(ConnectorsError::Unauthorized),
+        403 => Err(ConnectorsError::Forbidden),
+        // The token must not travel.
+        300..=399 => Err(ConnectorsError::Redirected { status }),
+        _ => Err(ConnectorsError::Status { status }),
     }
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| network(&error))? {
-        if body.len() + chunk.len() > MAX_BODY {
-            return Err(ConnectorsError::TooLarge { limit: MAX_BODY });
-        }
-        body.extend_from_slice(&chunk);
-    }
-    page::read(&body)
 }
 
-/// The whole chain of causes: the first says only that something failed.
-fn network(error: &reqwest::Error) -> ConnectorsError {
-    let mut reason = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        let text = error.to_string();
-        if !reason.contains(&text) {
-            reason.push_str(": ");
-            reason.push_str(&text);
-        }
-        cause = error.source();
+fn failed(error: &FetchError) -> ConnectorsError {
+    match error {
+        FetchError::TooLong(limit) => ConnectorsError::TooLarge { limit: *limit },
+        error => ConnectorsError::Network {
+            reason: error.to_string(),
+        },
     }
-    ConnectorsError::Network { reason }
 }
 
 #[cfg(test)]
@@ -418,17 +378,15 @@ mod tests {
     #[test]
     fn a_token_with_a_line_break_is_not_sent() {
         let base = Url::parse(BASE_URL).unwrap();
-        let error = client(&base, &Secret::new("hunter2\r\nx: y")).unwrap_err();
-        assert_eq!(error, ConnectorsError::BadToken);
-        client(&base, &Secret::new("hunter2")).unwrap();
+        let with = |token: &str| fetcher(&Dialer::from_env(), &base, &Secret::new(token));
+        let error = with("hunter2\r\nx: y").err();
+        assert_eq!(error, Some(ConnectorsError::BadToken));
+        assert!(with("hunter2").is_ok());
     }
 
     #[test]
     fn nothing_printed_shows_the_token() {
         let shown = format!("{:?}", ClaudeAi::new(BASE_URL, Secret::new("hunter2")));
-        assert!(!shown.contains("hunter2"), "{shown}");
-        let base = Url::parse(BASE_URL).unwrap();
-        let shown = format!("{:?}", client(&base, &Secret::new("hunter2")).unwrap());
         assert!(!shown.contains("hunter2"), "{shown}");
     }
 

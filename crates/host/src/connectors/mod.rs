@@ -19,6 +19,7 @@ pub use error::ConnectorsError;
 
 use trunkline_config::normalize_name;
 use trunkline_transport::http::Credentials;
+use trunkline_transport::net::Dialer;
 
 /// One connector of the user's claude.ai account.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,12 +70,20 @@ impl ConnectorList {
     }
 }
 
+/// The future list of connectors.
+pub type Listing<'a> =
+    Pin<Box<dyn Future<Output = Result<ConnectorList, ConnectorsError>> + Send + 'a>>;
+
 /// Who lists the connectors; an embedder may supply its own.
 pub trait Connectors: Send + Sync + 'static {
     /// All connectors of the account. Must end by itself.
-    fn list(
-        &self,
-    ) -> Pin<Box<dyn Future<Output = Result<ConnectorList, ConnectorsError>> + Send + '_>>;
+    fn list(&self) -> Listing<'_>;
+
+    /// As [`Connectors::list`], over the host's own way to the network: its proxies, authorities and client certificate.
+    fn list_over<'a>(&'a self, dialer: &'a Dialer) -> Listing<'a> {
+        let _ = dialer;
+        self.list()
+    }
 
     /// Who we are to the proxy that the connectors are behind.
     fn credentials(&self) -> Option<Arc<dyn Credentials>> {

@@ -1,8 +1,8 @@
 //! One page of the list, read leniently: a bad item costs that item.
 
-use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
+use url::Url;
 
 use super::{Connector, ConnectorsError};
 

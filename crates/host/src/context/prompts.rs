@@ -15,6 +15,7 @@ use crate::catalog::{may_belong_to, suffixed, tool_name};
 use crate::connection::State;
 use crate::host::Host;
 use crate::result::shown_block;
+use crate::sanitize;
 use crate::suggest::nearest;
 
 /// A prompt as a command.
@@ -24,7 +25,7 @@ pub struct PromptCommand {
     pub name: String,
     /// The server's name as configured.
     pub server: Arc<str>,
-    /// What the server says about it, under its original name.
+    /// What the server says about it, under its original name; untrusted text, sanitised.
     pub prompt: Prompt,
 }
 
@@ -42,9 +43,9 @@ pub struct PromptOutput {
     pub server: Arc<str>,
     /// The prompt's original name.
     pub prompt: String,
-    /// What it is for; untrusted text.
+    /// What it is for; untrusted text, sanitised.
     pub description: Option<String>,
-    /// The messages, in order; untrusted text.
+    /// The messages, in order; untrusted text, without hidden characters.
     pub messages: Vec<PromptMessage>,
 }
 
@@ -114,12 +115,19 @@ impl Host {
                 problem,
             }
         })?;
+        self.prompt_with(command, &arguments, options).await
+    }
+
+    /// As [`Host::prompt`], with arguments by name. The server checks them.
+    pub async fn prompt_with(
+        &self,
+        command: &PromptCommand,
+        arguments: &[(String, String)],
+        options: ReadOptions,
+    ) -> Result<PromptOutput, ContextError> {
         let (server, name) = (&*command.server, &*command.prompt.name);
         let connection = self.connection_to(server)?;
-        let wanted = Wanted::Prompt {
-            name,
-            arguments: &arguments,
-        };
+        let wanted = Wanted::Prompt { name, arguments };
         let what = wanted.to_string();
         let result = self.get(server, &connection, wanted, options).await?;
         let PromptResult {
@@ -132,7 +140,7 @@ impl Host {
         Ok(PromptOutput {
             server: Arc::clone(&command.server),
             prompt: name.to_owned(),
-            description,
+            description: description.map(|text| sanitize::shown(&text).0.into_owned()),
             messages: messages.into_iter().map(shown).collect(),
         })
     }
@@ -244,11 +252,15 @@ fn sorted_and_unique(mut commands: Vec<PromptCommand>) -> (Vec<PromptCommand>, V
     (commands, diagnostics)
 }
 
-/// A message as a model may see it (TOOL-3).
+/// A message as a model may see it (TOOL-3). A server speaks for the user or the assistant and for nobody else.
 fn shown(message: PromptMessage) -> PromptMessage {
+    let role = match &*message.role {
+        "assistant" => "assistant",
+        _ => "user",
+    };
     PromptMessage {
+        role: role.into(),
         content: shown_block(message.content),
-        ..message
     }
 }
 

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use serde_json::Value;
-use trunkline_wire::Json;
 use trunkline_wire::mcp::{Resource, ResourceContent, Skill};
+use trunkline_wire::{Json, RequestError};
 
 use super::ask::{connected, failed};
 use super::{ContextError, ReadOptions, uri, verify};
 use crate::connection::ServerStatus;
 use crate::host::Host;
-use crate::sanitize::{Removed, shown, without_hidden};
+use crate::sanitize::{Removed, one_line, sanitize, shown, without_hidden};
 
 /// The end of the address of a skill.
 const SKILL_FILE: &str = "/SKILL.md";
@@ -24,7 +24,7 @@ const SKILL_FILE: &str = "/SKILL.md";
 pub struct ServerSkill {
     /// The server's name as configured.
     pub server: Arc<str>,
-    /// What the server says about it.
+    /// What the server says about it; untrusted text. The description is sanitised, the frontmatter is as its server lists it.
     pub skill: Skill,
     /// Whether its server lists it as a skill, so that what it holds can be checked; otherwise it is a resource that looks like one.
     pub listed: bool,
@@ -51,6 +51,24 @@ pub struct LoadedSkill {
     pub uri: String,
     /// The text of its `SKILL.md`, without what is hidden in it; untrusted.
     pub text: String,
+}
+
+impl ServerSkill {
+    /// A skill as a model may see it (TOOL-3); an error if its address has hidden characters.
+    fn new(server: &Arc<str>, skill: Skill, listed: bool) -> Result<Self, String> {
+        if !sanitize(&skill.uri).1.is_empty() {
+            return Err("its uri has hidden characters".to_owned());
+        }
+        Ok(Self {
+            server: Arc::clone(server),
+            skill: Skill {
+                name: one_line(&skill.name).0.into_owned(),
+                description: shown(&skill.description).0.into_owned(),
+                ..skill
+            },
+            listed,
+        })
+    }
 }
 
 impl Host {
@@ -80,11 +98,7 @@ impl Host {
         let identity = status.catalog.identity.as_ref();
         if !identity.is_some_and(|identity| identity.capabilities.skills) {
             let skills = status.catalog.resources.iter().filter_map(|resource| {
-                Some(ServerSkill {
-                    server: Arc::clone(server),
-                    skill: looks_like_skill(resource)?,
-                    listed: false,
-                })
+                ServerSkill::new(server, looks_like_skill(resource)?, false).ok()
             });
             return Ok(Skills {
                 skills: skills.collect(),
@@ -105,18 +119,20 @@ impl Host {
         });
         let warnings = listing.warnings.iter();
         let warnings = warnings.map(|warning| format!("server \"{server}\": skills: {warning}"));
-        Ok(Skills {
+        let mut found = Skills {
             problems: bad.chain(warnings).collect(),
-            skills: listing
-                .items
-                .into_iter()
-                .map(|skill| ServerSkill {
-                    server: Arc::clone(server),
-                    skill,
-                    listed: true,
-                })
-                .collect(),
-        })
+            skills: Vec::new(),
+        };
+        for skill in listing.items {
+            let name = one_line(&skill.name).0.into_owned();
+            match ServerSkill::new(server, skill, true) {
+                Ok(skill) => found.skills.push(skill),
+                Err(reason) => found.problems.push(format!(
+                    "server \"{server}\": the skill \"{name}\" was left out: {reason}"
+                )),
+            }
+        }
+        Ok(found)
     }
 
     /// The skill of a server whose `SKILL.md` is at `uri`, listed or not, as its server describes it now.
@@ -134,10 +150,9 @@ impl Host {
         let got = connected.client.get_skill(uri, Some(deadline)).await;
         let skill =
             got.map_err(|error| failed(server, &connection, format!("the skill {uri}"), error))?;
-        Ok(ServerSkill {
-            server: server.into(),
-            skill,
-            listed: true,
+        ServerSkill::new(&server.into(), skill, true).map_err(|reason| {
+            let error = RequestError::Malformed(reason);
+            failed(server, &connection, format!("the skill {uri}"), error)
         })
     }
 

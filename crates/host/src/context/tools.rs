@@ -1,5 +1,5 @@
 //! The host's own tools by which a model finds and reads resources (CTX-1). They are in the pool once, however many servers have
-//! resources, and only while one has.
+//! resources, and only while one declares that it has.
 
 use std::sync::Arc;
 
@@ -26,10 +26,11 @@ const MAX_LISTED: usize = 500;
 /// How many characters one answer has at most (RES-4).
 const MAX_ANSWER: usize = 100_000;
 
-/// Whether some server offers resources.
+/// Whether some server declares resources, though it may list none: many can be read all the same, and some come later.
 pub(crate) fn needed(servers: &[Arc<ServerStatus>]) -> bool {
     let has = |status: &Arc<ServerStatus>| {
-        !status.catalog.resources.is_empty() || !status.catalog.templates.is_empty()
+        let identity = status.catalog.identity.as_ref();
+        identity.is_some_and(|identity| identity.capabilities.resources)
     };
     servers.iter().any(has)
 }

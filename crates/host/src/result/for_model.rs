@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use trunkline_wire::Json;
 use trunkline_wire::mcp::Content;
 
-use super::CallOutput;
+use super::{CallOutput, shown_block};
 use crate::catalog::Format;
-use crate::sanitize::sanitize_json;
+use crate::sanitize::{Removed, sanitize_json, visible_json};
 
 /// What stands for a result without anything in it: some APIs take no empty text.
 const NOTHING: &str = "(the tool gave back nothing)";
@@ -14,6 +14,8 @@ const NOTHING: &str = "(the tool gave back nothing)";
 impl CallOutput {
     /// The content for a model: what belongs under `content` of Anthropic's `tool_result` block, of OpenAI's `tool` message, under
     /// `output` of its Responses API, or a whole MCP result. An API that takes no images from tools gets a line in place of each.
+    /// Hidden characters are removed, even from an output that was asked for as it came
+    /// ([`CallOptions::raw`](crate::CallOptions::raw)).
     pub fn for_model(&self, format: Format) -> Value {
         match format {
             Format::Anthropic => Value::Array(self.blocks().iter().map(anthropic).collect()),
@@ -26,10 +28,11 @@ impl CallOutput {
                     Value::String(text) => json!({"type": "text", "text": text}),
                     block => block,
                 };
-                let content: Vec<_> = self.content.iter().map(block).collect();
+                let content: Vec<_> = self.content.iter().cloned().map(shown_block).collect();
+                let content: Vec<_> = content.iter().map(block).collect();
                 let mut result = json!({"content": content, "isError": self.is_error});
                 if let Some(structured) = &self.structured_content {
-                    result["structuredContent"] = tree(structured);
+                    result["structuredContent"] = tree(&visible(structured));
                 }
                 result
             }
@@ -39,14 +42,18 @@ impl CallOutput {
     /// The blocks, or what stands for them.
     fn blocks(&self) -> Vec<Content> {
         if !self.content.is_empty() {
-            return self.content.clone();
+            return self.content.iter().cloned().map(shown_block).collect();
         }
         let text = match &self.structured_content {
-            Some(structured) => sanitize_json(structured).0.as_str().to_owned(),
+            Some(structured) => visible(structured).as_str().to_owned(),
             None => NOTHING.to_owned(),
         };
         vec![Content::Text(text.into())]
     }
+}
+
+fn visible(json: &Json) -> Json {
+    visible_json(json, &mut Removed::default())
 }
 
 /// JSON as a tree. What no tree can hold, half a character or what is nested too deep, is put right, or else stays text.
@@ -133,6 +140,31 @@ mod tests {
         let whole = result.for_model(Format::Mcp);
         assert_eq!(whole["structuredContent"]["a"], 1);
         assert_eq!(whole["content"][1]["data"], "AAAA");
+    }
+
+    #[test]
+    fn nothing_hidden_reaches_a_model() {
+        let hidden = "a\u{200b}\u{e0041}b";
+        for result in [
+            json!({"content": [{"type": "text", "text": hidden}], "structuredContent": {"k\u{200b}": [hidden]}}),
+            json!({"content": [], "structuredContent": {"k\u{200b}": {"x": hidden}}}),
+            json!({"content": [{"type": "resource", "resource": {"uri": "a:b", "text": hidden}}]}),
+            json!({"content": [{"type": "newer", "x": hidden}]}),
+        ] {
+            let output = output(result.clone());
+            let all = [
+                Format::Anthropic,
+                Format::OpenAi,
+                Format::OpenAiResponses,
+                Format::Mcp,
+            ];
+            for format in all {
+                let shown = output.for_model(format).to_string();
+                assert!(shown.contains("ab"), "{format:?} {result}: {shown}");
+                let left = |c| matches!(c, '\u{200b}' | '\u{e0041}');
+                assert!(!shown.contains(left), "{format:?} {result}: {shown}");
+            }
+        }
     }
 
     #[test]

@@ -45,11 +45,11 @@ pub(crate) use store::{is_ours as is_saved_result, is_result_of};
 pub struct CallOutput {
     /// The blocks, in order; unknown kinds included.
     pub content: Vec<Content>,
-    /// The machine-readable result, byte for byte.
+    /// The machine-readable result: byte for byte, except that hidden characters in its texts and keys are removed (TOOL-3).
     pub structured_content: Option<Json>,
     /// The tool ran and reports a failure of its own (CALL-5).
     pub is_error: bool,
-    /// The result's `_meta`.
+    /// The result's `_meta`, without hidden characters too.
     pub meta: Option<Json>,
     /// What was written to disk instead of being given back.
     pub files: Vec<SavedFile>,

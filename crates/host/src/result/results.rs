@@ -15,7 +15,7 @@ use super::job::{Job, MAX_BLOCKS};
 use super::size::Limit;
 use super::store::Store;
 use super::words::{Words, shown};
-use crate::sanitize::Removed;
+use crate::sanitize::{Removed, visible_json};
 
 /// How many characters of text a result may have (RES-4).
 const MAX_CHARS: u64 = 100_000;
@@ -138,6 +138,9 @@ impl Results {
             let mut removed = Removed::default();
             let blocks = output.content.into_iter();
             output.content = blocks.map(|block| shown(block, &mut removed)).collect();
+            for json in [&mut output.structured_content, &mut output.meta] {
+                *json = json.take().map(|json| visible_json(&json, &mut removed));
+            }
             if !removed.is_empty() {
                 let tool = about.tool;
                 let warning = format!("the result of \"{tool}\" is shown without {removed}");

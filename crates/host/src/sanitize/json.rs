@@ -1,5 +1,7 @@
 //! The same for JSON: the strings in it are made fit, wherever they are, and everything else stays byte for byte.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use trunkline_wire::Json;
 
@@ -29,6 +31,35 @@ pub fn sanitize_json(json: &Json) -> (Json, Removed) {
         (clean != text).then(|| clean.into_owned())
     });
     (clean, removed)
+}
+
+/// JSON without what a reader cannot see, in keys and values at any depth; everything else keeps its spelling. What was removed
+/// is added to `removed`.
+pub(crate) fn visible_json(json: &Json, removed: &mut Removed) -> Json {
+    rewritten(json, |_, text| match strip(text, removed) {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(visible) => Some(visible),
+    })
+}
+
+/// An entry of a list, such as a prompt or a resource, as a model sees it: every text in it sanitised. `None` where something is
+/// hidden in the member that its server knows it by: a model must not see that, and the server would not know it without.
+pub(crate) fn shown_item(item: &Json, identifier: &str) -> Option<(Json, Removed)> {
+    let mut removed = Removed::default();
+    let mut is_usable = true;
+    let item = rewritten(item, |place, text| match place {
+        Place::Key => None,
+        Place::Value { key: Some(key) } if key == identifier => {
+            is_usable &= is_clean(text);
+            None
+        }
+        Place::Value { .. } => {
+            let (clean, found) = sanitize(text);
+            removed += found;
+            (clean != text).then(|| clean.into_owned())
+        }
+    });
+    is_usable.then_some((item, removed))
 }
 
 /// Sanitises every string value of a tree.
@@ -227,6 +258,45 @@ mod tests {
 
     fn json(text: &str) -> Json {
         Json::parse(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn what_is_hidden_is_taken_out_of_keys_too() {
+        let mut removed = Removed::default();
+        let text = r#"{"k\u200b": "ﬁ\u202e", "n": 1.50, "l": ["\u001b[1mx"]}"#;
+        let visible = visible_json(&json(text), &mut removed);
+        assert_eq!(visible.as_str(), r#"{"k": "ﬁ", "n": 1.50, "l": ["x"]}"#);
+        assert_eq!(removed.total(), 3);
+        let same = json(r#"{"k": "\u0041"}"#);
+        assert_eq!(visible_json(&same, &mut removed).as_str(), same.as_str());
+    }
+
+    #[test]
+    fn an_entry_of_a_list_is_shown_sanitised_or_not_at_all() {
+        for (text, identifier, expected) in [
+            (
+                r#"{"uri":"a:b","name":"n\u200b","x":[{"d":"\u202e"}]}"#,
+                "uri",
+                Some((r#"{"uri":"a:b","name":"n","x":[{"d":""}]}"#, 2)),
+            ),
+            (
+                r#"{"name":"n","arguments":[{"name":"a\u200b"}]}"#,
+                "name",
+                None,
+            ),
+            (r#"{"uri":"a:\u200b"}"#, "uri", None),
+            (
+                r#"{"uri":"a: 1.50"}"#,
+                "uri",
+                Some((r#"{"uri":"a: 1.50"}"#, 0)),
+            ),
+        ] {
+            let shown = shown_item(&json(text), identifier);
+            let shown = shown
+                .as_ref()
+                .map(|(item, removed)| (item.as_str(), removed.total()));
+            assert_eq!(shown, expected, "{text}");
+        }
     }
 
     #[test]

@@ -14,8 +14,8 @@ use std::borrow::Cow;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
 pub(crate) use filter::is_part_of_emoji;
-pub(crate) use json::shown_schema;
 pub use json::{sanitize_json, sanitize_value};
+pub(crate) use json::{shown_item, shown_schema, visible_json};
 pub use kind::Removed;
 pub(crate) use shown::shared;
 pub use shown::{MAX_SHOWN, one_line, shown};

@@ -65,30 +65,62 @@ pub struct ModelTools {
     pub loaded: Vec<Arc<PoolTool>>,
     /// The servers' tools that it has to search for, sorted by name. They can be called all the same.
     pub deferred: Vec<Arc<PoolTool>>,
+    /// The names of the tools that are left out because a rule denies them; the host's own first, each sorted.
+    pub denied: Vec<String>,
 }
 
 impl Pool {
     /// The tools as a model with a context of so many tokens is to see them.
+    ///
+    /// A pool knows no rules: [`Host::offered`](crate::Host::offered) leaves out what is denied.
     pub fn for_model(&self, mode: LoadMode, context_tokens: usize) -> ModelTools {
-        let defers = mode.defers(self.tokens(), context_tokens);
-        let (deferred, loaded): (Vec<_>, Vec<_>) = self
-            .offered()
+        self.offered_to_model(mode, context_tokens, |_| false)
+    }
+
+    pub(super) fn offered_to_model(
+        &self,
+        mode: LoadMode,
+        context_tokens: usize,
+        is_denied: impl Fn(&str) -> bool,
+    ) -> ModelTools {
+        let (denied_own, own): (Vec<_>, Vec<_>) =
+            self.own().iter().partition(|tool| is_denied(&tool.name));
+        let (denied, tools): (Vec<_>, Vec<_>) =
+            self.offered().partition(|tool| is_denied(&tool.name));
+        // A model that may not search must be shown everything.
+        let can_search = own.iter().any(|tool| tool.name == TOOL_SEARCH);
+        let defers =
+            can_search && mode.defers(tokens(tools.iter().map(|tool| &***tool)), context_tokens);
+        let (deferred, loaded): (Vec<_>, Vec<_>) = tools
+            .into_iter()
             .cloned()
             .partition(|tool| defers && !tool.always_load);
-        let own = self.own().iter();
+        let own = own.into_iter();
         let own = own.filter(|tool| tool.name != TOOL_SEARCH || !deferred.is_empty());
+        let denied_own = denied_own
+            .into_iter()
+            .filter(|tool| tool.name != TOOL_SEARCH);
         ModelTools {
             own: own.cloned().collect(),
             loaded,
             deferred,
+            denied: denied_own
+                .map(|tool| &tool.name)
+                .chain(denied.into_iter().map(|tool| &tool.name))
+                .cloned()
+                .collect(),
         }
     }
 
     /// How many tokens the definitions of all the servers' tools take, about.
     pub fn tokens(&self) -> usize {
-        let tools = self.offered().map(|tool| Definition::Server(tool).size());
-        tools.sum::<usize>() * 2 / BYTES_FOR_TWO_TOKENS
+        tokens(self.offered().map(|tool| &**tool))
     }
+}
+
+fn tokens<'t>(tools: impl Iterator<Item = &'t PoolTool>) -> usize {
+    let sizes = tools.map(|tool| Definition::Server(tool).size());
+    sizes.sum::<usize>() * 2 / BYTES_FOR_TWO_TOKENS
 }
 
 impl ModelTools {

@@ -2,6 +2,7 @@
 
 mod index;
 mod loading;
+mod offered;
 mod query;
 mod rank;
 mod synonyms;

@@ -4,7 +4,9 @@ use serde_json::json;
 use trunkline_wire::Json;
 use trunkline_wire::mcp::ToolHints;
 
+use super::Found;
 use crate::catalog::{Definition, Format, export};
+use crate::host::Host;
 use crate::host_tool::{HostCall, HostTool};
 use crate::result::CallOutput;
 
@@ -51,13 +53,29 @@ pub(crate) fn add_to(own: &mut Vec<HostTool>) {
     own.push(tool.hints(hints).for_every_agent());
 }
 
+/// The tools that fit best, without those that a rule denies: a model could do nothing with them.
+fn permitted(host: &Host, query: &str, most: usize) -> Vec<Found> {
+    let pool = host.pool();
+    let mut limit = most;
+    loop {
+        let mut found = pool.search(query, limit);
+        let complete = found.len() < limit;
+        found.retain(|found| host.denial(&found.tool.name).is_none());
+        if complete || found.len() >= most {
+            found.truncate(most);
+            return found;
+        }
+        limit = limit.saturating_mul(4);
+    }
+}
+
 fn run(call: &HostCall) -> Result<CallOutput, String> {
     let query: Option<String> = call.arguments.field("query");
     let query = query.ok_or("the argument \"query\" is missing: say what the tool should do")?;
     let most: Option<usize> = call.arguments.field("max_results");
     let most = most.unwrap_or(DEFAULT_RESULTS).clamp(1, MAX_RESULTS);
     let pool = call.host.pool();
-    let found = pool.search(&query, most);
+    let found = permitted(&call.host, &query, most);
     if found.is_empty() {
         let count = pool.offered().count();
         return Ok(CallOutput::of_text(format!(

@@ -508,3 +508,36 @@ async fn who_subscribes_meanwhile_waits_for_what_the_server_says() {
     assert_eq!(received(&lab, "resources/subscribe").len(), 2);
     lab.end(host).await;
 }
+
+#[tokio::test]
+async fn the_tools_for_resources_are_there_when_a_server_declares_resources() {
+    let lab = Lab::new();
+    let own = |host: &Host| {
+        let pool = host.pool();
+        let names = pool.own().iter().map(|tool| tool.name.clone());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    let lists_none = json!({"capabilities": {"resources": {}, "tools": {}}});
+    let host = lab.host([lab.server("s", lists_none)]).await;
+    assert!(host.resources().is_empty());
+    assert_eq!(own(&host), "ListMcpResources ReadMcpResource ToolSearch");
+    lab.end(host).await;
+    let host = lab.host([lab.server("s", json!({"tools": []}))]).await;
+    assert_eq!(own(&host), "ToolSearch");
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn a_prompt_without_arguments_is_asked_for_with_none() {
+    for era in ["modern", "legacy"] {
+        let lab = Lab::new();
+        let script =
+            json!({"era": era, "receivedLog": lab.at("received"), "prompts": [{"name": "p"}]});
+        let host = lab.host([lab.server("s", script)]).await;
+        let got = host.run_prompt("/mcp__s__p", ReadOptions::default()).await;
+        got.unwrap();
+        let sent = received(&lab, "prompts/get");
+        assert_eq!(sent[0]["params"]["arguments"], json!({}), "{era}");
+        lab.end(host).await;
+    }
+}

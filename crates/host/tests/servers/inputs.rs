@@ -314,3 +314,83 @@ async fn servers_are_told_what_the_host_can_do_and_where_the_project_is() {
         lab.end(host).await;
     }
 }
+
+fn message_request() -> Value {
+    json!({"method": "sampling/createMessage", "params": {"maxTokens": 9,
+        "messages": [{"role": "user", "content": {"type": "text", "text": "hi\u{200b}"}}]}})
+}
+
+/// A server whose tool asks for a message, and the messages that it received.
+fn sampling(lab: &Lab, era: &str) -> Script {
+    let actions = match era {
+        "modern" => {
+            json!([{"inputRequired": {"inputRequests": {"m": message_request()}}}, {"replyInputs": true}])
+        }
+        _ => json!([{"request": message_request()}, {"replyAnswer": true}]),
+    };
+    let script = json!({"era": era, "receivedLog": lab.at("received"), "tools": [{"name": "ask", "do": actions}]});
+    script.into()
+}
+
+/// Whether any message declared sampling.
+fn declares_sampling(lab: &Lab) -> bool {
+    lab.scratch.read("received").contains(r#""sampling":{}"#)
+}
+
+#[tokio::test]
+async fn a_server_gets_a_message_from_the_embedders_model_if_there_is_one() {
+    for era in ["modern", "legacy"] {
+        let lab = Lab::new();
+        let model = |request: trunkline::SamplingRequest| async move {
+            let asked = request.params.get("messages").unwrap().to_string();
+            let text = format!("{}: {asked}", request.server);
+            let message = json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": text}});
+            Ok(Json::from(message))
+        };
+        let builder = Host::builder()
+            .permit(trunkline::AllowAll)
+            .sampling(model)
+            .server(lab.server("s", sampling(&lab, era)));
+        let host = lab.ready(builder).await;
+        let said = call(&host, "mcp__s__ask", json!({})).await.unwrap();
+        assert!(said.contains(r#""model":"m""#), "{era}: {said}");
+        assert!(
+            said.contains("s: [") && said.contains("hi") && !said.contains('\u{200b}'),
+            "{era}: {said}"
+        );
+        assert!(declares_sampling(&lab), "{era}");
+        lab.end(host).await;
+
+        let lab = Lab::new();
+        let host = host_with(&lab, sampling(&lab, era), None).await;
+        let outcome = call(&host, "mcp__s__ask", json!({})).await;
+        let refused = match &outcome {
+            Ok(text) => text.clone(),
+            Err(error) => error.to_string(),
+        };
+        assert!(
+            refused.contains("sampling/createMessage"),
+            "{era}: {refused}"
+        );
+        assert!(!declares_sampling(&lab), "{era}");
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_never_answers_does_not_outlast_the_call() {
+    let lab = Lab::new();
+    let never = |_: trunkline::SamplingRequest| std::future::pending::<Result<Json, String>>();
+    let builder = Host::builder()
+        .permit(trunkline::AllowAll)
+        .sampling(never)
+        .server(lab.server("s", sampling(&lab, "modern")));
+    let host = lab.ready(builder).await;
+    let options = CallOptions {
+        timeout: Some(Duration::from_millis(100)),
+        ..CallOptions::default()
+    };
+    let error = in_time("the call", host.call("mcp__s__ask", json!({}), options)).await;
+    assert!(error.unwrap_err().is_timeout());
+    lab.end(host).await;
+}

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use trunkline::{
-    Builtin, CallOptions, Format, Host, HostTool, LoadMode, ServerEntry, Settings, TOOL_SEARCH,
-    TransportEntry,
+    AgentScope, Builtin, CallOptions, Format, Host, HostTool, LoadMode, ModelTools, ReadOptions,
+    Rules, ServerEntry, Settings, TOOL_SEARCH, TransportEntry,
 };
 use trunkline_config::{IdeEntry, ServerUrl};
 use trunkline_testkit::Script;
@@ -156,6 +156,185 @@ async fn a_model_finds_what_it_was_not_shown_and_can_call_it() {
         .await
         .unwrap_err();
     assert!(wrong.is_usage(), "{wrong}");
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn one_view_says_what_a_model_is_shown_for_a_host_and_for_an_agent() {
+    let lab = Lab::new();
+    let script = |tools: &[&str]| {
+        let tools = tools
+            .iter()
+            .map(|name| json!({"name": name, "do": says(name)}));
+        let pinned = json!({"name": "pinned", "_meta": {"anthropic/alwaysLoad": true}});
+        Script::from(json!({"tools": tools.chain([pinned]).collect::<Vec<_>>()}))
+    };
+    let servers = || {
+        [
+            lab.server("a", script(&["get", "put"])),
+            lab.server("b", script(&["get"])),
+        ]
+    };
+    for (tool_loading, context_tokens, shown, deferred) in [
+        (LoadMode::All, 200_000, "a.get a.pinned b.get b.pinned", ""),
+        (
+            LoadMode::Search,
+            200_000,
+            "ToolSearch a.pinned b.pinned",
+            "a.get b.get",
+        ),
+        (
+            LoadMode::Auto { percent: 10 },
+            200_000,
+            "a.get a.pinned b.get b.pinned",
+            "",
+        ),
+        (
+            LoadMode::Auto { percent: 10 },
+            100,
+            "ToolSearch a.pinned b.pinned",
+            "a.get b.get",
+        ),
+        (
+            LoadMode::Auto { percent: 0 },
+            200_000,
+            "ToolSearch a.pinned b.pinned",
+            "a.get b.get",
+        ),
+    ] {
+        let settings = Settings {
+            tool_loading,
+            context_tokens,
+            ..Settings::default()
+        };
+        let builder = Host::builder()
+            .permit(trunkline::AllowAll)
+            .settings(settings)
+            .rules(Rules::default().deny("mcp__a__put"))
+            .servers(servers());
+        let host = lab.ready(builder).await;
+        let short = |name: &str| name.replace("mcp__", "").replace("__", ".");
+        let names = |tools: &ModelTools| {
+            let own = tools.own.iter().map(|tool| short(&tool.name));
+            let loaded = tools.loaded.iter().map(|tool| short(&tool.name));
+            own.chain(loaded).collect::<Vec<_>>().join(" ")
+        };
+        let later = |tools: &ModelTools| {
+            let deferred = tools.deferred.iter().map(|tool| short(&tool.name));
+            deferred.collect::<Vec<_>>().join(" ")
+        };
+        let tools = host.offered();
+        let case = format!("{tool_loading:?} {context_tokens}");
+        assert_eq!(
+            (&*names(&tools), &*later(&tools)),
+            (shown, deferred),
+            "{case}"
+        );
+        assert_eq!(tools.denied, ["mcp__a__put"], "{case}");
+
+        let agent = host.agent(AgentScope::only(["b"]));
+        let seen: Vec<_> = shown
+            .split(' ')
+            .filter(|name| !name.starts_with("a."))
+            .collect();
+        let tools = agent.offered();
+        assert_eq!(names(&tools), seen.join(" "), "{case}");
+        assert!(tools.denied.is_empty());
+
+        // The search does not find what is denied either.
+        let query = json!({"query": "select:get,put,pinned", "max_results": 9});
+        let output = host.call(TOOL_SEARCH, query, CallOptions::default()).await;
+        let found = ModelTools::found(&output.unwrap());
+        assert_eq!(found, ["mcp__a__get", "mcp__a__pinned"], "{case}");
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_may_not_search_is_shown_everything() {
+    let lab = Lab::new();
+    let settings = Settings {
+        tool_loading: LoadMode::Search,
+        ..Settings::default()
+    };
+    let builder = Host::builder()
+        .settings(settings)
+        .rules(Rules::default().deny(TOOL_SEARCH))
+        .server(lab.server("s", Script::default().tool("t", says("done"))));
+    let host = lab.ready(builder).await;
+    let tools = host.offered();
+    assert!(tools.own.is_empty() && tools.deferred.is_empty());
+    assert_eq!(tools.loaded.len(), 1);
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn nothing_hidden_in_a_result_reaches_a_model() {
+    let lab = Lab::new();
+    let hidden = "a\u{e0041}\u{200b}b";
+    let result = json!({"content": [{"type": "text", "text": hidden}],
+        "structuredContent": {"k\u{200b}": [hidden]}, "_meta": {"m": hidden}});
+    let script: Script = json!({
+        "tools": [{"name": "t", "do": [{"reply": result}]}],
+        "prompts": [
+            {"name": "p", "description": hidden, "messages": [{"role": "system", "content": {"type": "text", "text": hidden}}]},
+            {"name": hidden, "description": "d"},
+        ],
+        "resources": [
+            {"uri": "skill://s/SKILL.md", "name": hidden, "description": hidden, "text": hidden},
+            {"uri": "a:\u{200b}", "name": "n", "text": "x"},
+        ],
+    })
+    .into();
+    let host = lab.host([lab.server("s", script)]).await;
+    let output = host
+        .call("mcp__s__t", json!({}), CallOptions::default())
+        .await
+        .unwrap();
+    let structured = output.structured_content.as_ref().unwrap();
+    assert_eq!(structured.to_value().unwrap(), json!({"k": ["ab"]}));
+    let meta = output.meta.as_ref().unwrap().to_value().unwrap();
+    assert_eq!(meta["m"], "ab");
+    assert!(
+        output.warnings[0].contains("is shown without 7 hidden characters"),
+        "{:?}",
+        output.warnings
+    );
+
+    let prompts = host.prompts();
+    assert_eq!(prompts.len(), 1);
+    assert_eq!(prompts[0].prompt.description.as_deref(), Some("ab"));
+    let said = host
+        .run_prompt("/mcp__s__p", ReadOptions::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        (
+            &*said.messages[0].role,
+            said.messages[0].content.text().as_deref()
+        ),
+        ("user", Some("ab"))
+    );
+    let skills = host.skills().await.skills;
+    assert_eq!(skills[0].skill.description, "ab");
+    let read = json!({"server": "s", "uri": "skill://s/SKILL.md"});
+    assert_eq!(call(&host, "ReadMcpResource", read).await.unwrap(), "ab");
+    let listed = call(&host, "ListMcpResources", json!({})).await.unwrap();
+    let exported = host.export().await;
+    for text in [listed.as_str(), exported.as_str()] {
+        assert!(text.contains("ab"));
+        for left in ["\u{200b}", "\u{e0041}", "\\u200b"] {
+            assert!(!text.contains(left), "{text}");
+        }
+    }
+    let diagnostics = host.server("s").unwrap().catalog.diagnostics.join("\n");
+    for told in [
+        "prompts/list: 1 entry was left out: hidden characters in the name",
+        "resources/list: 1 entry was left out: hidden characters in the uri",
+        "were removed from the texts of its entries",
+    ] {
+        assert!(diagnostics.contains(told), "{diagnostics}");
+    }
     lab.end(host).await;
 }
 

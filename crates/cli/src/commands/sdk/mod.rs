@@ -1,6 +1,7 @@
 //! `trunkline sdk`: serves the program that started this one, over standard input and output (TRN-1, sdk). `docs/sdk.md`
 //! describes what is spoken. Nothing but that goes to standard output.
 
+mod offers;
 mod permit;
 mod requests;
 

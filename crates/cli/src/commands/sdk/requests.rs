@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use trunkline::sdk::{Inquiry, Refusal, SdkBridge, codes};
 use trunkline::{
-    CallError, CallOptions, CallOutput, Host, Json, PoolTool, Progress, State, may_belong_to,
-    nearest,
+    CallError, CallOptions, CallOutput, Host, Json, Progress, State, may_belong_to, nearest,
 };
 use trunkline_config::Server;
 
-use super::super::{call, list, tools};
+use super::super::{call, list};
+use super::offers;
 use crate::session;
 use crate::standing;
 
@@ -28,7 +28,11 @@ pub(super) async fn answer(
     let request = inquiry.request();
     match inquiry.subtype() {
         "mcp_status" => Ok(Json::from(status(host))),
-        "tools" => list_tools(host, read(request)?).await,
+        "tools" => offers::tools(host, read(request)?).await,
+        "prompts" => offers::prompts(host, read(request)?).await,
+        "get_prompt" => offers::get_prompt(host, read(request)?).await,
+        "resources" => offers::resources(host, read(request)?).await,
+        "instructions" => offers::instructions(host, read(request)?).await,
         "call_tool" => call_tool(host, bridge, inquiry.id(), read(request)?).await,
         "reconnect" | "mcp_reconnect" => reconnect(host, &read::<Named>(request)?.server).await,
         "enable" => enable(host, &read::<Named>(request)?.server).await,
@@ -55,7 +59,7 @@ fn bad(error: impl Into<String>) -> Refusal {
 }
 
 /// A document in an answer; what servers wrote stays as it is.
-fn written(document: &impl Serialize) -> Result<Json, Refusal> {
+pub(super) fn written(document: &impl Serialize) -> Result<Json, Refusal> {
     Json::of(document).map_err(|error| Refusal::new(codes::FAILED, error.to_string()))
 }
 
@@ -71,36 +75,6 @@ fn with_status(row: &list::Row) -> Value {
     let mut value = row.as_value();
     value["status"] = value["state"].clone();
     value
-}
-
-#[derive(Deserialize)]
-struct ListTools {
-    /// Only this server's.
-    server: Option<String>,
-    /// Whether to wait until every server is connected or has failed.
-    wait: Option<bool>,
-}
-
-async fn list_tools(host: &Host, request: ListTools) -> Result<Json, Refusal> {
-    #[derive(Serialize)]
-    struct Tools<T> {
-        tools: T,
-    }
-
-    if request.wait.unwrap_or(true) {
-        host.ready().await;
-    }
-    if let Some(server) = &request.server {
-        known(host, server)?;
-    }
-    let pool = host.pool();
-    let wanted = |tool: &&PoolTool| {
-        let server = request.server.as_deref();
-        server.is_none_or(|server| &*tool.server == server)
-    };
-    let tools = pool.tools().iter().map(|tool| &**tool).filter(wanted);
-    let tools = tools::document(tools);
-    written(&Tools { tools })
 }
 
 #[derive(Deserialize)]
@@ -272,7 +246,7 @@ struct Toggle {
 }
 
 /// Makes sure that there is such a server and that it may run.
-fn known(host: &Host, name: &str) -> Result<(), Refusal> {
+pub(super) fn known(host: &Host, name: &str) -> Result<(), Refusal> {
     if host.server(name).is_some() {
         return Ok(());
     }

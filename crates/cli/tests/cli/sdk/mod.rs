@@ -2,6 +2,7 @@
 
 mod embedder;
 mod ending;
+mod offers;
 mod permits;
 mod refusals;
 

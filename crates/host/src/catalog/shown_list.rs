@@ -1,0 +1,125 @@
+//! Lists of resources, templates and prompts as a model may see them (TOOL-3).
+
+use std::sync::Arc;
+
+use trunkline_wire::Json;
+use trunkline_wire::mcp::{Item, ListKind, Prompt, Resource, ResourceTemplate};
+
+use super::lists::{ListState, PerList};
+use crate::sanitize::{Removed, shown_item};
+
+/// An entry of a list whose texts a model may see.
+pub(super) trait Shown: Item + Clone {
+    /// The member that its server knows it by.
+    const IDENTIFIER: &'static str;
+
+    fn raw(&self) -> &Json;
+}
+
+impl Shown for Resource {
+    const IDENTIFIER: &'static str = "uri";
+
+    fn raw(&self) -> &Json {
+        &self.raw
+    }
+}
+
+impl Shown for ResourceTemplate {
+    const IDENTIFIER: &'static str = "uriTemplate";
+
+    fn raw(&self) -> &Json {
+        &self.raw
+    }
+}
+
+impl Shown for Prompt {
+    const IDENTIFIER: &'static str = "name";
+
+    fn raw(&self) -> &Json {
+        &self.raw
+    }
+}
+
+/// The list with its texts sanitised, without the entries whose identifiers have hidden characters. Removed characters and
+/// entries are added to the problems of the list.
+pub(super) fn shown_list<T: Shown>(
+    kind: ListKind,
+    items: &Arc<[T]>,
+    lists: &mut PerList<ListState>,
+) -> Arc<[T]> {
+    let mut removed = Removed::default();
+    let mut left_out = 0_usize;
+    let mut changed = false;
+    let shown = items.iter().filter_map(|item| {
+        let Some((raw, found)) = shown_item(item.raw(), T::IDENTIFIER) else {
+            left_out += 1;
+            return None;
+        };
+        removed += found;
+        if raw.as_str() == item.raw().as_str() {
+            return Some(item.clone());
+        }
+        changed = true;
+        T::read(raw).ok()
+    });
+    let shown: Vec<T> = shown.collect();
+    if !changed && left_out == 0 {
+        return Arc::clone(items);
+    }
+    let mut state = PerList::of(kind, lists).clone();
+    let method = kind.method();
+    let taken = (!removed.is_empty()).then(|| {
+        let were = if removed.total() == 1 { "was" } else { "were" };
+        format!("{method}: {removed} {were} removed from the texts of its entries")
+    });
+    let entries = if left_out == 1 {
+        "entry was"
+    } else {
+        "entries were"
+    };
+    let hidden = (left_out > 0).then(|| {
+        let what = T::IDENTIFIER;
+        format!("{method}: {left_out} {entries} left out: hidden characters in the {what}")
+    });
+    let problems = state.problems.iter().cloned();
+    state.problems = problems.chain(taken).chain(hidden).collect();
+    lists.set(kind, state);
+    shown.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn texts_are_sanitised_and_hidden_identifiers_left_out() {
+        let prompt = |value: serde_json::Value| Prompt::read(Json::from(value)).unwrap();
+        let mut lists = PerList::default();
+        let clean: Arc<[Prompt]> = [prompt(json!({"name": "a", "description": "d"}))].into();
+        let same = shown_list(ListKind::Prompts, &clean, &mut lists);
+        assert!(Arc::ptr_eq(&same, &clean));
+
+        let list: Arc<[Prompt]> = [
+            prompt(json!({"name": "a", "description": "d\u{200b}", "title": "\u{202e}t"})),
+            prompt(json!({"name": "b\u{e0041}", "description": "d"})),
+            prompt(json!({"name": "c", "arguments": [{"name": "x\u{200b}"}]})),
+        ]
+        .into();
+        let shown = shown_list(ListKind::Prompts, &list, &mut lists);
+        assert_eq!(shown.len(), 1);
+        assert_eq!(shown[0].description.as_deref(), Some("d"));
+        assert_eq!(shown[0].title().as_deref(), Some("t"));
+        assert_eq!(
+            *PerList::of(ListKind::Prompts, &lists).problems,
+            [
+                "prompts/list: 2 hidden characters (1 zero-width, 1 bidirectional) were removed from the texts of its entries",
+                "prompts/list: 2 entries were left out: hidden characters in the name",
+            ]
+        );
+        // Once is enough.
+        let again = shown_list(ListKind::Prompts, &shown, &mut lists);
+        assert!(Arc::ptr_eq(&again, &shown));
+    }
+}

@@ -1,0 +1,179 @@
+//! Sampling: servers ask the embedder's model for a message (LIF-6).
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use trunkline_wire::peer::Served;
+use trunkline_wire::{Json, RpcError};
+
+use crate::sanitize::{Removed, one_line, visible_json};
+
+/// How long the model may take for one message. A call that waits for it may end earlier.
+const SAMPLING_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// The embedder's model, for servers that ask for a message from one (`sampling/createMessage`).
+///
+/// Closures that take a [`SamplingRequest`] implement it; see
+/// [`HostBuilder::sampling`](crate::HostBuilder::sampling).
+pub trait Sampling: Send + Sync + 'static {
+    /// Has the model write a message: an MCP `CreateMessageResult` with `role`, `content` and `model`. An error is passed on to
+    /// the server. Dropped when the server no longer wants it, and after five minutes.
+    fn create_message(
+        &self,
+        request: SamplingRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<Json, String>> + Send>>;
+}
+
+impl<F, W> Sampling for F
+where
+    F: Fn(SamplingRequest) -> W + Send + Sync + 'static,
+    W: Future<Output = Result<Json, String>> + Send + 'static,
+{
+    fn create_message(
+        &self,
+        request: SamplingRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<Json, String>> + Send>> {
+        Box::pin(self(request))
+    }
+}
+
+/// A server's request for a message from the model.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct SamplingRequest {
+    /// The server that asks, by its name as configured.
+    pub server: Arc<str>,
+    /// The params of `sampling/createMessage` as MCP defines them: `messages`, `systemPrompt`, `maxTokens`, … Untrusted text,
+    /// without hidden characters.
+    pub params: Json,
+}
+
+impl fmt::Debug for SamplingRequest {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_struct("SamplingRequest")
+            .field("server", &self.server)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Answers a server's request, or says why not.
+pub(super) fn answer(
+    sampling: Option<&Arc<dyn Sampling>>,
+    server: &Arc<str>,
+    params: Option<Json>,
+) -> Served {
+    let Some(sampling) = sampling else {
+        let error = RpcError::method_not_found("sampling/createMessage");
+        return Box::pin(async move { Err(error) });
+    };
+    let params = match checked(params) {
+        Ok(params) => params,
+        Err(error) => return Box::pin(async move { Err(error) }),
+    };
+    let message = sampling.create_message(SamplingRequest {
+        server: Arc::clone(server),
+        params,
+    });
+    Box::pin(async move {
+        let failed = |text: &str| Err(RpcError::new(RpcError::INTERNAL_ERROR, text.to_owned()));
+        match tokio::time::timeout(SAMPLING_TIMEOUT, message).await {
+            Err(_) => failed("the model did not answer in time"),
+            Ok(Err(error)) => failed(&one_line(&error).0),
+            Ok(Ok(message)) if !is_message(&message) => failed("the model gave no message"),
+            Ok(Ok(message)) => Ok(message),
+        }
+    })
+}
+
+/// The params of a request that can be answered, without hidden characters.
+fn checked(params: Option<Json>) -> Result<Json, RpcError> {
+    let refuse = |text: &str| Err(RpcError::new(RpcError::INVALID_PARAMS, text.to_owned()));
+    let Some(params) = params.filter(Json::is_object) else {
+        return refuse("sampling/createMessage needs params");
+    };
+    if !params
+        .get("messages")
+        .is_some_and(|list| list.to_elements().is_some())
+    {
+        return refuse("sampling/createMessage needs a list of messages");
+    }
+    // `sampling.tools` is not declared: a model that is called for a server calls no tools.
+    if params.get("tools").is_some_and(|tools| !tools.is_null()) {
+        return refuse("this client does not support tools in sampling");
+    }
+    Ok(visible_json(&params, &mut Removed::default()))
+}
+
+/// Whether it has what every message must have.
+fn is_message(message: &Json) -> bool {
+    let text = |name: &str| message.field::<String>(name).is_some();
+    text("role") && text("model") && message.get("content").is_some_and(|it| !it.is_null())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn model() -> Arc<dyn Sampling> {
+        Arc::new(|request: SamplingRequest| async move {
+            let asked = request.params.get("messages").unwrap();
+            match asked.as_str() {
+                "[]" => Err("no\n\u{200b}credit".to_owned()),
+                "[0]" => Ok(json!({"role": "assistant"}).into()),
+                "[1]" => std::future::pending().await,
+                asked => Ok(
+                    json!({"role": "assistant", "model": "m", "content": {"type": "text",
+                    "text": format!("{}: {asked}", request.server)}})
+                    .into(),
+                ),
+            }
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_request_has_an_answer() {
+        for (params, expected) in [
+            (json!({"messages": ["hi\u{200b}"]}), Ok(r#"s: ["hi"]"#)),
+            (json!({"messages": []}), Err((-32603, "no credit"))),
+            (
+                json!({"messages": [0]}),
+                Err((-32603, "the model gave no message")),
+            ),
+            (
+                json!({"messages": [1]}),
+                Err((-32603, "the model did not answer in time")),
+            ),
+            (
+                json!({}),
+                Err((-32602, "sampling/createMessage needs a list of messages")),
+            ),
+            (
+                json!([]),
+                Err((-32602, "sampling/createMessage needs params")),
+            ),
+            (
+                json!({"messages": [], "tools": []}),
+                Err((-32602, "this client does not support tools in sampling")),
+            ),
+        ] {
+            let said = answer(Some(&model()), &"s".into(), Some(params.clone().into())).await;
+            let said = match &said {
+                Ok(message) => Ok(message
+                    .get("content")
+                    .unwrap()
+                    .field::<String>("text")
+                    .unwrap()),
+                Err(error) => Err((error.code, &*error.message)),
+            };
+            let said = said.as_ref().map(String::as_str).map_err(|error| *error);
+            assert_eq!(said, expected, "{params}");
+        }
+        let none = answer(None, &"s".into(), Some(json!({"messages": []}).into())).await;
+        assert_eq!(none.unwrap_err().code, -32601);
+    }
+}
