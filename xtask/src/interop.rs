@@ -16,7 +16,7 @@ use crate::{check, sh};
 const NODE: &str = "24.21.0";
 
 /// What npm installs, with exact versions. The SDK is pinned too: it is what the servers really speak.
-const NPM: [(&str, &str); 10] = [
+const NPM: [(&str, &str); 24] = [
     ("@modelcontextprotocol/server-everything", "2026.8.31"),
     ("@modelcontextprotocol/server-filesystem", "2026.8.31"),
     ("@modelcontextprotocol/server-memory", "2026.8.31"),
@@ -30,23 +30,45 @@ const NPM: [(&str, &str); 10] = [
     ("chrome-devtools-mcp", "1.11.0"),
     ("@notionhq/notion-mcp-server", "2.5.2"),
     ("mcp-server-kubernetes", "4.1.7"),
+    ("tavily-mcp", "0.2.22"),
+    ("exa-mcp-server", "3.4.1"),
+    ("@upstash/context7-mcp", "4.1.1"),
+    ("@brave/brave-search-mcp-server", "2.1.4"),
+    ("@modelcontextprotocol/server-github", "2025.4.8"),
+    ("@modelcontextprotocol/server-gitlab", "2025.4.25"),
+    ("@modelcontextprotocol/server-slack", "2025.4.25"),
+    ("@modelcontextprotocol/server-google-maps", "0.6.2"),
+    ("@modelcontextprotocol/server-everart", "0.6.2"),
+    ("@hubspot/mcp-server", "0.4.0"),
+    ("@antv/mcp-server-chart", "0.9.10"),
+    ("@kazuph/mcp-taskmanager", "1.1.1"),
+    // C# and Rust, each behind a wrapper.
+    ("@azure/mcp", "2.0.5"),
+    ("@moonrepo/cli", "2.5.5"),
 ];
 
 /// What pip installs, with exact versions.
-const PYPI: [(&str, &str); 5] = [
+const PYPI: [(&str, &str); 9] = [
     ("mcp-server-time", "2026.10.19"),
     ("mcp-server-git", "2026.10.19"),
     ("mcp-server-fetch", "2026.10.24"),
     ("mcp", "2.3.0"),
     ("fastmcp", "4.1.2"),
+    ("awslabs.aws-documentation-mcp-server", "1.2.3"),
+    ("duckduckgo-mcp-server", "0.7.0"),
+    ("mcp-alchemy", "2026.10.15.202659"),
+    // Go.
+    ("mcp-grafana", "2.1.1"),
 ];
 
-/// What pip installs into an environment of its own: the SDK as it was before it dropped `WebSocket`, and a server that
-/// was never brought up to the newer one.
-const PYPI_LEGACY: [(&str, &str); 3] = [
+/// What pip installs into an environment of its own: the SDK as it was before it dropped `WebSocket`, and servers that
+/// were never brought up to the newer one.
+const PYPI_LEGACY: [(&str, &str); 5] = [
     ("mcp[ws]", "1.30.0"),
     ("uvicorn", "0.54.0"),
     ("mcp-server-sqlite", "2025.4.25"),
+    ("redis-mcp-server", "0.5.1"),
+    ("mcp-server-calculator", "0.2.1"),
 ];
 
 /// A Debian package, and a command that works when it is there.

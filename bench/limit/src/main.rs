@@ -111,7 +111,7 @@ fn connect(args: &Args, window: usize) -> io::Result<Report> {
     }
     let report = Report::since(start, args.servers);
     for server in servers {
-        server.close()?;
+        server.end()?;
     }
     Ok(report)
 }
@@ -160,6 +160,12 @@ impl Server {
             0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
             read => Ok(read),
         }
+    }
+
+    /// Ends the server, which need not mind the end of its stdin.
+    fn end(mut self) -> io::Result<()> {
+        self.child.kill()?;
+        self.child.wait().map(drop)
     }
 
     fn close(mut self) -> io::Result<()> {

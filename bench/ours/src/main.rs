@@ -149,6 +149,13 @@ async fn connect(args: &Args) -> Result<(), Failure> {
     let host = ready(args, args.servers).await;
     let tools = host.pool().tools().len();
     let report = Report::since(start, args.servers);
+    let servers = host.servers();
+    let failed = servers
+        .iter()
+        .find_map(|server| Some((&server.name, server.state.failure()?)));
+    if let Some((name, failure)) = failed {
+        return Err(format!("{name} is not connected: {failure}").into());
+    }
     if tools < args.servers * args.n {
         return Err(format!(
             "expected {} tools or more, got {tools}",

@@ -130,7 +130,9 @@ impl Configured {
         running::announce();
         let mut builder = builder(Some(self.loader.layout()));
         if let (false, Some(cache)) = (self.no_cache, cache_dir()) {
-            builder = builder.catalogs(CatalogStore::at(cache.join("catalogs")));
+            builder = builder
+                .catalogs(CatalogStore::at(cache.join("catalogs")))
+                .eras(EraMemory::at(cache.join("eras.json")));
         }
         if self.lazy {
             builder = builder.lazy(true);
@@ -233,9 +235,6 @@ pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
     }
     if let Ok(dir) = std::env::current_dir() {
         builder = builder.project_dir(dir);
-    }
-    if let Some(cache) = cache_dir() {
-        builder = builder.eras(EraMemory::at(cache.join("eras.json")));
     }
     if let Some(layout) = layout {
         builder = builder.secrets(vault(layout));

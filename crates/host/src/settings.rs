@@ -28,7 +28,7 @@ const RECONNECT_AFTER: Duration = Duration::from_secs(1);
 const CONTEXT_TOKENS: usize = 200_000;
 
 /// Longer than this is for ever; a clock cannot count much further.
-const FOR_EVER: Duration = Duration::from_hours(24 * 365 * 10);
+pub(crate) const FOR_EVER: Duration = Duration::from_hours(24 * 365 * 10);
 
 /// When something that starts now and may take `limit` is over.
 pub(crate) fn deadline(limit: Duration) -> Instant {

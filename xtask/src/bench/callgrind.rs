@@ -107,7 +107,9 @@ fn a_call(
         .to_vec();
         line.push(format!("--callgrind-out-file={}", out.display()));
         let served = Served::start(bench, &scenario, Cores::Pinned)?;
-        line.extend(command_line(argv, bench, &scenario, client, &served)?);
+        line.extend(command_line(
+            layout, argv, bench, &scenario, client, &served,
+        )?);
         let log = layout
             .out
             .join("tmp")

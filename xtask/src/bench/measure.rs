@@ -9,6 +9,7 @@ use super::Layout;
 use super::clients::{Bench, Call, Client};
 use super::noise;
 use super::process::{Cores, Program};
+use super::real;
 use super::scenarios::{INFLIGHT, Kind, Scenario, Server};
 use super::served::Served;
 
@@ -168,7 +169,7 @@ fn once(
         Err(reason) => return cell.failures.push(reason),
     };
     let argv = if client.reports(scenario.kind) {
-        command_line(template, bench, scenario, client, &served)
+        command_line(layout, template, bench, scenario, client, &served)
     } else {
         Ok(template.clone())
     };
@@ -233,6 +234,7 @@ fn once(
 
 /// The common command line of a scenario.
 pub(super) fn command_line(
+    layout: &Layout,
     argv: &[String],
     bench: &Bench,
     scenario: &Scenario,
@@ -258,6 +260,10 @@ pub(super) fn command_line(
     let url = served.url().map(str::to_owned);
     match (scenario.server, url) {
         (Server::Everything, _) => line.extend(bench.everything.clone()?),
+        (Server::Real, _) => {
+            line.extend(bench.real.clone()?);
+            line.push(real::fresh(layout)?);
+        }
         (Server::Echo, Some(url)) if scenario.kind.is_mixed() => {
             line.extend([bench.server.clone(), url]);
         }

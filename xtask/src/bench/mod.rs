@@ -7,7 +7,7 @@
 //!
 //! - [`roster`] says who takes part and how each [`clients::Client`] is called; [`install`] brings them into `target/bench`.
 //! - [`scenarios`] lists what is measured, with the targets; [`measure`] runs it; [`process`] runs one program,
-//!   [`served`] the server it talks to over a socket.
+//!   [`served`] the server it talks to over a socket, [`real`] those of others.
 //! - [`noise`] notices other work on the machine; [`callgrind`] counts instructions, which does not mind it.
 //! - [`verdict`] judges; [`table`] and [`results`] show and store.
 
@@ -17,6 +17,7 @@ mod install;
 mod measure;
 mod noise;
 mod process;
+mod real;
 mod results;
 mod roster;
 mod scenarios;
@@ -34,7 +35,7 @@ pub(crate) struct Options {
     /// Fewer rounds and calls: a look in about a minute, not a judgement
     #[arg(long)]
     quick: bool,
-    /// Only scenarios whose name starts with one of these (sequential, inflight, list, connect, oneshot, servers, load, http, ws, mixed, everything, warm, pool, search, decode, sanitize, large, image, callgrind)
+    /// Only scenarios whose name starts with one of these (sequential, inflight, list, connect, oneshot, servers, load, http, ws, mixed, everything, real, warm, pool, search, decode, sanitize, large, image, callgrind)
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     only: Vec<String>,
     /// Use the peers that are there; download nothing

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::clients::{Bench, Call, Client, EARLIER, OURS, POOLED};
 use super::install::{Installer, path_text, path_with};
 use super::process::clean_home;
+use super::real;
 use super::scenarios::{Scenario, Server};
 use super::{Layout, Options};
 
@@ -84,11 +85,13 @@ pub(super) fn assemble(
     }
     let foreign = scenarios
         .iter()
-        .any(|scenario| scenario.server == Server::Everything);
+        .any(|scenario| scenario.server != Server::Echo);
+    let everything = everything(layout, foreign && !options.no_install);
     Ok(Bench {
         clients,
         server,
-        everything: everything(layout, foreign && !options.no_install),
+        everything,
+        real: real::script(layout, &layout.root.join("target/interop")),
         env,
     })
 }

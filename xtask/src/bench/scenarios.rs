@@ -1,6 +1,7 @@
 //! What is measured, and the targets each figure is held to.
 
 use super::clients::{EARLIER, OURS, POOLED};
+use super::real;
 
 /// What a client program is asked to do: the first word of its command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +61,8 @@ pub(super) enum Server {
     Echo,
     /// server-everything on Node, which takes as long to start as real servers do.
     Everything,
+    /// Servers from the registries, each another.
+    Real,
 }
 
 /// One row of the benchmark.
@@ -233,7 +236,7 @@ const LARGE: Scenario = Scenario {
     ..BASE
 };
 
-const ALL: [Scenario; 33] = [
+const ALL: [Scenario; 34] = [
     Scenario {
         name: "sequential-100",
         title: "stdio sequential, 100 B",
@@ -415,6 +418,15 @@ const ALL: [Scenario; 33] = [
         title: "connect and list 10 server-everything",
         servers: 10,
         ..EVERYTHING
+    },
+    Scenario {
+        name: "real-24",
+        title: "connect and list 24 real servers; the limit is three at a time or all at once",
+        kind: Kind::Connect,
+        server: Server::Real,
+        servers: real::COUNT,
+        targets: &[Target::Within("limit", 1.05)],
+        ..BASE
     },
     Scenario {
         name: "warm-10",

@@ -75,7 +75,9 @@ pub(crate) async fn run(
         }
         for server in &set.servers {
             let row = Row::of(&host, server);
+            let notes = row.notes();
             output::result(table(&[row]));
+            output::result(notes);
             output::result(details(server, show_secrets));
         }
         for problem in set

@@ -172,6 +172,16 @@ impl<'a> Row<'a> {
         self.server.is_none() && self.status.is_none()
     }
 
+    /// What is worth knowing about its lists, one a line.
+    pub(crate) fn notes(&self) -> Lines {
+        let notes = self.status().map(|status| &*status.catalog.notes);
+        let mut lines = Lines::new();
+        for note in notes.unwrap_or_default() {
+            lines.push(format!("  note: {}", inline(note)));
+        }
+        lines
+    }
+
     /// Why it may not run, and what to do about it.
     pub(crate) fn reason(&self) -> Option<(String, Option<String>)> {
         if self.is_unusable() {
@@ -360,6 +370,9 @@ fn add_status(value: &mut Value, status: &ServerStatus) {
     }
     if status.catalog.cached {
         value["cached"] = json!(true);
+    }
+    if !status.catalog.notes.is_empty() {
+        value["notes"] = json!(*status.catalog.notes);
     }
 }
 

@@ -55,11 +55,16 @@ fn without_the_cache_nothing_is_kept_and_nothing_is_known() {
     let lab = counting();
     let catalogs = lab.at("home/.cache/trunkline/catalogs");
     lab.run(&["--no-cache", "tools"]).is(0, TOOLS, "");
-    assert!(!catalogs.exists());
+    // Neither what it offers nor which era it belongs to.
+    assert!(!lab.at("home/.cache/trunkline").exists());
     lab.run(&["tools"]).is(0, TOOLS, "");
+    let eras = lab.at("home/.cache/trunkline/eras.json");
+    std::fs::write(&eras, "{}").unwrap();
+    lab.run(&["--no-cache", "tools"]).is(0, TOOLS, "");
+    assert_eq!(std::fs::read_to_string(&eras).unwrap(), "{}");
     assert_eq!(files_under(&catalogs).len(), 1);
     lab.run(&["--lazy", "--no-cache", "tools"]).is(0, TOOLS, "");
-    assert_eq!(lab.count("starts"), 3);
+    assert_eq!(lab.count("starts"), 4);
 }
 
 #[test]
@@ -81,4 +86,19 @@ fn a_server_that_waits_is_shown_with_what_is_known_of_it() {
             .get("cached")
             .is_none()
     );
+}
+
+#[test]
+fn a_list_that_the_server_does_not_know_is_a_note_and_no_warning() {
+    let lab = Lab::new();
+    let refusal = json!([{"replyError": {"code": -32601, "message": "Method not found"}}]);
+    let script = echo()
+        .resource("file:///r", "r")
+        .on("resources/list", refusal);
+    lab.configure([("s", script)]);
+    lab.run(&["tools"]).is(0, TOOLS, "");
+    lab.run(&["--lazy", "tools"]).is(0, TOOLS, "");
+    let get = lab.run(&["get", "s"]);
+    let note = "  note: it declares resources/list but does not know it\n";
+    assert!(get.out.contains(note), "{}", get.out);
 }

@@ -49,11 +49,11 @@ struct ShownTool {
 }
 
 /// The line that answers a request, as it came. What the server asks meanwhile is refused: nothing of it bears on tools.
-fn answer(server: Server, client: &mut Client, id: u64) -> Vec<u8> {
+fn answer(server: &str, client: &mut Client, id: u64) -> Vec<u8> {
     loop {
         let line = client
             .line_within(ANSWERS_WITHIN)
-            .unwrap_or_else(|| panic!("{} did not answer request {id}", server.name()));
+            .unwrap_or_else(|| panic!("{server} did not answer request {id}"));
         // Some servers greet on stdout.
         let Ok(message) = serde_json::from_slice::<Value>(&line) else {
             continue;
@@ -71,10 +71,10 @@ fn answer(server: Server, client: &mut Client, id: u64) -> Vec<u8> {
 
 /// The legacy handshake, with the capabilities that the program declares: server-everything has tools that it offers
 /// only then.
-fn initialize(server: Server, client: &mut Client) {
+fn initialize(server: &str, version: &str, client: &mut Client) {
     client.set_modern(false);
     let params = json!({
-        "protocolVersion": protocol_version(server),
+        "protocolVersion": version,
         "capabilities": { "roots": {}, "elicitation": { "form": {}, "url": {} } },
         "clientInfo": { "name": "independent", "version": "1" },
     });
@@ -84,13 +84,13 @@ fn initialize(server: Server, client: &mut Client) {
 }
 
 /// Every page of `tools/list`, in the version that the program speaks with the server.
-fn raw_tools(server: Server, command: &mut Command) -> Vec<RawTool> {
+fn raw_tools(server: &str, version: &str, command: &mut Command) -> Vec<RawTool> {
     let mut client = Client::spawn(command);
-    if protocol_version(server) == MODERN_VERSION {
+    if version == MODERN_VERSION {
         // No handshake. The Python SDK orders a schema's members by the version that is spoken, so it must be the same.
         client.set_modern(true);
     } else {
-        initialize(server, &mut client);
+        initialize(server, version, &mut client);
     }
     let mut tools = Vec::new();
     let mut params = json!({});
@@ -105,7 +105,7 @@ fn raw_tools(server: Server, command: &mut Command) -> Vec<RawTool> {
             None => return tools,
         }
     }
-    panic!("{} has no last page of tools", server.name());
+    panic!("{server} has no last page of tools");
 }
 
 /// Names and schema texts, in the order of names; a tool that is there twice is twice in it.
@@ -120,9 +120,28 @@ fn sorted(tools: impl Iterator<Item = (String, Box<RawValue>)>) -> Vec<(String, 
 fn check(server: Server, at_least: usize) {
     let lab = Lab::with(&[server]);
     lab.git(&["init", "--quiet", "--initial-branch", "main"]);
+    let command = &mut lab.server(server);
+    compare(
+        &lab,
+        server.name(),
+        protocol_version(server),
+        command,
+        at_least,
+    );
+}
+
+/// Holds what the program shows of the only server in its config against what that says when it is started by
+/// `command`.
+pub(crate) fn compare(
+    lab: &Lab,
+    server: &str,
+    version: &str,
+    command: &mut Command,
+    at_least: usize,
+) {
     let ran = lab.run(&["tools", "--json"]).done();
     let shown: Vec<ShownTool> = serde_json::from_str(&ran.stdout).unwrap();
-    assert!(shown.iter().all(|tool| tool.server == server.name()));
+    assert!(shown.iter().all(|tool| tool.server == server));
     let shown = sorted(
         shown
             .into_iter()
@@ -130,13 +149,9 @@ fn check(server: Server, at_least: usize) {
     );
 
     // Second, for the program tells better why a server does not start.
-    let raw = raw_tools(server, &mut lab.server(server));
-    assert!(
-        raw.len() >= at_least,
-        "{} has only {} tools",
-        server.name(),
-        raw.len()
-    );
+    let raw = raw_tools(server, version, command);
+    let found = raw.len();
+    assert!(found >= at_least, "{server} has only {found} tools");
     let raw = sorted(raw.into_iter().map(|tool| (tool.name, tool.input_schema)));
 
     let names = |tools: &[(String, String)]| -> Vec<String> {
@@ -145,12 +160,11 @@ fn check(server: Server, at_least: usize) {
     assert_eq!(
         names(&shown),
         names(&raw),
-        "{} loses or invents tools: {}",
-        server.name(),
+        "{server} loses or invents tools: {}",
         ran.stderr
     );
     for ((name, ours), (_, theirs)) in shown.iter().zip(&raw) {
-        assert_eq!(ours, theirs, "the schema of {name} of {}", server.name());
+        assert_eq!(ours, theirs, "the schema of {name} of {server}");
     }
 }
 

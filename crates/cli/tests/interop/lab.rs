@@ -57,7 +57,7 @@ impl Lab {
     }
 
     /// What every server finds in its environment.
-    fn server_env(&self) -> [(&'static str, String); 8] {
+    pub(crate) fn server_env(&self) -> [(&'static str, String); 8] {
         let (mark, value) = self.marker.env();
         let memory = self.project.join("memory.jsonl").display().to_string();
         [
@@ -97,7 +97,7 @@ impl Lab {
     }
 
     /// A program in the project, with the scratch home and nothing of the developer's environment but `PATH`.
-    fn command(&self, program: impl AsRef<OsStr>) -> Command {
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command
             .current_dir(&self.project)

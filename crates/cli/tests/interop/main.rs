@@ -1,4 +1,4 @@
-//! The real program against foreign MCP servers: Node and Python, legacy and modern, none of them ours.
+//! The real program against foreign MCP servers: Node, Python, Go, C# and Rust, legacy and modern, none of them ours.
 //!
 //! `cargo xtask interop` installs the servers and runs this. Each run of the program also proves that no process is left.
 #![cfg(feature = "interop")]
@@ -13,6 +13,7 @@ mod browser;
 mod catalog;
 mod everything;
 mod lab;
+mod more;
 mod network;
 mod servers;
 mod service;

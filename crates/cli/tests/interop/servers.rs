@@ -111,7 +111,7 @@ fn chrome_devtools() -> (PathBuf, Vec<String>) {
     )
 }
 
-fn node(script: &str, args: &[&str]) -> (PathBuf, Vec<String>) {
+pub(crate) fn node(script: &str, args: &[&str]) -> (PathBuf, Vec<String>) {
     let modules = installed().join("node_modules");
     let args = std::iter::once(modules.join(script).display().to_string())
         .chain(args.iter().map(ToString::to_string))

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use trunkline_wire::Client;
 use trunkline_wire::client::Listing;
 use trunkline_wire::mcp::{Item, ListKind};
+use trunkline_wire::{Client, RequestError, RpcError};
 
 use super::lists::{Freshness, ListState, Lists, Origin, PerList};
 use super::{Catalog, Offer, part};
@@ -70,6 +70,8 @@ enum Fetched<T> {
         /// A later page of it could not be had.
         incomplete: bool,
     },
+    /// The server does not know the method, although it declares the capability.
+    Unknown(String),
     Failed(String),
 }
 
@@ -78,6 +80,7 @@ impl<T> Fetched<T> {
     fn map<U>(self, make: impl FnOnce(T) -> (U, Vec<String>)) -> Fetched<U> {
         match self {
             Self::Unasked => Fetched::Unasked,
+            Self::Unknown(problem) => Fetched::Unknown(problem),
             Self::Failed(problem) => Fetched::Failed(problem),
             Self::Got {
                 items,
@@ -140,6 +143,12 @@ async fn list<T: Item>(client: &Client, ask: Ask) -> Fetched<Vec<T>> {
                 incomplete,
             }
         }
+        Err(RequestError::Rpc(error))
+            if error.code == RpcError::METHOD_NOT_FOUND && kind != ListKind::Tools =>
+        {
+            let method = kind.method();
+            Fetched::Unknown(format!("it declares {method} but does not know it"))
+        }
         Err(error) => Fetched::Failed(format!("{} failed: {error}", kind.method())),
     }
 }
@@ -163,7 +172,12 @@ impl Settle {
         }
     }
 
-    fn list<T>(&mut self, kind: ListKind, fetched: Fetched<T>, previous: &Arc<T>) -> Arc<T> {
+    fn list<T: Default>(
+        &mut self,
+        kind: ListKind,
+        fetched: Fetched<T>,
+        previous: &Arc<T>,
+    ) -> Arc<T> {
         match self.decide(kind, fetched) {
             Some(items) => Arc::new(items),
             None => Arc::clone(previous),
@@ -171,7 +185,7 @@ impl Settle {
     }
 
     /// The new entries, unless the old ones are to stay.
-    fn decide<T>(&mut self, kind: ListKind, fetched: Fetched<T>) -> Option<T> {
+    fn decide<T: Default>(&mut self, kind: ListKind, fetched: Fetched<T>) -> Option<T> {
         let before = PerList::of(kind, &self.lists).clone();
         let problems = match fetched {
             Fetched::Unasked => return None,
@@ -188,17 +202,30 @@ impl Settle {
                         Origin::Server
                     },
                     problems: problems.into(),
+                    note: None,
+                    failed: incomplete,
                     freshness: Freshness::starting(ttl_ms, self.now),
                 };
                 self.lists.set(kind, state);
                 return Some(items);
             }
+            // Nothing is what it has; but one that had entries a moment ago has failed.
+            Fetched::Unknown(note) if before.origin != Origin::Server || before.note.is_some() => {
+                let state = ListState {
+                    origin: Origin::Server,
+                    note: Some(note.into()),
+                    ..ListState::default()
+                };
+                self.lists.set(kind, state);
+                return Some(T::default());
+            }
             // Half a list is worse than a whole one that is a little older.
             Fetched::Got { problems, .. } => problems,
-            Fetched::Failed(problem) => vec![problem],
+            Fetched::Unknown(problem) | Fetched::Failed(problem) => vec![problem],
         };
         let state = ListState {
             problems: problems.into(),
+            failed: true,
             freshness: before.freshness.map(|old| old.prolonged(self.now)),
             ..before
         };
@@ -220,6 +247,10 @@ mod tests {
         }
     }
 
+    fn unknown() -> Fetched<&'static str> {
+        Fetched::Unknown("what?".to_owned())
+    }
+
     #[test]
     fn the_old_list_stays_where_the_new_one_is_not_better() {
         for (before, fetched, items, after, problems) in [
@@ -237,6 +268,11 @@ mod tests {
                 1,
             ),
             (Origin::Server, Fetched::Unasked, None, Origin::Server, 0),
+            // A list that the server does not know is empty, and no problem.
+            (Origin::Nowhere, unknown(), Some(""), Origin::Server, 0),
+            (Origin::Cache, unknown(), Some(""), Origin::Server, 0),
+            // It knew it before.
+            (Origin::Server, unknown(), None, Origin::Server, 1),
         ] {
             let mut lists = PerList::default();
             let state = ListState {

@@ -117,6 +117,10 @@ pub(crate) struct ListState {
     pub(crate) origin: Origin,
     /// What was wrong with it.
     pub(crate) problems: Arc<[String]>,
+    /// What is worth knowing about it, and no harm.
+    pub(crate) note: Option<Arc<str>>,
+    /// It could not be fetched when it was last asked for.
+    pub(crate) failed: bool,
     pub(crate) freshness: Option<Freshness>,
 }
 

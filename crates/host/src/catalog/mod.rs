@@ -52,6 +52,9 @@ pub struct Catalog {
     pub prompts: Arc<[Prompt]>,
     /// What was wrong with its lists: bad entries, lists that could not be fetched.
     pub diagnostics: Arc<[String]>,
+    /// What is worth knowing about its lists, and no harm: one that it declares and does not have, one
+    /// that could not be fetched in an earlier run.
+    pub notes: Arc<[String]>,
     /// Who the server said it is when it offered this.
     pub identity: Option<Arc<ServerIdentity>>,
     /// Some of it is what the server offered in an earlier run (LIF-13): until a fresh list takes its place, it may be out of
@@ -85,10 +88,12 @@ impl Catalog {
             && self.prompts.is_empty()
     }
 
-    /// Whether every list was fetched from the server in this run.
-    pub(crate) fn is_whole(&self) -> bool {
+    /// Whether it is worth keeping for the next run: its tools were fetched from the server in this one, and
+    /// each other list was as well, or is known to have failed.
+    pub(crate) fn is_worth_keeping(&self) -> bool {
+        let fetched = |list: &ListState| list.origin == Origin::Server && !list.failed;
         let mut lists = self.lists.iter();
-        lists.all(|(_, list)| list.origin == Origin::Server)
+        lists.all(|(kind, list)| fetched(list) || (list.failed && kind != ListKind::Tools))
     }
 
     /// The lists that are no longer fresh.
@@ -116,6 +121,8 @@ impl Catalog {
         self.prompts = shown_list(ListKind::Prompts, &self.prompts, &mut lists);
         let problems = lists.iter().flat_map(|(_, list)| list.problems.iter());
         self.diagnostics = problems.cloned().chain(self.hidden()).collect();
+        let notes = lists.iter().filter_map(|(_, list)| list.note.as_deref());
+        self.notes = notes.map(str::to_owned).collect();
         self.cached = lists.iter().any(|(_, list)| list.origin == Origin::Cache);
         self.lists = lists;
         self
@@ -136,6 +143,7 @@ impl Catalog {
         }
         self.cached == other.cached
             && self.diagnostics == other.diagnostics
+            && self.notes == other.notes
             && same(&self.tools, &other.tools, |tool| tool.tool.raw.as_str())
             && same(&self.resources, &other.resources, |item| item.raw.as_str())
             && same(&self.templates, &other.templates, |item| item.raw.as_str())

@@ -34,6 +34,11 @@ struct Text<'a> {
 struct ListText<'a> {
     ttl_ms: Option<u64>,
     items: Vec<&'a Json>,
+    /// Why it could not be fetched, or is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'a str>,
 }
 
 /// The catalog as text; `None` if it is too large, or not known to be the server's.
@@ -61,11 +66,17 @@ pub(super) fn write(catalog: &Catalog) -> Option<String> {
     if items.map(|item| item.as_str().len()).sum::<usize>() > MAX_BYTES {
         return None;
     }
-    let [tools, resources, resource_templates, prompts] = lists.map(|(kind, items)| ListText {
-        ttl_ms: PerList::of(kind, &catalog.lists)
-            .freshness
-            .and_then(|freshness| u64::try_from(freshness.ttl.as_millis()).ok()),
-        items,
+    let [tools, resources, resource_templates, prompts] = lists.map(|(kind, items)| {
+        let list = PerList::of(kind, &catalog.lists);
+        let problem = list.problems.first().map_or("unknown", |problem| problem);
+        ListText {
+            ttl_ms: list
+                .freshness
+                .and_then(|freshness| u64::try_from(freshness.ttl.as_millis()).ok()),
+            items,
+            failed: list.failed.then_some(problem),
+            note: list.note.as_deref(),
+        }
     });
     let text = serde_json::to_string(&Text {
         protocol_version: &identity.protocol_version,
@@ -102,8 +113,15 @@ pub(super) fn read(offer: Offer, text: &Json) -> Option<Catalog> {
 
 fn items<T: Item>(text: &Json, kind: ListKind, lists: &mut PerList<ListState>) -> Option<Vec<T>> {
     let list = text.get(kind.member())?;
+    // What failed in an earlier run is no warning in this one.
+    let failed: Option<String> = list.field("failed");
+    let note = match &failed {
+        Some(problem) => Some(format!("when it was last asked: {problem}")),
+        None => list.field("note"),
+    };
     let state = ListState {
         origin: Origin::Cache,
+        note: note.map(Into::into),
         freshness: Freshness::starting(list.field("ttlMs"), Instant::now()),
         ..ListState::default()
     };
@@ -140,7 +158,7 @@ mod tests {
     #[test]
     fn a_catalog_comes_back_byte_for_byte_and_marked() {
         let catalog = read_text(&text()).unwrap();
-        assert!(catalog.cached && !catalog.is_whole() && !catalog.is_empty());
+        assert!(catalog.cached && !catalog.is_worth_keeping() && !catalog.is_empty());
         assert_eq!(catalog.tools()[0].name, "mcp__s__t");
         assert_eq!(catalog.tools()[0].tool.raw.as_str(), TOOL);
         assert_eq!(

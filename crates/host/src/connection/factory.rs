@@ -10,7 +10,7 @@ use trunkline_config::{
 };
 use trunkline_transport::http::{Credentials, HeadersHelper, HttpServer};
 use trunkline_transport::net::{Target, TlsFiles};
-use trunkline_transport::stdio::StderrLog;
+use trunkline_transport::stdio::{StderrLog, Uptake};
 use trunkline_transport::{StdioServer, Transport, WsError, WsServer, linked_pair};
 use trunkline_wire::Peer;
 use trunkline_wire::peer::Handler;
@@ -34,6 +34,14 @@ pub(super) enum Way {
 pub(super) struct Opened {
     pub(super) peer: Peer,
     pub(super) stderr: Option<StderrLog>,
+    /// The process that was started for it.
+    pub(super) process: Option<Started>,
+}
+
+/// A process that was started for a link.
+pub(super) struct Started {
+    pub(super) pid: u32,
+    pub(super) uptake: Uptake,
 }
 
 impl Opened {
@@ -41,6 +49,7 @@ impl Opened {
         Self {
             peer: core.recorder.peer(transport, handler),
             stderr: None,
+            process: None,
         }
     }
 }
@@ -67,8 +76,13 @@ pub(super) async fn open(
             let transport =
                 spawned.map_err(|error| ConnectFailure::new(FailureKind::Spawn(error)))?;
             let stderr = Some(transport.stderr());
+            let process = Some(Started {
+                pid: transport.pid(),
+                uptake: transport.uptake(),
+            });
             Ok(Opened {
                 stderr,
+                process,
                 ..Opened::over(core, transport, handler)
             })
         }

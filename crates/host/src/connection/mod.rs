@@ -5,9 +5,11 @@ mod changes;
 mod elicited;
 mod factory;
 mod inbound;
+mod machine;
 mod news;
 mod open;
 mod sampling;
+mod start_clock;
 mod state;
 mod task;
 mod watched;
@@ -27,6 +29,7 @@ use trunkline_transport::http::Credentials;
 use trunkline_transport::net::Dialer;
 
 pub use inbound::Elicit;
+pub(crate) use machine::Machine;
 pub use sampling::{Sampling, SamplingRequest};
 pub(crate) use state::SIGN_IN;
 pub use state::{ConnectFailure, Connected, FailureKind, State};
@@ -494,8 +497,8 @@ impl Core {
     fn remember(&self, catalog: Arc<Catalog>) {
         let fresh_until = catalog.stale_after(Instant::now());
         self.context.expiry.note(fresh_until);
-        if let (Some(store), Some(key), true) = (&self.context.store, &self.key, catalog.is_whole())
-        {
+        let keep = catalog.is_worth_keeping();
+        if let (Some(store), Some(key), true) = (&self.context.store, &self.key, keep) {
             store.save(key.clone(), catalog);
         }
     }

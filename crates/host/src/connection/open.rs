@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use tokio::time::Instant;
 use trunkline_config::TransportEntry;
+use trunkline_transport::stdio::{StderrLog, Uptake};
 use trunkline_wire::RequestError;
 use trunkline_wire::client::{self, ConnectError, ConnectOptions};
 use trunkline_wire::mcp::Implementation;
@@ -15,6 +15,8 @@ use trunkline_wire::version::Era;
 
 use super::factory::{self, Opened, Way};
 use super::inbound::{self, Inbound};
+use super::machine::Starter;
+use super::start_clock::StartClock;
 use super::state::{ConnectFailure, Connected, FailureKind};
 use super::{Context, Core, Source};
 use crate::eras::Verdict;
@@ -23,15 +25,16 @@ use crate::secrets;
 /// Makes the connection, or tears down whatever it had opened. `stop` makes it give up.
 pub(super) async fn open(
     core: &Core,
-    deadline: Instant,
+    clock: &StartClock<'_>,
+    starter: &Starter,
     stop: &Notify,
 ) -> Result<Connected, ConnectFailure> {
     let context = &core.context;
     let mut attempt = Attempt {
         core,
-        deadline,
+        clock,
+        starter,
         stop,
-        started: Instant::now(),
         known: context.eras.get(&core.hash),
     };
     let source = attempt.in_time(with_secrets(core, &core.source)).await??;
@@ -68,15 +71,15 @@ pub(super) async fn open(
 }
 
 /// One attempt to connect, whatever ways it takes.
-struct Attempt<'a> {
+struct Attempt<'a, 'c> {
     core: &'a Core,
-    deadline: Instant,
+    clock: &'a StartClock<'c>,
+    starter: &'a Starter,
     stop: &'a Notify,
-    started: Instant,
     known: Option<Verdict>,
 }
 
-impl Attempt<'_> {
+impl Attempt<'_, '_> {
     /// Opens and introduces us in one way. A server that died of the probe is opened again without.
     async fn by(&self, source: &Source, way: Way) -> Result<Connected, ConnectFailure> {
         let context = &self.core.context;
@@ -92,7 +95,14 @@ impl Attempt<'_> {
             let inbound = Arc::new(inbound.with_sampling(context.sampling.clone()));
             let handler: Arc<dyn Handler> = inbound.clone();
             let opening = factory::open(self.core, source, way, handler.clone());
-            let Opened { peer, stderr } = self.in_time(opening).await??;
+            let Opened {
+                peer,
+                stderr,
+                process,
+            } = self.in_time(opening).await??;
+            if let Some(process) = &process {
+                self.starter.started(process.pid);
+            }
             let options = ConnectOptions {
                 client_info: Implementation {
                     name: "trunkline".to_owned(),
@@ -116,13 +126,16 @@ impl Attempt<'_> {
                 Err(failure) => failure,
             };
             // What it says when it is told to end is not why it failed.
-            let last_words = stderr.as_ref().map(|log| log.relevant_lines());
+            let last_words = stderr.as_ref().map(StderrLog::relevant_lines);
             peer.close().await;
             let died = matches!(
                 failure.kind,
                 FailureKind::Handshake(ConnectError::DiedOfProbe(_))
             );
-            if died && !skip_probe {
+            if died
+                && !skip_probe
+                && process.is_none_or(|process| may_have_died_of_probe(&process.uptake))
+            {
                 skip_probe = true;
                 continue;
             }
@@ -140,12 +153,17 @@ impl Attempt<'_> {
         tokio::select! {
             biased;
             outcome = work => Ok(outcome),
-            () = tokio::time::sleep_until(self.deadline) => {
-                Err(ConnectFailure::new(FailureKind::TimedOut(self.started.elapsed())))
-            }
+            overdue = self.clock.expired() => Err(ConnectFailure::timed_out(overdue)),
             () = self.stop.notified() => Err(ConnectFailure::new(FailureKind::Abandoned)),
         }
     }
+}
+
+/// Whether a server that died while it was asked for its era may have died of that question. One that has
+/// read nothing has not; one that has read the legacy handshake as well had its chance. Neither is started
+/// again: that would double what it does when it starts, and the time it takes.
+fn may_have_died_of_probe(uptake: &Uptake) -> bool {
+    !uptake.is_nothing() && !uptake.may_include_handshake()
 }
 
 impl ConnectFailure {

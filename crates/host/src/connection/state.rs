@@ -14,11 +14,15 @@ use trunkline_wire::transport::{CloseReason, Closed, Obstacle, Undelivered};
 use trunkline_wire::version::Era;
 use trunkline_wire::{Client, RequestError};
 
+use super::start_clock::Overdue;
 use crate::logs::Recorder;
 
 /// What to do about a server that wants to know who we are.
 pub(crate) const SIGN_IN: &str =
     "give it a token that it accepts, for example as a header \"Authorization\" in its entry";
+
+/// A server that was kept waiting for a quarter of its time was too slow for that reason.
+const BUSY_SHARE: u32 = 4;
 
 /// Where a connection stands.
 #[derive(Clone, Debug)]
@@ -153,6 +157,8 @@ pub enum FailureKind {
     },
     /// It took too long.
     TimedOut(Duration),
+    /// It took too long, because the machine was busy with other things.
+    MachineBusy(Duration),
     /// It stood, and was lost.
     Lost(Closed),
     /// A secret that its entry refers to could not be had.
@@ -249,6 +255,20 @@ impl ConnectFailure {
         }
     }
 
+    pub(super) fn timed_out(overdue: Overdue) -> Self {
+        let after = overdue.after;
+        Self::new(if overdue.kept_waiting * BUSY_SHARE >= after {
+            FailureKind::MachineBusy(after)
+        } else {
+            FailureKind::TimedOut(after)
+        })
+    }
+
+    /// Whether it timed out because the machine was busy with other things.
+    pub fn is_machine_busy(&self) -> bool {
+        matches!(self.kind, FailureKind::MachineBusy(_))
+    }
+
     /// The same without our secrets, which the server may have repeated to us (SEC-1).
     pub(crate) fn hidden(&self, recorder: &Recorder) -> Self {
         let hide = |text: &String| recorder.hidden(text).into_owned();
@@ -289,6 +309,9 @@ impl ConnectFailure {
             FailureKind::TimedOut(_) if self.nonsense.is_some() => {
                 Some("an MCP server may write only messages to stdout; have it log to stderr")
             }
+            FailureKind::MachineBusy(_) => Some(
+                "try again when the machine has less to do; MCP_TIMEOUT, or connectTimeout in its entry (ms), gives it more time",
+            ),
             FailureKind::TimedOut(_) => Some(
                 "check that it is an MCP server; MCP_TIMEOUT, or connectTimeout in its entry (ms), gives it more time",
             ),
@@ -353,12 +376,16 @@ impl fmt::Display for ConnectFailure {
                 write!(f, "the server turned down the handshake: {error}")
             }
             FailureKind::Handshake(error) => write!(f, "{error}"),
-            FailureKind::TimedOut(after) => {
+            FailureKind::TimedOut(after) | FailureKind::MachineBusy(after) => {
                 write!(
                     f,
                     "no answer to the handshake after {:.1} s",
                     after.as_secs_f64()
-                )
+                )?;
+                if self.is_machine_busy() {
+                    f.write_str("; the machine was busy")?;
+                }
+                Ok(())
             }
             FailureKind::Lost(cause) => write!(f, "{cause}"),
             FailureKind::Unreachable(failure) => write!(f, "{failure}"),

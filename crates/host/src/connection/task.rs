@@ -9,7 +9,9 @@ use trunkline_wire::transport::CloseReason;
 
 use super::backoff::{self, MAX_ATTEMPTS, STABLE};
 use super::changes::{self, Listening};
+use super::machine::Starter;
 use super::open::open;
+use super::start_clock::StartClock;
 use super::state::{ConnectFailure, Connected, FailureKind, State};
 use super::{Command, Core, Source};
 use crate::catalog::{self, Catalog, Lists};
@@ -190,17 +192,17 @@ async fn make(
     stop: &Notify,
 ) -> Result<(Connected, Catalog, Listening), ConnectFailure> {
     let context = &core.context;
-    let limit = limit(core);
+    let starter = Starter::default();
     let start = async {
-        let deadline = settings::deadline(limit);
+        let clock = StartClock::start(context.window.machine(), &starter, limit(core));
         // What an earlier connection said or fetched is no concern of this one.
         core.news.take();
         core.fetched.clear();
-        let connected = open(core, deadline, stop).await?;
+        let connected = open(core, &clock, &starter, stop).await?;
         let client = &connected.client;
         let mut listening = Listening::to(core, client);
         // The lists have their own time: a slow handshake must not leave them none.
-        let until = settings::deadline(limit);
+        let until = settings::deadline(clock.limit_from_here());
         let previous = Arc::clone(&core.status.load().catalog);
         let offer = core.offer(changes::is_routed(client));
         let catalog = tokio::select! {
@@ -216,7 +218,8 @@ async fn make(
         place = context.window.enter(core.source.is_local()) => place,
         () = stop.notified() => return Err(ConnectFailure::new(FailureKind::Abandoned)),
     };
-    place.run(start).await
+    // On the heap: it is large.
+    Box::pin(place.run(&starter, start)).await
 }
 
 async fn keep(

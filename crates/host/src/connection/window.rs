@@ -1,18 +1,36 @@
 //! How many servers start at once (LIF-2).
+//!
+//! A local starter holds one of a few places. One that waits gives its place to the next and goes on, so
+//! that slow starters overlap; one that burns a processor keeps it while the processors are full of them.
+//! Beside the places there is a bound on all starters that have not answered and are not idle.
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
+use super::machine::{Machine, Seen, Starter, Watch};
+
 /// How long a slow local starter keeps others waiting.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// How long it keeps them waiting at least: below that, it may just not have had its turn on a processor.
 const LEAST_PATIENCE: Duration = Duration::from_millis(10);
+
+/// How long one that burns a processor keeps its place: some never do anything else.
+const LONGEST_HOLD: Duration = Duration::from_secs(5);
+
+/// How often one that is slow is looked at while it has a place, and afterwards.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const GLANCE_EVERY: Duration = Duration::from_millis(250);
+
+/// One that has done nothing for this long is no load and does not count towards the bound, until it
+/// does something again.
+const IDLE_AFTER: Duration = Duration::from_secs(1);
 
 /// How many must have answered before it is known how long answering takes.
 const ENOUGH: usize = 3;
@@ -23,9 +41,16 @@ const EARLY: usize = 3;
 
 /// The two groups of places: starting processes is heavy, connecting over a network is not.
 pub(crate) struct Window {
+    machine: Machine,
     local: Semaphore,
     remote: Semaphore,
     early: Semaphore,
+    /// Whether one local starter may give its place to another at all.
+    overlap: bool,
+    /// How many local starters have not answered and are not idle.
+    active: AtomicUsize,
+    /// Told when one more may become active.
+    room: Notify,
     pace: Mutex<Pace>,
     answered: Notify,
 }
@@ -47,25 +72,96 @@ impl Pace {
     }
 }
 
+/// What is known of a starter when it is decided whether it keeps its place.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    /// How long it has been starting.
+    age: Duration,
+    /// From when on it counts as slow.
+    patience: Duration,
+    /// It burns a processor, and so do as many others as the machine should bear.
+    in_need: bool,
+    /// It may go before its time.
+    may_be_early: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decision {
+    /// It keeps its place, and is looked at again after this long.
+    Keep(Duration),
+    GiveUp,
+}
+
+/// Decides whether a starter keeps its place.
+fn decide(standing: Standing) -> Decision {
+    let Standing {
+        age,
+        patience,
+        in_need,
+        may_be_early,
+    } = standing;
+    if age < patience {
+        return Decision::Keep(patience.saturating_sub(age));
+    }
+    if in_need && age < LONGEST_HOLD {
+        return Decision::Keep(LOOK_EVERY);
+    }
+    if age >= PATIENCE || may_be_early {
+        return Decision::GiveUp;
+    }
+    Decision::Keep(LOOK_EVERY.min(PATIENCE.saturating_sub(age)))
+}
+
 impl Window {
-    pub(crate) fn new(local: usize, remote: usize) -> Self {
+    pub(crate) fn new(local: usize, remote: usize, machine: Machine) -> Self {
         let early = local.saturating_sub(1).saturating_mul(EARLY);
         Self {
-            local: Semaphore::new(local),
-            remote: Semaphore::new(remote),
+            machine,
+            local: Semaphore::new(local.min(Semaphore::MAX_PERMITS)),
+            remote: Semaphore::new(remote.min(Semaphore::MAX_PERMITS)),
             early: Semaphore::new(early.min(Semaphore::MAX_PERMITS)),
+            overlap: local > 1,
+            active: AtomicUsize::new(0),
+            room: Notify::new(),
             pace: Mutex::default(),
             answered: Notify::new(),
         }
     }
 
+    /// The machine that local servers start on.
+    pub(super) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
     /// Waits for a place.
     pub(crate) async fn enter(&self, local: bool) -> Place<'_> {
         let places = if local { &self.local } else { &self.remote };
+        // The semaphore is never closed; if it were, starting anyway would be right.
+        let permit = places.acquire().await.ok();
+        let load = if local { Some(self.load().await) } else { None };
         Place {
-            window: local.then_some(self),
-            // The semaphore is never closed; if it were, starting anyway would be right.
-            permit: places.acquire().await.ok(),
+            window: self,
+            permit,
+            load,
+        }
+    }
+
+    /// Waits until the machine bears one starter more.
+    async fn load(&self) -> Load<'_> {
+        let most = self.machine.starters();
+        loop {
+            let mut room = pin!(self.room.notified());
+            room.as_mut().enable();
+            let one_more = |active| (active < most).then_some(active + 1);
+            let order = Ordering::Relaxed;
+            if self.active.fetch_update(order, order, one_more).is_ok() {
+                return Load {
+                    window: self,
+                    active: true,
+                    burning: false,
+                };
+            }
+            room.await;
         }
     }
 
@@ -80,54 +176,78 @@ impl Window {
         drop(pace);
         self.answered.notify_waiters();
     }
+}
 
-    /// Returns when one that started at `since` is slow, beside those that have answered by then.
-    async fn slow(&self, since: Instant) {
-        loop {
-            let answered = self.answered.notified();
-            let until = since + self.pace().patience();
-            tokio::select! {
-                () = tokio::time::sleep_until(until) => return,
-                () = answered => {}
+/// What a local starter that has not answered costs the machine.
+struct Load<'a> {
+    window: &'a Window,
+    active: bool,
+    burning: bool,
+}
+
+impl Load<'_> {
+    fn set(&mut self, active: bool, burning: bool) {
+        if active != self.active {
+            self.active = active;
+            if active {
+                // It is there, whether or not there is room for it.
+                self.window.active.fetch_add(1, Ordering::Relaxed);
+            } else {
+                self.window.active.fetch_sub(1, Ordering::Relaxed);
+                self.window.room.notify_waiters();
             }
         }
+        if burning != self.burning {
+            self.burning = burning;
+            self.window.machine.burns(burning);
+        }
+    }
+}
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        self.set(false, false);
     }
 }
 
 /// A place in the window.
 pub(crate) struct Place<'a> {
-    /// Where one that starts slowly may be left to go on alone.
-    window: Option<&'a Window>,
+    window: &'a Window,
     permit: Option<SemaphorePermit<'a>>,
+    /// Of a local starter alone.
+    load: Option<Load<'a>>,
 }
 
 impl Place<'_> {
-    /// Runs `start` in this place. A local one that is not done soon gives its place to the next and goes on, so that slow
-    /// starters overlap.
-    pub(crate) async fn run<T, E>(self, start: impl Future<Output = Result<T, E>>) -> Result<T, E> {
-        let Some(window) = self.window else {
+    /// Runs `start` in this place. A local one that is not done soon may give its place to the next and go on.
+    pub(super) async fn run<T, E>(
+        self,
+        starter: &Starter,
+        start: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let Self {
+            window,
+            permit,
+            load,
+        } = self;
+        let Some(load) = load.filter(|_| window.overlap) else {
+            let _held = permit;
             return start.await;
         };
         let since = Instant::now();
-        let give_up = async {
-            window.slow(since).await;
-            // Beyond that many it takes the full time.
-            let early = tokio::select! {
-                biased;
-                early = window.early.acquire() => early.ok(),
-                () = tokio::time::sleep_until(since + PATIENCE) => None,
-            };
-            drop(self.permit);
-            tokio::time::sleep_until(since + PATIENCE).await;
-            drop(early);
-            std::future::pending().await
+        let mut slow = Slow {
+            window,
+            since,
+            load,
+            watch: Watch::over(&window.machine, starter),
+            idle: Duration::ZERO,
         };
         let outcome = {
-            let (mut start, give_up) = (pin!(start), pin!(give_up));
+            let (mut start, slow) = (pin!(start), pin!(slow.overlap(permit)));
             tokio::select! {
                 biased;
                 outcome = &mut start => outcome,
-                never = give_up => never,
+                never = slow => never,
             }
         };
         if outcome.is_ok() {
@@ -137,14 +257,88 @@ impl Place<'_> {
     }
 }
 
+/// A starter that may turn out to be slow.
+struct Slow<'a> {
+    window: &'a Window,
+    since: Instant,
+    load: Load<'a>,
+    watch: Watch<'a>,
+    /// For how long it has done nothing.
+    idle: Duration,
+}
+
+impl<'a> Slow<'a> {
+    /// Keeps the place as long as it should, then only counts.
+    async fn overlap<T>(&mut self, permit: Option<SemaphorePermit<'_>>) -> T {
+        let early = self.outlast().await;
+        drop(permit);
+        if early.is_some() {
+            self.look_until(self.since + PATIENCE).await;
+        }
+        drop(early);
+        loop {
+            self.look_until(Instant::now() + GLANCE_EVERY).await;
+        }
+    }
+
+    /// Returns when it should give its place up.
+    async fn outlast(&mut self) -> Option<SemaphorePermit<'a>> {
+        let window = self.window;
+        loop {
+            let answered = window.answered.notified();
+            let age = self.since.elapsed();
+            let patience = window.pace().patience();
+            let in_need = age >= patience && self.look().burns() && window.machine.is_crowded();
+            let early = window.early.try_acquire().ok().filter(|_| age < PATIENCE);
+            let standing = Standing {
+                age,
+                patience,
+                in_need,
+                may_be_early: early.is_some(),
+            };
+            let pause = match decide(standing) {
+                Decision::GiveUp => return early,
+                Decision::Keep(pause) => pause,
+            };
+            drop(early);
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                // Others set the pace.
+                () = answered => {}
+            }
+        }
+    }
+
+    async fn look_until(&mut self, until: Instant) {
+        tokio::time::sleep_until(until).await;
+        self.look();
+    }
+
+    fn look(&mut self) -> Seen {
+        let seen = self.watch.look();
+        self.idle = if seen.waits() {
+            self.idle + seen.elapsed
+        } else {
+            Duration::ZERO
+        };
+        self.load.set(self.idle < IDLE_AFTER, seen.burns());
+        seen
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use tokio::time::Instant;
 
+    use super::super::machine::testing::{burns, machine, starter, unknown, waits};
     use super::*;
+
+    /// A window on two processors, none of which is idle.
+    fn window(local: usize) -> Window {
+        Window::new(local, 20, machine(2, 0.0, waits))
+    }
 
     async fn takes(milliseconds: u64) -> Result<(), ()> {
         tokio::time::sleep(Duration::from_millis(milliseconds)).await;
@@ -155,10 +349,38 @@ mod tests {
     async fn answers(window: &Window, take: &[u64]) -> Vec<u128> {
         let started = Instant::now();
         let starts = take.iter().map(|&take| async move {
-            let _ = window.enter(true).await.run(takes(take)).await;
+            let server = starter(1);
+            let place = window.enter(true).await;
+            let _ = place.run(&server, takes(take)).await;
             started.elapsed().as_millis()
         });
         futures_util::future::join_all(starts).await
+    }
+
+    #[test]
+    fn a_place_is_kept_by_who_is_quick_or_burns() {
+        let ms = Duration::from_millis;
+        for (age, patience, in_need, may_be_early, decision) in [
+            (0, 250, false, true, Decision::Keep(ms(250))),
+            (9, 10, false, true, Decision::Keep(ms(1))),
+            (10, 10, false, true, Decision::GiveUp),
+            (10, 10, true, true, Decision::Keep(LOOK_EVERY)),
+            // Enough have gone early.
+            (10, 10, false, false, Decision::Keep(LOOK_EVERY)),
+            (230, 10, false, false, Decision::Keep(ms(20))),
+            (250, 250, false, false, Decision::GiveUp),
+            (250, 250, true, false, Decision::Keep(LOOK_EVERY)),
+            (4_999, 250, true, false, Decision::Keep(LOOK_EVERY)),
+            (5_000, 250, true, false, Decision::GiveUp),
+        ] {
+            let standing = Standing {
+                age: ms(age),
+                patience: ms(patience),
+                in_need,
+                may_be_early,
+            };
+            assert_eq!(decide(standing), decision, "{standing:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -168,43 +390,71 @@ mod tests {
         for index in (7..100).step_by(20) {
             take[index] = HANGS;
         }
-        let quick = answers(&Window::new(3, 20), &[5; 95]).await;
-        let mixed = answers(&Window::new(3, 20), &take).await;
+        let quick = answers(&window(3), &[5; 95]).await;
+        let mixed = answers(&window(3), &take).await;
         let last = mixed.iter().filter(|&&at| at < 1_000).max().unwrap();
         assert!(last * 10 <= quick.iter().max().unwrap() * 12, "{mixed:?}");
 
         // The first three say how long it takes here: those that follow find a place at once, but not all of them.
         let mut take = vec![5; 3];
         take.extend([2_000; 20]);
-        let window = Window::new(3, 20);
+        let window = window(3);
         let at = answers(&window, &take).await;
         let began = |index: usize| at[index] - 2_000;
-        assert!(began(3 + 8) < 50, "{at:?}");
-        assert!(began(3 + 9) >= 250, "{at:?}");
-        // Now it is known that some here take longer.
-        let at = answers(&window, &[2_000; 4]).await;
-        assert_eq!(at[3] / 10, 225);
+        assert!(began(3 + 7) < 50, "{at:?}");
+        assert!(began(3 + 8) >= 250, "{at:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn slow_local_starters_overlap_and_quick_ones_stay_within_the_window() {
-        let window = Arc::new(Window::new(3, 20));
-        let started = Instant::now();
-        let slow: Vec<_> = (0..12)
-            .map(|_| {
-                let window = Arc::clone(&window);
-                tokio::spawn(async move {
-                    let place = window.enter(true).await;
-                    place.run(takes(1_000)).await.unwrap();
-                })
-            })
-            .collect();
-        for task in slow {
-            task.await.unwrap();
-        }
-        // Four groups of three, 250 ms apart, each taking a second; one after the other would take four.
-        assert_eq!(started.elapsed().as_millis() / 10, 175);
+    async fn slow_local_starters_overlap_up_to_what_the_machine_bears() {
+        // Eight at once on two processors: three, three more after 250 ms, two more after 500 ms; those after them begin
+        // when the first have answered.
+        let at = answers(&window(3), &[900; 12]).await;
+        assert_eq!(at[..8].iter().max().unwrap() / 10, 140, "{at:?}");
+        assert_eq!(at.iter().max().unwrap() / 10, 205, "{at:?}");
 
+        // Without figures nobody is known to be idle.
+        let untold = Window::new(3, 20, machine(2, 0.0, unknown));
+        let at = answers(&untold, &[10_000; 9]).await;
+        assert!(at[8] >= 20_000, "{at:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_that_hang_do_not_count_for_long() {
+        const HANGS: u64 = 60_000;
+        let mut take = [HANGS; 30];
+        take[29] = 100;
+        let at = answers(&window(3), &take).await;
+        assert!(at[29] < 6_000, "{at:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_that_burn_keep_their_places_while_the_processors_are_full_of_them() {
+        // Three for each processor. When the first are looked at, the others are not known to burn yet.
+        let crowded = Window::new(3, 20, machine(1, 0.0, burns));
+        let at = answers(&crowded, &[2_000; 9]).await;
+        let first = at.iter().filter(|&&at| at < 3_000).count();
+        assert!((3..=5).contains(&first), "{at:?}");
+        // For ever is too long.
+        let mut take = [60_000; 6];
+        take[5] = 100;
+        let at = answers(&crowded, &take).await;
+        assert!((5_000..5_500).contains(&at[5]), "{at:?}");
+        // With processors to spare, others may have them.
+        let roomy = Window::new(3, 20, machine(16, 9.0, burns));
+        let at = answers(&roomy, &[2_000; 6]).await;
+        assert!(at[5] < 2_400, "{at:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_wants_them_one_by_one_gets_them_so() {
+        let at = answers(&window(1), &[1_000; 3]).await;
+        assert_eq!(at, [1_000, 2_000, 3_000]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn quick_ones_stay_within_the_window() {
+        let window = Arc::new(window(3));
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let quick: Vec<_> = (0..30)
             .map(|_| {
@@ -217,7 +467,9 @@ mod tests {
                         now.fetch_sub(1, Ordering::SeqCst);
                         Ok::<_, ()>(())
                     };
-                    window.enter(true).await.run(work).await.unwrap();
+                    let starter = Starter::default();
+                    let place = window.enter(true).await;
+                    place.run(&starter, work).await.unwrap();
                 })
             })
             .collect();
@@ -225,5 +477,6 @@ mod tests {
             task.await.unwrap();
         }
         assert_eq!(most.load(Ordering::SeqCst), 3);
+        assert_eq!(window.active.load(Ordering::SeqCst), 0);
     }
 }

@@ -21,7 +21,7 @@ use servers::Changing;
 use crate::agent::AgentScope;
 use crate::builder::HostBuilder;
 use crate::catalog::Expiry;
-use crate::connection::{Connection, Context, Window};
+use crate::connection::{Connection, Context, Machine, Window};
 use crate::context;
 use crate::discovery::Discovery;
 use crate::events::Teller;
@@ -120,7 +120,11 @@ impl Host {
         with_resources.extend(context::tools().into_iter().filter(|tool| !taken(tool)));
         with_resources.sort_by(|a, b| a.name.cmp(&b.name));
         let context = Arc::new(Context {
-            window: Window::new(settings.local_at_once, settings.remote_at_once),
+            window: Window::new(
+                settings.local_at_once,
+                settings.remote_at_once,
+                Machine::here(),
+            ),
             settings,
             eras,
             teller: Teller::new(),

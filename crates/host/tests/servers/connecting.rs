@@ -242,6 +242,53 @@ async fn slow_starters_overlap() {
     lab.end(host).await;
 }
 
+/// A server that burns a processor until it has counted so far, and then speaks.
+fn burner(lab: &Lab, name: &str, counts_to: u64) -> ServerEntry {
+    let mut entry = lab.server(name, json!({"tools": [{"name": "t"}]}));
+    if let TransportEntry::Stdio(stdio) = &mut entry.transport {
+        let line = r#"n=0; touch "$0.burning"; while [ $n -lt "$1" ]; do n=$((n+1)); done
+            rm "$0.burning"; shift; exec "$@""#;
+        let mut wrapped = vec!["-c".to_owned(), line.to_owned()];
+        wrapped.push(lab.at(name).to_str().unwrap().to_owned());
+        wrapped.push(counts_to.to_string());
+        wrapped.push(std::mem::replace(&mut stdio.command, "/bin/sh".to_owned()));
+        wrapped.append(&mut stdio.args);
+        stdio.args = wrapped;
+    }
+    entry
+}
+
+#[tokio::test]
+async fn servers_that_burn_processors_do_not_start_all_at_once() {
+    let lab = Lab::new();
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let bound = (4 * cores).max(6);
+    let names: Vec<String> = (0..bound + 6).map(|number| format!("s{number}")).collect();
+    // About half a second each, alone on its processor.
+    let servers = names.iter().map(|name| burner(&lab, name, 500_000));
+    let host = Host::builder()
+        .permit(trunkline::AllowAll)
+        .servers(servers)
+        .start();
+    let mut most = 0;
+    let watch = async {
+        loop {
+            let burning = |name: &&String| lab.at(&format!("{name}.burning")).exists();
+            most = most.max(names.iter().filter(burning).count());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        () = host.ready() => {}
+        () = watch => {}
+    }
+    for name in &names {
+        connected(&host, name);
+    }
+    assert!(most <= bound, "{most} at once");
+    lab.end(host).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn changes_that_come_together_are_told_together() {
     let builtins = (0..20).map(|number| Builtin::new(format!("b{number}")));

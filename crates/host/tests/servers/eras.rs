@@ -1,9 +1,9 @@
 //! Finding out and remembering which era a server belongs to (LIF-5).
 
 use serde_json::{Value, json};
-use trunkline::{Era, EraMemory, Host, Settings};
+use trunkline::{Era, EraMemory, Host, ServerEntry, Settings, TransportEntry};
 
-use crate::lab::{Lab, call, connected};
+use crate::lab::{Lab, call, connected, failure};
 
 /// Connects once, with what is remembered in `eras.json`, and says which era the server was found to belong to.
 async fn era_of(lab: &Lab, script: Value) -> Era {
@@ -149,5 +149,53 @@ async fn legacy_only_never_probes() {
     let host = lab.ready(builder).await;
     assert_eq!(connected(&host, "s").era(), Era::Legacy);
     assert!(!lab.scratch.read("received").contains("server/discover"));
+    lab.end(host).await;
+}
+
+/// A server that is a shell script and counts its starts.
+fn shell(lab: &Lab, line: &str) -> ServerEntry {
+    let script = format!("echo >> '{}'; {line}", lab.at("s.lines").display());
+    ServerEntry::stdio("s", "/bin/sh", ["-c".to_owned(), script])
+}
+
+#[tokio::test]
+async fn a_server_that_exits_during_its_start_is_started_once() {
+    let cases = [
+        ("before it reads anything", "echo 'no key' >&2; exit 1"),
+        ("after a while", "sleep 0.2; echo 'no key' >&2; exit 1"),
+        (
+            "when it has read the legacy handshake",
+            r#"read probe; echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"what?"}}';
+            read hello; echo 'no key' >&2; exit 1"#,
+        ),
+    ];
+    for (when, line) in cases {
+        let lab = Lab::new();
+        let host = lab.host([shell(&lab, line)]).await;
+        let failure = failure(&host, "s");
+        assert_eq!(failure.stderr, ["no key"], "{when}");
+        assert_eq!(lab.scratch.read("s.lines").lines().count(), 1, "{when}");
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_turns_the_probe_down_and_dies_is_started_again_without() {
+    let lab = Lab::new();
+    let mut entry = lab.server("s", json!({"era": "legacy", "tools": [{"name": "t"}]}));
+    if let TransportEntry::Stdio(stdio) = &mut entry.transport {
+        let line = r#"if [ ! -e "$0" ]; then touch "$0"; read -r probe
+            id=$(echo "$probe" | sed 's/.*"id":\([0-9]*\).*/\1/')
+            echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32600,"message":"initialize first"}}'
+            exit 1; fi; exec "$@""#;
+        let mut wrapped = vec!["-c".to_owned(), line.to_owned()];
+        wrapped.push(lab.at("again").to_str().unwrap().to_owned());
+        wrapped.push(std::mem::replace(&mut stdio.command, "/bin/sh".to_owned()));
+        wrapped.append(&mut stdio.args);
+        stdio.args = wrapped;
+    }
+    let host = lab.host([entry]).await;
+    assert_eq!(connected(&host, "s").era(), Era::Legacy);
+    assert!(lab.at("again").exists());
     lab.end(host).await;
 }

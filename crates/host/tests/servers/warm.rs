@@ -275,3 +275,43 @@ async fn a_list_that_cannot_be_fetched_stays_as_it_was_kept_and_marked() {
     lab.end(host).await;
     assert_eq!(fs::read(file).unwrap(), before);
 }
+
+#[tokio::test]
+async fn lists_that_fail_do_not_keep_a_catalog_from_being_kept() {
+    let unknown = json!({"code": -32601, "message": "Method not found"});
+    let broken = json!({"code": -32603, "message": "the database is down"});
+    for (error, is_note) in [(unknown, true), (broken, false)] {
+        let lab = Lab::new();
+        let script = || {
+            let refusal = json!([{"replyError": error.clone()}]);
+            offering(&["t"]).on("resources/list", refusal)
+        };
+        let host = lab.ready(keeping(&lab, [lab.server("s", script())])).await;
+        let now = catalog(&host);
+        assert_eq!(
+            (now.notes.len(), now.diagnostics.len()),
+            (usize::from(is_note), usize::from(!is_note)),
+            "{now:?}"
+        );
+        lab.end(host).await;
+        assert_eq!((kept(&lab).len(), lab.starts("s")), (1, 1));
+
+        let lazy = keeping(&lab, [lab.server("s", script())]).lazy(true);
+        let host = lab.ready(lazy).await;
+        let warm = catalog(&host);
+        assert_eq!((names(&host).len(), lab.starts("s")), (1, 1));
+        assert_eq!((warm.notes.len(), warm.diagnostics.len()), (1, 0));
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn a_catalog_without_its_tools_is_not_kept() {
+    let lab = Lab::new();
+    let refusal = json!([{"replyError": {"code": -32601, "message": "Method not found"}}]);
+    let script = offering(&["t"]).on("tools/list", refusal);
+    let host = lab.ready(keeping(&lab, [lab.server("s", script)])).await;
+    assert_eq!(catalog(&host).diagnostics.len(), 1);
+    lab.end(host).await;
+    assert_eq!(kept(&lab), [PathBuf::new(); 0]);
+}

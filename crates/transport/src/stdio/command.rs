@@ -8,7 +8,7 @@ use std::process::Stdio;
 use tokio::process::Command;
 
 use super::process::Process;
-use super::{StderrLog, StdioReceiver, StdioSender, StdioTransport, Tee};
+use super::{StderrLog, StdioReceiver, StdioSender, StdioTransport, Tee, Uptake};
 use crate::MAX_MESSAGE_BYTES;
 use crate::lines::LineDecoder;
 
@@ -90,13 +90,15 @@ impl StdioServer {
             return Err(self.other("its pipes are missing"));
         };
         let (process, exit) = Process::watch(child);
-        let stderr = StderrLog::start(stderr, process.reaped_watch(), self.tee.clone());
+        let stderr = StderrLog::start(stderr, process.life(), self.tee.clone());
+        let uptake = Uptake::default();
         Ok(StdioTransport {
             sender: StdioSender {
                 stdin,
                 process,
                 stderr: stderr.clone(),
                 text: Vec::new(),
+                uptake: uptake.clone(),
                 grown: false,
             },
             receiver: StdioReceiver {
@@ -109,6 +111,7 @@ impl StdioServer {
                 usual: 0,
             },
             stderr,
+            uptake,
             pid,
         })
     }

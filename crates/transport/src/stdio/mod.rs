@@ -5,9 +5,11 @@
 //! child and its process group are taken down and reaped.
 
 mod command;
+pub mod proc_fs;
 mod process;
 mod relevant;
 mod stderr;
+mod uptake;
 
 use std::time::Duration;
 
@@ -23,6 +25,7 @@ pub use command::{SpawnError, StdioServer};
 use process::{Exit, Process};
 pub use process::{INTERRUPT_GRACE, KILL_GRACE, STDIN_GRACE, TERMINATE_GRACE};
 pub use stderr::{STDERR_CAP, StderrLog, Tee};
+pub use uptake::Uptake;
 
 use crate::lines::{LineDecoder, end_line};
 
@@ -42,6 +45,7 @@ pub struct StdioTransport {
     sender: StdioSender,
     receiver: StdioReceiver,
     stderr: StderrLog,
+    uptake: Uptake,
     pid: u32,
 }
 
@@ -49,6 +53,11 @@ impl StdioTransport {
     /// What the server writes to stderr; stays readable after it has ended.
     pub fn stderr(&self) -> StderrLog {
         self.stderr.clone()
+    }
+
+    /// How much of what it was sent the server has read; known once it has ended.
+    pub fn uptake(&self) -> Uptake {
+        self.uptake.clone()
     }
 
     /// The server's process id, which is also its process group's.
@@ -72,6 +81,7 @@ pub struct StdioSender {
     process: Process,
     stderr: StderrLog,
     text: Vec<u8>,
+    uptake: Uptake,
     grown: bool,
 }
 
@@ -80,6 +90,7 @@ impl SendHalf for StdioSender {
         self.text.clear();
         for message in batch.drain(..) {
             let from = self.text.len();
+            self.uptake.sending(&message, from);
             message.encode(&mut self.text);
             end_line(&mut self.text, from);
         }
@@ -92,10 +103,13 @@ impl SendHalf for StdioSender {
             self.text = Vec::new();
         }
         match written {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.uptake.sent(self.text.len());
+                Ok(())
+            }
             // If it died, the receiving half finds out how and says it better: give it the time to.
             Err(error) => {
-                if tokio::time::timeout(DRAIN, self.process.reaped())
+                if tokio::time::timeout(DRAIN, self.process.died())
                     .await
                     .is_ok()
                 {
@@ -108,6 +122,7 @@ impl SendHalf for StdioSender {
     }
 
     async fn close(self) {
+        self.uptake.measure(&self.stdin);
         drop(self.stdin);
         self.process.shut_down().await;
     }

@@ -7,6 +7,9 @@ use tokio::process::Child;
 use tokio::sync::{oneshot, watch};
 use trunkline_wire::transport::CloseReason;
 
+#[cfg(unix)]
+use super::proc_fs;
+
 /// How long a server may take to end once its stdin is closed.
 pub const STDIN_GRACE: Duration = Duration::from_millis(400);
 /// How long it may take after SIGINT.
@@ -16,14 +19,45 @@ pub const TERMINATE_GRACE: Duration = Duration::from_millis(700);
 /// How long the kernel may take after SIGKILL.
 pub const KILL_GRACE: Duration = Duration::from_secs(2);
 
+/// What a group is sent in turn when it is to end, and how long all of it may take after each.
+type Stages = &'static [(Option<Signal>, Duration)];
+
+/// We want it to end: its stdin has just been closed.
+const ASKED: Stages = &[
+    (None, STDIN_GRACE),
+    (Some(Signal::Interrupt), INTERRUPT_GRACE),
+    (Some(Signal::Terminate), TERMINATE_GRACE),
+];
+
+/// Its leader has died by itself; whatever that left behind may still put things in order.
+const LEFT_BEHIND: Stages = &[(Some(Signal::Terminate), TERMINATE_GRACE)];
+
+/// Nobody is left to wait for it.
+const ABANDONED: Stages = &[];
+
+/// How often a group without its leader is looked at: at first, and at the most.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
+const LAST_LOOK: Duration = Duration::from_millis(10);
+
 /// The handle of the watcher that owns a child. Dropping it kills the child and its group.
 pub(super) struct Process {
     order: oneshot::Sender<ShutDown>,
-    reaped: watch::Receiver<bool>,
+    life: watch::Receiver<Life>,
 }
 
 /// The order to end the child in good order.
 struct ShutDown;
+
+/// How much of a server is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Life {
+    /// The child runs.
+    Running,
+    /// The child is dead and reaped; others of its group may live.
+    LeaderDead,
+    /// Nothing is left.
+    Gone,
+}
 
 /// The news of a child's death.
 pub(super) struct Exit {
@@ -35,36 +69,37 @@ impl Process {
     /// Puts `child` under watch.
     pub(super) fn watch(child: Child) -> (Self, Exit) {
         let (order, orders) = oneshot::channel();
-        let (done, reaped) = watch::channel(false);
+        let (life, lives) = watch::channel(Life::Running);
         let (news, exit) = oneshot::channel();
-        let group = Group::of(&child);
-        tokio::spawn(async move {
-            let status = look_after(child, group, orders).await;
-            let _ = news.send(describe(status));
-            done.send_replace(true);
-        });
+        let watcher = Watcher {
+            group: Group::of(&child),
+            child,
+            news: Some(news),
+            life,
+        };
+        tokio::spawn(watcher.run(orders));
         let exit = Exit {
             news: exit,
             status: None,
         };
-        (Self { order, reaped }, exit)
+        (Self { order, life: lives }, exit)
     }
 
-    /// Becomes true when the child is dead and reaped.
-    pub(super) fn reaped_watch(&self) -> watch::Receiver<bool> {
-        self.reaped.clone()
+    /// How much of it is left.
+    pub(super) fn life(&self) -> watch::Receiver<Life> {
+        self.life.clone()
     }
 
-    /// Waits until the child is dead and reaped, and its group with it.
-    pub(super) async fn reaped(&mut self) {
-        let _ = self.reaped.wait_for(|reaped| *reaped).await;
+    /// Waits until the child is dead and reaped, whatever is left of its group.
+    pub(super) async fn died(&mut self) {
+        let _ = self.life.wait_for(|life| *life >= Life::LeaderDead).await;
     }
 
-    /// Ends the child, whose stdin has just been closed, and what is left of its group.
+    /// Ends the child, whose stdin has just been closed, and its group; returns when nothing is left.
     pub(super) async fn shut_down(self) {
-        let Self { order, mut reaped } = self;
+        let Self { order, mut life } = self;
         let _ = order.send(ShutDown);
-        let _ = reaped.wait_for(|reaped| *reaped).await;
+        let _ = life.wait_for(|life| *life == Life::Gone).await;
     }
 }
 
@@ -87,35 +122,80 @@ impl Exit {
     }
 }
 
-/// Waits for the child's death or sees to it. Whatever happens to this task, dropping `child` and `group` leaves no
-/// process behind.
-async fn look_after(
-    mut child: Child,
-    mut group: Group,
-    orders: oneshot::Receiver<ShutDown>,
-) -> Option<ExitStatus> {
-    let end = async {
-        // An error means that the handle was dropped: then there is no time to lose.
-        if orders.await.is_ok() {
-            tokio::time::sleep(STDIN_GRACE).await;
-            group.signal(Signal::Interrupt);
-            tokio::time::sleep(INTERRUPT_GRACE).await;
-            group.signal(Signal::Terminate);
-            tokio::time::sleep(TERMINATE_GRACE).await;
+/// Owns a child and its group. Whatever happens to its task, dropping it leaves no process behind.
+struct Watcher {
+    /// Dropped first: once the child is reaped, its number may not be its own any more.
+    group: Group,
+    child: Child,
+    /// Taken when the news of the child's death is told.
+    news: Option<oneshot::Sender<CloseReason>>,
+    life: watch::Sender<Life>,
+}
+
+impl Watcher {
+    /// Waits for the child's death, or sees to it, and to its group's.
+    async fn run(mut self, orders: oneshot::Receiver<ShutDown>) {
+        let stages = tokio::select! {
+            biased;
+            () = self.group.leader_ended(&mut self.child) => {
+                // Not reaped yet, its number still names this group and no other.
+                LEFT_BEHIND
+            }
+            order = orders => if order.is_ok() { ASKED } else { ABANDONED },
+        };
+        if !self.end(stages).await {
+            self.group.signal(Signal::Kill);
+            let _ = self.child.start_kill();
+            let _ = tokio::time::timeout(KILL_GRACE, self.emptied()).await;
         }
-    };
-    tokio::select! {
-        biased;
-        () = group.leader_ended(&mut child) => {}
-        () = end => {}
+        // Not even SIGKILL ends what the kernel does not let go of.
+        self.tell(None);
+        self.group.forget();
+        self.life.send_replace(Life::Gone);
     }
-    // A leader that is dead is not reaped yet, so its number still names this group and no other: whatever the server
-    // left running in it goes now, too.
-    group.signal(Signal::Kill);
-    let _ = child.start_kill();
-    let status = tokio::time::timeout(KILL_GRACE, child.wait()).await;
-    group.forget();
-    status.ok().and_then(Result::ok)
+
+    /// Goes through the stages until nothing is left; `false` if something is.
+    async fn end(&mut self, stages: Stages) -> bool {
+        for (signal, grace) in stages {
+            if let Some(signal) = signal
+                && !self.is_empty()
+            {
+                self.group.signal(*signal);
+            }
+            if tokio::time::timeout(*grace, self.emptied()).await.is_ok() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Waits for the child's death, reaps it, tells of it, and waits until its group is empty. Safe to drop while it waits.
+    async fn emptied(&mut self) {
+        if self.news.is_some() {
+            self.group.leader_ended(&mut self.child).await;
+            let status = self.child.wait().await.ok();
+            self.tell(status);
+        }
+        // Its number stays taken while a process is in the group, and is not given out again so soon that
+        // these looks could miss it.
+        let mut pause = FIRST_LOOK;
+        while !self.group.is_empty() {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LAST_LOOK);
+        }
+    }
+
+    /// Whether the child is reaped and nothing else is left.
+    fn is_empty(&mut self) -> bool {
+        self.news.is_none() && self.group.is_empty()
+    }
+
+    fn tell(&mut self, status: Option<ExitStatus>) {
+        if let Some(news) = self.news.take() {
+            let _ = news.send(describe(status));
+            self.life.send_replace(Life::LeaderDead);
+        }
+    }
 }
 
 fn describe(status: Option<ExitStatus>) -> CloseReason {
@@ -159,10 +239,12 @@ enum Signal {
     Kill,
 }
 
-/// A process group that we made and may signal until its leader is reaped.
+/// A process group that we made and may signal until it is empty.
 #[cfg(unix)]
 struct Group {
     leader: Option<rustix::process::Pid>,
+    /// The process that was last seen alive in it, beside the leader.
+    member: Option<u32>,
     /// Becomes readable when the leader dies, without reaping it.
     #[cfg(target_os = "linux")]
     death: Option<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>>,
@@ -175,6 +257,7 @@ impl Group {
         let leader = number.and_then(rustix::process::Pid::from_raw);
         Self {
             leader,
+            member: None,
             #[cfg(target_os = "linux")]
             death: leader.and_then(watch_for_death),
         }
@@ -192,7 +275,25 @@ impl Group {
         }
     }
 
-    /// After reaping, the number may come to mean something else.
+    /// Whether no process is left in it, once its leader is reaped.
+    fn is_empty(&mut self) -> bool {
+        let Some(leader) = self.leader else {
+            return true;
+        };
+        // One that may not be signalled is there, too.
+        if let Err(rustix::io::Errno::SRCH) = rustix::process::test_kill_process_group(leader) {
+            return true;
+        }
+        if !proc_fs::is_available() {
+            return false;
+        }
+        // What is left may be zombies that nobody will ever reap.
+        let number = u32::try_from(leader.as_raw_nonzero().get()).unwrap_or_default();
+        self.member = proc_fs::live_member(number, self.member);
+        self.member.is_none()
+    }
+
+    /// Once it is empty, the number may come to mean something else.
     fn forget(&mut self) {
         self.leader = None;
     }
@@ -240,6 +341,10 @@ impl Group {
     }
 
     fn signal(&self, _: Signal) {}
+
+    fn is_empty(&mut self) -> bool {
+        true
+    }
 
     fn forget(&mut self) {}
 

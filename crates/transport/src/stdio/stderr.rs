@@ -8,6 +8,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::ChildStderr;
 use tokio::sync::watch;
 
+use super::process::Life;
 use super::{DRAIN, relevant};
 
 /// How much of a server's stderr is kept; the oldest gives way to the newest (TRN-1).
@@ -45,7 +46,7 @@ impl StderrLog {
     /// the server is gone, since a process that escaped it may hold it open for ever.
     pub(super) fn start(
         mut stderr: ChildStderr,
-        mut gone: watch::Receiver<bool>,
+        mut life: watch::Receiver<Life>,
         tee: Option<Tee>,
     ) -> Self {
         let (closed, open) = watch::channel(true);
@@ -65,7 +66,7 @@ impl StderrLog {
                 }
             };
             let limit = async {
-                let _ = gone.wait_for(|gone| *gone).await;
+                let _ = life.wait_for(|life| *life == Life::Gone).await;
                 tokio::time::sleep(DRAIN).await;
             };
             tokio::select! {

@@ -3,11 +3,13 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use trunkline_testkit::Marker;
+use trunkline_testkit::{Marker, Scratch, processes_in_group};
+use trunkline_transport::StdioServer;
+use trunkline_transport::stdio::{INTERRUPT_GRACE, STDIN_GRACE, TERMINATE_GRACE};
 use trunkline_wire::RequestError;
 use trunkline_wire::transport::CloseReason;
 
-use crate::lab::{Child, LIMIT, Leftovers, shell, soon, until, within};
+use crate::lab::{Child, LIMIT, Leftovers, exited, shell, soon, until, within};
 
 /// Servers that differ in how hard they are to end. Each has answered `up` on stderr when it is ready.
 fn hard_cases() -> Vec<(&'static str, Value)> {
@@ -156,4 +158,69 @@ async fn calls_to_a_server_that_stopped_reading_end_by_their_deadlines() {
     assert!(took < limit + Duration::from_secs(5), "{took:?}");
     assert!(unsent > 0, "two megabytes do not fit into a pipe");
     child.close().await;
+}
+
+/// A wrapper that dies of SIGINT at once, in front of a server that minds neither that nor the end of its stdin,
+/// and on SIGTERM takes a moment to end in good order and say so in the file `clean`.
+const WRAPPED: &str = "sh -c 'trap \"sleep 0.1; touch clean; exit\" TERM; echo up >&2;
+        while :; do sleep 0.01; done' </dev/null &
+    trap - INT; exec sleep 60";
+
+#[tokio::test]
+async fn a_server_behind_a_wrapper_has_its_time_to_end_in_good_order() {
+    let scratch = Scratch::new();
+    let child = Child::start(StdioServer {
+        cwd: Some(scratch.path().to_owned()),
+        ..shell(WRAPPED)
+    });
+    up(&child).await;
+    soon(child.peer.close()).await;
+    // At once: the program may end now.
+    assert_eq!(processes_in_group(child.pid), [0; 0]);
+    assert!(scratch.join("clean").exists());
+    child.assert_gone().await;
+}
+
+#[tokio::test]
+async fn a_wrapped_server_that_ignores_everything_is_killed_and_waited_for() {
+    let child = Child::start(shell(
+        "sh -c 'trap \"\" INT TERM HUP; echo up >&2; while :; do sleep 0.01; done' &
+        trap - INT; exec sleep 60",
+    ));
+    up(&child).await;
+    let start = Instant::now();
+    soon(child.peer.close()).await;
+    assert!(start.elapsed() >= STDIN_GRACE + INTERRUPT_GRACE + TERMINATE_GRACE);
+    assert_eq!(processes_in_group(child.pid), [0; 0]);
+    child.assert_gone().await;
+}
+
+#[tokio::test]
+async fn what_a_dead_wrapper_leaves_behind_may_put_things_in_order() {
+    let scratch = Scratch::new();
+    let child = Child::start(StdioServer {
+        cwd: Some(scratch.path().to_owned()),
+        ..shell(
+            "sh -c 'trap \"sleep 0.1; touch clean; exit\" TERM; touch up;
+                while :; do sleep 0.01; done' </dev/null >/dev/null 2>&1 &
+            while [ ! -e up ]; do sleep 0.01; done; exit 4",
+        )
+    });
+    // Its death is told before the rest has ended.
+    assert_eq!(*child.closed().await.reason(), exited(4));
+    soon(child.peer.close()).await;
+    assert_eq!(processes_in_group(child.pid), [0; 0]);
+    assert!(scratch.join("clean").exists());
+}
+
+#[tokio::test]
+async fn zombies_that_nobody_reaps_keep_nobody_waiting() {
+    // One process in the group is dead, and its parent, which leaves the group, never reaps it.
+    let server = shell("sh -c ': & echo up >&2; exec setsid sleep 60' & exec cat >/dev/null");
+    let child = Child::start(server);
+    up(&child).await;
+    let start = Instant::now();
+    soon(child.peer.close()).await;
+    assert!(start.elapsed() < STDIN_GRACE + INTERRUPT_GRACE);
+    child.leftovers.0.kill_all();
 }
