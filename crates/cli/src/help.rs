@@ -33,8 +33,8 @@ Only the fields that change are rewritten. `trunkline get <name>` connects to th
 
 pub(crate) const CLEAN_HELP: &str = "\
 A server is gone when no configuration file names it: yours, those of the projects in ~/.claude.json, and those of this
-directory. Servers in files for --mcp-config count as gone unless the files are named here. Configuration files are not
-changed, except that the approval of a project's server that is gone is taken back. While another trunkline process
+directory. Servers of --mcp-config and --plugin-dir count as gone unless they are named here, and so do those of
+programs that embed this one and of another CLAUDE_CONFIG_DIR. Configuration files are not changed, except that the approval of a project's server that is gone is taken back. While another trunkline process
 runs, files of the last 24 hours stay.";
 
 pub(crate) const SDK_HELP: &str = "\

@@ -1,7 +1,8 @@
-//! Whether another `trunkline` process has a host, so that `clean` keeps its hands off what that one uses.
+//! Whether another `trunkline` process has a host, so that `clean` keeps its hands off what that
+//! one uses.
 //!
-//! Each process with a host holds a shared lock on one file in the state directory for as long as it lives; the system takes
-//! the lock back however the process ends.
+//! Each process with a host holds a shared lock on one file in the state directory for as long as
+//! it lives; the system takes the lock back however the process ends.
 
 use std::fs::File;
 use std::path::PathBuf;

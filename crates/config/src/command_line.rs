@@ -2,8 +2,8 @@
 
 /// Splits a command line such as `npx -y pkg` into its words; `None` for what may be one program.
 ///
-/// A path may contain spaces, so only a text that begins with a bare program name is split. Single and double quotes
-/// group words as they do in a shell.
+/// A path may contain spaces, so only a text that begins with a bare program name is split. Single
+/// and double quotes group words as they do in a shell.
 ///
 /// ```
 /// use trunkline_config::split_command;

@@ -1,4 +1,5 @@
-//! Changes to an entry that is already in a file (CFG-4): only the fields that change are rewritten.
+//! Changes to an entry that is already in a file (CFG-4): only the fields that change are
+//! rewritten.
 
 use std::path::{Path, PathBuf};
 
@@ -132,8 +133,8 @@ impl Editor {
         })
     }
 
-    /// Changes the entry of a server where it stands. The result must be a valid entry that policy allows, and the entry
-    /// must still be what `seen` says; otherwise nothing is written.
+    /// Changes the entry of a server where it stands. The result must be a valid entry that policy
+    /// allows, and the entry must still be what `seen` says; otherwise nothing is written.
     ///
     /// ```
     /// # let home = tempfile::tempdir().unwrap();

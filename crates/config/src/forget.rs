@@ -47,7 +47,8 @@ impl Editor {
         Ok(found)
     }
 
-    /// Forgets approvals. The name goes first: a name without the content that was approved would approve whatever comes.
+    /// Forgets approvals. The name goes first: a name without the content that was approved would
+    /// approve whatever comes.
     pub fn forget_approvals(&self, records: &[ApprovalRecord]) -> Result<(), ChangeError> {
         if records.is_empty() {
             return Ok(());

@@ -1,7 +1,8 @@
 //! Files that were kept for servers that are no longer configured.
 //!
-//! Nothing here decides which servers are gone: the caller names those that are not. Removing a leftover of a server that
-//! still runs loses its log lines or its cached lists, and a pin is made anew at the next call.
+//! Nothing here decides which servers are gone: the caller names those that are not. Removing a
+//! leftover of a server that still runs loses its log lines or its cached lists, and a pin is made
+//! anew at the next call.
 
 use std::collections::HashSet;
 use std::fs;
@@ -73,8 +74,8 @@ pub struct Leftover {
     pub modified: Option<SystemTime>,
 }
 
-/// The files that belong to none of these servers. Connectors are not configured anywhere, so theirs are never leftovers,
-/// but for their catalogs, which only save time. May block.
+/// The files that belong to none of these servers. Connectors are not configured anywhere, so
+/// theirs are never leftovers, but for their catalogs, which only save time. May block.
 ///
 /// ```
 /// use trunkline::{KeptFiles, leftovers};

@@ -1,7 +1,9 @@
-//! `trunkline add` and `add-json`: writes a server into a configuration file, then connects to it once.
+//! `trunkline add` and `add-json`: writes a server into a configuration file, then connects to it
+//! once.
 //!
-//! The check says whether the entry works; it never undoes the entry and never makes the command fail, so that scripts
-//! written for Claude Code's flags go on working where a server cannot be reached yet.
+//! The check says whether the entry works; it never undoes the entry and never makes the command
+//! fail, so that scripts written for Claude Code's flags go on working where a server cannot be
+//! reached yet.
 
 use std::io::Read;
 
@@ -210,7 +212,8 @@ pub(super) enum Follows {
     Not(&'static str),
 }
 
-/// Says what the user may not expect: that it does not run as it is, or that a stronger entry counts.
+/// Says what the user may not expect: that it does not run as it is, or that a stronger entry
+/// counts.
 pub(super) fn what_follows(configured: &Configured, name: &str, scope: Scope) -> Follows {
     let set = configured.loader.load(&[]);
     let Some(new) = set.named(name).find(|server| server.entry.scope == scope) else {

@@ -24,6 +24,16 @@ pub(crate) fn run(config: &ConfigArgs, dry_run: bool, as_json: bool) -> Exit {
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
+    if let Some(file) = &configured.set.exclusive {
+        let file = file.display();
+        output::error(
+            &format!(
+                "the enterprise configuration {file} hides which other servers there are, so nothing is removed"
+            ),
+            None,
+        );
+        return Exit::Refused;
+    }
     let projects = Projects::load(&configured);
     if let Some(problem) = projects.problem(&configured) {
         let hint =
@@ -85,6 +95,9 @@ fn is_recent(file: &Leftover) -> bool {
 /// The servers of every project that is known.
 struct Projects {
     sets: BTreeMap<PathBuf, ServerSet>,
+    /// Those of the home directory, where `CLAUDE_CONFIG_DIR` points elsewhere: both share our
+    /// files.
+    at_home: Option<ServerSet>,
     /// The files whose approvals count by name alone.
     layout: Layout,
 }
@@ -107,6 +120,12 @@ impl Projects {
             // A project's file may stand in a directory below or above its root.
             dirs.extend(Path::new(&record.source).parent().map(Path::to_owned));
         }
+        // Whatever the flags leave out is configured all the same.
+        let cwd = configured.loader.project().cwd.clone();
+        dirs.insert(cwd.clone());
+        let home = std::env::home_dir().map(Layout::under);
+        let home = home.filter(|home| home.global_file != layout.global_file);
+        let at_home = home.map(|home| Loader::new(home, &cwd).load(&[]));
         let there = dirs.into_iter().filter(|dir| dir.is_dir());
         let sets = there
             .map(|dir| {
@@ -114,12 +133,21 @@ impl Projects {
                 (dir, set)
             })
             .collect();
-        Self { sets, layout }
+        Self {
+            sets,
+            at_home,
+            layout,
+        }
+    }
+
+    fn all<'a>(&'a self, configured: &'a Configured) -> impl Iterator<Item = &'a ServerSet> {
+        let more = self.at_home.iter().chain([&configured.set]);
+        self.sets.values().chain(more)
     }
 
     /// A file that cannot be read, so that nobody knows which servers it names.
     fn problem(&self, configured: &Configured) -> Option<String> {
-        let sets = self.sets.values().chain([&configured.set]);
+        let sets = self.all(configured);
         let mut problems = sets.flat_map(|set| &set.diagnostics);
         let problem = problems
             .find(|problem| problem.severity == Severity::Error && problem.server.is_none());
@@ -128,12 +156,13 @@ impl Projects {
 
     /// All entries of all projects.
     fn entries(&self, configured: &Configured) -> Vec<ServerEntry> {
-        let sets = self.sets.values().chain([&configured.set]);
+        let sets = self.all(configured);
         let entries = sets.flat_map(|set| &set.servers);
         entries.map(|server| server.entry.clone()).collect()
     }
 
-    /// Whether the server of an approval is no longer there, and nothing else would approve a new one of that name.
+    /// Whether the server of an approval is no longer there, and nothing else would approve a new
+    /// one of that name.
     fn is_gone(&self, record: &ApprovalRecord) -> bool {
         let project = self.sets.get(Path::new(&record.project));
         let in_project = project.is_some_and(|set| set.named(&record.name).next().is_some());
@@ -143,7 +172,8 @@ impl Projects {
         !in_project && !in_source && !self.is_approved_elsewhere(record)
     }
 
-    /// Whether a settings file has the name on its list: without the record it would approve whatever comes.
+    /// Whether a settings file has the name on its list: without the record it would approve
+    /// whatever comes.
     fn is_approved_elsewhere(&self, record: &ApprovalRecord) -> bool {
         let mut files = vec![self.layout.settings_file(), self.layout.managed_settings()];
         files.extend(self.layout.project_settings(Path::new(&record.project)));

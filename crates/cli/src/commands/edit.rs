@@ -1,6 +1,9 @@
-//! `trunkline edit`: changes a server's entry where it stands; every other byte of the file stays (CFG-4).
+//! `trunkline edit`: changes a server's entry where it stands; every other byte of the file stays
+//! (CFG-4).
 
 mod editor;
+
+use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use trunkline_config::redact::{RedactMode, redact_entry};
@@ -199,9 +202,8 @@ fn fits(args: &EditArgs, entry: &Value) -> Result<(), Problem> {
         let hint = format!("`trunkline add --force {name} -- COMMAND` makes it a stdio one");
         return Err((problem, Some(hint)));
     }
-    if !args.command_line.is_empty()
-        && !(args.command.is_none() && args.arg.is_empty() && args.unset_arg.is_empty())
-    {
+    let in_parts = args.command.is_some() || !args.arg.is_empty() || !args.unset_arg.is_empty();
+    if in_parts && !args.command_line.is_empty() {
         let problem = "the command after `--` is the whole command, without --command and --arg";
         return Err((problem.to_owned(), None));
     }
@@ -277,7 +279,7 @@ fn tell(
             Some(value) => value.to_string(),
             None => "(none)".to_owned(),
         };
-        what += &format!("\n  {field}: {} → {}", side(old), side(new));
+        let _ = write!(what, "\n  {field}: {} → {}", side(old), side(new));
         if old == new {
             what += " (another value)";
         }

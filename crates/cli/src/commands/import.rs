@@ -1,8 +1,9 @@
 //! `trunkline import`: takes over the servers of other MCP clients (CFG-11).
 //!
-//! A project's file is readable for everyone who has the repository, and a server in the user's own scopes runs without
-//! approval. So project files are imported into the project scope and the user's files into the user's scopes; the user's
-//! servers go into a project only by name, and never with a literal secret.
+//! A project's file is readable for everyone who has the repository, and a server in the user's own
+//! scopes runs without approval. So project files are imported into the project scope and the
+//! user's files into the user's scopes; the user's servers go into a project only by name, and
+//! never with a literal secret.
 
 use std::path::{Path, PathBuf};
 

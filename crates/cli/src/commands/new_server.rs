@@ -21,8 +21,9 @@ pub(super) struct New {
 type Problem = (String, Option<String>);
 
 impl New {
-    /// Makes sense of the words. Claude Code's `-e` and `-H` take several values, ours one; words that can only be meant as
-    /// such values count as them, so that both ways of writing work, and no name is swallowed.
+    /// Makes sense of the words. Claude Code's `-e` and `-H` take several values, ours one; words
+    /// that can only be meant as such values count as them, so that both ways of writing work, and
+    /// no name is swallowed.
     pub(super) fn read(add: &AddArgs) -> Result<Self, Problem> {
         let mut env: Vec<&str> = add.env.iter().map(String::as_str).collect();
         let mut headers: Vec<&str> = add.header.iter().map(String::as_str).collect();

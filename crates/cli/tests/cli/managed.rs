@@ -66,7 +66,8 @@ impl Company {
 const MANAGED: &str = "/etc/claude-code/managed-mcp.json";
 
 /// Commands that would change which servers there are.
-const CHANGES: [&[&str]; 6] = [
+const CHANGES: [&[&str]; 7] = [
+    &["edit", "mine", "--timeout", "1"],
     &["add", "s", "cmd"],
     &["add", "-s", "project", "s", "https://h.example"],
     &["add-json", "s", "{\"command\": \"cmd\"}"],
@@ -100,6 +101,8 @@ fn the_companys_servers_alone_count() {
         &format!("theirs  connected  enterprise  stdio       1 tool  (testkit 1.0.0)  2026-07-28\n  from {MANAGED}\n"),
         "",
     );
+    let run = company.run(&["clean"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(5), ""), "{run:#?}");
     let run = company.run(&[
         "--mcp-config",
         ".mcp-config.json",

@@ -134,3 +134,18 @@ fn a_program_that_is_killed_leaves_no_server_that_behaves() {
     // Nobody is left to end it; it sees the end of its stdin.
     lab.scratch.assert_no_processes(Duration::from_secs(5));
 }
+
+#[test]
+fn a_signal_during_the_check_of_a_new_server_leaves_the_entry() {
+    let lab = Lab::new();
+    let script =
+        json!({"onStart": [{"touch": lab.at("started")}, {"waitForFile": "/no/such/file"}]});
+    let entry = lab.scratch.entry("s", &script);
+    let running = lab.start(&mut lab.bare(&["add-json", "s", &entry.to_string()]));
+    lab.file("started");
+    send(&running, Signal::INT);
+    let run = running.end();
+    assert_eq!(run.code, Some(130), "{run:#?}");
+    assert_eq!(run.err, "\"s\" is added, and was not checked\n");
+    assert_eq!(lab.of_project()["mcpServers"]["s"], entry);
+}

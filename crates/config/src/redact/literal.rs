@@ -7,7 +7,8 @@ use super::names::is_secret_name;
 use super::plain::{is_path_setting, is_plain, is_words};
 use super::shape::secret_ranges;
 
-/// A literal secret in an entry: where it stands, and a variable that could hold it. Never the value.
+/// A literal secret in an entry: where it stands, and a variable that could hold it. Never the
+/// value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiteralSecret {
     /// The field, such as `env.GITHUB_TOKEN`.
@@ -16,8 +17,8 @@ pub struct LiteralSecret {
     pub variable: String,
 }
 
-/// The literal secrets of an entry, as far as their names and shapes tell. References to variables and to the keychain are
-/// none, and neither are settings made of ordinary words.
+/// The literal secrets of an entry, as far as their names and shapes tell. References to variables
+/// and to the keychain are none, and neither are settings made of ordinary words.
 ///
 /// ```
 /// use serde_json::json;
@@ -119,7 +120,8 @@ impl Search<'_> {
     }
 }
 
-/// Whether a value is no secret beyond doubt: its name tells of none, and it reads like words, a number or a path.
+/// Whether a value is no secret beyond doubt: its name tells of none, and it reads like words, a
+/// number or a path.
 fn is_setting(name: &str, value: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let is_key = lower.rsplit(['_', '-', '.']).next() == Some("key");

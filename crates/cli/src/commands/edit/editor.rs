@@ -16,8 +16,9 @@ use crate::interrupt::interrupted;
 use crate::output;
 use crate::session::Configured;
 
-/// Opens the entry in the editor and writes the result once it is valid; `None` if it stays as it is. A result that cannot
-/// be written is not lost: the user may go on editing, or the text is kept.
+/// Opens the entry in the editor and writes the result once it is valid; `None` if it stays as it
+/// is. A result that cannot be written is not lost: the user may go on editing, or the text is
+/// kept.
 pub(super) async fn edit(
     configured: &Configured,
     scope: Scope,
@@ -90,7 +91,8 @@ fn again() -> bool {
     output::can_ask() && output::ask("edit it again?")
 }
 
-/// The text that is being edited, in a directory that only its owner can look into. It goes away unless it is kept.
+/// The text that is being edited, in a directory that only its owner can look into. It goes away
+/// unless it is kept.
 struct Draft {
     dir: TempDir,
     file: PathBuf,
