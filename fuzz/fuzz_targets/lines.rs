@@ -73,6 +73,7 @@ fn decode(limit: usize, plan: &Plan, mut bytes: &[u8]) -> Vec<Incoming> {
     found.extend(std::iter::from_fn(|| lines.next_line()));
     found.extend(lines.last_line());
     assert!(lines.next_line().is_none() && lines.last_line().is_none());
+    found.retain(|incoming| !matches!(incoming, Incoming::Noise { .. }));
     found
 }
 

@@ -10,13 +10,15 @@ use anyhow::{Context, Result};
 use crate::{sh, tools};
 
 /// The targets: one file each in `fuzz/fuzz_targets`, with seeds in `fuzz/seeds`.
-const TARGETS: [&str; 14] = [
+const TARGETS: [&str; 16] = [
     "config",
     "control",
     "document",
     "envelope",
     "events",
     "expand",
+    "gzip",
+    "http1",
     "import",
     "lines",
     "policy",

@@ -29,6 +29,8 @@ pub enum Action {
     Stderr(String),
     /// Writes this many bytes of lines to stderr.
     StderrFlood(usize),
+    /// Writes this text over and over, to stdout or stderr, until nobody reads it any more. On stdio only.
+    Flood(Flood),
     /// Replies with this result.
     Reply(Value),
     /// Replies with one text block.
@@ -129,6 +131,20 @@ pub struct SlowWrite {
     /// The pause after each.
     #[serde(default)]
     pub every_ms: u64,
+}
+
+/// A text that is written without end.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Flood {
+    /// The text, with its newlines.
+    pub text: String,
+    /// Goes to stderr in place of stdout.
+    #[serde(default)]
+    pub stderr: bool,
+    /// Created once some of it is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<PathBuf>,
 }
 
 /// A JSON-RPC error.

@@ -39,7 +39,7 @@ pub mod scripted;
 mod wait;
 
 pub use action::{
-    Action, AppendFile, Grandchild, InputRequired, Message, Progress, RpcError, SignalName,
+    Action, AppendFile, Flood, Grandchild, InputRequired, Message, Progress, RpcError, SignalName,
     SlowWrite, TaskEnd, TaskScript, TaskStep,
 };
 pub use bins::bin;

@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::http::EventDecoder;
+use crate::http::{self, EventDecoder};
 use crate::sdk;
 use crate::ws;
 
@@ -33,6 +33,8 @@ pub fn websocket(limit: usize, pieces: &[&[u8]]) -> Vec<String> {
         frames.buffer().extend_from_slice(piece);
         loop {
             match frames.next_event() {
+                // Where a message is cut into parts depends on how it arrives.
+                Ok(Some(ws::frames::Event::Part(_))) => {}
                 Ok(Some(event)) => out.push(format!("{event:?}")),
                 Ok(None) => break,
                 Err(broken) => {
@@ -43,6 +45,19 @@ pub fn websocket(limit: usize, pieces: &[&[u8]]) -> Vec<String> {
         }
     }
     out
+}
+
+/// The status and the body of an HTTP/1.1 answer that arrives in these pieces, after which the connection is closed. An
+/// error says why there is none.
+pub fn http1(pieces: &[&[u8]]) -> Result<(u16, Vec<u8>), String> {
+    http::read_http1(pieces)
+}
+
+/// What a gzip event stream that arrives in these pieces comes to, in words.
+pub fn gzip_events(limit: usize, pieces: &[&[u8]]) -> Result<Vec<String>, String> {
+    let unpacked = http::unpack_all(pieces)?;
+    let pieces: Vec<_> = unpacked.iter().map(|piece| &piece[..]).collect();
+    Ok(event_stream(limit, &pieces))
 }
 
 /// Whether a line is a control message of the `sdk` bridge.

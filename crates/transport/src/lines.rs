@@ -1,13 +1,16 @@
 //! Cuts a stream of bytes into lines, one message each, however the bytes arrive.
 
-use bytes::{Bytes, BytesMut};
-use memchr::{memchr, memchr2};
+use bytes::{Buf, Bytes, BytesMut};
+use memchr::{memchr, memchr_iter, memchr2, memrchr};
 use trunkline_wire::transport::Incoming;
 
 use crate::skipped::Skipped;
 
 /// A line longer than this gets its memory for itself.
 const LONG: usize = 1024 * 1024;
+
+/// Blank lines that count for one message of noise. A few between messages count for nothing.
+const BLANK_LINES: usize = 16;
 
 /// Ends the line of JSON that began at `from`. A line end inside it is white space, and another kind of it does as well.
 pub(crate) fn end_line(text: &mut Vec<u8>, from: usize) {
@@ -26,7 +29,7 @@ pub(crate) fn end_line(text: &mut Vec<u8>, from: usize) {
 /// use trunkline_transport::lines::LineDecoder;
 ///
 /// let mut lines = LineDecoder::new(1024);
-/// lines.buffer().extend_from_slice(b"{\"a\":1}\r\n\n{\"b\"");
+/// lines.buffer().extend_from_slice(b"{\"a\":1}\r\n{\"b\"");
 /// assert!(lines.next_line().is_some());
 /// assert!(lines.next_line().is_none());
 /// lines.buffer().extend_from_slice(b":2}\n");
@@ -38,6 +41,8 @@ pub struct LineDecoder {
     searched: usize,
     limit: usize,
     skipping: Option<Skipped>,
+    /// Blank lines that were not yet counted as noise.
+    blank: usize,
 }
 
 impl LineDecoder {
@@ -48,6 +53,7 @@ impl LineDecoder {
             searched: 0,
             limit,
             skipping: None,
+            blank: 0,
         }
     }
 
@@ -56,24 +62,44 @@ impl LineDecoder {
         &mut self.buffer
     }
 
-    /// The next whole line, without its line end; blank lines are passed over.
+    /// The next whole line, without its line end. Blank lines, and what comes of a line that is too long, are
+    /// noise.
     pub fn next_line(&mut self) -> Option<Incoming> {
-        loop {
-            let Some(offset) = memchr(b'\n', &self.buffer[self.searched..]) else {
-                self.searched = self.buffer.len();
-                self.skip_if_oversize();
-                return None;
-            };
-            let line = self.buffer.split_to(self.searched + offset + 1);
-            self.searched = 0;
-            if line.len() > LONG {
-                // What comes next must not keep the memory of a long message for ever.
-                self.buffer = BytesMut::from(&self.buffer[..]);
-            }
-            if let Some(incoming) = self.finish(&line.freeze()) {
-                return Some(incoming);
-            }
+        if self.searched == 0
+            && self.skipping.is_none()
+            && let Some(noise) = self.skip_blank()
+        {
+            return Some(noise);
         }
+        let Some(offset) = memchr(b'\n', &self.buffer[self.searched..]) else {
+            self.searched = self.buffer.len();
+            return self.skip_if_oversize();
+        };
+        let line = self.buffer.split_to(self.searched + offset + 1);
+        self.searched = 0;
+        if line.len() > LONG {
+            // What comes next must not keep the memory of a long message for ever.
+            self.buffer = BytesMut::from(&self.buffer[..]);
+        }
+        let bytes = line.len();
+        let incoming = self.finish(&line.freeze());
+        Some(incoming.unwrap_or(Incoming::Noise { frames: 0, bytes }))
+    }
+
+    /// Passes over all blank lines at once: each by itself would cost as much as a message.
+    fn skip_blank(&mut self) -> Option<Incoming> {
+        let is_blank = |byte: &&u8| byte.is_ascii_whitespace();
+        self.buffer.first().filter(is_blank)?;
+        let blank = self.buffer.iter().take_while(is_blank).count();
+        let end = memrchr(b'\n', &self.buffer[..blank])? + 1;
+        if end > self.limit {
+            return None;
+        }
+        self.blank += memchr_iter(b'\n', &self.buffer[..end]).count();
+        self.buffer.advance(end);
+        let frames = u32::try_from(self.blank / BLANK_LINES).unwrap_or(u32::MAX);
+        self.blank %= BLANK_LINES;
+        Some(Incoming::Noise { frames, bytes: end })
     }
 
     /// The last line of a stream that ended without a newline.
@@ -95,12 +121,15 @@ impl LineDecoder {
     }
 
     /// Lets go of what has come of a line that is already too long.
-    fn skip_if_oversize(&mut self) {
-        if self.skipping.is_some() || self.buffer.len() > self.limit {
-            let skipped = self.skipping.get_or_insert_default();
-            skipped.add(&self.buffer.split());
-            self.searched = 0;
+    fn skip_if_oversize(&mut self) -> Option<Incoming> {
+        let bytes = self.buffer.len();
+        if bytes == 0 || self.skipping.is_none() && bytes <= self.limit {
+            return None;
         }
+        let skipped = self.skipping.get_or_insert_default();
+        skipped.add(&self.buffer.split());
+        self.searched = 0;
+        Some(Incoming::Noise { frames: 0, bytes })
     }
 }
 
@@ -116,6 +145,7 @@ mod tests {
         let mut out = Vec::new();
         let mut keep = |incoming| {
             out.push(match incoming {
+                Incoming::Noise { .. } => return,
                 Incoming::Frame(line) => String::from_utf8_lossy(&line).into_owned(),
                 Incoming::Oversize { bytes, .. } => format!("<{bytes} bytes>"),
                 other => panic!("{other:?}"),
@@ -147,6 +177,23 @@ mod tests {
     }
 
     #[test]
+    fn blank_lines_are_passed_over_together() {
+        let mut lines = LineDecoder::new(1 << 20);
+        let blank = " \r\n".repeat(1600);
+        lines.buffer().extend_from_slice(blank.as_bytes());
+        lines.buffer().extend_from_slice(b"  {}\n");
+        assert!(matches!(
+            lines.next_line(),
+            Some(Incoming::Noise {
+                frames: 100,
+                bytes: 4800
+            })
+        ));
+        assert!(matches!(lines.next_line(), Some(Incoming::Frame(line)) if &line[..] == b"  {}"));
+        assert!(lines.next_line().is_none());
+    }
+
+    #[test]
     fn json_stays_on_one_line() {
         let mut text = b"x\n".to_vec();
         text.extend_from_slice(b"{\n  \"a\": 1\r\n}");
@@ -165,6 +212,7 @@ mod tests {
                 found.push(incoming);
             }
         }
+        found.retain(|incoming| !matches!(incoming, Incoming::Noise { .. }));
         let [
             Incoming::Oversize {
                 bytes, head, tail, ..

@@ -47,6 +47,9 @@ pub trait SendHalf: Send + 'static {
 /// The half that receives.
 pub trait ReceiveHalf: Send + 'static {
     /// The next thing that arrived, in order. Must be safe to drop while it waits.
+    ///
+    /// A receiver returns at least once for each read, with [`Incoming::Partial`] or [`Incoming::Noise`]
+    /// where there is nothing else to return: the peer then decides when other tasks run (CALL-7).
     fn receive(&mut self) -> impl Future<Output = Result<Incoming, Closed>> + Send;
 }
 
@@ -215,6 +218,18 @@ pub enum Incoming {
     Alive {
         /// The request that they belong to.
         to: Option<u64>,
+    },
+    /// Bytes that belong to a message and do not complete it.
+    Partial {
+        /// How many.
+        bytes: usize,
+    },
+    /// Bytes that belong to no message: blank lines, comments, control frames.
+    Noise {
+        /// What they count for, in messages. A transport leaves out what a well-behaved server sends.
+        frames: u32,
+        /// How many bytes.
+        bytes: usize,
     },
     /// A message longer than the limit; it was skipped, and what follows it is intact.
     Oversize {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use trunkline_wire::client::Listing;
-use trunkline_wire::mcp::{Item, ListKind};
+use trunkline_wire::client::{CatalogBudget, Listing};
+use trunkline_wire::mcp::{Item, ListKind, Tool};
 use trunkline_wire::{Client, RequestError, RpcError};
 
 use super::lists::{Freshness, ListState, Lists, Origin, PerList};
-use super::{Catalog, Offer, part};
+use super::{Catalog, Offer, Part, part};
 
 /// Fetches those of `which` that the server says it has; the others stay as they were. A list that cannot be fetched is a
 /// diagnostic; what the server had before stays in its place, and the others stand.
@@ -26,17 +26,37 @@ pub(crate) async fn fetch(
         has,
         deadline,
     };
-    let (tools, resources, templates, prompts) = tokio::join!(
-        list(client, ask(ListKind::Tools, has.tools)),
-        list(client, ask(ListKind::Resources, has.resources)),
-        list(client, ask(ListKind::ResourceTemplates, has.resources)),
-        list(client, ask(ListKind::Prompts, has.prompts)),
+    let budget = &CatalogBudget::default();
+    // On the heap: together they are large.
+    let (mut tools, resources, templates, prompts) = tokio::join!(
+        Box::pin(list(client, ask(ListKind::Tools, has.tools), budget)),
+        Box::pin(list(
+            client,
+            ask(ListKind::Resources, has.resources),
+            budget
+        )),
+        Box::pin(list(
+            client,
+            ask(ListKind::ResourceTemplates, has.resources),
+            budget
+        )),
+        Box::pin(list(client, ask(ListKind::Prompts, has.prompts), budget)),
     );
     let mut settle = Settle {
         lists: previous.lists.clone(),
         now: Instant::now(),
     };
-    let tools = tools.map(|tools| part(offer, tools));
+    let many = match &mut tools {
+        Fetched::Got { items, .. } if items.len() > MANY => Some(std::mem::take(items)),
+        _ => None,
+    };
+    let tools = match many {
+        Some(many) => {
+            let made = Box::pin(part_elsewhere(offer, many)).await;
+            tools.map(|_| made)
+        }
+        None => tools.map(|tools| part(offer, tools)),
+    };
     Catalog {
         tools: settle.list(ListKind::Tools, tools, &previous.tools),
         resources: settle.plain(ListKind::Resources, resources, &previous.resources),
@@ -47,6 +67,38 @@ pub(crate) async fn fetch(
     }
     .with(settle.lists)
 }
+
+/// Names more tools than a task should at a time, on a thread of its own (CALL-7).
+async fn part_elsewhere(offer: &Offer<'_>, tools: Vec<Tool>) -> (Part, Vec<String>) {
+    let server = Arc::clone(offer.server);
+    let filter = offer.filter.cloned();
+    let Offer {
+        always_load,
+        headers,
+        prefix,
+        ide,
+        ..
+    } = *offer;
+    let made = tokio::task::spawn_blocking(move || {
+        let offer = Offer {
+            server: &server,
+            filter: filter.as_ref(),
+            always_load,
+            headers,
+            prefix,
+            ide,
+        };
+        part(&offer, tools)
+    });
+    let failed = |_| {
+        let problem = "tools/list: the tools could not be read".to_owned();
+        (Part::default(), vec![problem])
+    };
+    made.await.unwrap_or_else(failed)
+}
+
+/// More tools than this are named on a thread of their own.
+const MANY: usize = 200;
 
 /// How many bad entries of one list are named one by one.
 const MAX_TOLD: usize = 20;
@@ -101,7 +153,7 @@ impl<T> Fetched<T> {
     }
 }
 
-async fn list<T: Item>(client: &Client, ask: Ask) -> Fetched<Vec<T>> {
+async fn list<T: Item>(client: &Client, ask: Ask, budget: &CatalogBudget) -> Fetched<Vec<T>> {
     let kind = ask.kind;
     if !ask.wanted {
         return Fetched::Unasked;
@@ -114,13 +166,14 @@ async fn list<T: Item>(client: &Client, ask: Ask) -> Fetched<Vec<T>> {
             incomplete: false,
         };
     }
-    match client.list(kind, Some(ask.deadline)).await {
+    match client.list_within(kind, Some(ask.deadline), budget).await {
         Ok(Listing {
             items,
             bad,
             warnings,
             ttl_ms,
             incomplete,
+            ..
         }) => {
             let more = bad.len().saturating_sub(MAX_TOLD);
             let more =

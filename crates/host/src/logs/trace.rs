@@ -188,7 +188,7 @@ impl Trace for ServerTrace {
                 let note = format!("a message of {bytes} bytes is over the limit of {limit}");
                 self.push(What::Note(note));
             }
-            Incoming::Alive { .. } => {}
+            Incoming::Alive { .. } | Incoming::Partial { .. } | Incoming::Noise { .. } => {}
         }
     }
 

@@ -18,7 +18,7 @@ use super::{
     job::Job,
     place,
 };
-use crate::{Action, InputRequired, Message, Progress};
+use crate::{Action, Flood, InputRequired, Message, Progress};
 
 /// How long an action waits for something that may never come.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -86,6 +86,7 @@ impl Server {
             Action::Garbage(count) => self.output.put(to, Out::Line(garbage(*count))),
             Action::Stderr(line) => to_stderr(format!("{line}\n").as_bytes()),
             Action::StderrFlood(count) => to_stderr(&flood(*count)),
+            Action::Flood(flood) => endless(job, flood),
             Action::Request(message) => self.ask_client(job, message),
             Action::Task(script) => {
                 self.begin_task(job, script);
@@ -288,6 +289,29 @@ fn wait_for_file(job: &Job, path: &Path) {
 fn to_stderr(bytes: &[u8]) {
     // A reader that has closed our stderr is its own affair.
     std::io::stderr().write_all(bytes).ok();
+}
+
+/// Writes without end, past everything else that the server says.
+fn endless(job: &Job, flood: &Flood) {
+    // Many at once: a server that floods does not wait for each line to be written.
+    let times = (64 * 1024 / flood.text.len().max(1)).max(1);
+    let block = flood.text.repeat(times).into_bytes();
+    let mut written = 0_usize;
+    while !job.cancelled() {
+        let outcome = if flood.stderr {
+            std::io::stderr().lock().write_all(&block)
+        } else {
+            let mut out = std::io::stdout().lock();
+            out.write_all(&block).and_then(|()| out.flush())
+        };
+        if outcome.is_err() {
+            return;
+        }
+        written += 1;
+        if let (1, Some(begun)) = (written, &flood.begun) {
+            place::append(begun, b"");
+        }
+    }
 }
 
 fn flood(count: usize) -> Vec<u8> {

@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use trunkline_wire::transport::{Obstacle, Undelivered};
 use url::Url;
 
+use super::body::Held;
 use super::client::{Answer, Client, Place, SendError};
 use super::credentials::{AfterRefusal, Credentials, Refusal, Token};
 use super::helper::HeadersHelper;
@@ -245,7 +246,8 @@ async fn refused(answer: &mut Answer, challenge: Option<String>) -> Undelivered 
 
 /// What stands in an answer that is no success, to be shown behind it; untrusted text.
 pub(super) async fn said(answer: &mut Answer) -> String {
-    let reading = answer.body.whole(SHOWN * 64, || {});
+    let held = Held::default();
+    let reading = answer.body.whole(SHOWN * 64, &held, || {});
     let Ok(Ok(body)) = tokio::time::timeout(REST_LIMIT, reading).await else {
         return String::new();
     };

@@ -16,6 +16,9 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// What a line of data begins with.
 const DATA: &[u8] = b"data:";
 
+/// Lines that are read before other tasks get to run (CALL-7).
+const LINES_AT_ONCE: usize = 64;
+
 /// How long an event's id or type may be.
 const MAX_NAME: usize = 8 * 1024;
 
@@ -49,6 +52,17 @@ impl TooLong {
     }
 }
 
+/// What one step of the decoder comes to.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Event(Event),
+    TooLong(TooLong),
+    /// So many lines were read since the last event, and there is more to read.
+    Lines(usize),
+    /// All that has arrived is read.
+    NeedsMore,
+}
+
 /// Collects bytes and gives back events.
 ///
 /// ```
@@ -77,6 +91,8 @@ pub struct EventDecoder {
     id: Option<Bytes>,
     last_id: Option<Bytes>,
     retry: Option<u64>,
+    /// Lines since the last event.
+    lines: usize,
 }
 
 /// Which line of an event that is being skipped comes next.
@@ -113,6 +129,7 @@ impl EventDecoder {
             id: None,
             last_id: None,
             retry: None,
+            lines: 0,
         }
     }
 
@@ -149,6 +166,16 @@ impl EventDecoder {
         self.retry
     }
 
+    /// How many bytes of an unfinished event are held.
+    pub(crate) fn held(&self) -> usize {
+        let data = match &self.data {
+            Data::None => 0,
+            Data::One(data) => data.len(),
+            Data::Many(data) => data.len(),
+        };
+        self.buffer.len() + data
+    }
+
     /// Whether the event that is arriving is too long already; its end is being waited for.
     pub fn is_skipping(&self) -> bool {
         self.skipping.is_some()
@@ -156,15 +183,33 @@ impl EventDecoder {
 
     /// The next whole event that carries data.
     pub fn next_event(&mut self) -> Result<Option<Event>, TooLong> {
+        loop {
+            match self.step() {
+                Step::Event(event) => return Ok(Some(event)),
+                Step::TooLong(skipped) => return Err(skipped),
+                Step::Lines(_) => {}
+                Step::NeedsMore => return Ok(None),
+            }
+        }
+    }
+
+    /// As [`EventDecoder::next_event`], but reads only so many lines at a time.
+    pub(crate) fn step(&mut self) -> Step {
         if self.fresh && !self.past_byte_order_mark() {
-            return Ok(None);
+            return Step::NeedsMore;
         }
         loop {
             self.past_line_feed();
+            if self.lines >= LINES_AT_ONCE {
+                return Step::Lines(std::mem::take(&mut self.lines));
+            }
             if self.skipping.is_some() {
                 match self.skip() {
-                    Some(skipped) => return Err(skipped),
-                    None if self.skipping.is_some() => return Ok(None),
+                    Some(Step::TooLong(skipped)) => {
+                        self.lines = 0;
+                        return Step::TooLong(skipped);
+                    }
+                    Some(step) => return step,
                     None => continue,
                 }
             }
@@ -176,12 +221,14 @@ impl EventDecoder {
             }
             if end.is_none() {
                 self.searched = length;
-                return Ok(None);
+                return Step::NeedsMore;
             }
+            self.lines += 1;
             let line = self.take_line(length);
             if line.is_empty() {
                 if let Some(event) = self.dispatch() {
-                    return Ok(Some(event));
+                    self.lines = 0;
+                    return Step::Event(event);
                 }
             } else {
                 self.field(&line);
@@ -220,41 +267,39 @@ impl EventDecoder {
         self.skipping = Some((skipped, Line::New));
     }
 
-    /// Passes over what there is of an event that is too long, and tells of it at its end.
-    fn skip(&mut self) -> Option<TooLong> {
-        loop {
-            self.past_line_feed();
-            let (skipped, line) = self.skipping.as_mut()?;
-            let end = memchr2(b'\n', b'\r', &self.buffer);
-            let length = end.unwrap_or(self.buffer.len());
-            if let Line::New = line {
-                if end == Some(0) {
-                    break;
-                }
-                let name = length - value(&self.buffer[..length]).len();
-                if end.is_none() && length < DATA.len() + 1 {
-                    return None;
-                }
-                *line = if name > 0 { Line::Data } else { Line::Other };
-                self.buffer.advance(name);
-                continue;
+    /// Passes over a line of an event that is too long, and tells of it at its end.
+    fn skip(&mut self) -> Option<Step> {
+        let (skipped, line) = self.skipping.as_mut()?;
+        let end = memchr2(b'\n', b'\r', &self.buffer);
+        let length = end.unwrap_or(self.buffer.len());
+        if let Line::New = line {
+            if end == Some(0) {
+                self.take_line(0);
+                // It had its id all the same.
+                self.dispatch();
+                let (skipped, _) = self.skipping.take()?;
+                let limit = self.limit;
+                return Some(Step::TooLong(TooLong { skipped, limit }));
             }
-            if let Line::Data = line {
-                skipped.add(&self.buffer[..length]);
+            let name = length - value(&self.buffer[..length]).len();
+            if end.is_none() && length < DATA.len() + 1 {
+                return Some(Step::NeedsMore);
             }
-            if end.is_none() {
-                self.buffer.clear();
-                return None;
-            }
-            *line = Line::New;
-            self.take_line(length);
+            *line = if name > 0 { Line::Data } else { Line::Other };
+            self.buffer.advance(name);
+            return None;
         }
-        self.take_line(0);
-        // It had its id all the same.
-        self.dispatch();
-        let (skipped, _) = self.skipping.take()?;
-        let limit = self.limit;
-        Some(TooLong { skipped, limit })
+        if let Line::Data = line {
+            skipped.add(&self.buffer[..length]);
+        }
+        if end.is_none() {
+            self.buffer.clear();
+            return Some(Step::NeedsMore);
+        }
+        *line = Line::New;
+        self.lines += 1;
+        self.take_line(length);
+        None
     }
 
     /// False while it cannot be told whether there is one.

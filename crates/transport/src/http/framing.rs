@@ -7,6 +7,7 @@ use http::{HeaderMap, StatusCode};
 /// How long the line before a chunk may be, and everything after the last one.
 const MAX_CHUNK_LINE: usize = 4 * 1024;
 const MAX_TRAILERS: usize = 64 * 1024;
+const MAX_TRAILER_LINES: usize = 100;
 
 /// Up to which length a piece is copied, so that what is kept of it does not keep the buffer that it was read into.
 pub(super) const COPIED: usize = 4 * 1024;
@@ -31,8 +32,8 @@ pub(super) enum Chunk {
     Data(u64),
     /// The line end after it.
     End,
-    /// What follows the last one; so much of it was read.
-    Trailers(usize),
+    /// What follows the last one; so many bytes and lines of it were read.
+    Trailers(usize, usize),
 }
 
 /// What is in the input.
@@ -45,15 +46,24 @@ pub(super) enum Found {
 }
 
 impl Framing {
-    /// What the head of an answer says.
-    pub(super) fn of(status: StatusCode, headers: &HeaderMap) -> Result<Self, &'static str> {
+    /// What the head of an answer says; `is_old` means HTTP/1.0.
+    pub(super) fn of(
+        status: StatusCode,
+        headers: &HeaderMap,
+        is_old: bool,
+    ) -> Result<Self, &'static str> {
         if matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
             return Ok(Self::Ended);
         }
         if let Some(coding) = headers.get_all(TRANSFER_ENCODING).iter().next_back() {
-            let last = coding.as_bytes().rsplit(|byte| *byte == b',').next();
-            let chunked =
-                last.is_some_and(|last| last.trim_ascii().eq_ignore_ascii_case(b"chunked"));
+            if is_old {
+                return Err("its answer is in chunks, of which HTTP/1.0 knows nothing");
+            }
+            let last = coding
+                .to_str()
+                .ok()
+                .and_then(|text| text.rsplit(',').next());
+            let chunked = last.is_some_and(|last| last.trim().eq_ignore_ascii_case("chunked"));
             return Ok(if chunked {
                 Self::Chunked(Chunk::Size)
             } else {
@@ -122,13 +132,16 @@ impl Framing {
 impl Chunk {
     /// What comes after a line; `None` after the last.
     fn line(self, line: &[u8]) -> Result<Option<Self>, &'static str> {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        // As strict as others are: what two readers take for different ends can hide an answer in another.
+        let line = line.strip_suffix(b"\r");
+        let line = line.filter(|line| !line.contains(&b'\r'));
+        let line = line.ok_or("its answer is in chunks whose lines do not end properly")?;
         Ok(Some(match self {
             Self::Size => {
                 // Nobody uses what may follow behind a semicolon.
                 let size = line.split(|byte| *byte == b';').next().unwrap_or_default();
-                match number(size.trim_ascii(), 16) {
-                    Some(0) => Self::Trailers(0),
+                match number(trim_end(size), 16) {
+                    Some(0) => Self::Trailers(0, 0),
                     Some(size) => Self::Data(size),
                     None => {
                         return Err("its answer is in chunks that do not say how long they are");
@@ -139,13 +152,33 @@ impl Chunk {
             Self::Data(_) | Self::End => {
                 return Err("its answer is in chunks that are longer than they say");
             }
-            Self::Trailers(_) if line.is_empty() => return Ok(None),
-            Self::Trailers(read) if read + line.len() <= MAX_TRAILERS => {
-                Self::Trailers(read + line.len() + 1)
+            Self::Trailers(..) if line.is_empty() => return Ok(None),
+            Self::Trailers(bytes, lines)
+                if bytes + line.len() <= MAX_TRAILERS && lines < MAX_TRAILER_LINES =>
+            {
+                if !is_header(line) {
+                    return Err("what follows its answer is no header");
+                }
+                Self::Trailers(bytes + line.len() + 1, lines + 1)
             }
-            Self::Trailers(_) => return Err("too much follows its answer"),
+            Self::Trailers(..) => return Err("too much follows its answer"),
         }))
     }
+}
+
+fn trim_end(mut text: &[u8]) -> &[u8] {
+    while let [rest @ .., b' ' | b'\t'] = text {
+        text = rest;
+    }
+    text
+}
+
+/// Whether a line is a header.
+fn is_header(line: &[u8]) -> bool {
+    let mut headers = [httparse::EMPTY_HEADER];
+    let text = [line, b"\r\n\r\n"].concat();
+    let parsed = httparse::parse_headers(&text, &mut headers);
+    matches!(parsed, Ok(httparse::Status::Complete((_, [_]))))
 }
 
 /// A number that is nothing but digits.
@@ -207,10 +240,10 @@ mod tests {
             ),
             (&[(CODING, "gzip")], Some(Framing::UntilClose)),
         ] {
-            let found = Framing::of(StatusCode::OK, &headers(pairs));
+            let found = Framing::of(StatusCode::OK, &headers(pairs), false);
             assert_eq!(found.ok(), framing, "{pairs:?}");
         }
-        let none = Framing::of(StatusCode::NO_CONTENT, &headers(&[(LENGTH, "7")]));
+        let none = Framing::of(StatusCode::NO_CONTENT, &headers(&[(LENGTH, "7")]), false);
         assert_eq!(none, Ok(Framing::Ended));
     }
 
@@ -242,7 +275,11 @@ mod tests {
                 b"2\r\nhe\r\n003;a=b\r\nllo\r\n0\r\nx: y\r\n\r\nHTTP",
                 Ok(("hello", true)),
             ),
-            (chunked, b"a\n0123456789\n0\n\n", Ok(("0123456789", true))),
+            (chunked, b"a\n0123456789\n0\n\n", Err(())),
+            (chunked, b"2 \t\r\nab\r\n0\r\n\r\n", Ok(("ab", true))),
+            (chunked, b" 2\r\nab\r\n0\r\n\r\n", Err(())),
+            (chunked, b"2\r\r\nab\r\n", Err(())),
+            (chunked, b"0\r\nno header\r\n\r\n", Err(())),
             (chunked, b"3\r\nab", Ok(("ab", false))),
             (chunked, b"2\r\nabc\r\n", Err(())),
             (chunked, b"x\r\n", Err(())),

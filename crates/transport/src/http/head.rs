@@ -12,6 +12,10 @@ use httparse::ParserConfig;
 const MAX_HEAD: usize = 256 * 1024;
 const MAX_HEADERS: usize = 100;
 
+/// Interim answers, and bytes of blank lines, that may come before an answer.
+const MAX_INTERIM: usize = 1000;
+const MAX_BLANK: usize = 256 * 1024;
+
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
@@ -21,6 +25,9 @@ pub(super) struct Search {
     /// How much was looked through in vain, and how many lines that has.
     bytes: usize,
     lines: usize,
+    /// Interim answers and blank bytes so far.
+    interim: usize,
+    blank: usize,
 }
 
 impl Search {
@@ -29,10 +36,16 @@ impl Search {
         loop {
             if self.bytes == 0 {
                 // Some servers end a body with more than its length says.
-                let blank = input.iter();
-                let blank = blank.take_while(|byte| matches!(byte, b'\r' | b'\n'));
-                let blank = blank.count();
+                let blank = blank(input);
                 input.advance(blank);
+                self.blank += blank;
+                if self.blank > MAX_BLANK {
+                    return Err("the server sends blank lines instead of an answer".to_owned());
+                }
+            }
+            // The other half of a line end may be on its way.
+            if self.bytes == 0 && input[..] == *b"\r" {
+                return Ok(None);
             }
             if !is_http_so_far(input) {
                 return Err("what the server sent is not HTTP".to_owned());
@@ -52,7 +65,14 @@ impl Search {
                 return Ok(None);
             };
             input.advance(head.length);
-            *self = Self::default();
+            *self = Self {
+                interim: self.interim + 1,
+                blank: self.blank,
+                ..Self::default()
+            };
+            if self.interim > MAX_INTERIM {
+                return Err("the server sends interim answers without end".to_owned());
+            }
             if head.status == StatusCode::SWITCHING_PROTOCOLS {
                 return Err("the server wants to speak something else than HTTP".to_owned());
             }
@@ -114,6 +134,11 @@ impl Head {
         !doubtful && keeps && !says(headers, CONNECTION, "close")
     }
 
+    /// Whether it is of HTTP/1.0.
+    pub(super) fn is_old(&self) -> bool {
+        self.minor_version == 0
+    }
+
     /// Whether it says in so many words that it takes another request.
     pub(super) fn promises_more(&self) -> bool {
         says(&self.headers, CONNECTION, "keep-alive")
@@ -124,6 +149,15 @@ impl Head {
     pub(super) fn keep_alive(&self) -> Option<Duration> {
         keep_alive(&self.headers)
     }
+}
+
+/// How many bytes of blank lines come first.
+fn blank(input: &[u8]) -> usize {
+    let mut rest = input;
+    while let [b'\r', b'\n', more @ ..] | [b'\n', more @ ..] = rest {
+        rest = more;
+    }
+    input.len() - rest.len()
 }
 
 /// Whether it can be, as far as it has come. One that speaks something else may wait for us to go on.

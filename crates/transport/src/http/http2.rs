@@ -1,15 +1,19 @@
 //! The one HTTP/2 connection to an origin, which all requests share.
 
 use std::error::Error as _;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::task::AbortHandle;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::{AbortHandle, coop};
 
 use super::body::Body;
 use super::client::{Answer, Place, SendError};
@@ -90,7 +94,7 @@ impl Http2 {
             .keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_LIMIT)
             .adaptive_window(true)
-            .handshake(TokioIo::new(stream))
+            .handshake(TokioIo::new(Paced(stream)))
             .await;
         let (sender, driver) = started.map_err(|error| explain(&error))?;
         let driver = tokio::spawn(async move {
@@ -136,6 +140,62 @@ pub(super) async fn send(
         body: Body::http2(body, &head.headers),
         headers: head.headers,
     }))
+}
+
+/// A stream that is read a little at a time: frames of a few bytes each cost hyper as much as large ones,
+/// and hyper reads for as long as there is something to read (CALL-7).
+struct Paced(Stream);
+
+/// How much is read at once, and what a read takes of a task's budget, which is 128.
+const READ_AT_ONCE: usize = 16 * 1024;
+const READ_COST: usize = 16;
+
+impl AsyncRead for Paced {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context,
+        buffer: &mut ReadBuf,
+    ) -> Poll<io::Result<()>> {
+        for _ in 1..READ_COST {
+            ready!(coop::poll_proceed(context)).made_progress();
+        }
+        let room = buffer.remaining().min(READ_AT_ONCE);
+        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(room));
+        ready!(Pin::new(&mut self.0).poll_read(context, &mut part))?;
+        let count = part.filled().len();
+        buffer.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Paced {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context,
+        slices: &[IoSlice],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
 }
 
 /// An error of hyper's with its causes: the first says only that something failed.

@@ -7,10 +7,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use bytes::Bytes;
 use trunkline_wire::transport::{CloseReason, Closed, Incoming, Obstacle, Outgoing, Undelivered};
+
+use super::body::Held;
+use super::events::{EventDecoder, Step, TooLong};
 
 /// How long what is under way may take once the link has ended.
 pub(super) const END_GRACE: Duration = Duration::from_secs(2);
+
+/// Messages and bytes that one exchange delivers before it waits for the peer to take them.
+const EVENTS_AT_ONCE: usize = 8;
+const BYTES_AT_ONCE: usize = 64 * 1024;
+
+/// Lines of a stream without an event that count for one message of noise.
+const LINES_PER_FRAME: usize = 16;
 
 /// What has arrived on one link.
 #[derive(Default)]
@@ -22,6 +33,8 @@ pub(super) struct Inlet {
     /// Counts how often everything had been taken while somebody waited for that.
     emptied: AtomicUsize,
     waiters: Mutex<Vec<Waker>>,
+    /// What is held of messages that are still arriving.
+    pub(super) held: Held,
 }
 
 impl Inlet {
@@ -36,6 +49,42 @@ impl Inlet {
         let known = matches!(arrived.back(), Some(Incoming::Alive { to: Some(to) }) if *to == id);
         if !known {
             arrived.push_back(Incoming::Alive { to: Some(id) });
+        }
+    }
+
+    /// Delivers the events that have arrived on a stream, a few at a time; true if messages were among them.
+    pub(super) async fn deliver_events(
+        &self,
+        events: &mut EventDecoder,
+        incoming: impl Fn(Bytes) -> Incoming,
+    ) -> Result<bool, TooLong> {
+        let mut messages = false;
+        let (mut count, mut bytes) = (0, 0);
+        loop {
+            match events.step() {
+                Step::Event(event) if event.is_message() && !event.data.is_empty() => {
+                    messages = true;
+                    bytes += event.data.len();
+                    self.deliver(incoming(event.data));
+                }
+                Step::Event(event) => {
+                    let bytes = event.data.len();
+                    self.deliver(Incoming::Noise { frames: 1, bytes });
+                }
+                Step::Lines(lines) => {
+                    let frames = u32::try_from(lines / LINES_PER_FRAME).unwrap_or(u32::MAX);
+                    self.deliver(Incoming::Noise { frames, bytes: 0 });
+                    // As much work as many events.
+                    count = EVENTS_AT_ONCE;
+                }
+                Step::TooLong(skipped) => return Err(skipped),
+                Step::NeedsMore => return Ok(messages),
+            }
+            count += 1;
+            if count >= EVENTS_AT_ONCE || bytes >= BYTES_AT_ONCE {
+                (count, bytes) = (0, 0);
+                self.taken().await;
+            }
         }
     }
 

@@ -20,6 +20,8 @@ mod letter;
 mod sse;
 mod streamable;
 
+pub(crate) use body::unpack_all;
+pub(crate) use connection::read_http1;
 pub use courier::ANSWER_LIMIT;
 pub use credentials::{
     AfterRefusal, Credentials, CredentialsError, FixedToken, Later, Refusal, Token,

@@ -22,13 +22,16 @@ use url::Url;
 use super::body::Body;
 use super::client::Place;
 use super::courier::{ANSWER_LIMIT, Courier, Errand, said};
-use super::events::EventDecoder;
+use super::events::{EventDecoder, Step};
 use super::headers::{self, EVENTS};
 use super::inlet::{END_GRACE, Inlet};
 use super::letter::Prepared;
-use super::streamable::{HttpServer, MAX_IN_FLIGHT, READY_LIMIT};
+use super::streamable::{HttpServer, MAX_IN_FLIGHT, MAX_TELLING, READY_LIMIT};
 use crate::MAX_MESSAGE_BYTES;
 use crate::net::Dialer;
+
+/// Events of another kind, or batches of lines, that may come before the endpoint.
+const MAX_STEPS: usize = 1000;
 
 /// How many messages may wait to be sent before answers are dropped.
 const MAX_HELD: usize = 4096;
@@ -88,12 +91,23 @@ impl HttpServer {
 /// Reads the stream up to the event that says where to send to.
 async fn endpoint(body: &mut Body, events: &mut EventDecoder) -> Result<Bytes, Undelivered> {
     let broken = |text: String| Undelivered::new(Obstacle::Broken, text, false);
+    let mut steps = 0;
     loop {
-        match events.next_event() {
-            Ok(Some(event)) if event.kind.as_deref() == Some(b"endpoint") => return Ok(event.data),
-            Ok(Some(_)) => continue,
-            Ok(None) if !events.is_skipping() => {}
-            Ok(None) | Err(_) => {
+        match events.step() {
+            Step::Event(event) if event.kind.as_deref() == Some(b"endpoint") => {
+                return Ok(event.data);
+            }
+            Step::Event(_) | Step::Lines(_) => {
+                steps += 1;
+                if steps > MAX_STEPS {
+                    let text = "the server does not say where to send to";
+                    return Err(broken(text.to_owned()));
+                }
+                tokio::task::yield_now().await;
+                continue;
+            }
+            Step::NeedsMore if !events.is_skipping() => {}
+            Step::NeedsMore | Step::TooLong(_) => {
                 return Err(broken("the server's first event is too long".to_owned()));
             }
         }
@@ -309,6 +323,11 @@ impl SseReceiver {
 
     fn release(&mut self) {
         while !self.gate && self.posting < MAX_IN_FLIGHT {
+            // Each answer is a request of its own: a server that asks without end must not take all of the time.
+            let asks = matches!(self.held.front(), Some(Outgoing::Request { .. }));
+            if !asks && self.posting >= MAX_TELLING {
+                return;
+            }
             let Some(message) = self.held.pop_front() else {
                 return;
             };
@@ -358,18 +377,12 @@ impl SseReceiver {
 fn stream(link: Arc<Link>, mut body: Body, mut events: EventDecoder) -> Exchange {
     Box::pin(async move {
         let reason = loop {
-            match events.next_event() {
-                Ok(Some(event)) => {
-                    if event.is_message() && !event.data.is_empty() {
-                        link.inlet.deliver(Incoming::Frame(event.data));
-                    }
-                    continue;
-                }
-                Ok(None) => {}
-                Err(skipped) => {
-                    link.inlet.deliver(skipped.report());
-                    continue;
-                }
+            while let Err(skipped) = link
+                .inlet
+                .deliver_events(&mut events, Incoming::Frame)
+                .await
+            {
+                link.inlet.deliver(skipped.report());
             }
             link.inlet.taken().await;
             match body.piece().await {

@@ -156,6 +156,9 @@ pub enum DialError {
     /// There is no authority to trust.
     #[error("this machine has no certificate authorities to trust")]
     NoAuthorities,
+    /// The files of certificates and keys could not be read in time.
+    #[error("the files of certificates and keys could not be read within {} s", .0.as_secs())]
+    FilesTimedOut(Duration),
 }
 
 impl DialError {

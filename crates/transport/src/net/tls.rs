@@ -1,18 +1,27 @@
 //! TLS: whom to trust, who we are, and what a failed handshake means.
 
 use std::collections::HashMap;
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rustls::client::Resumption;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 
 use super::{Alpn, DialError, Stream, TlsFiles};
+
+/// How large a file of certificates or keys may be, and all of a directory (SEC-4).
+const MAX_FILE_BYTES: u64 = 16 << 20;
+const MAX_DIR_BYTES: usize = 64 << 20;
+
+/// How long the files may take to be read.
+const LOAD_LIMIT: Duration = Duration::from_secs(10);
 
 /// What a configuration is for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,12 +31,16 @@ pub(super) enum Purpose {
     Proxy,
 }
 
+/// A configuration that is loaded once.
+type ConfigCell = Arc<OnceCell<Arc<ClientConfig>>>;
+
 /// Everything that TLS needs, loaded when it is first needed.
 pub(super) struct Tls {
     settings: Settings,
     /// The authorities of the system and of `NODE_EXTRA_CA_CERTS`.
     roots: OnceCell<Arc<RootCertStore>>,
-    configs: Mutex<HashMap<(TlsFiles, Purpose), Arc<ClientConfig>>>,
+    /// One cell for each set of files: nobody waits for the files of another server.
+    configs: Mutex<HashMap<(TlsFiles, Purpose), ConfigCell>>,
 }
 
 #[derive(Clone)]
@@ -64,29 +77,33 @@ impl Tls {
         purpose: Purpose,
     ) -> Result<Arc<ClientConfig>, DialError> {
         let key = (files.clone(), purpose);
-        let mut configs = self.configs.lock().await;
-        if let Some(config) = configs.get(&key) {
-            return Ok(Arc::clone(config));
-        }
-        let settings = self.settings.clone();
-        let roots = self.roots.get_or_try_init(|| async {
-            let settings = settings.clone();
-            blocking(move || settings.roots()).await.map(Arc::new)
+        let cell = {
+            let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(configs.entry(key).or_default())
+        };
+        let config = cell.get_or_try_init(|| async {
+            let settings = self.settings.clone();
+            let roots = self.roots.get_or_try_init(|| async {
+                let settings = settings.clone();
+                blocking(move || settings.roots()).await.map(Arc::new)
+            });
+            let roots = Arc::clone(roots.await?);
+            let files = files.clone();
+            let made = blocking(move || settings.config(roots, &files, purpose)).await;
+            made.map(Arc::new)
         });
-        let roots = Arc::clone(roots.await?);
-        let files = files.clone();
-        let made = blocking(move || settings.config(roots, &files, purpose)).await;
-        let config = Arc::new(made?);
-        configs.insert(key, Arc::clone(&config));
-        Ok(config)
+        config.await.map(Arc::clone)
     }
 }
 
 async fn blocking<T: Send + 'static>(
     load: impl FnOnce() -> Result<T, DialError> + Send + 'static,
 ) -> Result<T, DialError> {
-    let loaded = tokio::task::spawn_blocking(load).await;
-    loaded.unwrap_or(Err(DialError::NoAuthorities))
+    let loading = tokio::task::spawn_blocking(load);
+    match tokio::time::timeout(LOAD_LIMIT, loading).await {
+        Ok(loaded) => loaded.unwrap_or(Err(DialError::NoAuthorities)),
+        Err(_) => Err(DialError::FilesTimedOut(LOAD_LIMIT)),
+    }
 }
 
 impl Settings {
@@ -100,8 +117,7 @@ impl Settings {
             add(&mut roots, file, "SSL_CERT_FILE")?;
         }
         for dir in &self.cert_dirs {
-            let found = rustls_native_certs::load_certs_from_paths(None, Some(dir));
-            roots.add_parsable_certificates(found.certs);
+            add_dir(&mut roots, dir);
         }
         if let Some(file) = &self.extra {
             add(&mut roots, file, "NODE_EXTRA_CA_CERTS")?;
@@ -183,8 +199,48 @@ struct Identity<'a> {
     key_role: &'static str,
 }
 
+/// Reads a file, if it is a regular one of a bounded size: a pipe could keep us waiting, and a device has no end.
 fn read(path: &Path, role: &'static str) -> Result<Vec<u8>, DialError> {
-    std::fs::read(path).map_err(|error| wrong(path, role, format!("cannot be read: {error}")))
+    let failed = |error: io::Error| wrong(path, role, format!("cannot be read: {error}"));
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        // To open a pipe must not wait for somebody who writes to it.
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    }
+    let file = options.open(path).map_err(failed)?;
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(wrong(path, role, "is not a regular file".to_owned()));
+    }
+    let mut bytes = Vec::new();
+    let mut file = file.take(MAX_FILE_BYTES + 1);
+    file.read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let error = format!("is larger than {} MB", MAX_FILE_BYTES >> 20);
+        return Err(wrong(path, role, error));
+    }
+    Ok(bytes)
+}
+
+/// Trusts the authorities in the files of a directory; what cannot be read is left out.
+fn add_dir(roots: &mut RootCertStore, dir: &Path) {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return;
+    };
+    let mut left = MAX_DIR_BYTES;
+    for entry in entries.flatten() {
+        let Ok(text) = read(&entry.path(), "SSL_CERT_DIR") else {
+            continue;
+        };
+        let Some(rest) = left.checked_sub(text.len()) else {
+            return;
+        };
+        left = rest;
+        let found = CertificateDer::pem_slice_iter(&text).flatten();
+        roots.add_parsable_certificates(found);
+    }
 }
 
 fn wrong(path: &Path, role: &'static str, error: String) -> DialError {
@@ -331,5 +387,55 @@ pub(super) fn clearer(error: io::Error) -> io::Error {
         about_us @ (DialError::ClientCertificateWanted { .. }
         | DialError::ClientCertificateRefused { .. }) => io::Error::new(error.kind(), about_us),
         _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_of_a_bounded_size_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let pipe = std::process::Command::new("mkfifo")
+            .arg(at("pipe"))
+            .status();
+        assert!(pipe.unwrap().success());
+        let huge = std::fs::File::create(at("huge")).unwrap();
+        huge.set_len(MAX_FILE_BYTES + 1).unwrap();
+        for (path, expected) in [
+            (at("pipe"), "is not a regular file"),
+            (at("huge"), "is larger than 16 MB"),
+            (dir.path().to_owned(), "is not a regular file"),
+            (PathBuf::from("/dev/zero"), "is not a regular file"),
+            (at("none"), "cannot be read"),
+        ] {
+            let error = read(&path, "tls.ca").unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        std::fs::write(at("file"), "text").unwrap();
+        assert_eq!(read(&at("file"), "tls.ca").unwrap(), b"text");
+    }
+
+    #[tokio::test]
+    async fn a_pipe_among_the_files_of_one_server_does_not_hold_up_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("0123abcd.0");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let dirs = dir.path().to_str().unwrap().to_owned();
+        let tls = Tls::from_vars(&move |name| (name == "SSL_CERT_DIR").then(|| dirs.clone()));
+        let files = TlsFiles {
+            ca: Some(pipe),
+            ..TlsFiles::default()
+        };
+        let error = tls.config(&files, Purpose::Proxy).await.unwrap_err();
+        assert!(
+            error.to_string().contains("is not a regular file"),
+            "{error}"
+        );
+        let other = tls.config(&TlsFiles::default(), Purpose::Proxy).await;
+        assert!(matches!(other, Err(DialError::NoAuthorities)), "{other:?}");
     }
 }

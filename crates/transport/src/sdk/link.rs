@@ -76,8 +76,8 @@ impl ReceiveHalf for SdkReceiver {
     async fn receive(&mut self) -> Result<Incoming, Closed> {
         let delivery = self.inbox.recv().await;
         let delivery = delivery.unwrap_or_else(|| Err(Closed::new(CloseReason::Ended)));
-        if let Ok(Incoming::Frame(_)) = &delivery {
-            self.link.taken();
+        if let Ok(Incoming::Frame(frame)) = &delivery {
+            self.link.taken(frame.len());
         }
         delivery
     }

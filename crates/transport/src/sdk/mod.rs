@@ -42,6 +42,7 @@ mod routing;
 mod tasks;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
@@ -59,6 +60,9 @@ use crate::MAX_MESSAGE_BYTES;
 
 /// How many writes may wait; whoever comes next waits for room.
 const MAX_WRITES: usize = 64;
+
+/// Useless lines that are reported one by one; later ones are sampled.
+const REPORTED: u64 = 1000;
 
 /// The words in the `code` of an error that we answer with.
 pub mod codes {
@@ -136,6 +140,13 @@ impl SdkBridge {
         let (written, to_write) = mpsc::channel(MAX_WRITES);
         // As many as can be under way at all, so that there is always room.
         let (inquiries, asked) = mpsc::channel(MAX_SERVING);
+        let junk = AtomicU64::new(0);
+        let report = move |what: &str, line: &[u8]| {
+            let number = junk.fetch_add(1, Ordering::Relaxed) + 1;
+            if number <= REPORTED || number.is_power_of_two() {
+                report(what, line);
+            }
+        };
         let router = Arc::new(Router::new(written.clone(), inquiries, Box::new(report)));
         let reader = tokio::spawn(tasks::read(reader, limit, Arc::clone(&router), written));
         let writer = tokio::spawn(tasks::write(writer, to_write, Arc::clone(&router)));

@@ -14,12 +14,16 @@ use super::control::Ours;
 use super::inquiry::{Inquiry, Withdrawn};
 use super::lines::{Lines, Tag};
 use super::{RequestFailure, codes};
+use crate::MAX_MESSAGE_BYTES;
 
 /// How many requests of the embedding program may be under way at once.
 pub(super) const MAX_SERVING: usize = 4096;
 
 /// How many messages that nobody asked for may wait for one server's reader.
 const MAX_UNREAD: usize = 8192;
+
+/// How many bytes of such messages may wait; a single one may be longer (SEC-4).
+const MAX_UNREAD_BYTES: usize = MAX_MESSAGE_BYTES;
 
 /// What arrives for one link; an `Err` ends it.
 pub(super) type Delivery = Result<Incoming, Closed>;
@@ -77,13 +81,17 @@ pub(super) struct Link {
     pub(super) quoted: Json,
     pub(super) inbox: mpsc::UnboundedSender<Delivery>,
     unread: AtomicUsize,
+    unread_bytes: AtomicUsize,
 }
 
 impl Link {
     /// Delivers a message that nobody asked for; false when too many are unread.
     pub(super) fn deliver(&self, frame: Bytes) -> bool {
-        if self.unread.fetch_add(1, Ordering::Relaxed) >= MAX_UNREAD {
-            self.unread.fetch_sub(1, Ordering::Relaxed);
+        let bytes = frame.len();
+        let unread = self.unread.fetch_add(1, Ordering::Relaxed);
+        let before = self.unread_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if unread >= MAX_UNREAD || before > 0 && before + bytes > MAX_UNREAD_BYTES {
+            self.taken(bytes);
             return false;
         }
         let _ = self.inbox.send(Ok(Incoming::Frame(frame)));
@@ -91,8 +99,9 @@ impl Link {
     }
 
     /// One such message has been taken.
-    pub(super) fn taken(&self) {
+    pub(super) fn taken(&self, bytes: usize) {
         self.unread.fetch_sub(1, Ordering::Relaxed);
+        self.unread_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     pub(super) fn lose(&self, number: u64, obstacle: Obstacle, why: &str) {
@@ -164,6 +173,7 @@ impl Router {
             name: Arc::clone(&name),
             inbox,
             unread: AtomicUsize::new(0),
+            unread_bytes: AtomicUsize::new(0),
         });
         let old = match &*self.closed.borrow() {
             Some(closed) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
-use trunkline_wire::transport::{CloseReason, Closed};
+use trunkline_wire::transport::{CloseReason, Closed, Incoming};
 
 use super::lines::Lines;
 use super::router::{Router, Written};
@@ -14,8 +14,9 @@ use crate::lines::LineDecoder;
 /// How much is read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// After how many lines the others get their turn.
-const LINES_AT_ONCE: usize = 256;
+/// Lines and bytes after which other tasks get to run.
+const LINES_AT_ONCE: usize = 32;
+const BYTES_AT_ONCE: usize = 256 * 1024;
 
 /// How many bytes of the reader's own answers may wait for the embedding program to read; more are dropped, because only one
 /// that floods us without reading gets that far.
@@ -35,15 +36,21 @@ pub(super) async fn read(
     let mut lines = LineDecoder::new(limit);
     let mut answers = Lines::default();
     let why = loop {
-        let mut count = 0;
+        let (mut count, mut bytes) = (0, 0);
         while let Some(incoming) = lines.next_line() {
+            count += 1;
+            bytes += match &incoming {
+                Incoming::Frame(line) => line.len(),
+                Incoming::Noise { bytes, .. } => *bytes,
+                _ => 0,
+            };
             let before = answers.len();
             router.incoming(incoming, &mut answers);
             if answers.len() > MAX_ANSWERS {
                 answers.truncate(before);
             }
-            count += 1;
-            if count % LINES_AT_ONCE == 0 {
+            if count >= LINES_AT_ONCE || bytes >= BYTES_AT_ONCE {
+                (count, bytes) = (0, 0);
                 tokio::task::yield_now().await;
             }
         }
@@ -63,7 +70,7 @@ pub(super) async fn read(
         };
         match read {
             Ok(0) => {
-                if let Some(incoming) = lines.next_line().or_else(|| lines.last_line()) {
+                while let Some(incoming) = lines.next_line().or_else(|| lines.last_line()) {
                     router.incoming(incoming, &mut answers);
                 }
                 break Closed::new(CloseReason::Ended);

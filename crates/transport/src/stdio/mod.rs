@@ -144,10 +144,7 @@ pub struct StdioReceiver {
 impl ReceiveHalf for StdioReceiver {
     async fn receive(&mut self) -> Result<Incoming, Closed> {
         loop {
-            if let Some(incoming) = self.lines.next_line() {
-                if let Incoming::Frame(frame) = &incoming {
-                    self.usual = (frame.len() + 1).min(LARGE_PIPE);
-                }
+            if let Some(incoming) = self.next_line() {
                 return Ok(incoming);
             }
             // Looked at here too: the select below never gets to it while there is always more to read.
@@ -176,11 +173,13 @@ impl ReceiveHalf for StdioReceiver {
                     Some(incoming) => return Ok(incoming),
                     None => return Err(self.ended().await),
                 },
-                Ok(bytes) if !self.grown && bytes >= LARGE => {
-                    self.grown = true;
-                    grow_pipe(&self.stdout);
+                Ok(bytes) => {
+                    if !self.grown && bytes >= LARGE {
+                        self.grown = true;
+                        grow_pipe(&self.stdout);
+                    }
+                    return Ok(self.next_line().unwrap_or(Incoming::Partial { bytes }));
                 }
-                Ok(_) => {}
                 Err(error) => {
                     let reason = CloseReason::Io(format!("reading its stdout failed: {error}"));
                     return Err(Closed::with_stderr(reason, self.stderr.relevant_lines()));
@@ -191,6 +190,14 @@ impl ReceiveHalf for StdioReceiver {
 }
 
 impl StdioReceiver {
+    fn next_line(&mut self) -> Option<Incoming> {
+        let incoming = self.lines.next_line()?;
+        if let Incoming::Frame(frame) = &incoming {
+            self.usual = (frame.len() + 1).min(LARGE_PIPE);
+        }
+        Some(incoming)
+    }
+
     /// Why stdout ended, with the child's last words.
     async fn ended(&mut self) -> Closed {
         let exited = tokio::time::timeout(DRAIN, self.exit.status()).await;

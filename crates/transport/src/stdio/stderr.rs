@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStderr;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::process::Life;
 use super::{DRAIN, relevant};
@@ -19,6 +20,13 @@ const CHUNK: usize = 4 * 1024;
 
 /// How many chunks at either end are searched for the lines that explain a failure.
 const SEARCHED: usize = 32;
+
+/// Bytes that are read before other tasks get to run.
+const TURN: usize = 8 * CHUNK;
+
+/// Bytes that are read at full speed, and the rate beyond them (CALL-7).
+const BURST: u64 = 64 * 1024 * 1024;
+const BYTES_PER_SECOND: u64 = 32 * 1024 * 1024;
 
 /// How long one of the lines in [`StderrLog::last_lines`] may be, in bytes.
 const MAX_LINE: usize = 2000;
@@ -57,12 +65,14 @@ impl StderrLog {
         let kept = Arc::clone(&log.kept);
         tokio::spawn(async move {
             let mut buffer = vec![0; CHUNK];
+            let mut pace = Pace::default();
             let mut read_on = async || {
                 while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
                     lock(&kept).push(&buffer[..count], STDERR_CAP);
                     if let Some(tee) = &tee {
                         tee(&buffer[..count]);
                     }
+                    pace.keep(count).await;
                 }
             };
             let limit = async {
@@ -101,6 +111,39 @@ impl StderrLog {
     /// Waits until stderr has ended, but not longer than `limit`: a grandchild may hold it open.
     pub(super) async fn ended(&mut self, limit: Duration) {
         let _ = tokio::time::timeout(limit, self.open.wait_for(|open| !open)).await;
+    }
+}
+
+/// Keeps a flood of stderr from taking all of the time.
+#[derive(Default)]
+struct Pace {
+    turn: usize,
+    /// Bytes above what the rate allows.
+    level: u64,
+    looked: Option<Instant>,
+}
+
+impl Pace {
+    async fn keep(&mut self, count: usize) {
+        self.turn += count;
+        if self.turn < TURN {
+            return;
+        }
+        let now = Instant::now();
+        let elapsed = self.looked.map_or(Duration::ZERO, |looked| now - looked);
+        let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        let leaked = millis.saturating_mul(BYTES_PER_SECOND / 1000);
+        self.level = self.level.saturating_sub(leaked) + self.turn as u64;
+        if self.looked.is_none() || millis > 0 {
+            self.looked = Some(now);
+        }
+        self.turn = 0;
+        if self.level <= BURST {
+            tokio::task::yield_now().await;
+        } else {
+            let excess = (self.level - BURST) * 1000 / BYTES_PER_SECOND;
+            tokio::time::sleep(Duration::from_millis(excess.clamp(1, 50))).await;
+        }
     }
 }
 

@@ -17,6 +17,8 @@ const LARGE: usize = 256 * 1024;
 pub(crate) enum Event {
     /// A whole message, or the news that one was too long.
     Message(Incoming),
+    /// A part of a message, or an empty message: this many bytes.
+    Part(usize),
     /// To be answered with the same bytes.
     Ping(Bytes),
     Pong,
@@ -81,50 +83,48 @@ impl FrameDecoder {
 
     /// What comes next, once it is whole; an error says how the server broke the protocol.
     pub(crate) fn next_event(&mut self) -> Result<Option<Event>, &'static str> {
-        loop {
-            let frame = match self.frame {
-                Some(frame) => frame,
-                None => match self.next_frame()? {
-                    Some(frame) => *self.frame.insert(frame),
-                    None => return Ok(None),
-                },
-            };
-            if let Some(Partial::Skipped(skipped)) = &mut self.message
-                && frame.opcode < CLOSE
-            {
-                let some = self.buffer.len().min(clamp(frame.left));
-                skipped.add(&self.buffer[..some]);
-                self.buffer.advance(some);
-                let left = frame.left - some as u64;
-                if left > 0 {
-                    self.frame = Some(Frame { left, ..frame });
-                    return Ok(None);
-                }
-                self.frame = None;
-            } else {
-                if self.buffer.len() < clamp(frame.left) {
-                    return Ok(None);
-                }
-                self.frame = None;
-                let payload = self.buffer.split_to(clamp(frame.left));
-                if payload.len() > LARGE {
-                    // The block that it came in would be kept and used again for little ones.
-                    self.buffer = BytesMut::from(&self.buffer[..]);
-                }
-                if frame.opcode >= CLOSE {
-                    return control(frame.opcode, payload.freeze()).map(Some);
-                }
-                match &mut self.message {
-                    Some(Partial::Kept(kept)) => kept.extend_from_slice(&payload),
-                    _ => self.message = Some(Partial::Kept(payload)),
-                }
+        let frame = match self.frame {
+            Some(frame) => frame,
+            None => match self.next_frame()? {
+                Some(frame) => *self.frame.insert(frame),
+                None => return Ok(None),
+            },
+        };
+        let taken = if let Some(Partial::Skipped(skipped)) = &mut self.message
+            && frame.opcode < CLOSE
+        {
+            let some = self.buffer.len().min(clamp(frame.left));
+            skipped.add(&self.buffer[..some]);
+            self.buffer.advance(some);
+            let left = frame.left - some as u64;
+            if left > 0 {
+                self.frame = Some(Frame { left, ..frame });
+                return Ok((some > 0).then_some(Event::Part(some)));
             }
-            if frame.last
-                && let Some(incoming) = self.finish()
-            {
-                return Ok(Some(Event::Message(incoming)));
+            self.frame = None;
+            some
+        } else {
+            if self.buffer.len() < clamp(frame.left) {
+                return Ok(None);
             }
-        }
+            self.frame = None;
+            let payload = self.buffer.split_to(clamp(frame.left));
+            if payload.len() > LARGE {
+                // The block that it came in would be kept and used again for little ones.
+                self.buffer = BytesMut::from(&self.buffer[..]);
+            }
+            if frame.opcode >= CLOSE {
+                return control(frame.opcode, payload.freeze()).map(Some);
+            }
+            let taken = payload.len();
+            match &mut self.message {
+                Some(Partial::Kept(kept)) => kept.extend_from_slice(&payload),
+                _ => self.message = Some(Partial::Kept(payload)),
+            }
+            taken
+        };
+        let message = if frame.last { self.finish() } else { None };
+        Ok(Some(message.map_or(Event::Part(taken), Event::Message)))
     }
 
     /// Takes the head of a frame out of the buffer.
@@ -267,6 +267,7 @@ mod tests {
                         String::from_utf8_lossy(&head),
                         String::from_utf8_lossy(&tail)
                     ),
+                    Ok(Some(Event::Part(_))) => continue,
                     Ok(Some(other)) => format!("{other:?}"),
                     Ok(None) => break,
                     Err(what) => {
@@ -344,6 +345,7 @@ mod tests {
         let mut frames = FrameDecoder::new(8, BytesMut::new());
         let claim = b"\x81\x7f\xff\xff\xff\xff\xff\xff\xff\xffabc";
         frames.buffer().extend_from_slice(claim);
+        assert!(matches!(frames.next_event(), Ok(Some(Event::Part(3)))));
         assert!(matches!(frames.next_event(), Ok(None)));
         assert_eq!(frames.missing(), 0);
         assert!(frames.buffer().is_empty());

@@ -21,6 +21,9 @@ const READ_BYTES: usize = 16 * 1024;
 /// Less room than this is not worth a read.
 const LITTLE: usize = 2 * 1024;
 
+/// Parts of a message below this size are noise.
+const SMALL: usize = 64;
+
 /// How often a message that takes long to arrive is taken for a sign of life.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
 
@@ -70,21 +73,39 @@ impl<R: AsyncRead + Unpin + Send + 'static> ReceiveHalf for WsReceiver<R> {
 
 impl<R: AsyncRead + Unpin> WsReceiver<R> {
     async fn next(&mut self) -> Result<Incoming, CloseReason> {
+        let mut read = None;
         loop {
             match self.frames.next_event() {
                 Ok(Some(Event::Message(incoming))) => {
                     self.told = self.heard;
                     return Ok(incoming);
                 }
-                Ok(Some(Event::Ping(payload))) => self.debts.owe_pong(payload),
-                Ok(Some(Event::Pong)) => {}
+                Ok(Some(Event::Ping(payload))) => {
+                    let bytes = payload.len();
+                    self.debts.owe_pong(payload);
+                    return Ok(Incoming::Noise { frames: 1, bytes });
+                }
+                Ok(Some(Event::Pong)) => {
+                    return Ok(Incoming::Noise {
+                        frames: 1,
+                        bytes: 0,
+                    });
+                }
+                // Frames this small carry more head than message.
+                Ok(Some(Event::Part(bytes @ ..SMALL))) => {
+                    return Ok(Incoming::Noise { frames: 1, bytes });
+                }
+                Ok(Some(Event::Part(bytes))) => return Ok(Incoming::Partial { bytes }),
                 Ok(Some(Event::Close { code, reason })) => return Err(farewell(code, &reason)),
                 Ok(None) => {
                     if self.frames.is_inside_message() && self.heard - self.told >= ALIVE_EVERY {
                         self.told = self.heard;
                         return Ok(Incoming::Alive { to: None });
                     }
-                    self.read_more().await?;
+                    if let Some(bytes) = read {
+                        return Ok(Incoming::Partial { bytes });
+                    }
+                    read = Some(self.read_more().await?);
                 }
                 Err(what) => {
                     self.debts.violated.store(true, Ordering::Relaxed);
@@ -97,7 +118,7 @@ impl<R: AsyncRead + Unpin> WsReceiver<R> {
     }
 
     /// Reads some bytes. Safe to drop while it waits.
-    async fn read_more(&mut self) -> Result<(), CloseReason> {
+    async fn read_more(&mut self) -> Result<usize, CloseReason> {
         loop {
             let missing = self.frames.missing();
             let buffer = self.frames.buffer();
@@ -108,7 +129,7 @@ impl<R: AsyncRead + Unpin> WsReceiver<R> {
                     self.heard = Instant::now();
                     return match read {
                         Ok(0) => Err(cut()),
-                        Ok(_) => Ok(()),
+                        Ok(bytes) => Ok(bytes),
                         Err(error) => Err(broken(&error)),
                     };
                 }

@@ -12,6 +12,7 @@
 mod certs;
 
 mod asking;
+mod bytes;
 mod cancelling;
 mod credentials;
 mod encodings;
@@ -22,6 +23,7 @@ mod http2;
 mod inline;
 mod lab;
 mod limits;
+mod oracle;
 mod outgoing;
 mod patience;
 mod post_stream;

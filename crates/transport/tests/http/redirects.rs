@@ -154,7 +154,7 @@ async fn other_spellings_of_another_place_are_no_way_around() {
     for nowhere in ["", "http://[", "http://", "http://127.0.0.1:1x/"] {
         let mut entry = at(&server.url());
         entry.headers = vec![("X-To".into(), nowhere.to_owned())];
-        let outcome = in_time("a refusal", try_connect(&entry)).await;
+        let outcome = in_time("a refusal", Box::pin(try_connect(&entry))).await;
         assert!(outcome.is_err(), "{nowhere}");
     }
     assert!(server.seen().iter().all(|seen| seen.path == "/mcp"));

@@ -5,13 +5,18 @@ use tokio::io::AsyncWriteExt;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use trunkline_wire::transport::{CloseReason, Closed, ReceiveHalf, SendHalf, Transport};
+use trunkline_wire::transport::{CloseReason, Closed, Incoming, ReceiveHalf, SendHalf, Transport};
 
 use crate::server::{message, pair, soon};
 
 /// Why the link ended, which must be soon.
 async fn end(receiver: &mut impl ReceiveHalf) -> Closed {
-    soon(receiver.receive()).await.unwrap_err()
+    loop {
+        match soon(receiver.receive()).await {
+            Ok(Incoming::Partial { .. } | Incoming::Noise { .. }) => {}
+            ended => return ended.unwrap_err(),
+        }
+    }
 }
 
 #[tokio::test]

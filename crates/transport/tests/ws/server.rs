@@ -91,9 +91,12 @@ pub(crate) fn message(length: usize) -> (Outgoing, String) {
 
 /// The next frame's text.
 pub(crate) async fn text(receiver: &mut impl ReceiveHalf) -> String {
-    match soon(receiver.receive()).await.unwrap() {
-        Incoming::Frame(frame) => String::from_utf8(frame.to_vec()).unwrap(),
-        other => panic!("{other:?}"),
+    loop {
+        match soon(receiver.receive()).await.unwrap() {
+            Incoming::Frame(frame) => return String::from_utf8(frame.to_vec()).unwrap(),
+            Incoming::Partial { .. } | Incoming::Noise { .. } => {}
+            other => panic!("{other:?}"),
+        }
     }
 }
 

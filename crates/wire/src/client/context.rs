@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::rounds::{Answer, Ask};
-use super::{Client, Listing};
+use super::{CatalogBudget, Client, Listing};
 use crate::json::{Json, ObjectWriter};
 use crate::mcp::{Completion, Item, Reference, ResultKind, Skill};
 use crate::peer::{Progress, RequestError};
@@ -115,7 +115,9 @@ impl Client {
         &self,
         deadline: Option<Instant>,
     ) -> Result<Listing<Skill>, RequestError> {
-        self.list_by("skills/list", "skills", deadline).await
+        let budget = CatalogBudget::default();
+        self.list_by("skills/list", "skills", deadline, &budget)
+            .await
     }
 
     /// The skill whose `SKILL.md` is at `uri`, listed or not.

@@ -1,12 +1,13 @@
 //! Whole lists, page by page.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytestring::ByteString;
 use tokio::time::Instant;
 
 use super::Client;
-use crate::json::ObjectWriter;
+use crate::json::{Json, ObjectWriter};
 use crate::mcp::{BadItem, Item, ListKind, MAX_ITEMS, Page};
 use crate::peer::RequestError;
 
@@ -14,6 +15,36 @@ use crate::peer::RequestError;
 pub const MAX_PAGES: usize = 1000;
 /// How long a cursor may be (SEC-4).
 pub const MAX_CURSOR_BYTES: usize = 64 * 1024;
+
+/// How many bytes the pages of one list may have in all (SEC-4).
+pub const MAX_LIST_BYTES: usize = 64 * 1024 * 1024;
+/// How many bytes all lists of one server may have (SEC-4).
+pub const MAX_CATALOG_BYTES: usize = 128 * 1024 * 1024;
+
+/// Pages longer than this are read on a thread of their own (CALL-7).
+const LONG_PAGE: usize = 1024 * 1024;
+
+/// The bytes that the lists of one server may still take.
+#[derive(Debug)]
+pub struct CatalogBudget(AtomicUsize);
+
+impl Default for CatalogBudget {
+    fn default() -> Self {
+        Self(AtomicUsize::new(MAX_CATALOG_BYTES))
+    }
+}
+
+impl CatalogBudget {
+    /// Takes that many bytes; false if they are not there.
+    fn take(&self, bytes: usize) -> bool {
+        let left = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(bytes)
+            });
+        left.is_ok()
+    }
+}
 
 /// A whole list.
 #[derive(Clone, Debug)]
@@ -28,6 +59,8 @@ pub struct Listing<T> {
     pub ttl_ms: Option<u64>,
     /// A later page could not be had.
     pub incomplete: bool,
+    /// The bytes of its pages.
+    pub bytes: usize,
 }
 
 impl Client {
@@ -37,15 +70,28 @@ impl Client {
         kind: ListKind,
         deadline: Option<Instant>,
     ) -> Result<Listing<T>, RequestError> {
-        self.list_by(kind.method(), kind.member(), deadline).await
+        self.list_within(kind, deadline, &CatalogBudget::default())
+            .await
+    }
+
+    /// As [`Client::list`], with a budget that several lists share.
+    pub async fn list_within<T: Item>(
+        &self,
+        kind: ListKind,
+        deadline: Option<Instant>,
+        budget: &CatalogBudget,
+    ) -> Result<Listing<T>, RequestError> {
+        self.list_by(kind.method(), kind.member(), deadline, budget)
+            .await
     }
 
     /// As [`Client::list`], by any method that gives pages of a list.
     pub(super) async fn list_by<T: Item>(
         &self,
         method: &'static str,
-        member: &str,
+        member: &'static str,
         deadline: Option<Instant>,
+        budget: &CatalogBudget,
     ) -> Result<Listing<T>, RequestError> {
         let mut listing = Listing {
             items: Vec::new(),
@@ -53,6 +99,7 @@ impl Client {
             warnings: Vec::new(),
             ttl_ms: None,
             incomplete: false,
+            bytes: 0,
         };
         let mut seen = HashSet::new();
         let mut cursor: Option<ByteString> = None;
@@ -62,7 +109,19 @@ impl Client {
                 params.string("cursor", cursor);
             }
             let fetched = match self.request(method, params, deadline).await {
-                Ok(result) => Page::read_member(member, &result).map_err(RequestError::Malformed),
+                Ok(result) => {
+                    let bytes = result.as_str().len();
+                    listing.bytes += bytes;
+                    if listing.bytes > MAX_LIST_BYTES || !budget.take(bytes) {
+                        Err(RequestError::Malformed(format!(
+                            "it makes the list longer than {} MB, or all lists longer than {} MB",
+                            MAX_LIST_BYTES >> 20,
+                            MAX_CATALOG_BYTES >> 20
+                        )))
+                    } else {
+                        read(member, result).await
+                    }
+                }
                 Err(error) => Err(error),
             };
             let fetched: Page<T> = match fetched {
@@ -113,4 +172,16 @@ impl Client {
             .push(format!("the list was cut after {MAX_PAGES} pages"));
         Ok(listing)
     }
+}
+
+/// Reads a page, and lets other tasks run meanwhile if it is long.
+async fn read<T: Item>(member: &'static str, result: Json) -> Result<Page<T>, RequestError> {
+    let page = if result.as_str().len() <= LONG_PAGE {
+        Page::read_member(member, &result)
+    } else {
+        let read = move || Page::read_member(member, &result);
+        let read = tokio::task::spawn_blocking(read).await;
+        read.unwrap_or_else(|_| Err("it could not be decoded".to_owned()))
+    };
+    page.map_err(RequestError::Malformed)
 }

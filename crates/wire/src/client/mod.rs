@@ -17,7 +17,9 @@ use tokio::time::Instant;
 
 pub use context::Limits;
 pub use handshake::{ConnectError, ConnectOptions, PROBE_PATIENCE, connect};
-pub use lists::{Listing, MAX_CURSOR_BYTES, MAX_PAGES};
+pub use lists::{
+    CatalogBudget, Listing, MAX_CATALOG_BYTES, MAX_CURSOR_BYTES, MAX_LIST_BYTES, MAX_PAGES,
+};
 use meta::RequestMeta;
 use rounds::{Answer, Ask};
 pub use signals::Signals;

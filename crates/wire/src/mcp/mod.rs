@@ -29,7 +29,7 @@ pub use tool::{Prompt, Resource, ResourceTemplate, Tool, ToolHints};
 use crate::json::Json;
 
 /// An entry of one of a server's lists.
-pub trait Item: Sized {
+pub trait Item: Sized + Send + 'static {
     /// Reads one entry; the error says what is wrong with it.
     fn read(raw: Json) -> Result<Self, String>;
 }

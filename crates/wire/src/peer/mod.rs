@@ -4,6 +4,7 @@
 //! and sends it in one go. The *clock* ends calls whose time is up, so that a call costs no timer of its own and ends on
 //! time even while the writer is stuck. None of them waits for a caller, and no caller waits for another.
 
+mod flow;
 mod handler;
 mod shared;
 mod slot;
@@ -25,6 +26,9 @@ use slot::{Event, Slot};
 use crate::json::Json;
 use crate::rpc_error::RpcError;
 use crate::transport::{CloseReason, Closed, Routing, Transport, Undelivered};
+
+/// Steps of progress that are passed on before other tasks get to run.
+const PROGRESS_AT_ONCE: usize = 32;
 
 /// One end of a JSON-RPC link. Clones share the link; it closes when the last of them is dropped, or by [`Peer::close`].
 #[derive(Clone)]
@@ -210,9 +214,16 @@ impl Peer {
             slot,
             done: false,
         };
+        let mut steps = 0_usize;
         loop {
             match poll_fn(|context| waiting.slot.poll(context)).await {
-                Event::Progress(progress) => on_progress(progress),
+                Event::Progress(progress) => {
+                    on_progress(progress);
+                    steps += 1;
+                    if steps.is_multiple_of(PROGRESS_AT_ONCE) {
+                        tokio::task::yield_now().await;
+                    }
+                }
                 Event::Done(outcome) => {
                     waiting.done = true;
                     return outcome;

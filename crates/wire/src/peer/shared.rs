@@ -321,11 +321,16 @@ impl Shared {
     }
 
     /// Delivers progress to whoever waits for it.
-    pub(super) fn progress(&self, token: u64, progress: Progress) {
+    pub(super) fn progress(&self, token: u64, progress: impl FnOnce() -> Progress) {
         let slot = self.lock().progress.get(&token).cloned();
         if let Some(slot) = slot {
-            slot.progress(progress);
+            slot.progress(progress());
         }
+    }
+
+    /// Whether a request of ours had this number.
+    pub(super) fn has_asked(&self, id: u64) -> bool {
+        (1..=self.lock().next_id).contains(&id)
     }
 
     /// From now on, progress under this token goes to `slot`.

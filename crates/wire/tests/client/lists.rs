@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use trunkline_wire::client::Listing;
+use trunkline_wire::client::{Listing, MAX_LIST_BYTES};
 use trunkline_wire::mcp::{ListKind, Tool};
 use trunkline_wire::{Client, RequestError};
 
@@ -162,4 +162,21 @@ async fn an_endless_list_ends() {
     assert_eq!(pages, trunkline_wire::client::MAX_PAGES);
     assert_eq!(listing.items.len(), pages);
     assert_eq!(listing.warnings, ["the list was cut after 1000 pages"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_bytes_of_all_pages_have_one_limit() {
+    let mut first = page(&["a"], &json!("2"));
+    first["padding"] = json!("x".repeat(MAX_LIST_BYTES / 2));
+    let mut second = first.clone();
+    second["tools"][0]["name"] = json!("b");
+    second["nextCursor"] = json!("3");
+    let listing = fetch(&[("result", first), ("result", second)]).await;
+    let listing = listing.unwrap();
+    assert_eq!(names(&listing), ["a"]);
+    assert!(listing.incomplete);
+    let [warning] = &listing.warnings[..] else {
+        panic!("{:?}", listing.warnings);
+    };
+    assert!(warning.contains("longer than 64 MB"), "{warning}");
 }

@@ -8,6 +8,7 @@
 )]
 
 mod answers;
+mod floods;
 mod giving_up;
 mod idle_limit;
 mod lab;

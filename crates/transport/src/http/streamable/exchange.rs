@@ -126,7 +126,7 @@ impl Exchange<'_> {
         let is_json = headers::is(&answer.headers, JSON);
         let body = answer
             .body
-            .whole(MAX_MESSAGE_BYTES, || self.alive())
+            .whole(MAX_MESSAGE_BYTES, &self.link.inlet.held, || self.alive())
             .await
             .map_err(|error| lost(&error))?;
         self.link.courier.client.take_back(&mut answer.body);
@@ -175,7 +175,10 @@ impl Exchange<'_> {
             self.read(&mut answer.body, &mut events).await?;
             return self.may_be_answered(status, &[]).await;
         }
-        let body = answer.body.whole(MAX_ERROR, || {}).await;
+        let body = answer
+            .body
+            .whole(MAX_ERROR, &self.link.inlet.held, || {})
+            .await;
         let body = body.unwrap_or_default();
         self.link.courier.client.take_back(&mut answer.body);
         if with_session && status == StatusCode::BAD_REQUEST && speaks_of_session(&body) {
@@ -260,6 +263,7 @@ impl Exchange<'_> {
         body: &mut Body,
         events: &mut EventDecoder,
     ) -> Result<String, Undelivered> {
+        let mut share = self.link.inlet.held.share();
         loop {
             match body.piece().await {
                 Ok(Some(piece)) => events.push(piece),
@@ -267,21 +271,17 @@ impl Exchange<'_> {
                     self.link.courier.client.take_back(body);
                     return Ok("the server ended the stream before it had answered".to_owned());
                 }
-                Err(error @ BodyError::TooLong(_)) => return Err(lost(&error)),
+                Err(error @ (BodyError::TooLong(_) | BodyError::TooMuch)) => {
+                    return Err(lost(&error));
+                }
                 Err(BodyError::Broken(reason)) => return Ok(reason),
             }
-            let mut messages = false;
-            loop {
-                match events.next_event() {
-                    Ok(Some(event)) if event.is_message() && !event.data.is_empty() => {
-                        messages = true;
-                        self.deliver(event.data);
-                    }
-                    Ok(Some(_)) => {}
-                    Ok(None) => break,
-                    Err(_) => return Err(lost(&BodyError::TooLong(MAX_MESSAGE_BYTES))),
-                }
-            }
+            let reply = |frame| Incoming::Reply { to: self.id, frame };
+            let delivered = self.link.inlet.deliver_events(events, reply).await;
+            let Ok(messages) = delivered else {
+                return Err(lost(&BodyError::TooLong(MAX_MESSAGE_BYTES)));
+            };
+            share.set(events.held()).map_err(|error| lost(&error))?;
             if events.is_skipping() {
                 return Err(lost(&BodyError::TooLong(MAX_MESSAGE_BYTES)));
             }
@@ -318,7 +318,7 @@ impl Exchange<'_> {
 
 fn lost(error: &BodyError) -> Undelivered {
     let obstacle = match error {
-        BodyError::TooLong(_) => Obstacle::TooLarge,
+        BodyError::TooLong(_) | BodyError::TooMuch => Obstacle::TooLarge,
         BodyError::Broken(_) => Obstacle::Broken,
     };
     Undelivered::new(obstacle, error.to_string(), true)

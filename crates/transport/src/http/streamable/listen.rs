@@ -86,13 +86,12 @@ async fn read(link: &Link, body: &mut Body, events: &mut EventDecoder) -> bool {
             Ok(None) | Err(_) => return heard,
         }
         loop {
-            match events.next_event() {
-                Ok(Some(event)) if event.is_message() && !event.data.is_empty() => {
-                    heard = true;
-                    link.inlet.deliver(Incoming::Frame(event.data));
+            let delivered = link.inlet.deliver_events(events, Incoming::Frame).await;
+            match delivered {
+                Ok(messages) => {
+                    heard |= messages;
+                    break;
                 }
-                Ok(Some(_)) => {}
-                Ok(None) => break,
                 Err(skipped) => link.inlet.deliver(skipped.report()),
             }
         }

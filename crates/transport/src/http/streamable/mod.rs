@@ -38,7 +38,7 @@ pub const MAX_IN_FLIGHT: usize = 128;
 
 /// How many answers and notifications may be on their way at once, and how many may wait. A server that asks without end and does
 /// not take our answers must not cost more than that; what it will not hear is dropped.
-const MAX_TELLING: usize = 32;
+pub(super) const MAX_TELLING: usize = 8;
 const MAX_UNTOLD: usize = 4096;
 
 /// How long a call waits for the server's own stream to be open: what the server asks during the call may come on that.

@@ -1,0 +1,258 @@
+//! Times the calls of a healthy server, before and during the floods of its neighbours.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use trunkline::{CallOptions, Host, HostBuilder, LogStore, ServerEntry};
+use trunkline_testkit::{Scratch, Script};
+
+use crate::text::Flood;
+
+/// How many servers flood at once, where there can be more than one.
+const FLOODERS: usize = 3;
+
+/// How many calls are timed.
+const CALLS: usize = 60;
+
+/// What CALL-7 allows.
+const FACTOR: u32 = 10;
+const ADDED: Duration = Duration::from_millis(20);
+const LATE: Duration = Duration::from_millis(100);
+
+/// What must happen before it counts as hanging.
+const SOON: Duration = Duration::from_secs(30);
+
+/// What the host runs on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Runtime {
+    OneThread,
+    TwoThreads,
+}
+
+/// When the flood begins and ends, and how much of it was sent.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    on: AtomicBool,
+    over: AtomicBool,
+    blocks: AtomicUsize,
+    turn: Mutex<()>,
+    bell: Condvar,
+}
+
+impl Signal {
+    fn begin(&self) {
+        self.on.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    fn end(&self) {
+        self.over.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    fn ring(&self) {
+        let _turn = self.turn.lock().unwrap();
+        self.bell.notify_all();
+    }
+
+    /// Waits a moment for the test to be over.
+    pub(crate) fn wait_for_the_end(&self) {
+        let turn = self.turn.lock().unwrap();
+        let moment = Duration::from_millis(2);
+        let over = self
+            .bell
+            .wait_timeout_while(turn, moment, |()| !self.is_over());
+        drop(over.unwrap());
+    }
+
+    /// Waits until the flood has begun, or the test is over.
+    pub(crate) fn wait(&self) {
+        let turn = self.turn.lock().unwrap();
+        drop(self.bell.wait_while(turn, |()| !self.is_on()).unwrap());
+    }
+
+    /// The flood has begun, or the test is over.
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Acquire) || self.is_over()
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// A block of it was sent.
+    pub(crate) fn sent(&self) {
+        self.blocks.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// A server that floods, for as long as this is kept.
+pub(crate) struct Flooder {
+    pub(crate) entry: Entry,
+    /// Calling this tool begins the flood, where the signal alone does not.
+    pub(crate) tool: Option<&'static str>,
+    /// A file that is there once it has begun, where the signal does not know.
+    pub(crate) begun: Option<std::path::PathBuf>,
+    #[expect(dead_code, reason = "the server ends when this is dropped")]
+    pub(crate) keep: Box<dyn Send>,
+}
+
+/// How a host gets to know a server.
+pub(crate) enum Entry {
+    Server(ServerEntry),
+    Sdk(trunkline::sdk::SdkBridge, ServerEntry),
+}
+
+pub(crate) struct Lab {
+    pub(crate) scratch: Scratch,
+    pub(crate) signal: Arc<Signal>,
+}
+
+/// An entry of a scripted server on stdio.
+pub(crate) fn scripted(scratch: &Scratch, name: &str, script: &Script) -> ServerEntry {
+    let written = scratch.entry(name, script);
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let args = written["args"].as_array().expect("arguments");
+    ServerEntry::stdio(name, text(&written["command"]), args.iter().map(text))
+}
+
+/// Holds a flood to what CALL-7 says.
+pub(crate) fn check(
+    start: fn(&Lab, &str, &Flood) -> Option<Flooder>,
+    kind: fn() -> Flood,
+    runtime: Runtime,
+) {
+    let runtime = match runtime {
+        Runtime::OneThread => tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build(),
+        Runtime::TwoThreads => tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build(),
+    };
+    let runtime = runtime.unwrap();
+    let limit = 2 * SOON;
+    runtime.block_on(async {
+        let flood = kind();
+        let test = tokio::time::timeout(limit, run(start, &flood));
+        test.await.expect("the test to end in time");
+    });
+}
+
+async fn run(start: fn(&Lab, &str, &Flood) -> Option<Flooder>, flood: &Flood) {
+    let lab = Lab {
+        scratch: Scratch::new(),
+        signal: Arc::default(),
+    };
+    let healthy = Script::default()
+        .tool("echo", json!([{"echo": true}]))
+        .tool("hang", json!([{"silence": true}]));
+    let names: Vec<_> = (0..FLOODERS).map(|n| format!("flooder{n}")).collect();
+    let flooders: Vec<_> = names
+        .iter()
+        .filter_map(|name| start(&lab, name, flood))
+        .collect();
+    let mut builder = builder(&lab).server(scripted(&lab.scratch, "healthy", &healthy));
+    for flooder in &flooders {
+        builder = match &flooder.entry {
+            Entry::Server(entry) => builder.server(entry.clone()),
+            Entry::Sdk(bridge, entry) => builder.server(entry.clone()).sdk(bridge.clone()),
+        };
+    }
+    let host = builder.start();
+    tokio::time::timeout(SOON, host.ready())
+        .await
+        .expect("a host");
+
+    let quiet = time_calls(&host).await;
+    lab.signal.begin();
+    let floods: Vec<_> = flooders
+        .iter()
+        .zip(&names)
+        .filter_map(|(flooder, name)| {
+            let tool = format!("mcp__{name}__{}", flooder.tool?);
+            let host = host.clone();
+            // It may never be answered.
+            Some(tokio::spawn(async move {
+                drop(host.call(&tool, json!({}), CallOptions::default()).await);
+            }))
+        })
+        .collect();
+    let begun = || {
+        let files = flooders.iter().all(|flooder| match &flooder.begun {
+            Some(file) => file.exists(),
+            None => lab.signal.blocks.load(Ordering::Acquire) >= flooders.len(),
+        });
+        files.then_some(())
+    };
+    let since = Instant::now();
+    while begun().is_none() {
+        assert!(since.elapsed() < SOON, "the flood to begin");
+        tokio::task::yield_now().await;
+    }
+    let flooded = time_calls(&host).await;
+    let late = time_deadlines(&host).await;
+
+    lab.signal.end();
+    for flood in floods {
+        flood.abort();
+    }
+    tokio::time::timeout(SOON, host.shutdown())
+        .await
+        .expect("a shutdown");
+    drop(flooders);
+
+    let median = quiet[CALLS / 2];
+    let [half, most, worst] = [CALLS / 2, CALLS * 9 / 10, CALLS - 1].map(|at| flooded[at]);
+    println!("quiet {median:?}, flooded {half:?} {most:?} {worst:?}, late by {late:?}");
+    assert!(
+        most <= median * FACTOR + ADDED,
+        "a tenth of the calls took over {most:?} under the flood, half of them {median:?} before"
+    );
+    assert!(late <= LATE, "a deadline was late by {late:?}");
+}
+
+fn builder(lab: &Lab) -> HostBuilder {
+    Host::builder()
+        .permit(trunkline::AllowAll)
+        .logs(LogStore::at(lab.scratch.join("logs")))
+}
+
+/// How long calls of the healthy server take, the shortest first.
+async fn time_calls(host: &Host) -> Vec<Duration> {
+    let mut times = Vec::new();
+    for n in 0..CALLS {
+        let begun = Instant::now();
+        let answer = host.call(
+            "mcp__healthy__echo",
+            json!({"n": n}),
+            CallOptions::default(),
+        );
+        let answer = tokio::time::timeout(SOON, answer).await.expect("an answer");
+        assert_eq!(answer.unwrap().text(), json!({"n": n}).to_string());
+        times.push(begun.elapsed());
+    }
+    times.sort_unstable();
+    times
+}
+
+/// How late deadlines are, the median of a few.
+async fn time_deadlines(host: &Host) -> Duration {
+    let limit = Duration::from_millis(50);
+    let mut late = Vec::new();
+    for _ in 0..5 {
+        let begun = Instant::now();
+        let options = CallOptions {
+            timeout: Some(limit),
+            ..CallOptions::default()
+        };
+        let outcome = host.call("mcp__healthy__hang", json!({}), options).await;
+        assert!(outcome.unwrap_err().is_timeout());
+        late.push(begun.elapsed().saturating_sub(limit));
+    }
+    late.sort_unstable();
+    late[late.len() / 2]
+}

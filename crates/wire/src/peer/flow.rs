@@ -1,0 +1,342 @@
+//! Flow control of one link (CALL-7).
+//!
+//! No server may hold up the calls of another, so the reader of a link is limited in three ways:
+//!
+//! - A *turn* ends after a slice of time, and other tasks run before the next. All links that use up their
+//!   turns share one slice, so their number does not matter.
+//! - Unsolicited messages are taken at full speed up to a burst, then at a fixed rate. The transport's
+//!   buffer fills up meanwhile, and the server waits.
+//! - Junk has a smaller allowance. A link that exceeds it is ended.
+//!
+//! Counters decide when to look at the clock; a message that arrives alone costs no clock read here.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant as CpuInstant};
+
+use tokio::time::Instant;
+
+/// The time that one turn of a reader may take. Links that use up their turns share it.
+const SLICE: Duration = Duration::from_micros(100);
+
+/// Cost of a turn between two looks at the clock: one for a message and one for each [`COST_BYTES`].
+const COST_PER_LOOK: usize = 8;
+const COST_BYTES: usize = 4 * 1024;
+
+/// Unsolicited messages and bytes between two looks at the buckets.
+const LOOK_FRAMES: u64 = 64;
+const LOOK_BYTES: u64 = 256 * 1024;
+
+/// Unsolicited traffic that is taken at full speed, and the rate beyond it (SEC-4).
+pub(super) const UNSOLICITED: Allowance = Allowance {
+    frames: 10_000,
+    bytes: 256 * 1024 * 1024,
+    frames_per_second: 2_000,
+    bytes_per_second: 64 * 1024 * 1024,
+};
+
+/// Junk beyond which a link is ended, and the rate at which old junk is forgotten (SEC-4).
+pub(super) const JUNK: Allowance = Allowance {
+    frames: 5_000,
+    bytes: 512 * 1024 * 1024,
+    frames_per_second: 500,
+    bytes_per_second: 16 * 1024 * 1024,
+};
+
+/// What a request counts for, in unsolicited messages.
+const FRAMES_PER_REQUEST: u64 = 10;
+
+/// Junk messages that the answer to a call makes up for.
+const FORGIVEN_PER_ANSWER: u64 = 100;
+
+/// Junk messages that are reported one by one; later ones are sampled.
+pub(super) const REPORTED: u64 = 32;
+
+/// The longest pause of a reader whose server sends too fast.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Links whose readers use up their turns.
+static BUSY: AtomicUsize = AtomicUsize::new(0);
+
+/// What an incoming message is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Worth {
+    /// It answers one of our requests.
+    Solicited,
+    /// It is a valid message that nobody asked for.
+    Unsolicited,
+    /// It is a request, which costs an answer too.
+    Request,
+    /// It is of no use to anyone.
+    Junk,
+}
+
+/// How much of something may arrive at once, and how much per second after that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    pub(super) frames: u64,
+    pub(super) bytes: u64,
+    frames_per_second: u64,
+    bytes_per_second: u64,
+}
+
+/// A leaky bucket.
+#[derive(Debug, Default)]
+struct Bucket {
+    frames: u64,
+    bytes: u64,
+}
+
+impl Bucket {
+    fn add(&mut self, frames: u64, bytes: u64) {
+        self.frames = self.frames.saturating_add(frames);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    fn leak(&mut self, allowance: &Allowance, elapsed: Duration) {
+        let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        let leaked = |per_second: u64| per_second.saturating_mul(millis) / 1000;
+        self.frames = self
+            .frames
+            .saturating_sub(leaked(allowance.frames_per_second));
+        self.bytes = self
+            .bytes
+            .saturating_sub(leaked(allowance.bytes_per_second));
+    }
+
+    fn forgive(&mut self, frames: u64, bytes: u64) {
+        self.frames = self.frames.saturating_sub(frames);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    /// How long it takes until the bucket holds no more than its allowance; zero if it does now.
+    fn excess(&self, allowance: &Allowance) -> Duration {
+        let wait = |level: u64, limit: u64, per_second: u64| {
+            let millis = level.saturating_sub(limit).saturating_mul(1000) / per_second;
+            Duration::from_millis(millis)
+        };
+        let frames = wait(self.frames, allowance.frames, allowance.frames_per_second);
+        let bytes = wait(self.bytes, allowance.bytes, allowance.bytes_per_second);
+        frames.max(bytes)
+    }
+
+    fn is_over(&self, allowance: &Allowance) -> bool {
+        self.frames > allowance.frames || self.bytes > allowance.bytes
+    }
+}
+
+/// Counts a link among the busy ones.
+#[derive(Debug)]
+struct Busy;
+
+impl Busy {
+    fn new() -> Self {
+        BUSY.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        BUSY.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Flow control of one link.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    /// Cost since the last look at the clock.
+    cost: usize,
+    /// When the turn began, as far as the clock was looked at.
+    began: Option<CpuInstant>,
+    /// The turn is over.
+    over: bool,
+    busy: Option<Busy>,
+    unsolicited: Bucket,
+    junk: Bucket,
+    /// Unsolicited messages and bytes since the last look at the buckets.
+    unseen: Bucket,
+    looked: Option<Instant>,
+    junk_seen: u64,
+}
+
+impl Flow {
+    /// Nothing more has arrived: the next message begins a new turn.
+    pub(super) fn wait(&mut self) {
+        self.cost = 0;
+        self.began = None;
+        self.over = false;
+        self.busy = None;
+    }
+
+    /// Counts the work for one message, or for bytes that complete none.
+    pub(super) fn charge(&mut self, bytes: usize) {
+        self.cost += 1 + bytes / COST_BYTES;
+        let limit = match self.busy {
+            None => COST_PER_LOOK,
+            Some(_) => 1,
+        };
+        if self.cost >= limit {
+            self.look_at_the_clock();
+        }
+    }
+
+    #[cold]
+    fn look_at_the_clock(&mut self) {
+        self.cost = 0;
+        let now = CpuInstant::now();
+        let began = *self.began.get_or_insert(now);
+        let shares = BUSY.load(Ordering::Relaxed).max(1);
+        let slice = SLICE / u32::try_from(shares).unwrap_or(u32::MAX);
+        self.over = now.duration_since(began) >= slice;
+    }
+
+    /// Counts a message by its worth.
+    pub(super) fn count(&mut self, worth: Worth, bytes: usize) {
+        match worth {
+            Worth::Solicited => self.junk.forgive(FORGIVEN_PER_ANSWER, 0),
+            Worth::Unsolicited => self.add_unsolicited(1, bytes as u64),
+            Worth::Request => self.add_unsolicited(FRAMES_PER_REQUEST, bytes as u64),
+            Worth::Junk => self.add_junk(1, bytes as u64),
+        }
+    }
+
+    /// Counts junk that is not reported.
+    pub(super) fn add_junk(&mut self, frames: u64, bytes: u64) {
+        self.junk.add(frames, bytes);
+        self.add_unsolicited(frames, bytes);
+    }
+
+    /// Takes back what was counted of a message that turned out to be an answer.
+    pub(super) fn forgive(&mut self, bytes: u64) {
+        self.junk.forgive(FORGIVEN_PER_ANSWER, bytes);
+        self.unsolicited.forgive(1, bytes);
+    }
+
+    fn add_unsolicited(&mut self, frames: u64, bytes: u64) {
+        self.unsolicited.add(frames, bytes);
+        self.unseen.add(frames, bytes);
+    }
+
+    /// The number of this junk message, if it is one that is reported.
+    pub(super) fn sample(&mut self) -> Option<u64> {
+        self.junk_seen += 1;
+        let number = self.junk_seen;
+        (number <= REPORTED || number.is_power_of_two()).then_some(number)
+    }
+
+    /// Whether [`Flow::rest`] has something to do.
+    pub(super) fn is_due(&self) -> bool {
+        self.over || self.unseen.frames >= LOOK_FRAMES || self.unseen.bytes >= LOOK_BYTES
+    }
+
+    /// Lets other tasks run, for as long as this link has to wait. Fails once it has sent too much junk.
+    pub(super) async fn rest(&mut self) -> Result<(), String> {
+        let pause = self.look_at_the_buckets(Instant::now())?;
+        if self.over || !pause.is_zero() {
+            self.busy.get_or_insert_with(Busy::new);
+            if pause.is_zero() {
+                tokio::task::yield_now().await;
+            } else {
+                tokio::time::sleep(pause).await;
+            }
+            self.cost = 0;
+            self.began = None;
+            self.over = false;
+        }
+        Ok(())
+    }
+
+    fn look_at_the_buckets(&mut self, now: Instant) -> Result<Duration, String> {
+        self.unseen = Bucket::default();
+        let elapsed = match self.looked {
+            Some(before) => now.saturating_duration_since(before),
+            None => Duration::ZERO,
+        };
+        // Fractions of a millisecond add up.
+        if self.looked.is_none() || elapsed >= Duration::from_millis(1) {
+            self.unsolicited.leak(&UNSOLICITED, elapsed);
+            self.junk.leak(&JUNK, elapsed);
+            self.looked = Some(now);
+        }
+        if self.junk.is_over(&JUNK) {
+            return Err(format!(
+                "it was cut off because it sent mostly junk ({} unusable messages)",
+                self.junk_seen
+            ));
+        }
+        Ok(self.unsolicited.excess(&UNSOLICITED).min(LONGEST_PAUSE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_ends_after_its_slice_and_not_before() {
+        let mut flow = Flow::default();
+        let began = CpuInstant::now();
+        while !flow.is_due() {
+            flow.charge(10);
+        }
+        assert!(began.elapsed() >= SLICE / 2 && began.elapsed() < Duration::from_secs(1));
+        flow.wait();
+        for _ in 0..COST_PER_LOOK - 1 {
+            flow.charge(10);
+        }
+        assert!(!flow.is_due() && flow.began.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unsolicited_messages_are_slowed_down_after_a_burst() {
+        let mut flow = Flow::default();
+        let begun = Instant::now();
+        for _ in 0..UNSOLICITED.frames + 2 * UNSOLICITED.frames_per_second {
+            flow.count(Worth::Unsolicited, 100);
+            if flow.is_due() {
+                flow.rest().await.unwrap();
+            }
+        }
+        let took = begun.elapsed();
+        assert!(took > Duration::from_millis(1500), "{took:?}");
+        assert!(took < Duration::from_millis(2500), "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_link_of_mostly_junk_is_ended_and_one_with_answers_is_not() {
+        for (answers, ended) in [(false, true), (true, false)] {
+            let mut flow = Flow::default();
+            let mut outcome = Ok(());
+            for n in 0..4 * JUNK.frames {
+                flow.count(Worth::Junk, 100);
+                if answers && n % 50 == 0 {
+                    flow.count(Worth::Solicited, 100);
+                }
+                if flow.is_due() {
+                    outcome = outcome.and(flow.rest().await);
+                }
+            }
+            assert_eq!(outcome.is_err(), ended, "{outcome:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn old_junk_is_forgotten() {
+        let mut flow = Flow::default();
+        for _ in 0..100 {
+            for _ in 0..LOOK_FRAMES {
+                flow.count(Worth::Junk, 100);
+            }
+            flow.rest().await.unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    #[test]
+    fn junk_is_reported_one_by_one_at_first_and_seldom_later() {
+        let mut flow = Flow::default();
+        let reported: Vec<_> = (0..200).filter_map(|_| flow.sample()).collect();
+        assert_eq!(reported.len() as u64, REPORTED + 2);
+        assert!(reported.ends_with(&[32, 64, 128]));
+    }
+}

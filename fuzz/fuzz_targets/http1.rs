@@ -1,0 +1,34 @@
+//! The bytes of an HTTP/1.1 answer mean the same to us as to hyper, however they arrive.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use trunkline_transport::fuzzing::http1;
+
+#[path = "../../crates/transport/tests/http/oracle.rs"]
+mod oracle;
+
+// The input: eight bytes for how the bytes arrive, then the bytes themselves.
+fuzz_target!(|data: &[u8]| {
+    let Some((plan, bytes)) = data.split_first_chunk::<8>() else {
+        return;
+    };
+    let mut pieces = Vec::new();
+    let mut left = bytes;
+    for &length in plan.iter().cycle() {
+        if left.is_empty() {
+            break;
+        }
+        let (piece, more) = left.split_at(usize::from(length).clamp(1, left.len()));
+        pieces.push(piece);
+        left = more;
+    }
+    let whole = http1(&[bytes]);
+    assert_eq!(http1(&pieces).ok(), whole.clone().ok());
+    // To switch protocols is an answer to hyper and an error to us.
+    let switches = bytes.windows(12).any(|part| part.starts_with(b"HTTP/1.1 101"));
+    if !switches {
+        let oracle = oracle::hyper_reads(bytes);
+        assert_eq!(whole.is_ok(), oracle.is_ok(), "{whole:?} {oracle:?}");
+        assert_eq!(whole.ok(), oracle.ok());
+    }
+});
