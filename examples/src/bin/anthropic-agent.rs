@@ -46,7 +46,7 @@ async fn converse(host: &Host, model: &Model, question: &str) -> Result<()> {
     let name = variable("ANTHROPIC_MODEL", Some("claude-sonnet-4-5"))?;
     let mut messages = vec![json!({"role": "user", "content": question})];
     // The tools that the model has found with the search.
-    let mut found = BTreeSet::new();
+    let mut found: BTreeSet<String> = BTreeSet::new();
     for _ in 0..MAX_ROUNDS {
         // The same tools are the same bytes, so the model's cache of them holds.
         let mut offered = host.offered();

@@ -49,7 +49,7 @@ async fn converse(host: &Host, model: &Model, question: &str) -> Result<()> {
     let question = json!({"role": "user", "content": question});
     let mut messages: Vec<Value> = system.into_iter().chain([question]).collect();
     // The tools that the model has found with the search.
-    let mut found = BTreeSet::new();
+    let mut found: BTreeSet<String> = BTreeSet::new();
     for _ in 0..MAX_ROUNDS {
         // The same tools are the same bytes, so the model's cache of them holds.
         let mut offered = host.offered();

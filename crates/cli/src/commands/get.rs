@@ -29,8 +29,10 @@ pub(crate) async fn run(
         Err(exit) => return exit,
     };
     let connectors = session::connectors(configured.loader.layout());
-    let mut problems = configured.set.about(name);
-    let is_broken = problems.any(|problem| problem.severity == Severity::Error);
+    let is_broken = configured
+        .set
+        .about(name)
+        .any(|problem| problem.severity == Severity::Error);
     if configured.foremost(name).is_none() && (connectors.is_none() || is_broken) {
         return configured.unknown(name);
     }

@@ -29,6 +29,8 @@ pub(super) fn written(entry: &ServerEntry) -> Value {
         source: _,
         keyring: _,
         written: _,
+        base: _,
+        files: _,
     } = entry;
     let mut fields = of_transport(transport);
     put(&mut fields, "timeout", milliseconds(*timeout));

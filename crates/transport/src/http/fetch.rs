@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use url::Url;
 
-use super::body::BodyError;
+use super::body::{BodyError, Held};
 use super::client::{Client, Place, SendError};
 use super::credentials::Token;
 use super::letter::{Letter, Prepared};
@@ -77,10 +77,11 @@ impl Fetcher {
         let mut answer = answer.map_err(|error| network(&error))?;
         let mut body = Bytes::new();
         if answer.status.is_success() {
-            let whole = answer.body.whole(max_bytes, || {}).await;
+            let whole = answer.body.whole(max_bytes, &Held::default(), || {}).await;
             body = whole.map_err(|error| match error {
                 BodyError::TooLong(limit) => FetchError::TooLong(limit),
                 BodyError::Broken(reason) => FetchError::Network(reason),
+                BodyError::TooMuch => FetchError::TooLong(max_bytes),
             })?;
             self.client.take_back(&mut answer.body);
         }

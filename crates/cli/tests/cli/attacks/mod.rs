@@ -6,8 +6,8 @@
 mod approval;
 mod commands;
 mod own_secrets;
-mod policy;
 mod pins;
+mod policy;
 mod rules;
 mod secrets;
 mod text;
