@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand, ValueEnum};
 use trunkline::{Format, Since};
@@ -82,7 +82,8 @@ pub(crate) fn spelled_out(words: impl IntoIterator<Item = OsString>) -> Vec<OsSt
             continue;
         }
         let text = word.to_str().unwrap_or_default();
-        let is_value = text.starts_with('{') || (text.ends_with(".json") && !text.starts_with('-'));
+        let is_file = || Path::new(text).extension().is_some_and(|end| end == "json");
+        let is_value = text.starts_with('{') || (!text.starts_with('-') && is_file());
         values = match values {
             _ if text == MCP_CONFIG => Some(0),
             _ if text.starts_with("--mcp-config=") => Some(1),

@@ -14,7 +14,17 @@ pub(crate) fn path(written: &Written) -> String {
 }
 
 /// Tells what was done and which file was changed.
-pub(crate) fn tell(what: &str, written: &Written, mut document: Value, as_json: bool) -> Exit {
+pub(crate) fn tell(what: &str, written: &Written, document: Value, as_json: bool) -> Exit {
+    tell_lines(Lines::one(inline(what)), written, document, as_json)
+}
+
+/// As [`tell`], where several lines say what was done.
+pub(crate) fn tell_lines(
+    mut lines: Lines,
+    written: &Written,
+    mut document: Value,
+    as_json: bool,
+) -> Exit {
     if as_json {
         if let Some(project) = &written.project {
             document["project"] = json!(project);
@@ -35,7 +45,6 @@ pub(crate) fn tell(what: &str, written: &Written, mut document: Value, as_json: 
     } else {
         "nothing to change in"
     };
-    let mut lines = Lines::one(inline(what));
     lines.push(format!("  {done} {place}"));
     output::result(lines);
     Exit::Done

@@ -34,7 +34,7 @@ impl<'g> Gather<'g> {
 
     /// Has relative paths in the entries that are read next start from the folder of this file.
     pub(crate) fn relative_to_file(&mut self, file: &Path) {
-        self.base = file.parent().unwrap_or(file).to_owned();
+        file.parent().unwrap_or(file).clone_into(&mut self.base);
     }
 
     /// The text of a file, if there is one that can be used.

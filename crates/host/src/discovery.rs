@@ -88,15 +88,15 @@ impl Discovery {
     /// Begins to keep watch. What the loader has found already is there at once; otherwise the keeper reads the files first.
     pub(crate) fn start(mut plan: Plan) -> (Self, Keeper) {
         let first = plan.first.take();
-        let loaded = first.is_some();
         let loader = plan.loader.clone();
-        let is_loaded = Arc::new(AtomicBool::new(loaded));
+        let has_set = first.is_some();
+        let is_loaded = Arc::new(AtomicBool::new(has_set));
         let refused = Arc::default();
         let set = plan.wanted(first.unwrap_or_default());
         let set = Arc::new(ArcSwap::from_pointee(set));
         let (orders, inbox) = mpsc::channel(16);
         let fetch = plan.connectors.is_some();
-        let (done, complete) = watch::channel(loaded && !fetch);
+        let (done, complete) = watch::channel(has_set && !fetch);
         let stop = Arc::new(Notify::new());
         let keeper = Keeper {
             plan: Arc::new(plan),
@@ -105,7 +105,7 @@ impl Discovery {
             orders: orders.downgrade(),
             stop: Arc::clone(&stop),
             done,
-            loaded,
+            loaded: has_set,
             is_loaded: Arc::clone(&is_loaded),
             refused: Arc::clone(&refused),
             watcher: None,

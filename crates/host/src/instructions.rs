@@ -117,16 +117,15 @@ fn compose(sections: &[Section], max_chars: usize) -> String {
     else {
         return String::new();
     };
-    let (kept, most) = match fitting(sections, room) {
-        Some(most) => (sections, most),
+    let (kept, most) = if let Some(most) = fitting(sections, room) {
+        (sections, most)
+    } else {
         // Not even short ones fit: the first by name do, and the others are counted.
-        None => {
-            let room = room.saturating_sub(NOTE);
-            let fits = |count: &usize| total(&sections[..*count], LEAST) <= room;
-            let count = (1..sections.len()).rev().find(fits).unwrap_or(0);
-            let kept = &sections[..count];
-            (kept, fitting(kept, room).unwrap_or(LEAST))
-        }
+        let room = room.saturating_sub(NOTE);
+        let fits = |count: &usize| total(&sections[..*count], LEAST) <= room;
+        let count = (1..sections.len()).rev().find(fits).unwrap_or(0);
+        let kept = &sections[..count];
+        (kept, fitting(kept, room).unwrap_or(LEAST))
     };
     if kept.is_empty() {
         return String::new();

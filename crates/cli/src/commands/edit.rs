@@ -3,8 +3,6 @@
 
 mod editor;
 
-use std::fmt::Write as _;
-
 use serde_json::{Value, json};
 use trunkline_config::redact::{RedactMode, redact_entry};
 use trunkline_config::{EntryChange, EntryEdit, EntryText, Scope};
@@ -273,16 +271,14 @@ fn tell(
     if differences.is_empty() {
         return nothing_changed(name, as_json);
     }
-    let mut what = format!("changed \"{name}\" in the {scope} scope");
+    let mut lines = Lines::one(format!("changed \"{name}\" in the {scope} scope"));
     for (field, old, new) in &differences {
         let side = |value: &Option<Value>| match value {
             Some(value) => value.to_string(),
             None => "(none)".to_owned(),
         };
-        let _ = write!(what, "\n  {field}: {} → {}", side(old), side(new));
-        if old == new {
-            what += " (another value)";
-        }
+        let note = if old == new { " (another value)" } else { "" };
+        lines.push(format!("  {field}: {} → {}{note}", side(old), side(new)));
     }
     let list: Vec<Value> = differences
         .iter()
@@ -290,7 +286,7 @@ fn tell(
         .collect();
     let file = change::path(&changed.written);
     let document = json!({"edited": name, "scope": scope, "file": file, "changes": list});
-    let exit = change::tell(&what, &changed.written, document, as_json);
+    let exit = change::tell_lines(lines, &changed.written, document, as_json);
     warn_of_secrets(name, &changed.after, scope);
     let oauth = changed.after.pointer("/oauth/clientId").is_some();
     if oauth && changed.before.get("url") != changed.after.get("url") {

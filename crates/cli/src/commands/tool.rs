@@ -89,7 +89,9 @@ fn text(found: Found, denied: Option<&Denial>) -> Lines {
         Some(members) if members.is_empty() => lines.append("\nit takes no arguments"),
         Some(members) => {
             lines.append("\narguments:");
-            members.iter().for_each(|member| lines.push(member));
+            for member in &members {
+                lines.push(member);
+            }
         }
         None => lines.append("\nits arguments cannot be shown; --json has its schema"),
     }
@@ -98,7 +100,9 @@ fn text(found: Found, denied: Option<&Denial>) -> Lines {
         && !members.is_empty()
     {
         lines.append("\ngives back:");
-        members.iter().for_each(|member| lines.push(member));
+        for member in &members {
+            lines.push(member);
+        }
     }
     let (server, original, schema) = match found {
         Found::Server(tool) => (

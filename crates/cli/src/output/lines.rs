@@ -222,8 +222,8 @@ fn break_at(text: &str, room: usize) -> usize {
         }
         match c {
             '`' => quoted = !quoted,
-            // The indentation is no place to break.
-            ' ' if !quoted && !text[..at].trim().is_empty() => space = Some(at),
+            // The indentation and the mark are no place to break.
+            ' ' if !quoted && text[..at].contains(|c| !matches!(c, ' ' | '|')) => space = Some(at),
             _ => {}
         }
     }

@@ -122,7 +122,8 @@ fn a_talkative_server_is_shown_by_its_first_and_last_lines() {
         .filter(|line| line.starts_with("    | "))
         .collect();
     assert_eq!((run.code, *shown.last().unwrap()), (Some(3), "    | fatal"));
-    assert!((5..=20).contains(&shown.len()), "{shown:#?}");
+    // Its flood is one line again and again, which is shown once.
+    assert!((2..=20).contains(&shown.len()), "{shown:#?}");
 }
 
 #[test]

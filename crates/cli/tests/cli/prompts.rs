@@ -37,7 +37,7 @@ fn approving_shows_what_would_run_and_asks() {
             "\"one\" in [DIR]/.mcp.json\n",
             "  command: \"[SERVER]\"\n",
             "  args: [\"--script\",\"[DIR]/scripts/one.json\"]\n",
-            "\"TOKEN\":\"hunter2\"",
+            "\"TOKEN\":\"***\"",
             "nothing was approved\n",
         ] {
             assert!(shown.contains(part), "{part}: {shown}");
@@ -69,11 +69,11 @@ fn a_change_is_shown_with_old_and_new() {
         "  changed since you approved it:\n",
         "    - args: [\"--script\",\"[DIR]/scripts/one.json\"]\n    + args: [\"--evil\"]\n",
         "    ~ env.TOKEN: another value\n",
-        "\"TOKEN\":\"hunter3\"",
+        "\"TOKEN\":\"***\"",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    assert!(!shown.contains("hunter2"), "{shown}");
+    assert!(!shown.contains("hunter"), "{shown}");
     assert_eq!(lab.state("one"), "pending-approval");
 }
 

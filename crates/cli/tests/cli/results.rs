@@ -82,6 +82,7 @@ fn as_json_an_image_stays_and_a_file_is_named() {
         "structuredContent": {"n": 1},
         "isError": false,
         "files": [{"path": path, "mimeType": "audio/wav", "size": 16}],
+        "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "testkit", "version": "1.0.0"}},
     });
     assert_eq!(document, expected);
 }
@@ -219,7 +220,7 @@ fn a_full_disk_costs_the_end_of_a_text_and_leaves_nothing() {
     );
     assert!(
         run.err
-            .starts_with("warning: what \"t\" gave back was truncated: "),
+            .starts_with("{\"warnings\":[\"what \\\"t\\\" gave back was truncated: "),
         "{}",
         run.err
     );

@@ -153,12 +153,15 @@ fn what_is_hidden_in_a_description_is_removed_and_told() {
         long["description"],
         format!("{}… [truncated]", "x".repeat(2048))
     );
+    let told: Value = serde_json::from_str(&run.err).unwrap();
+    let warnings = told["warnings"].as_array().unwrap();
     for told in [
-        "warning: server \"s\": 19 hidden characters (2 escape sequence, 1 zero-width, 1 bidirectional, 15 tag) were removed from the description of the tool \"add\"\n",
-        "look alike; make sure that the right one is called\n",
-        "warning: server \"s\": 1 hidden character (1 zero-width) was removed from its instructions\n",
+        "server \"s\": 19 hidden characters (2 escape sequence, 1 zero-width, 1 bidirectional, 15 tag) were removed from the description of the tool \"add\"",
+        "look alike; make sure that the right one is called",
+        "server \"s\": 1 hidden character (1 zero-width) was removed from its instructions",
     ] {
-        assert!(run.err.contains(told), "{told}: {}", run.err);
+        let says = |warning: &Value| warning.as_str().is_some_and(|text| text.contains(told));
+        assert!(warnings.iter().any(says), "{told}: {}", run.err);
     }
     assert!(!run.err.contains('\u{1b}'));
 }

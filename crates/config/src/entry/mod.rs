@@ -153,8 +153,8 @@ impl ServerEntry {
 
     /// The program and its arguments, as they are started.
     pub(crate) fn resolved_argv(&self) -> Option<Vec<String>> {
-        let argv = self.transport.argv()?;
-        let args = argv.into_iter().skip(1).map(str::to_owned);
+        let words = self.transport.argv()?;
+        let args = words.into_iter().skip(1).map(str::to_owned);
         Some(self.program().into_iter().chain(args).collect())
     }
 

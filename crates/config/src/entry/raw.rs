@@ -141,34 +141,15 @@ impl RawEntry {
             tools,
             sandbox,
         } = self;
-        let kind = match (kind.as_deref(), &command, &url) {
-            (Some(kind), ..) => kind,
-            (None, Some(_), _) => "stdio",
-            (None, None, Some(_)) => "",
-            (None, None, None) => {
-                return Err("it has neither a \"command\" nor a \"url\"".to_owned());
-            }
-        };
-        if tools.as_ref().is_some_and(RawTools::is_deceptive)
-            || ide_name
-                .as_deref()
-                .is_some_and(|name| name.chars().any(is_deceptive))
-        {
-            let message =
-                "\"tools\" and \"ideName\" may not hold line breaks or control characters";
-            return Err(message.to_owned());
-        }
-        if kind == "stdio" && url.is_some() {
-            findings.note("\"url\" has no effect beside \"command\"; take one of them out");
-        } else if kind != "stdio" && command.is_some() {
-            findings
-                .note("\"command\" has no effect on a server with a \"url\"; take one of them out");
+        let kind = kind_of(kind.as_deref(), command.is_some(), url.is_some())?;
+        refuse_deceptive(tools.as_ref(), ide_name.as_deref())?;
+        if command.is_some() && url.is_some() {
+            findings.note(unused_beside(kind));
         }
         let url = url_of(kind, url)?;
         let quotable = !url.contains('$');
         let url = ServerUrl::new(url);
         let headers = headers.unwrap_or_default();
-        let oauth = oauth.unwrap_or_default();
         let tls = tls.unwrap_or_default();
         let mut transport = match kind {
             "stdio" => TransportEntry::Stdio(StdioEntry {
@@ -186,7 +167,7 @@ impl RawEntry {
                 url,
                 headers,
                 headers_helper,
-                oauth,
+                oauth: oauth.unwrap_or_default(),
                 tls,
             }),
             "ws" => TransportEntry::Ws(WsEntry {
@@ -239,6 +220,36 @@ impl RawEntry {
             base: None,
             files: Vec::new(),
         })
+    }
+}
+
+/// The `type` of an entry, or what the lack of one means; empty for either protocol over HTTP.
+fn kind_of(kind: Option<&str>, has_command: bool, has_url: bool) -> Result<&str, String> {
+    match (kind, has_command, has_url) {
+        (Some(kind), ..) => Ok(kind),
+        (None, true, _) => Ok("stdio"),
+        (None, false, true) => Ok(""),
+        (None, false, false) => Err("it has neither a \"command\" nor a \"url\"".to_owned()),
+    }
+}
+
+/// Refuses text that could pass for other text where it is shown.
+fn refuse_deceptive(tools: Option<&RawTools>, ide_name: Option<&str>) -> Result<(), String> {
+    if tools.is_some_and(RawTools::is_deceptive)
+        || ide_name.is_some_and(|name| name.chars().any(is_deceptive))
+    {
+        let message = "\"tools\" and \"ideName\" may not hold line breaks or control characters";
+        return Err(message.to_owned());
+    }
+    Ok(())
+}
+
+/// The note on an entry with both a `command` and a `url`.
+fn unused_beside(kind: &str) -> &'static str {
+    if kind == "stdio" {
+        "\"url\" has no effect beside \"command\"; take one of them out"
+    } else {
+        "\"command\" has no effect on a server with a \"url\"; take one of them out"
     }
 }
 

@@ -16,7 +16,7 @@ const FLAG: &str = "--mcp-config";
 pub(crate) fn entries(gather: &mut Gather, arguments: &[String], cwd: &Path) {
     let first = gather.entries.len();
     for argument in arguments {
-        gather.base = cwd.to_owned();
+        cwd.clone_into(&mut gather.base);
         if argument.trim_start().starts_with(['{', '[']) {
             read(gather, argument, FLAG);
             continue;

@@ -303,10 +303,8 @@ impl CallError {
     /// The server could not be reached, or was lost.
     pub fn is_connection(&self) -> bool {
         match self {
-            Self::NotConnected { .. }
-            | Self::NotRunning { .. }
-            | Self::ShutDown { .. }
-            | Self::ConnectionLost { .. } => true,
+            Self::NotConnected { .. } | Self::ShutDown { .. } | Self::ConnectionLost { .. } => true,
+            Self::NotRunning { .. } => !self.is_refused(),
             Self::Undelivered { failure, .. } => matches!(
                 failure.obstacle,
                 Obstacle::Unreachable | Obstacle::Broken | Obstacle::SessionExpired
@@ -334,11 +332,16 @@ impl CallError {
         )
     }
 
-    /// A rule, a pin or a person was against it.
+    /// A rule, a pin, policy or a person was against it, or it waits for approval.
     pub fn is_refused(&self) -> bool {
         matches!(
             self,
-            Self::Denied { .. }
+            Self::NotRunning {
+                standing: Standing::PendingApproval { .. }
+                    | Standing::Rejected { .. }
+                    | Standing::Blocked { .. },
+                ..
+            } | Self::Denied { .. }
                 | Self::NotPermitted { .. }
                 | Self::Changed { .. }
                 | Self::PinsUnreadable { .. }

@@ -94,10 +94,8 @@ fn checked(params: Option<Json>) -> Result<Json, RpcError> {
     let Some(params) = params.filter(Json::is_object) else {
         return refuse("sampling/createMessage needs params");
     };
-    if !params
-        .get("messages")
-        .is_some_and(|list| list.to_elements().is_some())
-    {
+    let messages = params.get("messages");
+    if messages.and_then(|list| list.to_elements()).is_none() {
         return refuse("sampling/createMessage needs a list of messages");
     }
     // `sampling.tools` is not declared: a model that is called for a server calls no tools.

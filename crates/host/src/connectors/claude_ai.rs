@@ -139,8 +139,8 @@ impl ClaudeAi {
         let mut ids = HashSet::new();
         let mut cursors: Vec<String> = Vec::new();
         for number in 1..=MAX_PAGES {
-            let fetched = fetch(&fetcher, &base, cursors.last().map(String::as_str));
-            let page = tokio::time::timeout_at(deadline, fetched)
+            let next = fetch(&fetcher, &base, cursors.last().map(String::as_str));
+            let page = tokio::time::timeout_at(deadline, next)
                 .await
                 .unwrap_or_else(|_| Err(self.timed_out()));
             let page = match page {
@@ -258,8 +258,8 @@ async fn fetch(
     url.query_pairs_mut()
         .append_pair("limit", PAGE_SIZE)
         .extend_pairs(cursor.map(|cursor| ("page", cursor)));
-    let fetched = fetcher.get(&url, MAX_BODY).await;
-    let Fetched { status, body } = fetched.map_err(|error| failed(&error))?;
+    let response = fetcher.get(&url, MAX_BODY).await;
+    let Fetched { status, body } = response.map_err(|error| failed(&error))?;
     match status {
         200 => page::read(&body),
         401 => Err(ConnectorsError::Unauthorized),

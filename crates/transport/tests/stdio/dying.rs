@@ -58,11 +58,10 @@ async fn the_exit_status_and_the_last_stderr_lines_reach_every_call() {
             };
             assert_eq!(*cause.reason(), expected);
             let stderr = cause.stderr();
-            assert_eq!(stderr.len(), 20);
-            assert!(
-                stderr.iter().all(|line| line.starts_with("line ")),
-                "{stderr:?}"
-            );
+            // The first and the last lines, with a mark for those between them.
+            assert_eq!(stderr.first().map(String::as_str), Some("line 0"));
+            assert_eq!(stderr.last().map(String::as_str), Some("line 29"));
+            assert!(stderr.iter().any(|line| line == "…"), "{stderr:?}");
         }
         child.assert_gone().await;
     }

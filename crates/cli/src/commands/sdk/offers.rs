@@ -32,7 +32,7 @@ pub(super) struct ListTools {
 }
 
 #[derive(Serialize)]
-struct Tools<'a> {
+struct ListedTools<'a> {
     tools: Vec<ToolJson<'a>>,
     /// The names of those that are found by searching.
     deferred: Vec<&'a str>,
@@ -66,7 +66,7 @@ pub(super) async fn tools(host: &Host, request: ListTools) -> Result<Json, Refus
         offered_document(&offered)
     };
     let deferred = offered.deferred.iter().map(|tool| tool.name.as_str());
-    written(&Tools {
+    written(&ListedTools {
         tools,
         deferred: deferred.collect(),
         denied: offered.denied.iter().map(String::as_str).collect(),
