@@ -145,6 +145,10 @@ impl ServerEntry {
                 return None;
             }
             let dir = stdio.cwd.as_deref().or(self.base.as_deref())?;
+            // A relative directory starts from the one that the child is started in, and so does the command.
+            if dir.is_relative() {
+                return None;
+            }
             let path: PathBuf = dir.join(command).components().collect();
             path.to_str().map(str::to_owned)
         };

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use trunkline_wire::client::Signals;
 use trunkline_wire::mcp::TASKS;
@@ -18,11 +19,14 @@ use crate::logs::Recorder;
 /// How much of a server's nonsense is kept, in characters.
 const NONSENSE_KEPT: usize = 200;
 
+/// How long a person may take to answer. The time limits of calls do not run meanwhile, so this one ends the wait.
+const ANSWER_LIMIT: Duration = Duration::from_mins(30);
+
 /// Asks the user what a server wants to know.
 pub trait Elicit: Send + Sync + 'static {
     /// Answers an `elicitation/create` request of `server` with an `ElicitResult`, both as MCP defines them. Defaults
     /// that are left out are filled in; an answer that does not fit the requested schema is not sent: the server gets
-    /// "cancel", and its log says why. The time limit of a call does not run meanwhile. Where a call is refused
+    /// "cancel", and its log says why. The time limit of a call does not run meanwhile, for half an hour at most. Where a call is refused
     /// until the user has visited a page, it is made again when this accepts: best when the user says that it is done. If the server
     /// says so first, the question is withdrawn.
     fn elicit(&self, server: &str, params: Json) -> Pin<Box<dyn Future<Output = Json> + Send>>;
@@ -114,8 +118,12 @@ impl Handler for Inbound {
                     let Some(answer) = answer else {
                         return Ok(cancel());
                     };
+                    let Ok(answer) = tokio::time::timeout(ANSWER_LIMIT, answer).await else {
+                        recorder.notice("nobody answered what the server asked");
+                        return Ok(cancel());
+                    };
                     // What does not fit is never sent: the server learns that nobody answered.
-                    Ok(checked(&params, &answer.await).unwrap_or_else(|problem| {
+                    Ok(checked(&params, &answer).unwrap_or_else(|problem| {
                         recorder.notice(&format!(
                             "the answer to what the server asked was not sent: {problem}"
                         ));

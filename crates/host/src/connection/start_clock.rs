@@ -13,6 +13,9 @@ const COUNT_EVERY: Duration = Duration::from_millis(500);
 /// However busy the machine is, an attempt ends after this many times its limit.
 const CEILING: u32 = 4;
 
+/// The machine counts as busy if it kept a server waiting for one part in this many of its time.
+const BUSY_SHARE: u32 = 4;
+
 /// Counts the time of one attempt.
 pub(super) struct StartClock<'a> {
     machine: &'a Machine,
@@ -34,6 +37,13 @@ pub(super) struct Overdue {
     pub(super) after: Duration,
     /// How much of that the machine gave to others.
     pub(super) kept_waiting: Duration,
+}
+
+impl Overdue {
+    /// Whether the machine is to blame, rather than the server.
+    pub(super) fn is_machine_busy(&self) -> bool {
+        !self.kept_waiting.is_zero() && self.kept_waiting * BUSY_SHARE >= self.after
+    }
 }
 
 impl<'a> StartClock<'a> {
@@ -71,11 +81,11 @@ impl<'a> StartClock<'a> {
 
     /// How long what follows may take: more where the machine has proved to be busy.
     pub(super) fn limit_from_here(&self) -> Duration {
-        let kept_waiting = self.overdue().kept_waiting;
-        if kept_waiting.is_zero() {
-            self.limit
-        } else {
+        let overdue = self.overdue();
+        if overdue.is_machine_busy() {
             self.limit * CEILING
+        } else {
+            self.limit
         }
     }
 

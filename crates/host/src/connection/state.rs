@@ -21,9 +21,6 @@ use crate::logs::Recorder;
 pub(crate) const SIGN_IN: &str =
     "give it a token that it accepts, for example as a header \"Authorization\" in its entry";
 
-/// A server that was kept waiting for a quarter of its time was too slow for that reason.
-const BUSY_SHARE: u32 = 4;
-
 /// Where a connection stands.
 #[derive(Clone, Debug)]
 pub enum State {
@@ -257,7 +254,7 @@ impl ConnectFailure {
 
     pub(super) fn timed_out(overdue: Overdue) -> Self {
         let after = overdue.after;
-        Self::new(if overdue.kept_waiting * BUSY_SHARE >= after {
+        Self::new(if overdue.is_machine_busy() {
             FailureKind::MachineBusy(after)
         } else {
             FailureKind::TimedOut(after)

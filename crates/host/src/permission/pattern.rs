@@ -261,7 +261,12 @@ pub(crate) fn rule_for(tool: &PoolTool) -> String {
     if by_name.permits(tool, nobody) == Some(Match::Named) {
         return tool.name.clone();
     }
-    format!("{PREFIX}\"{}\"{SEPARATOR}{}", tool.server, tool.tool.name)
+    // In a rule, `*` stands for anything.
+    let name = match &*tool.tool.name {
+        name if name.contains('*') => normalize_name(name),
+        name => name.to_owned(),
+    };
+    format!("{PREFIX}\"{}\"{SEPARATOR}{name}", tool.server)
 }
 
 #[cfg(test)]
@@ -431,6 +436,7 @@ mod tests {
             ("a__b", "c", "mcp__\"a__b\"__c"),
             ("GitHub (work)", "get", "mcp__\"GitHub (work)\"__get"),
             ("\u{fc}n\u{ef}", "t", "mcp__\"\u{fc}n\u{ef}\"__t"),
+            ("a__b", "get*", "mcp__\"a__b\"__get_"),
         ] {
             let tool = tool(server, name);
             assert_eq!(rule_for(&tool), rule);

@@ -138,7 +138,7 @@ impl Watcher {
         let stages = tokio::select! {
             biased;
             () = self.group.leader_ended(&mut self.child) => {
-                // Not reaped yet, its number still names this group and no other.
+                // Where there is a pidfd it is not reaped yet, so its number still names this group.
                 LEFT_BEHIND
             }
             order = orders => if order.is_ok() { ASKED } else { ABANDONED },

@@ -5,6 +5,8 @@
 
 mod approval;
 mod commands;
+mod floods;
+mod limits;
 mod own_secrets;
 mod pins;
 mod policy;
@@ -124,4 +126,29 @@ attacks! {
     metadata_changes_unseen: "a tool changes its `_meta`",
         "the server changes `anthropic/searchHint` after the first call"
         => "the tool counts as changed", pins::by_metadata;
+
+    // Floods (CALL-7)
+    junk_lines_starve_a_neighbour: "one server starves the others",
+        "a process writes junk lines without end beside a healthy server"
+        => "the healthy server is called in time; the flooder is cut off and `list` says why", floods::junk_lines;
+    a_gzip_body_unfolds_into_millions_of_events: "one server starves the others",
+        "every answer is a small gzip body of millions of tiny events"
+        => "the healthy server is called in time", floods::gzip_events;
+
+    // Limits (SEC-4)
+    a_combined_length_passes_the_limit: "a body longer than the limit on messages",
+        "`Content-Length: N, N` with N = 1.5 GB"
+        => "only that call fails, and memory stays below 3 times the limit", limits::combined_length;
+    a_repeated_length_passes_the_limit: "a body longer than the limit on messages",
+        "two `Content-Length: N` headers with N = 1.5 GB"
+        => "only that call fails, and memory stays below 3 times the limit", limits::repeated_length;
+    a_body_without_length_passes_the_limit: "a body longer than the limit on messages",
+        "a body of 1.5 GB that ends with the connection"
+        => "only that call fails, and memory stays below 3 times the limit", limits::no_length;
+    a_list_without_end_fills_the_memory: "a catalog of 60 GB",
+        "`tools/list` has 1,000 pages of 60 MB each"
+        => "the list is cut, and memory stays below 3 times the limit", limits::endless_list;
+    a_device_stands_in_for_a_certificate: "a file without end holds up all TLS servers",
+        "`tls.ca` names /dev/zero, or a pipe that nobody writes to"
+        => "only regular files are read, and the server's error says so", limits::devices_as_certificates;
 }

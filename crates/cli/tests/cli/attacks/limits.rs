@@ -1,0 +1,181 @@
+//! Servers that try to get past a limit on memory.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use trunkline_testkit::net::{RawHttp, Reply, Request};
+use trunkline_testkit::wait_for;
+
+use crate::lab::{Lab, Run, echo};
+
+/// The limits of SEC-4: one message, and all lists of a server.
+const MESSAGE: u64 = 64 << 20;
+const CATALOG: u64 = 128 << 20;
+
+/// How long a command may take, on a busy machine too.
+const SOON: Duration = Duration::from_mins(1);
+
+/// How many times a limit the program may take at its peak.
+const TIMES: u64 = 3;
+
+/// Runs a command to its end and gives the most memory that the program held meanwhile.
+fn peak(lab: &Lab, arguments: &[&str]) -> (Run, u64) {
+    let mut running = lab.start(&mut lab.command(arguments));
+    let status = format!("/proc/{}/status", running.child.id());
+    let mut peak = 0;
+    let _ = wait_for(SOON, "the program's end", || {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse().ok());
+        peak = peak.max(kilobytes.unwrap_or(0_u64) * 1024);
+        running.child.try_wait().unwrap()
+    });
+    assert!(
+        peak > 0,
+        "the program ended before its memory was looked at"
+    );
+    (running.end(), peak)
+}
+
+/// A server that answers like any other, but for `tools/list` and `tools/call`.
+fn server(special: impl Fn(&Value, &mut Reply) -> bool + Send + Sync + 'static) -> RawHttp {
+    RawHttp::start(move |request: &Request, reply: &mut Reply| {
+        let message: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let id = &message["id"];
+        let result = match message["method"].as_str() {
+            _ if request.method == "GET" => {
+                reply.status(405);
+                return;
+            }
+            Some("initialize") => json!({
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "attacker", "version": "1"},
+            }),
+            Some(_) if !id.is_null() => {
+                if special(&message, reply) {
+                    return;
+                }
+                if message["method"] != "tools/list" {
+                    let error = json!({"code": -32601, "message": "unknown"});
+                    reply.json(200, &json!({"jsonrpc": "2.0", "id": id, "error": error}));
+                    return;
+                }
+                json!({"tools": [{"name": "big", "inputSchema": {"type": "object"}}]})
+            }
+            _ => {
+                reply.status(202);
+                return;
+            }
+        };
+        reply.json(200, &json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    })
+}
+
+/// Writes so many megabytes of a body.
+fn pour(reply: &mut Reply, megabytes: usize) {
+    let block = vec![b' '; 1 << 20];
+    for _ in 0..megabytes {
+        if reply.client_gone() {
+            return;
+        }
+        reply.raw(&block);
+    }
+}
+
+fn over_the_message_limit(head: &'static str) {
+    let server = server(move |message, reply| {
+        if message["method"] != "tools/call" {
+            return false;
+        }
+        reply.raw(format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{head}\r\n"
+        ));
+        pour(reply, 1536);
+        reply.close();
+        true
+    });
+    let lab = Lab::with_entries(|_| json!({"s": {"type": "http", "url": server.url()}}));
+    let (run, peak) = peak(&lab, &["call", "s", "big"]);
+    assert_ne!(run.code, Some(0), "{run:?}");
+    assert!(run.err.contains("longer than"), "{}", run.err);
+    assert!(peak <= TIMES * MESSAGE, "{} MB", peak >> 20);
+}
+
+/// `Content-Length: N, N`, which is a valid way to write N.
+pub(super) fn combined_length() {
+    over_the_message_limit("content-length: 1610612736, 1610612736\r\n");
+}
+
+/// The same header twice.
+pub(super) fn repeated_length() {
+    over_the_message_limit("content-length: 1610612736\r\ncontent-length: 1610612736\r\n");
+}
+
+/// No length at all.
+pub(super) fn no_length() {
+    over_the_message_limit("connection: close\r\n");
+}
+
+/// A list whose pages are as long as a message may be.
+pub(super) fn endless_list() {
+    let page = "x".repeat(60 << 20);
+    let server = server(move |message, reply| {
+        if message["method"] != "tools/list" {
+            return false;
+        }
+        let cursor = message["params"]["cursor"].as_str().unwrap_or("0");
+        let next = cursor.parse::<u32>().unwrap_or(0) + 1;
+        let tool = json!({"name": format!("t{next}"), "inputSchema": {"type": "object"}});
+        let text = format!(
+            r#"{{"jsonrpc":"2.0","id":{},"result":{{"tools":[{tool}],"nextCursor":"{next}","padding":"{page}"}}}}"#,
+            message["id"]
+        );
+        reply.respond(200, &[("content-type", "application/json")], text);
+        true
+    });
+    let lab = Lab::with_entries(|_| json!({"s": {"type": "http", "url": server.url()}}));
+    let begun = Instant::now();
+    let (run, peak) = peak(&lab, &["list", "--json"]);
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert!(peak <= TIMES * CATALOG, "{} MB", peak >> 20);
+    assert!(
+        run.out.contains("64 MB") || run.err.contains("64 MB"),
+        "{run:?}"
+    );
+}
+
+/// A device or a pipe in place of a certificate, beside a server with none.
+pub(super) fn devices_as_certificates() {
+    let lab = Lab::with_entries(|lab| {
+        let pipe = lab.at("pipe");
+        let made = Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let entry =
+            |ca: &str| json!({"type": "http", "url": "https://127.0.0.1:9/mcp", "tls": {"ca": ca}});
+        json!({
+            "device": entry("/dev/zero"),
+            "pipe": entry(pipe.to_str().unwrap()),
+            "healthy": lab.scratch.entry("healthy", &echo()),
+        })
+    });
+    let begun = Instant::now();
+    let (run, peak) = peak(&lab, &["list", "--json"]);
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert!(peak <= TIMES * MESSAGE, "{} MB", peak >> 20);
+    assert_eq!(
+        run.out.matches("is not a regular file").count(),
+        2,
+        "{}",
+        run.out
+    );
+}
