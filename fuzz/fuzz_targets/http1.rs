@@ -25,7 +25,9 @@ fuzz_target!(|data: &[u8]| {
     let whole = http1(&[bytes]);
     assert_eq!(http1(&pieces).ok(), whole.clone().ok());
     // To switch protocols is an answer to hyper and an error to us.
-    let switches = bytes.windows(12).any(|part| part.starts_with(b"HTTP/1.1 101"));
+    let switches = bytes
+        .windows(12)
+        .any(|part| part.starts_with(b"HTTP/1.1 101"));
     if !switches {
         let oracle = oracle::hyper_reads(bytes);
         assert_eq!(whole.is_ok(), oracle.is_ok(), "{whole:?} {oracle:?}");
