@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 use trunkline::{CallOutput, Content, Json, SavedFile};
 
-use crate::output;
+use crate::output::{self, inline};
 use crate::standing::quoted;
 
 /// Shows what a tool of this server gave back.
@@ -36,7 +36,7 @@ pub(crate) fn summary(block: &Content, server: Option<&str>) -> String {
     match kind {
         "image" | "audio" => {
             let size = field("data").map_or(0, |data| data.len() / 4 * 3);
-            let mime = field("mimeType").unwrap_or_default();
+            let mime = inline(&field("mimeType").unwrap_or_default());
             format!("[{kind} {mime}, about {size} bytes; --json shows it]")
         }
         "resource_link" => {
@@ -45,10 +45,12 @@ pub(crate) fn summary(block: &Content, server: Option<&str>) -> String {
             let about = about
                 .or_else(|| field("name"))
                 .filter(|about| *about != uri);
-            let about = about.map(|about| format!(": {about}")).unwrap_or_default();
+            let about = about.map(|about| format!(": {}", inline(&about)));
+            let about = about.unwrap_or_default();
+            let (read, uri) = (quoted(&uri), inline(&uri));
             match server {
                 Some(server) => {
-                    let (server, read) = (quoted(server), quoted(&uri));
+                    let (server, read) = (quoted(server), inline(&read));
                     format!("[resource {uri}{about}; `trunkline read {server} {read}` reads it]")
                 }
                 None => format!("[resource {uri}{about}]"),
@@ -63,7 +65,8 @@ pub(crate) fn summary(block: &Content, server: Option<&str>) -> String {
                 .as_ref()
                 .and_then(|resource| resource.field::<String>("uri"));
             text.unwrap_or_else(|| {
-                format!("[resource {}; --json shows it]", uri.unwrap_or_default())
+                let uri = inline(&uri.unwrap_or_default());
+                format!("[resource {uri}; --json shows it]")
             })
         }
         _ => raw.to_string(),

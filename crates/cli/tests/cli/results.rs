@@ -249,3 +249,12 @@ fn an_image_that_is_none_is_saved_by_nobody() {
         assert!(saved(&lab).is_empty());
     }
 }
+
+#[test]
+fn a_link_to_a_resource_stays_on_one_line() {
+    let link =
+        json!({"type": "resource_link", "uri": "x://a\n! next", "name": "n]\nerror: forged"});
+    let lab = replying(&json!({"content": [link]}));
+    let run = lab.run(&["call", "s", "t"]);
+    assert_eq!(run.out.lines().count(), 1, "{}", run.out);
+}

@@ -6,7 +6,7 @@ use trunkline_wire::mcp::Content;
 
 use super::{CallOutput, shown_block};
 use crate::catalog::Format;
-use crate::sanitize::{Removed, sanitize_json, visible_json};
+use crate::sanitize::{Removed, one_line, sanitize_json, visible_json};
 
 /// What stands for a result without anything in it: some APIs take no empty text.
 const NOTHING: &str = "(the tool gave back nothing)";
@@ -88,12 +88,14 @@ fn plain(block: &Content) -> String {
         }
         "resource_link" => {
             let name = field("name").unwrap_or_default();
-            format!("[resource {name}: {}]", field("uri").unwrap_or_default())
+            let uri = field("uri").unwrap_or_default();
+            format!("[resource {}: {}]", one_line(&name).0, one_line(&uri).0)
         }
         "resource" => {
             let resource = raw.get("resource");
             let field = |name| resource.as_ref().and_then(|it| it.field::<String>(name));
             let uri = field("uri").unwrap_or_default();
+            let uri = one_line(&uri).0;
             match field("text") {
                 Some(text) => format!("[resource {uri}]\n{text}"),
                 None => format!("[resource {uri}]"),

@@ -21,7 +21,7 @@ use crate::transport::{CloseReason, Closed, Incoming, Outgoing, ReceiveHalf, Sen
 const MAX_NAME: usize = 1024;
 
 /// Frames longer than this are decoded on a thread of their own, so that no other task waits for it.
-const LONG_FRAME: usize = 1024 * 1024;
+const LONG_FRAME: usize = 256 * 1024;
 
 pub(super) fn start<T: Transport>(transport: T, shared: &Arc<Shared>, handler: Arc<dyn Handler>) {
     let (sender, receiver) = transport.split();
