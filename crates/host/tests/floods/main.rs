@@ -1,8 +1,8 @@
 //! Floods: whatever a server sends, and however fast, the calls of its neighbours stay quick and their
 //! deadlines hold (CALL-7).
 //!
-//! One test for each transport, kind of flood and runtime. Quiet and flooded calls are timed in the same
-//! run, so a slow machine slows down both.
+//! One test for each transport, kind of flood and runtime. Quiet calls are timed right before and right
+//! after the flooded ones, so a slow machine slows down both.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
