@@ -33,8 +33,8 @@ use crate::net::Dialer;
 /// Events of another kind, or batches of lines, that may come before the endpoint.
 const MAX_STEPS: usize = 1000;
 
-/// How many messages may wait to be sent before answers are dropped.
-const MAX_HELD: usize = 4096;
+/// How many answers and notifications may wait to be sent before more are dropped.
+const MAX_UNTOLD: usize = 4096;
 
 impl HttpServer {
     /// A link to it by HTTP+SSE: opens the stream and waits until it says where to send to.
@@ -80,7 +80,9 @@ impl HttpServer {
                 inbox,
                 exchanges,
                 held: VecDeque::new(),
-                posting: 0,
+                untold: VecDeque::new(),
+                asking: 0,
+                telling: 0,
                 gate: false,
                 grace: None,
             },
@@ -232,10 +234,15 @@ pub struct SseReceiver {
     link: Arc<Link>,
     inbox: mpsc::UnboundedReceiver<Outgoing>,
     exchanges: FuturesUnordered<Exchange>,
-    /// Messages that have to wait.
+    /// Requests that have to wait.
     held: VecDeque<Outgoing>,
-    /// How many are being sent.
-    posting: usize,
+    /// Answers and notifications that have to wait. They never wait for requests: the server may take
+    /// the answer to its question before it answers ours.
+    untold: VecDeque<Outgoing>,
+    /// How many requests are being sent.
+    asking: usize,
+    /// How many answers and notifications are being sent.
+    telling: usize,
     /// The server must know that we are ready before it hears anything else.
     gate: bool,
     /// Set once the link has ended: how long what is being sent may still take.
@@ -245,7 +252,8 @@ pub struct SseReceiver {
 type Exchange = Pin<Box<dyn Future<Output = Done> + Send>>;
 
 enum Done {
-    Posted,
+    Asked,
+    Told,
     Ready,
     StreamEnded,
 }
@@ -268,7 +276,7 @@ impl SseReceiver {
             }
             while let Poll::Ready(message) = self.inbox.poll_recv(context) {
                 match message {
-                    Some(message) => self.hold(message),
+                    Some(message) => self.take(message),
                     None => return Poll::Ready(Err(Closed::new(CloseReason::ByUs))),
                 }
             }
@@ -299,6 +307,7 @@ impl SseReceiver {
         for message in self.held.drain(..) {
             self.link.inlet.refuse(&message, &closed);
         }
+        self.untold.clear();
         while let Poll::Ready(Some(done)) = Pin::new(&mut self.exchanges).poll_next(context) {
             self.done(&done);
         }
@@ -308,64 +317,100 @@ impl SseReceiver {
         let grace = self
             .grace
             .get_or_insert_with(|| Box::pin(tokio::time::sleep(END_GRACE)));
-        if self.posting == 0 || grace.as_mut().poll(context).is_ready() {
+        if self.asking + self.telling == 0 || grace.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(closed));
         }
         Poll::Pending
     }
 
-    /// Answers that a server does not take are dropped when too many wait.
-    fn hold(&mut self, message: Outgoing) {
-        if matches!(message, Outgoing::Request { .. }) || self.held.len() < MAX_HELD {
-            self.held.push_back(message);
+    /// Sends a message, or holds it back for as long as it must wait.
+    fn take(&mut self, message: Outgoing) {
+        match message {
+            Outgoing::Cancel { id, .. } if self.forget(id) => {}
+            message if self.may_go(&message) => self.start(message),
+            message @ Outgoing::Request { .. } => self.held.push_back(message),
+            message @ Outgoing::Cancel { .. } => self.untold.push_back(message),
+            // Answers that a server does not take are dropped when too many wait.
+            message if self.untold.len() < MAX_UNTOLD => self.untold.push_back(message),
+            _ => {}
+        }
+    }
+
+    /// Forgets a request that was not sent yet; true if there was one.
+    fn forget(&mut self, cancelled: u64) -> bool {
+        let at = self
+            .held
+            .iter()
+            .position(|held| matches!(held, Outgoing::Request { id, .. } if *id == cancelled));
+        at.is_some_and(|at| self.held.remove(at).is_some())
+    }
+
+    fn may_go(&self, message: &Outgoing) -> bool {
+        match message {
+            _ if self.gate => false,
+            Outgoing::Request { .. } => self.asking < MAX_IN_FLIGHT,
+            // Each is a POST of its own: a server that asks without end must not take all of the time.
+            _ => self.telling < MAX_TELLING,
         }
     }
 
     fn release(&mut self) {
-        while !self.gate && self.posting < MAX_IN_FLIGHT {
-            // Each answer is a request of its own: a server that asks without end must not take all of the time.
-            let asks = matches!(self.held.front(), Some(Outgoing::Request { .. }));
-            if !asks && self.posting >= MAX_TELLING {
-                return;
-            }
-            let Some(message) = self.held.pop_front() else {
-                return;
-            };
-            let link = Arc::clone(&self.link);
-            let last = matches!(
-                &message,
-                Outgoing::Notification {
-                    method: "notifications/initialized",
-                    ..
-                }
-            );
-            self.gate = last;
-            self.posting += 1;
-            self.exchanges.push(Box::pin(async move {
-                let posted = link.post(&message);
-                let posted = if last {
-                    // One that does not answer this may still answer the rest.
-                    let limited = tokio::time::timeout(READY_LIMIT, posted).await;
-                    limited.unwrap_or(Ok(()))
-                } else {
-                    posted.await
-                };
-                if let Err(failure) = posted {
-                    match message {
-                        Outgoing::Request { id, .. } => link.inlet.fail(id, failure),
-                        _ => link.inlet.note(&failure),
-                    }
-                }
-                if last { Done::Ready } else { Done::Posted }
-            }));
+        while let Some(message) = self.next_to_go() {
+            self.start(message);
         }
+    }
+
+    /// The next message that waited and need not any more; what is to be told comes first.
+    fn next_to_go(&mut self) -> Option<Outgoing> {
+        let may_go = |queue: &VecDeque<_>| queue.front().is_some_and(|next| self.may_go(next));
+        if may_go(&self.untold) {
+            return self.untold.pop_front();
+        }
+        if may_go(&self.held) {
+            return self.held.pop_front();
+        }
+        None
+    }
+
+    fn start(&mut self, message: Outgoing) {
+        let link = Arc::clone(&self.link);
+        let (done, count) = match &message {
+            Outgoing::Request { .. } => (Done::Asked, &mut self.asking),
+            Outgoing::Notification {
+                method: "notifications/initialized",
+                ..
+            } => {
+                self.gate = true;
+                (Done::Ready, &mut self.telling)
+            }
+            _ => (Done::Told, &mut self.telling),
+        };
+        *count += 1;
+        self.exchanges.push(Box::pin(async move {
+            let posted = link.post(&message);
+            let posted = if matches!(done, Done::Ready) {
+                // One that does not answer this may still answer the rest.
+                let limited = tokio::time::timeout(READY_LIMIT, posted).await;
+                limited.unwrap_or(Ok(()))
+            } else {
+                posted.await
+            };
+            if let Err(failure) = posted {
+                match message {
+                    Outgoing::Request { id, .. } => link.inlet.fail(id, failure),
+                    _ => link.inlet.note(&failure),
+                }
+            }
+            done
+        }));
     }
 
     fn done(&mut self, done: &Done) {
         match done {
-            Done::Posted => self.posting -= 1,
+            Done::Asked => self.asking -= 1,
+            Done::Told => self.telling -= 1,
             Done::Ready => {
-                self.posting -= 1;
+                self.telling -= 1;
                 self.gate = false;
             }
             Done::StreamEnded => {}

@@ -1,14 +1,14 @@
 //! What a server asks in the middle of a call is answered, on whichever way it asks.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use trunkline_testkit::net::{Answers, HttpServer, SseServer};
+use trunkline_testkit::net::{Answers, HttpServer, RawHttp, SseServer};
 use trunkline_testkit::{Era, Script};
 
-use crate::inline::{Inline, Step, bytes, chunk, event, reply, status, stream};
-use crate::lab::{Ears, at, call, connect, connect_with, dialer, eventually, over};
+use crate::inline::{Inline, Step, bytes, chunk, event, initialized, reply, status, stream};
+use crate::lab::{Ears, at, call, calling, connect, connect_with, dialer, eventually, over};
 
 fn question() -> Value {
     json!({"method": "elicitation/create",
@@ -89,6 +89,96 @@ async fn over_http_and_sse() {
     let client = over(transport, &Arc::<Ears>::default()).await.unwrap();
     let answer: Value = serde_json::from_str(&call(&client, "ask").await.unwrap()).unwrap();
     assert_eq!(answer["content"]["asked"], "who?");
+}
+
+/// A server by HTTP+SSE that takes no request off a POST before its question is answered, or `calls` of them
+/// are cancelled.
+fn holds_calls(calls: usize, asks: bool) -> RawHttp {
+    #[derive(Default)]
+    struct Known {
+        events: String,
+        held: usize,
+        cancelled: usize,
+        answered: bool,
+    }
+    let known = Mutex::<Known>::default();
+    RawHttp::start(move |request, reply| {
+        if request.method == "GET" {
+            reply.sse().chunk("event: endpoint\ndata: /post\n\n");
+            while reply.wait_until(|| !known.lock().unwrap().events.is_empty()) {
+                let events = std::mem::take(&mut known.lock().unwrap().events);
+                reply.chunk(events);
+            }
+            return;
+        }
+        let message = request.json();
+        let mut answer = json!({"jsonrpc": "2.0", "id": message["id"]});
+        match request.rpc_method().as_str() {
+            "initialize" => answer["result"] = initialized(),
+            "tools/call" => {
+                let mut now = known.lock().unwrap();
+                now.held += 1;
+                if asks && now.held == calls {
+                    let mut asked = question();
+                    asked["jsonrpc"] = json!("2.0");
+                    asked["id"] = json!("q");
+                    now.events += &event(&asked);
+                }
+                drop(now);
+                let over = || {
+                    let now = known.lock().unwrap();
+                    now.answered || now.cancelled == calls
+                };
+                if !reply.wait_until(over) {
+                    return;
+                }
+                answer["result"] = json!({"content": [{"type": "text", "text": "done"}]});
+            }
+            "notifications/cancelled" => known.lock().unwrap().cancelled += 1,
+            "server/discover" => {
+                answer["error"] = json!({"code": -32601, "message": "unknown method"});
+            }
+            _ => known.lock().unwrap().answered |= message["id"] == "q",
+        }
+        if answer.get("result").or(answer.get("error")).is_some() {
+            known.lock().unwrap().events += &event(&answer);
+        }
+        reply.status(202);
+    })
+}
+
+#[tokio::test]
+async fn over_http_and_sse_answers_do_not_wait_for_requests() {
+    const CALLS: usize = 12;
+    let server = holds_calls(CALLS, true);
+    let transport = at(&server.url()).sse(&dialer()).await.unwrap();
+    let client = over(transport, &Arc::<Ears>::default()).await.unwrap();
+    let calls: Vec<_> = (0..CALLS).map(|_| calling(&client, "t")).collect();
+    for call in calls {
+        assert_eq!(call.await.unwrap().unwrap(), "done");
+    }
+}
+
+#[tokio::test]
+async fn over_http_and_sse_cancellations_do_not_wait_for_requests() {
+    const CALLS: usize = 12;
+    let server = holds_calls(CALLS, false);
+    let transport = at(&server.url()).sse(&dialer()).await.unwrap();
+    let client = over(transport, &Arc::<Ears>::default()).await.unwrap();
+    let calls: Vec<_> = (0..CALLS).map(|_| calling(&client, "t")).collect();
+    let count = |what: &str| {
+        let requests = server.requests();
+        let found = requests.iter().filter(|seen| seen.rpc_method() == what);
+        found.count()
+    };
+    eventually("the calls", || count("tools/call") == CALLS).await;
+    for call in calls {
+        call.abort();
+    }
+    eventually("word of their end", || {
+        count("notifications/cancelled") == CALLS
+    })
+    .await;
 }
 
 #[tokio::test]
