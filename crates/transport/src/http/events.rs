@@ -57,10 +57,33 @@ impl TooLong {
 pub(crate) enum Step {
     Event(Event),
     TooLong(TooLong),
-    /// So many lines were read since the last event, and there is more to read.
-    Lines(usize),
+    /// Many lines were read since the last event, and there may be more to read.
+    Lines(Lines),
     /// All that has arrived is read.
     NeedsMore,
+}
+
+/// Lines that completed no event.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lines {
+    /// How many there were.
+    all: usize,
+    /// How many carried no data of an event: comments, blank lines, fields of no weight.
+    pub(crate) idle: usize,
+    /// How long the data was that the others carried, with their ends.
+    pub(crate) bytes: usize,
+}
+
+impl Lines {
+    fn add(&mut self, line: &[u8]) {
+        self.all += 1;
+        match line.strip_prefix(b"data") {
+            Some(value) if matches!(value.first(), None | Some(b':')) => {
+                self.bytes += line.len() + 1
+            }
+            _ => self.idle += 1,
+        }
+    }
 }
 
 /// Collects bytes and gives back events.
@@ -92,7 +115,7 @@ pub struct EventDecoder {
     last_id: Option<Bytes>,
     retry: Option<u64>,
     /// Lines since the last event.
-    lines: usize,
+    lines: Lines,
 }
 
 /// Which line of an event that is being skipped comes next.
@@ -129,7 +152,7 @@ impl EventDecoder {
             id: None,
             last_id: None,
             retry: None,
-            lines: 0,
+            lines: Lines::default(),
         }
     }
 
@@ -200,13 +223,13 @@ impl EventDecoder {
         }
         loop {
             self.past_line_feed();
-            if self.lines >= LINES_AT_ONCE {
+            if self.lines.all >= LINES_AT_ONCE {
                 return Step::Lines(std::mem::take(&mut self.lines));
             }
             if self.skipping.is_some() {
                 match self.skip() {
                     Some(Step::TooLong(skipped)) => {
-                        self.lines = 0;
+                        self.lines = Lines::default();
                         return Step::TooLong(skipped);
                     }
                     Some(step) => return step,
@@ -223,11 +246,11 @@ impl EventDecoder {
                 self.searched = length;
                 return Step::NeedsMore;
             }
-            self.lines += 1;
             let line = self.take_line(length);
+            self.lines.add(&line);
             if line.is_empty() {
                 if let Some(event) = self.dispatch() {
-                    self.lines = 0;
+                    self.lines = Lines::default();
                     return Step::Event(event);
                 }
             } else {
@@ -296,8 +319,12 @@ impl EventDecoder {
             self.buffer.clear();
             return Some(Step::NeedsMore);
         }
+        self.lines.all += 1;
+        match line {
+            Line::Data => self.lines.bytes += length + 1,
+            Line::New | Line::Other => self.lines.idle += 1,
+        }
         *line = Line::New;
-        self.lines += 1;
         self.take_line(length);
         None
     }

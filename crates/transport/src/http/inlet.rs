@@ -20,7 +20,7 @@ pub(super) const END_GRACE: Duration = Duration::from_secs(2);
 const EVENTS_AT_ONCE: usize = 8;
 const BYTES_AT_ONCE: usize = 64 * 1024;
 
-/// Lines of a stream without an event that count for one message of noise.
+/// Lines of a stream that carry no data, and count for one message of noise.
 const LINES_PER_FRAME: usize = 16;
 
 /// What has arrived on one link.
@@ -72,8 +72,14 @@ impl Inlet {
                     self.deliver(Incoming::Noise { frames: 1, bytes });
                 }
                 Step::Lines(lines) => {
-                    let frames = u32::try_from(lines / LINES_PER_FRAME).unwrap_or(u32::MAX);
-                    self.deliver(Incoming::Noise { frames, bytes: 0 });
+                    let frames = lines.idle / LINES_PER_FRAME;
+                    let frames = u32::try_from(frames).unwrap_or(u32::MAX);
+                    if frames > 0 {
+                        self.deliver(Incoming::Noise { frames, bytes: 0 });
+                    }
+                    // A message on many lines is no noise.
+                    let bytes = lines.bytes;
+                    self.deliver(Incoming::Partial { bytes });
                     // As much work as many events.
                     count = EVENTS_AT_ONCE;
                 }

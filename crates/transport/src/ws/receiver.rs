@@ -21,9 +21,6 @@ const READ_BYTES: usize = 16 * 1024;
 /// Less room than this is not worth a read.
 const LITTLE: usize = 2 * 1024;
 
-/// Parts of a message below this size are noise.
-const SMALL: usize = 64;
-
 /// How often a message that takes long to arrive is taken for a sign of life.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
 
@@ -91,9 +88,12 @@ impl<R: AsyncRead + Unpin> WsReceiver<R> {
                         bytes: 0,
                     });
                 }
-                // Frames this small carry more head than message.
-                Ok(Some(Event::Part(bytes @ ..SMALL))) => {
-                    return Ok(Incoming::Noise { frames: 1, bytes });
+                // An empty frame brings no message nearer to its end.
+                Ok(Some(Event::Part(0))) => {
+                    return Ok(Incoming::Noise {
+                        frames: 1,
+                        bytes: 0,
+                    });
                 }
                 Ok(Some(Event::Part(bytes))) => return Ok(Incoming::Partial { bytes }),
                 Ok(Some(Event::Close { code, reason })) => return Err(farewell(code, &reason)),

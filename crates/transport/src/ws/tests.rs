@@ -111,6 +111,36 @@ async fn a_message_that_takes_long_is_a_sign_of_life() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn small_parts_of_a_message_are_no_noise_and_empty_ones_are() {
+    const PARTS: usize = 1000;
+    for (text, noise) in [("a", 0), ("", PARTS as u32)] {
+        let (_sender, mut receiver, mut server) = pair(64 * 1024).await;
+        let part = |text: &'static str, kind, last| {
+            Message::Frame(Frame::message(text, OpCode::Data(kind), last))
+        };
+        server.feed(part("x", Data::Text, false)).await.unwrap();
+        for _ in 0..PARTS {
+            server
+                .feed(part(text, Data::Continue, false))
+                .await
+                .unwrap();
+        }
+        server.feed(part("x", Data::Continue, true)).await.unwrap();
+        server.flush().await.unwrap();
+        let mut found = 0;
+        let whole = loop {
+            match receiver.receive().await.unwrap() {
+                Incoming::Noise { frames, .. } => found += frames,
+                Incoming::Frame(whole) => break whole,
+                _ => {}
+            }
+        };
+        assert_eq!(whole.len(), 2 + PARTS * text.len());
+        assert_eq!(found, noise);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_the_newest_of_many_pings_needs_an_answer() {
     let (_sender, receiver, mut server) = pair(64 * 1024).await;
     for number in 0..1000 {

@@ -309,3 +309,19 @@ async fn an_answer_to_another_request_is_none() {
     }
     assert_eq!(ears.nonsense().len(), 2);
 }
+
+#[tokio::test]
+async fn a_message_on_very_many_lines_is_no_noise() {
+    let server = Inline::modern(|seen| {
+        let answer = seen.text("done").to_string();
+        let lines = "data:\n".repeat(100_000);
+        let rest = answer.strip_prefix('{').unwrap();
+        streamed(&format!("data: {{\n{lines}data: {rest}\n\n"))
+    })
+    .await;
+    let client = connect(&server.url()).await;
+    for _ in 0..2 {
+        assert_eq!(call(&client, "t").await.unwrap(), "done");
+    }
+    assert_eq!(server.of("server/discover").len(), 1);
+}
