@@ -51,7 +51,8 @@ const FORGIVEN_PER_ANSWER: u64 = 100;
 /// Junk messages that are reported one by one; later ones are sampled.
 pub(super) const REPORTED: u64 = 32;
 
-/// The longest pause of a reader whose server sends too fast.
+/// The longest pause of a reader whose server sends too fast. Pauses are repeated until the excess is gone:
+/// between two of them answers come through, and a transport that sends while it receives gets to send.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Links whose readers use up their turns.
@@ -156,6 +157,10 @@ pub(super) struct Flow {
     /// Unsolicited messages and bytes since the last look at the buckets.
     unseen: Bucket,
     looked: Option<Instant>,
+    /// One pause was not enough.
+    excess: bool,
+    /// Bytes of unfinished messages that are counted already.
+    partial: u64,
     junk_seen: u64,
 }
 
@@ -190,13 +195,23 @@ impl Flow {
         self.over = now.duration_since(began) >= slice;
     }
 
+    /// Counts bytes of a message that is not complete. Until it is, nobody knows what it is worth.
+    pub(super) fn count_partial(&mut self, bytes: usize) {
+        self.partial = self.partial.saturating_add(bytes as u64);
+        self.add_unsolicited(0, bytes as u64);
+    }
+
     /// Counts a message by its worth.
     pub(super) fn count(&mut self, worth: Worth, bytes: usize) {
+        let bytes = bytes as u64;
+        // Its own bytes count once.
+        let counted = std::mem::take(&mut self.partial).min(bytes);
+        self.unsolicited.forgive(0, counted);
         match worth {
             Worth::Solicited => self.junk.forgive(FORGIVEN_PER_ANSWER, 0),
-            Worth::Unsolicited => self.add_unsolicited(1, bytes as u64),
-            Worth::Request => self.add_unsolicited(FRAMES_PER_REQUEST, bytes as u64),
-            Worth::Junk => self.add_junk(1, bytes as u64),
+            Worth::Unsolicited => self.add_unsolicited(1, bytes),
+            Worth::Request => self.add_unsolicited(FRAMES_PER_REQUEST, bytes),
+            Worth::Junk => self.add_junk(1, bytes),
         }
     }
 
@@ -226,18 +241,24 @@ impl Flow {
 
     /// Whether [`Flow::rest`] has something to do.
     pub(super) fn is_due(&self) -> bool {
-        self.over || self.unseen.frames >= LOOK_FRAMES || self.unseen.bytes >= LOOK_BYTES
+        self.over
+            || self.excess
+            || self.unseen.frames >= LOOK_FRAMES
+            || self.unseen.bytes >= LOOK_BYTES
     }
 
     /// Lets other tasks run, for as long as this link has to wait. Fails once it has sent too much junk.
     pub(super) async fn rest(&mut self) -> Result<(), String> {
         let pause = self.look_at_the_buckets(Instant::now())?;
+        self.excess = pause > LONGEST_PAUSE;
         if self.over || !pause.is_zero() {
-            self.busy.get_or_insert_with(Busy::new);
             if pause.is_zero() {
+                self.busy.get_or_insert_with(Busy::new);
                 tokio::task::yield_now().await;
             } else {
-                tokio::time::sleep(pause).await;
+                // Who sleeps needs no share of the slice.
+                self.busy = None;
+                tokio::time::sleep(pause.min(LONGEST_PAUSE)).await;
             }
             self.cost = 0;
             self.began = None;
@@ -264,7 +285,7 @@ impl Flow {
                 self.junk_seen
             ));
         }
-        Ok(self.unsolicited.excess(&UNSOLICITED).min(LONGEST_PAUSE))
+        Ok(self.unsolicited.excess(&UNSOLICITED))
     }
 }
 
@@ -300,6 +321,50 @@ mod tests {
         let took = begun.elapsed();
         assert!(took > Duration::from_millis(1500), "{took:?}");
         assert!(took < Duration::from_millis(2500), "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn long_messages_are_slowed_down_by_their_bytes_unless_they_are_answers() {
+        const PART: usize = 1024 * 1024;
+        const PARTS: usize = 64;
+        for (worth, seconds) in [(Worth::Unsolicited, 8), (Worth::Solicited, 0)] {
+            let mut flow = Flow::default();
+            let begun = Instant::now();
+            // Four make up the burst; each of the other eight takes a second.
+            for _ in 0..12 {
+                for _ in 0..PARTS {
+                    flow.count_partial(PART);
+                    if flow.is_due() {
+                        flow.rest().await.unwrap();
+                    }
+                }
+                flow.count(worth, PARTS * PART);
+                if flow.is_due() {
+                    flow.rest().await.unwrap();
+                }
+            }
+            let took = begun.elapsed().as_secs_f64();
+            assert!(
+                (took - f64::from(seconds)).abs() < 0.5,
+                "{worth:?}: {took} s"
+            );
+            assert!(flow.busy.is_none());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_message_is_paid_for_in_several_pauses() {
+        let mut flow = Flow::default();
+        flow.add_unsolicited(0, UNSOLICITED.bytes + UNSOLICITED.bytes_per_second);
+        let (begun, mut pauses) = (Instant::now(), 0);
+        while flow.is_due() {
+            flow.rest().await.unwrap();
+            pauses += 1;
+        }
+        let took = begun.elapsed();
+        assert!(took > Duration::from_millis(900), "{took:?}");
+        assert!(took < Duration::from_millis(1100), "{took:?}");
+        assert!(pauses >= 20, "{pauses}");
     }
 
     #[tokio::test(start_paused = true)]

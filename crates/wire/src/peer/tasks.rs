@@ -181,7 +181,10 @@ impl Reader {
                 }
                 self.flow.charge(0);
             }
-            Incoming::Partial { bytes } => self.flow.charge(bytes),
+            Incoming::Partial { bytes } => {
+                self.flow.charge(bytes);
+                self.flow.count_partial(bytes);
+            }
             Incoming::Noise { frames, bytes } => {
                 self.flow.charge(bytes);
                 self.flow.add_junk(u64::from(frames), bytes as u64);
