@@ -238,8 +238,10 @@ impl Body {
                 _ => Ok(first),
             };
         };
+        // A length is soon said; for what is very long there is room as it comes.
         let expected = self.length.filter(|_| !packed).unwrap_or(0);
-        let mut whole = BytesMut::with_capacity(expected.max(first.len() + second.len()));
+        let room = expected.min(MOST_AT_ONCE);
+        let mut whole = BytesMut::with_capacity(room.max(first.len() + second.len()));
         whole.extend_from_slice(&first);
         whole.extend_from_slice(&second);
         let mut share = held.share();

@@ -99,12 +99,13 @@ impl SendHalf for StdioSender {
             grow_pipe(&self.stdin);
         }
         let written = self.stdin.write_all(&self.text).await;
+        let length = self.text.len();
         if self.text.capacity() > LARGE_PIPE {
             self.text = Vec::new();
         }
         match written {
             Ok(()) => {
-                self.uptake.sent(self.text.len());
+                self.uptake.sent(length);
                 Ok(())
             }
             // If it died, the receiving half finds out how and says it better: give it the time to.
