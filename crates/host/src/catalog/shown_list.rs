@@ -48,7 +48,7 @@ pub(super) fn shown_list<T: Shown>(
     lists: &mut PerList<ListState>,
 ) -> Arc<[T]> {
     let mut removed = Removed::default();
-    let mut left_out = 0_usize;
+    let (mut left_out, mut unreadable) = (0_usize, 0_usize);
     let mut changed = false;
     let shown = items.iter().filter_map(|item| {
         let Some((raw, found)) = shown_item(item.raw(), T::IDENTIFIER) else {
@@ -60,7 +60,9 @@ pub(super) fn shown_list<T: Shown>(
             return Some(item.clone());
         }
         changed = true;
-        T::read(raw).ok()
+        let read = T::read(raw).ok();
+        unreadable += usize::from(read.is_none());
+        read
     });
     let shown: Vec<T> = shown.collect();
     if !changed && left_out == 0 {
@@ -72,17 +74,23 @@ pub(super) fn shown_list<T: Shown>(
         let were = if removed.total() == 1 { "was" } else { "were" };
         format!("{method}: {removed} {were} removed from the texts of its entries")
     });
-    let entries = if left_out == 1 {
-        "entry was"
-    } else {
-        "entries were"
+    let problem = |count: usize, why: &str| {
+        let entries = match count {
+            0 => return None,
+            1 => "entry was",
+            _ => "entries were",
+        };
+        Some(format!("{method}: {count} {entries} left out: {why}"))
     };
-    let hidden = (left_out > 0).then(|| {
-        let what = T::IDENTIFIER;
-        format!("{method}: {left_out} {entries} left out: hidden characters in the {what}")
-    });
+    let hidden = format!("hidden characters in the {}", T::IDENTIFIER);
+    let hidden = problem(left_out, &hidden);
+    let unreadable = problem(unreadable, "unreadable once hidden characters are removed");
     let problems = state.problems.iter().cloned();
-    state.problems = problems.chain(taken).chain(hidden).collect();
+    state.problems = problems
+        .chain(taken)
+        .chain(hidden)
+        .chain(unreadable)
+        .collect();
     lists.set(kind, state);
     shown.into()
 }
