@@ -113,7 +113,7 @@ async fn a_message_that_takes_long_is_a_sign_of_life() {
 #[tokio::test(start_paused = true)]
 async fn small_parts_of_a_message_are_no_noise_and_empty_ones_are() {
     const PARTS: usize = 1000;
-    for (text, noise) in [("a", 0), ("", PARTS as u32)] {
+    for (text, noise) in [("a", 0), ("", 1000)] {
         let (_sender, mut receiver, mut server) = pair(64 * 1024).await;
         let part = |text: &'static str, kind, last| {
             Message::Frame(Frame::message(text, OpCode::Data(kind), last))
