@@ -377,6 +377,9 @@ impl Choices {
         if self.all.is_some() {
             return (Approval::Approved, false);
         }
+        if entry.too_many_files {
+            return (Approval::Pending { before: None }, false);
+        }
         let by_project = self.approved.contains(&name);
         let named = by_project || self.known.contains_key(&name);
         match bindings.about(entry) {

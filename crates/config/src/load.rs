@@ -13,7 +13,7 @@ use crate::layout::{Layout, Project};
 use crate::permissions::Permissions;
 use crate::policy::Policy;
 use crate::resolve::{Resolution, resolve};
-use crate::runs::repository_files;
+use crate::runs::{MAX_FILES, repository_files};
 use crate::scopes::{self, ConnectorEntry, Scope};
 use crate::server_set::{Server, ServerSet, Standing};
 use crate::settings::{Origin, PermissionLists, Settings, names};
@@ -161,9 +161,17 @@ impl Loader {
             ..
         } = gather;
         for entry in entries.iter_mut().filter(|entry| entry.needs_approval()) {
-            for (path, file) in repository_files(entry, &self.project) {
+            let runs = repository_files(entry, &self.project);
+            for (path, file) in runs.files {
                 files.push(path);
                 entry.files.push(file);
+            }
+            entry.too_many_files = runs.too_many;
+            if runs.too_many {
+                let message = format!(
+                    "it names more than {MAX_FILES} files of the repository, or too many words to look at, so no approval can hold what it runs; let it run a script that does the rest"
+                );
+                diagnostics.push(Diagnostic::warning(&entry.source, message).about(&entry.name));
             }
         }
         let choices = self.choices(&settings);

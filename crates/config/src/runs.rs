@@ -1,9 +1,10 @@
 //! Which files inside a repository an entry runs (CFG-6). An approval holds their hashes, so that it is one of what runs and
 //! not only of what the entry says.
 //!
-//! Covered are the command, the arguments that name code, and the words of `headersHelper`. What those files load is not
-//! covered: SECURITY.md says so.
+//! Covered are the command, the arguments and parts of arguments that name code, every file that they name behind an
+//! interpreter, and the words of `headersHelper`. What those files load is not covered: SECURITY.md says so.
 
+use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -18,10 +19,13 @@ use crate::layout::Project;
 /// How much of a file is hashed, besides its length (SEC-4).
 const MAX_HASHED: u64 = 64 << 20;
 
-/// How many words of an entry are looked at.
-const MAX_WORDS: usize = 64;
+/// How many files an approval holds. An entry that names more is never approved: what is not held could be what runs.
+pub(crate) const MAX_FILES: usize = 64;
 
-/// Programs that run the first file among their arguments, whatever it is called.
+/// How many different words of an entry are looked at. One with more is never approved either.
+const MAX_WORDS: usize = 10_000;
+
+/// Programs that run a file among their arguments, whatever it is called.
 const INTERPRETERS: [&str; 31] = [
     "node",
     "nodejs",
@@ -56,6 +60,12 @@ const INTERPRETERS: [&str; 31] = [
     "env",
 ];
 
+/// Programs that start the program that an argument names.
+const STARTERS: [&str; 18] = [
+    "npx", "bunx", "pnpm", "yarn", "uvx", "pipx", "timeout", "nice", "nohup", "setsid", "stdbuf",
+    "sudo", "doas", "busybox", "xargs", "time", "start", "conda",
+];
+
 /// File name extensions of code.
 const CODE: [&str; 49] = [
     "js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "py", "pyw", "pyc", "pyz", "rb", "pl",
@@ -73,34 +83,39 @@ pub struct RepositoryFile {
     pub sha256: String,
 }
 
-/// The files inside the repository that an entry of `project` runs, and where they are.
-pub(crate) fn repository_files(
-    entry: &ServerEntry,
-    project: &Project,
-) -> Vec<(PathBuf, RepositoryFile)> {
+/// What an entry runs inside the repository.
+pub(crate) struct Runs {
+    /// The files, and where they are.
+    pub(crate) files: Vec<(PathBuf, RepositoryFile)>,
+    /// It names more than an approval can hold.
+    pub(crate) too_many: bool,
+}
+
+/// The files inside the repository that an entry of `project` runs.
+pub(crate) fn repository_files(entry: &ServerEntry, project: &Project) -> Runs {
     let base = entry.base.as_deref().unwrap_or(&project.cwd);
-    let inside = Inside::new(&[&project.root, base]);
-    let mut found: Vec<PathBuf> = Vec::new();
+    let mut search = Search {
+        inside: Inside::new(&[&project.root, base]),
+        found: BTreeSet::new(),
+        seen: HashSet::new(),
+    };
     match &entry.transport {
         TransportEntry::Stdio(stdio) => {
             let program = entry.program().unwrap_or_default();
             let dir = stdio.cwd.as_deref().unwrap_or(&project.cwd);
-            found.extend(inside.find(dir, &program).filter(|_| is_path(&program)));
-            let runs_any = is_interpreter(&program);
-            found.extend(inside.code(dir, stdio.args.iter().map(String::as_str), runs_any));
+            let command = search.inside.find(dir, &program);
+            search.found.extend(command.filter(|_| is_path(&program)));
+            let runs_any = is_among(&INTERPRETERS, &program)
+                || is_among(&STARTERS, &program)
+                    && stdio.args.iter().any(|arg| is_among(&INTERPRETERS, arg));
+            for arg in &stdio.args {
+                search.text(dir, arg, runs_any);
+            }
         }
-        transport => {
-            let words = transport.headers_helper().unwrap_or_default();
-            let quotes = |c: char| matches!(c, '"' | '\'' | ';' | '&' | '|' | '(' | ')' | '`');
-            let words = words
-                .split(|c: char| c.is_whitespace() || quotes(c))
-                .filter(|word| !word.is_empty());
-            found.extend(inside.code(base, words, true));
-        }
+        transport => search.text(base, transport.headers_helper().unwrap_or_default(), true),
     }
-    found.sort();
-    found.dedup();
-    let described = found.into_iter().map(|path| {
+    let too_many = search.is_full();
+    let described = search.found.into_iter().take(MAX_FILES).map(|path| {
         let name = path.strip_prefix(&project.root).unwrap_or(&path);
         let file = RepositoryFile {
             path: shown(name),
@@ -108,24 +123,87 @@ pub(crate) fn repository_files(
         };
         (path, file)
     });
-    described.collect()
+    Runs {
+        files: described.collect(),
+        too_many,
+    }
 }
 
-/// Whether a command is a path, and not a name to be looked up in `PATH`, or one that a variable still has to begin.
+/// Whether a command is a path, and not a name to be looked up in `PATH`. A reference that is not resolved is an ordinary
+/// part of a path to the system, and so it is here.
 pub(crate) fn is_path(command: &str) -> bool {
-    if command.starts_with('$') {
-        return false;
-    }
     command.contains('/') || (cfg!(windows) && command.contains('\\'))
 }
 
-fn is_interpreter(program: &str) -> bool {
+fn is_among(programs: &[&str], program: &str) -> bool {
     let name = Path::new(program)
         .file_stem()
         .and_then(|name| name.to_str());
     let name = name.unwrap_or_default().to_ascii_lowercase();
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    INTERPRETERS.contains(&plain)
+    programs.contains(&plain)
+}
+
+/// Looks for the files that an entry names.
+struct Search {
+    inside: Inside,
+    found: BTreeSet<PathBuf>,
+    /// The words that were looked at.
+    seen: HashSet<String>,
+}
+
+impl Search {
+    fn is_full(&self) -> bool {
+        self.found.len() > MAX_FILES || self.seen.len() > MAX_WORDS
+    }
+
+    /// The files that an argument or a command line names: as a whole, by one of its words, or by a part of one. With
+    /// `runs_any` they count whatever their kind.
+    fn text(&mut self, dir: &Path, text: &str, runs_any: bool) {
+        self.word(dir, text, runs_any);
+        for word in text.split(char::is_whitespace) {
+            self.word(dir, word, runs_any);
+            // `./"run".sh`
+            if word.contains(['"', '\'', '\\']) {
+                let plain = word.replace(['"', '\'', '\\'], "");
+                self.word(dir, plain.trim_matches(is_syntax), runs_any);
+            }
+            for part in word.split(is_syntax) {
+                self.word(dir, part, runs_any);
+                // `--import=./hook.js`, `-cp a.jar:b.jar`
+                if let Some((_, value)) = part.split_once('=') {
+                    self.word(dir, value, runs_any);
+                }
+                for piece in part.split(['=', ',', ':']) {
+                    self.word(dir, piece, runs_any);
+                }
+                // `-r./hook.js`
+                if let Some(value) = part.strip_prefix('-').and_then(|flag| flag.get(1..)) {
+                    self.word(dir, value, runs_any);
+                }
+            }
+            // `$PWD/run.sh`, `${CLAUDE_PROJECT_DIR}/run.sh`
+            for part in word.split('$').skip(1) {
+                let path = part.split_once('/').map_or("", |(_, path)| path);
+                let path = path.split(is_syntax).next().unwrap_or_default();
+                self.word(dir, path, runs_any);
+            }
+        }
+    }
+
+    fn word(&mut self, dir: &Path, word: &str, runs_any: bool) {
+        if self.is_full() || word.is_empty() || !self.seen.insert(word.to_owned()) {
+            return;
+        }
+        let file = self.inside.find(dir, word);
+        self.found
+            .extend(file.filter(|path| runs_any || is_code(path)));
+    }
+}
+
+/// What stands between the words of a command line.
+fn is_syntax(c: char) -> bool {
+    c.is_whitespace() || "\"'`<>();|&${}[]!".contains(c)
 }
 
 /// The folders whose content the author of a repository controls.
@@ -155,35 +233,12 @@ impl Inside {
         let real = path.canonicalize();
         (within(&path) || real.is_ok_and(|real| within(&real))).then_some(path)
     }
-
-    /// The files of code among the words of a command: with `runs_any`, the first file whatever its kind.
-    fn code<'w>(
-        &self,
-        dir: &Path,
-        words: impl Iterator<Item = &'w str>,
-        mut runs_any: bool,
-    ) -> Vec<PathBuf> {
-        let mut found = Vec::new();
-        for word in words.take(MAX_WORDS) {
-            // `--import=./hook.js`
-            let value = word.split_once('=').map(|(_, value)| value);
-            let file = self.find(dir, word).or_else(|| self.find(dir, value?));
-            if let Some(path) = file
-                && (std::mem::take(&mut runs_any) || is_code(&path))
-            {
-                found.push(path);
-            }
-        }
-        found
-    }
 }
 
 /// Whether a file looks like something to run: by its name, its mode, or its first bytes. A data file that a server writes
 /// to must not need a new approval each time.
 fn is_code(path: &Path) -> bool {
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    let extension = extension.unwrap_or_default().to_ascii_lowercase();
-    if CODE.contains(&&*extension) {
+    if has_code_extension(path) {
         return true;
     }
     #[cfg(unix)]
@@ -199,6 +254,13 @@ fn is_code(path: &Path) -> bool {
     let mut first = [0; 2];
     let read = open_regular(path).map(|file| file.map(|mut file| file.read_exact(&mut first)));
     matches!(read, Ok(Some(Ok(())))) && &first == b"#!"
+}
+
+/// Whether a file is code by its name.
+pub(crate) fn has_code_extension(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let extension = extension.unwrap_or_default().to_ascii_lowercase();
+    CODE.contains(&&*extension)
 }
 
 /// The hash of a file; a text that no hash is, where it cannot be read.
@@ -234,7 +296,7 @@ mod tests {
     /// A repository with some files.
     fn repository() -> (tempfile::TempDir, Project) {
         let scratch = tempfile::tempdir().unwrap();
-        for dir in [".git", "dist", "sub"] {
+        for dir in [".git", "dist", "sub", "$d", "${D}"] {
             std::fs::create_dir(scratch.path().join(dir)).unwrap();
         }
         for (name, text) in [
@@ -244,6 +306,9 @@ mod tests {
             ("script", "#!/bin/sh"),
             ("data.db", "d"),
             ("config.json", "{}"),
+            ("README.md", "r"),
+            ("$d/run.sh", "d"),
+            ("${D}/run.sh", "D"),
         ] {
             std::fs::write(scratch.path().join(name), text).unwrap();
         }
@@ -262,7 +327,24 @@ mod tests {
             (&["./run.sh"][..], &["run.sh"][..]),
             (&["run.sh"], &[]),
             (&["node", "dist/index.js"], &["dist/index.js"]),
-            (&["node", "--import=./run.sh", "main"], &["run.sh"]),
+            (&["node", "--import=./run.sh", "main"], &["main", "run.sh"]),
+            (&["$d/run.sh"], &["$d/run.sh"]),
+            (&["${D}/run.sh"], &["${D}/run.sh"]),
+            (
+                &["node", "--title=README.md", "main"],
+                &["README.md", "main"],
+            ),
+            (&["sh", "-c", "exec ./main"], &["main"]),
+            (
+                &["sh", "-c", "a=b;(./main<config.json)"],
+                &["config.json", "main"],
+            ),
+            (&["sh", "-c", "./\"ma\"in"], &["main"]),
+            (&["sh", "-c", "exec \"$PWD/main\""], &["main"]),
+            (&["sh", "-c", "exec \"${PWD}/main\""], &["main"]),
+            (&["timeout", "5", "sh", "main"], &["main"]),
+            (&["tool", "-c", "exec ./run.sh"], &["run.sh"]),
+            (&["tool", "-r./run.sh", "--x=a:run.sh"], &["run.sh"]),
             (&["python3.12", "-u", "main"], &["main"]),
             (&["npx", "-y", "main"], &[]),
             (&["npx", "tsx", "dist/index.js"], &["dist/index.js"]),
@@ -276,7 +358,8 @@ mod tests {
                 ..ServerEntry::stdio("s", argv[0], argv[1..].iter().copied())
             };
             let found = repository_files(&entry, &project);
-            let found: Vec<_> = found.iter().map(|(_, file)| &*file.path).collect();
+            assert!(!found.too_many);
+            let found: Vec<_> = found.files.iter().map(|(_, file)| &*file.path).collect();
             assert_eq!(found, expected, "{argv:?}");
         }
     }
@@ -290,8 +373,31 @@ mod tests {
             base: Some(scratch.path().to_owned()),
             ..ServerEntry::new("s", TransportEntry::Http(http))
         };
-        let found = repository_files(&entry, &project);
-        assert_eq!(found[0].1.path, "run.sh");
+        let found = repository_files(&entry, &project).files;
+        let found: Vec<_> = found.iter().map(|(_, file)| &*file.path).collect();
+        assert_eq!(found, ["main", "run.sh"]);
+    }
+
+    #[test]
+    fn fillers_hide_no_file_and_too_many_are_told() {
+        let (scratch, project) = repository();
+        let runs = |args: Vec<String>| {
+            let entry = ServerEntry::stdio("s", "node", args);
+            repository_files(&entry, &project)
+        };
+        let fillers = |count: usize| (0..count).map(|n| format!("filler-{n}"));
+        let last = || ["./dist/index.js".to_owned()];
+        let found = runs(fillers(1000).chain(last()).collect());
+        assert_eq!((found.files.len(), found.too_many), (1, false));
+        assert!(runs(fillers(MAX_WORDS).chain(last()).collect()).too_many);
+        let names = |count: usize| (0..count).map(|n| format!("f{n}.js")).collect::<Vec<_>>();
+        for name in names(MAX_FILES + 1) {
+            std::fs::write(scratch.path().join(name), "x").unwrap();
+        }
+        for (count, too_many) in [(MAX_FILES, false), (MAX_FILES + 1, true)] {
+            let found = runs(names(count));
+            assert_eq!((found.files.len(), found.too_many), (MAX_FILES, too_many));
+        }
     }
 
     #[cfg(unix)]
@@ -302,7 +408,7 @@ mod tests {
         std::os::unix::fs::symlink("/etc/hostname", &link).unwrap();
         std::os::unix::fs::symlink("/dev/zero", scratch.path().join("zero.js")).unwrap();
         let entry = ServerEntry::stdio("s", "node", ["link.js", "zero.js"]);
-        let found = repository_files(&entry, &project);
+        let found = repository_files(&entry, &project).files;
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].0, link);
     }

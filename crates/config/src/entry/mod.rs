@@ -65,6 +65,8 @@ pub struct ServerEntry {
     pub base: Option<PathBuf>,
     /// The files inside the repository that it runs, where it needs approval (CFG-6).
     pub files: Vec<RepositoryFile>,
+    /// Whether it names more files than an approval can hold, so that none counts for it (CFG-6).
+    pub too_many_files: bool,
 }
 
 /// Which tools of a server are offered: those that an `allow` glob names, or all if there is none, less those that a `deny`
@@ -122,6 +124,7 @@ impl ServerEntry {
             written: None,
             base: None,
             files: Vec::new(),
+            too_many_files: false,
         }
     }
 

@@ -219,6 +219,7 @@ impl RawEntry {
             written: None,
             base: None,
             files: Vec::new(),
+            too_many_files: false,
         })
     }
 }

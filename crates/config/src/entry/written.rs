@@ -31,6 +31,7 @@ pub(super) fn written(entry: &ServerEntry) -> Value {
         written: _,
         base: _,
         files: _,
+        too_many_files: _,
     } = entry;
     let mut fields = of_transport(transport);
     put(&mut fields, "timeout", milliseconds(*timeout));
