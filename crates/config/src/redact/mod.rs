@@ -16,6 +16,7 @@
 //! secret without a telling name or shape that we never handled ourselves cannot be found; a trace should be read before
 //! it is passed on.
 
+mod code;
 mod entry;
 mod known;
 mod literal;

@@ -57,7 +57,7 @@ fn is_number(value: &str) -> bool {
 }
 
 /// An absolute path, or one relative to here or to the home directory, none of whose parts looks like a key.
-fn is_path(value: &str) -> bool {
+pub(super) fn is_path(value: &str) -> bool {
     let windows = value.get(1..3).is_some_and(|rest| rest == ":\\");
     let rooted = ["/", "./", "../", "~/"]
         .iter()

@@ -43,6 +43,12 @@ pub(super) fn replace_ranges<'t>(
 
 /// The parts of a text that look like secrets, in order, none of which touches another.
 pub(super) fn secret_ranges(text: &str) -> Vec<Range<usize>> {
+    merged(each_secret(text))
+}
+
+/// The same, as each rule finds them: in no order, and one may lie within another. Every rule takes time in proportion to
+/// the text, whatever it is: servers write it.
+pub(super) fn each_secret(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     find_members(text, &mut found);
     find_assignments(text, &mut found);
@@ -51,7 +57,7 @@ pub(super) fn secret_ranges(text: &str) -> Vec<Range<usize>> {
     find_flags(text, &mut found);
     find_urls(text, &mut found);
     find_tokens(text, &mut found);
-    merged(found)
+    found
 }
 
 /// Ranges in order, with those that touch made one.
@@ -118,6 +124,7 @@ fn quoted_end(text: &str, quote: char) -> usize {
 /// `NAME=value` with a telling name, as in an environment, a query or a command line.
 fn find_assignments(text: &str, found: &mut Vec<Range<usize>>) {
     let part_of_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    let mut defaults = Defaults::default();
     let mut done = 0;
     for (at, _) in text.match_indices('=') {
         let before = &text[done.min(at)..at];
@@ -128,21 +135,24 @@ fn find_assignments(text: &str, found: &mut Vec<Range<usize>>) {
             continue;
         }
         let value = &text[at + 1..];
+        if let Some(default) = defaults.at(value) {
+            done = at + 1 + default.end;
+            found.push(at + 1 + default.start..done);
+        }
+        // `==` compares; a reference and a command in a shell are no secrets.
+        let is_other = ["=", "${", "$(", "`"]
+            .iter()
+            .any(|start| value.starts_with(start));
+        if is_other {
+            continue;
+        }
         let end = match value.chars().next() {
             Some(quote @ ('"' | '\'')) => value[1..].find(quote).map_or(value.len(), |end| end + 2),
             _ => value
                 .find(|c: char| c.is_whitespace() || "&;,\"'<>)}]#`|".contains(c))
                 .unwrap_or(value.len()),
         };
-        // `==` compares; nothing, a reference and a command in a shell are no secrets.
-        let is_other = ["=", "${", "$(", "`"]
-            .iter()
-            .any(|start| value.starts_with(start));
-        if let Some(default) = default_of(value) {
-            done = at + 1 + default.end;
-            found.push(at + 1 + default.start..done);
-        }
-        if end == 0 || is_other {
+        if end == 0 {
             continue;
         }
         done = at + 1 + end;
@@ -150,11 +160,26 @@ fn find_assignments(text: &str, found: &mut Vec<Range<usize>>) {
     }
 }
 
-/// The default in a text that begins with `${NAME:-default}`.
-fn default_of(text: &str) -> Option<Range<usize>> {
-    let end = text.starts_with("${").then(|| text.find('}'))??;
-    let start = text[..end].find(":-")? + 2;
-    Some(start..end)
+/// Finds the defaults of references.
+#[derive(Default)]
+struct Defaults {
+    /// No brace closes a reference from here on, so that none is looked for again.
+    open: bool,
+}
+
+impl Defaults {
+    /// The default in a text that begins with `${NAME:-default}`. The texts are ends of one text, each shorter than the one
+    /// before.
+    fn at(&mut self, text: &str) -> Option<Range<usize>> {
+        let inside = text.strip_prefix("${").filter(|_| !self.open)?;
+        let name = inside.find(|c: char| "${}=".contains(c) || c.is_whitespace());
+        let start = inside[..name.unwrap_or(inside.len())].find(":-")? + 4;
+        let Some(length) = text[start..].find('}') else {
+            self.open = true;
+            return None;
+        };
+        Some(start..start + length)
+    }
 }
 
 /// Whether a word is more likely a token than a word of a sentence.
@@ -206,18 +231,23 @@ fn find_schemes(text: &str, found: &mut Vec<Range<usize>>) {
 
 /// `--api-key value` within a command line.
 fn find_flags(text: &str, found: &mut Vec<Range<usize>>) {
-    for (at, _) in text.match_indices("--") {
-        let rest = &text[at + 2..];
+    let mut from = 0;
+    while let Some(at) = text[from..].find("--") {
+        let rest = &text[from + at + 2..];
         let end = rest
             .find(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_')
             .unwrap_or(rest.len());
-        let Some(value) = rest[end..].strip_prefix(' ') else {
+        from = text.len() - rest.len() + end;
+        let name = &rest[..end];
+        let is_secret =
+            is_secret_name(name) || name.rsplit("--").next().is_some_and(is_secret_name);
+        let Some(value) = rest[end..].strip_prefix(' ').filter(|_| is_secret) else {
             continue;
         };
         let value = value.trim_start_matches([' ', '"', '\'']);
         let start = text.len() - value.len();
         let length = token_end(value);
-        if is_secret_name(&rest[..end]) && is_tokenish(&value[..length]) {
+        if is_tokenish(&value[..length]) {
             found.push(start..start + length);
         }
     }
@@ -235,33 +265,49 @@ const QUERY_NAMES: [&str; 6] = [
 
 /// `https://user:password@host?key=value`.
 fn find_urls(text: &str, found: &mut Vec<Range<usize>>) {
-    for (at, slashes) in text.match_indices("://") {
-        let start = at + slashes.len();
+    let ends = |c: char| c.is_whitespace() || "\"'<>\\`".contains(c);
+    let mut from = 0;
+    while let Some(at) = text[from..].find("://") {
+        let start = from + at;
         let rest = &text[start..];
-        let ends = |c: char| c.is_whitespace() || "\"'<>\\`".contains(c);
         let url = &rest[..rest.find(ends).unwrap_or(rest.len())];
-        let authority = &url[..url.find(['/', '?', '#']).unwrap_or(url.len())];
-        if let Some(end) = authority.rfind('@') {
-            found.push(start..start + end);
-        }
-        let Some(query) = url.find('?') else {
-            continue;
-        };
-        let mut from = start + query + 1;
-        for pair in url[query + 1..].split(['&', '#']) {
-            if let Some((name, value)) = pair.split_once('=')
-                && QUERY_NAMES.contains(&name.to_ascii_lowercase().as_str())
-            {
-                let value_start = from + name.len() + 1;
-                found.push(value_start..value_start + value.len());
+        from = start + url.len();
+        // One URL may stand within another.
+        for (at, slashes) in url.match_indices("://") {
+            let rest = &url[at + slashes.len()..];
+            let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+            if let Some(end) = authority.rfind('@') {
+                let start = from - rest.len();
+                found.push(start..start + end);
             }
-            from += pair.len() + 1;
+        }
+        if let Some(query) = url.find('?') {
+            find_query(text, start + query + 1..from, found);
         }
     }
 }
 
+/// `key=value` in a query, and in the query of a URL that stands in it.
+fn find_query(text: &str, query: Range<usize>, found: &mut Vec<Range<usize>>) {
+    let mut start = query.start;
+    let mut done = start;
+    for pair in text[query.clone()].split(['&', '#', '?']) {
+        if start >= done
+            && let Some((name, _)) = pair.split_once('=')
+            && name.len() < 20
+            && QUERY_NAMES.contains(&name.to_ascii_lowercase().as_str())
+        {
+            let value = start + name.len() + 1;
+            let length = text[value..query.end].find(['&', '#']);
+            done = length.map_or(query.end, |length| value + length);
+            found.push(value..done);
+        }
+        start += pair.len() + 1;
+    }
+}
+
 /// How well-known tokens begin, and how many characters follow at least.
-const PREFIXES: [(&str, usize); 34] = [
+const PREFIXES: [(&str, usize); 33] = [
     ("AIza", 30),
     ("AKIA", 12),
     ("ASIA", 12),
@@ -295,34 +341,34 @@ const PREFIXES: [(&str, usize); 34] = [
     ("xapp-", 8),
     ("xoxe.", 8),
     ("ya29.", 8),
-    ("-----BEGIN ", 20),
 ];
 
 /// Tokens of well-known services, and JSON web tokens.
 fn find_tokens(text: &str, found: &mut Vec<Range<usize>>) {
-    let part = |c: char| c.is_ascii_alphanumeric() || "-_.~".contains(c);
     let bytes = text.as_bytes();
+    let mut word = Word::default();
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
         let inside = at > 0 && bytes[at - 1].is_ascii_alphanumeric();
-        if inside || !b"ASdfghlnprstwxye-".contains(byte) || !text.is_char_boundary(at) {
+        if inside || !b"ASdfghlnprstwxye-".contains(byte) {
             at += 1;
             continue;
         }
+        if at >= word.end {
+            word = Word::at(bytes, at);
+        }
         let rest = &text[at..];
-        let end = rest.find(|c| !part(c)).unwrap_or(rest.len());
-        let word = &rest[..end];
         let known = PREFIXES.iter().any(|(prefix, follows)| {
-            word.strip_prefix(prefix)
-                .is_some_and(|more| more.len() >= *follows && is_tokenish(more))
+            let more = at + prefix.len();
+            rest.starts_with(prefix) && word.end >= more + follows && word.is_tokenish(more)
         });
-        let slack = word.starts_with("xox")
-            && word.as_bytes().get(4) == Some(&b'-')
-            && is_tokenish(&word[5..]);
-        let jwt = word.starts_with("eyJ") && word.split('.').count() >= 3 && word.len() >= 24;
+        let slack = rest.starts_with("xox")
+            && rest.as_bytes().get(4) == Some(&b'-')
+            && word.is_tokenish(at + 5);
+        let jwt = rest.starts_with("eyJ") && word.last_dots[0] > at && word.end >= at + 24;
         let range = match private_key_end(rest) {
             Some(end) => at..at + end,
-            None if known || slack || jwt => at..at + end,
+            None if known || slack || jwt => at..word.end,
             None => {
                 at += 1;
                 continue;
@@ -330,6 +376,48 @@ fn find_tokens(text: &str, found: &mut Vec<Range<usize>>) {
         };
         at = range.end;
         found.push(range);
+    }
+}
+
+/// A run of characters that tokens are made of. It is read once; what an end of it holds is told by where its last
+/// characters of each kind stand.
+#[derive(Default)]
+struct Word {
+    end: usize,
+    /// Behind the last digit, capital and small letter.
+    digits: usize,
+    capitals: usize,
+    smalls: usize,
+    /// Behind the last dot but one, and behind the last.
+    last_dots: [usize; 2],
+}
+
+impl Word {
+    /// The word that goes on at a place.
+    fn at(text: &[u8], at: usize) -> Self {
+        let mut word = Self {
+            end: at,
+            ..Self::default()
+        };
+        for byte in &text[at..] {
+            let end = word.end + 1;
+            match byte {
+                b'0'..=b'9' => word.digits = end,
+                b'A'..=b'Z' => word.capitals = end,
+                b'a'..=b'z' => word.smalls = end,
+                b'.' => word.last_dots = [word.last_dots[1], end],
+                b'-' | b'_' | b'~' => {}
+                _ => break,
+            }
+            word.end = end;
+        }
+        word
+    }
+
+    /// The same as [`is_tokenish`] of what follows a place.
+    fn is_tokenish(&self, from: usize) -> bool {
+        let capital = self.capitals > from + 1 && self.smalls > from;
+        self.end >= from + 8 && (self.digits > from || capital)
     }
 }
 
@@ -346,7 +434,10 @@ fn private_key_end(text: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::redact::{RedactMode, redact_entry};
 
     fn check(cases: &[(&str, &str)]) {
         for (text, expected) in cases {
@@ -466,6 +557,88 @@ mod tests {
             "fatal: SLACK_BOT_TOKEN is not set",
         ] {
             assert_eq!(redact_text(text), text);
+        }
+    }
+
+    #[test]
+    fn flags_and_urls_within_others_are_found() {
+        let long = "a".repeat(120);
+        let shown = format!("--{long}--token *** x");
+        check(&[
+            (&format!("--{long}--token Abc12345 x"), &shown),
+            (
+                "http://h/?u=http://a:b@x/?key=abc?d&e=f",
+                "http://h/?u=http://***@x/?key=***&e=f",
+            ),
+            ("a://b@c,d://e@f", "a://***@c,d://***@f"),
+            ("token=${A:-b", "token=${A:-b"),
+            ("token=${A token=${B:-c}", "token=${A token=${B:-***}"),
+            (
+                "xghp_16C7e42F292c69 é-ghp_16C7e42F292c69",
+                "xghp_16C7e42F292c69 é-***",
+            ),
+            (
+                "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0",
+                "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0",
+            ),
+        ]);
+    }
+
+    /// What takes time by the square of its length is ended by the test runner.
+    #[test]
+    fn long_texts_take_time_in_proportion() {
+        for part in [
+            "-",
+            "-e",
+            "--",
+            "--a=",
+            "--a ",
+            "--token ",
+            "--token a",
+            "\"a\":",
+            "\"token\":",
+            "\"token\":{",
+            "\"token\":\\",
+            "'",
+            ":",
+            ": ",
+            "token: ",
+            "://",
+            "://?",
+            "://@",
+            "://?key=",
+            "?key=",
+            "=",
+            "token=",
+            "token==",
+            "token=${",
+            "token=${a:-",
+            "token=$(",
+            "token=\"",
+            "ghp_",
+            "sk-",
+            "eyJ-",
+            "eyJ.-",
+            "xoxb-",
+            "bearer ",
+            "-----BEGIN ",
+            "-----BEGIN PRIVATE KEY",
+            "${",
+            "${a}",
+            "${a:-",
+            "$A",
+        ] {
+            let repeated = |size: usize| part.repeat(size / part.len());
+            let _ = redact_text(&repeated(1 << 16));
+            let _ = redact_text(&format!("{}}}", repeated(1 << 14)));
+            for mode in [RedactMode::Display, RedactMode::Approval] {
+                let text = repeated(1 << 14);
+                let mut entry = json!({"args": ["--token", text], "url": text, "command": text});
+                redact_entry(&mut entry, mode);
+            }
+        }
+        for part in ["-", "-e", "--a=", "\"a\":", "://", "="] {
+            let _ = redact_text(&part.repeat((1 << 20) / part.len()));
         }
     }
 }
