@@ -50,6 +50,12 @@ attacks! {
     a_server_name_forges_a_prompt: "a server's name holds line breaks and a forged entry",
         "a name with 60 line breaks, escape sequences or direction marks in each scope's file"
         => "a diagnostic on one line; the server never runs", approval::by_a_name_with_line_breaks;
+    a_prompt_hides_code: "an entry passes code off as a secret, so that the prompt masks it",
+        "`TOKEN=\"$(…)\"`, `token=load'…'`, `-u EXEC:…` and the like in `args`, `headersHelper` and `env`"
+        => "the prompt shows it in full", approval::by_code_that_looks_secret;
+    a_decoy_takes_the_place_of_a_script: "an approval holds a harmless file in place of the one that runs",
+        "a decoy before the script, 64 fillers, `sh -c \"exec ./main\"`, a folder called `$d`"
+        => "another script makes the server pending", approval::by_a_script_behind_a_decoy;
 
     // Policy (CFG-7)
     an_allowed_command_runs_other_code: "an entry with an allowed command chooses the code",
