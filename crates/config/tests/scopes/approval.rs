@@ -430,6 +430,27 @@ fn an_approval_covers_the_files_in_the_repository_that_run() {
 }
 
 #[test]
+fn an_entry_that_names_too_many_files_stays_pending_and_says_so() {
+    let lab = Lab::new();
+    let names: Vec<_> = (0..65).map(|n| format!("f{n}.js")).collect();
+    for name in &names {
+        lab.put(&format!("repo/{name}"), "1");
+    }
+    lab.put(
+        PROJECT,
+        server("s", &json!({"command": "node", "args": names})),
+    );
+    let entry = lab.entry("s");
+    lab.editor().approve(&[&entry]).unwrap();
+    let set = lab.load();
+    let standing = &set.servers[0].standing;
+    assert_eq!(*standing, Standing::PendingApproval { before: None });
+    let told = set.diagnostics.iter();
+    let mut told = told.map(|diagnostic| &*diagnostic.message);
+    assert!(told.any(|told| told.starts_with("it names more than 64 files")));
+}
+
+#[test]
 fn a_relative_command_starts_from_the_folder_of_its_file() {
     let mut lab = Lab::new();
     let relative = json!({"command": "./run", "env": {}});
