@@ -143,9 +143,7 @@ impl RawEntry {
         } = self;
         let kind = kind_of(kind.as_deref(), command.is_some(), url.is_some())?;
         refuse_deceptive(tools.as_ref(), ide_name.as_deref())?;
-        if command.is_some() && url.is_some() {
-            findings.note(unused_beside(kind));
-        }
+        note_both(kind, command.is_some() && url.is_some(), findings);
         let url = url_of(kind, url)?;
         let quotable = !url.contains('$');
         let url = ServerUrl::new(url);
@@ -200,8 +198,8 @@ impl RawEntry {
         check_expanded(&transport, quotable, findings)?;
         if let (TransportEntry::Stdio(stdio), Scope::Plugin) = (&mut transport, scope) {
             // What plugins are documented to write there.
-            let plain = |dir: &PathBuf| expand(&dir.to_string_lossy(), environment, findings);
-            stdio.cwd = stdio.cwd.as_ref().map(plain).map(PathBuf::from);
+            let plain = |dir: PathBuf| expand(&dir.to_string_lossy(), environment, findings).into();
+            stdio.cwd = stdio.cwd.take().map(plain);
         }
         Ok(ServerEntry {
             name: name.to_owned(),
@@ -245,12 +243,15 @@ fn refuse_deceptive(tools: Option<&RawTools>, ide_name: Option<&str>) -> Result<
     Ok(())
 }
 
-/// The note on an entry with both a `command` and a `url`.
-fn unused_beside(kind: &str) -> &'static str {
-    if kind == "stdio" {
-        "\"url\" has no effect beside \"command\"; take one of them out"
-    } else {
-        "\"command\" has no effect on a server with a \"url\"; take one of them out"
+/// Notes which of the two is left aside in an entry with both a `command` and a `url`.
+fn note_both(kind: &str, has_both: bool, findings: &mut Findings) {
+    match (has_both, kind) {
+        (false, _) => {}
+        (true, "stdio") => {
+            findings.note("\"url\" has no effect beside \"command\"; take one of them out");
+        }
+        (true, _) => findings
+            .note("\"command\" has no effect on a server with a \"url\"; take one of them out"),
     }
 }
 

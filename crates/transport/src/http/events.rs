@@ -79,7 +79,7 @@ impl Lines {
         self.all += 1;
         match line.strip_prefix(b"data") {
             Some(value) if matches!(value.first(), None | Some(b':')) => {
-                self.bytes += line.len() + 1
+                self.bytes += line.len() + 1;
             }
             _ => self.idle += 1,
         }

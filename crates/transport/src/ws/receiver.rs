@@ -82,14 +82,8 @@ impl<R: AsyncRead + Unpin> WsReceiver<R> {
                     self.debts.owe_pong(payload);
                     return Ok(Incoming::Noise { frames: 1, bytes });
                 }
-                Ok(Some(Event::Pong)) => {
-                    return Ok(Incoming::Noise {
-                        frames: 1,
-                        bytes: 0,
-                    });
-                }
                 // An empty frame brings no message nearer to its end.
-                Ok(Some(Event::Part(0))) => {
+                Ok(Some(Event::Pong | Event::Part(0))) => {
                     return Ok(Incoming::Noise {
                         frames: 1,
                         bytes: 0,
