@@ -53,6 +53,11 @@ pub(crate) fn tell_lines(
 /// Explains why nothing was changed.
 pub(crate) fn fail(error: &ChangeError, hint: Option<&str>) -> Exit {
     output::error(&error.to_string(), hint);
+    exit(error)
+}
+
+/// How the program ends where nothing was changed.
+pub(crate) fn exit(error: &ChangeError) -> Exit {
     if error.is_refused() {
         Exit::Refused
     } else {

@@ -16,7 +16,7 @@ use trunkline_config::{
 };
 
 use crate::args::ConfigArgs;
-use crate::commands::tools::unknown_server;
+use crate::commands::tools::{NO_SERVERS, unknown_server};
 use crate::exit::Exit;
 use crate::interrupt::interrupted;
 use crate::output::{self, StatusLine};
@@ -57,6 +57,14 @@ impl Configured {
         Ok(self)
     }
 
+    /// Why there are no servers, where that is not for want of configured ones.
+    pub(crate) fn left_out(&self) -> Option<&'static str> {
+        let is_strict = !self.loader.wants_connectors() && self.set.exclusive.is_none();
+        is_strict.then_some(
+            "--strict-mcp-config leaves out all configured servers, and --mcp-config names none",
+        )
+    }
+
     /// Changes to the same configuration.
     pub(crate) fn editor(&self) -> Editor {
         let cwd = self.loader.project().cwd.clone();
@@ -84,11 +92,12 @@ impl Configured {
 
     /// Explains that there is no such server: it may be misspelt, or in a file that cannot be read.
     pub(crate) fn unknown(&self, name: &str) -> Exit {
-        self.unknown_among(name, &self.names())
+        let none = self.left_out().unwrap_or(NO_SERVERS);
+        self.unknown_among(name, &self.names(), none)
     }
 
-    /// The same, where only some servers can be meant.
-    pub(crate) fn unknown_among(&self, name: &str, names: &[&str]) -> Exit {
+    /// The same, where only some servers can be meant; `none` says that there are none.
+    pub(crate) fn unknown_among(&self, name: &str, names: &[&str], none: &str) -> Exit {
         let is_error = |problem: &&Diagnostic| problem.severity == Severity::Error;
         if let Some(problem) = self.set.about(name).find(is_error) {
             let what = format!("the server \"{name}\" cannot be used: {}", problem.message);
@@ -107,7 +116,7 @@ impl Configured {
             );
             return Exit::Usage;
         }
-        unknown_server(name, names.iter().copied())
+        unknown_server(name, names.iter().copied(), none)
     }
 
     /// Tells what is wrong with the files, whichever server it is about.
@@ -191,17 +200,12 @@ pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
         }
     }
     // What was asked for by name must be there; what merely lies about need not.
-    if set.servers.is_empty() && !config.mcp_config.is_empty() {
-        let errors = || {
-            let all = set.diagnostics.iter();
-            all.filter(|problem| problem.severity == Severity::Error)
-        };
-        for problem in errors() {
-            output::error(&problem.to_string(), None);
-        }
-        if errors().next().is_some() {
-            return Err(Exit::Usage);
-        }
+    let unusable = unusable_configs(&set, &config.mcp_config);
+    for problem in &unusable {
+        output::error(&problem.to_string(), None);
+    }
+    if !unusable.is_empty() {
+        return Err(Exit::Usage);
     }
     let configured = Configured {
         loader,
@@ -212,6 +216,27 @@ pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
         tracer: tracer(config)?,
     };
     configured.with_wanted_only()
+}
+
+/// Why what --mcp-config names cannot be used. A bad entry costs only itself, unless there is no
+/// other.
+fn unusable_configs<'s>(set: &'s ServerSet, named: &[String]) -> Vec<&'s Diagnostic> {
+    let is_unusable = |problem: &&Diagnostic| {
+        let source = problem.source.as_str();
+        let has_servers = || {
+            set.servers
+                .iter()
+                .any(|server| server.entry.source == source)
+        };
+        let is_whole = problem.server.is_none()
+            && (source == "--mcp-config" || named.iter().any(|name| name == source))
+            && !has_servers();
+        problem.severity == Severity::Error && (is_whole || set.servers.is_empty())
+    };
+    if named.is_empty() {
+        return Vec::new();
+    }
+    set.diagnostics.iter().filter(is_unusable).collect()
 }
 
 /// A host with the settings that every command uses.

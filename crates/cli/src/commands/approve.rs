@@ -94,7 +94,14 @@ fn wanted<'c>(configured: &'c Configured, names: &[String]) -> Result<Vec<&'c Se
                 let names: Vec<_> = of_project()
                     .map(|server| server.entry.name.as_str())
                     .collect();
-                return Err(configured.unknown_among(name, &names));
+                let cwd = &configured.loader.project().cwd;
+                let has_file = cwd.ancestors().any(|dir| dir.join(".mcp.json").exists());
+                let none = if has_file {
+                    "this project's .mcp.json has no servers"
+                } else {
+                    "this project has no .mcp.json"
+                };
+                return Err(configured.unknown_among(name, &names, none));
             }
         }
     }

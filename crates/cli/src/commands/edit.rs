@@ -8,7 +8,7 @@ use trunkline_config::redact::{RedactMode, redact_entry};
 use trunkline_config::{EntryChange, EntryEdit, EntryText, Scope};
 
 use super::add::{Follows, changeable, warn_of_secrets, what_follows};
-use super::new_server::{NOT_A_HEADER, NOT_A_VARIABLE, header, variable};
+use super::new_server::{NOT_A_HEADER, Problem, assignment, header, no_bare_address, variable};
 use crate::args::{ConfigArgs, EditArgs};
 use crate::change;
 use crate::exit::Exit;
@@ -107,17 +107,12 @@ fn find(configured: &Configured, args: &EditArgs) -> Result<(Scope, EntryText), 
     }
 }
 
-/// What is wrong, and what to write instead.
-type Problem = (String, Option<String>);
-
 /// The edits that the arguments ask for.
 fn edits(args: &EditArgs, entry: &Value) -> Result<Vec<EntryEdit>, Problem> {
     fits(args, entry)?;
     let mut edits = Vec::new();
     for written in &args.env {
-        let Some((key, value)) = variable(written) else {
-            return Err((NOT_A_VARIABLE.to_owned(), None));
-        };
+        let (key, value) = variable(written)?;
         edits.push(EntryEdit::set(&["env", key], value));
     }
     for written in &args.header {
@@ -143,6 +138,9 @@ fn edits(args: &EditArgs, entry: &Value) -> Result<Vec<EntryEdit>, Problem> {
     if let Some(new) = new_args(args, entry)? {
         edits.push(EntryEdit::set(&["args"], new));
     }
+    if let Some(url) = &args.url {
+        no_bare_address(url)?;
+    }
     for (field, value) in [
         ("command", &args.command),
         ("url", &args.url),
@@ -161,7 +159,7 @@ fn edits(args: &EditArgs, entry: &Value) -> Result<Vec<EntryEdit>, Problem> {
         }
     }
     for written in &args.set {
-        let Some((field, value)) = variable(written) else {
+        let Some((field, value)) = assignment(written) else {
             let problem = "a field is not of the form FIELD=JSON".to_owned();
             return Err((problem, None));
         };

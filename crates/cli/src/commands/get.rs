@@ -4,7 +4,7 @@ use serde_json::Value;
 use trunkline_config::{Scope, Server, Severity};
 
 use super::list::{Row, table};
-use super::tools::{sign_in_exit, unknown_server};
+use super::tools::{NO_SERVERS, sign_in_exit, unknown_server};
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output::{self, Lines, name as shown_name};
@@ -47,7 +47,7 @@ pub(crate) async fn run(
         session::ready(&host).await;
         let set = host.config();
         if set.servers.is_empty() {
-            return unknown_server(name, all.iter().map(String::as_str));
+            return unknown_server(name, all.iter().map(String::as_str), NO_SERVERS);
         }
         if as_json {
             let rows: Vec<Value> = set

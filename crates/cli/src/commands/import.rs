@@ -2,10 +2,10 @@
 //!
 //! A project's file is readable for everyone who has the repository, and a server in the user's own
 //! scopes runs without approval. So project files are imported into the project scope and the
-//! user's files into the user's scopes; the user's servers go into a project only by name, and
-//! never with a literal secret.
+//! user's files into the user's scopes, also where --file names them; the user's servers go into a
+//! project only by name, and never with a literal secret.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Value, json};
 use trunkline_config::import::{self, Client, Found, Imported, Os, Places};
@@ -35,11 +35,12 @@ pub(crate) fn run(config: &ConfigArgs, args: &ImportArgs, as_json: bool) -> Exit
     for diagnostic in &sources.diagnostics {
         output::warning(&diagnostic.to_string());
     }
-    if let Some(exit) = sources.check_wanted(&args.only) {
-        return exit;
+    let complete = sources.explain_missing(&args.only);
+    if !complete && !sources.has_any(&args.only) {
+        return Exit::Usage;
     }
     if args.only.is_empty() {
-        sources.tell_of_the_left_out(scope);
+        sources.tell_of_the_left_out();
     }
     let wanted = match sources.wanted(args) {
         Ok(wanted) => wanted,
@@ -57,13 +58,28 @@ pub(crate) fn run(config: &ConfigArgs, args: &ImportArgs, as_json: bool) -> Exit
         (written, exit) = write_all(&configured, scope, &to_write);
     }
     if as_json {
-        output::json(&document(&planned, &written));
-    } else if !to_write.is_empty() && !write && !args.dry_run && !output::can_ask() {
-        output::note("nothing was written; --yes writes it");
+        output::json(&document(&planned, &written, scope));
+    } else if !to_write.is_empty() && !write && !args.dry_run {
+        output::note(if output::can_ask() {
+            "nothing was written"
+        } else {
+            "nothing was written; --yes writes it"
+        });
     }
-    let refused = |one: &Planned| matches!(one.fate, Fate::HoldsSecrets(_));
-    if args.yes && exit == Exit::Done && planned.iter().any(refused) {
-        exit = Exit::Refused;
+    let refused = |one: &&Planned| matches!(one.fate, Fate::HoldsSecrets(_));
+    if args.yes && exit == Exit::Done {
+        for one in planned.iter().filter(refused) {
+            exit = Exit::Refused;
+            // A person has read it above.
+            if as_json {
+                let reason = one.fate.reason(scope).unwrap_or_default();
+                let what = format!("\"{}\" is left out: {reason}", one.found.name);
+                output::error(&what, one.hint(scope).as_deref());
+            }
+        }
+    }
+    if exit == Exit::Done && !complete {
+        exit = Exit::Usage;
     }
     if !written.is_empty() && !as_json {
         output::note(next_step(scope));
@@ -81,7 +97,15 @@ fn next_step(scope: Scope) -> &'static str {
 /// A server that was found and the decision about it.
 struct Planned {
     found: Imported,
+    owner: Owner,
     fate: Fate,
+}
+
+impl Planned {
+    /// What to do about its being left out.
+    fn hint(&self, scope: Scope) -> Option<String> {
+        self.fate.hint(&self.found, self.owner, scope)
+    }
 }
 
 #[derive(Debug, PartialEq)]
@@ -124,7 +148,7 @@ impl Fate {
     }
 
     /// What to do about it.
-    fn hint(&self, server: &Imported, scope: Scope) -> Option<String> {
+    fn hint(&self, server: &Imported, owner: Owner, scope: Scope) -> Option<String> {
         let (client, name) = (server.client.id(), quoted(&server.name));
         match self {
             Self::Taken => Some(format!(
@@ -139,8 +163,13 @@ impl Fate {
                     .iter()
                     .map(|variable| format!("\"${{{variable}}}\""))
                     .collect();
+                // A project's server never gets into the user's scopes.
+                let instead = match owner {
+                    Owner::User => "; or import it with -s user",
+                    Owner::Project | Owner::Stranger => "",
+                };
                 Some(format!(
-                    "write {} in {} and set {}; or import it with -s user",
+                    "write {} in {} and set {}{instead}",
                     written.join(", "),
                     server.file.display(),
                     variables.join(", ")
@@ -171,14 +200,61 @@ fn clients(args: &ImportArgs) -> Result<Vec<Client>, Exit> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     User,
+    /// It came with this project.
     Project,
+    /// It came with another repository, or a link of this project's leads to it.
+    Stranger,
+}
+
+impl Owner {
+    /// Whether the file's servers may go into the scope. Only those of the user's own files may run
+    /// without approval.
+    fn fits(self, scope: Scope, from_user: bool) -> bool {
+        match (self, scope) {
+            (Self::Project, scope) => scope == Scope::Project,
+            (Self::User | Self::Stranger, Scope::Project) => from_user,
+            (Self::User, _) => true,
+            (Self::Stranger, _) => false,
+        }
+    }
+
+    /// Why a server of the file is left out, and what to do about it.
+    fn explain(self, file: &Path) -> (String, &'static str) {
+        let file = file.display();
+        match self {
+            Self::User => (
+                format!("{file} is your own file, not the project's"),
+                "--from-user takes it into .mcp.json, for everyone who has the repository",
+            ),
+            Self::Project => (
+                format!("{file} came with the project"),
+                "-s project takes it, for approval",
+            ),
+            Self::Stranger => (
+                format!("{file} is neither your own file nor this project's"),
+                "`trunkline add` adds it, once you have read what it runs",
+            ),
+        }
+    }
+}
+
+/// A server that was found, and whose it is.
+struct Candidate {
+    server: Imported,
+    owner: Owner,
+}
+
+impl Candidate {
+    fn is_named(&self, name: &str) -> bool {
+        self.server.name == name || self.server.original_name == name
+    }
 }
 
 /// The servers that were found, and those that may not go into the scope unless asked for.
 #[derive(Default)]
 struct Sources {
-    servers: Vec<Imported>,
-    left_out: Vec<Imported>,
+    servers: Vec<Candidate>,
+    left_out: Vec<Candidate>,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -196,9 +272,8 @@ impl Sources {
                 return Err(Exit::Usage);
             }
             let users = places(&cwd).map_or_else(Vec::new, |places| client.user_files(&places));
-            // Naming a repository's file is enough for the user's own scopes.
-            let fits = scope != Scope::Project || owner(file, &cwd, &users) == Owner::Project;
-            sources.take(found, fits || args.from_user);
+            let owner = owner(file, &cwd, &users);
+            sources.take(found, owner, owner.fits(scope, args.from_user));
             return Ok(sources);
         }
         let Some(places) = places(&cwd) else {
@@ -208,92 +283,95 @@ impl Sources {
         for client in clients {
             let users = client.user_files(&places);
             for file in client.files(&places) {
-                let fits = match (owner(&file, &cwd, &users), scope) {
-                    (Owner::Project, scope) => scope == Scope::Project,
-                    (Owner::User, Scope::Project) => args.from_user,
-                    (Owner::User, _) => true,
-                };
-                sources.take(import::find(*client, [file]), fits);
+                let owner = owner(&file, &cwd, &users);
+                let fits = owner.fits(scope, args.from_user);
+                sources.take(import::find(*client, [file]), owner, fits);
             }
         }
         Ok(sources)
     }
 
-    fn take(&mut self, found: Found, fits: bool) {
+    fn take(&mut self, found: Found, owner: Owner, fits: bool) {
+        let servers = found.servers.into_iter();
+        let candidates = servers.map(|server| Candidate { server, owner });
         if fits {
-            self.servers.extend(found.servers);
+            self.servers.extend(candidates);
             self.diagnostics.extend(found.diagnostics);
         } else {
-            self.left_out.extend(found.servers);
+            self.left_out.extend(candidates);
         }
     }
 
-    /// Explains that a server that was asked for is not there, or may not go where it should.
-    fn check_wanted(&self, only: &[String]) -> Option<Exit> {
-        let names = |servers: &[Imported]| -> Vec<String> {
-            let names = servers.iter();
-            let names = names.flat_map(|server| [&server.name, &server.original_name]);
-            names.cloned().collect()
-        };
-        let (found, left_out) = (names(&self.servers), names(&self.left_out));
-        let missing = only.iter().find(|wanted| !found.contains(wanted))?;
-        let elsewhere = self
-            .left_out
-            .iter()
-            .find(|server| [&server.name, &server.original_name].contains(&missing));
-        if let Some(server) = elsewhere {
-            let file = server.file.display();
-            output::error(
-                &format!("\"{missing}\" is left out: {file} is your own file, not the project's"),
-                Some("--from-user takes it into .mcp.json, for everyone who has the repository"),
-            );
-            return Some(Exit::Usage);
+    /// Whether one of the servers that were asked for can be imported.
+    fn has_any(&self, only: &[String]) -> bool {
+        let is_wanted = |found: &Candidate| only.iter().any(|name| found.is_named(name));
+        self.servers.iter().any(is_wanted)
+    }
+
+    /// Explains which servers that were asked for are not there, or may not go where they should.
+    /// Whether all are fine.
+    fn explain_missing(&self, only: &[String]) -> bool {
+        let is_found = |wanted: &str| self.servers.iter().any(|found| found.is_named(wanted));
+        let missing: Vec<&String> = only.iter().filter(|wanted| !is_found(wanted)).collect();
+        for missing in &missing {
+            let mut left_out = self.left_out.iter();
+            if let Some(elsewhere) = left_out.find(|found| found.is_named(missing)) {
+                let (why, hint) = elsewhere.owner.explain(&elsewhere.server.file);
+                output::error(&format!("\"{missing}\" is left out: {why}"), Some(hint));
+                continue;
+            }
+            let known = self.servers.iter().chain(&self.left_out);
+            let known = known.flat_map(|found| [&found.server.name, &found.server.original_name]);
+            let hint = match trunkline::nearest(missing, known.map(String::as_str)) {
+                Some(near) => format!("did you mean \"{near}\"?"),
+                None => "`trunkline import --dry-run` shows what there is".to_owned(),
+            };
+            let what = format!("no client has a server \"{missing}\"");
+            output::error(&what, Some(&hint));
         }
-        let known = found.iter().chain(&left_out).map(String::as_str);
-        let hint = match trunkline::nearest(missing, known) {
-            Some(near) => format!("did you mean \"{near}\"?"),
-            None => "`trunkline import --dry-run` shows what there is".to_owned(),
-        };
-        let what = format!("no client has a server \"{missing}\"");
-        output::error(&what, Some(&hint));
-        Some(Exit::Usage)
+        missing.is_empty()
     }
 
     /// Says which servers are left out because they are in the other kind of file.
-    fn tell_of_the_left_out(&self, scope: Scope) {
-        let mut files: Vec<&PathBuf> = self.left_out.iter().map(|server| &server.file).collect();
+    fn tell_of_the_left_out(&self) {
+        let mut files: Vec<&PathBuf> = self.left_out.iter().map(|out| &out.server.file).collect();
         files.dedup();
         for file in files {
-            let of_file = || self.left_out.iter().filter(|server| server.file == *file);
-            let names: Vec<_> = of_file().map(|server| server.name.as_str()).collect();
+            let of_file = || self.left_out.iter().filter(|out| out.server.file == *file);
+            let names: Vec<_> = of_file().map(|out| out.server.name.as_str()).collect();
             let Some(first) = of_file().next() else {
                 continue;
             };
-            let (client, file, names) = (first.client.id(), file.display(), names.join(", "));
-            let text = if scope == Scope::Project {
-                format!(
+            let (client, file, names) =
+                (first.server.client.id(), file.display(), names.join(", "));
+            let text = match first.owner {
+                Owner::User => format!(
                     "left out, as they are your own: {names} ({file}); `trunkline import {client} -s project --from-user --only NAME` \
                      takes one into the repository"
-                )
-            } else {
-                format!(
+                ),
+                Owner::Project => format!(
                     "left out, as they come with the project: {names} ({file}); `trunkline import {client} -s project` takes them \
                      over, for approval"
-                )
+                ),
+                Owner::Stranger => format!(
+                    "left out, as the file is neither your own nor this project's: {names} ({file})"
+                ),
             };
-            output::note(Lines::one(text));
+            if output::is_json() {
+                output::warning(&text);
+            } else {
+                output::note(Lines::one(text));
+            }
         }
     }
 
     /// The servers that were asked for, under the name that was asked for.
-    fn wanted(self, args: &ImportArgs) -> Result<Vec<Imported>, Exit> {
+    fn wanted(self, args: &ImportArgs) -> Result<Vec<Candidate>, Exit> {
         let only = &args.only;
         let mut wanted = self.servers;
-        wanted.retain(|server| {
-            only.is_empty() || only.contains(&server.name) || only.contains(&server.original_name)
-        });
+        wanted.retain(|found| only.is_empty() || only.iter().any(|name| found.is_named(name)));
         if let Some(name) = &args.rename {
-            let [server] = wanted.as_mut_slice() else {
+            let [Candidate { server, .. }] = wanted.as_mut_slice() else {
                 let what = format!("--as names one server, and {} were found", wanted.len());
                 output::error(&what, Some("choose one with a client and --only NAME"));
                 return Err(Exit::Usage);
@@ -319,22 +397,53 @@ fn places(cwd: &Path) -> Option<Places> {
     ))
 }
 
-/// Whose a file is: the project's if it really lies in the project and is none of the user's.
+/// Whose a file is, wherever links lead: the user's if a client of the user's reads it, or if it lies
+/// in no project.
 fn owner(file: &Path, cwd: &Path, users: &[PathBuf]) -> Owner {
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let (file, root) = (real(&cwd.join(file)), real(&Project::at(cwd).root));
-    let is_users = users.iter().any(|users| real(users) == file);
-    if file.starts_with(root) && !is_users {
-        Owner::Project
+    let named = without_dots(&cwd.join(file));
+    let (file, root) = (real(&cwd.join(file)), Project::at(cwd).root);
+    if users.iter().any(|users| real(users) == file) {
+        return Owner::User;
+    }
+    if file.starts_with(real(&root)) {
+        return Owner::Project;
+    }
+    // A home that is a repository is the user's own.
+    let is_home =
+        |root: &Path| std::env::home_dir().is_some_and(|home| real(&home).starts_with(root));
+    let around = Project::at(file.parent().unwrap_or(&file));
+    let is_foreign = around.is_repository && !is_home(&around.root);
+    if is_foreign || named.starts_with(&root) {
+        Owner::Stranger
     } else {
         Owner::User
     }
 }
 
+/// The path without `.` and `..`, as it is written: no link is followed.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
 /// Decides about each server. Of several with one name the first counts.
-fn plan(configured: &Configured, scope: Scope, found: Vec<Imported>, force: bool) -> Vec<Planned> {
+fn plan(configured: &Configured, scope: Scope, found: Vec<Candidate>, force: bool) -> Vec<Planned> {
     let mut planned: Vec<Planned> = Vec::new();
-    for found in found {
+    for Candidate {
+        server: found,
+        owner,
+    } in found
+    {
         let entry = Value::Object(found.entry.clone());
         let before = planned
             .iter()
@@ -349,7 +458,7 @@ fn plan(configured: &Configured, scope: Scope, found: Vec<Imported>, force: bool
             (None, Some(_)) if !force => Fate::Taken,
             (None, there) => decide(configured, scope, &found, there),
         };
-        planned.push(Planned { found, fate });
+        planned.push(Planned { found, owner, fate });
     }
     planned
 }
@@ -386,7 +495,8 @@ fn description(planned: &[Planned], scope: Scope) -> Lines {
     }
     let mut lines = Lines::new();
     let mut file = None;
-    for Planned { found, fate } in planned {
+    for one in planned {
+        let Planned { found, fate, .. } = one;
         if file != Some(&found.file) {
             lines.push(format!("{}: {}", found.client, found.file.display()));
             file = Some(&found.file);
@@ -406,7 +516,7 @@ fn description(planned: &[Planned], scope: Scope) -> Lines {
         for note in found.renamed.iter().chain(&found.notes) {
             lines.push(format!("    note: {note}"));
         }
-        if let Some(hint) = fate.hint(found, scope) {
+        if let Some(hint) = one.hint(scope) {
             lines.push(format!("    hint: {hint}"));
         }
     }
@@ -462,10 +572,11 @@ fn write_all<'p>(
     (written, exit)
 }
 
-fn document(planned: &[Planned], written: &[&str]) -> Value {
+fn document(planned: &[Planned], written: &[&str], scope: Scope) -> Value {
     let servers: Vec<Value> = planned
         .iter()
-        .map(|Planned { found, fate }| {
+        .map(|one| {
+            let Planned { found, fate, .. } = one;
             let is_written = written.contains(&found.name.as_str());
             let state = match fate {
                 Fate::New if is_written => "added",
@@ -486,11 +597,11 @@ fn document(planned: &[Planned], written: &[&str]) -> Value {
                 "config": masked(&Value::Object(found.entry.clone())),
                 "notes": notes,
             });
-            if let Fate::Refused(_) | Fate::HoldsSecrets(_) = fate {
-                document["reason"] = json!(fate.reason(Scope::Project));
-                if let Some(hint) = fate.hint(found, Scope::Project) {
-                    document["hint"] = json!(hint);
-                }
+            if let Some(reason) = fate.reason(scope) {
+                document["reason"] = json!(reason);
+            }
+            if let Some(hint) = one.hint(scope) {
+                document["hint"] = json!(hint);
             }
             document
         })

@@ -25,23 +25,30 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
     let connectors = session::connectors(configured.loader.layout());
     let loader = &configured.loader;
     let above = session::project_above(loader.layout(), &loader.project().cwd);
+    let above = above.map(|above| format!("no servers are configured here; {above}"));
+    let nothing = configured.left_out().map(str::to_owned).or(above);
     let mut builder = configured.host();
     if let Some(connectors) = connectors {
         builder = builder.connectors(connectors);
     }
-    let show = |host: &Host| show(host, above.as_deref(), as_json);
+    let show = |host: &Host, is_over: bool| show(host, nothing.as_deref(), is_over, as_json);
     let work = |host: Host| async move {
         session::ready(&host).await;
-        show(&host);
+        show(&host, false);
         Exit::Done
     };
     // Somebody who gives up waiting still wants to see what is known.
-    session::with_host_or(builder, work, show).await
+    session::with_host_or(builder, work, |host| show(host, true)).await
 }
 
-fn show(host: &Host, above: Option<&str>, as_json: bool) {
+/// Shows all servers. `nothing` says why there are none, and `is_over` that nobody waits for them
+/// any more.
+fn show(host: &Host, nothing: Option<&str>, is_over: bool, as_json: bool) {
     let set = host.config();
-    let rows = rows(host, &set);
+    let mut rows = rows(host, &set);
+    for row in &mut rows {
+        row.is_over = is_over;
+    }
     if as_json {
         let is_shown = |about: &str| rows.iter().any(|row| row.name() == about);
         for problem in &set.diagnostics {
@@ -59,10 +66,8 @@ fn show(host: &Host, above: Option<&str>, as_json: bool) {
         )));
     } else if rows.is_empty() && !set.diagnostics.is_empty() {
         output::result("no servers could be loaded");
-    } else if let (true, Some(above)) = (rows.is_empty(), above) {
-        output::result(Lines::one(format!(
-            "no servers are configured here; {above}"
-        )));
+    } else if let (true, Some(nothing)) = (rows.is_empty(), nothing) {
+        output::result(Lines::one(nothing));
     } else {
         output::result(table(&rows));
     }
@@ -82,6 +87,8 @@ pub(crate) struct Row<'a> {
     status: Option<std::sync::Arc<ServerStatus>>,
     /// What is wrong with its entry. An entry that cannot be used has nothing else.
     diagnostics: Vec<&'a Diagnostic>,
+    /// Whether nobody waits for it any more.
+    is_over: bool,
 }
 
 /// Every server that is worth a line: those that are only hidden by another are shown with that one.
@@ -140,6 +147,7 @@ impl<'a> Row<'a> {
             server: Some(server),
             status: runs.then(|| host.server(&server.entry.name)).flatten(),
             diagnostics: Vec::new(),
+            is_over: false,
         }
     }
 
@@ -203,6 +211,14 @@ impl<'a> Row<'a> {
         self.status()?.state.hint().map(str::to_owned)
     }
 
+    /// That it was given up before it was connected.
+    fn interruption(&self) -> Option<&'static str> {
+        let state = &self.status()?.state;
+        let connects = matches!(state, State::Pending { attempt: 1.., .. });
+        let is_so = self.is_over && connects && state.failure().is_none();
+        is_so.then_some("interrupted while connecting")
+    }
+
     /// What is wrong with it, and what to do about that; nothing for one that runs.
     pub(crate) fn troubles(&self) -> Lines {
         let mut lines = Lines::new();
@@ -216,6 +232,9 @@ impl<'a> Row<'a> {
         let state = self.status().map(|status| &status.state);
         if let Some(asked) = state.and_then(State::sign_in) {
             lines.push(format!("  {}", inline(&asked.to_string())));
+        }
+        if let Some(interruption) = self.interruption() {
+            lines.push(format!("  {interruption}"));
         }
         let failure = state.and_then(State::failure);
         if let Some(failure) = failure {
@@ -307,6 +326,9 @@ impl<'a> Row<'a> {
         }
         if let Some(status) = &self.status {
             add_status(&mut value, status);
+        }
+        if let Some(interruption) = self.interruption() {
+            value["error"] = json!(interruption);
         }
         if self.is_unusable()
             && let Some((reason, hint)) = self.reason()

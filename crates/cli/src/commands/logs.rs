@@ -6,7 +6,7 @@ use serde::Serialize;
 use trunkline::{LogKind, LogLine, LogStore};
 use unicode_width::UnicodeWidthStr;
 
-use super::tools::unknown_server;
+use super::tools::{NO_SERVERS, unknown_server};
 use crate::args::{ConfigArgs, LogsArgs};
 use crate::exit::Exit;
 use crate::interrupt::interrupted;
@@ -74,7 +74,7 @@ fn known(config: &ConfigArgs, store: &LogStore, name: &str) -> Result<(), Exit> 
     names.extend(logged.iter().map(String::as_str));
     names.sort_unstable();
     names.dedup();
-    Err(unknown_server(name, names.into_iter()))
+    Err(unknown_server(name, names.into_iter(), NO_SERVERS))
 }
 
 /// Shows what is added, until nobody reads it any more.

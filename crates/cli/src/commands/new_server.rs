@@ -18,7 +18,7 @@ pub(super) struct New {
 }
 
 /// What is wrong, and what to write instead.
-type Problem = (String, Option<String>);
+pub(super) type Problem = (String, Option<String>);
 
 impl New {
     /// Makes sense of the words. Claude Code's `-e` and `-H` take several values, ours one; words
@@ -58,11 +58,8 @@ impl New {
             None if is_url => NewTransport::Http,
             None => NewTransport::Stdio,
         };
-        if add.transport != Some(NewTransport::Stdio)
-            && let Some(url) = as_address(target)
-        {
-            let problem = format!("\"{target}\" is an address without http:// or https://");
-            return Err((problem, Some(format!("write {url}"))));
+        if add.transport != Some(NewTransport::Stdio) {
+            no_bare_address(target)?;
         }
         let mut notes = Vec::new();
         let entry = if transport == NewTransport::Stdio {
@@ -101,6 +98,15 @@ fn whole_command(target: &str, args: &[&str], notes: &mut Vec<String>) -> (Strin
         "the command line is split: the program \"{command}\" and {count} argument{plural}"
     ));
     (command, words)
+}
+
+/// Refuses an address without a scheme, and names the URL that it stands for.
+pub(super) fn no_bare_address(target: &str) -> Result<(), Problem> {
+    let Some(url) = as_address(target) else {
+        return Ok(());
+    };
+    let problem = format!("\"{target}\" is an address without http:// or https://");
+    Err((problem, Some(format!("write {url}"))))
 }
 
 /// The URL that an address such as `localhost:3000/mcp` stands for; `None` for a program.
@@ -146,9 +152,7 @@ fn stdio(
     }
     let mut variables = Map::new();
     for assignment in env {
-        let Some((key, value)) = variable(assignment) else {
-            return Err((NOT_A_VARIABLE.to_owned(), None));
-        };
+        let (key, value) = variable(assignment)?;
         variables.insert(key.to_owned(), value.into());
     }
     Ok(json!({"type": "stdio", "command": command, "args": args, "env": variables}))
@@ -214,12 +218,22 @@ fn is_assignment(word: &str) -> bool {
         .is_some_and(|(key, _)| !key.is_empty() && key.chars().all(named))
 }
 
-// Neither repeats the text, which may be a secret.
-pub(super) const NOT_A_VARIABLE: &str = "an environment variable is not of the form KEY=VALUE";
+// None repeats the text, which may be a secret.
+const NOT_A_VARIABLE: &str = "an environment variable is not of the form KEY=VALUE";
+const NOT_A_NAME: &str = "a variable's name has no spaces and no control characters";
 pub(super) const NOT_A_HEADER: &str = "a header is not of the form 'Name: value'";
 
 /// A variable's name and value.
-pub(super) fn variable(written: &str) -> Option<(&str, &str)> {
+pub(super) fn variable(written: &str) -> Result<(&str, &str), Problem> {
+    let (key, value) = assignment(written).ok_or((NOT_A_VARIABLE.to_owned(), None))?;
+    if key.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err((NOT_A_NAME.to_owned(), None));
+    }
+    Ok((key, value))
+}
+
+/// What stands before and after the `=`.
+pub(super) fn assignment(written: &str) -> Option<(&str, &str)> {
     written.split_once('=').filter(|(key, _)| !key.is_empty())
 }
 

@@ -37,6 +37,7 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
     let is_known = |about: &str| configured.set.named(about).next().is_some();
     configured.warn_about(is_known);
     let connectors = session::connectors(configured.loader.layout());
+    let nothing = configured.left_out();
     let mut builder = configured.host();
     if let Some(connectors) = connectors {
         builder = builder.connectors(connectors);
@@ -46,20 +47,20 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
         if as_json {
             output::json(&document(&host).await);
         } else {
-            output::result(summary(&host).await);
+            output::result(summary(&host, nothing).await);
         }
         sign_in_exit(&host)
     })
     .await
 }
 
-/// The state in a few lines; `list` and `tools` say more.
-async fn summary(host: &Host) -> Lines {
+/// The state in a few lines; `list` and `tools` say more. `nothing` says why there are no servers.
+async fn summary(host: &Host, nothing: Option<&str>) -> Lines {
     let set = host.config();
     let rows = list::rows(host, &set);
     let mut lines = Lines::new();
     if rows.is_empty() {
-        lines.push("no servers are configured; `trunkline add` adds one");
+        lines.push(nothing.unwrap_or("no servers are configured; `trunkline add` adds one"));
     }
     for state in STATES {
         let names: Vec<_> = rows

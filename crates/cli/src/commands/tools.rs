@@ -131,7 +131,7 @@ async fn with_configured(
             }
         }
         if let (Some(name), true) = (server, set.servers.is_empty()) {
-            return unknown_server(name, known.iter().map(String::as_str));
+            return unknown_server(name, known.iter().map(String::as_str), NO_SERVERS);
         }
         report_refusals(&set);
         show(&host).await;
@@ -151,9 +151,12 @@ pub(crate) fn no_servers(configured: &Configured) -> Exit {
             "the enterprise configuration has exclusive control and no servers",
             None,
         )
+    } else if let (true, Some(why)) = (configured.diagnostics().is_empty(), configured.left_out()) {
+        output::error(why, Some("name a file with --mcp-config FILE"));
+        return Exit::Usage;
     } else if configured.diagnostics().is_empty() {
         (
-            "no servers are configured",
+            NO_SERVERS,
             Some(
                 "add one with `trunkline add`, name a file with --mcp-config FILE, or see it all at work with `trunkline demo`",
             ),
@@ -191,14 +194,18 @@ fn report_refusals(set: &ServerSet) {
     }
 }
 
-/// Explains that there is no such server.
+/// What is said where there are no servers at all.
+pub(crate) const NO_SERVERS: &str = "no servers are configured";
+
+/// Explains that there is no such server; `none` says that there are no others.
 pub(crate) fn unknown_server<'a>(
     wanted: &str,
     known: impl Iterator<Item = &'a str> + Clone,
+    none: &str,
 ) -> Exit {
     let hint = match nearest(wanted, known.clone()) {
         Some(near) => format!("did you mean \"{near}\"?"),
-        None if known.clone().next().is_none() => "no servers are configured".to_owned(),
+        None if known.clone().next().is_none() => none.to_owned(),
         None => format!("there are: {}", known.collect::<Vec<_>>().join(", ")),
     };
     output::error(&format!("there is no server \"{wanted}\""), Some(&hint));

@@ -45,6 +45,20 @@ fn what_is_approved_runs_and_nothing_else() {
 }
 
 #[test]
+fn where_there_is_nothing_to_approve_that_is_said() {
+    let lab = Lab::new();
+    lab.servers("home/.claude.json", &json!({"mine": {"command": "true"}}));
+    let what = "there is no server \"nope\"";
+    for command in ["approve", "reject"] {
+        lab.plainly(&[command, "nope"])
+            .fails(2, what, "this project has no .mcp.json");
+    }
+    lab.servers(".mcp.json", &json!({}));
+    lab.plainly(&["approve", "nope"])
+        .fails(2, what, "this project's .mcp.json has no servers");
+}
+
+#[test]
 fn several_are_approved_at_once_and_again() {
     let lab = project();
     for written in [

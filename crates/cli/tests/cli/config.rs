@@ -121,6 +121,33 @@ fn a_file_that_is_missing_beside_a_good_one_is_a_mistake_too() {
 }
 
 #[test]
+fn one_that_is_broken_is_a_mistake_whatever_else_there_is() {
+    let lab = Lab::with([("good", echo())]);
+    lab.servers("home/.claude.json", &json!({"user": {"command": "true"}}));
+    lab.scratch.write("broken.json", "{\"mcpServers\": {");
+    lab.scratch.write("empty.json", "{}");
+    for (named, start) in [
+        ("{bad", "error: --mcp-config:1:2: not valid JSON"),
+        ("[]", "error: --mcp-config:1:1: "),
+        ("broken.json", "error: broken.json:1:16: not valid JSON"),
+        (
+            "empty.json",
+            "error: empty.json:1:1: it has no \"mcpServers\" object",
+        ),
+    ] {
+        for command in COMMANDS {
+            for run in [
+                lab.finish(lab.bare(&["--mcp-config", named]).args(command)),
+                lab.finish(lab.command(&["--mcp-config", named]).args(command)),
+            ] {
+                assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:#?}");
+                assert!(run.err.starts_with(start), "{start}: {}", run.err);
+            }
+        }
+    }
+}
+
+#[test]
 fn several_configurations_may_follow_one_flag() {
     let lab = Lab::new();
     let [one, two] = ["one", "two"].map(|name| json!({name: lab.scratch.entry(name, &echo())}));

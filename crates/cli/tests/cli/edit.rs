@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 
-use crate::lab::{Lab, Run, files_under};
+use crate::lab::{Lab, Run, files_under, parsed};
 use crate::pty::Session;
 
 const FILE: &str = "{\"n\": 1.50,\n  \"mcpServers\": {\"s\": {\"command\": \"c\",  \"args\": [\"a\", \"--b\"], \"env\": {\"TOKEN\":\"hunter2\"}},\n  \
@@ -201,7 +201,7 @@ fn a_text_that_cannot_be_written_is_kept() {
     for (script, error) in [
         (
             "echo '{\"command\": \"mine\"' > \"$1\"",
-            "error: the entry is not valid JSON (line 2, column 0)\n",
+            "error: the entry is not valid JSON (line 2, column 0)\n  hint: nothing was changed; ",
         ),
         (
             "echo '{\"timeout\": \"mine\"}' > \"$1\"",
@@ -239,6 +239,42 @@ fn a_text_that_cannot_be_written_is_kept() {
         );
         std::fs::remove_dir_all(kept.parent().unwrap()).unwrap();
     }
+    lab.scratch.write("home/.claude.json", FILE);
+    lab.scratch.write("editor.sh", "echo '{mine' > \"$1\"");
+    let mut command = lab.bare(&["edit", "s", "--editor", "--json"]);
+    command
+        .env("EDITOR", "sh editor.sh")
+        .env("TMPDIR", lab.at("temporary"));
+    let run = lab.finish(&mut command);
+    let kept = files_under(&lab.at("temporary"));
+    let kept = lab.plain(kept[0].to_str().unwrap());
+    assert_eq!(
+        parsed(&run.err)["error"]["hint"],
+        format!("nothing was changed; your text is kept in {kept}")
+    );
+}
+
+#[test]
+fn what_cannot_be_a_variable_or_a_url_is_refused() {
+    let lab = Lab::new();
+    let entries = json!({"s": {"command": "c"}, "r": {"type": "http", "url": "http://h.example"}});
+    lab.servers("home/.claude.json", &entries);
+    let before = lab.scratch.read("home/.claude.json");
+    for name in ["A B", " A", "A\tB", "A\u{1b}B"] {
+        let run = lab.plainly(&["edit", "s", "-e", &format!("{name}=x")]);
+        run.fails(
+            2,
+            "a variable's name has no spaces and no control characters",
+            "",
+        );
+    }
+    lab.plainly(&["edit", "r", "--url", "localhost:9/mcp"])
+        .fails(
+            2,
+            "\"localhost:9/mcp\" is an address without http:// or https://",
+            "write http://localhost:9/mcp",
+        );
+    assert_eq!(lab.scratch.read("home/.claude.json"), before);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::lab::Lab;
+use crate::lab::{Lab, parsed};
 
 /// Where each client keeps its file, and the sample of it.
 const FILES: [(&str, &str, &str); 9] = [
@@ -173,7 +173,72 @@ fn as_json_it_is_one_document() {
         "home/.claude.json",
         &json!({"my-files": {"command": "other"}}),
     );
-    assert_eq!(import(&["--yes"]), expected("taken"));
+    let mut taken = expected("taken");
+    taken[0]["reason"] = json!("the user scope has another server of that name");
+    taken[0]["hint"] = json!(
+        "`trunkline import cursor -s user --only my-files` with --force replaces it, with --as NAME adds both"
+    );
+    assert_eq!(import(&["--yes"]), taken);
+}
+
+#[test]
+fn as_json_it_says_what_is_left_out_and_why() {
+    let lab = with_cursor(&json!({"mine": {"command": "mine"}}));
+    let secret = json!({"command": "s", "env": {"API_KEY": "hunter2"}});
+    lab.servers(".cursor/mcp.json", &json!({"secret": secret}));
+    let run = lab.plainly(&["import", "cursor", "--json", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    let warnings = &parsed(&run.err)["warnings"];
+    assert_eq!(
+        warnings[0],
+        "left out, as they come with the project: secret ([DIR]/.cursor/mcp.json); \
+         `trunkline import cursor -s project` takes them over, for approval"
+    );
+    let run = lab.plainly(&["import", "cursor", "-s", "project", "--json", "--yes"]);
+    assert_eq!(run.code, Some(5), "{run:#?}");
+    run.never_says("hunter2");
+    let told = parsed(&run.err);
+    assert_eq!(
+        told["error"],
+        json!({"kind": "refused", "exitCode": 5,
+            "message": "\"secret\" is left out: it would write a literal secret into the repository: env.API_KEY",
+            "hint": "write \"${API_KEY}\" in [DIR]/.cursor/mcp.json and set API_KEY"})
+    );
+    let warning = told["warnings"][0].as_str().unwrap();
+    assert!(
+        warning.starts_with("left out, as they are your own: mine ("),
+        "{warning}"
+    );
+}
+
+#[test]
+fn what_came_with_the_project_is_told_so() {
+    let lab = with_cursor(&json!({"mine": {"command": "mine"}}));
+    lab.servers(
+        ".cursor/mcp.json",
+        &json!({"shared": {"command": "shared"}}),
+    );
+    let words = ["import", "cursor", "-s", "user", "-y", "--only", "shared"];
+    let file = lab.at(".cursor/mcp.json");
+    let named = ["--file", file.to_str().unwrap()];
+    for more in [&[][..], &["--from-user"], &named] {
+        lab.plainly(&[&words[..], more].concat()).fails(
+            2,
+            "\"shared\" is left out: [DIR]/.cursor/mcp.json came with the project",
+            "-s project takes it, for approval",
+        );
+    }
+    // The others are taken all the same.
+    let run = lab.plainly(&[&words[..], &["--only", "mine", "--only", "nobody"]].concat());
+    assert_eq!(run.code, Some(2), "{run:#?}");
+    for part in [
+        "\"shared\" is left out",
+        "no client has a server \"nobody\"",
+    ] {
+        assert!(run.err.contains(part), "{part}: {}", run.err);
+    }
+    assert_eq!(lab.global()["mcpServers"]["mine"]["command"], "mine");
+    assert_eq!(lab.global()["mcpServers"].as_object().unwrap().len(), 1);
 }
 
 #[test]
@@ -238,7 +303,15 @@ fn some_servers_alone_can_be_taken_into_any_scope() {
 fn a_file_can_be_named() {
     let lab = Lab::new();
     lab.servers("elsewhere/my.json", &json!({"a": {"command": "a"}}));
-    let run = lab.plainly(&["import", "cursor", "--file", "elsewhere/my.json", "--yes"]);
+    std::fs::create_dir(lab.at("project")).unwrap();
+    let words = [
+        "import",
+        "cursor",
+        "--file",
+        "../elsewhere/my.json",
+        "--yes",
+    ];
+    let run = lab.finish(lab.bare(&words).current_dir(lab.at("project")));
     assert_eq!(run.code, Some(0), "{run:#?}");
     assert_eq!(lab.global()["mcpServers"]["a"]["command"], "a");
     let run = lab.plainly(&["import", "cursor", "--file", "missing.json"]);

@@ -62,7 +62,7 @@ fn everything_that_a_server_says_is_there_with_what_became_of_it() {
     for line in [
         "stderr warming up",
         "stderr working",
-        "state  connected: testkit 1.0.0, protocol 2026-07-28, 1 tools, 0 resources, 0 prompts",
+        "state  connected: testkit 1.0.0, protocol 2026-07-28, 1 tool, 0 resources, 0 prompts",
         "notice tools/list: entry 1 was left out: it has no name",
         "notice [warning db] slow",
     ] {

@@ -91,12 +91,20 @@ fn only_what_the_flag_names_counts_when_strict() {
     let run = lab.run(&["--strict-mcp-config", "tools"]);
     run.is(0, "mcp__dynamic__echo  Echoes\n", "");
     assert!(!lab.started("user"));
-    let run = lab.plainly(&["--strict-mcp-config", "list"]);
-    assert_eq!(run.code, Some(0));
-    assert!(
-        run.out.starts_with("no servers are configured"),
-        "{}",
-        run.out
+    let none = "--strict-mcp-config leaves out all configured servers, and --mcp-config names none";
+    lab.plainly(&["--strict-mcp-config", "list"])
+        .is(0, &format!("{none}\n"), "");
+    let run = lab.plainly(&["--strict-mcp-config", "status"]);
+    assert!(run.out.starts_with(none), "{}", run.out);
+    lab.plainly(&["--strict-mcp-config", "tools"]).fails(
+        2,
+        none,
+        "name a file with --mcp-config FILE",
+    );
+    lab.plainly(&["--strict-mcp-config", "get", "user"]).fails(
+        2,
+        "there is no server \"user\"",
+        none,
     );
 }
 

@@ -56,12 +56,16 @@ pub(super) fn lists(catalog: &Catalog) -> String {
 }
 
 fn counts(catalog: &Catalog) -> String {
-    format!(
-        "{} tools, {} resources, {} prompts",
-        catalog.tools().len(),
-        catalog.resources.len(),
-        catalog.prompts.len()
-    )
+    let count = |number: usize, what: &str| match number {
+        1 => format!("1 {what}"),
+        number => format!("{number} {what}s"),
+    };
+    [
+        count(catalog.tools().len(), "tool"),
+        count(catalog.resources.len(), "resource"),
+        count(catalog.prompts.len(), "prompt"),
+    ]
+    .join(", ")
 }
 
 /// Something that was no use to anyone, as a log tells it.

@@ -31,7 +31,7 @@ pub(super) async fn edit(
         Some(Ok(pretty)) => pretty + "\n",
         _ => seen.text.clone(),
     };
-    let draft = Draft::new(name, &shown).map_err(|error| {
+    let mut draft = Draft::new(name, &shown).map_err(|error| {
         output::error(&format!("no temporary file can be written: {error}"), None);
         Exit::Failed
     })?;
@@ -40,8 +40,10 @@ pub(super) async fn edit(
         let text = match draft.read() {
             Ok(text) => text,
             Err(error) => {
-                output::error(&format!("the edited file cannot be read: {error}"), None);
-                return Err(draft.keep());
+                let what = format!("the edited file cannot be read: {error}");
+                draft.keep();
+                output::error(&what, Some(&draft.place()));
+                return Err(Exit::Usage);
             }
         };
         if text == shown {
@@ -52,11 +54,10 @@ pub(super) async fn edit(
             Err(error) => {
                 let (line, column) = (error.line(), error.column());
                 let what = format!("the entry is not valid JSON (line {line}, column {column})");
-                output::error(&what, None);
-                if again() {
+                if draft.goes_on(&what, true) {
                     continue;
                 }
-                return Err(draft.keep());
+                return Err(Exit::Usage);
             }
         };
         let edits = match &before {
@@ -76,19 +77,12 @@ pub(super) async fn edit(
                     error,
                     ChangeError::BadEntry { .. } | ChangeError::Blocked { .. }
                 );
-                let exit = change::fail(&error, None);
-                if !(is_mendable && again()) {
-                    draft.keep();
-                    return Err(exit);
+                if !draft.goes_on(&error.to_string(), is_mendable) {
+                    return Err(change::exit(&error));
                 }
             }
         }
     }
-}
-
-/// Whether the user wants to go on editing.
-fn again() -> bool {
-    output::can_ask() && output::ask("edit it again?")
 }
 
 /// The text that is being edited, in a directory that only its owner can look into. It goes away
@@ -144,13 +138,32 @@ impl Draft {
         std::fs::read_to_string(&self.file)
     }
 
-    /// Leaves the text where it is, and says where.
-    fn keep(mut self) -> Exit {
+    /// Says what is wrong with the text. Whether the user goes on editing; otherwise it is kept, and
+    /// the user told where.
+    fn goes_on(&mut self, what: &str, is_mendable: bool) -> bool {
+        if !(is_mendable && output::can_ask()) {
+            self.keep();
+            output::error(what, Some(&self.place()));
+            return false;
+        }
+        output::error(what, None);
+        let again = output::ask("edit it again?");
+        if !again {
+            self.keep();
+            output::note(output::Lines::one(self.place()));
+        }
+        again
+    }
+
+    /// Leaves the text where it is.
+    fn keep(&mut self) {
         self.dir.disable_cleanup(true);
-        let file = self.file.display().to_string();
-        let what = format!("nothing was changed; your text is kept in {file}");
-        output::note(output::Lines::one(what));
-        Exit::Usage
+    }
+
+    /// Where the text is kept.
+    fn place(&self) -> String {
+        let file = self.file.display();
+        format!("nothing was changed; your text is kept in {file}")
     }
 }
 

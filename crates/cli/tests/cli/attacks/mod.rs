@@ -79,6 +79,10 @@ attacks! {
     an_import_publishes_a_private_server: "the user's private server with its key gets into a repository",
         "`import -s project` with a key in `~/.cursor/mcp.json`, also by name"
         => "nothing is written and the key is not printed", commands::import_of_a_private_server;
+    an_import_spares_a_repository_its_approval: "a repository's server gets among the user's, which run unasked",
+        "`import cursor -s user` and `-s local`, also with `--file`, from elsewhere and through links"
+        => "it is left out and nothing starts", commands::import_of_a_repositorys_server;
+
     // Foreign text (SEC-3)
     a_name_forges_an_entry: "a repository shows another command than the one that runs",
         "a server name with 60 line breaks and a fake entry"
