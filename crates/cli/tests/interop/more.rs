@@ -110,7 +110,7 @@ const ALL: [Foreign; 20] = [
         name: "hubspot",
         start: Start::Node("@hubspot/mcp-server/dist/index.js"),
         env: &[("PRIVATE_APP_ACCESS_TOKEN", "none")],
-        version: "2024-11-05",
+        version: "2025-11-25",
         tools: 21,
         ..PLAIN
     },
