@@ -251,7 +251,7 @@ fn variables_are_put_in_place_and_a_missing_one_is_told() {
         run.out
     );
     assert!(
-        about(&run.out, "t").contains("command not found: $NO_SUCH/bin"),
+        about(&run.out, "t").contains("command not found: [DIR]/home/$NO_SUCH/bin"),
         "{}",
         run.out
     );

@@ -165,7 +165,7 @@ fn the_projects_servers_need_approval_as_ever() {
     assert_eq!(code, "refused");
     assert_eq!(
         error,
-        "the server \"s\" does not run: it comes with the project and needs your approval"
+        "the server \"s\" does not run: it waits for your approval"
     );
     embedder.finish();
     assert!(!lab.started("s"));
