@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _};
 use std::pin::Pin;
 
 use serde_json::{Map, Value, json};
-use trunkline::{Because, Elicit, Json, PermissionAnswer, PermissionQuestion, Permit, harmless};
+use trunkline::{AskReason, Elicit, Json, PermissionAnswer, PermissionQuestion, Permit, harmless};
 
 /// Asks on standard error, reads from standard input.
 #[derive(Clone, Copy)]
@@ -22,7 +22,7 @@ impl Permit for Terminal {
                 question.tool.name(),
                 harmless(question.arguments.as_str())
             );
-            if let Because::Changed(change) = &question.because {
+            if let AskReason::Changed(change) = &question.reason {
                 eprintln!(
                     "{}\n{}",
                     harmless(&change.to_string()),

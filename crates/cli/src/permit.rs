@@ -3,7 +3,7 @@
 use std::future::{Future, ready};
 use std::pin::Pin;
 
-use trunkline::{Because, PermissionAnswer, PermissionQuestion, Permit};
+use trunkline::{AskReason, PermissionAnswer, PermissionQuestion, Permit};
 
 use crate::output;
 
@@ -19,8 +19,8 @@ impl Permit for Typed {
         &self,
         question: PermissionQuestion,
     ) -> Pin<Box<dyn Future<Output = PermissionAnswer> + Send>> {
-        let change = match question.because {
-            Because::Changed(change) if !self.accept_changes => change,
+        let change = match question.reason {
+            AskReason::Changed(change) if !self.accept_changes => change,
             _ => return Box::pin(ready(PermissionAnswer::Always)),
         };
         if !output::can_ask() {

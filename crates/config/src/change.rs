@@ -18,7 +18,7 @@ use crate::names::unfit_to_add;
 use crate::policy::{Blocked, Policy};
 use crate::scopes::KEY;
 use crate::scopes::Scope;
-use crate::server_set::Place;
+use crate::server_set::Source;
 
 /// Changes configuration files: each change is whole or not at all, and touches nothing else.
 ///
@@ -251,7 +251,7 @@ impl Editor {
     }
 
     /// The scopes that have a server of that name and can be changed, strongest first.
-    pub fn scopes_of(&self, name: &str) -> Vec<Place> {
+    pub fn scopes_of(&self, name: &str) -> Vec<Source> {
         let mut found = Vec::new();
         for scope in [Scope::Local, Scope::Project, Scope::User] {
             for (file, path) in self.places_of(scope, name).unwrap_or_default() {
@@ -260,7 +260,7 @@ impl Editor {
                 };
                 let path: Vec<&str> = path.iter().map(String::as_str).collect();
                 if matches!(splice::get(&text, &path), Ok(Some(_))) {
-                    found.push(Place {
+                    found.push(Source {
                         scope,
                         source: shown(&file),
                     });

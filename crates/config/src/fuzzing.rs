@@ -9,7 +9,7 @@ use crate::edit::splice;
 use crate::entry::{HttpEntry, HttpFlavour, RawEntry, ServerEntry, TransportEntry};
 use crate::expand::{Environment, Findings};
 use crate::files::LastGood;
-use crate::gather::Gather;
+use crate::load_state::LoadState;
 use crate::names::PLUGIN_PREFIX;
 use crate::policy::{Policy, Rule};
 use crate::resolve::{Resolution, resolve};
@@ -31,7 +31,7 @@ pub fn load(text: &str, only_project: bool) -> ServerSet {
     };
     let last_good = LastGood::default();
     let environment = Environment::of([("A", "one"), ("URL", "https://h/"), ("EMPTY", "")]);
-    let mut gather = Gather::new(environment, Path::new("/"), &last_good);
+    let mut state = LoadState::new(environment, Path::new("/"), &last_good);
 
     let origins: &[Origin] = if only_project {
         &[Origin::Project]
@@ -45,7 +45,7 @@ pub fn load(text: &str, only_project: bool) -> ServerSet {
     };
     let mut settings: Vec<Settings> = origins
         .iter()
-        .map(|origin| Settings::read(&document, &root, *origin, &mut gather.diagnostics))
+        .map(|origin| Settings::read(&document, &root, *origin, &mut state.diagnostics))
         .collect();
     let mut policy = Policy::default();
     for file in &mut settings {
@@ -61,9 +61,9 @@ pub fn load(text: &str, only_project: bool) -> ServerSet {
         match (scope, root.get("mcpServers")) {
             (Scope::Plugin, Some(raw)) => {
                 let rename = |name: &str| format!("{PLUGIN_PREFIX}p:{name}");
-                scopes::servers(&mut gather, &document, raw, *scope, rename);
+                scopes::servers(&mut state, &document, raw, *scope, rename);
             }
-            _ => scopes::file_servers(&mut gather, &document, &root, *scope),
+            _ => scopes::file_servers(&mut state, &document, &root, *scope),
         }
     }
     let names = |key| {
@@ -76,7 +76,7 @@ pub fn load(text: &str, only_project: bool) -> ServerSet {
         serde_json::from_str(text).unwrap_or_default()
     };
     set.servers = resolve(
-        gather.entries,
+        state.entries,
         &Resolution {
             policy: &policy,
             choices: &Choices::of(&settings),
@@ -86,7 +86,7 @@ pub fn load(text: &str, only_project: bool) -> ServerSet {
             enabled: names("enabledMcpServers").into_iter().flatten().collect(),
         },
     );
-    set.diagnostics = gather.diagnostics;
+    set.diagnostics = state.diagnostics;
     set.policy = policy;
     set
 }

@@ -8,8 +8,8 @@ use crate::diagnostic::Diagnostic;
 use crate::document::{Document, Members};
 use crate::expand::Environment;
 use crate::files::{LastGood, ReadError, is_absence, shown};
-use crate::gather::Gather;
 use crate::layout::{Layout, Project};
+use crate::load_state::LoadState;
 use crate::permissions::Permissions;
 use crate::policy::Policy;
 use crate::resolve::{Resolution, resolve};
@@ -112,7 +112,7 @@ impl Loader {
     pub fn load(&self, connectors: &[ConnectorEntry]) -> ServerSet {
         let cwd = shown(&self.project.cwd);
         let environment = self.environment.with("CLAUDE_PROJECT_DIR", cwd);
-        let mut gather = Gather::new(environment, &self.project.cwd, &self.last_good);
+        let mut gather = LoadState::new(environment, &self.project.cwd, &self.last_good);
         let global = gather.read(&self.layout.global_file);
         let global_source = shown(&self.layout.global_file);
         let global = global
@@ -154,7 +154,7 @@ impl Loader {
             _ => Default::default(),
         };
         let approvals = self.approvals(&mut gather);
-        let Gather {
+        let LoadState {
             mut entries,
             mut diagnostics,
             mut files,
@@ -216,7 +216,7 @@ impl Loader {
     /// What `~/.claude.json` keeps for this project.
     fn local<'a>(
         &self,
-        gather: &mut Gather,
+        gather: &mut LoadState,
         document: &Document<'a>,
         root: &Members<'a>,
     ) -> Option<Members<'a>> {
@@ -239,7 +239,7 @@ impl Loader {
 
     /// The company's servers, and nobody else's. Even a file that cannot be read keeps all others out; false if it is such a
     /// one.
-    fn enterprise(&self, gather: &mut Gather) -> bool {
+    fn enterprise(&self, gather: &mut LoadState) -> bool {
         let path = self.layout.managed_servers();
         let source = shown(&path);
         let result = match gather.read_managed(&path) {
@@ -278,7 +278,7 @@ impl Loader {
 
     fn other_scopes<'a>(
         &self,
-        gather: &mut Gather,
+        gather: &mut LoadState,
         settings: &[Settings],
         connectors: &[ConnectorEntry],
         global: Option<&(&Document<'a>, Members<'a>)>,
@@ -315,7 +315,7 @@ impl Loader {
     }
 
     /// Servers in the user's settings, which come after those in `~/.claude.json`.
-    fn user_settings_servers(&self, gather: &mut Gather) {
+    fn user_settings_servers(&self, gather: &mut LoadState) {
         let path = self.layout.settings_file();
         let source = shown(&path);
         let Some(text) = gather.again(&path) else {
@@ -346,7 +346,7 @@ impl Loader {
     /// All settings that count, and the policy in them.
     fn settings<'a>(
         &self,
-        gather: &mut Gather,
+        gather: &mut LoadState,
         policy: &mut Policy,
         global: Option<&(&Document<'a>, Members<'a>)>,
         local: Option<&Members<'a>>,
@@ -424,7 +424,7 @@ impl Loader {
         settings
     }
 
-    fn managed_settings(&self, gather: &mut Gather, policy: &mut Policy) -> Option<Settings> {
+    fn managed_settings(&self, gather: &mut LoadState, policy: &mut Policy) -> Option<Settings> {
         let path = self.layout.managed_settings();
         let source = shown(&path);
         let text = match gather.read_managed(&path) {
@@ -462,7 +462,7 @@ impl Loader {
         }
     }
 
-    fn approvals(&self, gather: &mut Gather) -> Approvals {
+    fn approvals(&self, gather: &mut LoadState) -> Approvals {
         let path = self.layout.approvals_file();
         let problems = gather.diagnostics.len();
         let Some(text) = gather.read(&path) else {
@@ -500,7 +500,7 @@ fn named_only(servers: &[Server], choices: &Choices) -> Vec<Diagnostic> {
     explained.collect()
 }
 
-fn servers_file(gather: &mut Gather, path: &Path, scope: Scope) {
+fn servers_file(gather: &mut LoadState, path: &Path, scope: Scope) {
     let Some(text) = gather.read(path) else {
         return;
     };
@@ -512,7 +512,7 @@ fn servers_file(gather: &mut Gather, path: &Path, scope: Scope) {
     }
 }
 
-fn settings_file(gather: &mut Gather, path: &Path, origin: Origin) -> Option<Settings> {
+fn settings_file(gather: &mut LoadState, path: &Path, origin: Origin) -> Option<Settings> {
     let text = gather.read(path)?;
     let source = shown(path);
     let document = Document::new(&source, &text);

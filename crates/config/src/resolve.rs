@@ -6,7 +6,7 @@ use crate::approve::{Approval, Approved, Bindings, Choices};
 use crate::dedupe::twins;
 use crate::entry::ServerEntry;
 use crate::policy::Policy;
-use crate::server_set::{Place, Server, Standing};
+use crate::server_set::{Server, Source, Standing};
 
 /// What decides.
 pub(crate) struct Resolution<'r> {
@@ -86,9 +86,9 @@ fn shadow(servers: &mut [Server], strongest_first: &[usize]) {
         return;
     };
     let losers: Vec<usize> = contenders.collect();
-    let place = Place::of(&servers[winner].entry);
+    let place = Source::of(&servers[winner].entry);
     for loser in losers {
-        let hidden = Place::of(&servers[loser].entry);
+        let hidden = Source::of(&servers[loser].entry);
         servers[winner].shadows.push(hidden);
         servers[loser].standing = Standing::Shadowed { by: place.clone() };
         servers[loser].to_record = None;

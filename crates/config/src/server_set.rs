@@ -43,21 +43,21 @@ pub struct Server {
     /// Whether it runs, and if not, why.
     pub standing: Standing,
     /// Entries of the same name in weaker places, which it hides.
-    pub shadows: Vec<Place>,
+    pub shadows: Vec<Source>,
     /// What its approval should be bound to, where only its name is approved so far.
     pub(crate) to_record: Option<Approved>,
 }
 
 /// Where an entry stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct Source {
     /// Its scope.
     pub scope: Scope,
     /// Its file.
     pub source: String,
 }
 
-impl Place {
+impl Source {
     pub(crate) fn of(entry: &ServerEntry) -> Self {
         Self {
             scope: entry.scope,
@@ -66,7 +66,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{} ({})", self.scope, self.source)
     }
@@ -99,7 +99,7 @@ pub enum Standing {
     /// A stronger place has an entry of the same name.
     Shadowed {
         /// That place.
-        by: Place,
+        by: Source,
     },
 }
 

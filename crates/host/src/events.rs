@@ -83,13 +83,13 @@ impl Events {
 }
 
 /// The teller's end.
-pub(crate) struct Teller {
+pub(crate) struct EventSender {
     changes: Mutex<Changes>,
     news: Notify,
     listeners: broadcast::Sender<Arc<Changes>>,
 }
 
-impl Teller {
+impl EventSender {
     pub(crate) fn new() -> Self {
         Self {
             changes: Mutex::default(),
@@ -162,33 +162,33 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_is_told_once_and_a_slow_listener_is_told_that_it_missed_some() {
-        let teller = Arc::new(Teller::new());
+        let events = Arc::new(EventSender::new());
         let closed = watch::Sender::new(false);
-        let mut quick = teller.subscribe(closed.subscribe());
-        let mut slow = teller.subscribe(closed.subscribe());
+        let mut quick = events.subscribe(closed.subscribe());
+        let mut slow = events.subscribe(closed.subscribe());
         let telling = tokio::spawn({
-            let teller = Arc::clone(&teller);
-            async move { teller.tell().await }
+            let events = Arc::clone(&events);
+            async move { events.tell().await }
         });
         let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
         for _ in 0..10 {
-            teller.changed(&a);
-            teller.changed(&b);
+            events.changed(&a);
+            events.changed(&b);
         }
         assert_eq!(
             quick.next().await.unwrap().servers,
             BTreeSet::from([a.clone(), b])
         );
         for _ in 0..=CAPACITY {
-            teller.changed(&a);
+            events.changed(&a);
             quick.next().await.unwrap();
         }
         assert!(slow.next().await.unwrap().missed);
         assert!(!slow.next().await.unwrap().missed);
 
         // What was told before the end is heard, and nothing after it.
-        teller.changed(&a);
-        teller.tell_now();
+        events.changed(&a);
+        events.tell_now();
         closed.send_replace(true);
         assert!(quick.next().await.is_some());
         assert_eq!(quick.next().await, None);

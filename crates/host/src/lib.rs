@@ -78,7 +78,7 @@ pub use host_tool::{HostCall, HostTool};
 pub use leftovers::{KeptFiles, Leftover, LeftoverKind, leftovers};
 pub use logs::{Follow, LogKind, LogLine, LogStore, ServerLog, Since, Tracer};
 pub use permission::{
-    AllowAll, AskedTool, Because, PermissionAnswer, PermissionQuestion, Permit, Rules,
+    AllowAll, AskReason, AskedTool, PermissionAnswer, PermissionQuestion, Permit, Rules,
 };
 pub use pins::{OnChange, PartChange, PinStore, ToolChange};
 pub use result::{CallOutput, Results, SavedFile, infer_compact_schema};

@@ -14,9 +14,9 @@ use crate::json::Json;
 use crate::peer::Call;
 use crate::rpc_error::RpcError;
 
-mod undelivered;
+mod delivery_error;
 
-pub use undelivered::{Obstacle, Undelivered};
+pub use delivery_error::{DeliveryError, DeliveryErrorKind};
 
 /// A link to the other side.
 pub trait Transport: Send + 'static {
@@ -208,11 +208,11 @@ pub enum Incoming {
         frame: Bytes,
     },
     /// One of our requests will not be answered; the link itself stands.
-    Undelivered {
+    DeliveryFailed {
         /// Our number for the request.
         to: u64,
         /// Why.
-        failure: Undelivered,
+        failure: DeliveryError,
     },
     /// Bytes that are no message, and yet a sign of life.
     Alive {

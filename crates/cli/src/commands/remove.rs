@@ -1,7 +1,7 @@
 //! `trunkline remove`: removes a server from where it is.
 
 use serde_json::{Value, json};
-use trunkline_config::{Place, Scope, Server};
+use trunkline_config::{Scope, Server, Source};
 
 use crate::args::{ConfigArgs, WriteScope};
 use crate::change;
@@ -92,7 +92,7 @@ fn forget_secret(configured: &Configured, server: &Server) {
 }
 
 /// Where it is, if it is elsewhere, or what may have been meant.
-fn hint(configured: &Configured, name: &str, scope: Scope, places: &[Place]) -> Option<String> {
+fn hint(configured: &Configured, name: &str, scope: Scope, places: &[Source]) -> Option<String> {
     if let Some(elsewhere) = places.iter().find(|place| place.scope != scope) {
         let scope = elsewhere.scope;
         let command = format!("trunkline remove {} -s {scope}", quoted(name));

@@ -1,13 +1,13 @@
 //! How configuration files are written (CFG-4): under the lock that other programs respect, whole or not at all, and without
 //! touching what an edit is not about.
 //!
-//! `splice` changes the text and `manner` lays out what it adds; `lock` keeps others out, with the help of `ledger` and `wait`;
+//! `splice` changes the text and `layout` lays out what it adds; `lock` keeps others out, with the help of `ledger` and `wait`;
 //! `atomic` reads the file and replaces it.
 
 mod atomic;
+mod json_layout;
 mod ledger;
 mod lock;
-mod manner;
 pub(crate) mod splice;
 #[cfg(test)]
 #[cfg(unix)]

@@ -2,12 +2,12 @@
 //! order, number spelling, formatting and repeated keys elsewhere survive.
 //!
 //! Members are found through borrowed `RawValue`s, whose place in memory is their place in the text, and which are skipped
-//! without recursion, so no nesting overflows the stack. How a new member is laid out is `manner`'s business.
+//! without recursion, so no nesting overflows the stack. How a new member is laid out is `layout`'s business.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::edit::manner::{Container, Manner};
+use crate::edit::json_layout::{Container, JsonLayout};
 use crate::locate::{error_offset, offset, position};
 
 /// Why a text cannot be edited. The messages name places and keys, never values, which may be secrets (SEC-1).
@@ -49,11 +49,11 @@ fn shown(path: &[String]) -> String {
 /// Sets the member at `path`, object keys from the root, to `value`, creating missing objects on the way at the end of their
 /// parents. An existing member keeps its place; of repeated ones the last, which is what readers use, is changed.
 pub(crate) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, SpliceError> {
-    let mut manner = Manner::of_file(text);
+    let mut layout = JsonLayout::of_file(text);
     let Some(root) = parse(text)? else {
         let mut out = text[..text.len() - without_mark(text).len()].to_owned();
-        manner.write(&nested(path, value), "", &mut out);
-        out.push_str(manner.newline);
+        layout.write(&nested(path, value), "", &mut out);
+        out.push_str(layout.newline);
         return Ok(out);
     };
     let mut at = root;
@@ -61,24 +61,24 @@ pub(crate) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, Sp
     let mut indent = String::new();
     for (depth, key) in path.iter().enumerate() {
         let object = object(text, at, &path[..depth])?;
-        let (own, inner) = manner.within(&object, &indent);
+        let (own, inner) = layout.within(&object, &indent);
         let Some(found) = object.items.iter().rfind(|item| item.is_called(key)) else {
             let value = nested(&path[depth + 1..], value);
             let start = offset(text, object.raw);
             let (from, to, new) = own.appended(&object, key, &value, &indent, &inner);
             return Ok(replaced(text, start + from, start + to, &new));
         };
-        (at, manner, indent) = (found.value, own, inner);
+        (at, layout, indent) = (found.value, own, inner);
     }
     // Rewriting a value as itself would only change how it is spelled.
     if serde_json::from_str::<Value>(at.get()).is_ok_and(|old| old == *value) {
         return Ok(text.to_owned());
     }
     if let Some(old) = Container::read(at) {
-        (manner, _) = manner.within(&old, &indent);
+        (layout, _) = layout.within(&old, &indent);
     }
     let mut new = String::new();
-    manner.write(value, &indent, &mut new);
+    layout.write(value, &indent, &mut new);
     let start = offset(text, at.get());
     Ok(replaced(text, start, start + at.get().len(), &new))
 }

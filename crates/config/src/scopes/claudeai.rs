@@ -3,7 +3,7 @@
 use super::Scope;
 use crate::diagnostic::Diagnostic;
 use crate::entry::{ServerEntry, ServerUrl, TransportEntry};
-use crate::gather::Gather;
+use crate::load_state::LoadState;
 use crate::names::{quotable, unshowable};
 
 /// Where connectors come from, in messages.
@@ -22,7 +22,7 @@ pub struct ConnectorEntry {
     pub proxy_url: String,
 }
 
-pub(crate) fn entries(gather: &mut Gather, connectors: &[ConnectorEntry]) {
+pub(crate) fn entries(gather: &mut LoadState, connectors: &[ConnectorEntry]) {
     let fits = |connector: &&ConnectorEntry| unshowable(&connector.name).is_none();
     for connector in connectors.iter().filter(|connector| !fits(connector)) {
         let message = unshowable(&connector.name).unwrap_or_default();

@@ -7,13 +7,13 @@ use super::{Scope, file_servers};
 use crate::diagnostic::Diagnostic;
 use crate::document::Document;
 use crate::entry::ServerEntry;
-use crate::gather::Gather;
+use crate::load_state::LoadState;
 
 /// The source of entries that stand on the command line.
 const FLAG: &str = "--mcp-config";
 
 /// Loads what each `--mcp-config` names. Of two entries with one name the later counts.
-pub(crate) fn entries(gather: &mut Gather, arguments: &[String], cwd: &Path) {
+pub(crate) fn entries(gather: &mut LoadState, arguments: &[String], cwd: &Path) {
     let first = gather.entries.len();
     for argument in arguments {
         cwd.clone_into(&mut gather.base);
@@ -35,7 +35,7 @@ pub(crate) fn entries(gather: &mut Gather, arguments: &[String], cwd: &Path) {
     latest_first(gather, first);
 }
 
-fn read(gather: &mut Gather, text: &str, source: &str) {
+fn read(gather: &mut LoadState, text: &str, source: &str) {
     let document = Document::new(source, text);
     match document.root() {
         Ok(root) => file_servers(gather, &document, &root, Scope::Dynamic),
@@ -44,7 +44,7 @@ fn read(gather: &mut Gather, text: &str, source: &str) {
 }
 
 /// Puts later entries before earlier ones, as the first of a scope is its strongest, and says where two have one name.
-fn latest_first(gather: &mut Gather, first: usize) {
+fn latest_first(gather: &mut LoadState, first: usize) {
     gather.entries[first..].reverse();
     let mut seen = HashMap::new();
     for entry in &gather.entries[first..] {

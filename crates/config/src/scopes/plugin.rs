@@ -10,8 +10,8 @@ use crate::diagnostic::Diagnostic;
 use crate::document::{Document, Members};
 use crate::entry::TransportEntry;
 use crate::files::shown;
-use crate::gather::Gather;
 use crate::layout::Layout;
+use crate::load_state::LoadState;
 use crate::names::PLUGIN_PREFIX;
 use crate::secret::Secret;
 use crate::settings::Settings;
@@ -24,7 +24,7 @@ const OWN_FILE: &str = ".mcp.json";
 
 /// Loads the servers of all plugins: those that were named first, then the enabled ones in the settings' order.
 pub(crate) fn entries(
-    gather: &mut Gather,
+    gather: &mut LoadState,
     layout: &Layout,
     settings: &[Settings],
     plugin_dirs: &[PathBuf],
@@ -84,7 +84,7 @@ fn enabled(settings: &[Settings]) -> Vec<(String, String)> {
 }
 
 /// Where installed plugins are, as `installed_plugins.json` says.
-fn installed(gather: &mut Gather, layout: &Layout, project: &Path) -> HashMap<String, PathBuf> {
+fn installed(gather: &mut LoadState, layout: &Layout, project: &Path) -> HashMap<String, PathBuf> {
     let path = layout.plugins_dir().join("installed_plugins.json");
     let source = shown(&path);
     let mut found = HashMap::new();
@@ -131,7 +131,7 @@ fn unlisted(layout: &Layout, id: &str) -> Option<PathBuf> {
 }
 
 /// Loads one plugin's servers.
-fn plugin(gather: &mut Gather, root: &Path, name: Option<&str>) {
+fn plugin(gather: &mut LoadState, root: &Path, name: Option<&str>) {
     let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
     let outside = gather.environment.clone();
     gather.environment = outside.with(ROOT_VARIABLE, shown(&root));
@@ -173,7 +173,7 @@ fn plugin(gather: &mut Gather, root: &Path, name: Option<&str>) {
 
 /// A manifest's `mcpServers`: the servers themselves, the name of a file with them, or a list of either.
 fn manifest_servers<'a>(
-    gather: &mut Gather,
+    gather: &mut LoadState,
     document: &Document<'a>,
     raw: &'a RawValue,
     root: &Path,
@@ -216,7 +216,7 @@ fn manifest_servers<'a>(
 }
 
 /// A plugin's file of servers, with or without `mcpServers` around them.
-fn file(gather: &mut Gather, path: &Path, plugin: &str) {
+fn file(gather: &mut LoadState, path: &Path, plugin: &str) {
     let Some(text) = gather.read(path) else {
         return;
     };

@@ -9,14 +9,19 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::document::{Document, Members};
 use crate::entry::{RawEntry, ServerEntry, TransportEntry, meant};
 use crate::expand::Findings;
-use crate::gather::Gather;
+use crate::load_state::LoadState;
 use crate::names::{quotable, unshowable, unusable};
 
 /// What holds the servers in a file of the common form.
 pub(crate) const KEY: &str = "mcpServers";
 
 /// The servers of a file of the form `{"mcpServers": {…}}`.
-pub(crate) fn file_servers(gather: &mut Gather, document: &Document, root: &Members, scope: Scope) {
+pub(crate) fn file_servers(
+    gather: &mut LoadState,
+    document: &Document,
+    root: &Members,
+    scope: Scope,
+) {
     if root.get(KEY).is_none() {
         let hint = if root.get("servers").is_some() {
             "; it has \"servers\", as VS Code writes it: rename that, or take it over with `trunkline import`"
@@ -36,7 +41,7 @@ pub(crate) fn file_servers(gather: &mut Gather, document: &Document, root: &Memb
 
 /// The servers in the `mcpServers` of an object, if it has any.
 pub(crate) fn members_servers(
-    gather: &mut Gather,
+    gather: &mut LoadState,
     document: &Document,
     members: &Members,
     scope: Scope,
@@ -63,7 +68,7 @@ pub(crate) fn looks_like_a_server<'a>(document: &Document<'a>, raw: &'a RawValue
 
 /// The servers of an object of servers. One that is wrong costs itself and is named with its place (CFG-3).
 pub(crate) fn servers<'a>(
-    gather: &mut Gather,
+    gather: &mut LoadState,
     document: &Document<'a>,
     raw: &'a RawValue,
     scope: Scope,
@@ -108,7 +113,7 @@ pub(crate) fn servers<'a>(
 }
 
 fn entry<'a>(
-    gather: &mut Gather,
+    gather: &mut LoadState,
     document: &Document<'a>,
     raw: &'a RawValue,
     name: &str,

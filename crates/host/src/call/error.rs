@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline_config::{PermissionRule, Standing, env_vars};
-use trunkline_wire::transport::{Obstacle, Undelivered};
+use trunkline_wire::transport::{DeliveryError, DeliveryErrorKind};
 use trunkline_wire::{Closed, RequestError, RpcError};
 
 use super::Limit;
@@ -146,13 +146,13 @@ pub enum CallError {
     },
     /// The call or its answer got lost on the way; the connection stands.
     #[error("\"{tool}\" of \"{server}\" was not answered: {failure}{}", ran(failure.may_have_run))]
-    Undelivered {
+    Delivery {
         /// The server.
         server: String,
         /// The tool, by its original name.
         tool: String,
         /// What was in the way.
-        failure: Undelivered,
+        failure: DeliveryError,
     },
     /// The answer made no sense.
     #[error("the answer of \"{tool}\" of \"{server}\" cannot be used: {reason}")]
@@ -246,7 +246,7 @@ impl CallError {
                 cause,
                 may_have_run,
             },
-            RequestError::Undelivered(failure) => Self::Undelivered {
+            RequestError::Delivery(failure) => Self::Delivery {
                 server,
                 tool,
                 failure,
@@ -295,7 +295,7 @@ impl CallError {
     pub fn is_timeout(&self) -> bool {
         match self {
             Self::TimedOut { .. } | Self::Idle { .. } => true,
-            Self::Undelivered { failure, .. } => failure.obstacle == Obstacle::Silence,
+            Self::Delivery { failure, .. } => failure.kind == DeliveryErrorKind::Silence,
             _ => false,
         }
     }
@@ -305,9 +305,11 @@ impl CallError {
         match self {
             Self::NotConnected { .. } | Self::ShutDown { .. } | Self::ConnectionLost { .. } => true,
             Self::NotRunning { .. } => !self.is_refused(),
-            Self::Undelivered { failure, .. } => matches!(
-                failure.obstacle,
-                Obstacle::Unreachable | Obstacle::Broken | Obstacle::SessionExpired
+            Self::Delivery { failure, .. } => matches!(
+                failure.kind,
+                DeliveryErrorKind::Unreachable
+                    | DeliveryErrorKind::Broken
+                    | DeliveryErrorKind::SessionExpired
             ),
             _ => false,
         }
@@ -317,8 +319,8 @@ impl CallError {
     pub fn is_auth_required(&self) -> bool {
         match self {
             Self::NotConnected { state, .. } => matches!(state, State::NeedsAuth(_)),
-            Self::Undelivered { failure, .. } => {
-                matches!(failure.obstacle, Obstacle::Unauthorized { .. })
+            Self::Delivery { failure, .. } => {
+                matches!(failure.kind, DeliveryErrorKind::Unauthorized { .. })
             }
             _ => false,
         }
@@ -354,7 +356,7 @@ impl CallError {
             Self::TimedOut { may_have_run, .. }
             | Self::Idle { may_have_run, .. }
             | Self::ConnectionLost { may_have_run, .. } => *may_have_run,
-            Self::Undelivered { failure, .. } => failure.may_have_run,
+            Self::Delivery { failure, .. } => failure.may_have_run,
             Self::Malformed { .. } => true,
             Self::UnknownTool { .. }
             | Self::BadArguments { .. }
@@ -403,8 +405,8 @@ impl CallError {
                 Standing::Suppressed { by } => Some(format!("call the tools of \"{by}\"")),
                 _ => None,
             },
-            Self::Undelivered { failure, .. }
-                if matches!(failure.obstacle, Obstacle::Unauthorized { .. }) =>
+            Self::Delivery { failure, .. }
+                if matches!(failure.kind, DeliveryErrorKind::Unauthorized { .. }) =>
             {
                 Some(SIGN_IN.to_owned())
             }

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 use trunkline_wire::client::{Arguments, CallRequest};
 use trunkline_wire::mcp::{CallResult, ServerIdentity};
 use trunkline_wire::peer::Progress;
-use trunkline_wire::transport::Obstacle;
+use trunkline_wire::transport::DeliveryErrorKind;
 use trunkline_wire::{Json, RequestError};
 
 pub(crate) use error::reason;
@@ -26,7 +26,7 @@ use crate::catalog::PoolTool;
 use crate::connection::{Connection, State};
 use crate::host::Host;
 use crate::host_tool::{HostCall, HostTool};
-use crate::permission::Wish;
+use crate::permission::CallCheck;
 use crate::result::CallOutput;
 use crate::sanitize::shown;
 use crate::settings::deadline;
@@ -110,7 +110,7 @@ impl Host {
             let limit = self.limit(&connection, options.timeout);
             let due = due.get_or_insert_with(|| deadline(limit.time));
             if !self.guard().is_cleared(tool, identity.as_ref()) {
-                let wish = Wish {
+                let check = CallCheck {
                     tool,
                     identity: identity.as_ref(),
                     pinned_as: &connection.source().pinned_as(),
@@ -118,7 +118,7 @@ impl Host {
                     known: self,
                 };
                 let asked = Instant::now();
-                warnings.extend(self.guard().check(&wish).await?);
+                warnings.extend(self.guard().check(&check).await?);
                 // Whoever is asked may take their time.
                 *due = due.checked_add(asked.elapsed()).unwrap_or(*due);
             }
@@ -266,8 +266,8 @@ impl Host {
             if Instant::now() < deadline {
                 match &error {
                     // It was turned down, not run; a new session is being made (CALL-2).
-                    RequestError::Undelivered(failure)
-                        if new_session && failure.obstacle == Obstacle::SessionExpired =>
+                    RequestError::Delivery(failure)
+                        if new_session && failure.kind == DeliveryErrorKind::SessionExpired =>
                     {
                         new_session = false;
                         connected.client.peer().closed().await;
@@ -277,8 +277,8 @@ impl Host {
                         again = false;
                         continue;
                     }
-                    RequestError::Undelivered(failure)
-                        if again && harmless && is_passing(&failure.obstacle) =>
+                    RequestError::Delivery(failure)
+                        if again && harmless && is_passing(&failure.kind) =>
                     {
                         again = false;
                         continue;
@@ -370,8 +370,11 @@ fn contradictions(tool: &PoolTool, output: &CallResult) -> Option<String> {
 }
 
 /// Whether trying again may help.
-fn is_passing(obstacle: &Obstacle) -> bool {
-    matches!(obstacle, Obstacle::Unreachable | Obstacle::Broken)
+fn is_passing(kind: &DeliveryErrorKind) -> bool {
+    matches!(
+        kind,
+        DeliveryErrorKind::Unreachable | DeliveryErrorKind::Broken
+    )
 }
 
 /// The error without our secrets, which the server may have repeated to us (SEC-1).
@@ -383,10 +386,10 @@ pub(crate) fn without_secrets(connection: &Connection, error: RequestError) -> R
             error.message = shown(&message).0.into_owned();
             RequestError::Rpc(error)
         }
-        RequestError::Undelivered(failure) => {
+        RequestError::Delivery(failure) => {
             let text = connection.hidden(&failure.to_string()).into_owned();
             let text = shown(&text).0.into_owned();
-            RequestError::Undelivered(failure.in_words(text))
+            RequestError::Delivery(failure.in_words(text))
         }
         RequestError::Closed { cause, sent } => {
             let lines = cause.stderr().iter();

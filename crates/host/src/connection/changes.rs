@@ -15,8 +15,8 @@ use trunkline_wire::version::Era;
 use trunkline_wire::{Client, RequestError, RpcError};
 
 use super::backoff::{self, STABLE};
+use super::resource_subscriptions::{READ, ask_again};
 use super::state::{Connected, State};
-use super::watched::{READ, ask_again};
 use super::{Core, task};
 use crate::catalog::{self, Lists};
 use crate::settings;
@@ -34,20 +34,20 @@ const MAX_REFUSALS: u32 = 5;
 pub(super) async fn follow(core: &Core, connected: &Arc<Connected>) -> Infallible {
     let mut earliest = Instant::now();
     loop {
-        core.news.heard().await;
+        core.notifications.heard().await;
         sleep_until(earliest.max(Instant::now() + QUIET)).await;
         earliest = Instant::now() + SPACING;
         // On the heap: it is large, and seldom needed.
-        Box::pin(fetch_again(core, connected, core.news.take())).await;
+        Box::pin(fetch_again(core, connected, core.notifications.take())).await;
     }
 }
 
 /// Passes on which resources have changed.
 pub(super) async fn tell_updates(core: &Core) -> Infallible {
     loop {
-        for uri in core.news.updates().await {
+        for uri in core.notifications.updates().await {
             core.fetched.forget(READ, &uri);
-            core.context.teller.updated(&core.name, uri);
+            core.context.events.updated(&core.name, uri);
         }
     }
 }
@@ -92,7 +92,7 @@ impl Listening {
                     stay_subscribed(&core, &client, &subscription).await
                 })))
             }
-            Era::Legacy if resources && !core.watched.uris().is_empty() => {
+            Era::Legacy if resources && !core.subscriptions.uris().is_empty() => {
                 Self(Some(Box::pin(async move {
                     ask_again(&core, &client).await;
                     pending().await
@@ -124,30 +124,30 @@ fn lists(subscription: &Subscription) -> Lists {
 
 async fn stay_subscribed(core: &Core, client: &Client, lists: &Subscription) -> Infallible {
     let (mut attempt, mut refusals) = (0, 0);
-    let mut watched = core.watched.changes();
+    let mut subscriptions = core.subscriptions.changes();
     // What was watched before may have changed while nobody listened.
-    let mut before = core.watched.uris();
+    let mut before = core.subscriptions.uris();
     loop {
         let subscription = Subscription {
-            uris: watched.borrow_and_update().keys().cloned().collect(),
+            uris: subscriptions.borrow_and_update().keys().cloned().collect(),
             ..lists.clone()
         };
         if subscription.uris.is_empty() && self::lists(lists).is_empty() {
-            let _ = watched.changed().await;
+            let _ = subscriptions.changed().await;
             continue;
         }
-        core.news.expect_acknowledgement();
+        core.notifications.expect_acknowledgement();
         let opened = Instant::now();
         let outcome = tokio::select! {
             outcome = subscribe(core, client, &subscription, &before) => Some(outcome),
-            Ok(()) = watched.changed() => None,
+            Ok(()) = subscriptions.changed() => None,
         };
         before = subscription.uris;
         // Another takes its place at once.
         let Some(outcome) = outcome else {
             continue;
         };
-        if core.news.is_acknowledged() {
+        if core.notifications.is_acknowledged() {
             refusals = 0;
         } else {
             refusals += 1;
@@ -186,16 +186,16 @@ async fn subscribe(
     tokio::select! {
         // Looked at first: one that is acknowledged and ends at once was a subscription all the same.
         biased;
-        () = core.news.acknowledged() => {}
+        () = core.notifications.acknowledged() => {}
         outcome = &mut open => return outcome,
     }
     // Lists that were fetched before the server began to tell of changes may have changed in between. While they are being
     // fetched for the first time, the connection does not stand yet.
     if matches!(core.status.load().state, State::Connected(_)) {
-        core.news.changed(lists(subscription));
+        core.notifications.changed(lists(subscription));
     }
     for uri in before.iter().filter(|uri| subscription.uris.contains(uri)) {
-        core.news.updated(uri.clone());
+        core.notifications.updated(uri.clone());
     }
     open.await
 }

@@ -14,7 +14,7 @@ use trunkline_transport::stdio::{StderrLog, Uptake};
 use trunkline_transport::{StdioServer, Transport, WsError, WsServer, linked_pair};
 use trunkline_wire::Peer;
 use trunkline_wire::peer::Handler;
-use trunkline_wire::transport::{Obstacle, Undelivered};
+use trunkline_wire::transport::{DeliveryError, DeliveryErrorKind};
 use url::Url;
 
 use super::state::{ConnectFailure, FailureKind};
@@ -25,7 +25,7 @@ const IDE_AUTHORIZATION: &str = "X-Claude-Code-Ide-Authorization";
 
 /// Which of the two protocols over HTTP is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum HttpProtocol {
     Streamable,
     Sse,
 }
@@ -54,11 +54,11 @@ impl Opened {
     }
 }
 
-/// Opens a link to a server, over HTTP in this `way`.
+/// Opens a link to a server, over HTTP in this `protocol`.
 pub(super) async fn open(
     core: &Core,
     source: &Source,
-    way: Way,
+    protocol: HttpProtocol,
     handler: Arc<dyn Handler>,
 ) -> Result<Opened, ConnectFailure> {
     let context = &core.context;
@@ -89,10 +89,10 @@ pub(super) async fn open(
         TransportEntry::Http(http) => {
             let credentials = context.credentials.as_ref().and_then(|find| find(entry));
             let server = http_server(core, entry, http, credentials)?;
-            over_http(core, &server, way, handler).await
+            over_http(core, &server, protocol, handler).await
         }
         TransportEntry::Ide(ide) if !ide.websocket => {
-            over_http(core, &ide_server(ide)?, Way::Sse, handler).await
+            over_http(core, &ide_server(ide)?, HttpProtocol::Sse, handler).await
         }
         TransportEntry::ClaudeAiProxy { proxy, .. } => {
             let Some(proxy) = proxy else {
@@ -101,7 +101,7 @@ pub(super) async fn open(
             let mut server = HttpServer::at(parse(proxy)?);
             let credentials = context.connector_credentials.clone();
             server.credentials = core.recorder.credentials(credentials);
-            over_http(core, &server, Way::Streamable, handler).await
+            over_http(core, &server, HttpProtocol::Streamable, handler).await
         }
         TransportEntry::Ws(ws) => {
             let server = WsServer {
@@ -130,17 +130,17 @@ pub(super) async fn open(
 async fn over_http(
     core: &Core,
     server: &HttpServer,
-    way: Way,
+    protocol: HttpProtocol,
     handler: Arc<dyn Handler>,
 ) -> Result<Opened, ConnectFailure> {
     let context = &core.context;
     let failed = |failure| ConnectFailure::new(FailureKind::of(failure));
-    match way {
-        Way::Streamable => {
+    match protocol {
+        HttpProtocol::Streamable => {
             let transport = server.streamable(&context.dialer).map_err(failed)?;
             Ok(Opened::over(core, transport, handler))
         }
-        Way::Sse => {
+        HttpProtocol::Sse => {
             let transport = Box::pin(server.sse(&context.dialer)).await;
             let transport = transport.map_err(failed)?;
             Ok(Opened::over(core, transport, handler))
@@ -160,7 +160,8 @@ async fn over_websocket(
     loop {
         let printed = match helper {
             Some(helper) => Some(helper.headers().await.map_err(|error| {
-                let failure = Undelivered::new(Obstacle::Credentials, error.to_string(), false);
+                let failure =
+                    DeliveryError::new(DeliveryErrorKind::Credentials, error.to_string(), false);
                 ConnectFailure::new(FailureKind::Unreachable(failure))
             })?),
             None => None,
@@ -277,12 +278,12 @@ fn parse(url: &ServerUrl) -> Result<Url, ConnectFailure> {
 }
 
 fn bad_entry(what: &str) -> ConnectFailure {
-    let failure = Undelivered::new(Obstacle::Unreachable, what, false);
+    let failure = DeliveryError::new(DeliveryErrorKind::Unreachable, what, false);
     ConnectFailure::new(FailureKind::Unreachable(failure))
 }
 
 /// The ways to try a server over HTTP, in turn; `known` is what worked before.
-pub(super) fn ways(source: &Source, known: Option<Way>) -> Vec<Way> {
+pub(super) fn protocols(source: &Source, known: Option<HttpProtocol>) -> Vec<HttpProtocol> {
     let flavour = match source {
         Source::Entry(entry) => match &entry.transport {
             TransportEntry::Http(http) => http.flavour,
@@ -292,10 +293,12 @@ pub(super) fn ways(source: &Source, known: Option<Way>) -> Vec<Way> {
         Source::Builtin(_) => HttpFlavour::Streamable,
     };
     match (flavour, known) {
-        (HttpFlavour::Streamable, _) => vec![Way::Streamable],
-        (HttpFlavour::Sse, _) => vec![Way::Sse],
-        (HttpFlavour::Either, Some(Way::Sse)) => vec![Way::Sse, Way::Streamable],
-        (HttpFlavour::Either, _) => vec![Way::Streamable, Way::Sse],
+        (HttpFlavour::Streamable, _) => vec![HttpProtocol::Streamable],
+        (HttpFlavour::Sse, _) => vec![HttpProtocol::Sse],
+        (HttpFlavour::Either, Some(HttpProtocol::Sse)) => {
+            vec![HttpProtocol::Sse, HttpProtocol::Streamable]
+        }
+        (HttpFlavour::Either, _) => vec![HttpProtocol::Streamable, HttpProtocol::Sse],
     }
 }
 

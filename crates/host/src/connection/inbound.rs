@@ -12,7 +12,7 @@ use trunkline_wire::peer::{Handler, Served};
 use trunkline_wire::{ByteString, Json, RpcError};
 
 use super::elicited::checked;
-use super::news::News;
+use super::pending_notifications::PendingNotifications;
 use super::sampling::{self, Sampling};
 use crate::logs::Recorder;
 
@@ -38,7 +38,7 @@ pub(super) struct Inbound {
     project_dir: Option<Arc<Path>>,
     elicit: Option<Arc<dyn Elicit>>,
     sampling: Option<Arc<dyn Sampling>>,
-    news: Arc<News>,
+    notifications: Arc<PendingNotifications>,
     signals: Signals,
     nonsense: Mutex<Option<String>>,
     recorder: Recorder,
@@ -49,7 +49,7 @@ impl Inbound {
         server: Arc<str>,
         project_dir: Option<&Path>,
         elicit: Option<Arc<dyn Elicit>>,
-        news: Arc<News>,
+        notifications: Arc<PendingNotifications>,
         recorder: Recorder,
     ) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Inbound {
             project_dir: project_dir.map(Arc::from),
             elicit,
             sampling: None,
-            news,
+            notifications,
             signals: Signals::default(),
             nonsense: Mutex::default(),
             recorder,
@@ -143,7 +143,7 @@ impl Handler for Inbound {
     }
 
     fn notification(&self, method: &str, params: Option<Json>) {
-        self.news.hear(method, params.as_ref());
+        self.notifications.hear(method, params.as_ref());
         self.signals.hear(method, params.as_ref());
         if let ("notifications/message", Some(params)) = (method, params) {
             self.recorder.message(&params);

@@ -6,14 +6,14 @@ mod elicited;
 mod factory;
 mod inbound;
 mod machine;
-mod news;
 mod open;
+mod pending_notifications;
+mod resource_subscriptions;
 mod sampling;
 mod start_clock;
+mod startup_limiter;
 mod state;
 mod task;
-mod watched;
-mod window;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -31,28 +31,28 @@ use trunkline_transport::net::Dialer;
 pub use inbound::Elicit;
 pub(crate) use machine::Machine;
 pub use sampling::{Sampling, SamplingRequest};
+pub(crate) use startup_limiter::StartupLimiter;
 pub(crate) use state::SIGN_IN;
 pub use state::{ConnectFailure, Connected, FailureKind, State};
-pub(crate) use window::Window;
 
-use news::News;
-use watched::Watched;
+use pending_notifications::PendingNotifications;
+use resource_subscriptions::ResourceSubscriptions;
 
 use crate::builtin::Builtin;
 use crate::catalog::{Catalog, CatalogStore, Expiry, FetchCache, Key, Lists, Offer};
 use crate::eras::EraMemory;
-use crate::events::Teller;
+use crate::events::EventSender;
 use crate::logs::{LogStore, Recorder, Tracer};
 use crate::result::Results;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 
 /// What all connections of a host share.
-pub(crate) struct Context {
+pub(crate) struct HostShared {
     pub(crate) settings: Settings,
     pub(crate) eras: EraMemory,
-    pub(crate) window: Window,
-    pub(crate) teller: Teller,
+    pub(crate) limiter: StartupLimiter,
+    pub(crate) events: EventSender,
     pub(crate) elicit: Option<Arc<dyn Elicit>>,
     /// The embedder's model, for servers that ask for one.
     pub(crate) sampling: Option<Arc<dyn Sampling>>,
@@ -74,7 +74,7 @@ pub(crate) struct Context {
     pub(crate) store: Option<CatalogStore>,
 }
 
-impl Context {
+impl HostShared {
     /// Whether we are somebody to this server, whose catalog may then be another's tomorrow.
     fn knows(&self, source: &Source) -> bool {
         match (source, &self.credentials) {
@@ -222,11 +222,11 @@ struct Core {
     status: ArcSwap<ServerStatus>,
     /// Counts the changes of `status`.
     version: watch::Sender<u64>,
-    context: Arc<Context>,
+    context: Arc<HostShared>,
     /// What the server said about its lists.
-    news: Arc<News>,
+    notifications: Arc<PendingNotifications>,
     /// Which of its resources somebody wants to hear about.
-    watched: Watched,
+    subscriptions: ResourceSubscriptions,
     /// What was fetched from it and is still fresh.
     fetched: FetchCache,
     /// Under which key its catalog is kept.
@@ -251,7 +251,7 @@ impl Connection {
     pub(crate) fn start(
         source: Source,
         hash: String,
-        context: &Arc<Context>,
+        context: &Arc<HostShared>,
         before: Option<oneshot::Receiver<()>>,
     ) -> Self {
         let name: Arc<str> = source.name().into();
@@ -296,8 +296,8 @@ impl Connection {
             source,
             version: watch::Sender::new(0),
             context: Arc::clone(context),
-            news: Arc::default(),
-            watched: Watched::default(),
+            notifications: Arc::default(),
+            subscriptions: ResourceSubscriptions::default(),
             fetched: FetchCache::default(),
             key,
             recorder,
@@ -429,7 +429,7 @@ impl Connection {
 
     /// Has its lists fetched again, in the background.
     pub(crate) async fn refresh(&self) {
-        self.core.news.changed(Lists::ALL);
+        self.core.notifications.changed(Lists::ALL);
         if self.status().state.is_lazy() {
             let _ = self.commands.send(Command::Retry).await;
         }
@@ -443,7 +443,7 @@ impl Connection {
         if !matches!(status.state, State::Connected(_)) {
             return None;
         }
-        self.core.news.changed(status.catalog.stale(now));
+        self.core.notifications.changed(status.catalog.stale(now));
         status.catalog.stale_after(now)
     }
 
@@ -536,6 +536,6 @@ impl Core {
             self.context.catalogs.fetch_add(1, Ordering::Release);
         }
         self.version.send_modify(|version| *version += 1);
-        self.context.teller.changed(&self.name);
+        self.context.events.changed(&self.name);
     }
 }

@@ -10,15 +10,15 @@ use trunkline_wire::RequestError;
 use trunkline_wire::client::{self, ConnectError, ConnectOptions};
 use trunkline_wire::mcp::Implementation;
 use trunkline_wire::peer::Handler;
-use trunkline_wire::transport::Obstacle;
+use trunkline_wire::transport::DeliveryErrorKind;
 use trunkline_wire::version::Era;
 
-use super::factory::{self, Opened, Way};
+use super::factory::{self, HttpProtocol, Opened};
 use super::inbound::{self, Inbound};
 use super::machine::Starter;
 use super::start_clock::StartClock;
 use super::state::{ConnectFailure, Connected, FailureKind};
-use super::{Context, Core, Source};
+use super::{Core, HostShared, Source};
 use crate::eras::Verdict;
 use crate::secrets;
 
@@ -42,14 +42,14 @@ pub(super) async fn open(
         core.recorder.learn(entry);
     }
     let known = attempt.known.map(|verdict| match verdict {
-        Verdict::Sse => Way::Sse,
-        Verdict::Modern | Verdict::Legacy => Way::Streamable,
+        Verdict::Sse => HttpProtocol::Sse,
+        Verdict::Modern | Verdict::Legacy => HttpProtocol::Streamable,
     });
     let mut first_failure = None;
-    for way in factory::ways(&source, known) {
-        let failure = match attempt.by(&source, way).await {
+    for protocol in factory::protocols(&source, known) {
+        let failure = match attempt.by(&source, protocol).await {
             Ok(connected) => {
-                remember(context, &source, &core.hash, way, connected.era());
+                remember(context, &source, &core.hash, protocol, connected.era());
                 return Ok(connected);
             }
             Err(failure) => failure,
@@ -81,20 +81,24 @@ struct Attempt<'a, 'c> {
 
 impl Attempt<'_, '_> {
     /// Opens and introduces us in one way. A server that died of the probe is opened again without.
-    async fn by(&self, source: &Source, way: Way) -> Result<Connected, ConnectFailure> {
+    async fn by(
+        &self,
+        source: &Source,
+        protocol: HttpProtocol,
+    ) -> Result<Connected, ConnectFailure> {
         let context = &self.core.context;
-        let mut skip_probe = way == Way::Sse || self.known == Some(Verdict::Legacy);
+        let mut skip_probe = protocol == HttpProtocol::Sse || self.known == Some(Verdict::Legacy);
         loop {
             let inbound = Inbound::new(
                 Arc::clone(&self.core.name),
                 context.settings.project_dir.as_deref(),
                 context.elicit.clone(),
-                Arc::clone(&self.core.news),
+                Arc::clone(&self.core.notifications),
                 self.core.recorder.clone(),
             );
             let inbound = Arc::new(inbound.with_sampling(context.sampling.clone()));
             let handler: Arc<dyn Handler> = inbound.clone();
-            let opening = factory::open(self.core, source, way, handler.clone());
+            let opening = factory::open(self.core, source, protocol, handler.clone());
             let Opened {
                 peer,
                 stderr,
@@ -119,7 +123,7 @@ impl Attempt<'_, '_> {
                     return Ok(Connected {
                         client,
                         stderr,
-                        is_sse: way == Way::Sse,
+                        is_sse: protocol == HttpProtocol::Sse,
                     });
                 }
                 Ok(Err(error)) => ConnectFailure::new(FailureKind::of_handshake(error)),
@@ -173,10 +177,12 @@ impl ConnectFailure {
             return matches!(&self.kind, FailureKind::Unreachable(failure) if failure.status().is_some());
         };
         match error {
-            RequestError::Undelivered(failure) => {
+            RequestError::Delivery(failure) => {
                 matches!(
-                    failure.obstacle,
-                    Obstacle::Status(_) | Obstacle::Broken | Obstacle::Redirected
+                    failure.kind,
+                    DeliveryErrorKind::Status(_)
+                        | DeliveryErrorKind::Broken
+                        | DeliveryErrorKind::Redirected
                 )
             }
             // Anything may be said to a message that nobody expected.
@@ -187,13 +193,13 @@ impl ConnectFailure {
 }
 
 /// A server of the embedding program costs nothing to probe, and the file is shared with other programs.
-fn remember(context: &Context, source: &Source, hash: &str, way: Way, era: Era) {
+fn remember(context: &HostShared, source: &Source, hash: &str, protocol: HttpProtocol, era: Era) {
     let lasts = matches!(source, Source::Entry(entry) if entry.transport != TransportEntry::Sdk);
     if lasts && !context.settings.legacy_only {
-        let verdict = match (way, era) {
-            (Way::Sse, _) => Verdict::Sse,
-            (Way::Streamable, Era::Modern) => Verdict::Modern,
-            (Way::Streamable, Era::Legacy) => Verdict::Legacy,
+        let verdict = match (protocol, era) {
+            (HttpProtocol::Sse, _) => Verdict::Sse,
+            (HttpProtocol::Streamable, Era::Modern) => Verdict::Modern,
+            (HttpProtocol::Streamable, Era::Legacy) => Verdict::Legacy,
         };
         context.eras.set(hash, Some(verdict));
     }

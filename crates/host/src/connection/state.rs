@@ -10,7 +10,7 @@ use trunkline_transport::stdio::StderrLog;
 use trunkline_transport::{SpawnError, WsError};
 use trunkline_wire::client::ConnectError;
 use trunkline_wire::mcp::ServerIdentity;
-use trunkline_wire::transport::{CloseReason, Closed, Obstacle, Undelivered};
+use trunkline_wire::transport::{CloseReason, Closed, DeliveryError, DeliveryErrorKind};
 use trunkline_wire::version::Era;
 use trunkline_wire::{Client, RequestError};
 
@@ -144,7 +144,7 @@ pub enum FailureKind {
     /// The handshake failed.
     Handshake(ConnectError),
     /// The server could not be reached, or not in the way its entry says.
-    Unreachable(Undelivered),
+    Unreachable(DeliveryError),
     /// The server wants to know who we are.
     Unauthorized {
         /// What it asked for: its `WWW-Authenticate` header.
@@ -168,10 +168,10 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// What it means that nothing could be delivered.
-    pub(super) fn of(failure: Undelivered) -> Self {
+    pub(super) fn of(failure: DeliveryError) -> Self {
         let said = failure.to_string();
-        match failure.obstacle {
-            Obstacle::Unauthorized { challenge } => Self::Unauthorized {
+        match failure.kind {
+            DeliveryErrorKind::Unauthorized { challenge } => Self::Unauthorized {
                 challenge,
                 said: Some(said),
             },
@@ -180,34 +180,34 @@ impl FailureKind {
     }
 
     pub(super) fn of_websocket(error: &WsError) -> Self {
-        let obstacle = match error {
+        let kind = match error {
             WsError::Unauthorized { challenge } => {
                 return Self::Unauthorized {
                     challenge: challenge.clone(),
                     said: None,
                 };
             }
-            WsError::Forbidden { challenge } => Obstacle::Forbidden {
+            WsError::Forbidden { challenge } => DeliveryErrorKind::Forbidden {
                 challenge: challenge.clone(),
             },
-            WsError::NotFound => Obstacle::Status(404),
-            WsError::Status { status } => Obstacle::Status(*status),
-            WsError::Redirect { .. } => Obstacle::Redirected,
-            WsError::TimedOut(_) => Obstacle::Silence,
-            WsError::Header(_) | WsError::Dial(_) => Obstacle::Unreachable,
-            _ => Obstacle::Broken,
+            WsError::NotFound => DeliveryErrorKind::Status(404),
+            WsError::Status { status } => DeliveryErrorKind::Status(*status),
+            WsError::Redirect { .. } => DeliveryErrorKind::Redirected,
+            WsError::TimedOut(_) => DeliveryErrorKind::Silence,
+            WsError::Header(_) | WsError::Dial(_) => DeliveryErrorKind::Unreachable,
+            _ => DeliveryErrorKind::Broken,
         };
         let text = match error.hint() {
             Some(hint) => format!("{error}; {hint}"),
             None => error.to_string(),
         };
-        Self::Unreachable(Undelivered::new(obstacle, text, false))
+        Self::Unreachable(DeliveryError::new(kind, text, false))
     }
 
     pub(super) fn of_handshake(error: ConnectError) -> Self {
         match error {
-            ConnectError::Request(RequestError::Undelivered(failure))
-                if matches!(failure.obstacle, Obstacle::Unauthorized { .. }) =>
+            ConnectError::Request(RequestError::Delivery(failure))
+                if matches!(failure.kind, DeliveryErrorKind::Unauthorized { .. }) =>
             {
                 Self::of(failure)
             }
@@ -320,7 +320,7 @@ impl ConnectFailure {
             }
             FailureKind::Unauthorized { .. } => Some(SIGN_IN),
             FailureKind::Unreachable(failure) => hint_for(failure),
-            FailureKind::Handshake(ConnectError::Request(RequestError::Undelivered(failure))) => {
+            FailureKind::Handshake(ConnectError::Request(RequestError::Delivery(failure))) => {
                 hint_for(failure)
             }
             FailureKind::Handshake(error) if closed(error).is_some_and(is_process) => {
@@ -344,16 +344,18 @@ fn is_process(cause: &Closed) -> bool {
     matches!(cause.reason(), CloseReason::Exited { .. })
 }
 
-fn hint_for(failure: &Undelivered) -> Option<&'static str> {
-    match failure.obstacle {
+fn hint_for(failure: &DeliveryError) -> Option<&'static str> {
+    match failure.kind {
         // What is wrong with a certificate or a proxy says itself what to do.
-        Obstacle::Unreachable if !failure.to_string().contains("; ") => {
+        DeliveryErrorKind::Unreachable if !failure.to_string().contains("; ") => {
             Some("check that it runs, and the \"url\" of its entry")
         }
-        Obstacle::Status(404 | 405) => {
+        DeliveryErrorKind::Status(404 | 405) => {
             Some("check the path in its \"url\", and its \"type\": \"http\" or \"sse\"")
         }
-        Obstacle::Forbidden { .. } => Some("check the token or the headers that its entry sends"),
+        DeliveryErrorKind::Forbidden { .. } => {
+            Some("check the token or the headers that its entry sends")
+        }
         _ => None,
     }
 }

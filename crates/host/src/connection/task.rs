@@ -194,9 +194,9 @@ async fn make(
     let context = &core.context;
     let starter = Starter::default();
     let start = async {
-        let clock = StartClock::start(context.window.machine(), &starter, limit(core));
+        let clock = StartClock::start(context.limiter.machine(), &starter, limit(core));
         // What an earlier connection said or fetched is no concern of this one.
-        core.news.take();
+        core.notifications.take();
         core.fetched.clear();
         let connected = open(core, &clock, &starter, stop).await?;
         let client = &connected.client;
@@ -215,7 +215,7 @@ async fn make(
         Ok((connected, catalog, listening))
     };
     let place = tokio::select! {
-        place = context.window.enter(core.source.is_local()) => place,
+        place = context.limiter.enter(core.source.is_local()) => place,
         () = stop.notified() => return Err(ConnectFailure::new(FailureKind::Abandoned)),
     };
     // On the heap: it is large.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use trunkline_wire::client::Limits;
 use trunkline_wire::peer::Progress;
-use trunkline_wire::transport::Obstacle;
+use trunkline_wire::transport::DeliveryErrorKind;
 use trunkline_wire::{Client, Json, RequestError};
 
 use super::ContextError;
@@ -172,12 +172,12 @@ pub(super) fn failed(
 async fn may_help(client: &Client, error: &RequestError) -> bool {
     match error {
         RequestError::Closed { .. } => true,
-        RequestError::Undelivered(failure) => match failure.obstacle {
-            Obstacle::SessionExpired => {
+        RequestError::Delivery(failure) => match failure.kind {
+            DeliveryErrorKind::SessionExpired => {
                 client.peer().closed().await;
                 true
             }
-            Obstacle::Unreachable | Obstacle::Broken => true,
+            DeliveryErrorKind::Unreachable | DeliveryErrorKind::Broken => true,
             _ => false,
         },
         _ => false,

@@ -1,7 +1,7 @@
 //! Why a resource, a prompt or a skill could not be had.
 
 use trunkline_wire::RequestError;
-use trunkline_wire::transport::Obstacle;
+use trunkline_wire::transport::DeliveryErrorKind;
 
 use crate::call::reason;
 use crate::connection::{SIGN_IN, State};
@@ -90,12 +90,12 @@ pub enum ContextError {
 }
 
 impl ContextError {
-    fn obstacle(&self) -> Option<&Obstacle> {
+    fn kind(&self) -> Option<&DeliveryErrorKind> {
         match self {
             Self::Failed {
-                error: RequestError::Undelivered(failure),
+                error: RequestError::Delivery(failure),
                 ..
-            } => Some(&failure.obstacle),
+            } => Some(&failure.kind),
             _ => None,
         }
     }
@@ -125,7 +125,7 @@ impl ContextError {
                 ..
             }
         );
-        late || self.obstacle() == Some(&Obstacle::Silence)
+        late || self.kind() == Some(&DeliveryErrorKind::Silence)
     }
 
     /// The server could not be reached, or was lost.
@@ -137,8 +137,12 @@ impl ContextError {
                 ..
             } => true,
             _ => matches!(
-                self.obstacle(),
-                Some(Obstacle::Unreachable | Obstacle::Broken | Obstacle::SessionExpired)
+                self.kind(),
+                Some(
+                    DeliveryErrorKind::Unreachable
+                        | DeliveryErrorKind::Broken
+                        | DeliveryErrorKind::SessionExpired
+                )
             ),
         }
     }
@@ -147,7 +151,7 @@ impl ContextError {
     pub fn is_auth_required(&self) -> bool {
         match self {
             Self::NotConnected { state, .. } => matches!(state, State::NeedsAuth(_)),
-            _ => matches!(self.obstacle(), Some(Obstacle::Unauthorized { .. })),
+            _ => matches!(self.kind(), Some(DeliveryErrorKind::Unauthorized { .. })),
         }
     }
 

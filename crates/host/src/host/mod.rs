@@ -21,10 +21,10 @@ use servers::Changing;
 use crate::agent::AgentScope;
 use crate::builder::HostBuilder;
 use crate::catalog::Expiry;
-use crate::connection::{Connection, Context, Machine, Window};
+use crate::connection::{Connection, HostShared, Machine, StartupLimiter};
 use crate::context;
 use crate::discovery::Discovery;
-use crate::events::Teller;
+use crate::events::EventSender;
 use crate::host_tool::HostTool;
 use crate::logs::{LogStore, Tracer};
 use crate::permission::Guard;
@@ -44,10 +44,10 @@ pub struct Host {
 
 pub(crate) struct Inner {
     /// Whom it works for, if it is an agent's (AGT-1).
-    above: Option<Above>,
+    parent: Option<Parent>,
     guard: Arc<Guard>,
     discovery: Option<Discovery>,
-    context: Arc<Context>,
+    context: Arc<HostShared>,
     connections: ArcSwap<Connections>,
     /// Held, never across an await, by whoever adds or removes connections.
     changing: Mutex<Changing>,
@@ -58,7 +58,7 @@ pub(crate) struct Inner {
     pool: ArcSwap<Built>,
     /// Held, never across an await, by whoever builds the pool.
     building: Mutex<()>,
-    teller: Option<AbortHandle>,
+    events: Option<AbortHandle>,
     /// Whether the program's own servers are exempt from policy.
     bypass_policy: bool,
     /// Nothing is started and nothing is called any more.
@@ -68,15 +68,15 @@ pub(crate) struct Inner {
 }
 
 /// The host that an agent works for, and what the agent sees of it.
-struct Above {
+struct Parent {
     host: Host,
     scope: AgentScope,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Some(teller) = &self.teller {
-            teller.abort();
+        if let Some(events) = &self.events {
+            events.abort();
         }
     }
 }
@@ -119,15 +119,15 @@ impl Host {
         let taken = |tool: &HostTool| own_tools.iter().any(|own| own.name == tool.name);
         with_resources.extend(context::tools().into_iter().filter(|tool| !taken(tool)));
         with_resources.sort_by(|a, b| a.name.cmp(&b.name));
-        let context = Arc::new(Context {
-            window: Window::new(
+        let context = Arc::new(HostShared {
+            limiter: StartupLimiter::new(
                 settings.local_at_once,
                 settings.remote_at_once,
                 Machine::here(),
             ),
             settings,
             eras,
-            teller: Teller::new(),
+            events: EventSender::new(),
             elicit,
             sampling,
             secrets,
@@ -143,10 +143,10 @@ impl Host {
             store,
         });
         let telling = Arc::clone(&context);
-        let teller = tokio::spawn(async move { telling.teller.tell().await }).abort_handle();
+        let events = tokio::spawn(async move { telling.events.tell().await }).abort_handle();
         let host = Self {
             inner: Arc::new(Inner {
-                above: None,
+                parent: None,
                 guard: Arc::new(guard),
                 discovery,
                 bypass_policy,
@@ -157,7 +157,7 @@ impl Host {
                 own_tools: own_tools.into(),
                 own_tools_and_resources: with_resources.into(),
                 pool: ArcSwap::from_pointee(Built::nothing()),
-                teller: Some(teller),
+                events: Some(events),
                 ended: AtomicBool::new(false),
                 closed: watch::Sender::new(false),
             }),
@@ -177,8 +177,8 @@ impl Host {
     /// What the configuration files come to: every server, those that may not run included, and what is wrong with the files.
     /// Empty when the host was not told to look for any.
     pub fn config(&self) -> Arc<ServerSet> {
-        if let Some(above) = &self.inner.above {
-            return above.host.config();
+        if let Some(parent) = &self.inner.parent {
+            return parent.host.config();
         }
         let discovery = self.inner.discovery.as_ref();
         discovery.map(Discovery::set).unwrap_or_default()
@@ -212,9 +212,9 @@ impl Host {
         .await;
         join_all(leaving).await;
         // The last changes are told before the events end.
-        self.inner.context.teller.tell_now();
+        self.inner.context.events.tell_now();
         self.inner.closed.send_replace(true);
-        if self.inner.above.is_some() {
+        if self.inner.parent.is_some() {
             return;
         }
         if let Some(store) = &self.inner.context.store {
@@ -225,14 +225,14 @@ impl Host {
 
     /// Whether [`Host::shutdown`] has been called, here or on the host that this one works for.
     pub fn is_shut_down(&self) -> bool {
-        let above = self.inner.above.as_ref();
+        let parent = self.inner.parent.as_ref();
         self.inner.ended.load(Ordering::Acquire)
-            || above.is_some_and(|above| above.host.is_shut_down())
+            || parent.is_some_and(|parent| parent.host.is_shut_down())
     }
 
     /// Waits for the disk, so that what is said about the end is written too.
     async fn flush(&self) {
-        let Context { logs, tracer, .. } = &*self.inner.context;
+        let HostShared { logs, tracer, .. } = &*self.inner.context;
         if let Some(logs) = logs {
             logs.flush().await;
         }
@@ -243,7 +243,7 @@ impl Host {
 
     /// What kept logs or the trace from being written, if anything did.
     pub fn recording_problems(&self) -> Vec<String> {
-        let Context { logs, tracer, .. } = &*self.inner.context;
+        let HostShared { logs, tracer, .. } = &*self.inner.context;
         let logs = logs.as_ref().and_then(LogStore::problem);
         let trace = tracer.as_ref().and_then(Tracer::problem);
         logs.into_iter().chain(trace).map(str::to_owned).collect()

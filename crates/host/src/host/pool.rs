@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use trunkline_config::Standing;
 
-use super::{Above, Host, lock};
+use super::{Host, Parent, lock};
 use crate::call::CallError;
 use crate::catalog::{Part, Pool, PoolTool, may_belong_to};
 use crate::connection::{Connection, ServerStatus, State};
@@ -61,7 +61,7 @@ impl Host {
     /// The tools of each server, as far as they are seen from here, in the order of the servers' names.
     fn parts(&self) -> Vec<Arc<Part>> {
         let tools = |connection: &Arc<Connection>| Arc::clone(&connection.status().catalog.tools);
-        let Some(Above { scope, host }) = &self.inner.above else {
+        let Some(Parent { scope, host }) = &self.inner.parent else {
             return self.inner.connections.load().values().map(tools).collect();
         };
         let own = self.inner.connections.load();

@@ -101,7 +101,7 @@ impl Host {
                         && let Some(old) = connections.remove(name.as_str())
                     {
                         drop(changing.leave(old));
-                        self.inner.context.teller.changed(&name.into());
+                        self.inner.context.events.changed(&name.into());
                     }
                 }
             }
@@ -114,8 +114,8 @@ impl Host {
     /// The configuration that decides about the program's own servers; `None` where none does.
     fn judge(&self) -> Option<Arc<ServerSet>> {
         let mut root = self;
-        while let Some(above) = &root.inner.above {
-            root = &above.host;
+        while let Some(parent) = &root.inner.parent {
+            root = &parent.host;
         }
         let discovery = root.inner.discovery.as_ref();
         discovery
@@ -152,7 +152,7 @@ impl Host {
             changing.discovered.remove(&name);
             if let Some(old) = connections.remove(name.as_str()) {
                 drop(changing.leave(old));
-                self.inner.context.teller.changed(&name.into());
+                self.inner.context.events.changed(&name.into());
             }
         }
         for (name, entry) in wanted {
@@ -178,7 +178,7 @@ impl Host {
         let waiting = set.servers.iter().filter(waits);
         let now: BTreeSet<_> = waiting.map(|server| server.entry.name.clone()).collect();
         for name in now.difference(&changing.awaiting) {
-            self.inner.context.teller.awaits_approval(name);
+            self.inner.context.events.awaits_approval(name);
         }
         changing.awaiting = now;
     }
@@ -194,7 +194,7 @@ impl Host {
         // What the old one holds, a port or a lock, the new one may need.
         let old = connections.remove(&name).map(|old| changing.leave(old));
         let new = Connection::start(source, hash, &self.inner.context, old);
-        self.inner.context.teller.changed(&name);
+        self.inner.context.events.changed(&name);
         connections.insert(name, Arc::new(new));
     }
 
@@ -226,8 +226,8 @@ impl Host {
         if let Some(discovery) = &self.inner.discovery {
             discovery.complete().await;
         }
-        if let Some(above) = &self.inner.above {
-            above.host.known().await;
+        if let Some(parent) = &self.inner.parent {
+            parent.host.known().await;
         }
         let connections = self.connections();
         join_all(connections.values().map(|connection| connection.settled())).await;
@@ -236,8 +236,8 @@ impl Host {
     /// Waits until it is known which servers there are.
     pub(crate) async fn known(&self) {
         let mut host = self;
-        while let Some(above) = &host.inner.above {
-            host = &above.host;
+        while let Some(parent) = &host.inner.parent {
+            host = &parent.host;
         }
         if let Some(discovery) = &host.inner.discovery {
             discovery.complete().await;
@@ -252,7 +252,7 @@ impl Host {
 
     pub(super) fn statuses(&self) -> Vec<Arc<ServerStatus>> {
         let status = |connection: &Arc<Connection>| connection.status();
-        match &self.inner.above {
+        match &self.inner.parent {
             None => self.inner.connections.load().values().map(status).collect(),
             Some(_) => self.connections().values().map(status).collect(),
         }

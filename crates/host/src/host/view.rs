@@ -1,4 +1,4 @@
-//! What is seen from here: everything, or for an agent (AGT-1) what is its own and what its scope lets it see of the host above.
+//! What is seen from here: everything, or for an agent (AGT-1) what is its own and what its scope lets it see of the host parent.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
 use super::pool::Built;
-use super::{Above, Connections, Host, Inner, lock};
+use super::{Connections, Host, Inner, Parent, lock};
 use crate::agent::AgentScope;
 use crate::connection::Connection;
 use crate::events::Events;
@@ -43,10 +43,10 @@ impl Host {
                 own_tools: scope.host_tools(&self.inner.own_tools),
                 own_tools_and_resources: scope.host_tools(&self.inner.own_tools_and_resources),
                 pool: ArcSwap::from_pointee(Built::nothing()),
-                teller: None,
+                events: None,
                 ended: AtomicBool::new(false),
                 closed: watch::Sender::new(false),
-                above: Some(Above {
+                parent: Some(Parent {
                     host: self.clone(),
                     scope,
                 }),
@@ -54,8 +54,8 @@ impl Host {
         };
         agent.add_all(own);
         let mut root = self;
-        while let Some(above) = &root.inner.above {
-            root = &above.host;
+        while let Some(parent) = &root.inner.parent {
+            root = &parent.host;
         }
         lock(&root.inner.changing).watch_agent(&agent.inner);
         agent
@@ -64,7 +64,7 @@ impl Host {
     /// All connections: its own, and for an agent those that it sees of the host it works for.
     pub(super) fn connections(&self) -> Arc<Connections> {
         let own = self.inner.connections.load_full();
-        let Some(Above { host, scope }) = &self.inner.above else {
+        let Some(Parent { host, scope }) = &self.inner.parent else {
             return own;
         };
         let mut all = Connections::clone(&host.connections());
@@ -80,9 +80,9 @@ impl Host {
     pub(crate) fn connection(&self, server: &str) -> Option<Arc<Connection>> {
         let own = self.own_connection(server);
         own.or_else(|| {
-            let above = self.inner.above.as_ref()?;
-            let seen = above.scope.has_server(server, &above.host);
-            seen.then(|| above.host.connection(server)).flatten()
+            let parent = self.inner.parent.as_ref()?;
+            let seen = parent.scope.has_server(server, &parent.host);
+            seen.then(|| parent.host.connection(server)).flatten()
         })
     }
 
@@ -93,8 +93,8 @@ impl Host {
     /// Changes of state and catalog from now on, in batches. They end with [`Host::shutdown`].
     pub fn events(&self) -> Events {
         let closed = self.inner.closed.subscribe();
-        let events = self.inner.context.teller.subscribe(closed);
-        if self.inner.above.is_none() {
+        let events = self.inner.context.events.subscribe(closed);
+        if self.inner.parent.is_none() {
             return events;
         }
         let seen = Arc::downgrade(&self.inner);
@@ -106,9 +106,9 @@ impl Host {
 
     /// Whether a server is its own, or seen by the agent whose this is.
     pub(super) fn sees(&self, server: &str) -> bool {
-        match &self.inner.above {
+        match &self.inner.parent {
             None => true,
-            Some(Above { host, scope }) => {
+            Some(Parent { host, scope }) => {
                 self.inner.connections.load().contains_key(server)
                     || (scope.has_server(server, host) && host.sees(server))
             }

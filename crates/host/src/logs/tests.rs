@@ -481,7 +481,9 @@ async fn traced(messages: impl FnOnce(&dyn trunkline_transport::Trace)) -> Vec<s
 #[tokio::test]
 async fn a_trace_holds_every_message_without_secrets() {
     use serde_json::json;
-    use trunkline_wire::transport::{CloseReason, Closed, Incoming, Obstacle, Undelivered};
+    use trunkline_wire::transport::{
+        CloseReason, Closed, DeliveryError, DeliveryErrorKind, Incoming,
+    };
 
     let lines = traced(|trace| {
         trace.sent(r#"{"id":1,"params":{"password":"x","a":"hunter2x"}}"#.into());
@@ -498,8 +500,8 @@ async fn a_trace_holds_every_message_without_secrets() {
             head: "{".into(),
             tail: "}".into(),
         });
-        let failure = Undelivered::new(Obstacle::Unreachable, "no route", false);
-        trace.received(&Incoming::Undelivered { to: 4, failure });
+        let failure = DeliveryError::new(DeliveryErrorKind::Unreachable, "no route", false);
+        trace.received(&Incoming::DeliveryFailed { to: 4, failure });
         trace.closed(&Closed::new(CloseReason::Ended));
     })
     .await;

@@ -179,7 +179,7 @@ impl Trace for ServerTrace {
             Incoming::Frame(frame) | Incoming::Reply { frame, .. } => {
                 self.push(What::Received(frame.clone()));
             }
-            Incoming::Undelivered { to, failure } => {
+            Incoming::DeliveryFailed { to, failure } => {
                 let note = format!("request {to} will not be answered: {failure}");
                 self.push(What::Note(note));
             }

@@ -10,7 +10,7 @@ use trunkline_wire::Json;
 use trunkline_wire::client::Arguments;
 use trunkline_wire::mcp::ServerIdentity;
 
-use super::{AskedTool, Because, PermissionAnswer, PermissionQuestion, Permit, Rules, Verdict};
+use super::{AskReason, AskedTool, PermissionAnswer, PermissionQuestion, Permit, Rules, Verdict};
 use crate::call::CallError;
 use crate::catalog::PoolTool;
 use crate::host::Host;
@@ -25,7 +25,7 @@ pub(crate) struct Guard {
     permit: Option<Arc<dyn Permit>>,
     pins: Arc<Pins>,
     /// An agent may do nothing that is denied to whom it works for.
-    above: Option<Arc<Guard>>,
+    parent: Option<Arc<Guard>>,
     /// The tools that need no further look, as they were then, by their names in the pool.
     cleared: RwLock<HashMap<String, Cleared>>,
 }
@@ -40,7 +40,7 @@ struct Cleared {
 }
 
 /// What a call would do, for whoever decides about it.
-pub(crate) struct Wish<'w> {
+pub(crate) struct CallCheck<'w> {
     pub(crate) tool: &'w Arc<PoolTool>,
     /// Who its server says it is, and how to use it.
     pub(crate) identity: Option<&'w Arc<ServerIdentity>>,
@@ -51,7 +51,7 @@ pub(crate) struct Wish<'w> {
     pub(crate) known: &'w Host,
 }
 
-impl Wish<'_> {
+impl CallCheck<'_> {
     fn instructions(&self) -> Option<&str> {
         self.identity?.instructions.as_deref()
     }
@@ -64,7 +64,7 @@ impl Guard {
             given: rules,
             permit,
             pins,
-            above: None,
+            parent: None,
             cleared: RwLock::default(),
         }
     }
@@ -73,7 +73,7 @@ impl Guard {
     pub(crate) fn below(self: &Arc<Self>, rules: Rules, permit: Option<Arc<dyn Permit>>) -> Self {
         let permit = permit.or_else(|| self.permit.clone());
         Self {
-            above: Some(Arc::clone(self)),
+            parent: Some(Arc::clone(self)),
             ..Self::new(rules, permit, Arc::clone(&self.pins))
         }
     }
@@ -95,7 +95,7 @@ impl Guard {
         tool: &Arc<PoolTool>,
         identity: Option<&Arc<ServerIdentity>>,
     ) -> bool {
-        let above = self.above.as_ref();
+        let parent = self.parent.as_ref();
         let cleared = self.cleared.read().unwrap_or_else(PoisonError::into_inner);
         let same = |known: &Cleared| {
             let known_identity = known.identity.as_ref().map(Arc::as_ptr);
@@ -103,41 +103,41 @@ impl Guard {
         };
         cleared.get(&tool.name).is_some_and(same)
             // What is denied above may have changed.
-            && above.is_none_or(|above| above.denied(tool).is_none())
+            && parent.is_none_or(|parent| parent.denied(tool).is_none())
     }
 
     /// Whether it was agreed to for good, as whatever it was then. Another tool may have taken its name.
-    fn is_agreed(&self, wish: &Wish) -> bool {
+    fn is_agreed(&self, check: &CallCheck) -> bool {
         let cleared = self.cleared.read().unwrap_or_else(PoisonError::into_inner);
-        cleared.get(&wish.tool.name).is_some_and(|known| {
-            known.place == wish.pinned_as && known.tool.tool.name == wish.tool.tool.name
+        cleared.get(&check.tool.name).is_some_and(|known| {
+            known.place == check.pinned_as && known.tool.tool.name == check.tool.tool.name
         })
     }
 
     /// Agrees to a call, or says why not; gives back what the caller should be told.
-    pub(crate) async fn check(&self, wish: &Wish<'_>) -> Result<Vec<String>, CallError> {
+    pub(crate) async fn check(&self, check: &CallCheck<'_>) -> Result<Vec<String>, CallError> {
         loop {
             let rules = self.rules.load_full();
-            let (warnings, for_good) = self.decide(wish, &rules).await?;
+            let (warnings, for_good) = self.decide(check, &rules).await?;
             let mut cleared = self.cleared.write().unwrap_or_else(PoisonError::into_inner);
             // What came while somebody thought about it counts too.
             if !Arc::ptr_eq(&rules, &self.rules.load()) {
                 drop(cleared);
                 continue;
             }
-            let name = wish.tool.name.clone();
+            let name = check.tool.name.clone();
             if for_good {
                 let agreed = Cleared {
-                    tool: Arc::clone(wish.tool),
-                    identity: wish.identity.cloned(),
-                    place: wish.pinned_as.to_owned(),
+                    tool: Arc::clone(check.tool),
+                    identity: check.identity.cloned(),
+                    place: check.pinned_as.to_owned(),
                 };
                 cleared.insert(name, agreed);
             } else {
                 cleared.remove(&name);
             }
             drop(cleared);
-            return match self.denied(wish.tool) {
+            return match self.denied(check.tool) {
                 Some(denied) => Err(denied),
                 None => Ok(warnings),
             };
@@ -147,42 +147,42 @@ impl Guard {
     /// Decides by these rules; whether it is for good.
     async fn decide(
         &self,
-        wish: &Wish<'_>,
+        check: &CallCheck<'_>,
         rules: &Rules,
     ) -> Result<(Vec<String>, bool), CallError> {
-        let tool = wish.tool;
+        let tool = check.tool;
         if let Some(denied) = self.denied(tool) {
             return Err(denied);
         }
         let change = self
             .pins
-            .compare(wish.pinned_as, tool, wish.instructions())
+            .compare(check.pinned_as, tool, check.instructions())
             .await
             .map_err(|reason| CallError::pins_unreadable(tool, reason))?;
         let mut warnings = Vec::new();
-        let asked = match rules.about(tool, wish.known) {
+        let asked = match rules.about(tool, check.known) {
             // For good means as long as it is the same, which the pin tells.
-            Verdict::Ask(_) | Verdict::Destructive(_) if self.is_agreed(wish) => None,
-            Verdict::Ask(None) => Some(Because::NoRule),
-            Verdict::Ask(Some(rule)) => Some(Because::Rule(rule.text.clone())),
-            Verdict::Destructive(rule) => Some(Because::Destructive(rule.text.clone())),
+            Verdict::Ask(_) | Verdict::Destructive(_) if self.is_agreed(check) => None,
+            Verdict::Ask(None) => Some(AskReason::NoRule),
+            Verdict::Ask(Some(rule)) => Some(AskReason::Rule(rule.text.clone())),
+            Verdict::Destructive(rule) => Some(AskReason::Destructive(rule.text.clone())),
             Verdict::Allow | Verdict::Deny(_) => None,
         };
-        let because = match (change, self.pins.on_change) {
+        let reason = match (change, self.pins.on_change) {
             (None, _) => asked,
             (Some(change), OnChange::Block) => return Err(CallError::changed(tool, change)),
-            (Some(change), OnChange::Ask) => Some(Because::Changed(change)),
+            (Some(change), OnChange::Ask) => Some(AskReason::Changed(change)),
             (Some(change), OnChange::Warn) => {
                 warnings.push(format!("{change}\n{}", change.diff()));
                 asked
             }
         };
-        let for_good = match because {
+        let for_good = match reason {
             None => true,
-            Some(because) => self.ask(wish, because).await?,
+            Some(reason) => self.ask(check, reason).await?,
         };
         self.pins
-            .pin(wish.pinned_as, tool, wish.instructions())
+            .pin(check.pinned_as, tool, check.instructions())
             .await
             .unwrap_or_else(|reason| warnings.push(reason));
         Ok((warnings, for_good))
@@ -204,7 +204,7 @@ impl Guard {
         let question = PermissionQuestion {
             tool: AskedTool::Own(name.to_owned()),
             arguments: arguments.clone(),
-            because: Because::Rule(rule.text.clone()),
+            reason: AskReason::Rule(rule.text.clone()),
         };
         self.answer(question).await.map(drop)
     }
@@ -241,7 +241,7 @@ impl Guard {
         let question = PermissionQuestion {
             tool: AskedTool::Own(tool.to_owned()),
             arguments: arguments.clone(),
-            because: Because::Rule(rule),
+            reason: AskReason::Rule(rule),
         };
         self.answer(question).await.map(drop)
     }
@@ -256,24 +256,24 @@ impl Guard {
 
     /// The first that is found in the rules here, or above.
     pub(super) fn first_above<T>(&self, find: impl Fn(&Rules) -> Option<T>) -> Option<T> {
-        let mut guards = successors(Some(self), |guard| guard.above.as_deref());
+        let mut guards = successors(Some(self), |guard| guard.parent.as_deref());
         guards.find_map(|guard| find(&guard.rules.load()))
     }
 
     /// Asks; whether the answer is for good.
-    async fn ask(&self, wish: &Wish<'_>, because: Because) -> Result<bool, CallError> {
+    async fn ask(&self, check: &CallCheck<'_>, reason: AskReason) -> Result<bool, CallError> {
         let question = PermissionQuestion {
-            tool: AskedTool::Server(Arc::clone(wish.tool)),
-            arguments: wish.arguments.to_json(),
-            because,
+            tool: AskedTool::Server(Arc::clone(check.tool)),
+            arguments: check.arguments.to_json(),
+            reason,
         };
         self.answer(question).await
     }
 
     async fn answer(&self, question: PermissionQuestion) -> Result<bool, CallError> {
         let tool = question.tool.name().to_owned();
-        let change = match &question.because {
-            Because::Changed(change) => Some(Arc::clone(change)),
+        let change = match &question.reason {
+            AskReason::Changed(change) => Some(Arc::clone(change)),
             _ => None,
         };
         let refused = |reason: Option<String>| match change {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use trunkline_wire::Json;
 
-pub(crate) use guard::{Guard, Wish};
+pub(crate) use guard::{CallCheck, Guard};
 pub use rules::Rules;
 pub(crate) use rules::Verdict;
 
@@ -35,7 +35,7 @@ pub struct PermissionQuestion {
     /// What it would be called with.
     pub arguments: Json,
     /// Why this is asked.
-    pub because: Because,
+    pub reason: AskReason,
 }
 
 /// What a question is about.
@@ -67,7 +67,7 @@ impl AskedTool {
 
 /// Why a call is asked about.
 #[derive(Clone, Debug)]
-pub enum Because {
+pub enum AskReason {
     /// No rule is about it.
     NoRule,
     /// A rule says so.
@@ -105,12 +105,12 @@ impl Permit for AllowAll {
         &self,
         question: PermissionQuestion,
     ) -> Pin<Box<dyn Future<Output = PermissionAnswer> + Send>> {
-        let answer = match question.because {
-            Because::Changed(_) => {
+        let answer = match question.reason {
+            AskReason::Changed(_) => {
                 let reason = "the tool has changed since it was first called";
                 PermissionAnswer::No(reason.to_owned())
             }
-            Because::NoRule | Because::Rule(_) | Because::Destructive(_) => {
+            AskReason::NoRule | AskReason::Rule(_) | AskReason::Destructive(_) => {
                 PermissionAnswer::Always
             }
         };

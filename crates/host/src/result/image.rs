@@ -13,7 +13,7 @@ use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, Rgb};
 
 use super::base64::encoded_len;
-use super::room::Room;
+use super::memory_budget::MemoryBudget;
 
 /// The longest side that models see (RES-2).
 pub(super) const LONGEST_SIDE: u32 = 1568;
@@ -29,7 +29,7 @@ const MAX_DECODED: u64 = 512 * 1024 * 1024;
 
 /// What all images that are being worked on may take together, whichever result they belong to. Copies that are made on the way, of
 /// unusual kinds of images, come to no more than twice that again.
-static DECODED: Room = Room::new(MAX_DECODED);
+static DECODED: MemoryBudget = MemoryBudget::new(MAX_DECODED);
 
 /// From this size on, an image without transparency is also tried as a JPEG.
 const LARGE: usize = 1_000_000;

@@ -7,12 +7,12 @@ use trunkline_wire::Json;
 use trunkline_wire::mcp::Content;
 
 use super::SavedFile;
-use super::job::Job;
+use super::block_text::{BlockText, with_words};
+use super::compact_schema::{self, DEPTH, HEAD};
 use super::kind::{self, Kind};
 use super::note::{self, Large};
-use super::shape::{self, DEPTH, HEAD};
+use super::processor::ResultProcessor;
 use super::size::{Limit, Size};
-use super::words::{Words, with_words};
 
 /// How much is written at a time.
 const CHUNK: usize = 256 * 1024;
@@ -22,7 +22,7 @@ const APART: usize = 32 * 1024;
 /// A part of what a model is shown.
 pub(super) enum Part {
     /// A block of text, and its words.
-    Words(Content, Words),
+    BlockText(Content, BlockText),
     /// An image that fits.
     Picture(Content),
     /// Something we say.
@@ -34,7 +34,7 @@ pub(super) enum Part {
 impl Part {
     pub(super) fn into_content(self) -> Content {
         match self {
-            Self::Words(content, _) | Self::Picture(content) | Self::Rest(content) => content,
+            Self::BlockText(content, _) | Self::Picture(content) | Self::Rest(content) => content,
             Self::Note(text) => Content::Text(text.into()),
         }
     }
@@ -60,7 +60,7 @@ impl Saved {
     }
 }
 
-impl Job {
+impl ResultProcessor {
     /// The parts and the structured content, neither larger than a model should be given.
     pub(super) fn bounded(
         &mut self,
@@ -77,7 +77,7 @@ impl Job {
         let before = self.files.len();
         // Servers say in text what is in their structured content, for clients that do not know that.
         let twice = match (&parts[..], &large) {
-            ([Part::Words(_, words)], Some(large)) => words.says(large.as_str()),
+            ([Part::BlockText(_, words)], Some(large)) => words.says(large.as_str()),
             _ => false,
         };
         let mut parts = if is_over(&parts, &limit) {
@@ -104,7 +104,7 @@ impl Job {
                 let mut left = Vec::new();
                 for part in parts {
                     match part {
-                        Part::Words(..) => left.extend(note.take()),
+                        Part::BlockText(..) => left.extend(note.take()),
                         Part::Rest(_) if rest_too => left.extend(note.take()),
                         part => left.push(part),
                     }
@@ -133,12 +133,12 @@ impl Job {
             })
             .sum();
         let rest_too = !limit.allows_any(rest);
-        let words: Vec<(Words, Option<String>)> = parts
+        let words: Vec<(BlockText, Option<String>)> = parts
             .iter()
             .filter_map(|part| match part {
-                Part::Words(content, words) => Some((words.clone(), mime_of(content))),
+                Part::BlockText(content, words) => Some((words.clone(), mime_of(content))),
                 Part::Rest(content) if rest_too => {
-                    Some((Words::Plain(content.to_json().to_text()), None))
+                    Some((BlockText::Plain(content.to_json().to_text()), None))
                 }
                 _ => None,
             })
@@ -147,7 +147,7 @@ impl Job {
     }
 
     /// Writes words to a file, one below the other, exactly as the server said them.
-    fn save_text(&self, words: &[(Words, Option<String>)]) -> io::Result<Saved> {
+    fn save_text(&self, words: &[(BlockText, Option<String>)]) -> io::Result<Saved> {
         let (kind, shape) = match words {
             [(words, mime)] => kind_of(words, mime.as_deref()),
             _ => (kind::TEXT, None),
@@ -189,7 +189,7 @@ impl Job {
 
     /// What is said instead of structured content that is too large; it is all that there is if it is `alone`.
     fn without_structure(&mut self, structured: &Json, alone: bool, limit: &Limit) -> Vec<Part> {
-        let words = Words::Plain(structured.to_text());
+        let words = BlockText::Plain(structured.to_text());
         let what = if alone {
             "the result"
         } else {
@@ -207,7 +207,7 @@ impl Job {
                     .push(format!("{what} of \"{}\" is not whole: {why}", self.tool));
                 if alone {
                     let block = Content::Text(structured.to_text());
-                    cut(vec![Part::Words(block, words)], limit, &why)
+                    cut(vec![Part::BlockText(block, words)], limit, &why)
                 } else {
                     vec![Part::Note(note::left_out(what, &why))]
                 }
@@ -230,7 +230,7 @@ fn is_over(parts: &[Part], limit: &Limit) -> bool {
     }
     let size = &mut Size::default();
     let measure = |part: &Part| match part {
-        Part::Words(_, words) => words.measure(size, limit),
+        Part::BlockText(_, words) => words.measure(size, limit),
         Part::Rest(content) => {
             size.add(content.to_json().as_str());
             if limit.allows(size) {
@@ -247,7 +247,7 @@ fn is_over(parts: &[Part], limit: &Limit) -> bool {
 /// At most how many bytes of text a part has.
 fn upper_bound(part: &Part) -> usize {
     match part {
-        Part::Words(_, words) => words.len(),
+        Part::BlockText(_, words) => words.len(),
         Part::Rest(content) => content.to_json().as_str().len(),
         Part::Picture(_) | Part::Note(_) => 0,
     }
@@ -260,7 +260,7 @@ fn cut(parts: Vec<Part>, limit: &Limit, why: &str) -> Vec<Part> {
     let mut left = Vec::new();
     for part in parts {
         match part {
-            Part::Words(content, words) => {
+            Part::BlockText(content, words) => {
                 let size = words.size();
                 whole.join(&size);
                 if full {
@@ -277,8 +277,8 @@ fn cut(parts: Vec<Part>, limit: &Limit, why: &str) -> Vec<Part> {
                     content
                 };
                 let anything = !full || !text.is_empty();
-                if let Some(words) = Words::of(&content).filter(|_| anything) {
-                    left.push(Part::Words(content, words));
+                if let Some(words) = BlockText::of(&content).filter(|_| anything) {
+                    left.push(Part::BlockText(content, words));
                 }
             }
             Part::Rest(content) => {
@@ -301,11 +301,11 @@ fn cut(parts: Vec<Part>, limit: &Limit, why: &str) -> Vec<Part> {
 }
 
 /// What kind of text it is, and what it is like if it is JSON.
-fn kind_of(words: &Words, mime: Option<&str>) -> (Kind, Option<(String, bool)>) {
+fn kind_of(words: &BlockText, mime: Option<&str>) -> (Kind, Option<(String, bool)>) {
     let (start, _) = words.head(64);
-    if shape::may_be_json(&start) {
+    if compact_schema::may_be_json(&start) {
         let (head, goes_on) = words.head(HEAD);
-        if let Some(shape) = shape::describe_head(&head, goes_on, DEPTH) {
+        if let Some(shape) = compact_schema::describe_head(&head, goes_on, DEPTH) {
             return (kind::JSON, Some((shape, goes_on)));
         }
     }

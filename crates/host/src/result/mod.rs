@@ -13,19 +13,19 @@
 //! [`CallOptions::raw`](crate::CallOptions::raw) and limits that somebody has lifted give more.
 
 mod base64;
+mod block_text;
+mod compact_schema;
 mod fit;
 mod for_model;
 mod image;
-mod job;
 mod kind;
 mod large;
+mod memory_budget;
 mod note;
+mod processor;
 mod results;
-mod room;
-mod shape;
 mod size;
 mod store;
-mod words;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -35,9 +35,9 @@ use trunkline_wire::mcp::{CallResult, Content};
 
 use crate::sanitize::{Removed, without_hidden};
 
+pub use compact_schema::infer_compact_schema;
 pub(crate) use results::About;
 pub use results::Results;
-pub use shape::infer_compact_schema;
 pub(crate) use store::{is_ours as is_saved_result, is_result_of};
 
 /// What a tool gave back.
@@ -117,12 +117,12 @@ impl From<CallResult> for CallOutput {
 
 /// A block from elsewhere than a result, a prompt for example, as a model may see it.
 pub(crate) fn shown_block(block: Content) -> Content {
-    words::shown(block, &mut Removed::default())
+    block_text::shown(block, &mut Removed::default())
 }
 
 /// The content of a resource with another text, and everything else as it was.
 pub(crate) fn with_text(content: &Json, text: &str) -> Json {
-    words::replaced(content, &[("text", text)])
+    block_text::replaced(content, &[("text", text)])
 }
 
 /// What of a server's text a model may see, where that is not all of it (TOOL-3). Every text of a result that is shown goes through

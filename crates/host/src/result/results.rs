@@ -10,11 +10,11 @@ use trunkline_config::env_vars;
 use trunkline_wire::mcp::Content;
 
 use super::CallOutput;
+use super::block_text::{BlockText, shown};
 use super::image::ImageLimits;
-use super::job::{Job, MAX_BLOCKS};
+use super::processor::{MAX_BLOCKS, ResultProcessor};
 use super::size::Limit;
 use super::store::Store;
-use super::words::{Words, shown};
 use crate::sanitize::{Removed, visible_json};
 
 /// How many characters of text a result may have (RES-4).
@@ -156,7 +156,7 @@ impl Results {
             return output;
         }
         let is_error = output.is_error;
-        let job = Job::new(self.clone(), about, limit);
+        let job = ResultProcessor::new(self.clone(), about, limit);
         // The semaphore is never closed.
         let _working = self.workers.acquire().await.ok();
         let processed = tokio::task::spawn_blocking(move || job.run(output)).await;
@@ -210,7 +210,7 @@ fn is_plain_and_small(output: &CallOutput, limit: Option<&Limit>) -> bool {
             Content::Text(text) => text.len(),
             Content::Other { kind, raw } => match &**kind {
                 "image" | "audio" => return false,
-                "resource" if Words::of(block).is_none() => return false,
+                "resource" if BlockText::of(block).is_none() => return false,
                 _ => raw.as_str().len(),
             },
         };

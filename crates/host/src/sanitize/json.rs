@@ -22,8 +22,8 @@ const PROSE: [&str; 3] = ["description", "title", "$comment"];
 /// ```
 pub fn sanitize_json(json: &Json) -> (Json, Removed) {
     let mut removed = Removed::default();
-    let clean = rewritten(json, |place, text| {
-        if matches!(place, Place::Key) {
+    let clean = rewritten(json, |position, text| {
+        if matches!(position, Position::Key) {
             return None;
         }
         let (clean, found) = sanitize(text);
@@ -47,13 +47,13 @@ pub(crate) fn visible_json(json: &Json, removed: &mut Removed) -> Json {
 pub(crate) fn shown_item(item: &Json, identifier: &str) -> Option<(Json, Removed)> {
     let mut removed = Removed::default();
     let mut is_usable = true;
-    let item = rewritten(item, |place, text| match place {
-        Place::Key => None,
-        Place::Value { key: Some(key) } if key == identifier => {
+    let item = rewritten(item, |position, text| match position {
+        Position::Key => None,
+        Position::Value { key: Some(key) } if key == identifier => {
             is_usable &= is_clean(text);
             None
         }
-        Place::Value { .. } => {
+        Position::Value { .. } => {
             let (clean, found) = sanitize(text);
             removed += found;
             (clean != text).then(|| clean.into_owned())
@@ -98,11 +98,11 @@ pub(crate) struct ShownSchema {
 /// A schema without what is hidden in its descriptions and titles (TOOL-3), and otherwise byte for byte (TOOL-6).
 pub(crate) fn shown_schema(schema: &Json) -> ShownSchema {
     let (mut removed, mut left) = (Removed::default(), Removed::default());
-    let schema = rewritten(schema, |place, text| {
+    let schema = rewritten(schema, |position, text| {
         if is_clean(text) {
             return None;
         }
-        if matches!(place, Place::Value { key: Some(key) } if PROSE.contains(&key)) {
+        if matches!(position, Position::Value { key: Some(key) } if PROSE.contains(&key)) {
             return Some(strip(text, &mut removed).into_owned());
         }
         strip(text, &mut left);
@@ -116,7 +116,7 @@ pub(crate) fn shown_schema(schema: &Json) -> ShownSchema {
 }
 
 /// Where a string stands.
-enum Place<'k> {
+enum Position<'k> {
     Key,
     /// A value, and the key of the member whose value it is, if it is one.
     Value {
@@ -125,7 +125,7 @@ enum Place<'k> {
 }
 
 /// The text with those strings replaced for which `replace` has something else; the same text where it has nothing.
-fn rewritten(json: &Json, mut replace: impl FnMut(Place, &str) -> Option<String>) -> Json {
+fn rewritten(json: &Json, mut replace: impl FnMut(Position, &str) -> Option<String>) -> Json {
     let text = json.as_str();
     if is_plain(text) {
         return json.clone();
@@ -139,14 +139,14 @@ fn rewritten(json: &Json, mut replace: impl FnMut(Place, &str) -> Option<String>
             break;
         };
         let is_key = walk.is_key(end);
-        let place = if is_key {
-            Place::Key
+        let position = if is_key {
+            Position::Key
         } else {
-            Place::Value { key: walk.key() }
+            Position::Value { key: walk.key() }
         };
         // Half a surrogate pair is nothing that anybody could be sent.
         let halved = || (!whole).then(|| string.clone());
-        if let Some(new) = replace(place, &string).or_else(halved) {
+        if let Some(new) = replace(position, &string).or_else(halved) {
             out.push_str(&text[copied..start]);
             out.push_str(Json::from(Value::from(new)).as_str());
             copied = end;

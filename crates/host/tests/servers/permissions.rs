@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use trunkline::{
-    AllowAll, AskedTool, Because, Builtin, CallError, CallOptions, CatalogStore, Host, HostBuilder,
-    HostTool, OnChange, PermissionAnswer, PermissionQuestion, Permit, PinStore, Rules,
+    AllowAll, AskReason, AskedTool, Builtin, CallError, CallOptions, CatalogStore, Host,
+    HostBuilder, HostTool, OnChange, PermissionAnswer, PermissionQuestion, Permit, PinStore, Rules,
 };
 use trunkline_testkit::Script;
 
@@ -43,10 +43,10 @@ impl Permit for Asked {
         &self,
         question: PermissionQuestion,
     ) -> Pin<Box<dyn Future<Output = PermissionAnswer> + Send>> {
-        let because = match question.because {
-            Because::NoRule => "no rule".to_owned(),
-            Because::Rule(rule) | Because::Destructive(rule) => rule,
-            Because::Changed(change) => change.diff(),
+        let because = match question.reason {
+            AskReason::NoRule => "no rule".to_owned(),
+            AskReason::Rule(rule) | AskReason::Destructive(rule) => rule,
+            AskReason::Changed(change) => change.diff(),
         };
         let name = match &question.tool {
             AskedTool::Server(tool) => tool.tool.name.to_string(),

@@ -1,5 +1,5 @@
 //! Carries requests to one server: with its entry's headers and our credentials, patiently with a server that asks for
-//! patience. Everything that HTTP can do to a request comes out of here as an answer or as an [`Undelivered`].
+//! patience. Everything that HTTP can do to a request comes out of here as an answer or as an [`DeliveryError`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use trunkline_wire::transport::{Obstacle, Undelivered};
+use trunkline_wire::transport::{DeliveryError, DeliveryErrorKind};
 use url::Url;
 
 use super::body::Held;
@@ -85,17 +85,18 @@ impl Courier {
         files: TlsFiles,
         credentials: Option<Arc<dyn Credentials>>,
         helper: Option<Arc<HeadersHelper>>,
-    ) -> Result<Self, Undelivered> {
+    ) -> Result<Self, DeliveryError> {
         Ok(Self {
-            client: Client::new(dialer.clone(), url, files).map_err(|error| undelivered(&error))?,
-            place: Place::new(url).map_err(|error| undelivered(&error))?,
+            client: Client::new(dialer.clone(), url, files)
+                .map_err(|error| delivery_error(&error))?,
+            place: Place::new(url).map_err(|error| delivery_error(&error))?,
             credentials,
             helper,
         })
     }
 
     /// Sends a request and waits for the head of the answer. One that turns us down for good is an error.
-    pub(super) async fn send(&self, errand: &Errand<'_>) -> Result<Box<Answer>, Undelivered> {
+    pub(super) async fn send(&self, errand: &Errand<'_>) -> Result<Box<Answer>, DeliveryError> {
         if self.credentials.is_some() || self.helper.is_some() {
             return Box::pin(self.insist(errand, None)).await;
         }
@@ -112,7 +113,7 @@ impl Courier {
         &self,
         errand: &Errand<'_>,
         mut first: Option<Box<Answer>>,
-    ) -> Result<Box<Answer>, Undelivered> {
+    ) -> Result<Box<Answer>, DeliveryError> {
         let mut asked_again = false;
         let mut put_off = 0;
         loop {
@@ -169,19 +170,20 @@ impl Courier {
         &self,
         errand: &Errand<'_>,
         letter: &Letter<'_>,
-    ) -> Result<Box<Answer>, Undelivered> {
+    ) -> Result<Box<Answer>, DeliveryError> {
         let handed_over = AtomicBool::new(false);
         let sending = self.client.send(letter, errand.place, &handed_over);
         let limit = errand.limit.unwrap_or(NO_LIMIT);
         match tokio::time::timeout(limit, sending).await {
-            Ok(sent) => sent.map_err(|error| undelivered(&error)),
+            Ok(sent) => sent.map_err(|error| delivery_error(&error)),
             Err(_) => Err(silence(limit, handed_over.load(Ordering::Relaxed))),
         }
     }
 
     /// What tells the server who we are.
-    async fn introduction(&self) -> Result<(Option<Token>, Option<Arc<HeaderMap>>), Undelivered> {
-        let failed = |reason: String| Undelivered::new(Obstacle::Credentials, reason, false);
+    async fn introduction(&self) -> Result<(Option<Token>, Option<Arc<HeaderMap>>), DeliveryError> {
+        let failed =
+            |reason: String| DeliveryError::new(DeliveryErrorKind::Credentials, reason, false);
         let helped = match &self.helper {
             Some(helper) => Some(
                 helper
@@ -234,14 +236,14 @@ fn challenge(headers: &HeaderMap) -> Option<String> {
     (!values.is_empty()).then(|| values.join(", "))
 }
 
-async fn refused(answer: &mut Answer, challenge: Option<String>) -> Undelivered {
+async fn refused(answer: &mut Answer, challenge: Option<String>) -> DeliveryError {
     let said = said(answer).await;
     if answer.status == StatusCode::UNAUTHORIZED {
         let text = format!("the server asks for a sign-in (401){said}");
-        return Undelivered::new(Obstacle::Unauthorized { challenge }, text, false);
+        return DeliveryError::new(DeliveryErrorKind::Unauthorized { challenge }, text, false);
     }
     let text = format!("the server refuses access (403){said}");
-    Undelivered::new(Obstacle::Forbidden { challenge }, text, false)
+    DeliveryError::new(DeliveryErrorKind::Forbidden { challenge }, text, false)
 }
 
 /// What stands in an answer that is no success, to be shown behind it; untrusted text.
@@ -278,19 +280,19 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     Some(date.duration_since(now).unwrap_or_default())
 }
 
-fn silence(limit: Duration, may_have_run: bool) -> Undelivered {
+fn silence(limit: Duration, may_have_run: bool) -> DeliveryError {
     let text = format!(
         "the server has not begun to answer within {} s",
         limit.as_secs()
     );
-    Undelivered::new(Obstacle::Silence, text, may_have_run)
+    DeliveryError::new(DeliveryErrorKind::Silence, text, may_have_run)
 }
 
-pub(super) fn undelivered(error: &SendError) -> Undelivered {
-    let (obstacle, may_have_run) = match error {
-        SendError::Dial(_) | SendError::BadUrl => (Obstacle::Unreachable, false),
-        SendError::Lost { sent, .. } => (Obstacle::Broken, *sent),
-        SendError::Redirected(_) => (Obstacle::Redirected, false),
+pub(super) fn delivery_error(error: &SendError) -> DeliveryError {
+    let (kind, may_have_run) = match error {
+        SendError::Dial(_) | SendError::BadUrl => (DeliveryErrorKind::Unreachable, false),
+        SendError::Lost { sent, .. } => (DeliveryErrorKind::Broken, *sent),
+        SendError::Redirected(_) => (DeliveryErrorKind::Redirected, false),
     };
     let text = match error {
         SendError::Dial(error) => match error.hint() {
@@ -299,7 +301,7 @@ pub(super) fn undelivered(error: &SendError) -> Undelivered {
         },
         error => error.to_string(),
     };
-    Undelivered::new(obstacle, text, may_have_run)
+    DeliveryError::new(kind, text, may_have_run)
 }
 
 #[cfg(test)]

@@ -8,7 +8,9 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use trunkline_wire::transport::{CloseReason, Closed, Incoming, Obstacle, Outgoing, Undelivered};
+use trunkline_wire::transport::{
+    CloseReason, Closed, DeliveryError, DeliveryErrorKind, Incoming, Outgoing,
+};
 
 use super::body::Held;
 use super::events::{EventDecoder, Step, TooLong};
@@ -136,18 +138,18 @@ impl Inlet {
     }
 
     /// One request will not be answered. Some reasons concern the whole link.
-    pub(super) fn fail(&self, id: u64, failure: Undelivered) {
+    pub(super) fn fail(&self, id: u64, failure: DeliveryError) {
         // With other requests under way it may only be short of something.
         let alone = self.waiting() <= 1;
         let end = concerns_all(&failure, alone);
-        self.deliver(Incoming::Undelivered { to: id, failure });
+        self.deliver(Incoming::DeliveryFailed { to: id, failure });
         if let Some(reason) = end {
             self.end(reason);
         }
     }
 
     /// A message that nobody waits for got lost. That may still concern the whole link.
-    pub(super) fn note(&self, failure: &Undelivered) {
+    pub(super) fn note(&self, failure: &DeliveryError) {
         if let Some(reason) = concerns_all(failure, false) {
             self.end(reason);
         }
@@ -156,15 +158,15 @@ impl Inlet {
     /// The link has ended before this message was sent.
     pub(super) fn refuse(&self, message: &Outgoing, closed: &Closed) {
         if let Outgoing::Request { id, .. } = message {
-            let obstacle = match closed.reason() {
-                CloseReason::SessionExpired => Obstacle::SessionExpired,
-                CloseReason::Unauthorized { challenge } => Obstacle::Unauthorized {
+            let kind = match closed.reason() {
+                CloseReason::SessionExpired => DeliveryErrorKind::SessionExpired,
+                CloseReason::Unauthorized { challenge } => DeliveryErrorKind::Unauthorized {
                     challenge: challenge.clone(),
                 },
-                _ => Obstacle::Broken,
+                _ => DeliveryErrorKind::Broken,
             };
-            let failure = Undelivered::new(obstacle, closed.to_string(), false);
-            self.deliver(Incoming::Undelivered { to: *id, failure });
+            let failure = DeliveryError::new(kind, closed.to_string(), false);
+            self.deliver(Incoming::DeliveryFailed { to: *id, failure });
         }
     }
 
@@ -179,13 +181,13 @@ impl Inlet {
 }
 
 /// Why a failure of one request is the end of the link, if it is.
-fn concerns_all(failure: &Undelivered, alone: bool) -> Option<CloseReason> {
-    match &failure.obstacle {
-        Obstacle::SessionExpired => Some(CloseReason::SessionExpired),
-        Obstacle::Unauthorized { challenge } => Some(CloseReason::Unauthorized {
+fn concerns_all(failure: &DeliveryError, alone: bool) -> Option<CloseReason> {
+    match &failure.kind {
+        DeliveryErrorKind::SessionExpired => Some(CloseReason::SessionExpired),
+        DeliveryErrorKind::Unauthorized { challenge } => Some(CloseReason::Unauthorized {
             challenge: challenge.clone(),
         }),
-        Obstacle::Unreachable if alone => Some(CloseReason::Io(failure.to_string())),
+        DeliveryErrorKind::Unreachable if alone => Some(CloseReason::Io(failure.to_string())),
         _ => None,
     }
 }

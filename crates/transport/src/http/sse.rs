@@ -14,8 +14,8 @@ use http::{HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
 use trunkline_wire::transport::{
-    CloseReason, Closed, Incoming, Obstacle, Outgoing, ReceiveHalf, SendHalf, Transport,
-    Undelivered,
+    CloseReason, Closed, DeliveryError, DeliveryErrorKind, Incoming, Outgoing, ReceiveHalf,
+    SendHalf, Transport,
 };
 use url::Url;
 
@@ -38,7 +38,7 @@ const MAX_UNTOLD: usize = 4096;
 
 impl HttpServer {
     /// A link to it by HTTP+SSE: opens the stream and waits until it says where to send to.
-    pub async fn sse(&self, dialer: &Dialer) -> Result<SseTransport, Undelivered> {
+    pub async fn sse(&self, dialer: &Dialer) -> Result<SseTransport, DeliveryError> {
         let (courier, own) = self.courier(dialer)?;
         let errand = Errand {
             method: Method::GET,
@@ -55,11 +55,19 @@ impl HttpServer {
                 "the server answered with status {status}{}",
                 said(&mut answer).await
             );
-            return Err(Undelivered::new(Obstacle::Status(status), text, false));
+            return Err(DeliveryError::new(
+                DeliveryErrorKind::Status(status),
+                text,
+                false,
+            ));
         }
         if !headers::is(&answer.headers, EVENTS) {
             let text = "the server does not answer with a stream of events; is the URL right?";
-            return Err(Undelivered::new(Obstacle::Status(status), text, false));
+            return Err(DeliveryError::new(
+                DeliveryErrorKind::Status(status),
+                text,
+                false,
+            ));
         }
         let mut events = EventDecoder::new(MAX_MESSAGE_BYTES);
         let endpoint = endpoint(&mut answer.body, &mut events).await?;
@@ -91,8 +99,8 @@ impl HttpServer {
 }
 
 /// Reads the stream up to the event that says where to send to.
-async fn endpoint(body: &mut Body, events: &mut EventDecoder) -> Result<Bytes, Undelivered> {
-    let broken = |text: String| Undelivered::new(Obstacle::Broken, text, false);
+async fn endpoint(body: &mut Body, events: &mut EventDecoder) -> Result<Bytes, DeliveryError> {
+    let broken = |text: String| DeliveryError::new(DeliveryErrorKind::Broken, text, false);
     let mut steps = 0;
     loop {
         match events.step() {
@@ -126,8 +134,8 @@ async fn endpoint(body: &mut Body, events: &mut EventDecoder) -> Result<Bytes, U
 }
 
 /// Where to send to; it must be where the stream is, so that nothing of ours goes elsewhere.
-fn place(url: &Url, endpoint: &[u8]) -> Result<Place, Undelivered> {
-    let refuse = |text: &str| Undelivered::new(Obstacle::Redirected, text, false);
+fn place(url: &Url, endpoint: &[u8]) -> Result<Place, DeliveryError> {
+    let refuse = |text: &str| DeliveryError::new(DeliveryErrorKind::Redirected, text, false);
     let text = String::from_utf8_lossy(endpoint);
     let joined = url.join(text.trim());
     let joined = joined.map_err(|_| refuse("the server names no URL to send to"))?;
@@ -147,7 +155,7 @@ struct Link {
 }
 
 impl Link {
-    async fn post(&self, message: &Outgoing) -> Result<(), Undelivered> {
+    async fn post(&self, message: &Outgoing) -> Result<(), DeliveryError> {
         let mut text = Vec::with_capacity(message.size_hint());
         message.encode(&mut text);
         let errand = Errand {
@@ -171,11 +179,11 @@ impl Link {
             said(&mut answer).await
         );
         // The place belongs to the stream, and is gone with what the server knew of it.
-        let obstacle = match status {
-            StatusCode::NOT_FOUND | StatusCode::GONE => Obstacle::SessionExpired,
-            status => Obstacle::Status(status.as_u16()),
+        let kind = match status {
+            StatusCode::NOT_FOUND | StatusCode::GONE => DeliveryErrorKind::SessionExpired,
+            status => DeliveryErrorKind::Status(status.as_u16()),
         };
-        Err(Undelivered::new(obstacle, text, status.is_server_error()))
+        Err(DeliveryError::new(kind, text, status.is_server_error()))
     }
 
     /// The headers, with the version once one is agreed.

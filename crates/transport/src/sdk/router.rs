@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
 use trunkline_wire::Json;
-use trunkline_wire::transport::{CloseReason, Closed, Incoming, Obstacle, Outgoing, Undelivered};
+use trunkline_wire::transport::{
+    CloseReason, Closed, DeliveryError, DeliveryErrorKind, Incoming, Outgoing,
+};
 
 use super::control::Ours;
 use super::inquiry::{Inquiry, Withdrawn};
@@ -104,11 +106,13 @@ impl Link {
         self.unread_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn lose(&self, number: u64, obstacle: Obstacle, why: &str) {
+    pub(super) fn lose(&self, number: u64, kind: DeliveryErrorKind, why: &str) {
         // The embedding program had the request, so there is no telling how far it got.
-        let failure = Undelivered::new(obstacle, why, true);
+        let failure = DeliveryError::new(kind, why, true);
         let to = number;
-        let _ = self.inbox.send(Ok(Incoming::Undelivered { to, failure }));
+        let _ = self
+            .inbox
+            .send(Ok(Incoming::DeliveryFailed { to, failure }));
     }
 }
 

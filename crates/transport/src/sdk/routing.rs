@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use trunkline_wire::envelope::request_number;
-use trunkline_wire::transport::{Incoming, Obstacle};
+use trunkline_wire::transport::{DeliveryErrorKind, Incoming};
 use trunkline_wire::{Json, ObjectWriter};
 
 use super::control::{self, Control, Kind, Ours};
@@ -53,7 +53,7 @@ impl Router {
                 });
                 match waiting {
                     Some((ours, Waiting::Call(link))) => {
-                        link.lose(ours.number, Obstacle::TooLarge, what);
+                        link.lose(ours.number, DeliveryErrorKind::TooLarge, what);
                     }
                     Some((_, Waiting::Request(answer))) => {
                         let _ = answer.send(Err(RequestFailure::Refused(what.to_owned())));
@@ -230,7 +230,7 @@ fn deliver_answer(link: &Link, to: u64, outcome: Result<Option<Json>, String>, t
         Ok(answer) => answer.and_then(|answer| answer.get("mcp_response")),
         Err(reason) => {
             let why = format!("the embedding program answered with an error: {reason}");
-            return link.lose(to, Obstacle::Broken, &why);
+            return link.lose(to, DeliveryErrorKind::Broken, &why);
         }
     };
     let answers_it = |answer: &Json| match Kind::of(answer) {
@@ -244,7 +244,7 @@ fn deliver_answer(link: &Link, to: u64, outcome: Result<Option<Json>, String>, t
         }
         _ => {
             let why = "the embedding program gave no JSON-RPC answer to it";
-            link.lose(to, Obstacle::Broken, why);
+            link.lose(to, DeliveryErrorKind::Broken, why);
         }
     }
 }

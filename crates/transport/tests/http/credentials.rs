@@ -10,10 +10,10 @@ use trunkline_transport::http::{
     Refusal, Token,
 };
 use trunkline_wire::client::ConnectError;
-use trunkline_wire::transport::{CloseReason, Obstacle, Undelivered};
+use trunkline_wire::transport::{CloseReason, DeliveryError, DeliveryErrorKind};
 
 use crate::inline::{Answer, Inline, Seen, discovered, reply, whole};
-use crate::lab::{at, call, connect_with, in_time, try_connect, undelivered};
+use crate::lab::{at, call, connect_with, delivery_error, in_time, try_connect};
 
 const CHALLENGE: &str = r#"Bearer resource_metadata="https://example.com/.well-known""#;
 
@@ -46,9 +46,9 @@ fn with(server: &Inline, credentials: impl Credentials) -> HttpServer {
 }
 
 /// Why the handshake failed.
-fn failure<T>(outcome: Result<T, ConnectError>) -> Undelivered {
+fn failure<T>(outcome: Result<T, ConnectError>) -> DeliveryError {
     match outcome {
-        Err(ConnectError::Request(error)) => undelivered::<()>(Err(error)),
+        Err(ConnectError::Request(error)) => delivery_error::<()>(Err(error)),
         Err(error) => panic!("{error:?}"),
         Ok(_) => panic!("it was let in"),
     }
@@ -119,7 +119,7 @@ async fn without_credentials_a_sign_in_is_asked_for() {
     let server = guarded(401, |_| false).await;
     let failure = failure(try_connect(&at(&server.url())).await);
     let challenge = Some(CHALLENGE.to_owned());
-    assert_eq!(failure.obstacle, Obstacle::Unauthorized { challenge });
+    assert_eq!(failure.kind, DeliveryErrorKind::Unauthorized { challenge });
     assert_eq!(
         failure.to_string(),
         "the server asks for a sign-in (401): who are you?"
@@ -139,12 +139,12 @@ async fn a_token_that_is_refused_for_good_is_not_sent_again() {
         let entry = with(&server, FixedToken(Token::bearer("s3cret").unwrap()));
         let failure = failure(try_connect(&entry).await);
         let challenge = Some(CHALLENGE.to_owned());
-        let obstacle = if status == 401 {
-            Obstacle::Unauthorized { challenge }
+        let kind = if status == 401 {
+            DeliveryErrorKind::Unauthorized { challenge }
         } else {
-            Obstacle::Forbidden { challenge }
+            DeliveryErrorKind::Forbidden { challenge }
         };
-        assert_eq!(failure.obstacle, obstacle);
+        assert_eq!(failure.kind, kind);
         assert!(!failure.to_string().contains("s3cret"));
         assert_eq!(server.seen().len(), 1);
     }
@@ -158,9 +158,9 @@ async fn a_token_refused_during_a_call_ends_the_link_and_the_call_did_not_run() 
     for outcome in calls {
         let error = outcome.unwrap_err();
         assert!(!error.may_have_run(), "{error:?}");
-        let failure = undelivered::<()>(Err(error));
+        let failure = delivery_error::<()>(Err(error));
         assert!(
-            matches!(failure.obstacle, Obstacle::Unauthorized { .. }),
+            matches!(failure.kind, DeliveryErrorKind::Unauthorized { .. }),
             "{failure:?}"
         );
     }
@@ -173,8 +173,8 @@ async fn a_token_refused_during_a_call_ends_the_link_and_the_call_did_not_run() 
 async fn a_refusal_of_access_costs_only_its_own_call() {
     let server = guarded(403, |seen| seen.body["params"]["name"] != "forbidden").await;
     let client = try_connect(&at(&server.url())).await.unwrap();
-    let failure = undelivered(call(&client, "forbidden").await);
-    assert!(matches!(failure.obstacle, Obstacle::Forbidden { .. }));
+    let failure = delivery_error(call(&client, "forbidden").await);
+    assert!(matches!(failure.kind, DeliveryErrorKind::Forbidden { .. }));
     assert_eq!(call(&client, "t").await.unwrap(), "done");
 }
 
@@ -213,7 +213,10 @@ async fn a_request_is_tried_once_more_and_no_more() {
     let server = guarded(401, |_| false).await;
     let credentials = Renewing::default();
     let failure = failure(try_connect(&with(&server, credentials.clone())).await);
-    assert!(matches!(failure.obstacle, Obstacle::Unauthorized { .. }));
+    assert!(matches!(
+        failure.kind,
+        DeliveryErrorKind::Unauthorized { .. }
+    ));
     let sent: Vec<_> = server
         .seen()
         .iter()
@@ -239,7 +242,7 @@ impl Credentials for Locked {
 async fn without_a_token_to_be_had_nothing_is_sent() {
     let server = guarded(401, |_| true).await;
     let failure = failure(try_connect(&with(&server, Locked)).await);
-    assert_eq!(failure.obstacle, Obstacle::Credentials);
+    assert_eq!(failure.kind, DeliveryErrorKind::Credentials);
     assert_eq!(failure.to_string(), "the keychain is locked");
     assert_eq!(server.accepted(), 0);
 }
@@ -294,7 +297,7 @@ async fn a_helper_that_prints_the_same_again_is_no_help() {
     let command = r#"echo '{"X-Token": "s3cret"}'"#;
     entry.helper = Some(Arc::new(HeadersHelper::new(command, Vec::new())));
     let failure = failure(try_connect(&entry).await);
-    assert!(matches!(failure.obstacle, Obstacle::Forbidden { .. }));
+    assert!(matches!(failure.kind, DeliveryErrorKind::Forbidden { .. }));
     assert_eq!(server.seen().len(), 1);
     assert!(!failure.to_string().contains("s3cret"));
 }
@@ -308,7 +311,7 @@ async fn a_helper_that_fails_is_named_and_nothing_is_sent() {
         Vec::new(),
     )));
     let failure = failure(try_connect(&entry).await);
-    assert_eq!(failure.obstacle, Obstacle::Credentials);
+    assert_eq!(failure.kind, DeliveryErrorKind::Credentials);
     let text = failure.to_string();
     assert!(
         text.contains("headersHelper") && text.contains("nope"),

@@ -5,10 +5,10 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use trunkline_testkit::net::gzip;
-use trunkline_wire::transport::Obstacle;
+use trunkline_wire::transport::DeliveryErrorKind;
 
 use crate::inline::{Answer, Inline, Seen, Step, event, reply, status, whole};
-use crate::lab::{call, connect, undelivered};
+use crate::lab::{call, connect, delivery_error};
 
 /// A legacy server that answers the call of `t` plainly, and others like this.
 async fn answering(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Inline {
@@ -117,8 +117,12 @@ async fn a_bomb_does_not_go_off() {
     .await;
     let client = connect(&server.url()).await;
     for tool in ["json", "events"] {
-        let failure = undelivered(call(&client, tool).await);
-        assert_eq!(failure.obstacle, Obstacle::TooLarge, "{tool}: {failure}");
+        let failure = delivery_error(call(&client, tool).await);
+        assert_eq!(
+            failure.kind,
+            DeliveryErrorKind::TooLarge,
+            "{tool}: {failure}"
+        );
         assert!(failure.may_have_run);
         assert_eq!(call(&client, "t").await.unwrap(), "done");
     }
@@ -147,8 +151,8 @@ async fn what_cannot_be_unpacked_is_an_error_of_that_call_alone() {
         ("not packed", "cannot be unpacked"),
         ("half", ""),
     ] {
-        let failure = undelivered(call(&client, tool).await);
-        assert_eq!(failure.obstacle, Obstacle::Broken, "{tool}: {failure}");
+        let failure = delivery_error(call(&client, tool).await);
+        assert_eq!(failure.kind, DeliveryErrorKind::Broken, "{tool}: {failure}");
         assert!(failure.to_string().contains(part), "{tool}: {failure}");
         assert!(failure.may_have_run);
         assert_eq!(call(&client, "t").await.unwrap(), "done");

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use trunkline_wire::client::ConnectError;
-use trunkline_wire::transport::Obstacle;
+use trunkline_wire::transport::DeliveryErrorKind;
 use trunkline_wire::version::Era;
 
 use crate::inline::{
     Answer, Inline, Seen, Step, bytes, event, initialized, reply, status, stream, streamed, whole,
 };
-use crate::lab::{at, call, connect, eventually, pass, try_connect, undelivered};
+use crate::lab::{at, call, connect, delivery_error, eventually, pass, try_connect};
 
 /// A legacy server that makes this of the probe, and answers everything else.
 async fn probed(probe: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Inline {
@@ -127,8 +127,8 @@ async fn a_handshake_that_is_refused_says_what_the_server_said() {
     let Err(ConnectError::Request(error)) = try_connect(&at(&server.url())).await else {
         panic!("connected to a teapot");
     };
-    let failure = undelivered::<()>(Err(error));
-    assert_eq!(failure.obstacle, Obstacle::Status(418));
+    let failure = delivery_error::<()>(Err(error));
+    assert_eq!(failure.kind, DeliveryErrorKind::Status(418));
     assert!(failure.to_string().contains("short and stout"), "{failure}");
     // Markup helps nobody.
     let server = Inline::start(|_| whole(404, &[], "<html>secret plans</html>")).await;

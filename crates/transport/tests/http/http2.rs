@@ -17,11 +17,11 @@ use trunkline_testkit::net::{Answers, Http2Front, TestCa, TlsOptions};
 use trunkline_testkit::{Era, Scratch, Script};
 use trunkline_transport::http::HttpServer;
 use trunkline_wire::Client;
-use trunkline_wire::transport::Obstacle;
+use trunkline_wire::transport::DeliveryErrorKind;
 
 use crate::certs::Ca;
 use crate::inline::discovered;
-use crate::lab::{at, call, calling, eventually, in_time, try_connect, undelivered};
+use crate::lab::{at, call, calling, delivery_error, eventually, in_time, try_connect};
 
 /// What a server does with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,7 +263,7 @@ async fn what_it_had_and_did_not_finish_may_have_run() {
     server.order(Order::GoAway);
     server.order(Order::Cut);
     for outcome in in_time("the held calls", join_all(held)).await {
-        let failure = undelivered(outcome.unwrap());
+        let failure = delivery_error(outcome.unwrap());
         assert!(failure.may_have_run, "{failure}");
     }
 }
@@ -276,8 +276,8 @@ async fn a_stream_that_is_refused_has_not_run() {
     })
     .await;
     let client = server.connect().await;
-    let failure = undelivered(call(&client, "refused").await);
-    assert_eq!(failure.obstacle, Obstacle::Broken);
+    let failure = delivery_error(call(&client, "refused").await);
+    assert_eq!(failure.kind, DeliveryErrorKind::Broken);
     assert!(!failure.may_have_run, "{failure}");
     assert_eq!(call(&client, "t").await.unwrap(), "t");
     assert_eq!(server.accepted(), 1);
@@ -297,8 +297,8 @@ async fn a_connection_that_is_lost_is_replaced_by_one() {
         eventually("the held calls", || server.calls() == before + 5).await;
         server.order(Order::Cut);
         for outcome in in_time("the held calls", join_all(held)).await {
-            let failure = undelivered(outcome.unwrap());
-            assert_eq!(failure.obstacle, Obstacle::Broken);
+            let failure = delivery_error(outcome.unwrap());
+            assert_eq!(failure.kind, DeliveryErrorKind::Broken);
             assert!(failure.may_have_run, "{failure}");
         }
         for outcome in join_all((0..12).map(|_| call(&client, "t"))).await {

@@ -11,7 +11,7 @@ use trunkline_transport::net::Dialer;
 use trunkline_wire::client::{self, Arguments, CallRequest, ConnectError, ConnectOptions};
 use trunkline_wire::mcp::{Content, Implementation};
 use trunkline_wire::peer::{Handler, Served};
-use trunkline_wire::transport::{Obstacle, Undelivered};
+use trunkline_wire::transport::{DeliveryError, DeliveryErrorKind};
 use trunkline_wire::{ByteString, Client, Json, Peer, RequestError, RpcError};
 
 /// How long anything may take on a busy machine before it counts as hanging.
@@ -140,9 +140,11 @@ pub(crate) fn calling(
 
 /// Why a request was not delivered.
 #[track_caller]
-pub(crate) fn undelivered<T: std::fmt::Debug>(outcome: Result<T, RequestError>) -> Undelivered {
+pub(crate) fn delivery_error<T: std::fmt::Debug>(
+    outcome: Result<T, RequestError>,
+) -> DeliveryError {
     match outcome {
-        Err(RequestError::Undelivered(failure)) => failure,
+        Err(RequestError::Delivery(failure)) => failure,
         other => panic!("{other:?}"),
     }
 }
@@ -153,8 +155,8 @@ pub(crate) fn status_of<T: std::fmt::Debug>(
     outcome: Result<T, RequestError>,
     status: u16,
 ) -> String {
-    let failure = undelivered(outcome);
-    assert_eq!(failure.obstacle, Obstacle::Status(status), "{failure}");
+    let failure = delivery_error(outcome);
+    assert_eq!(failure.kind, DeliveryErrorKind::Status(status), "{failure}");
     failure.to_string()
 }
 

@@ -1,10 +1,10 @@
 //! Answers that are longer than they may be (SEC-4).
 
 use trunkline_transport::MAX_MESSAGE_BYTES;
-use trunkline_wire::transport::Obstacle;
+use trunkline_wire::transport::DeliveryErrorKind;
 
 use crate::inline::{Inline, Step, bytes, chunk, reply, status, stream};
-use crate::lab::{call, calling, connect, eventually, in_time, undelivered};
+use crate::lab::{call, calling, connect, delivery_error, eventually, in_time};
 
 const PIECE: usize = 1 << 20;
 
@@ -62,8 +62,12 @@ async fn an_answer_over_the_limit_costs_only_its_own_call() {
     let client = connect(&server.url()).await;
     let slow = calling(&client, "slow");
     for tool in ["length", "chunked", "event", "lines"] {
-        let failure = undelivered(call(&client, tool).await);
-        assert_eq!(failure.obstacle, Obstacle::TooLarge, "{tool}: {failure}");
+        let failure = delivery_error(call(&client, tool).await);
+        assert_eq!(
+            failure.kind,
+            DeliveryErrorKind::TooLarge,
+            "{tool}: {failure}"
+        );
         assert!(failure.to_string().contains("67108864"), "{failure}");
         assert!(failure.may_have_run);
         assert_eq!(call(&client, "t").await.unwrap(), "done", "after {tool}");
@@ -119,8 +123,8 @@ async fn a_head_without_end_is_an_error() {
     .await;
     let client = connect(&server.url()).await;
     for tool in ["long", "many", "no http"] {
-        let failure = undelivered(call(&client, tool).await);
-        assert_eq!(failure.obstacle, Obstacle::Broken, "{tool}: {failure}");
+        let failure = delivery_error(call(&client, tool).await);
+        assert_eq!(failure.kind, DeliveryErrorKind::Broken, "{tool}: {failure}");
         assert!(failure.may_have_run);
         assert_eq!(call(&client, "t").await.unwrap(), "done", "after {tool}");
     }

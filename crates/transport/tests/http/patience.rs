@@ -6,13 +6,13 @@ use serde_json::json;
 use trunkline_transport::http::ANSWER_LIMIT;
 use trunkline_wire::RequestError;
 use trunkline_wire::client::{Arguments, CallRequest};
-use trunkline_wire::transport::Obstacle;
+use trunkline_wire::transport::DeliveryErrorKind;
 
 use crate::inline::{
     Answer, Inline, Seen, Step, bytes, chunk, event, reply, status, stream, whole,
 };
 use crate::lab::{
-    at, call, calling, connect, eventually, in_time, pass, status_of, try_connect, undelivered,
+    at, call, calling, connect, delivery_error, eventually, in_time, pass, status_of, try_connect,
 };
 
 /// A legacy server that answers calls like this.
@@ -57,8 +57,8 @@ async fn a_server_that_does_not_begin_to_answer_is_given_up() {
     assert_eq!(call(&client, "t").await.unwrap(), "done");
     assert!(!failed.is_finished());
     pass(Duration::from_secs(3)).await;
-    let failure = undelivered(in_time("the error", failed).await.unwrap());
-    assert_eq!(failure.obstacle, Obstacle::Silence);
+    let failure = delivery_error(in_time("the error", failed).await.unwrap());
+    assert_eq!(failure.kind, DeliveryErrorKind::Silence);
     assert_eq!(
         failure.to_string(),
         "the server has not begun to answer within 60 s"

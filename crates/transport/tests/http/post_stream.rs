@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use trunkline_wire::client::{Arguments, CallRequest};
-use trunkline_wire::transport::Obstacle;
+use trunkline_wire::transport::DeliveryErrorKind;
 
 use crate::inline::{Answer, Inline, Seen, Step, bytes, event, reply, status, stream, streamed};
 use crate::lab::{
-    Ears, at, call, calling, connect, connect_with, eventually, in_time, pass, undelivered,
+    Ears, at, call, calling, connect, connect_with, delivery_error, eventually, in_time, pass,
 };
 
 /// A legacy server without a stream of its own that answers calls like this, and what comes after with a GET.
@@ -218,8 +218,8 @@ async fn one_that_gets_nowhere_is_given_up() {
             pass(Duration::from_secs(1)).await;
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        let failure = undelivered(failed.await.unwrap());
-        assert_eq!(failure.obstacle, Obstacle::Broken, "{n}");
+        let failure = delivery_error(failed.await.unwrap());
+        assert_eq!(failure.kind, DeliveryErrorKind::Broken, "{n}");
         assert!(failure.may_have_run, "{n}");
         assert_eq!(
             server.of("GET").len(),
@@ -241,7 +241,7 @@ async fn a_server_that_knows_no_resuming_is_asked_once() {
     let failed = calling(&client, "t");
     eventually("the call", || server.of("tools/call").len() == 1).await;
     pass(Duration::from_secs(2)).await;
-    let failure = undelivered(in_time("the error", failed).await.unwrap());
+    let failure = delivery_error(in_time("the error", failed).await.unwrap());
     assert!(failure.to_string().contains("405"), "{failure}");
     assert!(failure.may_have_run);
     assert_eq!(server.of("GET").len(), 2);
@@ -267,8 +267,8 @@ async fn without_ids_a_broken_stream_is_an_error_that_says_the_tool_may_have_run
     for (n, answer) in answers.into_iter().enumerate() {
         let server = answering(answer).await;
         let client = connect(&server.url()).await;
-        let failure = undelivered(call(&client, "t").await);
-        assert_eq!(failure.obstacle, Obstacle::Broken, "{n}");
+        let failure = delivery_error(call(&client, "t").await);
+        assert_eq!(failure.kind, DeliveryErrorKind::Broken, "{n}");
         assert!(failure.may_have_run, "{n}");
         assert_eq!(server.of("GET").len(), 1, "{n}");
         assert!(!client.peer().is_closed());
@@ -283,7 +283,7 @@ async fn a_modern_stream_is_never_resumed() {
     })
     .await;
     let client = connect(&server.url()).await;
-    let failure = undelivered(call(&client, "t").await);
+    let failure = delivery_error(call(&client, "t").await);
     assert!(failure.may_have_run);
     assert!(server.of("GET").is_empty());
 }
@@ -303,8 +303,8 @@ async fn an_answer_to_another_request_is_none() {
     let ears = Arc::<Ears>::default();
     let client = connect_with(&at(&server.url()), &ears).await;
     for tool in ["json", "sse"] {
-        let failure = undelivered(call(&client, tool).await);
-        assert_eq!(failure.obstacle, Obstacle::Broken);
+        let failure = delivery_error(call(&client, tool).await);
+        assert_eq!(failure.kind, DeliveryErrorKind::Broken);
         assert!(failure.may_have_run);
     }
     assert_eq!(ears.nonsense().len(), 2);

@@ -3,10 +3,10 @@
 use trunkline_transport::http::{FixedToken, Token};
 use trunkline_wire::Client;
 use trunkline_wire::client::ConnectError;
-use trunkline_wire::transport::Obstacle;
+use trunkline_wire::transport::DeliveryErrorKind;
 
 use crate::inline::{Answer, Inline, Seen, initialized, reply, status, whole};
-use crate::lab::{at, call, connect, eventually, in_time, try_connect, undelivered};
+use crate::lab::{at, call, connect, delivery_error, eventually, in_time, try_connect};
 
 fn to(status: u16, location: &str) -> Answer {
     whole(status, &[("location", location)], "moved")
@@ -83,8 +83,8 @@ fn refusal(outcome: Result<Client, ConnectError>) -> String {
     let Err(ConnectError::Request(error)) = outcome else {
         panic!("it was followed");
     };
-    let failure = undelivered::<()>(Err(error));
-    assert_eq!(failure.obstacle, Obstacle::Redirected);
+    let failure = delivery_error::<()>(Err(error));
+    assert_eq!(failure.kind, DeliveryErrorKind::Redirected);
     assert!(!failure.may_have_run);
     failure.to_string()
 }
@@ -180,8 +180,8 @@ async fn a_call_that_is_sent_elsewhere_fails_alone() {
     })
     .await;
     let client = connect(&server.url()).await;
-    let failure = undelivered(call(&client, "away").await);
-    assert_eq!(failure.obstacle, Obstacle::Redirected);
+    let failure = delivery_error(call(&client, "away").await);
+    assert_eq!(failure.kind, DeliveryErrorKind::Redirected);
     assert!(!failure.may_have_run);
     assert_eq!(call(&client, "t").await.unwrap(), "done");
 }

@@ -8,10 +8,10 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use trunkline_testkit::Script;
 use trunkline_testkit::net::{Answers, HttpServer};
-use trunkline_wire::transport::Obstacle;
+use trunkline_wire::transport::DeliveryErrorKind;
 
 use crate::inline::{Answer, Inline, Seen, Step, bytes, event, reply, streamed, whole};
-use crate::lab::{call, calling, connect, eventually, in_time, pass, undelivered};
+use crate::lab::{call, calling, connect, delivery_error, eventually, in_time, pass};
 
 /// A modern server, so that there are no connections but those of calls.
 async fn answering(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Inline {
@@ -205,8 +205,8 @@ async fn a_connection_that_dies_under_a_call_is_an_error_that_says_so() {
     })
     .await;
     let client = connect(&server.url()).await;
-    let failure = undelivered(call(&client, "dies").await);
-    assert_eq!(failure.obstacle, Obstacle::Broken);
+    let failure = delivery_error(call(&client, "dies").await);
+    assert_eq!(failure.kind, DeliveryErrorKind::Broken);
     assert_eq!(
         failure.to_string(),
         "the server closed the connection before it had answered"
@@ -229,8 +229,8 @@ async fn a_server_that_is_gone_ends_the_link_once_nothing_else_is_under_way() {
     call(&client, "t").await.unwrap();
     server.stop();
     TcpStream::connect(server.address()).await.unwrap_err();
-    let failure = undelivered(call(&client, "t").await);
-    assert_eq!(failure.obstacle, Obstacle::Unreachable, "{failure}");
+    let failure = delivery_error(call(&client, "t").await);
+    assert_eq!(failure.kind, DeliveryErrorKind::Unreachable, "{failure}");
     assert!(!failure.may_have_run);
     in_time("the end", client.peer().closed()).await;
     let error = call(&client, "t").await.unwrap_err();

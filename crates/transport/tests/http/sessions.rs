@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::join_all;
 use serde_json::json;
 use trunkline_wire::RequestError;
-use trunkline_wire::transport::{CloseReason, Obstacle};
+use trunkline_wire::transport::{CloseReason, DeliveryErrorKind};
 
 use crate::inline::{Answer, Inline, Seen, Step, reply, status, whole};
 use crate::lab::{
-    at, call, calling, connect, connect_with, eventually, in_time, status_of, undelivered,
+    at, call, calling, connect, connect_with, delivery_error, eventually, in_time, status_of,
 };
 
 #[tokio::test]
@@ -53,8 +53,8 @@ async fn forgetful(lost: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> In
 async fn is_over(lost: impl Fn(&Seen) -> Answer + Send + Sync + 'static) {
     let server = forgetful(lost).await;
     let client = connect(&server.url()).await;
-    let failure = undelivered(call(&client, "t").await);
-    assert_eq!(failure.obstacle, Obstacle::SessionExpired);
+    let failure = delivery_error(call(&client, "t").await);
+    assert_eq!(failure.kind, DeliveryErrorKind::SessionExpired);
     assert!(!failure.may_have_run);
     let closed = in_time("the end", client.peer().closed()).await;
     assert_eq!(closed.reason(), &CloseReason::SessionExpired);
@@ -117,8 +117,8 @@ async fn a_call_under_way_ends_in_time_when_the_session_is_lost() {
     let client = connect(&server.url()).await;
     let slow = calling(&client, "slow");
     eventually("the slow call", || server.of("tools/call").len() == 1).await;
-    let failure = undelivered(call(&client, "t").await);
-    assert_eq!(failure.obstacle, Obstacle::SessionExpired);
+    let failure = delivery_error(call(&client, "t").await);
+    assert_eq!(failure.kind, DeliveryErrorKind::SessionExpired);
     let error = in_time("the slow call", slow).await.unwrap().unwrap_err();
     assert!(error.may_have_run(), "{error:?}");
     let closed = in_time("the end", client.peer().closed()).await;

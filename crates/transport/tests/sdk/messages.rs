@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use trunkline_wire::peer::RequestOptions;
-use trunkline_wire::transport::Obstacle;
+use trunkline_wire::transport::DeliveryErrorKind;
 use trunkline_wire::{Json, RequestError};
 
 use crate::lab::{LIMIT, lab, requesting, soon};
@@ -95,10 +95,10 @@ async fn whatever_is_no_answer_fails_that_request_and_no_other() {
         let fails = requesting(&peer, "fails");
         lab.embedder.hear().await;
         lab.embedder.answer("req_1_2", &answer).await;
-        let Err(RequestError::Undelivered(failure)) = fails.await.unwrap() else {
+        let Err(RequestError::Delivery(failure)) = fails.await.unwrap() else {
             panic!("{answer}")
         };
-        assert_eq!(failure.obstacle, Obstacle::Broken);
+        assert_eq!(failure.kind, DeliveryErrorKind::Broken);
         assert!(failure.may_have_run, "{answer}");
         assert_eq!(
             failure.to_string(),
@@ -268,10 +268,10 @@ async fn a_line_over_the_limit_fails_the_request_it_belongs_to() {
         .await;
     lab.embedder.say(format!("{huge} garbage")).await;
     let [large, small] = calls;
-    let Err(RequestError::Undelivered(failure)) = large.await.unwrap() else {
+    let Err(RequestError::Delivery(failure)) = large.await.unwrap() else {
         panic!()
     };
-    assert_eq!(failure.obstacle, Obstacle::TooLarge);
+    assert_eq!(failure.kind, DeliveryErrorKind::TooLarge);
     small.await.unwrap().unwrap();
     let refused = lab.embedder.hear().await;
     assert_eq!(refused["response"]["request_id"], "big");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::rounds::{Answer, Ask};
+use super::input_required::{Answer, Ask};
 use super::{CatalogBudget, Client, Listing};
 use crate::json::{Json, ObjectWriter};
 use crate::mcp::{Completion, Item, Reference, ResultKind, Skill};

@@ -13,7 +13,7 @@ use crate::json::{Json, ObjectWriter};
 use crate::mcp::{Implementation, ServerIdentity};
 use crate::peer::{Handler, Peer, RequestError, RequestOptions};
 use crate::rpc_error::RpcError;
-use crate::transport::{Closed, Obstacle, Routing, Undelivered};
+use crate::transport::{Closed, DeliveryError, DeliveryErrorKind, Routing};
 use crate::version::{Era, LEGACY, MODERN, newest_common};
 
 /// How long the probe may go unanswered before `initialize` is sent behind it.
@@ -85,12 +85,14 @@ async fn without_probe(
     match initialize(peer, options).await {
         Ok(identity) => Ok((Era::Legacy, identity)),
         // It was legacy once; perhaps it is no longer.
-        Err(
-            refused @ ConnectError::Request(RequestError::Rpc(_) | RequestError::Undelivered(_)),
-        ) if !options.legacy_only => match discover(peer, options).await {
-            Ok(Probe::Modern(identity)) => Ok((Era::Modern, identity)),
-            Ok(Probe::Legacy) | Err(_) => Err(refused),
-        },
+        Err(refused @ ConnectError::Request(RequestError::Rpc(_) | RequestError::Delivery(_)))
+            if !options.legacy_only =>
+        {
+            match discover(peer, options).await {
+                Ok(Probe::Modern(identity)) => Ok((Era::Modern, identity)),
+                Ok(Probe::Legacy) | Err(_) => Err(refused),
+            }
+        }
         Err(error) => Err(error),
     }
 }
@@ -123,7 +125,7 @@ async fn with_probe(
         },
         outcome = &mut hello => match outcome {
             // A slow modern server turns `initialize` down and still has the probe to answer.
-            Err(refused @ ConnectError::Request(RequestError::Rpc(_) | RequestError::Undelivered(_))) => match probe.await.map_err(blame_probe)? {
+            Err(refused @ ConnectError::Request(RequestError::Rpc(_) | RequestError::Delivery(_))) => match probe.await.map_err(blame_probe)? {
                 Probe::Modern(identity) => Ok((Era::Modern, identity)),
                 Probe::Legacy => Err(refused),
             },
@@ -191,7 +193,7 @@ async fn discover(peer: &Peer, options: &ConnectOptions) -> Result<Probe, Connec
                 _ => return Ok(Probe::Legacy),
             },
             Err(RequestError::Malformed(_)) => return Ok(Probe::Legacy),
-            Err(RequestError::Undelivered(failure)) if may_be_legacy(&failure) => {
+            Err(RequestError::Delivery(failure)) if may_be_legacy(&failure) => {
                 return Ok(Probe::Legacy);
             }
             Err(error) => return Err(error.into()),
@@ -201,10 +203,12 @@ async fn discover(peer: &Peer, options: &ConnectOptions) -> Result<Probe, Connec
 
 /// Whether a server that does not know the probe may fail it in this way. Whether it can be reached, and whether it knows us, has
 /// nothing to do with the probe.
-fn may_be_legacy(failure: &Undelivered) -> bool {
+fn may_be_legacy(failure: &DeliveryError) -> bool {
     matches!(
-        failure.obstacle,
-        Obstacle::Status(_) | Obstacle::Broken | Obstacle::SessionExpired
+        failure.kind,
+        DeliveryErrorKind::Status(_)
+            | DeliveryErrorKind::Broken
+            | DeliveryErrorKind::SessionExpired
     )
 }
 

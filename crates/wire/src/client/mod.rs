@@ -2,12 +2,12 @@
 
 mod context;
 mod handshake;
+mod input_required;
 mod lists;
 mod meta;
-mod rounds;
 mod signals;
 mod tasks;
-mod visits;
+mod url_elicitation;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use tokio::time::Instant;
 
 pub use context::Limits;
 pub use handshake::{ConnectError, ConnectOptions, PROBE_PATIENCE, connect};
+use input_required::{Answer, Ask};
 pub use lists::{
     CatalogBudget, Listing, MAX_CATALOG_BYTES, MAX_CURSOR_BYTES, MAX_LIST_BYTES, MAX_PAGES,
 };
 use meta::RequestMeta;
-use rounds::{Answer, Ask};
 pub use signals::Signals;
-pub use visits::MAX_VISITS;
+pub use url_elicitation::MAX_VISITS;
 
 use crate::json::{Json, ObjectWriter};
 use crate::mcp::{CallResult, HeaderParameter, ServerIdentity, values};

@@ -25,7 +25,7 @@ use slot::{Event, Slot};
 
 use crate::json::Json;
 use crate::rpc_error::RpcError;
-use crate::transport::{CloseReason, Closed, Routing, Transport, Undelivered};
+use crate::transport::{CloseReason, Closed, DeliveryError, Routing, Transport};
 
 /// Steps of progress that are passed on before other tasks get to run.
 const PROGRESS_AT_ONCE: usize = 32;
@@ -117,7 +117,7 @@ pub enum RequestError {
     },
     /// The transport could not bring the answer to this request; others are not touched.
     #[error("{0}")]
-    Undelivered(Undelivered),
+    Delivery(DeliveryError),
     /// The answer made no sense.
     #[error("the server's answer cannot be read: {0}")]
     Malformed(String),
@@ -131,7 +131,7 @@ impl RequestError {
         {
             *sent = true;
         }
-        if let Self::Undelivered(failure) = &mut self {
+        if let Self::Delivery(failure) = &mut self {
             failure.may_have_run = true;
         }
         self
@@ -144,7 +144,7 @@ impl RequestError {
             Self::Timeout { sent, .. } | Self::Idle { sent, .. } | Self::Closed { sent, .. } => {
                 *sent
             }
-            Self::Undelivered(failure) => failure.may_have_run,
+            Self::Delivery(failure) => failure.may_have_run,
             Self::Malformed(_) => true,
         }
     }

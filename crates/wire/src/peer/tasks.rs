@@ -166,12 +166,12 @@ impl Reader {
                 self.shared.0.heard_for(to);
                 self.frame(frame, Some(to)).await?;
             }
-            Incoming::Undelivered { to, failure } => {
+            Incoming::DeliveryFailed { to, failure } => {
                 // It may have been answered or given up meanwhile.
                 let _ = self
                     .shared
                     .0
-                    .complete(to, Err(RequestError::Undelivered(failure)));
+                    .complete(to, Err(RequestError::Delivery(failure)));
                 self.flow.charge(0);
             }
             Incoming::Alive { to } => {

@@ -16,4 +16,4 @@ mod lists;
 #[path = "../support/mod.rs"]
 mod support;
 mod tasks;
-mod visits;
+mod url_elicitation;

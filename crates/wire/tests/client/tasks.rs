@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use trunkline_wire::client::CallRequest;
 use trunkline_wire::mcp::CallResult;
-use trunkline_wire::transport::{CloseReason, Closed, Incoming, Obstacle, Undelivered};
+use trunkline_wire::transport::{CloseReason, Closed, DeliveryError, DeliveryErrorKind, Incoming};
 use trunkline_wire::{ByteString, Client, Json, RequestError};
 
 use crate::lab::{assert_modern, done, legacy_offering, modern_offering, text};
@@ -334,8 +334,8 @@ async fn a_task_whose_answers_stop_coming_ends_by_the_deadline() {
 #[tokio::test(start_paused = true)]
 async fn a_poll_that_gets_lost_is_made_again_but_not_for_ever() {
     let lose = |wire: &Wire, to: u64| {
-        let failure = Undelivered::new(Obstacle::Broken, "cut off".to_owned(), true);
-        wire.receive(Incoming::Undelivered { to, failure });
+        let failure = DeliveryError::new(DeliveryErrorKind::Broken, "cut off".to_owned(), true);
+        wire.receive(Incoming::DeliveryFailed { to, failure });
     };
     let (mut wire, calling) = begun(&Recorder::new(), &Left::default(), None).await;
     for _ in 0..3 {

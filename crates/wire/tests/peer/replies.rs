@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use trunkline_wire::RequestError;
-use trunkline_wire::transport::{Incoming, Obstacle, Undelivered};
+use trunkline_wire::transport::{DeliveryError, DeliveryErrorKind, Incoming};
 
 use crate::lab::{call, call_with, idle, seconds, two_calls};
 use crate::support::{Recorder, peer, settle, tell};
@@ -58,13 +58,13 @@ async fn an_answer_that_names_its_request_is_for_that_one() {
 async fn a_request_that_cannot_be_delivered_fails_alone() {
     let (peer, mut wire) = peer(&Recorder::new());
     let (first, second) = two_calls(&peer, &mut wire).await;
-    let failure = Undelivered::new(Obstacle::Status(500), "status 500", true);
-    let lost = Incoming::Undelivered { to: 1, failure };
+    let failure = DeliveryError::new(DeliveryErrorKind::Status(500), "status 500", true);
+    let lost = Incoming::DeliveryFailed { to: 1, failure };
     wire.receive(lost.clone());
     let error = first.await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "status 500");
     assert!(error.may_have_run());
-    let RequestError::Undelivered(failure) = error else {
+    let RequestError::Delivery(failure) = error else {
         panic!("{error:?}")
     };
     assert_eq!(failure.status(), Some(500));

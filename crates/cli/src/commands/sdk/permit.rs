@@ -6,7 +6,7 @@ use std::pin::Pin;
 use serde::Serialize;
 use serde_json::Value;
 use trunkline::sdk::SdkBridge;
-use trunkline::{AskedTool, Because, Json, PermissionAnswer, PermissionQuestion, Permit, shown};
+use trunkline::{AskReason, AskedTool, Json, PermissionAnswer, PermissionQuestion, Permit, shown};
 
 /// Asks the embedding program, if it said that it can be asked.
 pub(super) struct Embedder {
@@ -56,11 +56,11 @@ struct Question<'a> {
 
 impl<'a> Question<'a> {
     fn of(question: &'a PermissionQuestion) -> Self {
-        let (reason, rule, change) = match &question.because {
-            Because::NoRule => ("no_rule", None, None),
-            Because::Rule(rule) => ("rule", Some(rule.as_str()), None),
-            Because::Destructive(rule) => ("destructive", Some(rule.as_str()), None),
-            Because::Changed(change) => ("changed", None, Some(change.diff())),
+        let (reason, rule, change) = match &question.reason {
+            AskReason::NoRule => ("no_rule", None, None),
+            AskReason::Rule(rule) => ("rule", Some(rule.as_str()), None),
+            AskReason::Destructive(rule) => ("destructive", Some(rule.as_str()), None),
+            AskReason::Changed(change) => ("changed", None, Some(change.diff())),
         };
         Self {
             subtype: "can_use_tool",
@@ -80,11 +80,11 @@ impl<'a> Question<'a> {
 /// Why a call is refused that nobody can be asked about, and what to do.
 fn unasked(question: &PermissionQuestion) -> String {
     let name = question.tool.rule();
-    match &question.because {
-        Because::Rule(rule) => format!(
+    match &question.reason {
+        AskReason::Rule(rule) => format!(
             "the rule \"{rule}\" has it asked about, and the embedding program takes no questions (\"canUseTool\")"
         ),
-        Because::Destructive(rule) => format!(
+        AskReason::Destructive(rule) => format!(
             "it may destroy something, the rule \"{rule}\" does not name it, and the embedding program takes no questions \
              (\"canUseTool\"); \"{name}\" under \"permissions\", \"allow\" of ~/.claude/settings.json allows it"
         ),

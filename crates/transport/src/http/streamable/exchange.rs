@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use trunkline_wire::peer::Call;
-use trunkline_wire::transport::{Incoming, Obstacle, Outgoing, Undelivered};
+use trunkline_wire::transport::{DeliveryError, DeliveryErrorKind, Incoming, Outgoing};
 
 use super::super::body::{Body, BodyError};
 use super::super::client::Answer;
@@ -30,7 +30,7 @@ const LONGEST_RESUME: Duration = Duration::from_mins(1);
 const MAX_RESUMES: u32 = 5;
 
 /// Sends a request, and delivers what comes back.
-pub(super) async fn request(link: &Link, message: &Outgoing) -> Result<(), Undelivered> {
+pub(super) async fn request(link: &Link, message: &Outgoing) -> Result<(), DeliveryError> {
     let Outgoing::Request {
         id,
         method,
@@ -63,7 +63,7 @@ pub(super) async fn request(link: &Link, message: &Outgoing) -> Result<(), Undel
 }
 
 /// Sends a message that is not answered.
-pub(super) async fn tell(link: &Link, message: &Outgoing) -> Result<(), Undelivered> {
+pub(super) async fn tell(link: &Link, message: &Outgoing) -> Result<(), DeliveryError> {
     let mut answer = link.post(message, true).await?;
     if answer.status.is_success() {
         // Whatever stands in it is no answer to anything.
@@ -77,10 +77,14 @@ pub(super) async fn tell(link: &Link, message: &Outgoing) -> Result<(), Undelive
         said(&mut answer).await
     );
     if status == StatusCode::NOT_FOUND && link.has_session() {
-        return Err(Undelivered::new(Obstacle::SessionExpired, text, false));
+        return Err(DeliveryError::new(
+            DeliveryErrorKind::SessionExpired,
+            text,
+            false,
+        ));
     }
-    Err(Undelivered::new(
-        Obstacle::Status(status.as_u16()),
+    Err(DeliveryError::new(
+        DeliveryErrorKind::Status(status.as_u16()),
         text,
         false,
     ))
@@ -119,7 +123,7 @@ struct Exchange<'e> {
 }
 
 impl Exchange<'_> {
-    async fn answered(&self, answer: &mut Answer) -> Result<(), Undelivered> {
+    async fn answered(&self, answer: &mut Answer) -> Result<(), DeliveryError> {
         if headers::is(&answer.headers, EVENTS) {
             return Box::pin(self.stream(answer)).await;
         }
@@ -135,15 +139,15 @@ impl Exchange<'_> {
                 "the server answered with status {} and nothing else",
                 answer.status.as_u16()
             );
-            return Err(Undelivered::new(Obstacle::Broken, text, true));
+            return Err(DeliveryError::new(DeliveryErrorKind::Broken, text, true));
         }
         if !is_json
             && !body.trim_ascii_start().starts_with(b"{")
             && !body.trim_ascii_start().starts_with(b"[")
         {
             let text = "what the server sent is no MCP message; is the URL right?";
-            return Err(Undelivered::new(
-                Obstacle::Status(answer.status.as_u16()),
+            return Err(DeliveryError::new(
+                DeliveryErrorKind::Status(answer.status.as_u16()),
                 text,
                 true,
             ));
@@ -158,11 +162,11 @@ impl Exchange<'_> {
         &self,
         answer: &mut Answer,
         with_session: bool,
-    ) -> Result<(), Undelivered> {
+    ) -> Result<(), DeliveryError> {
         let status = answer.status;
         let gone = || {
-            Undelivered::new(
-                Obstacle::SessionExpired,
+            DeliveryError::new(
+                DeliveryErrorKind::SessionExpired,
                 "the server has ended the session",
                 false,
             )
@@ -191,7 +195,7 @@ impl Exchange<'_> {
     }
 
     /// A status that is no success may still have brought an answer.
-    async fn may_be_answered(&self, status: StatusCode, body: &[u8]) -> Result<(), Undelivered> {
+    async fn may_be_answered(&self, status: StatusCode, body: &[u8]) -> Result<(), DeliveryError> {
         self.link.inlet.taken().await;
         if !self.call.is_waiting() {
             return Ok(());
@@ -203,8 +207,8 @@ impl Exchange<'_> {
         );
         // One that fails may have failed half-way.
         let may_have_run = status.is_server_error();
-        Err(Undelivered::new(
-            Obstacle::Status(status.as_u16()),
+        Err(DeliveryError::new(
+            DeliveryErrorKind::Status(status.as_u16()),
             text,
             may_have_run,
         ))
@@ -212,7 +216,7 @@ impl Exchange<'_> {
 
     /// Delivers the events of a stream until the answer is among them. A legacy server's stream is asked for again where it
     /// breaks off.
-    async fn stream(&self, answer: &mut Answer) -> Result<(), Undelivered> {
+    async fn stream(&self, answer: &mut Answer) -> Result<(), DeliveryError> {
         let mut events = EventDecoder::new(MAX_MESSAGE_BYTES);
         let mut ended = self.read(&mut answer.body, &mut events).await?;
         let mut failures = 0;
@@ -222,7 +226,7 @@ impl Exchange<'_> {
             }
             let last_id = events.last_id().map(Bytes::copy_from_slice);
             let Some(last_id) = last_id.filter(|_| !self.modern && failures < MAX_RESUMES) else {
-                return Err(Undelivered::new(Obstacle::Broken, ended, true));
+                return Err(DeliveryError::new(DeliveryErrorKind::Broken, ended, true));
             };
             let wait = events.retry().map_or(RESUME_AFTER, Duration::from_millis);
             let wait = wait.clamp(SHORTEST_RESUME, LONGEST_RESUME);
@@ -242,15 +246,15 @@ impl Exchange<'_> {
                         "{ended}; the rest cannot be had (status {})",
                         more.status.as_u16()
                     );
-                    return Err(Undelivered::new(Obstacle::Broken, text, true));
+                    return Err(DeliveryError::new(DeliveryErrorKind::Broken, text, true));
                 }
                 Ok(more) => {
                     ended = format!("the server answered with status {}", more.status.as_u16());
                 }
                 // Where the server was there is now nobody, and nobody who knows the rest.
-                Err(failure) if failure.obstacle == Obstacle::Unreachable => {
+                Err(failure) if failure.kind == DeliveryErrorKind::Unreachable => {
                     let text = format!("{ended}; the rest cannot be had: {failure}");
-                    return Err(Undelivered::new(Obstacle::Broken, text, true));
+                    return Err(DeliveryError::new(DeliveryErrorKind::Broken, text, true));
                 }
                 Err(failure) => ended = failure.to_string(),
             }
@@ -262,7 +266,7 @@ impl Exchange<'_> {
         &self,
         body: &mut Body,
         events: &mut EventDecoder,
-    ) -> Result<String, Undelivered> {
+    ) -> Result<String, DeliveryError> {
         let mut share = self.link.inlet.held.share();
         loop {
             match body.piece().await {
@@ -307,21 +311,25 @@ impl Exchange<'_> {
             .deliver(Incoming::Reply { to: self.id, frame });
     }
 
-    async fn must_be_answered(&self, otherwise: &str) -> Result<(), Undelivered> {
+    async fn must_be_answered(&self, otherwise: &str) -> Result<(), DeliveryError> {
         self.link.inlet.taken().await;
         if self.call.is_waiting() {
-            return Err(Undelivered::new(Obstacle::Broken, otherwise, true));
+            return Err(DeliveryError::new(
+                DeliveryErrorKind::Broken,
+                otherwise,
+                true,
+            ));
         }
         Ok(())
     }
 }
 
-fn lost(error: &BodyError) -> Undelivered {
-    let obstacle = match error {
-        BodyError::TooLong(_) | BodyError::TooMuch => Obstacle::TooLarge,
-        BodyError::Broken(_) => Obstacle::Broken,
+fn lost(error: &BodyError) -> DeliveryError {
+    let kind = match error {
+        BodyError::TooLong(_) | BodyError::TooMuch => DeliveryErrorKind::TooLarge,
+        BodyError::Broken(_) => DeliveryErrorKind::Broken,
     };
-    Undelivered::new(obstacle, error.to_string(), true)
+    DeliveryError::new(kind, error.to_string(), true)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use trunkline_wire::ByteString;
-use trunkline_wire::transport::{CloseReason, Outgoing, Undelivered};
+use trunkline_wire::transport::{CloseReason, DeliveryError, Outgoing};
 use trunkline_wire::version::MODERN;
 
 use super::super::client::{Answer, Place};
@@ -52,7 +52,7 @@ impl Link {
         &self,
         message: &Outgoing,
         session: bool,
-    ) -> Result<Box<Answer>, Undelivered> {
+    ) -> Result<Box<Answer>, DeliveryError> {
         let errand = self.posting(message, session);
         self.courier.send(&errand).await
     }
@@ -96,7 +96,7 @@ impl Link {
     }
 
     /// Asks for events, those after `last_id` if there is one.
-    pub(super) async fn get(&self, last_id: Option<&[u8]>) -> Result<Box<Answer>, Undelivered> {
+    pub(super) async fn get(&self, last_id: Option<&[u8]>) -> Result<Box<Answer>, DeliveryError> {
         let base = lock(&self.state).get.clone();
         let id = last_id.and_then(|id| HeaderValue::from_bytes(id).ok());
         let more = id

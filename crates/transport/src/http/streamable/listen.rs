@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use trunkline_wire::transport::{CloseReason, Incoming, Obstacle};
+use trunkline_wire::transport::{CloseReason, DeliveryErrorKind, Incoming};
 
 use super::super::body::Body;
 use super::super::events::EventDecoder;
@@ -59,13 +59,15 @@ pub(super) async fn listen(link: &Link, settled: &watch::Sender<bool>) {
             Ok(_) => failures += 1,
             Err(failure) => {
                 failures += 1;
-                match failure.obstacle {
+                match failure.kind {
                     // Where the stream was there is now nobody.
-                    Obstacle::Unreachable if has_stood && link.inlet.waiting() == 0 => {
+                    DeliveryErrorKind::Unreachable if has_stood && link.inlet.waiting() == 0 => {
                         link.inlet.end(CloseReason::Io(failure.to_string()));
                         return;
                     }
-                    Obstacle::Unreachable | Obstacle::Broken | Obstacle::Silence => {}
+                    DeliveryErrorKind::Unreachable
+                    | DeliveryErrorKind::Broken
+                    | DeliveryErrorKind::Silence => {}
                     _ => return,
                 }
             }

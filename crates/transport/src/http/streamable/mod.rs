@@ -20,8 +20,8 @@ use futures_util::stream::{FuturesUnordered, Stream as _};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep};
 use trunkline_wire::transport::{
-    CloseReason, Closed, Incoming, Obstacle, Outgoing, ReceiveHalf, SendHalf, Transport,
-    Undelivered,
+    CloseReason, Closed, DeliveryError, DeliveryErrorKind, Incoming, Outgoing, ReceiveHalf,
+    SendHalf, Transport,
 };
 use url::Url;
 
@@ -94,9 +94,10 @@ impl HttpServer {
     pub(super) fn courier(
         &self,
         dialer: &Dialer,
-    ) -> Result<(Courier, http::HeaderMap), Undelivered> {
-        let mut own = headers::own(&self.headers)
-            .map_err(|error| Undelivered::new(Obstacle::Unreachable, error.to_string(), false))?;
+    ) -> Result<(Courier, http::HeaderMap), DeliveryError> {
+        let mut own = headers::own(&self.headers).map_err(|error| {
+            DeliveryError::new(DeliveryErrorKind::Unreachable, error.to_string(), false)
+        })?;
         if let Some(basic) = headers::basic(&self.url) {
             own.entry(http::header::AUTHORIZATION).or_insert(basic);
         }
@@ -116,7 +117,7 @@ impl HttpServer {
     }
 
     /// A link to it by Streamable HTTP. Nothing is sent yet.
-    pub fn streamable(&self, dialer: &Dialer) -> Result<StreamableTransport, Undelivered> {
+    pub fn streamable(&self, dialer: &Dialer) -> Result<StreamableTransport, DeliveryError> {
         let (courier, own) = self.courier(dialer)?;
         let link = Arc::new(Link::new(courier, own));
         let (outbox, inbox) = mpsc::unbounded_channel();
@@ -382,7 +383,7 @@ impl StreamableReceiver {
                     let unheard = exchange::request(&link, &message)
                         .await
                         .is_err_and(|failure| {
-                            let unheard = failure.obstacle == Obstacle::Silence && !modern;
+                            let unheard = failure.kind == DeliveryErrorKind::Silence && !modern;
                             link.inlet.fail(id, failure);
                             unheard
                         });

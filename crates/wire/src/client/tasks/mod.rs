@@ -13,7 +13,7 @@ use bytestring::ByteString;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::rounds::{Answer, Ask};
+use super::input_required::{Answer, Ask};
 use super::{CallRequest, Client, Target};
 use crate::json::{Json, ObjectWriter};
 use crate::mcp::{CallResult, ResultKind, Task};

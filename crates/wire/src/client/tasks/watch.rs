@@ -12,7 +12,7 @@ use crate::json::{Json, ObjectWriter};
 use crate::mcp::{CallResult, ResultKind, Task, TaskStatus};
 use crate::peer::RequestError;
 use crate::rpc_error::RpcError;
-use crate::transport::Obstacle;
+use crate::transport::DeliveryErrorKind;
 use crate::version::Era;
 
 /// How long to wait before looking at a task again, where its server does not say.
@@ -66,8 +66,8 @@ impl Client {
                 }
                 // What it needs is asked for while its result is waited for.
                 TaskStatus::InputRequired if legacy => match self.task_result(&task, drive).await {
-                    Err(End::Over(RequestError::Undelivered(failure)))
-                        if is_passing(&failure.obstacle) => {}
+                    Err(End::Over(RequestError::Delivery(failure)))
+                        if is_passing(&failure.kind) => {}
                     outcome => return outcome,
                 },
                 TaskStatus::Completed => return completed(&task),
@@ -150,8 +150,8 @@ impl Client {
                 Err(error @ RequestError::Closed { .. }) => {
                     return Err(End::Over(error.after_sending()));
                 }
-                Err(RequestError::Undelivered(failure)) if !is_passing(&failure.obstacle) => {
-                    return Err(End::Over(RequestError::Undelivered(failure)));
+                Err(RequestError::Delivery(failure)) if !is_passing(&failure.kind) => {
+                    return Err(End::Over(RequestError::Delivery(failure)));
                 }
                 Err(error) => error,
             };
@@ -242,9 +242,9 @@ fn gone(error: &RpcError) -> RequestError {
 }
 
 /// Whether looking again may help.
-fn is_passing(obstacle: &Obstacle) -> bool {
+fn is_passing(kind: &DeliveryErrorKind) -> bool {
     matches!(
-        obstacle,
-        Obstacle::Unreachable | Obstacle::Broken | Obstacle::Silence
+        kind,
+        DeliveryErrorKind::Unreachable | DeliveryErrorKind::Broken | DeliveryErrorKind::Silence
     )
 }

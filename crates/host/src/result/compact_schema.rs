@@ -47,7 +47,7 @@ pub(super) fn describe(text: &str, depth: usize) -> Option<String> {
 
 /// Describes what begins like `head`; `goes_on` says that there is more of it.
 pub(super) fn describe_head(head: &str, goes_on: bool, depth: usize) -> Option<String> {
-    let mut shape = Shape::default();
+    let mut shape = CompactSchema::default();
     let mut reader = Reader { text: head, at: 0 };
     let read = reader
         .value(depth.min(DEEPEST), &mut shape)
@@ -74,10 +74,10 @@ pub(super) fn may_be_json(head: &str) -> bool {
 
 /// What all values in one place have been so far.
 #[derive(Default)]
-struct Shape {
+struct CompactSchema {
     object: Option<Members>,
     /// The elements of all arrays together.
-    array: Option<Box<Shape>>,
+    array: Option<Box<CompactSchema>>,
     string: bool,
     number: bool,
     boolean: bool,
@@ -97,11 +97,11 @@ struct Members {
 
 struct Member {
     key: String,
-    shape: Shape,
+    shape: CompactSchema,
     objects: usize,
 }
 
-impl Shape {
+impl CompactSchema {
     fn write(&self, out: &mut String) {
         let start = out.len();
         let next = |out: &mut String| {
@@ -135,13 +135,13 @@ impl Shape {
 
 impl Members {
     /// The member with this key; none if there are too many already.
-    fn get(&mut self, key: String) -> Option<&mut Shape> {
+    fn get(&mut self, key: String) -> Option<&mut CompactSchema> {
         let at = match self.known.iter().position(|member| member.key == key) {
             Some(at) => at,
             None if self.known.len() < MAX_MEMBERS => {
                 self.known.push(Member {
                     key,
-                    shape: Shape::default(),
+                    shape: CompactSchema::default(),
                     objects: 0,
                 });
                 self.known.len() - 1
@@ -208,7 +208,7 @@ struct Reader<'t> {
 
 impl<'t> Reader<'t> {
     /// Adds the next value to `shape`, looking into `depth` levels of objects.
-    fn value(&mut self, depth: usize, shape: &mut Shape) -> Result<(), Stop> {
+    fn value(&mut self, depth: usize, shape: &mut CompactSchema) -> Result<(), Stop> {
         match self.peek()? {
             b'{' if depth == 0 => {
                 shape.hidden = Some("{…}");
@@ -268,7 +268,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn array(&mut self, depth: usize, elements: &mut Shape) -> Result<(), Stop> {
+    fn array(&mut self, depth: usize, elements: &mut CompactSchema) -> Result<(), Stop> {
         self.at += 1;
         if self.eat(b']')? {
             return Ok(());

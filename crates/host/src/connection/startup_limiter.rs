@@ -40,7 +40,7 @@ const ENOUGH: usize = 3;
 const EARLY: usize = 3;
 
 /// The two groups of places: starting processes is heavy, connecting over a network is not.
-pub(crate) struct Window {
+pub(crate) struct StartupLimiter {
     machine: Machine,
     local: Semaphore,
     remote: Semaphore,
@@ -112,7 +112,7 @@ fn decide(standing: Standing) -> Decision {
     Decision::Keep(LOOK_EVERY.min(PATIENCE.saturating_sub(age)))
 }
 
-impl Window {
+impl StartupLimiter {
     pub(crate) fn new(local: usize, remote: usize, machine: Machine) -> Self {
         let early = local.saturating_sub(1).saturating_mul(EARLY);
         Self {
@@ -134,13 +134,13 @@ impl Window {
     }
 
     /// Waits for a place.
-    pub(crate) async fn enter(&self, local: bool) -> Place<'_> {
+    pub(crate) async fn enter(&self, local: bool) -> StartupPermit<'_> {
         let places = if local { &self.local } else { &self.remote };
         // The semaphore is never closed; if it were, starting anyway would be right.
         let permit = places.acquire().await.ok();
         let load = if local { Some(self.load().await) } else { None };
-        Place {
-            window: self,
+        StartupPermit {
+            limiter: self,
             permit,
             load,
         }
@@ -156,7 +156,7 @@ impl Window {
             let order = Ordering::Relaxed;
             if self.active.fetch_update(order, order, one_more).is_ok() {
                 return Load {
-                    window: self,
+                    limiter: self,
                     active: true,
                     burning: false,
                 };
@@ -180,7 +180,7 @@ impl Window {
 
 /// What a local starter that has not answered costs the machine.
 struct Load<'a> {
-    window: &'a Window,
+    limiter: &'a StartupLimiter,
     active: bool,
     burning: bool,
 }
@@ -191,15 +191,15 @@ impl Load<'_> {
             self.active = active;
             if active {
                 // It is there, whether or not there is room for it.
-                self.window.active.fetch_add(1, Ordering::Relaxed);
+                self.limiter.active.fetch_add(1, Ordering::Relaxed);
             } else {
-                self.window.active.fetch_sub(1, Ordering::Relaxed);
-                self.window.room.notify_waiters();
+                self.limiter.active.fetch_sub(1, Ordering::Relaxed);
+                self.limiter.room.notify_waiters();
             }
         }
         if burning != self.burning {
             self.burning = burning;
-            self.window.machine.burns(burning);
+            self.limiter.machine.burns(burning);
         }
     }
 }
@@ -211,14 +211,14 @@ impl Drop for Load<'_> {
 }
 
 /// A place in the window.
-pub(crate) struct Place<'a> {
-    window: &'a Window,
+pub(crate) struct StartupPermit<'a> {
+    limiter: &'a StartupLimiter,
     permit: Option<SemaphorePermit<'a>>,
     /// Of a local starter alone.
     load: Option<Load<'a>>,
 }
 
-impl Place<'_> {
+impl StartupPermit<'_> {
     /// Runs `start` in this place. A local one that is not done soon may give its place to the next and go on.
     pub(super) async fn run<T, E>(
         self,
@@ -226,20 +226,20 @@ impl Place<'_> {
         start: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
         let Self {
-            window,
+            limiter,
             permit,
             load,
         } = self;
-        let Some(load) = load.filter(|_| window.overlap) else {
+        let Some(load) = load.filter(|_| limiter.overlap) else {
             let _held = permit;
             return start.await;
         };
         let since = Instant::now();
         let mut slow = Slow {
-            window,
+            limiter,
             since,
             load,
-            watch: Watch::over(&window.machine, starter),
+            watch: Watch::over(&limiter.machine, starter),
             idle: Duration::ZERO,
         };
         let outcome = {
@@ -251,7 +251,7 @@ impl Place<'_> {
             }
         };
         if outcome.is_ok() {
-            window.answered_after(since.elapsed());
+            limiter.answered_after(since.elapsed());
         }
         outcome
     }
@@ -259,7 +259,7 @@ impl Place<'_> {
 
 /// A starter that may turn out to be slow.
 struct Slow<'a> {
-    window: &'a Window,
+    limiter: &'a StartupLimiter,
     since: Instant,
     load: Load<'a>,
     watch: Watch<'a>,
@@ -283,13 +283,13 @@ impl<'a> Slow<'a> {
 
     /// Returns when it should give its place up.
     async fn outlast(&mut self) -> Option<SemaphorePermit<'a>> {
-        let window = self.window;
+        let limiter = self.limiter;
         loop {
-            let answered = window.answered.notified();
+            let answered = limiter.answered.notified();
             let age = self.since.elapsed();
-            let patience = window.pace().patience();
-            let in_need = age >= patience && self.look().burns() && window.machine.is_crowded();
-            let early = window.early.try_acquire().ok().filter(|_| age < PATIENCE);
+            let patience = limiter.pace().patience();
+            let in_need = age >= patience && self.look().burns() && limiter.machine.is_crowded();
+            let early = limiter.early.try_acquire().ok().filter(|_| age < PATIENCE);
             let standing = Standing {
                 age,
                 patience,
@@ -336,8 +336,8 @@ mod tests {
     use super::*;
 
     /// A window on two processors, none of which is idle.
-    fn window(local: usize) -> Window {
-        Window::new(local, 20, machine(2, 0.0, waits))
+    fn limiter(local: usize) -> StartupLimiter {
+        StartupLimiter::new(local, 20, machine(2, 0.0, waits))
     }
 
     async fn takes(milliseconds: u64) -> Result<(), ()> {
@@ -346,11 +346,11 @@ mod tests {
     }
 
     /// When each of the servers that take so many milliseconds has answered, in milliseconds from the start.
-    async fn answers(window: &Window, take: &[u64]) -> Vec<u128> {
+    async fn answers(limiter: &StartupLimiter, take: &[u64]) -> Vec<u128> {
         let started = Instant::now();
         let starts = take.iter().map(|&take| async move {
             let server = starter(1);
-            let place = window.enter(true).await;
+            let place = limiter.enter(true).await;
             let _ = place.run(&server, takes(take)).await;
             started.elapsed().as_millis()
         });
@@ -390,16 +390,16 @@ mod tests {
         for index in (7..100).step_by(20) {
             take[index] = HANGS;
         }
-        let quick = answers(&window(3), &[5; 95]).await;
-        let mixed = answers(&window(3), &take).await;
+        let quick = answers(&limiter(3), &[5; 95]).await;
+        let mixed = answers(&limiter(3), &take).await;
         let last = mixed.iter().filter(|&&at| at < 1_000).max().unwrap();
         assert!(last * 10 <= quick.iter().max().unwrap() * 12, "{mixed:?}");
 
         // The first three say how long it takes here: those that follow find a place at once, but not all of them.
         let mut take = vec![5; 3];
         take.extend([2_000; 20]);
-        let window = window(3);
-        let at = answers(&window, &take).await;
+        let limiter = limiter(3);
+        let at = answers(&limiter, &take).await;
         let began = |index: usize| at[index] - 2_000;
         assert!(began(3 + 7) < 50, "{at:?}");
         assert!(began(3 + 8) >= 250, "{at:?}");
@@ -409,12 +409,12 @@ mod tests {
     async fn slow_local_starters_overlap_up_to_what_the_machine_bears() {
         // Eight at once on two processors: three, three more after 250 ms, two more after 500 ms; those after them begin
         // when the first have answered.
-        let at = answers(&window(3), &[900; 12]).await;
+        let at = answers(&limiter(3), &[900; 12]).await;
         assert_eq!(at[..8].iter().max().unwrap() / 10, 140, "{at:?}");
         assert_eq!(at.iter().max().unwrap() / 10, 205, "{at:?}");
 
         // Without figures nobody is known to be idle.
-        let untold = Window::new(3, 20, machine(2, 0.0, unknown));
+        let untold = StartupLimiter::new(3, 20, machine(2, 0.0, unknown));
         let at = answers(&untold, &[10_000; 9]).await;
         assert!(at[8] >= 20_000, "{at:?}");
     }
@@ -424,14 +424,14 @@ mod tests {
         const HANGS: u64 = 60_000;
         let mut take = [HANGS; 30];
         take[29] = 100;
-        let at = answers(&window(3), &take).await;
+        let at = answers(&limiter(3), &take).await;
         assert!(at[29] < 6_000, "{at:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn those_that_burn_keep_their_places_while_the_processors_are_full_of_them() {
         // Three for each processor. When the first are looked at, the others are not known to burn yet.
-        let crowded = Window::new(3, 20, machine(1, 0.0, burns));
+        let crowded = StartupLimiter::new(3, 20, machine(1, 0.0, burns));
         let at = answers(&crowded, &[2_000; 9]).await;
         let first = at.iter().filter(|&&at| at < 3_000).count();
         assert!((3..=5).contains(&first), "{at:?}");
@@ -441,25 +441,25 @@ mod tests {
         let at = answers(&crowded, &take).await;
         assert!((5_000..5_500).contains(&at[5]), "{at:?}");
         // With processors to spare, others may have them.
-        let roomy = Window::new(3, 20, machine(16, 9.0, burns));
+        let roomy = StartupLimiter::new(3, 20, machine(16, 9.0, burns));
         let at = answers(&roomy, &[2_000; 6]).await;
         assert!(at[5] < 2_400, "{at:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_wants_them_one_by_one_gets_them_so() {
-        let at = answers(&window(1), &[1_000; 3]).await;
+        let at = answers(&limiter(1), &[1_000; 3]).await;
         assert_eq!(at, [1_000, 2_000, 3_000]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn quick_ones_stay_within_the_window() {
-        let window = Arc::new(window(3));
+        let limiter = Arc::new(limiter(3));
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let quick: Vec<_> = (0..30)
             .map(|_| {
-                let (window, now, most) =
-                    (Arc::clone(&window), Arc::clone(&now), Arc::clone(&most));
+                let (limiter, now, most) =
+                    (Arc::clone(&limiter), Arc::clone(&now), Arc::clone(&most));
                 tokio::spawn(async move {
                     let work = async {
                         most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
@@ -468,7 +468,7 @@ mod tests {
                         Ok::<_, ()>(())
                     };
                     let starter = Starter::default();
-                    let place = window.enter(true).await;
+                    let place = limiter.enter(true).await;
                     place.run(&starter, work).await.unwrap();
                 })
             })
@@ -477,6 +477,6 @@ mod tests {
             task.await.unwrap();
         }
         assert_eq!(most.load(Ordering::SeqCst), 3);
-        assert_eq!(window.active.load(Ordering::SeqCst), 0);
+        assert_eq!(limiter.active.load(Ordering::SeqCst), 0);
     }
 }

@@ -95,7 +95,7 @@ impl<'a> Container<'a> {
 
 /// The habits of one part of a text.
 #[derive(Clone)]
-pub(super) struct Manner {
+pub(super) struct JsonLayout {
     /// Whether each item stands on a line of its own.
     lines: bool,
     /// How a line ends.
@@ -110,7 +110,7 @@ pub(super) struct Manner {
     pad: String,
 }
 
-impl Manner {
+impl JsonLayout {
     /// What holds where nothing else is seen: as `JSON.stringify(…, null, 2)` writes, with the line ends of the text.
     pub(super) fn of_file(text: &str) -> Self {
         let first = text.split_inclusive('\n').next().unwrap_or_default();
@@ -214,9 +214,9 @@ impl Manner {
             (raw.starts_with(open) && !empty).then_some(item.value)
         });
         let sibling = alike.next().and_then(Container::read);
-        let manner = sibling.map(|sibling| self.within(&sibling, inner).0);
-        manner
-            .filter(|manner| !manner.lines)
+        let layout = sibling.map(|sibling| self.within(&sibling, inner).0);
+        layout
+            .filter(|layout| !layout.lines)
             .unwrap_or_else(|| self.clone())
     }
 

@@ -9,7 +9,7 @@ use crate::expand::Environment;
 use crate::files::{self, LastGood, ReadError};
 
 /// What is collected while configuration is read: entries, problems, and which files were looked at.
-pub(crate) struct Gather<'g> {
+pub(crate) struct LoadState<'g> {
     pub(crate) environment: Environment,
     /// The folder that relative paths in the entries being read start from.
     pub(crate) base: PathBuf,
@@ -20,7 +20,7 @@ pub(crate) struct Gather<'g> {
     last_good: &'g LastGood,
 }
 
-impl<'g> Gather<'g> {
+impl<'g> LoadState<'g> {
     pub(crate) fn new(environment: Environment, cwd: &Path, last_good: &'g LastGood) -> Self {
         Self {
             environment,

@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// So many bytes, of which everyone takes what they need and gives it back.
-pub(super) struct Room {
+pub(super) struct MemoryBudget {
     all: u64,
     free: Mutex<u64>,
     freed: Condvar,
@@ -13,11 +13,11 @@ pub(super) struct Room {
 
 /// Bytes of a room; they are given back when this is dropped.
 pub(super) struct Taken<'r> {
-    room: &'r Room,
+    room: &'r MemoryBudget,
     bytes: u64,
 }
 
-impl Room {
+impl MemoryBudget {
     pub(super) const fn new(all: u64) -> Self {
         Self {
             all,
@@ -61,14 +61,14 @@ mod tests {
 
     #[test]
     fn all_together_never_take_more_than_there_is() {
-        static ROOM: Room = Room::new(10);
+        static BUDGET: MemoryBudget = MemoryBudget::new(10);
         let taken = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for bytes in [1, 4, 7, 10, 25, 3, 10, 2] {
                 let taken = &taken;
                 scope.spawn(move || {
                     for _ in 0..100 {
-                        let _room = ROOM.take(bytes);
+                        let _room = BUDGET.take(bytes);
                         let bytes = bytes.min(10);
                         assert!(taken.fetch_add(bytes, Ordering::SeqCst) + bytes <= 10);
                         std::thread::yield_now();
@@ -77,6 +77,6 @@ mod tests {
                 });
             }
         });
-        assert_eq!(*ROOM.free.lock().unwrap(), 10);
+        assert_eq!(*BUDGET.free.lock().unwrap(), 10);
     }
 }

@@ -14,12 +14,12 @@ use crate::sanitize::{Removed, sanitize_json, without_hidden};
 
 /// A text, decoded or as it stands in the message.
 #[derive(Clone, Debug)]
-pub(super) enum Words {
+pub(super) enum BlockText {
     Plain(ByteString),
     Spelt(Json),
 }
 
-impl Words {
+impl BlockText {
     /// The words of a text block or of an embedded resource that is text.
     pub(super) fn of(content: &Content) -> Option<Self> {
         match content {
@@ -132,9 +132,11 @@ impl Solid {
     }
 }
 
-fn string(object: &Json, key: &str) -> Option<Words> {
+fn string(object: &Json, key: &str) -> Option<BlockText> {
     let text = object.get(key)?;
-    text.as_str().starts_with('"').then_some(Words::Spelt(text))
+    text.as_str()
+        .starts_with('"')
+        .then_some(BlockText::Spelt(text))
 }
 
 /// The block with other words, and everything else as it was.
@@ -166,7 +168,7 @@ pub(super) fn shown(content: Content, removed: &mut Removed) -> Content {
         },
         content => content,
     };
-    let Some(words) = Words::of(&content) else {
+    let Some(words) = BlockText::of(&content) else {
         return without_hidden_texts(content, removed);
     };
     match visible(&words.text(), removed) {
@@ -256,7 +258,7 @@ mod tests {
         Content::Other { kind, raw }
     }
 
-    fn text(words: &Words) -> String {
+    fn text(words: &BlockText) -> String {
         words.head(usize::MAX).0
     }
 
@@ -280,7 +282,7 @@ mod tests {
             (r#"{"type":"resource_link","text":"x"}"#, None),
         ];
         for (raw, expected) in cases {
-            let words = Words::of(&block(raw));
+            let words = BlockText::of(&block(raw));
             assert_eq!(words.as_ref().map(text).as_deref(), expected, "{raw}");
         }
     }
@@ -331,7 +333,7 @@ mod tests {
     #[test]
     fn json_says_the_same_however_it_is_laid_out() {
         let text = "{\n \"a b\": [1, \"\\\" \\\\\"]\n}";
-        let words = Words::Spelt(Json::from(serde_json::json!(text)));
+        let words = BlockText::Spelt(Json::from(serde_json::json!(text)));
         for (json, same) in [
             (r#"{"a b":[1,"\" \\"]}"#, true),
             (r#"{ "a b" : [ 1 , "\" \\" ] }"#, true),
@@ -346,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_head_ends_between_characters() {
-        let words = Words::Plain("aé中".into());
+        let words = BlockText::Plain("aé中".into());
         let heads = [0, 1, 2, 3, 5, 6, 7].map(|length| words.head(length));
         let expected = [
             ("", true),

@@ -4,13 +4,13 @@ use trunkline_wire::Json;
 use trunkline_wire::mcp::Content;
 
 use super::base64::{self, Fault, encoded_len};
+use super::block_text::{BlockText, replaced};
 use super::image::{self, Fitted, ImageLimits, MAX_PIXELS};
 use super::kind::{self, ENOUGH};
 use super::large::Part;
 use super::results::{About, Results};
 use super::size::Limit;
 use super::store::Saving;
-use super::words::{Words, replaced};
 use super::{CallOutput, SavedFile, note};
 
 /// How many files and notes one result may come to. Blocks are cheap to send.
@@ -23,7 +23,7 @@ const MAX_PICTURES: usize = 20;
 pub(super) const MAX_BLOCKS: usize = 10_000;
 
 /// The work on one result.
-pub(super) struct Job {
+pub(super) struct ResultProcessor {
     pub(super) results: Results,
     pub(super) server: String,
     pub(super) tool: String,
@@ -41,7 +41,7 @@ pub(super) struct Job {
     pub(super) warnings: Vec<String>,
 }
 
-impl Job {
+impl ResultProcessor {
     pub(super) fn new(results: Results, about: &About, limit: Option<Limit>) -> Self {
         Self {
             results,
@@ -93,9 +93,9 @@ impl Job {
     }
 
     fn block(&mut self, block: Content) -> Vec<Part> {
-        if let Some(words) = Words::of(&block) {
+        if let Some(words) = BlockText::of(&block) {
             let block = self.without_ballast(block, &words);
-            return vec![Part::Words(block, words)];
+            return vec![Part::BlockText(block, words)];
         }
         let Content::Other { kind, raw } = &block else {
             return vec![Part::Rest(block)];
@@ -123,7 +123,7 @@ impl Job {
     }
 
     /// A block with words; only those, where all that stands beside words has become too much.
-    fn without_ballast(&mut self, block: Content, words: &Words) -> Content {
+    fn without_ballast(&mut self, block: Content, words: &BlockText) -> Content {
         let Content::Other { raw, .. } = &block else {
             return block;
         };
@@ -331,7 +331,7 @@ fn head(data: &Json) -> Result<Vec<u8>, String> {
 
 /// Whether a block needs no note in its place.
 fn is_plain(block: &Content) -> bool {
-    Words::of(block).is_some() || !matches!(block.kind(), "image" | "audio" | "resource")
+    BlockText::of(block).is_some() || !matches!(block.kind(), "image" | "audio" | "resource")
 }
 
 /// Something a server may have made very long.

@@ -5,7 +5,7 @@ use futures_util::future::{Either, join_all, select};
 use std::pin::pin;
 use tokio::time::Instant;
 
-use super::rounds::within;
+use super::input_required::within;
 use super::signals::Kind;
 use super::{Client, MAX_INPUTS};
 use crate::json::{Json, ObjectWriter};

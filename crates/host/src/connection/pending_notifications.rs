@@ -16,7 +16,7 @@ const MAX_URI: usize = 8 * 1024;
 /// Where whoever hears of a change leaves word for the task that owns the connection. However often a list is said to have
 /// changed, it is on the slate once.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct PendingNotifications {
     changed: AtomicU8,
     heard: Notify,
     updated: Mutex<BTreeSet<String>>,
@@ -25,7 +25,7 @@ pub(super) struct News {
     acknowledgement: Notify,
 }
 
-impl News {
+impl PendingNotifications {
     /// Takes note of a notification, if it is about lists or resources.
     pub(super) fn hear(&self, notification: &str, params: Option<&Json>) {
         if notification == "notifications/subscriptions/acknowledged" {
@@ -107,45 +107,48 @@ mod tests {
 
     #[tokio::test]
     async fn however_often_a_change_is_told_it_is_acted_on_once() {
-        let news = News::default();
-        assert!(news.heard().now_or_never().is_none());
+        let notifications = PendingNotifications::default();
+        assert!(notifications.heard().now_or_never().is_none());
         for _ in 0..100 {
-            news.hear("notifications/tools/list_changed", None);
-            news.hear("notifications/prompts/list_changed", None);
-            news.hear("notifications/message", None);
+            notifications.hear("notifications/tools/list_changed", None);
+            notifications.hear("notifications/prompts/list_changed", None);
+            notifications.hear("notifications/message", None);
         }
-        news.heard().await;
-        assert_eq!(news.take(), Lists::TOOLS | Lists::PROMPTS);
-        assert!(news.heard().now_or_never().is_none());
+        notifications.heard().await;
+        assert_eq!(notifications.take(), Lists::TOOLS | Lists::PROMPTS);
+        assert!(notifications.heard().now_or_never().is_none());
     }
 
     #[tokio::test]
     async fn a_changed_resource_is_told_once_and_only_so_many() {
-        let news = News::default();
+        let notifications = PendingNotifications::default();
         let uri = |uri: &str| Json::from(serde_json::json!({ "uri": uri }));
         for _ in 0..10 {
-            news.hear("notifications/resources/updated", Some(&uri("a:1")));
+            notifications.hear("notifications/resources/updated", Some(&uri("a:1")));
         }
-        news.hear("notifications/resources/updated", None);
-        news.hear(
+        notifications.hear("notifications/resources/updated", None);
+        notifications.hear(
             "notifications/resources/updated",
             Some(&uri(&"x".repeat(MAX_URI + 1))),
         );
-        assert_eq!(news.updates().await, BTreeSet::from(["a:1".to_owned()]));
-        assert!(news.updates().now_or_never().is_none());
+        assert_eq!(
+            notifications.updates().await,
+            BTreeSet::from(["a:1".to_owned()])
+        );
+        assert!(notifications.updates().now_or_never().is_none());
         for n in 0..2 * MAX_UPDATED {
-            news.updated(n.to_string());
+            notifications.updated(n.to_string());
         }
-        assert_eq!(news.updates().await.len(), MAX_UPDATED);
+        assert_eq!(notifications.updates().await.len(), MAX_UPDATED);
     }
 
     #[tokio::test]
     async fn an_acknowledgement_counts_for_the_subscription_it_is_for() {
-        let news = News::default();
-        news.expect_acknowledgement();
-        news.hear("notifications/subscriptions/acknowledged", None);
-        news.acknowledged().await;
-        news.expect_acknowledgement();
-        assert!(news.acknowledged().now_or_never().is_none());
+        let notifications = PendingNotifications::default();
+        notifications.expect_acknowledgement();
+        notifications.hear("notifications/subscriptions/acknowledged", None);
+        notifications.acknowledged().await;
+        notifications.expect_acknowledgement();
+        assert!(notifications.acknowledged().now_or_never().is_none());
     }
 }

@@ -20,20 +20,20 @@ pub(super) const READ: &str = "resources/read";
 
 /// What is watched.
 #[derive(Default)]
-pub(super) struct Watched {
+pub(super) struct ResourceSubscriptions {
     /// The addresses, each with the number of those who want to hear about it.
     numbers: watch::Sender<BTreeMap<String, usize>>,
     /// Whoever asks the server for an address holds this meanwhile: nobody else is told that it is watched before it is.
     asking: Mutex<HashMap<String, Weak<AsyncMutex<()>>>>,
 }
 
-impl Watched {
+impl ResourceSubscriptions {
     /// One more wants to hear about it; true for the first, `Err` where there are too many.
     fn add(&self, uri: &str) -> Result<bool, RequestError> {
         let mut first = Ok(false);
-        self.numbers.send_if_modified(|watched| {
-            let full = watched.len() >= MAX_WATCHED;
-            match watched.entry(uri.to_owned()) {
+        self.numbers.send_if_modified(|subscriptions| {
+            let full = subscriptions.len() >= MAX_WATCHED;
+            match subscriptions.entry(uri.to_owned()) {
                 Entry::Occupied(mut number) => {
                     *number.get_mut() += 1;
                     false
@@ -55,14 +55,14 @@ impl Watched {
 
     /// One less wants to hear about it; true for the last.
     fn remove(&self, uri: &str) -> bool {
-        self.numbers.send_if_modified(|watched| {
-            let Some(number) = watched.get_mut(uri) else {
+        self.numbers.send_if_modified(|subscriptions| {
+            let Some(number) = subscriptions.get_mut(uri) else {
                 return false;
             };
             *number -= 1;
             let last = *number == 0;
             if last {
-                watched.remove(uri);
+                subscriptions.remove(uri);
             }
             last
         })
@@ -101,9 +101,9 @@ impl Connection {
         let client = &connected.client;
         if client.era() == Era::Modern {
             // It is asked for by whoever listens.
-            return self.core.watched.add(uri).map(drop);
+            return self.core.subscriptions.add(uri).map(drop);
         }
-        let asking = self.core.watched.asking(uri);
+        let asking = self.core.subscriptions.asking(uri);
         let started = Instant::now();
         let held = timeout_at(deadline, asking.lock()).await;
         let _held = held.map_err(|_| RequestError::Timeout {
@@ -111,7 +111,7 @@ impl Connection {
             sent: false,
         })?;
         // Noted before it is asked for: a connection that is made meanwhile asks for it, too.
-        if self.core.watched.add(uri)? {
+        if self.core.subscriptions.add(uri)? {
             let mut undo = Undo {
                 core: &self.core,
                 uri: Some(uri),
@@ -125,9 +125,9 @@ impl Connection {
     /// No longer has the server tell when a resource changes.
     pub(crate) async fn unwatch(&self, uri: &str) {
         // Whoever wants it again meanwhile waits, or the server might hear of it in the wrong order.
-        let asking = self.core.watched.asking(uri);
+        let asking = self.core.subscriptions.asking(uri);
         let _held = asking.lock().await;
-        if self.core.watched.remove(uri)
+        if self.core.subscriptions.remove(uri)
             && let Some(connected) = self.now()
             && connected.era() == Era::Legacy
         {
@@ -158,7 +158,7 @@ struct Undo<'a> {
 impl Drop for Undo<'_> {
     fn drop(&mut self) {
         if let Some(uri) = self.uri {
-            self.core.watched.remove(uri);
+            self.core.subscriptions.remove(uri);
         }
     }
 }
@@ -166,10 +166,10 @@ impl Drop for Undo<'_> {
 /// Asks a legacy server for what was asked of it over an earlier connection. What changed in between nobody knows, so all of it counts
 /// as changed.
 pub(super) async fn ask_again(core: &Core, client: &Client) {
-    for uri in core.watched.uris() {
+    for uri in core.subscriptions.uris() {
         let deadline = settings::deadline(core.context.settings.connect_timeout);
         if client.subscribe(&uri, Some(deadline)).await.is_ok() {
-            core.news.updated(uri);
+            core.notifications.updated(uri);
         }
     }
 }
@@ -180,20 +180,20 @@ mod tests {
 
     #[test]
     fn the_first_asks_and_the_last_lets_go() {
-        let watched = Watched::default();
-        let mut changes = watched.changes();
-        assert!(watched.add("a").unwrap());
+        let subscriptions = ResourceSubscriptions::default();
+        let mut changes = subscriptions.changes();
+        assert!(subscriptions.add("a").unwrap());
         assert!(changes.has_changed().unwrap());
         changes.mark_unchanged();
-        assert!(!watched.add("a").unwrap());
-        assert!(!watched.remove("a") && !watched.remove("b"));
+        assert!(!subscriptions.add("a").unwrap());
+        assert!(!subscriptions.remove("a") && !subscriptions.remove("b"));
         assert!(!changes.has_changed().unwrap());
-        assert!(watched.remove("a") && watched.uris().is_empty());
+        assert!(subscriptions.remove("a") && subscriptions.uris().is_empty());
         assert!(changes.has_changed().unwrap());
         for n in 0..MAX_WATCHED {
-            watched.add(&n.to_string()).unwrap();
+            subscriptions.add(&n.to_string()).unwrap();
         }
-        assert!(watched.add("one more").is_err());
-        assert!(!watched.add("7").unwrap());
+        assert!(subscriptions.add("one more").is_err());
+        assert!(!subscriptions.add("7").unwrap());
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 /// Why one request got no answer. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Undelivered {
+pub struct DeliveryError {
     /// What was in the way.
-    pub obstacle: Obstacle,
+    pub kind: DeliveryErrorKind,
     /// The same in words.
     detail: Arc<str>,
     /// Whether the server may have acted on the request.
@@ -17,7 +17,7 @@ pub struct Undelivered {
 
 /// What was in the way of a request or of its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum DeliveryErrorKind {
     /// The server could not be reached.
     Unreachable,
     /// The server wants to know who we are (401).
@@ -46,11 +46,11 @@ pub enum Obstacle {
     Credentials,
 }
 
-impl Undelivered {
+impl DeliveryError {
     /// With what was in the way, and the same in words.
-    pub fn new(obstacle: Obstacle, detail: impl Into<Arc<str>>, may_have_run: bool) -> Self {
+    pub fn new(kind: DeliveryErrorKind, detail: impl Into<Arc<str>>, may_have_run: bool) -> Self {
         Self {
-            obstacle,
+            kind,
             detail: detail.into(),
             may_have_run,
         }
@@ -67,20 +67,20 @@ impl Undelivered {
 
     /// The status of the answer, where there was one that was no success.
     pub fn status(&self) -> Option<u16> {
-        match self.obstacle {
-            Obstacle::Unauthorized { .. } => Some(401),
-            Obstacle::Forbidden { .. } => Some(403),
-            Obstacle::SessionExpired => Some(404),
-            Obstacle::Status(status) => Some(status),
+        match self.kind {
+            DeliveryErrorKind::Unauthorized { .. } => Some(401),
+            DeliveryErrorKind::Forbidden { .. } => Some(403),
+            DeliveryErrorKind::SessionExpired => Some(404),
+            DeliveryErrorKind::Status(status) => Some(status),
             _ => None,
         }
     }
 }
 
-impl fmt::Display for Undelivered {
+impl fmt::Display for DeliveryError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(&self.detail)
     }
 }
 
-impl std::error::Error for Undelivered {}
+impl std::error::Error for DeliveryError {}
