@@ -5,7 +5,10 @@ use std::io::{self, BufRead as _};
 use std::pin::Pin;
 
 use serde_json::{Map, Value, json};
-use trunkline::{AskReason, Elicit, Json, PermissionAnswer, PermissionQuestion, Permit, harmless};
+use trunkline::Json;
+use trunkline::elicit::Elicit;
+use trunkline::permission::{AskReason, PermissionAnswer, PermissionQuestion, Permit};
+use trunkline::text::harmless;
 
 /// Asks on standard error, reads from standard input.
 #[derive(Clone, Copy)]

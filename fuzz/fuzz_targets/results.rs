@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
-use trunkline::{CallOptions, CallOutput, Format, Host, HostTool, Json, Results};
+use trunkline::result::Results;
+use trunkline::tool::{Format, HostTool};
+use trunkline::{CallOptions, CallOutput, Host, Json};
 use trunkline_wire::mcp::CallResult;
 
 /// How many characters a result may have here. Inputs are short, and shall be too much all the same.

@@ -2,7 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use trunkline::{Json, MAX_SHOWN, is_harmful, sanitize, sanitize_json, shown};
+use trunkline::text::{MAX_SHOWN, is_harmful, sanitize, sanitize_json, shown};
+use trunkline::Json;
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
@@ -27,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
         assert!(more.is_empty());
         // What a tree can hold says the same both ways.
         if let Ok(mut tree) = json.to_value() {
-            let of_tree = trunkline::sanitize_value(&mut tree);
+            let of_tree = trunkline::text::sanitize_value(&mut tree);
             if let Ok(value) = clean.to_value()
                 && !json.as_str().contains("$serde_json")
             {

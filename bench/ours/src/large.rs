@@ -10,7 +10,9 @@ use base64::engine::general_purpose::STANDARD;
 use bench_client::{Args, Report};
 use image::{ImageFormat, Rgb, RgbImage};
 use serde_json::{Value, json};
-use trunkline::{AllowAll, CallOptions, Host, Results, ServerEntry};
+use trunkline::permission::AllowAll;
+use trunkline::result::Results;
+use trunkline::{CallOptions, Host, ServerEntry};
 
 use crate::Failure;
 

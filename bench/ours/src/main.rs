@@ -14,7 +14,9 @@ use std::time::Instant;
 use bench_client::{Args, Report, Scenario};
 use serde_json::json;
 use tokio::task::JoinSet;
-use trunkline::{AllowAll, CallOptions, Content, Host, Results};
+use trunkline::permission::AllowAll;
+use trunkline::result::{Content, Results};
+use trunkline::{CallOptions, Host};
 
 type Failure = Box<dyn Error + Send + Sync>;
 

@@ -4,7 +4,8 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
 use bench_client::{Args, Report};
-use trunkline::{Host, ServerEntry, State};
+use trunkline::server::State;
+use trunkline::{Host, ServerEntry};
 
 use crate::{Failure, server};
 
@@ -70,7 +71,7 @@ pub(crate) async fn run(args: &Args, only_healthy: bool) -> Result<(), Failure> 
 
     let start = Instant::now();
     let entries = servers.into_iter().map(|(_, entry)| entry);
-    let host = Host::builder().permit(trunkline::AllowAll).servers(entries).start();
+    let host = Host::builder().permit(trunkline::permission::AllowAll).servers(entries).start();
     let connected = || {
         let servers = host.servers();
         let connected = |state: &State| matches!(state, State::Connected(_));

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use bench_client::Args;
-use trunkline::{ServerEntry, TransportEntry};
+use trunkline::config::TransportEntry;
+use trunkline::ServerEntry;
 use trunkline_config::{HttpEntry, HttpFlavour, ServerUrl, TlsEntry, WsEntry};
 
 /// One of several: the first is `echo`, the next `echo1`.

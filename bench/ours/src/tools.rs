@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use bench_client::{Args, Report};
 use serde_json::{Value, json};
-use trunkline::{Json, Pool, Tool, sanitize_json, shown};
+use trunkline::text::{sanitize_json, shown};
+use trunkline::tool::{Pool, Tool};
+use trunkline::Json;
 use trunkline_wire::mcp::Item;
 
 use crate::Failure;

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use bench_client::{Args, Report, Scenario};
 use serde_json::json;
-use trunkline::{CallOptions, CatalogStore, Host};
+use trunkline::storage::CatalogStore;
+use trunkline::{CallOptions, Host};
 
 use crate::{Failure, server};
 
@@ -58,7 +59,7 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn start(args: &Args, folder: &PathBuf, lazy: bool) -> Host {
-    Host::builder().permit(trunkline::AllowAll)
+    Host::builder().permit(trunkline::permission::AllowAll)
         .catalogs(CatalogStore::at(folder))
         .lazy(lazy)
         .servers((0..args.servers).map(|index| server::entry(args, index)))

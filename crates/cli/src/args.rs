@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand, ValueEnum};
-use trunkline::{Format, Since};
+use trunkline::log::Since;
+use trunkline::tool::Format;
 use trunkline_config::Scope;
 
 use crate::help::{

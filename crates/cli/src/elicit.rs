@@ -4,7 +4,8 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 
 use serde_json::json;
-use trunkline::{Elicit, Json};
+use trunkline::Json;
+use trunkline::elicit::Elicit;
 
 use crate::output;
 

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use trunkline::{CallError, ContextError};
+use trunkline::CallError;
+use trunkline::context::ContextError;
 
 /// The program's exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::future::{Future, ready};
 use std::pin::Pin;
 
-use trunkline::{AskReason, PermissionAnswer, PermissionQuestion, Permit};
+use trunkline::permission::{AskReason, PermissionAnswer, PermissionQuestion, Permit};
 
 use crate::output;
 

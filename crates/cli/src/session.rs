@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use etcetera::BaseStrategy;
 use trunkline::connectors::ClaudeAi;
-use trunkline::{
-    CatalogStore, EraMemory, Host, HostBuilder, LoadMode, LogStore, OnChange, PinStore, Results,
-    ServerStatus, Settings, State, Tracer,
-};
+use trunkline::log::{LogStore, Tracer};
+use trunkline::result::Results;
+use trunkline::server::{ServerStatus, State};
+use trunkline::storage::{CatalogStore, EraMemory, PinStore};
+use trunkline::tool::{LoadMode, OnChange};
+use trunkline::{Host, HostBuilder, Settings};
 use trunkline_config::{
     CONNECTOR_PREFIX, Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity, env_vars,
 };
@@ -347,8 +349,8 @@ pub(crate) fn tracer(config: &ConfigArgs) -> Result<Option<Tracer>, Exit> {
 }
 
 /// Where secrets are kept.
-pub(crate) fn vault(layout: &Layout) -> trunkline::Vault {
-    trunkline::Vault::new(layout.secrets_file())
+pub(crate) fn vault(layout: &Layout) -> trunkline::auth::Vault {
+    trunkline::auth::Vault::new(layout.secrets_file())
 }
 
 /// Runs `work` with the host and takes the host down afterwards, whether it finished or was interrupted.

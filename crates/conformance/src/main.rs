@@ -19,10 +19,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline::{
-    CallError, CallOptions, ContextError, Host, ReadOptions, ServerEntry, ServerSkill, Settings,
-    State, TransportEntry,
-};
+use trunkline::config::TransportEntry;
+use trunkline::context::{ContextError, ReadOptions, ServerSkill};
+use trunkline::server::State;
+use trunkline::{CallError, CallOptions, Host, ServerEntry, Settings};
 use trunkline_config::{HttpEntry, HttpFlavour};
 
 use plan::Plan;
@@ -54,7 +54,7 @@ async fn main() -> ExitCode {
     };
     let entry = HttpEntry::at(HttpFlavour::Streamable, url);
     let host = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .settings(Settings::from_env())
         .elicit(elicit::Agreeable)
         .server(ServerEntry::new(SERVER, TransportEntry::Http(entry)))

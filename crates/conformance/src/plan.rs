@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use trunkline::{PoolTool, tool_name};
+use trunkline::tool::{PoolTool, tool_name};
 
 use crate::{SERVER, example};
 

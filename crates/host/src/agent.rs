@@ -14,7 +14,8 @@ use crate::permission::{Permit, Rules};
 /// What a sub-agent may see and do; see [`Host::agent`](crate::Host::agent).
 ///
 /// ```
-/// use trunkline::{AgentScope, Rules};
+/// use trunkline::permission::Rules;
+/// use trunkline::AgentScope;
 /// let reader = AgentScope::only(["github"]).tools(["mcp__github__get_*"]).rules(Rules::default().allow("mcp__github"));
 /// # drop(reader);
 /// ```

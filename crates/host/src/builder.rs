@@ -208,7 +208,7 @@ impl HostBuilder {
     }
 
     /// Where to keep the last catalog of each server, so that the next run has its tools at once (LIF-13). Until the server has
-    /// been connected, they are marked as [`cached`](crate::Catalog::cached); a call waits for the connection.
+    /// been connected, they are marked as [`cached`](crate::server::Catalog::cached); a call waits for the connection.
     #[must_use]
     pub fn catalogs(mut self, store: CatalogStore) -> Self {
         self.catalogs = Some(store);
@@ -234,7 +234,8 @@ impl HostBuilder {
     /// such a request is an error. The request names its server; whether the user agrees to it is for the embedder to ask.
     ///
     /// ```
-    /// use trunkline::{Host, Json, SamplingRequest};
+    /// use trunkline::elicit::SamplingRequest;
+    /// use trunkline::{Host, Json};
     ///
     /// let builder = Host::builder().sampling(|request: SamplingRequest| async move {
     ///     let messages = request.params.get("messages").ok_or("no messages")?;

@@ -8,7 +8,7 @@ use crate::sanitize::is_part_of_emoji;
 /// One line, with everything in it that could steer a terminal shown instead of sent. What an emoji is made with stays in it.
 ///
 /// ```
-/// assert_eq!(trunkline::harmless("\u{1b}[31mred"), "\\u{1b}[31mred");
+/// assert_eq!(trunkline::text::harmless("\u{1b}[31mred"), "\\u{1b}[31mred");
 /// ```
 pub fn harmless(text: &str) -> Cow<'_, str> {
     harmless_with(text, |c, shown| {

@@ -78,7 +78,7 @@ pub struct Leftover {
 /// theirs are never leftovers, but for their catalogs, which only save time. May block.
 ///
 /// ```
-/// use trunkline::{KeptFiles, leftovers};
+/// use trunkline::storage::{KeptFiles, leftovers};
 ///
 /// let kept = KeptFiles { logs: Some("/nonexistent".into()), ..KeptFiles::default() };
 /// assert!(leftovers(&kept, &[]).is_empty());

@@ -1,7 +1,8 @@
 //! An MCP host: it connects to MCP servers, turns what they offer into one pool of tools, and calls them.
 //!
 //! ```
-//! use trunkline::{AllowAll, Builtin, CallOptions, Host};
+//! use trunkline::permission::AllowAll;
+//! use trunkline::{Builtin, CallOptions, Host};
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let greeter = Builtin::new("greeter").tool(
@@ -28,75 +29,48 @@
 //! call a tool other than [`Host::call`].
 
 mod agent;
+pub mod auth;
 mod builder;
 mod builtin;
-mod call;
+pub mod call;
 mod catalog;
+pub mod config;
 mod connection;
 pub mod connectors;
-mod context;
+pub mod context;
 mod discovery;
 mod disk;
+pub mod elicit;
 mod eras;
-mod events;
+pub mod event;
 mod export;
 mod harmless;
 mod host;
 mod host_tool;
 mod instructions;
 mod leftovers;
+pub mod log;
 mod logs;
-mod permission;
+pub mod permission;
 mod pins;
-mod result;
+pub mod result;
 mod sanitize;
 mod search;
 mod secrets;
+pub mod server;
 mod settings;
+pub mod storage;
 mod suggest;
+pub mod text;
+pub mod tool;
+pub mod transport;
 
 pub use agent::AgentScope;
 pub use builder::HostBuilder;
-pub use builtin::{Builtin, BuiltinCall, BuiltinOutput};
-pub use call::{CallError, CallOptions, TimeLimit};
-pub use catalog::{
-    Catalog, CatalogStore, Format, NormalizedNames, Pool, PoolTool, may_belong_to, tool_name,
-};
-pub use connection::{
-    ConnectFailure, Connected, Elicit, FailureKind, Sampling, SamplingRequest, ServerStatus, State,
-};
-pub use context::{
-    CommandLine, ContextError, LoadedSkill, Mention, PromptCommand, PromptOutput, ReadOptions,
-    ResourceContents, ServerResource, ServerSkill, ServerTemplate, Skills, expand_template,
-    template_variables,
-};
-pub use eras::EraMemory;
-pub use events::{Changes, Events};
-pub use harmless::{harmless, harmless_with, is_harmful};
+pub use builtin::Builtin;
+pub use call::{CallError, CallOptions};
 pub use host::Host;
-pub use host_tool::{HostCall, HostTool};
-pub use leftovers::{KeptFiles, Leftover, LeftoverKind, leftovers};
-pub use logs::{Follow, LogKind, LogLine, LogStore, ServerLog, Since, Tracer};
-pub use permission::{
-    AllowAll, AskReason, AskedTool, PermissionAnswer, PermissionQuestion, Permit, Rules,
-};
-pub use pins::{OnChange, PartChange, PinStore, ToolChange};
-pub use result::{CallOutput, Results, SavedFile, infer_compact_schema};
-pub use sanitize::{MAX_SHOWN, Removed, one_line, sanitize, sanitize_json, sanitize_value, shown};
-pub use search::{Found, LoadMode, ModelTools, TOOL_SEARCH};
-pub use secrets::Secrets;
+pub use result::CallOutput;
 pub use settings::Settings;
-pub use suggest::nearest;
-pub use trunkline_auth::Vault;
-pub use trunkline_config::{
-    Layout, Loader, Scope, ServerEntry, ServerSet, StdioEntry, TransportEntry, normalize_name,
-};
-pub use trunkline_transport::{http, net, sdk};
-pub use trunkline_wire::client::Arguments;
-pub use trunkline_wire::mcp::{
-    Body, Completion, Content, Prompt, PromptArgument, PromptMessage, Reference, Resource,
-    ResourceContent, ResourceTemplate, ServerIdentity, Skill, SkillFile, Tool, ToolHints,
-};
-pub use trunkline_wire::peer::Progress;
-pub use trunkline_wire::version::Era;
-pub use trunkline_wire::{Json, RpcError};
+pub use trunkline_config::ServerEntry;
+pub use trunkline_wire::Json;

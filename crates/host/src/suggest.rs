@@ -3,9 +3,9 @@
 /// The candidate nearest to `wanted`, if it is near enough to be worth suggesting.
 ///
 /// ```
-/// assert_eq!(trunkline::nearest("get-smu", ["get-sum", "echo"]), Some("get-sum"));
-/// assert_eq!(trunkline::nearest("weather", ["get-sum", "echo"]), None);
-/// assert_eq!(trunkline::nearest("web", ["db"]), None);
+/// assert_eq!(trunkline::text::nearest("get-smu", ["get-sum", "echo"]), Some("get-sum"));
+/// assert_eq!(trunkline::text::nearest("weather", ["get-sum", "echo"]), None);
+/// assert_eq!(trunkline::text::nearest("web", ["db"]), None);
 /// ```
 pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Of three letters, two others are another word.

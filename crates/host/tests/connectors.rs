@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use trunkline::connectors::{ClaudeAi, ConnectorList, Connectors, ConnectorsError};
-use trunkline::net::Dialer;
+use trunkline::transport::Dialer;
 use trunkline_config::Secret;
 
 const TOKEN: &str = "sk-ant-oat01-hunter2";

@@ -11,7 +11,9 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use serde_json::{Value, json};
-use trunkline::{CallOptions, Format, Host, Layout, ModelTools, Settings, TOOL_SEARCH};
+use trunkline::config::Layout;
+use trunkline::tool::{Format, ModelTools, TOOL_SEARCH};
+use trunkline::{CallOptions, Host, Settings};
 use trunkline_examples::{Model, Result, Terminal, variable};
 
 /// How often the model may call tools before it has to be done.

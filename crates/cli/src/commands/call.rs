@@ -3,7 +3,10 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use trunkline::{CallError, CallOptions, Host, Json, OnChange, Progress, State};
+use trunkline::call::Progress;
+use trunkline::server::State;
+use trunkline::tool::OnChange;
+use trunkline::{CallError, CallOptions, Host, Json};
 
 pub(crate) use super::result::document;
 use super::result::show;

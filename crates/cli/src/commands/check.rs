@@ -168,7 +168,7 @@ fn missing_program(entry: &ServerEntry) -> Option<(String, Option<String>)> {
         format!("there is no program \"{command}\" on PATH")
     };
     let installed = LAUNCHERS.into_iter().filter(|name| program(name).is_some());
-    let near = trunkline::nearest(command, installed).filter(|_| command.len() > 2);
+    let near = trunkline::text::nearest(command, installed).filter(|_| command.len() > 2);
     let suggestion = match (near, command) {
         (Some(near), _) => Some(format!("did you mean \"{near}\"?")),
         (None, "npx" | "npm" | "node") => Some("it comes with Node.js".to_owned()),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use trunkline::{KeptFiles, Leftover, leftovers};
+use trunkline::storage::{KeptFiles, Leftover, leftovers};
 use trunkline_config::{ApprovalRecord, Layout, Loader, ServerEntry, ServerSet, Severity};
 
 use super::list::count;

@@ -2,7 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use trunkline::{ContextError, Host, Progress, State, may_belong_to, normalize_name};
+use trunkline::Host;
+use trunkline::call::Progress;
+use trunkline::config::normalize_name;
+use trunkline::context::ContextError;
+use trunkline::server::State;
+use trunkline::tool::may_belong_to;
 
 use super::call::{MORE_TIME, describe, ready_in_time, with_logs};
 use super::tools::no_servers;

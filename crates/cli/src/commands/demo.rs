@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
-use trunkline::{
-    Builtin, BuiltinOutput, CallOptions, EraMemory, Host, PinStore, Results, ServerEntry,
-};
+use trunkline::result::Results;
+use trunkline::storage::{EraMemory, PinStore};
+use trunkline::tool::BuiltinOutput;
+use trunkline::{Builtin, CallOptions, Host, ServerEntry};
 
 use super::{call, list, tools};
 use crate::args::ConfigArgs;

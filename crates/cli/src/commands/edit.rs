@@ -226,7 +226,8 @@ fn is_there(entry: &Value, path: &[&str]) -> Result<(), Problem> {
     let parent = parents.iter().try_fold(entry, |value, key| value.get(key));
     let known = parent.and_then(Value::as_object);
     let known = known.into_iter().flatten().map(|(key, _)| key.as_str());
-    let hint = trunkline::nearest(last, known).map(|near| format!("did you mean \"{near}\"?"));
+    let hint =
+        trunkline::text::nearest(last, known).map(|near| format!("did you mean \"{near}\"?"));
     Err((what, hint))
 }
 

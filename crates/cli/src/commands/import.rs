@@ -187,7 +187,7 @@ fn clients(args: &ImportArgs) -> Result<Vec<Client>, Exit> {
     let known = Client::ALL.into_iter().find(|client| client.id() == wanted);
     known.map(|client| vec![client]).ok_or_else(|| {
         let ids = Client::ALL.map(Client::id);
-        let hint = match trunkline::nearest(wanted, ids) {
+        let hint = match trunkline::text::nearest(wanted, ids) {
             Some(near) => format!("did you mean \"{near}\"?"),
             None => format!("there are: {}", ids.join(", ")),
         };
@@ -322,7 +322,7 @@ impl Sources {
             }
             let known = self.servers.iter().chain(&self.left_out);
             let known = known.flat_map(|found| [&found.server.name, &found.server.original_name]);
-            let hint = match trunkline::nearest(missing, known.map(String::as_str)) {
+            let hint = match trunkline::text::nearest(missing, known.map(String::as_str)) {
                 Some(near) => format!("did you mean \"{near}\"?"),
                 None => "`trunkline import --dry-run` shows what there is".to_owned(),
             };

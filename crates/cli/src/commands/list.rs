@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use trunkline::{Host, ServerStatus, State};
+use trunkline::Host;
+use trunkline::server::{ServerStatus, State};
 use trunkline_config::redact::redact_text;
 use trunkline_config::{Diagnostic, Server, ServerSet, Severity, Standing};
 use unicode_width::UnicodeWidthStr;
@@ -270,7 +271,7 @@ impl<'a> Row<'a> {
         let scope = self.server.map(|server| server.entry.scope);
         scope
             .or_else(|| entry.map(|entry| entry.scope))
-            .map(trunkline::Scope::name)
+            .map(trunkline::config::Scope::name)
     }
 
     fn source(&self) -> Option<&str> {

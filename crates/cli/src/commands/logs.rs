@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use trunkline::{LogKind, LogLine, LogStore};
+use trunkline::log::{LogKind, LogLine, LogStore};
 use unicode_width::UnicodeWidthStr;
 
 use super::tools::{NO_SERVERS, unknown_server};
@@ -78,7 +78,7 @@ fn known(config: &ConfigArgs, store: &LogStore, name: &str) -> Result<(), Exit> 
 }
 
 /// Shows what is added, until nobody reads it any more.
-async fn along(mut follow: trunkline::Follow, page: &Page) -> Exit {
+async fn along(mut follow: trunkline::log::Follow, page: &Page) -> Exit {
     while !output::gone() {
         tokio::time::sleep(PAUSE).await;
         page.show(&follow.poll());

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use trunkline::{
-    CommandLine, ContextError, Host, Json, PromptArgument, PromptCommand, PromptMessage,
-    PromptOutput, ReadOptions, tool_name,
+use trunkline::context::{
+    CommandLine, ContextError, PromptArgument, PromptCommand, PromptMessage, PromptOutput,
+    ReadOptions,
 };
+use trunkline::tool::tool_name;
+use trunkline::{Host, Json};
 
 use super::context::{self, Asked, Target};
 use super::result::summary;

@@ -1,7 +1,8 @@
 //! `trunkline prompts`: shows the prompts and skills of all servers, or of one.
 
 use serde::Serialize;
-use trunkline::{Host, PromptArgument, PromptCommand, ServerSkill};
+use trunkline::Host;
+use trunkline::context::{PromptArgument, PromptCommand, ServerSkill};
 
 use super::resources::first_line;
 use super::tools;

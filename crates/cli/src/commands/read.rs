@@ -9,10 +9,10 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
-use trunkline::{
-    Body, Host, Json, ReadOptions, ResourceContent, ResourceContents, expand_template,
-    template_variables,
+use trunkline::context::{
+    Body, ReadOptions, ResourceContent, ResourceContents, expand_template, template_variables,
 };
+use trunkline::{Host, Json};
 
 use super::context::{self, Asked, Target};
 use crate::args::{ConfigArgs, ReadArgs};

@@ -103,6 +103,6 @@ fn hint(configured: &Configured, name: &str, scope: Scope, places: &[Source]) ->
         .servers
         .iter()
         .filter(|server| server.entry.scope == scope);
-    let near = trunkline::nearest(name, of_scope.map(|server| server.entry.name.as_str()))?;
+    let near = trunkline::text::nearest(name, of_scope.map(|server| server.entry.name.as_str()))?;
     (near != name).then(|| format!("did you mean \"{near}\"?"))
 }

@@ -1,7 +1,8 @@
 //! `trunkline resources`: shows the resources of all servers, or of one.
 
 use serde::Serialize;
-use trunkline::{Host, Json, ServerResource, ServerTemplate};
+use trunkline::context::{ServerResource, ServerTemplate};
+use trunkline::{Host, Json};
 
 use super::tools;
 use crate::args::ConfigArgs;

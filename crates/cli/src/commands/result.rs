@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use serde::Serialize;
-use trunkline::{CallOutput, Content, Json, SavedFile};
+use trunkline::result::{Content, SavedFile};
+use trunkline::{CallOutput, Json};
 
 use crate::output::{self, inline};
 use crate::standing::quoted;

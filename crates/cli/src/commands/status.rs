@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Value, json};
-use trunkline::{Host, Json, State};
+use trunkline::server::State;
+use trunkline::{Host, Json};
 
 use super::list::{self, Row};
 use super::tools::sign_in_exit;
@@ -130,7 +131,7 @@ fn counted(rows: &[Row]) -> BTreeMap<&'static str, BTreeMap<&'static str, usize>
 /// How much there is of everything.
 fn counts(host: &Host) -> String {
     let (servers, pool) = (host.servers(), host.pool());
-    let of = |count: for<'s> fn(&'s trunkline::Catalog) -> usize| {
+    let of = |count: for<'s> fn(&'s trunkline::server::Catalog) -> usize| {
         servers
             .iter()
             .map(|server| count(&server.catalog))

@@ -1,7 +1,8 @@
 //! `trunkline tools <server> <tool>`: everything about one tool, and how it is called.
 
 use serde_json::Value;
-use trunkline::{Format, Host, Json, ModelTools, PoolTool};
+use trunkline::tool::{Format, ModelTools, PoolTool};
+use trunkline::{Host, Json};
 
 use super::tool_json::{Denial, ToolJson};
 use super::wanted::{Found, Wanted};

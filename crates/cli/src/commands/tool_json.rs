@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use trunkline::{CallError, Found, Host, HostTool, Json, ModelTools, PoolTool};
+use trunkline::tool::{Found, HostTool, ModelTools, PoolTool};
+use trunkline::{CallError, Host, Json};
 
 /// The tools of servers, where those that a rule denies or that a model has to search for are marked.
 pub(crate) fn marked_document<'a>(

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use trunkline::{Host, ModelTools, PoolTool, ServerSet, ServerStatus, State, TOOL_SEARCH, nearest};
+use trunkline::Host;
+use trunkline::config::ServerSet;
+use trunkline::server::{ServerStatus, State};
+use trunkline::text::nearest;
+use trunkline::tool::{ModelTools, PoolTool, TOOL_SEARCH};
 use trunkline_config::{Standing, env_vars};
 
 use super::resources::first_line;

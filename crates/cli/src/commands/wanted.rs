@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use trunkline::{
-    Host, HostBuilder, HostTool, Pool, PoolTool, State, TOOL_SEARCH, may_belong_to, nearest,
-    normalize_name,
-};
+use trunkline::config::normalize_name;
+use trunkline::server::State;
+use trunkline::text::nearest;
+use trunkline::tool::{HostTool, Pool, PoolTool, TOOL_SEARCH, may_belong_to};
+use trunkline::{Host, HostBuilder};
 use trunkline_config::{CONNECTOR_PREFIX, Server};
 
 use super::tools::no_servers;
@@ -178,7 +179,7 @@ impl<'a> Wanted<'a> {
 }
 
 /// Says why a server has no tools, where that is because of how it fares.
-fn explain_down(server: &trunkline::ServerStatus) -> Option<Exit> {
+fn explain_down(server: &trunkline::server::ServerStatus) -> Option<Exit> {
     if let Some(failure) = server.state.failure() {
         output::error(
             &format!("could not connect to \"{}\": {failure}", server.name),

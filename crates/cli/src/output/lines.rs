@@ -6,7 +6,7 @@
 
 use std::fmt::{self, Write as _};
 
-use trunkline::harmless;
+use trunkline::text::harmless;
 use trunkline_config::redact::redact_text;
 use unicode_width::UnicodeWidthChar;
 
@@ -145,7 +145,7 @@ fn escape(text: &str) -> String {
 
 /// As [`escape`], of any length.
 fn escape_whole(text: &str) -> String {
-    let escaped = trunkline::harmless_with(text, |c, shown| {
+    let escaped = trunkline::text::harmless_with(text, |c, shown| {
         let _ = match c {
             '\n' => shown.write_str("\\n"),
             '\r' => shown.write_str("\\r"),

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use terminal_size::{Height, Width, terminal_size_of};
-pub(crate) use trunkline::harmless;
-use trunkline::harmless_with;
+pub(crate) use trunkline::text::harmless;
+use trunkline::text::harmless_with;
 use trunkline_config::env_vars;
 use unicode_width::UnicodeWidthChar;
 
@@ -243,7 +243,7 @@ fn harmless_json(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use trunkline::is_harmful;
+    use trunkline::text::is_harmful;
 
     use super::*;
 

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::Value;
-use trunkline::{Host, Reference, ServerEntry};
+use trunkline::context::Reference;
+use trunkline::{Host, ServerEntry};
 
 use crate::lab::Lab;
 use crate::servers::{Server, installed};

@@ -12,14 +12,16 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::{Instant, timeout_at};
-use trunkline_wire::client::{Arguments, CallRequest};
+use trunkline_wire::client::CallRequest;
 use trunkline_wire::mcp::{CallResult, ServerIdentity};
-use trunkline_wire::peer::Progress;
 use trunkline_wire::transport::DeliveryErrorKind;
 use trunkline_wire::{Json, RequestError};
 
 pub(crate) use error::reason;
 pub use error::{CallError, TimeLimit};
+pub use trunkline_wire::RpcError;
+pub use trunkline_wire::client::Arguments;
+pub use trunkline_wire::peer::Progress;
 pub(crate) use validate::Checks;
 
 use crate::catalog::PoolTool;

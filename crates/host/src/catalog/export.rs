@@ -34,7 +34,8 @@ impl Pool {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-    /// use trunkline::{Builtin, Format, Host};
+    /// use trunkline::tool::Format;
+    /// use trunkline::{Builtin, Host};
     ///
     /// let schema = serde_json::json!({"type": "object"});
     /// let clock = Builtin::new("clock").tool("now", "Tells the time", &schema, |_| async { Ok("noon".into()) });

@@ -14,7 +14,7 @@ const SUFFIX: usize = 9;
 /// The name by which a model calls `tool` of `server`, shortened with a stable suffix where it would be too long.
 ///
 /// ```
-/// assert_eq!(trunkline::tool_name("github", "create issue"), "mcp__github__create_issue");
+/// assert_eq!(trunkline::tool::tool_name("github", "create issue"), "mcp__github__create_issue");
 /// ```
 pub fn tool_name(server: &str, tool: &str) -> String {
     let name = format!("mcp__{}__{}", normalize_name(server), normalize_name(tool));
@@ -40,8 +40,8 @@ pub(super) fn bare_name(server: &str, tool: &str) -> String {
 /// Whether `name` may be the name of one of `server`'s tools, as far as the name tells.
 ///
 /// ```
-/// assert!(trunkline::may_belong_to("mcp__github__create_issue", "github"));
-/// assert!(!trunkline::may_belong_to("mcp__github__create_issue", "git"));
+/// assert!(trunkline::tool::may_belong_to("mcp__github__create_issue", "github"));
+/// assert!(!trunkline::tool::may_belong_to("mcp__github__create_issue", "git"));
 /// ```
 pub fn may_belong_to(name: &str, server: &str) -> bool {
     let prefix = format!("mcp__{}__", normalize_name(server));

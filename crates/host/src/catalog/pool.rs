@@ -38,7 +38,8 @@ impl Pool {
     /// host makes its own pool, of what its servers say; see [`Host::pool`](crate::Host::pool).
     ///
     /// ```
-    /// use trunkline::{Json, Pool};
+    /// use trunkline::tool::Pool;
+    /// use trunkline::Json;
     ///
     /// let list = Json::parse(r#"{"tools":[{"name":"add","description":"Adds two numbers"}]}"#)?;
     /// let pool = Pool::from_lists([("calculator", list)]);

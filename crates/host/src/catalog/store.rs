@@ -39,7 +39,7 @@ const EXTENSION: &str = "json";
 ///
 /// ```
 /// # let cache_dir = std::env::temp_dir();
-/// let store = trunkline::CatalogStore::at(cache_dir.join("my-agent").join("catalogs"));
+/// let store = trunkline::storage::CatalogStore::at(cache_dir.join("my-agent").join("catalogs"));
 /// let builder = trunkline::Host::builder().catalogs(store);
 /// # drop(builder);
 /// ```

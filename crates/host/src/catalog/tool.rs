@@ -56,7 +56,8 @@ impl PoolTool {
     /// sanitised; still escape it for a terminal.
     ///
     /// ```
-    /// use trunkline::{Json, Pool};
+    /// use trunkline::tool::Pool;
+    /// use trunkline::Json;
     ///
     /// let list = Json::parse(r#"{"tools":[{"name":"add","title":"Add numbers"}]}"#)?;
     /// let pool = Pool::from_lists([("calculator", list)]);

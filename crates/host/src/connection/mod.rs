@@ -41,7 +41,7 @@ use resource_subscriptions::ResourceSubscriptions;
 use crate::builtin::Builtin;
 use crate::catalog::{Catalog, CatalogStore, Expiry, FetchCache, Key, Lists, Offer};
 use crate::eras::EraMemory;
-use crate::events::EventSender;
+use crate::event::EventSender;
 use crate::logs::{LogStore, Recorder, Tracer};
 use crate::result::Results;
 use crate::secrets::Secrets;

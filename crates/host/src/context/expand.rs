@@ -54,7 +54,7 @@ impl Operator {
 ///
 /// ```
 /// let values = [("owner".to_owned(), "a b".to_owned()), ("ref".to_owned(), "main".to_owned())];
-/// assert_eq!(trunkline::expand_template("repo://{owner}{?ref,page}", &values)?, "repo://a%20b?ref=main");
+/// assert_eq!(trunkline::context::expand_template("repo://{owner}{?ref,page}", &values)?, "repo://a%20b?ref=main");
 /// # Ok::<(), String>(())
 /// ```
 pub fn expand_template(template: &str, values: &[(String, String)]) -> Result<String, String> {

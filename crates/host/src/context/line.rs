@@ -14,7 +14,7 @@ impl CommandLine {
     /// next character as it is, but not between single quotes. An `Err` says what is wrong with it.
     ///
     /// ```
-    /// let line = trunkline::CommandLine::parse(r#"/mcp__git__review main title="a fix""#)?;
+    /// let line = trunkline::context::CommandLine::parse(r#"/mcp__git__review main title="a fix""#)?;
     /// assert_eq!(line.name, "mcp__git__review");
     /// assert_eq!(line.words, ["main", "title=a fix"]);
     /// # Ok::<(), &str>(())

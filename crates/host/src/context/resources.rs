@@ -92,7 +92,7 @@ impl Host {
         })
     }
 
-    /// Has a server tell when a resource changes: [`Changes::resources_updated`](crate::Changes::resources_updated) names it. This
+    /// Has a server tell when a resource changes: [`Changes::resources_updated`](crate::event::Changes::resources_updated) names it. This
     /// outlives the connection; after it was lost, every such resource counts as changed. To be undone as often as it is done.
     pub async fn subscribe(&self, server: &str, uri: &str) -> Result<(), ContextError> {
         uri::check(uri)?;

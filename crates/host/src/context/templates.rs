@@ -6,7 +6,7 @@ const MAX_VARIABLES: usize = 100;
 /// The names of the variables of a resource template, in order, each once.
 ///
 /// ```
-/// let names = trunkline::template_variables("repo://{owner}/{name}/{+path}{?ref,page*,q:10}");
+/// let names = trunkline::context::template_variables("repo://{owner}/{name}/{+path}{?ref,page*,q:10}");
 /// assert_eq!(names, ["owner", "name", "path", "ref", "page", "q"]);
 /// ```
 pub fn template_variables(template: &str) -> Vec<String> {

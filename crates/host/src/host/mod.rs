@@ -24,7 +24,7 @@ use crate::catalog::Expiry;
 use crate::connection::{Connection, HostShared, Machine, StartupLimiter};
 use crate::context;
 use crate::discovery::Discovery;
-use crate::events::EventSender;
+use crate::event::EventSender;
 use crate::host_tool::HostTool;
 use crate::logs::{LogStore, Tracer};
 use crate::permission::Guard;
@@ -192,7 +192,7 @@ impl Host {
     }
 
     /// Closes every connection, for good, and waits until no process of theirs is left. Every wait inside has an end.
-    /// Later calls are [`CallError::ShutDown`](crate::CallError::ShutDown), and [`Events`](crate::Events) end.
+    /// Later calls are [`CallError::ShutDown`](crate::CallError::ShutDown), and [`Events`](crate::event::Events) end.
     pub async fn shutdown(&self) {
         if let Some(discovery) = &self.inner.discovery {
             discovery.stop();

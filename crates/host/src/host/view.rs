@@ -10,7 +10,7 @@ use super::pool::Built;
 use super::{Connections, Host, Inner, Parent, lock};
 use crate::agent::AgentScope;
 use crate::connection::Connection;
-use crate::events::Events;
+use crate::event::Events;
 use crate::permission::pattern::{KnownServers, is_anothers};
 
 impl KnownServers for Host {

@@ -48,7 +48,8 @@ pub(crate) const FLUSH: Duration = Duration::from_secs(2);
 /// store.
 ///
 /// ```no_run
-/// use trunkline::{Host, LogStore};
+/// use trunkline::log::LogStore;
+/// use trunkline::Host;
 ///
 /// # async fn example() {
 /// let logs = LogStore::at("/var/lib/example/logs");

@@ -41,7 +41,7 @@ impl Since {
     /// Reads `90s`, `10m`, `2h`, `7d`, or a moment: `2026-11-16`, `2026-11-16T02:03`.
     ///
     /// ```
-    /// use trunkline::Since;
+    /// use trunkline::log::Since;
     ///
     /// assert!(Since::parse("10m").is_some() && Since::parse("2026-11-16T02:03Z").is_some());
     /// assert!(Since::parse("soon").is_none());

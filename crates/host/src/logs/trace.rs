@@ -33,7 +33,8 @@ const PIECE: usize = 256 * 1024;
 /// whatever stands under a name like `password`.
 ///
 /// ```no_run
-/// use trunkline::{Host, Tracer};
+/// use trunkline::log::Tracer;
+/// use trunkline::Host;
 ///
 /// # fn example() -> std::io::Result<()> {
 /// let tracer = Tracer::to_file("trace.jsonl".as_ref())?;

@@ -10,7 +10,8 @@ impl Host {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-    /// use trunkline::{Builtin, Host, Rules};
+    /// use trunkline::permission::Rules;
+    /// use trunkline::{Builtin, Host};
     ///
     /// let schema = serde_json::json!({"type": "object"});
     /// let clock = Builtin::new("clock").tool("now", "Tells the time", &schema, |_| async { Ok("noon".into()) });

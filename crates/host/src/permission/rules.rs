@@ -8,7 +8,7 @@ use crate::catalog::PoolTool;
 /// Rules for calls: deny wins over ask, ask over allow, and what no rule is about is asked about.
 ///
 /// ```
-/// use trunkline::Rules;
+/// use trunkline::permission::Rules;
 /// let rules = Rules::default().allow("mcp__github__get_*").deny("mcp__files");
 /// # let _ = rules;
 /// ```

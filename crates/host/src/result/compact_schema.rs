@@ -31,7 +31,7 @@ const MAX_LENGTH: usize = 2000;
 ///
 /// ```
 /// let value = trunkline::Json::parse(r#"{"name": "x", "items": [{"id": 1}, {"id": 2, "tag": null}]}"#)?;
-/// let shape = trunkline::infer_compact_schema(&value, 2);
+/// let shape = trunkline::result::infer_compact_schema(&value, 2);
 /// assert_eq!(shape, "{name: string, items: [{id: number, tag?: null}]}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -188,7 +188,7 @@ fn write_key(out: &mut String, key: &str) {
     if !key.is_empty() && key.chars().all(word) {
         out.push_str(key);
     } else {
-        let _ = write!(out, "{:?}", crate::harmless(key));
+        let _ = write!(out, "{:?}", crate::text::harmless(key));
     }
 }
 

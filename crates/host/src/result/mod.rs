@@ -31,7 +31,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use trunkline_wire::Json;
-use trunkline_wire::mcp::{CallResult, Content};
+use trunkline_wire::mcp::CallResult;
 
 use crate::sanitize::{Removed, without_hidden};
 
@@ -39,6 +39,7 @@ pub use compact_schema::infer_compact_schema;
 pub(crate) use results::About;
 pub use results::Results;
 pub(crate) use store::{is_ours as is_saved_result, is_result_of};
+pub use trunkline_wire::mcp::Content;
 
 /// What a tool gave back.
 #[derive(Clone, Debug)]

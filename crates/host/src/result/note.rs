@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::harmless;
+use crate::text::harmless;
 
 use super::SavedFile;
 use super::size::Size;

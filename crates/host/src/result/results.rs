@@ -33,7 +33,7 @@ const CHARS_PER_TOKEN: u64 = 4;
 ///
 /// ```
 /// # let cache_dir = std::env::temp_dir();
-/// let results = trunkline::Results::at(cache_dir.join("my-agent").join("results")).max_tokens(Some(10_000));
+/// let results = trunkline::result::Results::at(cache_dir.join("my-agent").join("results")).max_tokens(Some(10_000));
 /// let builder = trunkline::Host::builder().results(results);
 /// # drop(builder);
 /// ```

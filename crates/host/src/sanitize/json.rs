@@ -15,7 +15,7 @@ const PROSE: [&str; 3] = ["description", "title", "$comment"];
 ///
 /// ```
 /// let json = trunkline::Json::parse("{\"n\": 1.50, \"text\": \"a\\u200bb\"}")?;
-/// let (clean, removed) = trunkline::sanitize_json(&json);
+/// let (clean, removed) = trunkline::text::sanitize_json(&json);
 /// assert_eq!(clean.as_str(), "{\"n\": 1.50, \"text\": \"ab\"}");
 /// assert_eq!(removed.total(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -29,7 +29,7 @@ use filter::strip;
 /// emoji keeps the joiners and the selector that it is made with.
 ///
 /// ```
-/// let (text, removed) = trunkline::sanitize("Adds\u{200b} two \u{1b}[8mnumbers\u{1b}[0m");
+/// let (text, removed) = trunkline::text::sanitize("Adds\u{200b} two \u{1b}[8mnumbers\u{1b}[0m");
 /// assert_eq!(text, "Adds two numbers");
 /// assert_eq!(removed.total(), 3);
 /// ```

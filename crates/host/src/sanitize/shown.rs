@@ -18,7 +18,7 @@ const LOOKED_AT: usize = 64 * 1024;
 /// A description or instructions as a model sees them: sanitised, and cut after [`MAX_SHOWN`] characters.
 ///
 /// ```
-/// let (text, removed) = trunkline::shown("Use it\u{200b} with care");
+/// let (text, removed) = trunkline::text::shown("Use it\u{200b} with care");
 /// assert_eq!((&*text, removed.total()), ("Use it with care", 1));
 /// ```
 pub fn shown(text: &str) -> (Cow<'_, str>, Removed) {

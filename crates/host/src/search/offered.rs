@@ -13,7 +13,8 @@ impl Host {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-    /// use trunkline::{Builtin, Format, Host, LoadMode, Settings, TOOL_SEARCH};
+    /// use trunkline::tool::{Format, LoadMode, TOOL_SEARCH};
+    /// use trunkline::{Builtin, Host, Settings};
     ///
     /// let schema = serde_json::json!({"type": "object"});
     /// let clock = Builtin::new("clock").tool("now", "Tells the time", &schema, |_| async { Ok("noon".into()) });
@@ -47,7 +48,9 @@ impl ModelTools {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use trunkline::{AllowAll, Builtin, CallOptions, Host, ModelTools, TOOL_SEARCH};
+    /// use trunkline::permission::AllowAll;
+    /// use trunkline::tool::{ModelTools, TOOL_SEARCH};
+    /// use trunkline::{Builtin, CallOptions, Host};
     ///
     /// let schema = serde_json::json!({"type": "object"});
     /// let clock = Builtin::new("clock").tool("now", "Tells the time", &schema, |_| async { Ok("noon".into()) });

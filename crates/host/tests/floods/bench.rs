@@ -5,7 +5,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use trunkline::{CallOptions, Host, HostBuilder, LogStore, ServerEntry};
+use trunkline::log::LogStore;
+use trunkline::{CallOptions, Host, HostBuilder, ServerEntry};
 use trunkline_testkit::{Scratch, Script};
 
 use crate::text::Flood;
@@ -106,7 +107,7 @@ pub(crate) struct Flooder {
 /// How a host gets to know a server.
 pub(crate) enum Entry {
     Server(ServerEntry),
-    Sdk(trunkline::sdk::SdkBridge, ServerEntry),
+    Sdk(trunkline::transport::sdk::SdkBridge, ServerEntry),
 }
 
 pub(crate) struct Lab {
@@ -272,7 +273,7 @@ async fn run(start: fn(&Lab, &str, &Flood) -> Option<Flooder>, flood: &Flood) ->
 
 fn builder(lab: &Lab) -> HostBuilder {
     Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .logs(LogStore::at(lab.scratch.join("logs")))
 }
 

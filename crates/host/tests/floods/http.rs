@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use trunkline::{ServerEntry, TransportEntry};
+use trunkline::ServerEntry;
+use trunkline::config::TransportEntry;
 use trunkline_config::{HttpEntry, HttpFlavour};
 use trunkline_testkit::net::{RawHttp, Reply, Request, gzip};
 

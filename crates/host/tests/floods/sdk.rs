@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
-use trunkline::sdk::SdkBridge;
-use trunkline::{ServerEntry, TransportEntry};
+use trunkline::ServerEntry;
+use trunkline::config::TransportEntry;
+use trunkline::transport::sdk::SdkBridge;
 
 use crate::bench::{Entry, Flooder, Lab};
 use crate::http::answer;

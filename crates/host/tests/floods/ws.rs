@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use trunkline::{ServerEntry, TransportEntry};
+use trunkline::ServerEntry;
+use trunkline::config::TransportEntry;
 use trunkline_config::{ServerUrl, TlsEntry, WsEntry};
 use trunkline_testkit::Script;
 use trunkline_testkit::net::WsServer;

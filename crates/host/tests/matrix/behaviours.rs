@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use serde_json::json;
-use trunkline::{CallError, CallOptions, tool_name};
+use trunkline::tool::tool_name;
+use trunkline::{CallError, CallOptions};
 
 use crate::lab::{Bench, Garbage, Lab, call as call_with};
 use crate::waiting::{eventually, in_time};

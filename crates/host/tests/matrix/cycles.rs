@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use trunkline::State;
+use trunkline::server::State;
 
 use crate::alone::{self, descriptors, resident};
 use crate::lab::Lab;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use trunkline::{
-    CallError, CallOptions, Connected, Era, Host, HostBuilder, Settings, State, tool_name,
-};
+use trunkline::server::{Connected, Era, State};
+use trunkline::tool::tool_name;
+use trunkline::{CallError, CallOptions, Host, HostBuilder, Settings};
 use trunkline_testkit::{Scratch, Script};
 
 use crate::waiting::{SOON, eventually, in_time};
@@ -96,7 +96,7 @@ pub(crate) fn script(scratch: &Scratch) -> Script {
 /// A host that does not wait long before it connects again.
 pub(crate) fn builder() -> HostBuilder {
     Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .settings(Settings {
             reconnect_after: Duration::from_millis(20),
             ..Settings::default()

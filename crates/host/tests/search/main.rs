@@ -10,7 +10,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use trunkline::{Json, Pool};
+use trunkline::Json;
+use trunkline::tool::Pool;
 
 /// Labelled queries, and what is to be reached with them: slightly less than what is, so that a change for the worse is noticed.
 struct Set {

@@ -1,7 +1,8 @@
 //! Sub-agents: views of a host over the same connections (AGT-1).
 
 use serde_json::json;
-use trunkline::{AgentScope, AllowAll, Builtin, CallError, Host, Rules};
+use trunkline::permission::{AllowAll, Rules};
+use trunkline::{AgentScope, Builtin, CallError, Host};
 use trunkline_testkit::{Script, processes};
 
 use crate::lab::{Lab, call, eventually, in_time};

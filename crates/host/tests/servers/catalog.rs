@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use trunkline::{Host, Pool};
+use trunkline::Host;
+use trunkline::tool::Pool;
 use trunkline_testkit::Script;
 
 use crate::lab::{Lab, call, connected, until_attempt, until_connected};

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use trunkline::{Host, Pool};
+use trunkline::Host;
+use trunkline::tool::Pool;
 use trunkline_testkit::{Era, Script};
 
 use crate::lab::{

@@ -1,7 +1,8 @@
 //! Servers that are added, replaced, switched off and reconnected while the host runs (LIF-3, CFG-10).
 
 use serde_json::json;
-use trunkline::{CallError, Host, ServerEntry, State};
+use trunkline::server::State;
+use trunkline::{CallError, Host, ServerEntry};
 use trunkline_testkit::{Script, processes};
 
 use crate::lab::{
@@ -34,7 +35,9 @@ async fn the_same_entry_added_twice_is_one_connection() {
 async fn the_same_entry_added_by_many_at_once_is_one_connection() {
     let lab = Lab::new();
     let entry = lab.server("s", echo());
-    let host = Host::builder().permit(trunkline::AllowAll).start();
+    let host = Host::builder()
+        .permit(trunkline::permission::AllowAll)
+        .start();
     let adding: Vec<_> = (0..50)
         .map(|_| {
             let (host, entry) = (host.clone(), entry.clone());

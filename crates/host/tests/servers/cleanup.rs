@@ -50,7 +50,7 @@ async fn start_all(lab: &Lab) -> Host {
         .into_iter()
         .map(|(name, script)| lab.server(name, script));
     let host = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .servers(servers)
         .start();
     for (name, _) in stubborn() {

@@ -4,7 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use trunkline::{Builtin, CallError, FailureKind, Host, HostBuilder, ServerEntry, TransportEntry};
+use trunkline::config::TransportEntry;
+use trunkline::server::FailureKind;
+use trunkline::{Builtin, CallError, Host, HostBuilder, ServerEntry};
 use trunkline_testkit::Script;
 
 use crate::lab::{Lab, call, connected, failure, in_time};
@@ -227,7 +229,7 @@ async fn slow_starters_overlap() {
         lab.server(name, json!({"tools": [{"name": "t"}], "onStart": [{"touch": up}, {"waitForFile": lab.at("go")}]}))
     });
     let host = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .servers(servers)
         .start();
     for name in &names {
@@ -267,7 +269,7 @@ async fn servers_that_burn_processors_do_not_start_all_at_once() {
     // About half a second each, alone on its processor.
     let servers = names.iter().map(|name| burner(&lab, name, 500_000));
     let host = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .servers(servers)
         .start();
     let mut most = 0;
@@ -294,7 +296,7 @@ async fn changes_that_come_together_are_told_together() {
     let builtins = (0..20).map(|number| Builtin::new(format!("b{number}")));
     let host = builtins
         .fold(
-            Host::builder().permit(trunkline::AllowAll),
+            Host::builder().permit(trunkline::permission::AllowAll),
             HostBuilder::builtin,
         )
         .start();

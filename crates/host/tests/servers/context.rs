@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use trunkline::{
-    AgentScope, Body, CallOptions, ContextError, Host, Json, ReadOptions, Reference,
-    ResourceContents, Rules, Settings,
-};
+use trunkline::context::{Body, ContextError, ReadOptions, Reference, ResourceContents};
+use trunkline::permission::Rules;
+use trunkline::{AgentScope, CallOptions, Host, Json, Settings};
 use trunkline_testkit::Script;
 
 use crate::lab::{Lab, call, eventually, in_time, until_connected};
@@ -164,7 +163,7 @@ async fn subscriptions_outlive_the_connection() {
             ..Settings::default()
         };
         let builder = Host::builder()
-            .permit(trunkline::AllowAll)
+            .permit(trunkline::permission::AllowAll)
             .settings(settings)
             .server(lab.server("s", script));
         let host = lab.ready(builder).await;
@@ -404,7 +403,7 @@ async fn reading_survives_a_server_that_dies_of_it_once() {
         ..Settings::default()
     };
     let builder = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .settings(settings)
         .server(lab.server("s", script));
     let host = lab.ready(builder).await;
@@ -415,7 +414,7 @@ async fn reading_survives_a_server_that_dies_of_it_once() {
     eventually("the request", || {
         matches!(
             &host.server("s").unwrap().state,
-            trunkline::State::Connected(_)
+            trunkline::server::State::Connected(_)
         ) && lab.at("s.pid").exists()
     })
     .await;
@@ -433,7 +432,7 @@ async fn nothing_of_a_denied_server_is_read_by_whatever_way() {
     let mut script = offering(&lab, "legacy");
     script["resources"].as_array_mut().unwrap().push(skill);
     let builder = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .server(lab.server("s", script));
     let host = lab.ready(builder).await;
     let agent = host.agent(AgentScope::all().rules(Rules::default().deny("mcp__s")));

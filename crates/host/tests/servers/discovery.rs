@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use trunkline::config::{Layout, Loader};
 use trunkline::connectors::{ConnectorList, Connectors, ConnectorsError};
-use trunkline::{FailureKind, Host, Layout, Loader, ServerEntry, State};
+use trunkline::server::{FailureKind, State};
+use trunkline::{Host, ServerEntry};
 use trunkline_config::{Editor, KeyringRef, Secret, SecretError, Standing};
 use trunkline_testkit::Script;
 
@@ -67,7 +69,7 @@ fn starts(lab: &Lab, name: &str) -> u32 {
 async fn becomes(host: &Host, expected: &[(&str, &str)]) {
     let states = || -> Vec<(String, &str)> {
         let servers = host.servers();
-        let state = |server: &std::sync::Arc<trunkline::ServerStatus>| {
+        let state = |server: &std::sync::Arc<trunkline::server::ServerStatus>| {
             (server.name.to_string(), server.state.name())
         };
         servers.iter().map(state).collect()
@@ -96,7 +98,7 @@ async fn servers_follow_the_files_and_unchanged_ones_keep_their_connections() {
         &json!({"stays": stays, "changes": changes, "goes": goes}),
     );
     let host = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .discover(layout(&lab), &cwd)
         .start();
     let connected = |names: &[&'static str]| -> Vec<(&'static str, &'static str)> {
@@ -138,7 +140,7 @@ async fn a_half_written_file_is_not_acted_on() {
     let one = entry(&lab, "one");
     put(&lab, GLOBAL, &json!({"one": one}));
     let host = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .discover(layout(&lab), &cwd)
         .start();
     becomes(&host, &[("one", "connected")]).await;
@@ -163,7 +165,7 @@ async fn what_is_approved_while_the_host_runs_starts_and_what_is_changed_stops()
     let one = entry(&lab, "one");
     put(&lab, PROJECT, &json!({"one": one}));
     let host = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .discover(layout(&lab), &cwd)
         .start();
     host.ready().await;
@@ -207,7 +209,7 @@ async fn a_company_s_file_that_appears_takes_over_at_once() {
     put(&lab, GLOBAL, &json!({"own": entry(&lab, "own")}));
     std::fs::create_dir(lab.at("etc")).unwrap();
     let host = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .discover(layout(&lab), &cwd)
         .start();
     becomes(&host, &[("own", "connected")]).await;
@@ -245,7 +247,7 @@ async fn what_the_program_added_itself_stays_and_comes_first() {
         ..lab.server("same", Script::default())
     };
     let host = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .server(own)
         .loader(Loader::new(layout(&lab), &cwd))
         .only(|name| name != "other")
@@ -276,7 +278,7 @@ async fn secrets_are_put_in_place_when_a_server_is_connected() {
         &json!({"known": found("known"), "unknown": found("unknown")}),
     );
     let host = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .loader(Loader::new(layout(&lab), &cwd))
         .secrets(|wanted: &KeyringRef| {
             Ok((wanted.account == "known").then(|| Secret::new("hunter2")))
@@ -319,7 +321,7 @@ async fn an_entry_says_which_tools_are_offered() {
         }}),
     );
     let host = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .loader(Loader::new(layout(&lab), &cwd))
         .start();
     host.ready().await;
@@ -348,7 +350,7 @@ async fn connectors_that_do_not_come_hold_up_nobody_and_are_told() {
     let cwd = repo(&lab);
     put(&lab, GLOBAL, &json!({"one": entry(&lab, "one")}));
     let host = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .loader(Loader::new(layout(&lab), &cwd))
         .connectors(Never)
         .start();
@@ -389,7 +391,7 @@ async fn the_program_s_own_servers_are_held_to_policy_unless_it_says_otherwise()
             let own = || lab.server("own", Script::default().tool("t", json!([])));
             let builder = || {
                 Host::builder()
-                    .permit(trunkline::AllowAll)
+                    .permit(trunkline::permission::AllowAll)
                     .discover(layout(&lab), &cwd)
                     .bypass_policy(bypass)
             };
@@ -428,7 +430,7 @@ async fn the_program_s_own_server_comes_and_goes_with_policy() {
     let lab = Lab::new();
     let cwd = repo(&lab);
     let host = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .discover(layout(&lab), &cwd)
         .server(lab.server("own", Script::default().tool("t", json!([]))))
         .start();

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use trunkline::{
-    AgentScope, AllowAll, CallError, CallOptions, CallOutput, Host, HostBuilder, HostTool, Layout,
-    Rules, ServerEntry, State, TimeLimit, TransportEntry,
-};
+use trunkline::call::TimeLimit;
+use trunkline::config::{Layout, TransportEntry};
+use trunkline::permission::{AllowAll, Rules};
+use trunkline::server::State;
+use trunkline::tool::HostTool;
+use trunkline::{AgentScope, CallError, CallOptions, CallOutput, Host, HostBuilder, ServerEntry};
 use trunkline_config::{HttpEntry, HttpFlavour, Standing};
 use trunkline_testkit::Script;
 use trunkline_testkit::net::RawHttp;

@@ -1,14 +1,17 @@
 //! Finding out and remembering which era a server belongs to (LIF-5).
 
 use serde_json::{Value, json};
-use trunkline::{Era, EraMemory, Host, ServerEntry, Settings, TransportEntry};
+use trunkline::config::TransportEntry;
+use trunkline::server::Era;
+use trunkline::storage::EraMemory;
+use trunkline::{Host, ServerEntry, Settings};
 
 use crate::lab::{Lab, call, connected, failure};
 
 /// Connects once, with what is remembered in `eras.json`, and says which era the server was found to belong to.
 async fn era_of(lab: &Lab, script: Value) -> Era {
     let builder = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .server(lab.server("s", script))
         .eras(EraMemory::at(lab.at("eras.json")));
     let host = lab.ready(builder).await;
@@ -140,7 +143,7 @@ async fn legacy_only_never_probes() {
     let script =
         json!({"era": "dual", "tools": [{"name": "t"}], "receivedLog": lab.at("received")});
     let builder = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .server(lab.server("s", script))
         .settings(Settings {
             legacy_only: true,

@@ -1,7 +1,10 @@
 //! Lists of servers behind HTTP: how changes are heard of, and what is known before anything is connected (LIF-9, LIF-13).
 
 use serde_json::json;
-use trunkline::{CatalogStore, Host, ServerEntry, State, TransportEntry};
+use trunkline::config::TransportEntry;
+use trunkline::server::State;
+use trunkline::storage::CatalogStore;
+use trunkline::{Host, ServerEntry};
 use trunkline_config::{HttpEntry, HttpFlavour};
 use trunkline_testkit::net::HttpServer;
 use trunkline_testkit::{Era, Script};
@@ -59,7 +62,7 @@ async fn a_lazy_server_is_not_even_connected_to_before_it_is_called() {
     let keeping = || {
         let store = CatalogStore::at(lab.at("catalogs"));
         Host::builder()
-            .permit(trunkline::AllowAll)
+            .permit(trunkline::permission::AllowAll)
             .server(entry(&server))
             .catalogs(store)
     };

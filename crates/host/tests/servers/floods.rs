@@ -4,7 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 
 use serde_json::json;
-use trunkline::{Elicit, Host, Json};
+use trunkline::elicit::Elicit;
+use trunkline::{Host, Json};
 use trunkline_testkit::{Era, Script};
 
 use crate::lab::{Lab, call, connected, eventually};
@@ -72,7 +73,7 @@ async fn a_flood_of_requests_is_answered_as_far_as_the_limit_and_refused_beyond(
     let host = lab
         .ready(
             Host::builder()
-                .permit(trunkline::AllowAll)
+                .permit(trunkline::permission::AllowAll)
                 .server(lab.server("s", script))
                 .elicit(Absent),
         )

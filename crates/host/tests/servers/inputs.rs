@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use trunkline::{CallError, CallOptions, Elicit, Host, Json};
+use trunkline::elicit::Elicit;
+use trunkline::{CallError, CallOptions, Host, Json};
 use trunkline_testkit::Script;
 
 use crate::lab::{Lab, call, eventually, in_time};
@@ -70,7 +71,7 @@ fn asking(rounds: usize) -> Script {
 
 async fn host_with(lab: &Lab, script: Script, elicit: Option<Parrot>) -> Host {
     let mut builder = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .server(lab.server("s", script));
     if let Some(elicit) = elicit {
         builder = builder.elicit(elicit);
@@ -164,7 +165,7 @@ async fn a_calls_time_limit_does_not_run_while_the_user_is_being_asked() {
         let lab = Lab::new();
         let user = Slow::default();
         let builder = Host::builder()
-            .permit(trunkline::AllowAll)
+            .permit(trunkline::permission::AllowAll)
             .server(lab.server("s", telling(era, &question("who?"))))
             .elicit(user.clone());
         let host = lab.ready(builder).await;
@@ -202,7 +203,7 @@ async fn an_answer_that_does_not_fit_the_question_is_never_sent() {
         ] {
             let lab = Lab::new();
             let builder = Host::builder()
-                .permit(trunkline::AllowAll)
+                .permit(trunkline::permission::AllowAll)
                 .server(lab.server("s", telling(era, &asked)))
                 .elicit(Confused(answer));
             let host = lab.ready(builder).await;
@@ -250,7 +251,7 @@ async fn a_legacy_servers_requests_are_answered() {
         });
     for era in [trunkline_testkit::Era::Legacy, trunkline_testkit::Era::Dual] {
         let builder = Host::builder()
-            .permit(trunkline::AllowAll)
+            .permit(trunkline::permission::AllowAll)
             .server(lab.server("s", script.clone().era(era)))
             .elicit(Parrot::default())
             .project_dir(&project);
@@ -341,14 +342,14 @@ fn declares_sampling(lab: &Lab) -> bool {
 async fn a_server_gets_a_message_from_the_embedders_model_if_there_is_one() {
     for era in ["modern", "legacy"] {
         let lab = Lab::new();
-        let model = |request: trunkline::SamplingRequest| async move {
+        let model = |request: trunkline::elicit::SamplingRequest| async move {
             let asked = request.params.get("messages").unwrap().to_string();
             let text = format!("{}: {asked}", request.server);
             let message = json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": text}});
             Ok(Json::from(message))
         };
         let builder = Host::builder()
-            .permit(trunkline::AllowAll)
+            .permit(trunkline::permission::AllowAll)
             .sampling(model)
             .server(lab.server("s", sampling(&lab, era)));
         let host = lab.ready(builder).await;
@@ -380,9 +381,10 @@ async fn a_server_gets_a_message_from_the_embedders_model_if_there_is_one() {
 #[tokio::test]
 async fn a_model_that_never_answers_does_not_outlast_the_call() {
     let lab = Lab::new();
-    let never = |_: trunkline::SamplingRequest| std::future::pending::<Result<Json, String>>();
+    let never =
+        |_: trunkline::elicit::SamplingRequest| std::future::pending::<Result<Json, String>>();
     let builder = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .sampling(never)
         .server(lab.server("s", sampling(&lab, "modern")));
     let host = lab.ready(builder).await;

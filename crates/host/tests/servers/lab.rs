@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use trunkline::{
-    CallError, CallOptions, ConnectFailure, Connected, Host, HostBuilder, ServerEntry, State,
-    StdioEntry, TransportEntry,
-};
+use trunkline::config::{StdioEntry, TransportEntry};
+use trunkline::server::{ConnectFailure, Connected, State};
+use trunkline::{CallError, CallOptions, Host, HostBuilder, ServerEntry};
 use trunkline_config::Secret;
 use trunkline_testkit::{Action, Scratch, Script};
 
@@ -73,8 +72,12 @@ impl Lab {
 
     /// A host with these servers, once each is connected or has failed.
     pub(crate) async fn host(&self, servers: impl IntoIterator<Item = ServerEntry>) -> Host {
-        self.ready(Host::builder().permit(trunkline::AllowAll).servers(servers))
-            .await
+        self.ready(
+            Host::builder()
+                .permit(trunkline::permission::AllowAll)
+                .servers(servers),
+        )
+        .await
     }
 
     /// The host, once each of its servers is connected or has failed.

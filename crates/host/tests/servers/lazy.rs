@@ -2,7 +2,9 @@
 
 use futures_util::future::join_all;
 use serde_json::json;
-use trunkline::{CatalogStore, Host, HostBuilder, ServerEntry, State};
+use trunkline::server::State;
+use trunkline::storage::CatalogStore;
+use trunkline::{Host, HostBuilder, ServerEntry};
 use trunkline_testkit::Script;
 
 use crate::lab::{Lab, call, in_time, until_attempt, until_connected, until_failed};
@@ -14,7 +16,7 @@ fn echo() -> Script {
 fn keeping(lab: &Lab, servers: impl IntoIterator<Item = ServerEntry>) -> HostBuilder {
     let store = CatalogStore::at(lab.at("catalogs"));
     Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .servers(servers)
         .catalogs(store)
 }
@@ -90,7 +92,7 @@ async fn a_lazy_server_of_which_nothing_is_known_is_started_at_once() {
         }
     }
     let host = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .server(lab.server("n", echo()))
         .lazy(true);
     let host = lab.ready(host).await;

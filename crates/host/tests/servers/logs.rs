@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use trunkline::http::{Credentials, FixedToken, Token};
-use trunkline::{Host, LogKind, LogStore, ServerEntry, StdioEntry, Tracer, TransportEntry};
+use trunkline::auth::{Credentials, FixedToken, Token};
+use trunkline::config::{StdioEntry, TransportEntry};
+use trunkline::log::{LogKind, LogStore, Tracer};
+use trunkline::{Host, ServerEntry};
 use trunkline_config::{HttpEntry, HttpFlavour, KeyringRef, Secret, ServerUrl, TlsEntry, WsEntry};
 use trunkline_testkit::{Script, bin};
 
@@ -30,7 +32,7 @@ async fn a_log_tells_how_a_server_was_lost_and_came_back() {
         json!([{"addTool": {"name": "more"}}, {"replyText": "added"}]),
     );
     let builder = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .server(lab.server("s", script));
     let host = lab.ready(builder.logs(logs.clone())).await;
     assert_eq!(
@@ -83,7 +85,7 @@ async fn secrets_from_the_keychain_are_known_before_the_server_can_say_them() {
     }
     entry.keyring.push(wanted);
     let builder = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .server(entry)
         .secrets(|_: &KeyringRef| Ok(Some(Secret::new("from the keychain"))))
         .logs(logs.clone());
@@ -135,7 +137,7 @@ async fn messages_over_every_network_transport_are_traced_without_the_token_they
         let (mut server, url) = listening(&lab, &echo(), kind).await;
         let tracer = Tracer::to_file(&lab.at("trace")).unwrap();
         let builder = Host::builder()
-            .permit(trunkline::AllowAll)
+            .permit(trunkline::permission::AllowAll)
             .server(ServerEntry::new("remote", remote(kind, &url)))
             .credentials(|_| {
                 let token = FixedToken(Token::bearer("t0p-s3cret")?);
@@ -184,7 +186,7 @@ async fn a_flood_on_stderr_costs_lines_and_holds_up_no_call() {
         json!([{"stderrFlood": 20_000_000}, {"stderr": "\nlast line"}, {"replyText": "flooded"}]);
     let script = echo().tool("flood", flood);
     let builder = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .server(lab.server("s", script));
     let host = lab.ready(builder.logs(logs.clone())).await;
     let flooding = {

@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use trunkline::{
-    AllowAll, AskReason, AskedTool, Builtin, CallError, CallOptions, CatalogStore, Host,
-    HostBuilder, HostTool, OnChange, PermissionAnswer, PermissionQuestion, Permit, PinStore, Rules,
+use trunkline::permission::{
+    AllowAll, AskReason, AskedTool, PermissionAnswer, PermissionQuestion, Permit, Rules,
 };
+use trunkline::storage::{CatalogStore, PinStore};
+use trunkline::tool::{HostTool, OnChange};
+use trunkline::{Builtin, CallError, CallOptions, Host, HostBuilder};
 use trunkline_testkit::Script;
 
 use crate::lab::{Lab, call, eventually, in_time};
@@ -260,7 +262,7 @@ async fn arguments_of_a_tool_of_the_hosts_own_are_held_against_its_schema() {
         json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}});
     let own = HostTool::new("Own", "one of ours", schema, |mut call| async move {
         if let Some(on_progress) = &mut call.on_progress {
-            on_progress(trunkline::Progress {
+            on_progress(trunkline::call::Progress {
                 progress: 1.0,
                 total: None,
                 message: None,

@@ -1,7 +1,9 @@
 //! Servers on the network, as their entries describe them: IDEs, `headersHelper`, URLs without a type.
 
 use serde_json::json;
-use trunkline::{ServerEntry, State, TransportEntry};
+use trunkline::ServerEntry;
+use trunkline::config::TransportEntry;
+use trunkline::server::State;
 use trunkline_config::{HttpEntry, HttpFlavour, IdeEntry, Secret, ServerUrl, TlsEntry, WsEntry};
 use trunkline_testkit::net::{HttpServer, SseServer, WsServer};
 use trunkline_testkit::{Era, Script};

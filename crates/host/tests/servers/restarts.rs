@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
-use trunkline::{CallOptions, Host, State};
+use trunkline::server::State;
+use trunkline::{CallOptions, Host};
 use trunkline_testkit::{Script, processes};
 
 use crate::lab::{
@@ -104,7 +105,7 @@ fn short_lived(lab: &Lab) -> Script {
 async fn a_server_that_crashes_each_time_it_is_connected_is_given_up_too() {
     let lab = Lab::new();
     let host = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .server(lab.server("s", short_lived(&lab)))
         .start();
     for attempt in 1..=5 {
@@ -124,7 +125,7 @@ async fn a_server_that_crashes_each_time_it_is_connected_is_given_up_too() {
 async fn waiting_for_the_host_does_not_include_waiting_for_restarts() {
     let lab = Lab::new();
     let host = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .server(lab.server("s", short_lived(&lab)))
         .start();
     until_attempt(&host, "s", 1).await;

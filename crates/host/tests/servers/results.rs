@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use trunkline::{CallOptions, CallOutput, Host, Results};
+use trunkline::result::Results;
+use trunkline::{CallOptions, CallOutput, Host};
 use trunkline_testkit::Script;
 
 use crate::lab::{Lab, in_time};
@@ -12,7 +13,7 @@ use crate::lab::{Lab, in_time};
 async fn host_with(lab: &Lab, script: impl Into<Script>) -> Host {
     let results = Results::at(lab.at("results"));
     let builder = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .server(lab.server("s", script));
     lab.ready(builder.results(results)).await
 }

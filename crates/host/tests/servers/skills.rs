@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use trunkline::{ContextError, Host, ReadOptions};
+use trunkline::Host;
+use trunkline::context::{ContextError, ReadOptions};
 
 use crate::lab::{Lab, in_time};
 

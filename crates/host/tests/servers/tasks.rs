@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use trunkline::{
-    CallError, CallOptions, Elicit, Host, Json, ServerEntry, Settings, TransportEntry,
-};
+use trunkline::config::TransportEntry;
+use trunkline::elicit::Elicit;
+use trunkline::{CallError, CallOptions, Host, Json, ServerEntry, Settings};
 use trunkline_config::{HttpEntry, HttpFlavour};
 use trunkline_testkit::Script;
 use trunkline_testkit::net::HttpServer;
@@ -52,7 +52,7 @@ async fn host(lab: &Lab, script: Script, elicit: Decided) -> Host {
     };
     let server = lab.server("s", script);
     let builder = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .settings(settings)
         .server(server);
     lab.ready(builder.elicit(elicit)).await

@@ -1,10 +1,11 @@
 //! Tools as a model sees them: what is offered, under which names, and how the others are found (TOOL-2, TOOL-3, TOOL-7 … TOOL-9, LIF-7).
 
 use serde_json::{Value, json};
-use trunkline::{
-    AgentScope, Builtin, CallOptions, Format, Host, HostTool, LoadMode, ModelTools, ReadOptions,
-    Rules, ServerEntry, Settings, TOOL_SEARCH, TransportEntry,
-};
+use trunkline::config::TransportEntry;
+use trunkline::context::ReadOptions;
+use trunkline::permission::Rules;
+use trunkline::tool::{Format, HostTool, LoadMode, ModelTools, TOOL_SEARCH};
+use trunkline::{AgentScope, Builtin, CallOptions, Host, ServerEntry, Settings};
 use trunkline_config::{IdeEntry, ServerUrl};
 use trunkline_testkit::Script;
 use trunkline_testkit::net::WsServer;
@@ -40,7 +41,7 @@ async fn servers_in_the_program_go_without_a_prefix_if_it_asks_for_none() {
         Ok(trunkline::CallOutput::of_text("own"))
     });
     let builder = Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .settings(settings)
         .tool(own)
         .builtin(embedded("one", "add"))
@@ -208,7 +209,7 @@ async fn one_view_says_what_a_model_is_shown_for_a_host_and_for_an_agent() {
             ..Settings::default()
         };
         let builder = Host::builder()
-            .permit(trunkline::AllowAll)
+            .permit(trunkline::permission::AllowAll)
             .settings(settings)
             .rules(Rules::default().deny("mcp__a__put"))
             .servers(servers());

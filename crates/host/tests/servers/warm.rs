@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::json;
-use trunkline::{Builtin, Catalog, CatalogStore, Host, HostBuilder, ServerEntry, State};
+use trunkline::server::{Catalog, State};
+use trunkline::storage::CatalogStore;
+use trunkline::{Builtin, Host, HostBuilder, ServerEntry};
 use trunkline_testkit::{Era, Script};
 
 use crate::lab::{
@@ -31,7 +33,7 @@ fn offering(tools: &[&str]) -> Script {
 fn keeping(lab: &Lab, servers: impl IntoIterator<Item = ServerEntry>) -> HostBuilder {
     let store = CatalogStore::at(lab.at("cache/catalogs"));
     Host::builder()
-        .permit(trunkline::AllowAll)
+        .permit(trunkline::permission::AllowAll)
         .servers(servers)
         .catalogs(store)
 }
@@ -180,7 +182,7 @@ async fn a_place_that_cannot_be_written_to_does_no_harm() {
     ] {
         for _ in 0..2 {
             let builder = Host::builder()
-                .permit(trunkline::AllowAll)
+                .permit(trunkline::permission::AllowAll)
                 .server(entry.clone());
             let host = lab.ready(builder.catalogs(CatalogStore::at(&place))).await;
             assert_eq!(call(&host, "mcp__s__a", json!({})).await.unwrap(), "{}");

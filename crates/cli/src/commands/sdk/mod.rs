@@ -14,8 +14,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinSet;
-use trunkline::sdk::{Inquiries, Inquiry, Refusal, SdkBridge, codes};
-use trunkline::{Elicit, Host, HostBuilder, Json};
+use trunkline::elicit::Elicit;
+use trunkline::transport::sdk::{Inquiries, Inquiry, Refusal, SdkBridge, codes};
+use trunkline::{Host, HostBuilder, Json};
 
 use crate::args::ConfigArgs;
 use crate::exit::Exit;

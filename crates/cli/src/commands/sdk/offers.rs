@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use trunkline::sdk::{Refusal, codes};
-use trunkline::{ContextError, Host, Json, ModelTools, ReadOptions};
+use trunkline::context::{ContextError, ReadOptions};
+use trunkline::tool::ModelTools;
+use trunkline::transport::sdk::{Refusal, codes};
+use trunkline::{Host, Json};
 
 use super::super::tool_json::{ToolJson, marked_document, offered_document, own_document};
 use super::super::{prompt, prompts, resources};

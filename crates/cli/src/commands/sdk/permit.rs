@@ -5,8 +5,10 @@ use std::pin::Pin;
 
 use serde::Serialize;
 use serde_json::Value;
-use trunkline::sdk::SdkBridge;
-use trunkline::{AskReason, AskedTool, Json, PermissionAnswer, PermissionQuestion, Permit, shown};
+use trunkline::Json;
+use trunkline::permission::{AskReason, AskedTool, PermissionAnswer, PermissionQuestion, Permit};
+use trunkline::text::shown;
+use trunkline::transport::sdk::SdkBridge;
 
 /// Asks the embedding program, if it said that it can be asked.
 pub(super) struct Embedder {

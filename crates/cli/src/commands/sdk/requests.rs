@@ -6,10 +6,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use trunkline::sdk::{Inquiry, Refusal, SdkBridge, codes};
-use trunkline::{
-    CallError, CallOptions, CallOutput, Host, Json, Progress, State, may_belong_to, nearest,
-};
+use trunkline::call::Progress;
+use trunkline::server::State;
+use trunkline::text::nearest;
+use trunkline::tool::may_belong_to;
+use trunkline::transport::sdk::{Inquiry, Refusal, SdkBridge, codes};
+use trunkline::{CallError, CallOptions, CallOutput, Host, Json};
 use trunkline_config::Server;
 
 use super::super::{call, list};

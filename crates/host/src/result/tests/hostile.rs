@@ -278,7 +278,7 @@ fn many_blocks_and_long_addresses_come_to_little() {
     let uri = "x".repeat(5000);
     let block = json!({"type": "resource", "resource": {"uri": uri, "text": "said"}});
     let output = Lab::new().process(&json!({"content": vec![block; 500]}));
-    let shown = output.for_model(crate::Format::OpenAi);
+    let shown = output.for_model(crate::tool::Format::OpenAi);
     let shown = shown.as_str().unwrap();
     assert_eq!(shown.matches("said").count(), 500);
     assert!(shown.len() < 150_000, "{}", shown.len());

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use trunkline::auth::{AfterRefusal, Credentials, CredentialsError, Later, Refusal, Token};
+use trunkline::config::{Layout, Loader};
 use trunkline::connectors::{Connector, ConnectorList, Connectors, ConnectorsError};
-use trunkline::http::{AfterRefusal, Credentials, CredentialsError, Later, Refusal, Token};
-use trunkline::{Era, HostBuilder, Layout, Loader, ServerEntry};
+use trunkline::server::Era;
+use trunkline::{HostBuilder, ServerEntry};
 use trunkline_testkit::net::{Answers, HttpServer};
 use trunkline_testkit::{Scratch, Script};
 

@@ -1,6 +1,8 @@
 //! Streamable HTTP, in both eras.
 
-use trunkline::{Era, ServerEntry, TransportEntry};
+use trunkline::ServerEntry;
+use trunkline::config::TransportEntry;
+use trunkline::server::Era;
 use trunkline_config::{HttpEntry, HttpFlavour};
 use trunkline_testkit::Script;
 use trunkline_testkit::net::{Answers, HttpServer};

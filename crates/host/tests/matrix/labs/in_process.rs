@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use trunkline::{Builtin, Era, HostBuilder};
+use trunkline::server::Era;
+use trunkline::{Builtin, HostBuilder};
 use trunkline_testkit::Scratch;
 
 use crate::lab::{self, Lab};

@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use trunkline::{Era, HostBuilder, ServerEntry};
+use trunkline::server::Era;
+use trunkline::{HostBuilder, ServerEntry};
 use trunkline_testkit::net::{
     Direction, Fault, FaultProxy, HttpServer, RawHttp, SseServer, WsServer,
 };

@@ -9,8 +9,10 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStream, Split};
 use tokio::net::UnixStream;
 use tokio::sync::watch;
-use trunkline::sdk::SdkBridge;
-use trunkline::{Era, HostBuilder, ServerEntry, TransportEntry};
+use trunkline::config::TransportEntry;
+use trunkline::server::Era;
+use trunkline::transport::sdk::SdkBridge;
+use trunkline::{HostBuilder, ServerEntry};
 use trunkline_testkit::{Scratch, Script, scripted};
 
 use crate::lab::{self, Lab};

@@ -1,6 +1,8 @@
 //! HTTP+SSE, on its own and as an IDE offers it.
 
-use trunkline::{Era, ServerEntry, TransportEntry};
+use trunkline::ServerEntry;
+use trunkline::config::TransportEntry;
+use trunkline::server::Era;
 use trunkline_config::{HttpEntry, HttpFlavour, IdeEntry, ServerUrl};
 use trunkline_testkit::Script;
 use trunkline_testkit::net::SseServer;

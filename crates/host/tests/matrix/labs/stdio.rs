@@ -2,7 +2,9 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use trunkline::{Era, HostBuilder, ServerEntry, TransportEntry};
+use trunkline::config::TransportEntry;
+use trunkline::server::Era;
+use trunkline::{HostBuilder, ServerEntry};
 use trunkline_config::Secret;
 use trunkline_testkit::{Scratch, Script};
 

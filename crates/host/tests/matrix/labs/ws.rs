@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use trunkline::{Era, ServerEntry, TransportEntry};
+use trunkline::ServerEntry;
+use trunkline::config::TransportEntry;
+use trunkline::server::Era;
 use trunkline_config::{IdeEntry, Secret, ServerUrl, TlsEntry, WsEntry};
 use trunkline_testkit::Script;
 use trunkline_testkit::net::WsServer;

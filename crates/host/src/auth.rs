@@ -1,0 +1,8 @@
+//! Credentials for servers, and the secrets that entries refer to.
+
+pub use crate::secrets::Secrets;
+pub use trunkline_auth::{Vault, VaultError};
+pub use trunkline_config::{KeyringRef, Secret};
+pub use trunkline_transport::http::{
+    AfterRefusal, Credentials, CredentialsError, FixedToken, Later, Refusal, Token,
+};

@@ -1,0 +1,4 @@
+//! How servers are reached: proxies and addresses, and the bridge to an embedding process.
+
+pub use trunkline_transport::net::Dialer;
+pub use trunkline_transport::sdk;
