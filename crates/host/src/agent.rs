@@ -5,7 +5,7 @@ use std::sync::Arc;
 use trunkline_config::ServerEntry;
 
 use crate::builtin::Builtin;
-use crate::catalog::{Part, PoolTool};
+use crate::catalog::{PoolTool, ServerTools};
 use crate::connection::Source;
 use crate::host_tool::HostTool;
 use crate::permission::pattern::{KnownServers, ServerPattern, ToolPattern};
@@ -102,11 +102,15 @@ impl AgentScope {
     }
 
     /// Those of a server's tools that it sees.
-    pub(crate) fn part(&self, part: &Arc<Part>, known: &(impl KnownServers + ?Sized)) -> Arc<Part> {
+    pub(crate) fn part(
+        &self,
+        part: &Arc<ServerTools>,
+        known: &(impl KnownServers + ?Sized),
+    ) -> Arc<ServerTools> {
         if self.tools.is_none() && self.without.is_empty() {
             return Arc::clone(part);
         }
-        Arc::new(part.only(|tool| self.has_tool(tool, known)))
+        Arc::new(part.filtered(|tool| self.has_tool(tool, known)))
     }
 
     fn has_tool(&self, tool: &PoolTool, known: &(impl KnownServers + ?Sized)) -> bool {
@@ -146,7 +150,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::catalog::testing::{part_of, tool};
+    use crate::catalog::testing::{server_tools_of, tool};
 
     #[test]
     fn a_scope_chooses_servers_and_tools() {
@@ -158,7 +162,7 @@ mod tests {
         assert!(!scope.has_server("files", known));
         assert!(scope.has_server("x_y", known) && !scope.has_server("x.y", known));
 
-        let part = part_of(
+        let part = server_tools_of(
             "s",
             ["get", "get_all", "put"].map(|name| json!({"name": name})),
         );

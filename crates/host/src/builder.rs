@@ -10,9 +10,9 @@ use trunkline_transport::net::Dialer;
 
 use crate::builtin::Builtin;
 use crate::catalog::CatalogStore;
-use crate::connection::{Elicit, FindCredentials, Sampling, Source};
+use crate::connection::{CredentialsLookup, Elicit, Sampling, Source};
 use crate::connectors::Connectors;
-use crate::discovery::{Plan, Wanted};
+use crate::discovery::{DiscoveryOptions, ServerFilter};
 use crate::eras::EraMemory;
 use crate::host::Host;
 use crate::host_tool::HostTool;
@@ -39,7 +39,7 @@ pub struct HostBuilder {
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
     pub(crate) dialer: Option<Dialer>,
     pub(crate) sdk: Option<SdkBridge>,
-    pub(crate) credentials: Option<FindCredentials>,
+    pub(crate) credentials: Option<CredentialsLookup>,
     pub(crate) connector_credentials: Option<Arc<dyn Credentials>>,
     pub(crate) logs: Option<LogStore>,
     pub(crate) tracer: Option<Tracer>,
@@ -55,7 +55,7 @@ pub struct HostBuilder {
     watch: Option<bool>,
     /// Whether files are watched unless [`HostBuilder::watch`] says otherwise.
     discovers: bool,
-    only: Option<Wanted>,
+    only: Option<ServerFilter>,
 }
 
 impl HostBuilder {
@@ -312,15 +312,15 @@ impl HostBuilder {
     }
 
     /// How to find servers, if they are to be found.
-    pub(crate) fn plan(&mut self) -> Option<Plan> {
-        let (loader, first) = self.loader.take()?;
-        Some(Plan {
+    pub(crate) fn plan(&mut self) -> Option<DiscoveryOptions> {
+        let (loader, initial_set) = self.loader.take()?;
+        Some(DiscoveryOptions {
             loader,
-            first,
+            initial_set,
             connectors: self.connectors.take(),
             dialer: self.dialer.clone(),
             watch: self.watch.unwrap_or(self.discovers),
-            only: self.only.take(),
+            filter: self.only.take(),
         })
     }
 

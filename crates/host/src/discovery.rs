@@ -18,18 +18,18 @@ use crate::connectors::{Connector, Connectors};
 use crate::host::{Host, Inner};
 
 /// How long files must rest before they are read: who writes a file may not have finished.
-const QUIET: Duration = Duration::from_millis(100);
+const DEBOUNCE: Duration = Duration::from_millis(100);
 
 /// How long files that never rest are waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// How long the list of connectors may take (CFG-1).
-const CONNECTORS_LIMIT: Duration = Duration::from_secs(5);
+const CONNECTORS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the host holds of it.
 pub(crate) struct Discovery {
     set: Arc<ArcSwap<ServerSet>>,
-    orders: mpsc::Sender<Order>,
+    commands: mpsc::Sender<Command>,
     stop: Arc<Notify>,
     /// Whether everything has been looked at once, connectors included.
     complete: watch::Receiver<bool>,
@@ -40,69 +40,69 @@ pub(crate) struct Discovery {
     refused: Arc<Mutex<Vec<Server>>>,
 }
 
-enum Order {
+enum Command {
     /// Read everything again; answered once the host has the new set.
     Reload(oneshot::Sender<()>),
     /// A file may have changed.
     Changed,
 }
 
-/// Tells by its name whether a server is wanted.
-pub(crate) type Wanted = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+/// Tells by its name whether a server is filtered.
+pub(crate) type ServerFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// How servers are discovered.
-pub(crate) struct Plan {
+pub(crate) struct DiscoveryOptions {
     pub(crate) loader: Loader,
     /// What the loader has already found.
-    pub(crate) first: Option<ServerSet>,
+    pub(crate) initial_set: Option<ServerSet>,
     pub(crate) connectors: Option<Arc<dyn Connectors>>,
     /// How the list of connectors is reached; by default as the environment says.
     pub(crate) dialer: Option<Dialer>,
     pub(crate) watch: bool,
     /// Which servers the host wants to know of.
-    pub(crate) only: Option<Wanted>,
+    pub(crate) filter: Option<ServerFilter>,
 }
 
-impl Plan {
+impl DiscoveryOptions {
     fn load(&self, connectors: &[ConnectorEntry], problems: &[Diagnostic]) -> ServerSet {
         let mut set = self.loader.load(connectors);
         set.diagnostics.extend(problems.iter().cloned());
         set.bind_approvals(&self.loader);
-        self.wanted(set)
+        self.filtered(set)
     }
 
     fn wants_connectors(&self) -> bool {
         self.connectors.is_some() && self.loader.wants_connectors()
     }
 
-    /// The set with only the servers that are wanted.
-    fn wanted(&self, mut set: ServerSet) -> ServerSet {
-        if let Some(only) = &self.only {
-            set.servers.retain(|server| only(&server.entry.name));
+    /// The set with filter the servers that are filtered.
+    fn filtered(&self, mut set: ServerSet) -> ServerSet {
+        if let Some(filter) = &self.filter {
+            set.servers.retain(|server| filter(&server.entry.name));
         }
         set
     }
 }
 
 impl Discovery {
-    /// Begins to keep watch. What the loader has found already is there at once; otherwise the keeper reads the files first.
-    pub(crate) fn start(mut plan: Plan) -> (Self, Keeper) {
-        let first = plan.first.take();
-        let loader = plan.loader.clone();
-        let has_set = first.is_some();
+    /// Begins to keep watch. What the loader has found already is there at once; otherwise the task reads the files initial_set.
+    pub(crate) fn start(mut options: DiscoveryOptions) -> (Self, DiscoveryTask) {
+        let initial_set = options.initial_set.take();
+        let loader = options.loader.clone();
+        let has_set = initial_set.is_some();
         let is_loaded = Arc::new(AtomicBool::new(has_set));
         let refused = Arc::default();
-        let set = plan.wanted(first.unwrap_or_default());
+        let set = options.filtered(initial_set.unwrap_or_default());
         let set = Arc::new(ArcSwap::from_pointee(set));
-        let (orders, inbox) = mpsc::channel(16);
-        let fetch = plan.connectors.is_some();
-        let (done, complete) = watch::channel(has_set && !fetch);
+        let (commands, receiver) = mpsc::channel(16);
+        let fetch_connectors = options.connectors.is_some();
+        let (done, complete) = watch::channel(has_set && !fetch_connectors);
         let stop = Arc::new(Notify::new());
-        let keeper = Keeper {
-            plan: Arc::new(plan),
+        let task = DiscoveryTask {
+            options: Arc::new(options),
             set: Arc::clone(&set),
-            inbox,
-            orders: orders.downgrade(),
+            receiver,
+            commands: commands.downgrade(),
             stop: Arc::clone(&stop),
             done,
             loaded: has_set,
@@ -110,19 +110,19 @@ impl Discovery {
             refused: Arc::clone(&refused),
             watcher: None,
             connectors: Vec::new(),
-            of_connectors: Vec::new(),
-            of_watching: None,
+            connector_diagnostics: Vec::new(),
+            watch_diagnostic: None,
         };
         let discovery = Self {
             set,
-            orders,
+            commands,
             stop,
             complete,
             loader,
             loaded: is_loaded,
             refused,
         };
-        (discovery, keeper)
+        (discovery, task)
     }
 
     /// Ends it: nothing is read any more.
@@ -134,7 +134,7 @@ impl Discovery {
         self.set.load_full()
     }
 
-    /// The set that decides about the embedding program's own servers. Before the files have been read for the first time,
+    /// The set that decides about the embedding program's own servers. Before the files have been read for the initial_set time,
     /// they are read here and now: no server may start before it is known whether it may.
     pub(crate) fn policy(&self) -> Arc<ServerSet> {
         if self.loaded.load(Ordering::Acquire) {
@@ -160,9 +160,9 @@ impl Discovery {
     }
 
     pub(crate) async fn reload(&self) {
-        let (done, carried_out) = oneshot::channel();
-        if self.orders.send(Order::Reload(done)).await.is_ok() {
-            let _ = carried_out.await;
+        let (done, done_receiver) = oneshot::channel();
+        if self.commands.send(Command::Reload(done)).await.is_ok() {
+            let _ = done_receiver.await;
         }
     }
 
@@ -174,11 +174,11 @@ impl Discovery {
 }
 
 /// The task's end.
-pub(crate) struct Keeper {
-    plan: Arc<Plan>,
+pub(crate) struct DiscoveryTask {
+    options: Arc<DiscoveryOptions>,
     set: Arc<ArcSwap<ServerSet>>,
-    inbox: mpsc::Receiver<Order>,
-    orders: mpsc::WeakSender<Order>,
+    receiver: mpsc::Receiver<Command>,
+    commands: mpsc::WeakSender<Command>,
     stop: Arc<Notify>,
     done: watch::Sender<bool>,
     loaded: bool,
@@ -187,74 +187,74 @@ pub(crate) struct Keeper {
     watcher: Option<Watcher>,
     connectors: Vec<ConnectorEntry>,
     /// What is wrong with the connectors.
-    of_connectors: Vec<Diagnostic>,
+    connector_diagnostics: Vec<Diagnostic>,
     /// Why changes are not noticed.
-    of_watching: Option<Diagnostic>,
+    watch_diagnostic: Option<Diagnostic>,
 }
 
-impl Keeper {
+impl DiscoveryTask {
     /// Keeps the host in step for as long as there is one.
     pub(crate) async fn run(mut self, host: Weak<Inner>) {
         let stop = Arc::clone(&self.stop);
         tokio::select! {
-            () = self.keep(&host) => {}
+            () = self.run_until_closed(&host) => {}
             () = stop.notified() => {}
         }
     }
 
-    async fn keep(&mut self, host: &Weak<Inner>) {
+    async fn run_until_closed(&mut self, host: &Weak<Inner>) {
         if !self.loaded {
             self.reload(host).await;
-        } else if self.plan.watch {
+        } else if self.options.watch {
             self.watch().await;
         }
-        let fetch_any = !*self.done.borrow() && self.plan.wants_connectors();
-        let mut fetching = pin!(fetch(
-            self.plan.connectors.clone().filter(|_| fetch_any),
-            self.plan.dialer.clone(),
+        let needs_fetch = !*self.done.borrow() && self.options.wants_connectors();
+        let mut fetching = pin!(fetch_connectors(
+            self.options.connectors.clone().filter(|_| needs_fetch),
+            self.options.dialer.clone(),
         ));
         loop {
-            let mut asked = Vec::new();
+            let mut waiters = Vec::new();
             tokio::select! {
                 (connectors, problems) = &mut fetching, if !*self.done.borrow() => {
                     self.connectors = connectors;
-                    self.of_connectors = problems;
-                    if fetch_any {
+                    self.connector_diagnostics = problems;
+                    if needs_fetch {
                         self.reload(host).await;
                     }
                     self.done.send_replace(true);
                     continue;
                 }
-                order = self.inbox.recv() => match order {
-                    Some(Order::Reload(done)) => asked.push(done),
-                    Some(Order::Changed) => self.settle(&mut asked).await,
+                command = self.receiver.recv() => match command {
+                    Some(Command::Reload(done)) => waiters.push(done),
+                    Some(Command::Changed) => self.debounce(&mut waiters).await,
                     None => return,
                 },
             }
             // Whoever asks wants to know everything anew; what was signed in to meanwhile, for example.
-            if !asked.is_empty() && *self.done.borrow() && self.plan.wants_connectors() {
-                let connectors = self.plan.connectors.clone();
-                (self.connectors, self.of_connectors) =
-                    fetch(connectors, self.plan.dialer.clone()).await;
+            if !waiters.is_empty() && *self.done.borrow() && self.options.wants_connectors() {
+                let connectors = self.options.connectors.clone();
+                (self.connectors, self.connector_diagnostics) =
+                    fetch_connectors(connectors, self.options.dialer.clone()).await;
             }
             self.reload(host).await;
-            for done in asked {
+            for done in waiters {
                 let _ = done.send(());
             }
         }
     }
 
     /// Waits until the files rest; whoever asks meanwhile is answered by the same reading.
-    async fn settle(&mut self, asked: &mut Vec<oneshot::Sender<()>>) {
-        let latest = Instant::now() + PATIENCE;
+    async fn debounce(&mut self, waiters: &mut Vec<oneshot::Sender<()>>) {
+        let latest = Instant::now() + MAX_WAIT;
         loop {
-            let quiet = (Instant::now() + QUIET).min(latest);
+            let quiet = (Instant::now() + DEBOUNCE).min(latest);
             tokio::select! {
                 () = sleep_until(quiet) => return,
-                order = self.inbox.recv() => match order {
-                    Some(Order::Changed) => {}
-                    Some(Order::Reload(done)) => {
-                        asked.push(done);
+                command = self.receiver.recv() => match command {
+                    Some(Command::Changed) => {}
+                    Some(Command::Reload(done)) => {
+                        waiters.push(done);
                         return;
                     }
                     None => return,
@@ -269,7 +269,7 @@ impl Keeper {
         };
         if set.doubtful && !self.set.load().doubtful {
             // Nothing may run by a company's file that cannot be read, but who writes one gets time to finish it.
-            tokio::time::sleep(PATIENCE).await;
+            tokio::time::sleep(MAX_WAIT).await;
             match self.load().await {
                 Some(again) => set = again,
                 None => return,
@@ -283,7 +283,7 @@ impl Keeper {
         self.set.store(Arc::clone(&set));
         self.is_loaded.store(true, Ordering::Release);
         Host::from_inner(inner).apply(&set);
-        if self.plan.watch {
+        if self.options.watch {
             self.watch().await;
         }
     }
@@ -295,29 +295,33 @@ impl Keeper {
     }
 
     async fn load(&self) -> Option<ServerSet> {
-        let plan = Arc::clone(&self.plan);
+        let options = Arc::clone(&self.options);
         let connectors = self.connectors.clone();
-        let problems: Vec<_> = [&self.of_connectors[..], self.of_watching.as_slice()].concat();
-        let loaded = tokio::task::spawn_blocking(move || plan.load(&connectors, &problems));
+        let problems: Vec<_> = [
+            &self.connector_diagnostics[..],
+            self.watch_diagnostic.as_slice(),
+        ]
+        .concat();
+        let loaded = tokio::task::spawn_blocking(move || options.load(&connectors, &problems));
         loaded.await.ok()
     }
 
     /// Watches the files that count now. A directory that has come since the last time may already hold something new.
     async fn watch(&mut self) {
         let files = self.set.load().files.clone();
-        let orders = self.orders.clone();
+        let commands = self.commands.clone();
         // Many changes are one: what does not fit into the queue is already in it.
         let changed = move || {
-            if let Some(orders) = orders.upgrade() {
-                let _ = orders.try_send(Order::Changed);
+            if let Some(commands) = commands.upgrade() {
+                let _ = commands.try_send(Command::Changed);
             }
         };
         let again = changed.clone();
         let before = self.watcher.take();
-        // Where files are is asked of the disk.
+        // Where files are is waiters of the disk.
         let watching = tokio::task::spawn_blocking(move || match before {
             Some(watcher) if watcher.covers(&files) => (Ok(watcher), false),
-            // The one before goes only when the new one watches.
+            // The one before goes filter when the new one watches.
             before => {
                 let new = Watcher::new(&files, changed);
                 drop(before);
@@ -327,14 +331,14 @@ impl Keeper {
         match watching.await {
             Ok((Ok(watcher), is_new)) => {
                 self.watcher = Some(watcher);
-                self.of_watching = None;
+                self.watch_diagnostic = None;
                 if is_new {
                     again();
                 }
             }
             Ok((Err(problem), _)) => {
                 let message = format!("changes to the files are not noticed: {problem}");
-                self.of_watching = Some(Diagnostic::warning("configuration", message));
+                self.watch_diagnostic = Some(Diagnostic::warning("configuration", message));
             }
             Err(_) => {}
         }
@@ -342,7 +346,7 @@ impl Keeper {
 }
 
 /// The connectors, or what is wrong with them, within the time that they have.
-async fn fetch(
+async fn fetch_connectors(
     connectors: Option<Arc<dyn Connectors>>,
     dialer: Option<Dialer>,
 ) -> (Vec<ConnectorEntry>, Vec<Diagnostic>) {
@@ -351,7 +355,7 @@ async fn fetch(
         return Default::default();
     };
     let dialer = dialer.unwrap_or_else(Dialer::from_env);
-    match timeout(CONNECTORS_LIMIT, connectors.list_over(&dialer)).await {
+    match timeout(CONNECTORS_TIMEOUT, connectors.list_over(&dialer)).await {
         Ok(Ok(list)) => {
             let named = list.names().into_iter().zip(list.connectors);
             let entry = |(name, connector): (String, Connector)| ConnectorEntry {
@@ -369,7 +373,7 @@ async fn fetch(
             (Vec::new(), vec![problem])
         }
         Err(_) => {
-            let seconds = CONNECTORS_LIMIT.as_secs();
+            let seconds = CONNECTORS_TIMEOUT.as_secs();
             let message = format!("the list did not come within {seconds} s");
             (Vec::new(), vec![Diagnostic::warning(source, message)])
         }

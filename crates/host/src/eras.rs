@@ -1,7 +1,7 @@
 //! Which era each server was found to belong to, so that the probe is paid once (LIF-5).
 //!
 //! A file shared by all processes of a user. It only saves time: a file that cannot be read or written does no harm, and
-//! a wrong verdict is corrected by the next connection.
+//! a wrong detected is corrected by the next connection.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,18 +10,18 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{Care, private_dir, write_whole};
+use crate::disk::{Durability, create_private_dir, write_atomic};
 
-/// How many verdicts the file keeps.
-const MAX_VERDICTS: usize = 1000;
+/// How many entries the file keeps.
+const MAX_ENTRIES: usize = 1000;
 
-/// How long the file may be: a little more than that many verdicts.
+/// How long the file may be: a little more than that many entries.
 const MAX_BYTES: u64 = 256 * 1024;
 
 /// What was found out about a server, which need not be found out again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Verdict {
+pub(crate) enum DetectedProtocol {
     /// It is modern.
     Modern,
     /// It is legacy, over whatever transport its entry names first.
@@ -34,7 +34,7 @@ pub(crate) enum Verdict {
 #[derive(Default)]
 pub struct EraMemory {
     file: Option<PathBuf>,
-    verdicts: Mutex<BTreeMap<String, Verdict>>,
+    entries: Mutex<BTreeMap<String, DetectedProtocol>>,
 }
 
 impl EraMemory {
@@ -46,57 +46,57 @@ impl EraMemory {
     /// Kept in `file`, which need not exist.
     pub fn at(file: PathBuf) -> Self {
         Self {
-            verdicts: Mutex::new(read_whole(&file)),
+            entries: Mutex::new(read(&file)),
             file: Some(file),
         }
     }
 
-    pub(crate) fn get(&self, hash: &str) -> Option<Verdict> {
-        self.verdicts
+    pub(crate) fn get(&self, hash: &str) -> Option<DetectedProtocol> {
+        self.entries
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get(hash)
             .copied()
     }
 
-    /// Remembers a verdict; writes the file only when it is news.
-    pub(crate) fn set(&self, hash: &str, verdict: Option<Verdict>) {
-        let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
-        if verdicts.get(hash).copied() == verdict {
+    /// Remembers a detected; writes the file only when it is news.
+    pub(crate) fn set(&self, hash: &str, detected: Option<DetectedProtocol>) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.get(hash).copied() == detected {
             return;
         }
-        match verdict {
-            Some(verdict) => verdicts.insert(hash.to_owned(), verdict),
-            None => verdicts.remove(hash),
+        match detected {
+            Some(detected) => entries.insert(hash.to_owned(), detected),
+            None => entries.remove(hash),
         };
         if let Some(file) = &self.file {
             // Others may have learned something meanwhile; only what is news here is changed.
-            let mut merged = read_whole(file);
+            let mut merged = read(file);
             merged.remove(hash);
-            while merged.len() >= MAX_VERDICTS {
+            while merged.len() >= MAX_ENTRIES {
                 merged.pop_first();
             }
-            merged.extend(verdict.map(|verdict| (hash.to_owned(), verdict)));
+            merged.extend(detected.map(|detected| (hash.to_owned(), detected)));
             let _ = write(file, &merged);
         }
     }
 }
 
-/// What the file says; nothing if it is no file, too large to be ours, or broken.
-fn read_whole(file: &Path) -> BTreeMap<String, Verdict> {
-    let ours = |found: &fs::Metadata| found.is_file() && found.len() <= MAX_BYTES;
-    if !fs::metadata(file).is_ok_and(|found| ours(&found)) {
+/// What the file says; nothing if it is no file, too large to be is_readable, or broken.
+fn read(file: &Path) -> BTreeMap<String, DetectedProtocol> {
+    let is_readable = |found: &fs::Metadata| found.is_file() && found.len() <= MAX_BYTES;
+    if !fs::metadata(file).is_ok_and(|found| is_readable(&found)) {
         return BTreeMap::new();
     }
     let text = fs::read(file).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
-fn write(file: &Path, verdicts: &BTreeMap<String, Verdict>) -> std::io::Result<()> {
+fn write(file: &Path, entries: &BTreeMap<String, DetectedProtocol>) -> std::io::Result<()> {
     if let Some(parent) = file.parent() {
-        private_dir(parent)?;
+        create_private_dir(parent)?;
     }
-    write_whole(file, &serde_json::to_vec(verdicts)?, Care::Little)
+    write_atomic(file, &serde_json::to_vec(entries)?, Durability::BestEffort)
 }
 
 #[cfg(test)]
@@ -104,17 +104,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn verdicts_outlive_the_process_and_a_broken_file_does_no_harm() {
+    fn entries_persist_and_a_broken_file_is_ignored() {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("deep/eras.json");
         let memory = EraMemory::at(file.clone());
-        memory.set("a", Some(Verdict::Legacy));
-        EraMemory::at(file.clone()).set("b", Some(Verdict::Modern));
-        memory.set("c", Some(Verdict::Modern));
+        memory.set("a", Some(DetectedProtocol::Legacy));
+        EraMemory::at(file.clone()).set("b", Some(DetectedProtocol::Modern));
+        memory.set("c", Some(DetectedProtocol::Modern));
         let later = EraMemory::at(file.clone());
         assert_eq!(
             (later.get("a"), later.get("b")),
-            (Some(Verdict::Legacy), Some(Verdict::Modern))
+            (
+                Some(DetectedProtocol::Legacy),
+                Some(DetectedProtocol::Modern)
+            )
         );
         later.set("a", None);
         assert_eq!(EraMemory::at(file.clone()).get("a"), None);
@@ -122,7 +125,7 @@ mod tests {
         fs::write(&file, "{broken").unwrap();
         let broken = EraMemory::at(file.clone());
         assert_eq!(broken.get("b"), None);
-        broken.set("b", Some(Verdict::Legacy));
-        assert_eq!(EraMemory::at(file).get("b"), Some(Verdict::Legacy));
+        broken.set("b", Some(DetectedProtocol::Legacy));
+        assert_eq!(EraMemory::at(file).get("b"), Some(DetectedProtocol::Legacy));
     }
 }

@@ -13,7 +13,7 @@ use crate::connection::{ServerStatus, Source, State};
 use crate::context::PromptCommand;
 use crate::host::Host;
 use crate::host_tool::HostTool;
-use crate::sanitize::{Removed, visible_json};
+use crate::sanitize::{Removed, strip_hidden_json};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -246,7 +246,7 @@ impl Host {
         };
         let export = Json::of(&export).unwrap_or_else(|_| Json::from(serde_json::json!({})));
         // Much of it is what servers say, and a model may read it (TOOL-3).
-        visible_json(&export, &mut Removed::default())
+        strip_hidden_json(&export, &mut Removed::default())
     }
 }
 

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_steer_a_terminal_is_shown_instead() {
+    fn control_characters_are_escaped() {
         assert_eq!(harmless("plain é\tx"), "plain é\tx");
         assert_eq!(harmless("\x1b[31mred\r"), "\\u{1b}[31mred\\u{d}");
         assert_eq!(harmless("a\u{202e}b\u{200b}"), "a\\u{202e}b\\u{200b}");
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_emoji_is_made_with_stays_in_it_and_is_shown_elsewhere() {
+    fn emoji_sequences_are_preserved_and_stray_parts_escaped() {
         for whole in [
             "ok ✔\u{fe0f}",
             "⚠\u{fe0f} careful",

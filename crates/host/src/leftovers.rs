@@ -12,9 +12,9 @@ use std::time::SystemTime;
 use serde::Deserialize;
 use trunkline_config::{CONNECTOR_PREFIX, ServerEntry};
 
-use crate::catalog::Key;
+use crate::catalog::CatalogKey;
 use crate::connection::Source;
-use crate::logs::{LogStore, log_path, rotated_log};
+use crate::logs::{LogStore, log_path, rotated_path};
 use crate::pins::pin_file;
 use crate::result::{is_result_of, is_saved_result};
 
@@ -95,7 +95,7 @@ pub fn leftovers(kept: &KeptFiles, known: &[ServerEntry]) -> Vec<Leftover> {
         let current: HashSet<PathBuf> = names.iter().map(|name| log_path(dir, name)).collect();
         for (server, path) in LogStore::at(dir).files(None) {
             if !current.contains(&path) && !is_connector(&server) {
-                let both = [path.clone(), rotated_log(&path)];
+                let both = [path.clone(), rotated_path(&path)];
                 let of_server = both.into_iter();
                 found
                     .extend(of_server.filter_map(|path| {
@@ -114,17 +114,17 @@ pub fn leftovers(kept: &KeptFiles, known: &[ServerEntry]) -> Vec<Leftover> {
     }
     if let Some(dir) = &kept.catalogs {
         let current: HashSet<PathBuf> = sources()
-            .map(|source| Key::new(&source.hash(), None).path(dir))
+            .map(|source| CatalogKey::new(&source.hash(), None).path(dir))
             .collect();
         for path in files(dir) {
-            if Key::is_of(&path) && !current.contains(&path) {
+            if CatalogKey::is_of(&path) && !current.contains(&path) {
                 found.extend(leftover(LeftoverKind::Catalog, None, path));
             }
         }
     }
     if let Some(dir) = &kept.pins {
         let current: HashSet<PathBuf> = sources()
-            .map(|source| pin_file(dir, &source.pinned_as()))
+            .map(|source| pin_file(dir, &source.pin_key()))
             .collect();
         for path in files(dir) {
             let server = server_of_pins(&path);
@@ -179,7 +179,7 @@ mod tests {
     use trunkline_config::normalize_name;
 
     #[test]
-    fn only_files_of_ours_and_of_servers_that_are_gone_are_leftovers() {
+    fn only_our_files_of_removed_servers_are_leftovers() {
         let scratch = tempfile::tempdir().unwrap();
         let dir = |name: &str| scratch.path().join(name);
         let kept = KeptFiles {
@@ -194,7 +194,7 @@ mod tests {
         let write = |name: &str, text: &str| fs::write(dir(name), text).unwrap();
         let known = ServerEntry::stdio("known", "cmd", ["a"]);
         let source = Source::Entry(known.clone().into());
-        let key = |hash: &str| Key::new(hash, None).path(&dir("catalogs"));
+        let key = |hash: &str| CatalogKey::new(hash, None).path(&dir("catalogs"));
         let pins = |place: &str| pin_file(&dir("pins"), place);
         let pinned = |server: &str| format!("{{\"server\": \"{server}\", \"tools\": {{}}}}");
         for name in ["known.log", "gone.log", "gone.log.1", "gone.txt", ".rotate"] {
@@ -212,7 +212,7 @@ mod tests {
         fs::write(key(&source.hash()), "x").unwrap();
         fs::write(key("another"), "x").unwrap();
         write("catalogs/mine.json", "x");
-        fs::write(pins(&source.pinned_as()), pinned("known")).unwrap();
+        fs::write(pins(&source.pin_key()), pinned("known")).unwrap();
         // Another server of the same name is gone, too.
         fs::write(pins("known\nother"), pinned("known")).unwrap();
         fs::write(pins("gone\nx"), pinned("gone")).unwrap();

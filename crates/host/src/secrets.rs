@@ -30,7 +30,7 @@ impl Secrets for Vault {
 
 /// The entry with its secrets in place, each of which is hidden from the recorder's logs wherever it was put. A keychain
 /// may ask the user for a password, so it is asked on a thread of its own.
-pub(crate) async fn fill_in(
+pub(crate) async fn resolve(
     entry: &ServerEntry,
     secrets: Option<&Arc<dyn Secrets>>,
     recorder: &Recorder,
@@ -43,7 +43,7 @@ pub(crate) async fn fill_in(
         return Err(SecretError::Unavailable(message.to_owned()));
     };
     let (entry, recorder) = (entry.clone(), recorder.clone());
-    let filled = tokio::task::spawn_blocking(move || {
+    let resolved = tokio::task::spawn_blocking(move || {
         entry.with_secrets(|wanted| {
             let secret = secrets.get(wanted)?;
             if let Some(secret) = &secret {
@@ -52,7 +52,7 @@ pub(crate) async fn fill_in(
             Ok(secret)
         })
     });
-    filled
+    resolved
         .await
         .unwrap_or_else(|error| Err(SecretError::Unavailable(error.to_string())))
 }

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distances_count_single_changes() {
+    fn distance_counts_single_edits() {
         for (one, other, expected) in [
             ("", "abc", 3),
             ("abc", "abc", 0),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use trunkline::tool::{Found, HostTool, ModelTools, PoolTool};
+use trunkline::tool::{HostTool, ModelTools, PoolTool, SearchHit};
 use trunkline::{CallError, Host, Json};
 
 /// The tools of servers, where those that a rule denies or that a model has to search for are marked.
@@ -41,8 +41,8 @@ pub(crate) fn offered_document(tools: &ModelTools) -> Vec<ToolJson<'_>> {
 }
 
 /// Tools that were found, for `--json`.
-pub(crate) fn found_document<'f>(host: &Host, found: &'f [Found]) -> Vec<ToolJson<'f>> {
-    let scored = |found: &'f Found| ToolJson {
+pub(crate) fn found_document<'f>(host: &Host, found: &'f [SearchHit]) -> Vec<ToolJson<'f>> {
+    let scored = |found: &'f SearchHit| ToolJson {
         score: Some((f64::from(found.score) * 1000.0).round() / 1000.0),
         denied: Denial::of(host, &found.tool.name),
         ..ToolJson::of(&found.tool)

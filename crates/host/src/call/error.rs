@@ -9,7 +9,7 @@ use trunkline_wire::{Closed, RequestError, RpcError};
 
 use super::Limit;
 use crate::catalog::PoolTool;
-use crate::connection::{SIGN_IN, State};
+use crate::connection::{SIGN_IN_HINT, State};
 use crate::pins::ToolChange;
 
 /// Why a call has no result. A tool that ran and failed is not an error here: see
@@ -408,7 +408,7 @@ impl CallError {
             Self::Delivery { failure, .. }
                 if matches!(failure.kind, DeliveryErrorKind::Unauthorized { .. }) =>
             {
-                Some(SIGN_IN.to_owned())
+                Some(SIGN_IN_HINT.to_owned())
             }
             Self::NotPermitted { reason: None, .. } => {
                 Some("allow it with a rule, or tell the host whom to ask".to_owned())

@@ -115,7 +115,7 @@ impl Host {
                 let check = CallCheck {
                     tool,
                     identity: identity.as_ref(),
-                    pinned_as: &connection.source().pinned_as(),
+                    pinned_as: &connection.source().pin_key(),
                     arguments: &arguments,
                     known: self,
                 };
@@ -197,7 +197,9 @@ impl Host {
             .iter()
             .map(|connection| deadline(self.limit(connection, timeout).time) - since.elapsed())
             .max()?;
-        let connected = connecting.iter().map(|connection| connection.ensure(due));
+        let connected = connecting
+            .iter()
+            .map(|connection| connection.ensure_connected(due));
         join_all(connected).await;
         Some(due)
     }
@@ -226,7 +228,7 @@ impl Host {
         let mut task = None;
         loop {
             let connected = connection
-                .ensure(deadline)
+                .ensure_connected(deadline)
                 .await
                 .map_err(|state| self.not_connected(tool, &state))?;
             // What was agreed to came from an earlier run, perhaps, and the server is another today.
@@ -238,7 +240,7 @@ impl Host {
                 arguments: Some(arguments),
                 meta: options.meta.as_ref(),
                 deadline: Some(deadline),
-                idle: connection.idle(),
+                idle: connection.idle_timeout(),
                 header_parameters: tool.tool.header_parameters.as_deref().unwrap_or_default(),
                 needs_task: tool.tool.needs_task,
                 task: Some(&mut task),
@@ -383,24 +385,24 @@ fn is_passing(kind: &DeliveryErrorKind) -> bool {
 pub(crate) fn without_secrets(connection: &Connection, error: RequestError) -> RequestError {
     match error {
         RequestError::Rpc(mut error) => {
-            let message = connection.hidden(&error.message).into_owned();
+            let message = connection.redact(&error.message).into_owned();
             // It reaches a model as often as a result does (TOOL-3, LIF-7).
             error.message = shown(&message).0.into_owned();
             RequestError::Rpc(error)
         }
         RequestError::Delivery(failure) => {
-            let text = connection.hidden(&failure.to_string()).into_owned();
+            let text = connection.redact(&failure.to_string()).into_owned();
             let text = shown(&text).0.into_owned();
             RequestError::Delivery(failure.in_words(text))
         }
         RequestError::Closed { cause, sent } => {
             let lines = cause.stderr().iter();
-            let lines = lines.map(|line| connection.hidden(line).into_owned());
+            let lines = lines.map(|line| connection.redact(line).into_owned());
             let cause = cause.with_lines(lines.collect());
             RequestError::Closed { cause, sent }
         }
         RequestError::Malformed(reason) => {
-            let reason = connection.hidden(&reason).into_owned();
+            let reason = connection.redact(&reason).into_owned();
             RequestError::Malformed(shown(&reason).0.into_owned())
         }
         error @ (RequestError::Timeout { .. } | RequestError::Idle { .. }) => error,

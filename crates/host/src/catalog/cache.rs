@@ -14,7 +14,7 @@ use super::lists::Freshness;
 const CAPACITY: usize = 20;
 
 /// How long a result may be, in bytes: twenty of them should not be noticed.
-const LONGEST: usize = 1024 * 1024;
+const MAX_RESULT_BYTES: usize = 1024 * 1024;
 
 /// The results of one connection, the one that was used last at the end.
 #[derive(Default)]
@@ -45,7 +45,8 @@ impl FetchCache {
         let mut entries = self.lock();
         entries.retain(|entry| !entry.is(method, params));
         let freshness = Freshness::starting(result.field("ttlMs"), Instant::now());
-        let Some(freshness) = freshness.filter(|_| result.as_str().len() <= LONGEST) else {
+        let Some(freshness) = freshness.filter(|_| result.as_str().len() <= MAX_RESULT_BYTES)
+        else {
             return;
         };
         if entries.len() >= CAPACITY {
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_result_is_used_again_only_while_it_is_fresh() {
+    async fn result_is_reused_only_while_fresh() {
         let cache = FetchCache::default();
         cache.put(READ, "a", &result(1, 1000));
         cache.put(READ, "b", &result(2, 0));
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_the_one_not_used_for_longest_goes() {
+    fn least_recently_used_result_is_evicted() {
         let cache = FetchCache::default();
         for n in 0..CAPACITY {
             cache.put(READ, &n.to_string(), &result(n, 60_000));
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_result_takes_the_place_of_the_older_and_what_changed_is_forgotten() {
+    fn newer_result_replaces_older_and_changed_result_is_dropped() {
         let cache = FetchCache::default();
         cache.put(READ, "a", &result(1, 60_000));
         cache.put(READ, "a", &result(2, 60_000));
@@ -140,9 +141,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_very_long_is_not_kept() {
+    fn oversized_result_is_not_cached() {
         let cache = FetchCache::default();
-        let long = serde_json::json!({"n": 1, "ttlMs": 60_000, "text": "x".repeat(LONGEST)});
+        let long =
+            serde_json::json!({"n": 1, "ttlMs": 60_000, "text": "x".repeat(MAX_RESULT_BYTES)});
         cache.put(READ, "a", &Json::from(long));
         assert_eq!(number(cache.get(READ, "a")), None);
     }

@@ -23,8 +23,8 @@ impl Expiry {
         }
     }
 
-    /// Takes note that a list becomes stale at `when`.
-    pub(crate) fn note(&self, when: Option<Instant>) {
+    /// Takes schedule that a list becomes stale at `when`.
+    pub(crate) fn schedule(&self, when: Option<Instant>) {
         if let Some(when) = when {
             let after = when.saturating_duration_since(self.since);
             // Rounded up: looked at too early, nothing would be stale yet.
@@ -52,19 +52,19 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_earliest_moment_counts_and_is_told_once() {
+    async fn earliest_deadline_fires_once() {
         let expiry = Expiry::new();
         assert!(!expiry.is_due());
         let now = Instant::now();
-        expiry.note(None);
-        expiry.note(Some(now + Duration::from_secs(20)));
-        expiry.note(Some(now + Duration::from_secs(10)));
+        expiry.schedule(None);
+        expiry.schedule(Some(now + Duration::from_secs(20)));
+        expiry.schedule(Some(now + Duration::from_secs(10)));
         tokio::time::advance(Duration::from_secs(10)).await;
         assert!(!expiry.is_due());
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(expiry.is_due());
         assert!(!expiry.is_due());
-        expiry.note(Some(now));
+        expiry.schedule(Some(now));
         assert!(expiry.is_due());
     }
 }

@@ -5,7 +5,7 @@ use trunkline_wire::Json;
 
 use super::{Pool, PoolTool};
 use crate::host_tool::HostTool;
-use crate::sanitize::{sanitize_json, shown_schema};
+use crate::sanitize::{sanitize_json, sanitize_schema};
 use crate::search::TOOL_SEARCH;
 
 /// A way to write down tools.
@@ -154,7 +154,7 @@ impl Definition<'_> {
             }
             Self::Server(tool) => {
                 if let Some(schema) = &tool.tool.output_schema {
-                    member("outputSchema", &shown_schema(schema).schema, out);
+                    member("outputSchema", &sanitize_schema(schema).schema, out);
                 }
                 let annotations = tool.tool.raw.get("annotations").filter(Json::is_object);
                 if let Some(annotations) = annotations {
@@ -186,7 +186,7 @@ mod tests {
     use serde_json::json;
     use trunkline_wire::mcp::{Item, Tool, ToolHints};
 
-    use super::super::part::{Offer, part};
+    use super::super::server_tools::{ToolOptions, server_tools};
     use super::*;
     use crate::result::CallOutput;
 
@@ -200,8 +200,8 @@ mod tests {
         }
         let read = |text: &str| Tool::read(Json::parse(text.to_owned()).unwrap()).unwrap();
         let server = "s".into();
-        let offer = Offer::plain(&server);
-        let (part, _) = part(&offer, tools.into_iter().map(read).collect());
+        let options = ToolOptions::plain(&server);
+        let (part, _) = server_tools(&options, tools.into_iter().map(read).collect());
         let own = |name: &str| {
             let work = |_| async { Ok(CallOutput::of_text("")) };
             HostTool::new(name, "Own", json!({"type": "object"}), work).hints(ToolHints {

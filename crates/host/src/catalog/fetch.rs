@@ -8,114 +8,127 @@ use trunkline_wire::mcp::{Item, ListKind, Tool};
 use trunkline_wire::{Client, RequestError, RpcError};
 
 use super::lists::{Freshness, ListState, Lists, Origin, PerList};
-use super::{Catalog, Offer, Part, part};
+use super::{Catalog, ServerTools, ToolOptions, server_tools};
 
 /// Fetches those of `which` that the server says it has; the others stay as they were. A list that cannot be fetched is a
 /// diagnostic; what the server had before stays in its place, and the others stand.
 pub(crate) async fn fetch(
-    offer: &Offer<'_>,
+    options: &ToolOptions<'_>,
     client: &Client,
     deadline: Instant,
     previous: &Catalog,
     which: Lists,
 ) -> Catalog {
-    let has = &client.identity().capabilities;
-    let ask = |kind, has| Ask {
+    let capabilities = &client.identity().capabilities;
+    let request = |kind, is_declared| ListRequest {
         kind,
-        wanted: which.contains(kind),
-        has,
+        is_wanted: which.contains(kind),
+        is_declared,
         deadline,
     };
     let budget = &CatalogBudget::default();
     // On the heap: together they are large.
     let (mut tools, resources, templates, prompts) = tokio::join!(
-        Box::pin(list(client, ask(ListKind::Tools, has.tools), budget)),
         Box::pin(list(
             client,
-            ask(ListKind::Resources, has.resources),
+            request(ListKind::Tools, capabilities.tools),
             budget
         )),
         Box::pin(list(
             client,
-            ask(ListKind::ResourceTemplates, has.resources),
+            request(ListKind::Resources, capabilities.resources),
             budget
         )),
-        Box::pin(list(client, ask(ListKind::Prompts, has.prompts), budget)),
+        Box::pin(list(
+            client,
+            request(ListKind::ResourceTemplates, capabilities.resources),
+            budget
+        )),
+        Box::pin(list(
+            client,
+            request(ListKind::Prompts, capabilities.prompts),
+            budget
+        )),
     );
-    let mut settle = Settle {
+    let mut merge = Merge {
         lists: previous.lists.clone(),
         now: Instant::now(),
     };
     let many = match &mut tools {
-        Fetched::Got { items, .. } if items.len() > MANY => Some(std::mem::take(items)),
+        FetchOutcome::Listed { items, .. } if items.len() > BLOCKING_THRESHOLD => {
+            Some(std::mem::take(items))
+        }
         _ => None,
     };
     let tools = match many {
         Some(many) => {
-            let made = Box::pin(part_elsewhere(offer, many)).await;
+            let made = Box::pin(server_tools_blocking(options, many)).await;
             tools.map(|_| made)
         }
-        None => tools.map(|tools| part(offer, tools)),
+        None => tools.map(|tools| server_tools(options, tools)),
     };
     Catalog {
-        tools: settle.list(ListKind::Tools, tools, &previous.tools),
-        resources: settle.plain(ListKind::Resources, resources, &previous.resources),
-        templates: settle.plain(ListKind::ResourceTemplates, templates, &previous.templates),
-        prompts: settle.plain(ListKind::Prompts, prompts, &previous.prompts),
+        tools: merge.shared(ListKind::Tools, tools, &previous.tools),
+        resources: merge.slice(ListKind::Resources, resources, &previous.resources),
+        templates: merge.slice(ListKind::ResourceTemplates, templates, &previous.templates),
+        prompts: merge.slice(ListKind::Prompts, prompts, &previous.prompts),
         identity: Some(Arc::new(client.identity().clone())),
         ..Catalog::default()
     }
-    .with(settle.lists)
+    .with(merge.lists)
 }
 
 /// Names more tools than a task should at a time, on a thread of its own (CALL-7).
-async fn part_elsewhere(offer: &Offer<'_>, tools: Vec<Tool>) -> (Part, Vec<String>) {
-    let server = Arc::clone(offer.server);
-    let filter = offer.filter.cloned();
-    let Offer {
+async fn server_tools_blocking(
+    options: &ToolOptions<'_>,
+    tools: Vec<Tool>,
+) -> (ServerTools, Vec<String>) {
+    let server = Arc::clone(options.server);
+    let filter = options.filter.cloned();
+    let ToolOptions {
         always_load,
-        headers,
+        header_parameters,
         prefix,
-        ide,
+        is_ide,
         ..
-    } = *offer;
+    } = *options;
     let made = tokio::task::spawn_blocking(move || {
-        let offer = Offer {
+        let options = ToolOptions {
             server: &server,
             filter: filter.as_ref(),
             always_load,
-            headers,
+            header_parameters,
             prefix,
-            ide,
+            is_ide,
         };
-        part(&offer, tools)
+        server_tools(&options, tools)
     });
     let failed = |_| {
         let problem = "tools/list: the tools could not be read".to_owned();
-        (Part::default(), vec![problem])
+        (ServerTools::default(), vec![problem])
     };
     made.await.unwrap_or_else(failed)
 }
 
 /// More tools than this are named on a thread of their own.
-const MANY: usize = 200;
+const BLOCKING_THRESHOLD: usize = 200;
 
 /// How many bad entries of one list are named one by one.
-const MAX_TOLD: usize = 20;
+const MAX_REPORTED: usize = 20;
 
 /// One list to fetch.
-struct Ask {
+struct ListRequest {
     kind: ListKind,
-    wanted: bool,
-    has: bool,
+    is_wanted: bool,
+    is_declared: bool,
     deadline: Instant,
 }
 
-enum Fetched<T> {
+enum FetchOutcome<T> {
     /// Nobody asked for it.
-    Unasked,
+    NotRequested,
     /// The list, or as much of it as there is.
-    Got {
+    Listed {
         items: T,
         problems: Vec<String>,
         ttl_ms: Option<u64>,
@@ -123,18 +136,18 @@ enum Fetched<T> {
         incomplete: bool,
     },
     /// The server does not know the method, although it declares the capability.
-    Unknown(String),
+    Unsupported(String),
     Failed(String),
 }
 
-impl<T> Fetched<T> {
+impl<T> FetchOutcome<T> {
     /// Makes something else of the entries, with more to say about them.
-    fn map<U>(self, make: impl FnOnce(T) -> (U, Vec<String>)) -> Fetched<U> {
+    fn map<U>(self, make: impl FnOnce(T) -> (U, Vec<String>)) -> FetchOutcome<U> {
         match self {
-            Self::Unasked => Fetched::Unasked,
-            Self::Unknown(problem) => Fetched::Unknown(problem),
-            Self::Failed(problem) => Fetched::Failed(problem),
-            Self::Got {
+            Self::NotRequested => FetchOutcome::NotRequested,
+            Self::Unsupported(problem) => FetchOutcome::Unsupported(problem),
+            Self::Failed(problem) => FetchOutcome::Failed(problem),
+            Self::Listed {
                 items,
                 mut problems,
                 ttl_ms,
@@ -142,7 +155,7 @@ impl<T> Fetched<T> {
             } => {
                 let (items, more) = make(items);
                 problems.extend(more);
-                Fetched::Got {
+                FetchOutcome::Listed {
                     items,
                     problems,
                     ttl_ms,
@@ -153,20 +166,27 @@ impl<T> Fetched<T> {
     }
 }
 
-async fn list<T: Item>(client: &Client, ask: Ask, budget: &CatalogBudget) -> Fetched<Vec<T>> {
-    let kind = ask.kind;
-    if !ask.wanted {
-        return Fetched::Unasked;
+async fn list<T: Item>(
+    client: &Client,
+    request: ListRequest,
+    budget: &CatalogBudget,
+) -> FetchOutcome<Vec<T>> {
+    let kind = request.kind;
+    if !request.is_wanted {
+        return FetchOutcome::NotRequested;
     }
-    if !ask.has {
-        return Fetched::Got {
+    if !request.is_declared {
+        return FetchOutcome::Listed {
             items: Vec::new(),
             problems: Vec::new(),
             ttl_ms: None,
             incomplete: false,
         };
     }
-    match client.list_within(kind, Some(ask.deadline), budget).await {
+    match client
+        .list_within(kind, Some(request.deadline), budget)
+        .await
+    {
         Ok(Listing {
             items,
             bad,
@@ -175,10 +195,10 @@ async fn list<T: Item>(client: &Client, ask: Ask, budget: &CatalogBudget) -> Fet
             incomplete,
             ..
         }) => {
-            let more = bad.len().saturating_sub(MAX_TOLD);
+            let more = bad.len().saturating_sub(MAX_REPORTED);
             let more =
                 (more > 0).then(|| format!("{}: {more} more entries were left out", kind.method()));
-            let bad = bad.into_iter().take(MAX_TOLD).map(|bad| {
+            let bad = bad.into_iter().take(MAX_REPORTED).map(|bad| {
                 format!(
                     "{}: entry {} was left out: {}",
                     kind.method(),
@@ -189,7 +209,7 @@ async fn list<T: Item>(client: &Client, ask: Ask, budget: &CatalogBudget) -> Fet
             let warnings = warnings
                 .into_iter()
                 .map(|warning| format!("{}: {warning}", kind.method()));
-            Fetched::Got {
+            FetchOutcome::Listed {
                 items,
                 problems: bad.chain(more).chain(warnings).collect(),
                 ttl_ms,
@@ -200,23 +220,23 @@ async fn list<T: Item>(client: &Client, ask: Ask, budget: &CatalogBudget) -> Fet
             if error.code == RpcError::METHOD_NOT_FOUND && kind != ListKind::Tools =>
         {
             let method = kind.method();
-            Fetched::Unknown(format!("it declares {method} but does not know it"))
+            FetchOutcome::Unsupported(format!("it declares {method} but does not know it"))
         }
-        Err(error) => Fetched::Failed(format!("{} failed: {error}", kind.method())),
+        Err(error) => FetchOutcome::Failed(format!("{} failed: {error}", kind.method())),
     }
 }
 
 /// Decides, list by list, between what was there and what was fetched.
-struct Settle {
+struct Merge {
     lists: PerList<ListState>,
     now: Instant,
 }
 
-impl Settle {
-    fn plain<T>(
+impl Merge {
+    fn slice<T>(
         &mut self,
         kind: ListKind,
-        fetched: Fetched<Vec<T>>,
+        fetched: FetchOutcome<Vec<T>>,
         previous: &Arc<[T]>,
     ) -> Arc<[T]> {
         match self.decide(kind, fetched) {
@@ -225,10 +245,10 @@ impl Settle {
         }
     }
 
-    fn list<T: Default>(
+    fn shared<T: Default>(
         &mut self,
         kind: ListKind,
-        fetched: Fetched<T>,
+        fetched: FetchOutcome<T>,
         previous: &Arc<T>,
     ) -> Arc<T> {
         match self.decide(kind, fetched) {
@@ -238,19 +258,19 @@ impl Settle {
     }
 
     /// The new entries, unless the old ones are to stay.
-    fn decide<T: Default>(&mut self, kind: ListKind, fetched: Fetched<T>) -> Option<T> {
+    fn decide<T: Default>(&mut self, kind: ListKind, fetched: FetchOutcome<T>) -> Option<T> {
         let before = PerList::of(kind, &self.lists).clone();
         let problems = match fetched {
-            Fetched::Unasked => return None,
-            Fetched::Got {
+            FetchOutcome::NotRequested => return None,
+            FetchOutcome::Listed {
                 items,
                 problems,
                 ttl_ms,
                 incomplete,
-            } if !incomplete || before.origin == Origin::Nowhere => {
+            } if !incomplete || before.origin == Origin::NotFetched => {
                 let state = ListState {
                     origin: if incomplete {
-                        Origin::Nowhere
+                        Origin::NotFetched
                     } else {
                         Origin::Server
                     },
@@ -263,7 +283,9 @@ impl Settle {
                 return Some(items);
             }
             // Nothing is what it has; but one that had entries a moment ago has failed.
-            Fetched::Unknown(note) if before.origin != Origin::Server || before.note.is_some() => {
+            FetchOutcome::Unsupported(note)
+                if before.origin != Origin::Server || before.note.is_some() =>
+            {
                 let state = ListState {
                     origin: Origin::Server,
                     note: Some(note.into()),
@@ -273,13 +295,13 @@ impl Settle {
                 return Some(T::default());
             }
             // Half a list is worse than a whole one that is a little older.
-            Fetched::Got { problems, .. } => problems,
-            Fetched::Unknown(problem) | Fetched::Failed(problem) => vec![problem],
+            FetchOutcome::Listed { problems, .. } => problems,
+            FetchOutcome::Unsupported(problem) | FetchOutcome::Failed(problem) => vec![problem],
         };
         let state = ListState {
             problems: problems.into(),
             failed: true,
-            freshness: before.freshness.map(|old| old.prolonged(self.now)),
+            freshness: before.freshness.map(|old| old.extended(self.now)),
             ..before
         };
         self.lists.set(kind, state);
@@ -291,8 +313,8 @@ impl Settle {
 mod tests {
     use super::*;
 
-    fn got(incomplete: bool) -> Fetched<&'static str> {
-        Fetched::Got {
+    fn listed(incomplete: bool) -> FetchOutcome<&'static str> {
+        FetchOutcome::Listed {
             items: "new",
             problems: vec!["odd".to_owned()],
             ttl_ms: None,
@@ -300,29 +322,47 @@ mod tests {
         }
     }
 
-    fn unknown() -> Fetched<&'static str> {
-        Fetched::Unknown("what?".to_owned())
+    fn unknown() -> FetchOutcome<&'static str> {
+        FetchOutcome::Unsupported("what?".to_owned())
     }
 
     #[test]
-    fn the_old_list_stays_where_the_new_one_is_not_better() {
+    fn previous_list_is_kept_unless_the_new_one_is_complete() {
         for (before, fetched, items, after, problems) in [
-            (Origin::Nowhere, got(false), Some("new"), Origin::Server, 1),
-            (Origin::Cache, got(false), Some("new"), Origin::Server, 1),
+            (
+                Origin::NotFetched,
+                listed(false),
+                Some("new"),
+                Origin::Server,
+                1,
+            ),
+            (Origin::Cache, listed(false), Some("new"), Origin::Server, 1),
             // Half a list is better than none, but not to be kept for the next run.
-            (Origin::Nowhere, got(true), Some("new"), Origin::Nowhere, 1),
-            (Origin::Server, got(true), None, Origin::Server, 1),
-            (Origin::Cache, got(true), None, Origin::Cache, 1),
+            (
+                Origin::NotFetched,
+                listed(true),
+                Some("new"),
+                Origin::NotFetched,
+                1,
+            ),
+            (Origin::Server, listed(true), None, Origin::Server, 1),
+            (Origin::Cache, listed(true), None, Origin::Cache, 1),
             (
                 Origin::Cache,
-                Fetched::Failed("no".to_owned()),
+                FetchOutcome::Failed("no".to_owned()),
                 None,
                 Origin::Cache,
                 1,
             ),
-            (Origin::Server, Fetched::Unasked, None, Origin::Server, 0),
+            (
+                Origin::Server,
+                FetchOutcome::NotRequested,
+                None,
+                Origin::Server,
+                0,
+            ),
             // A list that the server does not know is empty, and no problem.
-            (Origin::Nowhere, unknown(), Some(""), Origin::Server, 0),
+            (Origin::NotFetched, unknown(), Some(""), Origin::Server, 0),
             (Origin::Cache, unknown(), Some(""), Origin::Server, 0),
             // It knew it before.
             (Origin::Server, unknown(), None, Origin::Server, 1),
@@ -333,12 +373,12 @@ mod tests {
                 ..ListState::default()
             };
             lists.set(ListKind::Tools, state);
-            let mut settle = Settle {
+            let mut merge = Merge {
                 lists,
                 now: Instant::now(),
             };
-            assert_eq!(settle.decide(ListKind::Tools, fetched), items);
-            let state = PerList::of(ListKind::Tools, &settle.lists);
+            assert_eq!(merge.decide(ListKind::Tools, fetched), items);
+            let state = PerList::of(ListKind::Tools, &merge.lists);
             assert_eq!((state.origin, state.problems.len()), (after, problems));
         }
     }

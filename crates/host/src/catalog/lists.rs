@@ -21,11 +21,11 @@ pub(crate) struct PerList<T>([T; 4]);
 
 impl<T> PerList<T> {
     pub(crate) fn of(kind: ListKind, values: &Self) -> &T {
-        &values.0[place(kind)]
+        &values.0[index(kind)]
     }
 
     pub(crate) fn set(&mut self, kind: ListKind, value: T) {
-        self.0[place(kind)] = value;
+        self.0[index(kind)] = value;
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ListKind, &T)> {
@@ -33,7 +33,7 @@ impl<T> PerList<T> {
     }
 }
 
-fn place(kind: ListKind) -> usize {
+fn index(kind: ListKind) -> usize {
     match kind {
         ListKind::Tools => 0,
         ListKind::Resources => 1,
@@ -55,7 +55,7 @@ impl Lists {
     pub(crate) const PROMPTS: Self = Self(0b1000);
 
     pub(crate) fn of(kind: ListKind) -> Self {
-        Self(1 << place(kind))
+        Self(1 << index(kind))
     }
 
     /// The lists that a `list_changed` notification is about; none for any other notification.
@@ -104,7 +104,7 @@ impl BitOrAssign for Lists {
 pub(crate) enum Origin {
     /// It has never been fetched whole.
     #[default]
-    Nowhere,
+    NotFetched,
     /// An earlier run of the program.
     Cache,
     /// This server, in this run.
@@ -132,16 +132,16 @@ pub(crate) struct Freshness {
 }
 
 /// How soon a list that has become stale and could not be fetched may be tried again.
-const PAUSE: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Longer than this is for ever, for a host that is told so by a server.
-const LONGEST: Duration = Duration::from_hours(24 * 365);
+const MAX_TTL: Duration = Duration::from_hours(24 * 365);
 
 impl Freshness {
     /// What follows from a server's `ttlMs`. Zero says that a list may change at any time, not that it should be fetched all
     /// the time: such a list has no end of its own, as one without `ttlMs` has none.
     pub(crate) fn starting(ttl_ms: Option<u64>, now: Instant) -> Option<Self> {
-        let ttl = Duration::from_millis(ttl_ms.filter(|ttl| *ttl > 0)?).min(LONGEST);
+        let ttl = Duration::from_millis(ttl_ms.filter(|ttl| *ttl > 0)?).min(MAX_TTL);
         Some(Self {
             ttl,
             until: now + ttl,
@@ -149,9 +149,9 @@ impl Freshness {
     }
 
     /// The same list, kept because the newer one could not be had.
-    pub(crate) fn prolonged(self, now: Instant) -> Self {
+    pub(crate) fn extended(self, now: Instant) -> Self {
         Self {
-            until: now + self.ttl.max(PAUSE),
+            until: now + self.ttl.max(RETRY_INTERVAL),
             ..self
         }
     }
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_notification_is_about_its_lists_alone() {
+    fn notification_selects_its_own_lists() {
         for (notification, kinds) in [
             ("notifications/tools/list_changed", vec![ListKind::Tools]),
             (
@@ -187,13 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_time_to_live_above_zero_ends() {
+    fn only_a_positive_ttl_expires() {
         let now = Instant::now();
         assert_eq!(Freshness::starting(None, now), None);
         assert_eq!(Freshness::starting(Some(0), now), None);
         let short = Freshness::starting(Some(100), now).unwrap();
         assert_eq!(short.until - now, Duration::from_millis(100));
-        assert_eq!(short.prolonged(now).until - now, PAUSE);
+        assert_eq!(short.extended(now).until - now, RETRY_INTERVAL);
         assert!(Freshness::starting(Some(u64::MAX), now).is_some());
     }
 }

@@ -1,15 +1,15 @@
-//! What servers offer, and the pool of all their tools.
+//! What servers options, and the pool of all their tools.
 
-mod alike;
 mod cache;
+mod confusables;
 mod expiry;
 mod export;
 mod fetch;
 mod lists;
 mod names;
-mod part;
 mod pool;
-mod shown_list;
+mod sanitize_list;
+mod server_tools;
 mod snapshot;
 mod store;
 #[cfg(test)]
@@ -28,22 +28,22 @@ pub(crate) use fetch::fetch;
 pub(crate) use lists::Lists;
 use lists::{ListState, Origin, PerList};
 pub use names::{may_belong_to, tool_name};
-pub(crate) use part::{Offer, Part, part};
 pub use pool::{NormalizedNames, Pool};
+pub(crate) use server_tools::{ServerTools, ToolOptions, server_tools};
+pub(crate) use store::CatalogKey;
 pub use store::CatalogStore;
-pub(crate) use store::Key;
 use tokio::time::Instant;
 pub use tool::PoolTool;
 use trunkline_wire::mcp::{ListKind, Prompt, Resource, ResourceTemplate, ServerIdentity};
-pub(crate) use unique::suffixed;
+pub(crate) use unique::unique_name;
 
 use crate::sanitize::shown;
-use shown_list::shown_list;
+use sanitize_list::sanitize_list;
 
 /// What one server offers.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    pub(crate) tools: Arc<Part>,
+    pub(crate) tools: Arc<ServerTools>,
     /// Its resources; their texts are sanitised.
     pub resources: Arc<[Resource]>,
     /// Its resource templates; their texts are sanitised.
@@ -71,12 +71,12 @@ impl Catalog {
 
     /// What the server says about how to use it, as a model sees it: sanitised, and cut after 2,048 characters (TOOL-3, LIF-7).
     pub fn instructions(&self) -> Option<Cow<'_, str>> {
-        let (text, _) = shown(self.said_instructions()?);
+        let (text, _) = shown(self.raw_instructions()?);
         Some(text).filter(|text| !text.is_empty())
     }
 
     /// What the server says about how to use it, as it says it.
-    pub(crate) fn said_instructions(&self) -> Option<&str> {
+    pub(crate) fn raw_instructions(&self) -> Option<&str> {
         self.identity.as_ref()?.instructions.as_deref()
     }
 
@@ -116,9 +116,9 @@ impl Catalog {
     /// Takes note of what is known about its lists. Every catalog passes here, fetched or cached, so that the texts of resources,
     /// templates and prompts are fit for a model (TOOL-3); a tool has its shown texts beside what its server says.
     fn with(mut self, mut lists: PerList<ListState>) -> Self {
-        self.resources = shown_list(ListKind::Resources, &self.resources, &mut lists);
-        self.templates = shown_list(ListKind::ResourceTemplates, &self.templates, &mut lists);
-        self.prompts = shown_list(ListKind::Prompts, &self.prompts, &mut lists);
+        self.resources = sanitize_list(ListKind::Resources, &self.resources, &mut lists);
+        self.templates = sanitize_list(ListKind::ResourceTemplates, &self.templates, &mut lists);
+        self.prompts = sanitize_list(ListKind::Prompts, &self.prompts, &mut lists);
         let problems = lists.iter().flat_map(|(_, list)| list.problems.iter());
         self.diagnostics = problems.cloned().chain(self.hidden()).collect();
         let notes = lists.iter().filter_map(|(_, list)| list.note.as_deref());

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_normalised() {
+    fn tool_names_are_normalized() {
         let cases = [
             ("github", "get_issue", "mcp__github__get_issue"),
             ("a.b c", "x/y:z", "mcp__a_b_c__x_y_z"),
@@ -88,14 +88,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_name_cannot_pass_for_another_servers() {
+    fn bare_name_cannot_imitate_another_server() {
         assert_eq!(bare_name("s", "get issue"), "get_issue");
         assert_eq!(bare_name("s", "mcp__github__x"), "mcp__s__mcp__github__x");
         assert_eq!(bare_name("s", &"a".repeat(80)).len(), MAX_NAME);
     }
 
     #[test]
-    fn a_long_name_is_shortened_to_a_stable_and_different_one() {
+    fn long_names_are_shortened_to_stable_unique_names() {
         let one = tool_name("server", &"a".repeat(80));
         let other = tool_name("server", &"a".repeat(81));
         assert_eq!(one.len(), MAX_NAME);

@@ -7,9 +7,9 @@ use trunkline_config::normalize_name;
 use trunkline_wire::Json;
 use trunkline_wire::mcp::{Item, Tool};
 
-use super::alike::look_alikes;
+use super::confusables::confusable_pairs;
 use super::names::tool_name;
-use super::part::{Offer, Part, part};
+use super::server_tools::{ServerTools, ToolOptions, server_tools};
 use super::tool::PoolTool;
 use super::unique::sorted_and_unique;
 use crate::host_tool::HostTool;
@@ -17,10 +17,10 @@ use crate::host_tool::HostTool;
 /// All tools, sorted by name. An unchanged set is always in the same order.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
-    own: Arc<[HostTool]>,
+    host_tools: Arc<[HostTool]>,
     tools: Vec<Arc<PoolTool>>,
     /// The servers' parts, each with its index.
-    parts: Vec<Arc<Part>>,
+    parts: Vec<Arc<ServerTools>>,
     diagnostics: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ impl Pool {
     pub fn from_lists<'s>(lists: impl IntoIterator<Item = (&'s str, Json)>) -> Self {
         let parts: Vec<_> = lists
             .into_iter()
-            .map(|(server, list)| part_of_list(server, &list))
+            .map(|(server, list)| server_tools_of_list(server, &list))
             .collect();
         Self::of(&Arc::default(), &parts)
     }
@@ -57,16 +57,17 @@ impl Pool {
     /// The same pool with another list for one server, whose part alone is made anew.
     #[must_use]
     pub fn with_list(&self, server: &str, list: &Json) -> Self {
-        let new = part_of_list(server, list);
-        let is_old = |part: &&Arc<Part>| part.first().is_some_and(|tool| &*tool.server == server);
+        let new = server_tools_of_list(server, list);
+        let is_old =
+            |part: &&Arc<ServerTools>| part.first().is_some_and(|tool| &*tool.server == server);
         let others = self.parts.iter().filter(|part| !is_old(part));
-        Self::of(&self.own, others.chain([&new]))
+        Self::of(&self.host_tools, others.chain([&new]))
     }
 
     /// Puts the servers' parts together; they must come in an order that does not change by itself.
     pub(crate) fn of<'a>(
-        own: &Arc<[HostTool]>,
-        parts: impl IntoIterator<Item = &'a Arc<Part>>,
+        host_tools: &Arc<[HostTool]>,
+        parts: impl IntoIterator<Item = &'a Arc<ServerTools>>,
     ) -> Self {
         let parts: Vec<_> = parts
             .into_iter()
@@ -76,20 +77,20 @@ impl Pool {
         // By name, so that mostly nothing is left to sort.
         let mut by_name: Vec<&[Arc<PoolTool>]> = parts.iter().map(|part| &***part).collect();
         by_name.sort_by(|a, b| name_of(a.first()).cmp(&name_of(b.first())));
-        let (tools, mut diagnostics) = if are_apart(&by_name, own) {
+        let (tools, mut diagnostics) = if are_disjoint(&by_name, host_tools) {
             (by_name.concat(), Vec::new())
         } else {
             let tools = parts.iter().flat_map(|part| part.iter().cloned());
-            sorted_and_unique(tools.collect(), own)
+            sorted_and_unique(tools.collect(), host_tools)
         };
         let servers = parts.iter().filter_map(|part| part.first());
-        for [one, other] in look_alikes(servers.map(|tool| &*tool.server)) {
+        for [one, other] in confusable_pairs(servers.map(|tool| &*tool.server)) {
             diagnostics.push(format!(
                 "the names of the servers \"{one}\" and \"{other}\" look alike; make sure that both are meant"
             ));
         }
         Self {
-            own: Arc::clone(own),
+            host_tools: Arc::clone(host_tools),
             tools,
             parts,
             diagnostics,
@@ -98,15 +99,15 @@ impl Pool {
 
     /// The host's own tools, sorted by name. They come first, and one of them wins over a server's tool of the same name.
     pub fn own(&self) -> &[HostTool] {
-        &self.own
+        &self.host_tools
     }
 
     /// The host's own tool called `name`.
     pub fn own_tool(&self, name: &str) -> Option<&HostTool> {
         let at = self
-            .own
+            .host_tools
             .binary_search_by(|tool| tool.name.as_str().cmp(name));
-        at.ok().map(|at| &self.own[at])
+        at.ok().map(|at| &self.host_tools[at])
     }
 
     /// The tools, sorted by name: all that can be called.
@@ -167,7 +168,7 @@ impl Pool {
         &self.diagnostics
     }
 
-    pub(crate) fn parts(&self) -> &[Arc<Part>] {
+    pub(crate) fn parts(&self) -> &[Arc<ServerTools>] {
         &self.parts
     }
 
@@ -188,27 +189,27 @@ fn name_of(tool: Option<&Arc<PoolTool>>) -> Option<&str> {
 
 /// Whether sorted parts that follow each other in order of their first names have no name among each other's, and none has one of
 /// the host's. As most names begin with their server's, they hardly ever do.
-fn are_apart(parts: &[&[Arc<PoolTool>]], own: &[HostTool]) -> bool {
+fn are_disjoint(parts: &[&[Arc<PoolTool>]], host_tools: &[HostTool]) -> bool {
     let in_a_row = parts
         .windows(2)
         .all(|pair| name_of(pair[0].last()) < name_of(pair[1].first()));
-    let has = |part: &&[Arc<PoolTool>], own: &HostTool| {
-        part.binary_search_by(|tool| tool.name.cmp(&own.name))
+    let has = |part: &&[Arc<PoolTool>], host_tool: &HostTool| {
+        part.binary_search_by(|tool| tool.name.cmp(&host_tool.name))
             .is_ok()
     };
     in_a_row
         && !parts
             .iter()
-            .any(|part| own.iter().any(|own| has(part, own)))
+            .any(|part| host_tools.iter().any(|tool| has(part, tool)))
 }
 
-fn part_of_list(server: &str, list: &Json) -> Arc<Part> {
+fn server_tools_of_list(server: &str, list: &Json) -> Arc<ServerTools> {
     let mut tools = Vec::new();
     if let Some(list) = list.get("tools") {
         list.elements(|entry| tools.extend(Tool::read(entry).ok()));
     }
     let server = server.into();
-    part(&Offer::plain(&server), tools).0.into()
+    server_tools(&ToolOptions::plain(&server), tools).0.into()
 }
 
 #[cfg(test)]
@@ -218,13 +219,15 @@ mod tests {
     use super::*;
     use crate::result::CallOutput;
 
-    fn part_of(server: &str, tools: &[&str]) -> Arc<Part> {
-        offered_as(Offer::plain(&server.into()), tools)
+    fn server_tools_of(server: &str, tools: &[&str]) -> Arc<ServerTools> {
+        server_tools_with(ToolOptions::plain(&server.into()), tools)
     }
 
-    fn offered_as(offer: Offer, tools: &[&str]) -> Arc<Part> {
+    fn server_tools_with(options: ToolOptions, tools: &[&str]) -> Arc<ServerTools> {
         let read = |name| Tool::read(Json::from(json!({"name": name}))).unwrap();
-        part(&offer, tools.iter().map(read).collect()).0.into()
+        server_tools(&options, tools.iter().map(read).collect())
+            .0
+            .into()
     }
 
     fn own(names: &[&str]) -> Arc<[HostTool]> {
@@ -241,8 +244,11 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_is_sorted_and_found_by_name() {
-        let (b, a) = (part_of("b", &["z", "y"]), part_of("a", &["m"]));
+    fn pool_is_sorted_and_searchable_by_name() {
+        let (b, a) = (
+            server_tools_of("b", &["z", "y"]),
+            server_tools_of("a", &["m"]),
+        );
         let pool = Pool::of(&Arc::default(), [&b, &a]);
         assert_eq!(names(&pool), ["mcp__a__m", "mcp__b__y", "mcp__b__z"]);
         assert_eq!(&*pool.get("mcp__b__y").unwrap().tool.name, "y");
@@ -252,29 +258,38 @@ mod tests {
     }
 
     #[test]
-    fn servers_whose_names_lie_among_anothers_are_sorted_too() {
-        let (a, within) = (part_of("a", &["a", "x"]), part_of("a__b", &["y"]));
+    fn interleaved_server_names_stay_sorted() {
+        let (a, within) = (
+            server_tools_of("a", &["a", "x"]),
+            server_tools_of("a__b", &["y"]),
+        );
         for parts in [[&a, &within], [&within, &a]] {
             let pool = Pool::of(&Arc::default(), parts);
             assert_eq!(names(&pool), ["mcp__a__a", "mcp__a__b__y", "mcp__a__x"]);
         }
-        let (one, ten) = (part_of("s1", &["a", "z"]), part_of("s10", &["b"]));
+        let (one, ten) = (
+            server_tools_of("s1", &["a", "z"]),
+            server_tools_of("s10", &["b"]),
+        );
         let pool = Pool::of(&Arc::default(), [&one, &ten]);
         assert_eq!(names(&pool), ["mcp__s10__b", "mcp__s1__a", "mcp__s1__z"]);
     }
 
     #[test]
-    fn tools_that_come_to_one_name_stay_callable_under_two() {
+    fn tools_with_colliding_names_stay_callable() {
         let same = [
             "a.b", "a_b", "a b", "a/b", "a:b", "a,b", "a;b", "a+b", "a*b",
         ];
-        let pool = Pool::of(&Arc::default(), [&part_of("s", &same)]);
+        let pool = Pool::of(&Arc::default(), [&server_tools_of("s", &same)]);
         assert_eq!(pool.tools().len(), same.len());
         let mut backwards = same;
         backwards.reverse();
         assert_eq!(
             names(&pool),
-            names(&Pool::of(&Arc::default(), [&part_of("s", &backwards)]))
+            names(&Pool::of(
+                &Arc::default(),
+                [&server_tools_of("s", &backwards)]
+            ))
         );
         let originals: Vec<_> = pool
             .tools()
@@ -289,8 +304,11 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_come_to_one_name_do_not_hide_each_other() {
-        let (dot, line) = (part_of("x.y", &["t"]), part_of("x_y", &["t"]));
+    fn servers_with_colliding_names_stay_visible() {
+        let (dot, line) = (
+            server_tools_of("x.y", &["t"]),
+            server_tools_of("x_y", &["t"]),
+        );
         let pool = Pool::of(&Arc::default(), [&dot, &line]);
         assert_eq!(pool.tools().len(), 2);
         assert_eq!(&*pool.get("mcp__x_y__t").unwrap().server, "x.y");
@@ -303,18 +321,24 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_listed_twice_counts_once() {
-        let pool = Pool::of(&Arc::default(), [&part_of("s", &["same", "other", "same"])]);
+    fn duplicate_tool_is_listed_once() {
+        let pool = Pool::of(
+            &Arc::default(),
+            [&server_tools_of("s", &["same", "other", "same"])],
+        );
         assert_eq!(names(&pool), ["mcp__s__other", "mcp__s__same"]);
     }
 
     #[test]
-    fn a_tool_whose_name_looks_like_anothers_with_its_suffix_stays_callable() {
-        let pool = Pool::of(&Arc::default(), [&part_of("s", &["a.b", "a_b"])]);
+    fn tool_named_like_a_suffixed_name_stays_callable() {
+        let pool = Pool::of(&Arc::default(), [&server_tools_of("s", &["a.b", "a_b"])]);
         let suffixed = pool.find("s", "a_b").unwrap().name.clone();
         assert_eq!(suffixed.len(), "mcp__s__a_b".len() + 9);
         let rival = suffixed.strip_prefix("mcp__s__").unwrap();
-        let pool = Pool::of(&Arc::default(), [&part_of("s", &["a.b", "a_b", rival])]);
+        let pool = Pool::of(
+            &Arc::default(),
+            [&server_tools_of("s", &["a.b", "a_b", rival])],
+        );
         assert_eq!(pool.tools().len(), 3);
         assert_eq!(&*pool.get(&suffixed).unwrap().tool.name, rival);
         assert!(
@@ -326,17 +350,20 @@ mod tests {
     }
 
     #[test]
-    fn a_server_in_the_program_may_go_without_a_prefix_and_gets_it_back_where_the_name_is_taken() {
+    fn unprefixed_server_gets_its_prefix_back_on_collision() {
         let bare = |server: &str, tools: &[&str]| {
             let server = server.into();
-            let offer = Offer {
+            let options = ToolOptions {
                 prefix: false,
-                ..Offer::plain(&server)
+                ..ToolOptions::plain(&server)
             };
-            offered_as(offer, tools)
+            server_tools_with(options, tools)
         };
         let (one, two) = (bare("one", &["Read", "add", "x"]), bare("two", &["add"]));
-        let pool = Pool::of(&own(&["Read"]), [&one, &two, &part_of("three", &["y"])]);
+        let pool = Pool::of(
+            &own(&["Read"]),
+            [&one, &two, &server_tools_of("three", &["y"])],
+        );
         assert_eq!(
             names(&pool),
             [
@@ -360,15 +387,18 @@ mod tests {
     }
 
     #[test]
-    fn a_built_in_wins_even_a_name_with_a_prefix() {
-        let pool = Pool::of(&own(&["mcp__s__t"]), [&part_of("s", &["t"])]);
+    fn host_tool_wins_over_a_prefixed_name() {
+        let pool = Pool::of(&own(&["mcp__s__t"]), [&server_tools_of("s", &["t"])]);
         assert!(pool.get("mcp__s__t").is_none());
         assert!(pool.find("s", "t").unwrap().name.starts_with("mcp__s__t_"));
     }
 
     #[test]
-    fn servers_that_look_alike_are_told() {
-        let (latin, cyrillic) = (part_of("github", &["t"]), part_of("g\u{456}thub", &["t"]));
+    fn confusable_server_names_are_reported() {
+        let (latin, cyrillic) = (
+            server_tools_of("github", &["t"]),
+            server_tools_of("g\u{456}thub", &["t"]),
+        );
         let pool = Pool::of(&Arc::default(), [&latin, &cyrillic]);
         assert_eq!(
             pool.diagnostics(),
@@ -379,8 +409,11 @@ mod tests {
     }
 
     #[test]
-    fn normalised_names_lead_back_to_the_original_ones() {
-        let (dot, line) = (part_of("x.y", &["get it"]), part_of("x_y", &["t"]));
+    fn normalized_names_map_back_to_original_names() {
+        let (dot, line) = (
+            server_tools_of("x.y", &["get it"]),
+            server_tools_of("x_y", &["t"]),
+        );
         let names = Pool::of(&Arc::default(), [&dot, &line]).normalized_names();
         assert_eq!(names.servers["x_y"], ["x.y", "x_y"]);
         assert_eq!(names.tools["mcp__x_y__get_it"], "get it");
@@ -388,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn one_servers_change_leaves_the_others_parts_as_they_are() {
+    fn changing_one_server_shares_the_tools_of_others() {
         let list = |names: &[&str]| {
             let tools: Vec<_> = names.iter().map(|name| json!({"name": name})).collect();
             Json::from(json!({"tools": tools}))

@@ -10,7 +10,7 @@ use trunkline_wire::mcp::{Implementation, Item, ListKind, ServerIdentity};
 use trunkline_wire::version::MODERN;
 
 use super::lists::{Freshness, ListState, Origin, PerList};
-use super::{Catalog, Offer, part};
+use super::{Catalog, ToolOptions, server_tools};
 
 /// How long the text may be: a larger catalog is not worth reading at every start.
 pub(super) const MAX_BYTES: usize = 16 * 1024 * 1024;
@@ -18,20 +18,20 @@ pub(super) const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// The names of its members are those of MCP, as far as MCP has any.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Text<'a> {
+struct CatalogDocument<'a> {
     protocol_version: &'a str,
     server_info: Option<&'a Implementation>,
     instructions: Option<&'a str>,
     capabilities: &'a Json,
-    tools: ListText<'a>,
-    resources: ListText<'a>,
-    resource_templates: ListText<'a>,
-    prompts: ListText<'a>,
+    tools: ListDocument<'a>,
+    resources: ListDocument<'a>,
+    resource_templates: ListDocument<'a>,
+    prompts: ListDocument<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ListText<'a> {
+struct ListDocument<'a> {
     ttl_ms: Option<u64>,
     items: Vec<&'a Json>,
     /// Why it could not be fetched, or is not there.
@@ -69,7 +69,7 @@ pub(super) fn write(catalog: &Catalog) -> Option<String> {
     let [tools, resources, resource_templates, prompts] = lists.map(|(kind, items)| {
         let list = PerList::of(kind, &catalog.lists);
         let problem = list.problems.first().map_or("unknown", |problem| problem);
-        ListText {
+        ListDocument {
             ttl_ms: list
                 .freshness
                 .and_then(|freshness| u64::try_from(freshness.ttl.as_millis()).ok()),
@@ -78,7 +78,7 @@ pub(super) fn write(catalog: &Catalog) -> Option<String> {
             note: list.note.as_deref(),
         }
     });
-    let text = serde_json::to_string(&Text {
+    let text = serde_json::to_string(&CatalogDocument {
         protocol_version: &identity.protocol_version,
         server_info: identity.info.as_ref(),
         instructions: identity.instructions.as_deref(),
@@ -92,14 +92,14 @@ pub(super) fn write(catalog: &Catalog) -> Option<String> {
 }
 
 /// The catalog that the text stands for, marked as cached; `None` if it stands for none.
-pub(super) fn read(offer: Offer, text: &Json) -> Option<Catalog> {
+pub(super) fn read(options: ToolOptions, text: &Json) -> Option<Catalog> {
     let protocol_version: String = text.field("protocolVersion")?;
-    let offer = Offer {
-        headers: offer.headers && MODERN.contains(&&*protocol_version),
-        ..offer
+    let options = ToolOptions {
+        header_parameters: options.header_parameters && MODERN.contains(&&*protocol_version),
+        ..options
     };
     let mut lists = PerList::default();
-    let (tools, _) = part(&offer, items(text, ListKind::Tools, &mut lists)?);
+    let (tools, _) = server_tools(&options, items(text, ListKind::Tools, &mut lists)?);
     let catalog = Catalog {
         tools: Arc::new(tools),
         resources: items(text, ListKind::Resources, &mut lists)?.into(),
@@ -148,15 +148,15 @@ mod tests {
 
     fn read_text(text: &str) -> Option<Catalog> {
         let server = "s".into();
-        let offer = Offer {
-            headers: true,
-            ..Offer::plain(&server)
+        let options = ToolOptions {
+            header_parameters: true,
+            ..ToolOptions::plain(&server)
         };
-        read(offer, &Json::parse(text.to_owned()).unwrap())
+        read(options, &Json::parse(text.to_owned()).unwrap())
     }
 
     #[test]
-    fn a_catalog_comes_back_byte_for_byte_and_marked() {
+    fn catalog_round_trips_byte_for_byte_and_is_marked_cached() {
         let catalog = read_text(&text()).unwrap();
         assert!(catalog.cached && !catalog.is_worth_keeping() && !catalog.is_empty());
         assert_eq!(catalog.tools()[0].name, "mcp__s__t");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_catalog_is_none() {
+    fn invalid_snapshot_is_rejected() {
         assert!(read_text("{}").is_none());
         assert!(read_text("[]").is_none());
         for (one, other) in [
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_catalog_that_is_too_large_is_not_written() {
+    fn oversized_catalog_is_not_written() {
         let long = "x".repeat(MAX_BYTES);
         let large = text().replace("use it", &long);
         assert!(write(&read_text(&large).unwrap()).is_none());

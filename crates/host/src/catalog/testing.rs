@@ -6,20 +6,23 @@ use serde_json::{Value, json};
 use trunkline_wire::Json;
 use trunkline_wire::mcp::{Item, Tool};
 
-use super::{Offer, Part, PoolTool, part};
+use super::{PoolTool, ServerTools, ToolOptions, server_tools};
 
 /// One server's part of the pool, as it comes of what the server lists.
-pub(crate) fn part_of(server: &str, listed: impl IntoIterator<Item = Value>) -> Arc<Part> {
+pub(crate) fn server_tools_of(
+    server: &str,
+    listed: impl IntoIterator<Item = Value>,
+) -> Arc<ServerTools> {
     let tools = listed
         .into_iter()
         .map(|tool| Tool::read(Json::from(tool)).unwrap());
     let server = server.into();
-    Arc::new(part(&Offer::plain(&server), tools.collect()).0)
+    Arc::new(server_tools(&ToolOptions::plain(&server), tools.collect()).0)
 }
 
 /// A tool in the pool.
 pub(crate) fn tool_of(server: &str, listed: &Value) -> PoolTool {
-    (*part_of(server, [listed.clone()])[0]).clone()
+    (*server_tools_of(server, [listed.clone()])[0]).clone()
 }
 
 /// One of which nothing matters but its name.

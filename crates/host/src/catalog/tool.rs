@@ -6,9 +6,9 @@ use trunkline_wire::mcp::Tool;
 use trunkline_wire::{ByteString, Json};
 
 use super::names::{bare_name, tool_name};
-use super::part::Offer;
+use super::server_tools::ToolOptions;
 use crate::call::Checks;
-use crate::sanitize::{Removed, one_line, shared, shown, shown_schema};
+use crate::sanitize::{Removed, one_line, sanitize_schema, shared, shown};
 
 /// The member of a tool's `_meta` by which its server has it always shown (TOOL-5).
 const ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
@@ -18,10 +18,10 @@ const SEARCH_HINT: &str = "anthropic/searchHint";
 const MAX_RESULT_CHARS: &str = "anthropic/maxResultSizeChars";
 
 /// How long a tool can ask for its results to be (TOOL-5).
-const LONGEST_RESULT: usize = 500_000;
+const MAX_RESULT_CHARS_LIMIT: usize = 500_000;
 
 /// What an IDE offers to a model (TOOL-7); the rest is for the program.
-const FROM_IDE: [&str; 2] = ["executeCode", "getDiagnostics"];
+const IDE_TOOLS: [&str; 2] = ["executeCode", "getDiagnostics"];
 
 /// A tool as a model sees it.
 #[derive(Clone, Debug)]
@@ -97,60 +97,60 @@ impl PoolTool {
 
 /// What was hidden in one tool.
 #[derive(Debug, Default)]
-pub(super) struct Hidden {
-    /// The places from which something was removed.
-    pub(super) places: Vec<&'static str>,
+pub(super) struct HiddenCharacters {
+    /// The fields from which something was removed.
+    pub(super) fields: Vec<&'static str>,
     pub(super) removed: Removed,
     /// What stays in its schema.
-    pub(super) left: Removed,
+    pub(super) remaining: Removed,
 }
 
-impl Hidden {
-    fn note(&mut self, place: &'static str, removed: Removed) {
+impl HiddenCharacters {
+    fn record(&mut self, place: &'static str, removed: Removed) {
         if !removed.is_empty() {
-            self.places.push(place);
+            self.fields.push(place);
             self.removed += removed;
         }
     }
 }
 
 /// Makes of a tool what a model sees, and says what was hidden in it.
-pub(super) fn pool_tool(offer: &Offer, tool: Tool) -> (PoolTool, Hidden) {
-    let mut hidden = Hidden::default();
-    let name = if offer.prefix {
-        tool_name(offer.server, &tool.name)
+pub(super) fn pool_tool(options: &ToolOptions, tool: Tool) -> (PoolTool, HiddenCharacters) {
+    let mut hidden = HiddenCharacters::default();
+    let name = if options.prefix {
+        tool_name(options.server, &tool.name)
     } else {
-        bare_name(offer.server, &tool.name)
+        bare_name(options.server, &tool.name)
     };
     let title = tool.title.as_ref().map(|title| {
         let (made, removed) = one_line(title);
-        hidden.note("title", removed);
+        hidden.record("title", removed);
         shared(title, made)
     });
     let description = tool.description.as_ref().map(|description| {
         let (made, removed) = shown(description);
-        hidden.note("description", removed);
+        hidden.record("description", removed);
         shared(description, made)
     });
     let meta = tool.meta.as_ref().map(Meta::read).unwrap_or_default();
     let search_hint = meta.search_hint.as_ref().map(|hint| {
         let (made, removed) = one_line(hint);
-        hidden.note("search hint", removed);
+        hidden.record("search hint", removed);
         shared(hint, made)
     });
-    let schema = shown_schema(&tool.input_schema);
-    hidden.note("schema", schema.removed);
-    hidden.left = schema.left;
+    let schema = sanitize_schema(&tool.input_schema);
+    hidden.record("schema", schema.removed);
+    hidden.remaining = schema.left;
     let made = PoolTool {
         name,
-        server: Arc::clone(offer.server),
+        server: Arc::clone(options.server),
         title: title.filter(|title| !title.is_empty()),
         description: description.unwrap_or_default(),
         search_hint: search_hint.filter(|hint| !hint.is_empty()),
         max_result_chars: meta.max_result_chars,
         shown_schema: schema.schema,
-        always_load: offer.always_load || meta.always_load,
-        offered: !offer.ide || FROM_IDE.contains(&&*tool.name),
+        always_load: options.always_load || meta.always_load,
+        offered: !options.is_ide || IDE_TOOLS.contains(&&*tool.name),
         checks: Arc::default(),
         tool,
     };
@@ -176,7 +176,7 @@ impl Meta {
                 let most = most.and_then(|most| usize::try_from(most).ok());
                 read.max_result_chars = most
                     .filter(|most| *most > 0)
-                    .map(|most| most.min(LONGEST_RESULT));
+                    .map(|most| most.min(MAX_RESULT_CHARS_LIMIT));
             }
             _ => {}
         });
@@ -191,13 +191,13 @@ mod tests {
 
     use super::*;
 
-    fn made(definition: serde_json::Value) -> (PoolTool, Hidden) {
+    fn made(definition: serde_json::Value) -> (PoolTool, HiddenCharacters) {
         let tool = Tool::read(Json::from(definition)).unwrap();
-        pool_tool(&Offer::plain(&"s".into()), tool)
+        pool_tool(&ToolOptions::plain(&"s".into()), tool)
     }
 
     #[test]
-    fn what_a_model_reads_is_sanitised_and_what_a_call_needs_is_not() {
+    fn prose_is_sanitized_and_call_data_is_not() {
         let (tool, hidden) = made(json!({
             "name": "t", "title": "T\u{200b}\n", "description": "\u{1b}[8mhidden\u{1b}[0m ﬁne\u{e0041}",
             "inputSchema": {"properties": {"a": {"description": "x\u{202e}", "enum": ["\u{200b}"]}}},
@@ -210,14 +210,14 @@ mod tests {
         assert_eq!(tool.shown_schema.as_str(), shown.to_string());
         assert!(tool.tool.input_schema.as_str().contains('\u{202e}'));
         assert_eq!(
-            hidden.places,
+            hidden.fields,
             ["title", "description", "search hint", "schema"]
         );
-        assert_eq!((hidden.removed.total(), hidden.left.total()), (6, 1));
+        assert_eq!((hidden.removed.total(), hidden.remaining.total()), (6, 1));
     }
 
     #[test]
-    fn a_clean_tool_is_shared_with_the_message_it_came_in() {
+    fn clean_tool_shares_memory_with_its_frame() {
         let (tool, hidden) =
             made(json!({"name": "t", "description": "Adds", "inputSchema": {"type": "object"}}));
         let original = tool.tool.description.as_ref().unwrap();
@@ -226,11 +226,11 @@ mod tests {
             tool.shown_schema.as_str().as_ptr(),
             tool.tool.input_schema.as_str().as_ptr()
         );
-        assert!(hidden.places.is_empty() && hidden.left.is_empty());
+        assert!(hidden.fields.is_empty() && hidden.remaining.is_empty());
     }
 
     #[test]
-    fn a_long_description_is_cut() {
+    fn long_description_is_truncated() {
         let (tool, _) = made(json!({"name": "t", "description": "x".repeat(60_000)}));
         assert_eq!(
             &*tool.description,
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn meta_is_read_leniently_and_kept_in_bounds() {
+    fn meta_is_parsed_leniently_and_clamped() {
         for (meta, most, always, hint) in [
             (json!({}), None, false, None),
             (json!({MAX_RESULT_CHARS: 1000}), Some(1000), false, None),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_what_the_server_says_and_false_without_a_word() {
+    fn hints_default_to_false() {
         let flags = |tool: &PoolTool| {
             [
                 tool.is_read_only(),
@@ -300,11 +300,11 @@ mod tests {
     }
 
     #[test]
-    fn an_ide_offers_two_of_its_tools() {
+    fn ide_offers_only_two_tools() {
         let server = "ide".into();
-        let offer = Offer {
-            ide: true,
-            ..Offer::plain(&server)
+        let options = ToolOptions {
+            is_ide: true,
+            ..ToolOptions::plain(&server)
         };
         for (name, offered) in [
             ("executeCode", true),
@@ -312,7 +312,7 @@ mod tests {
             ("openFile", false),
         ] {
             let tool = Tool::read(Json::from(json!({"name": name}))).unwrap();
-            assert_eq!(pool_tool(&offer, tool).0.offered, offered, "{name}");
+            assert_eq!(pool_tool(&options, tool).0.offered, offered, "{name}");
         }
     }
 }

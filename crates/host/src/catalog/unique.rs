@@ -8,15 +8,15 @@ use super::tool::PoolTool;
 use crate::host_tool::HostTool;
 
 /// Sorts by name; of several with one name the first keeps it and the others get another, as does whoever has the name of one of the
-/// host's `own` tools. Which is first depends on the original names alone, so that a server that lists its tools in another order does
+/// host's `host_tools` tools. Which is first depends on the original names alone, so that a server that lists its tools in another by_name does
 /// not change what is called what.
 pub(super) fn sorted_and_unique(
     mut tools: Vec<Arc<PoolTool>>,
-    own: &[HostTool],
+    host_tools: &[HostTool],
 ) -> (Vec<Arc<PoolTool>>, Vec<String>) {
     let mut diagnostics = Vec::new();
     // Stable, so the one that was listed first comes first.
-    tools.sort_by(order);
+    tools.sort_by(by_name);
     tools.dedup_by(|later, first| {
         let same = later.name == first.name
             && later.server == first.server
@@ -29,7 +29,7 @@ pub(super) fn sorted_and_unique(
         }
         same
     });
-    let taken: HashSet<&str> = own.iter().map(|tool| tool.name.as_str()).collect();
+    let taken: HashSet<&str> = host_tools.iter().map(|tool| tool.name.as_str()).collect();
     let is_taken = |at: usize| {
         let name = &tools[at].name;
         taken.contains(name.as_str()) || (at > 0 && tools[at - 1].name == *name)
@@ -53,11 +53,11 @@ pub(super) fn sorted_and_unique(
             ..(**later).clone()
         });
     }
-    tools.sort_by(order);
+    tools.sort_by(by_name);
     (tools, diagnostics)
 }
 
-fn order(a: &Arc<PoolTool>, b: &Arc<PoolTool>) -> std::cmp::Ordering {
+fn by_name(a: &Arc<PoolTool>, b: &Arc<PoolTool>) -> std::cmp::Ordering {
     let originals = || (&a.server, &*a.tool.name).cmp(&(&b.server, &*b.tool.name));
     a.name.cmp(&b.name).then_with(originals)
 }
@@ -66,14 +66,14 @@ fn order(a: &Arc<PoolTool>, b: &Arc<PoolTool>) -> std::cmp::Ordering {
 fn free_name(tool: &PoolTool, taken: &HashSet<String>) -> String {
     let full = tool.full_name();
     if taken.contains(&full) {
-        suffixed(&full, &tool.server, &tool.tool.name, taken)
+        unique_name(&full, &tool.server, &tool.tool.name, taken)
     } else {
         full
     }
 }
 
 /// A name that nobody else has: with a suffix that depends on the original names, and on what others are called already.
-pub(crate) fn suffixed(
+pub(crate) fn unique_name(
     name: &str,
     server: &str,
     original: &str,

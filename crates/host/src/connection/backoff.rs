@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_double_up_to_a_limit_with_some_chance_in_them() {
+    fn delays_double_up_to_a_limit_with_jitter() {
         let first = Duration::from_secs(1);
         for (attempt, least, most) in [
             (1, 750, 1250),

@@ -15,67 +15,67 @@ use trunkline_wire::version::Era;
 use trunkline_wire::{Client, RequestError, RpcError};
 
 use super::backoff::{self, STABLE};
-use super::resource_subscriptions::{READ, ask_again};
+use super::resource_subscriptions::{RESOURCES_READ, resubscribe};
 use super::state::{Connected, State};
 use super::{Core, task};
 use crate::catalog::{self, Lists};
 use crate::settings;
 
 /// How long to wait after a server says that a list has changed: it may be about to say more.
-const QUIET: Duration = Duration::from_millis(50);
+const DEBOUNCE: Duration = Duration::from_millis(50);
 
-/// How soon one fetch may follow another, however much the server says.
-const SPACING: Duration = Duration::from_millis(250);
+/// How soon one fetch may refresh_changed_lists another, however much the server says.
+const MIN_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How often in a row a subscription may fail without having been acknowledged.
 const MAX_REFUSALS: u32 = 5;
 
 /// Fetches again whatever is said to have changed.
-pub(super) async fn follow(core: &Core, connected: &Arc<Connected>) -> Infallible {
+pub(super) async fn refresh_changed_lists(core: &Core, connected: &Arc<Connected>) -> Infallible {
     let mut earliest = Instant::now();
     loop {
-        core.notifications.heard().await;
-        sleep_until(earliest.max(Instant::now() + QUIET)).await;
-        earliest = Instant::now() + SPACING;
+        core.notifications.lists_changed().await;
+        sleep_until(earliest.max(Instant::now() + DEBOUNCE)).await;
+        earliest = Instant::now() + MIN_INTERVAL;
         // On the heap: it is large, and seldom needed.
-        Box::pin(fetch_again(core, connected, core.notifications.take())).await;
+        Box::pin(refetch(core, connected, core.notifications.take_changed())).await;
     }
 }
 
 /// Passes on which resources have changed.
-pub(super) async fn tell_updates(core: &Core) -> Infallible {
+pub(super) async fn forward_resource_updates(core: &Core) -> Infallible {
     loop {
-        for uri in core.notifications.updates().await {
-            core.fetched.forget(READ, &uri);
-            core.context.events.updated(&core.name, uri);
+        for uri in core.notifications.next_updates().await {
+            core.fetched.forget(RESOURCES_READ, &uri);
+            core.shared.events.updated(&core.name, uri);
         }
     }
 }
 
-async fn fetch_again(core: &Core, connected: &Arc<Connected>, lists: Lists) {
+async fn refetch(core: &Core, connected: &Arc<Connected>, lists: Lists) {
     let client = &connected.client;
     let previous = Arc::clone(&core.status.load().catalog);
-    let offer = core.offer(is_routed(client));
-    let deadline = settings::deadline(task::limit(core));
-    let fetched = catalog::fetch(&offer, client, deadline, &previous, lists).await;
+    let options = core.tool_options(needs_header_parameters(client));
+    let deadline = settings::deadline(task::connect_timeout(core));
+    let fetched = catalog::fetch(&options, client, deadline, &previous, lists).await;
     // What a connection that is lost could not say is no news about its lists.
     if !client.peer().is_closed() {
-        core.renew(Arc::clone(connected), &previous, Arc::new(fetched));
+        core.publish_refreshed(Arc::clone(connected), &previous, Arc::new(fetched));
     }
 }
 
 /// Whether the server may want to see arguments in headers.
-pub(super) fn is_routed(client: &Client) -> bool {
+pub(super) fn needs_header_parameters(client: &Client) -> bool {
     client.era() == Era::Modern && client.peer().is_routed()
 }
 
 /// A subscription that is kept open; nothing, where the server has no use for one.
-pub(super) struct Listening(Option<Pin<Box<dyn Future<Output = Infallible> + Send>>>);
+pub(super) struct ChangeSubscription(Option<Pin<Box<dyn Future<Output = Infallible> + Send>>>);
 
-impl Listening {
+impl ChangeSubscription {
     /// Subscribes to changes of the lists that the server says can change, and of the resources that somebody watches. Nothing is
     /// sent before it is first polled.
-    pub(super) fn to(core: &Arc<Core>, client: &Client) -> Self {
+    pub(super) fn new(core: &Arc<Core>, client: &Client) -> Self {
         let capabilities = &client.identity().capabilities;
         let [tools, resources, prompts] = capabilities.list_changed;
         let subscription = Subscription {
@@ -87,14 +87,14 @@ impl Listening {
         let resources = capabilities.subscribe;
         let (core, client) = (Arc::clone(core), client.clone());
         match client.era() {
-            Era::Modern if resources || !lists(&subscription).is_empty() => {
+            Era::Modern if resources || !lists_of(&subscription).is_empty() => {
                 Self(Some(Box::pin(async move {
                     stay_subscribed(&core, &client, &subscription).await
                 })))
             }
             Era::Legacy if resources && !core.subscriptions.uris().is_empty() => {
                 Self(Some(Box::pin(async move {
-                    ask_again(&core, &client).await;
+                    resubscribe(&core, &client).await;
                     pending().await
                 })))
             }
@@ -112,7 +112,7 @@ impl Listening {
 }
 
 /// The lists that a subscription is about.
-fn lists(subscription: &Subscription) -> Lists {
+fn lists_of(subscription: &Subscription) -> Lists {
     let wanted = [
         (subscription.tools, Lists::TOOLS),
         (subscription.resources, Lists::RESOURCES),
@@ -132,7 +132,7 @@ async fn stay_subscribed(core: &Core, client: &Client, lists: &Subscription) -> 
             uris: subscriptions.borrow_and_update().keys().cloned().collect(),
             ..lists.clone()
         };
-        if subscription.uris.is_empty() && self::lists(lists).is_empty() {
+        if subscription.uris.is_empty() && lists_of(lists).is_empty() {
             let _ = subscriptions.changed().await;
             continue;
         }
@@ -168,7 +168,7 @@ async fn stay_subscribed(core: &Core, client: &Client, lists: &Subscription) -> 
             attempt + 1
         };
         sleep(backoff::delay(
-            core.context.settings.reconnect_after,
+            core.shared.settings.reconnect_after,
             attempt,
         ))
         .await;
@@ -192,10 +192,10 @@ async fn subscribe(
     // Lists that were fetched before the server began to tell of changes may have changed in between. While they are being
     // fetched for the first time, the connection does not stand yet.
     if matches!(core.status.load().state, State::Connected(_)) {
-        core.notifications.changed(lists(subscription));
+        core.notifications.mark_changed(lists_of(subscription));
     }
     for uri in before.iter().filter(|uri| subscription.uris.contains(uri)) {
-        core.notifications.updated(uri.clone());
+        core.notifications.mark_updated(uri.clone());
     }
     open.await
 }

@@ -23,7 +23,7 @@ use super::{Core, Source};
 /// The header by which an IDE knows whom it started.
 const IDE_AUTHORIZATION: &str = "X-Claude-Code-Ide-Authorization";
 
-/// Which of the two protocols over HTTP is spoken.
+/// Which of the two protocols new HTTP is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HttpProtocol {
     Streamable,
@@ -31,21 +31,21 @@ pub(super) enum HttpProtocol {
 }
 
 /// A link that has been opened.
-pub(super) struct Opened {
+pub(super) struct OpenedLink {
     pub(super) peer: Peer,
     pub(super) stderr: Option<StderrLog>,
     /// The process that was started for it.
-    pub(super) process: Option<Started>,
+    pub(super) process: Option<StartedProcess>,
 }
 
 /// A process that was started for a link.
-pub(super) struct Started {
+pub(super) struct StartedProcess {
     pub(super) pid: u32,
     pub(super) uptake: Uptake,
 }
 
-impl Opened {
-    fn over<T: Transport>(core: &Core, transport: T, handler: Arc<dyn Handler>) -> Self {
+impl OpenedLink {
+    fn new<T: Transport>(core: &Core, transport: T, handler: Arc<dyn Handler>) -> Self {
         Self {
             peer: core.recorder.peer(transport, handler),
             stderr: None,
@@ -54,19 +54,19 @@ impl Opened {
     }
 }
 
-/// Opens a link to a server, over HTTP in this `protocol`.
+/// Opens a link to a server, new HTTP in this `protocol`.
 pub(super) async fn open(
     core: &Core,
     source: &Source,
     protocol: HttpProtocol,
     handler: Arc<dyn Handler>,
-) -> Result<Opened, ConnectFailure> {
-    let context = &core.context;
+) -> Result<OpenedLink, ConnectFailure> {
+    let shared = &core.shared;
     let entry = match source {
         Source::Builtin(builtin) => {
             let (ours, theirs) = linked_pair();
             builtin.serve(theirs);
-            return Ok(Opened::over(core, ours, handler));
+            return Ok(OpenedLink::new(core, ours, handler));
         }
         Source::Entry(entry) => entry,
     };
@@ -76,18 +76,18 @@ pub(super) async fn open(
             let transport =
                 spawned.map_err(|error| ConnectFailure::new(FailureKind::Spawn(error)))?;
             let stderr = Some(transport.stderr());
-            let process = Some(Started {
+            let process = Some(StartedProcess {
                 pid: transport.pid(),
                 uptake: transport.uptake(),
             });
-            Ok(Opened {
+            Ok(OpenedLink {
                 stderr,
                 process,
-                ..Opened::over(core, transport, handler)
+                ..OpenedLink::new(core, transport, handler)
             })
         }
         TransportEntry::Http(http) => {
-            let credentials = context.credentials.as_ref().and_then(|find| find(entry));
+            let credentials = shared.credentials.as_ref().and_then(|find| find(entry));
             let server = http_server(core, entry, http, credentials)?;
             over_http(core, &server, protocol, handler).await
         }
@@ -96,32 +96,32 @@ pub(super) async fn open(
         }
         TransportEntry::ClaudeAiProxy { proxy, .. } => {
             let Some(proxy) = proxy else {
-                return Err(bad_entry("the connector's address is not known"));
+                return Err(invalid_entry("the connector's address is not known"));
             };
             let mut server = HttpServer::at(parse(proxy)?);
-            let credentials = context.connector_credentials.clone();
+            let credentials = shared.connector_credentials.clone();
             server.credentials = core.recorder.credentials(credentials);
             over_http(core, &server, HttpProtocol::Streamable, handler).await
         }
         TransportEntry::Ws(ws) => {
             let server = WsServer {
                 url: parse(&ws.url)?,
-                headers: exposed(&ws.headers).collect(),
-                files: files(&ws.tls),
+                headers: expose_all(&ws.headers).collect(),
+                files: tls_files(&ws.tls),
             };
             let helper = helper(core, entry, ws.headers_helper.as_deref(), &ws.url);
             Box::pin(over_websocket(core, server, helper.as_deref(), handler)).await
         }
         TransportEntry::Ide(ide) => {
             let server = WsServer {
-                url: on_this_machine(&ide.url)?,
+                url: require_loopback(&ide.url)?,
                 headers: ide_headers(ide).collect(),
                 files: TlsFiles::default(),
             };
             Box::pin(over_websocket(core, server, None, handler)).await
         }
-        TransportEntry::Sdk => match &context.sdk {
-            Some(bridge) => Ok(Opened::over(core, bridge.connect(&entry.name), handler)),
+        TransportEntry::Sdk => match &shared.sdk {
+            Some(bridge) => Ok(OpenedLink::new(core, bridge.connect(&entry.name), handler)),
             None => Err(ConnectFailure::new(FailureKind::NoBridge)),
         },
     }
@@ -132,33 +132,33 @@ async fn over_http(
     server: &HttpServer,
     protocol: HttpProtocol,
     handler: Arc<dyn Handler>,
-) -> Result<Opened, ConnectFailure> {
-    let context = &core.context;
-    let failed = |failure| ConnectFailure::new(FailureKind::of(failure));
+) -> Result<OpenedLink, ConnectFailure> {
+    let shared = &core.shared;
+    let failed = |failure| ConnectFailure::new(FailureKind::from_delivery(failure));
     match protocol {
         HttpProtocol::Streamable => {
-            let transport = server.streamable(&context.dialer).map_err(failed)?;
-            Ok(Opened::over(core, transport, handler))
+            let transport = server.streamable(&shared.dialer).map_err(failed)?;
+            Ok(OpenedLink::new(core, transport, handler))
         }
         HttpProtocol::Sse => {
-            let transport = Box::pin(server.sse(&context.dialer)).await;
+            let transport = Box::pin(server.sse(&shared.dialer)).await;
             let transport = transport.map_err(failed)?;
-            Ok(Opened::over(core, transport, handler))
+            Ok(OpenedLink::new(core, transport, handler))
         }
     }
 }
 
-/// Opens a WebSocket; one that turns us down is tried again if the helper has other headers.
+/// Opens a WebSocket; one that turns us down is tried may_retry if the helper has other headers.
 async fn over_websocket(
     core: &Core,
     mut server: WsServer,
     helper: Option<&HeadersHelper>,
     handler: Arc<dyn Handler>,
-) -> Result<Opened, ConnectFailure> {
-    let own = server.headers.clone();
-    let mut again = true;
+) -> Result<OpenedLink, ConnectFailure> {
+    let static_headers = server.headers.clone();
+    let mut may_retry = true;
     loop {
-        let printed = match helper {
+        let helper_headers = match helper {
             Some(helper) => Some(helper.headers().await.map_err(|error| {
                 let failure =
                     DeliveryError::new(DeliveryErrorKind::Credentials, error.to_string(), false);
@@ -166,27 +166,30 @@ async fn over_websocket(
             })?),
             None => None,
         };
-        if let Some(printed) = &printed {
-            // What was printed takes the place of what was written.
-            let kept = own.iter().filter(|(name, _)| !printed.contains_key(name));
+        if let Some(helper_headers) = &helper_headers {
+            // What was helper_headers takes the place of what was written.
+            let kept = static_headers
+                .iter()
+                .filter(|(name, _)| !helper_headers.contains_key(name));
             server.headers = kept.cloned().collect();
-            server.headers.extend(HeadersHelper::pairs(printed));
+            server.headers.extend(HeadersHelper::pairs(helper_headers));
         }
-        let error = match server.connect(&core.context.dialer).await {
-            Ok(transport) => return Ok(Opened::over(core, transport, handler)),
+        let error = match server.connect(&core.shared.dialer).await {
+            Ok(transport) => return Ok(OpenedLink::new(core, transport, handler)),
             Err(error) => error,
         };
         let refused = matches!(
             error,
             WsError::Unauthorized { .. } | WsError::Forbidden { .. }
         );
-        if let (true, true, Some(helper), Some(sent)) = (refused, again, helper, &printed)
+        if let (true, true, Some(helper), Some(sent)) =
+            (refused, may_retry, helper, &helper_headers)
             && helper.refused(sent).await
         {
-            again = false;
+            may_retry = false;
             continue;
         }
-        return Err(ConnectFailure::new(FailureKind::of_websocket(&error)));
+        return Err(ConnectFailure::new(FailureKind::from_websocket(&error)));
     }
 }
 
@@ -198,8 +201,8 @@ fn http_server(
 ) -> Result<HttpServer, ConnectFailure> {
     Ok(HttpServer {
         url: parse(&http.url)?,
-        headers: exposed(&http.headers).collect(),
-        files: files(&http.tls),
+        headers: expose_all(&http.headers).collect(),
+        files: tls_files(&http.tls),
         credentials: core.recorder.credentials(credentials),
         helper: helper(core, entry, http.headers_helper.as_deref(), &http.url),
     })
@@ -207,7 +210,7 @@ fn http_server(
 
 /// An IDE runs on this machine, and what it is told must stay here.
 fn ide_server(ide: &IdeEntry) -> Result<HttpServer, ConnectFailure> {
-    let mut server = HttpServer::at(on_this_machine(&ide.url)?);
+    let mut server = HttpServer::at(require_loopback(&ide.url)?);
     server.headers = ide_headers(ide).collect();
     Ok(server)
 }
@@ -219,11 +222,11 @@ fn ide_headers(ide: &IdeEntry) -> impl Iterator<Item = (String, String)> {
         .into_iter()
 }
 
-fn on_this_machine(url: &ServerUrl) -> Result<Url, ConnectFailure> {
+fn require_loopback(url: &ServerUrl) -> Result<Url, ConnectFailure> {
     let parsed = parse(url)?;
     match Target::of(&parsed) {
         Ok(target) if target.is_loopback() => Ok(parsed),
-        _ => Err(bad_entry(
+        _ => Err(invalid_entry(
             "an IDE is reached on this machine only, at localhost or 127.0.0.1",
         )),
     }
@@ -245,20 +248,20 @@ fn helper(
     let recorder = core.recorder.clone();
     command.map(|command| {
         let dir = entry.base.clone();
-        let dir = dir.or_else(|| core.context.settings.project_dir.clone());
+        let dir = dir.or_else(|| core.shared.settings.project_dir.clone());
         let helper = HeadersHelper::new(command, env)
-            .withholding(withheld())
+            .withholding(withheld_vars())
             .in_dir(dir);
         Arc::new(helper.telling(move |name, value| recorder.hide_header(name, value)))
     })
 }
 
-/// Our own secrets, which no child gets.
-fn withheld() -> Vec<String> {
+/// Our static_headers secrets, which no child gets.
+fn withheld_vars() -> Vec<String> {
     env_vars::secrets().map(str::to_owned).collect()
 }
 
-fn files(tls: &TlsEntry) -> TlsFiles {
+fn tls_files(tls: &TlsEntry) -> TlsFiles {
     TlsFiles {
         ca: tls.ca.clone(),
         cert: tls.cert.clone(),
@@ -266,7 +269,7 @@ fn files(tls: &TlsEntry) -> TlsFiles {
     }
 }
 
-fn exposed(secrets: &BTreeMap<String, Secret>) -> impl Iterator<Item = (String, String)> {
+fn expose_all(secrets: &BTreeMap<String, Secret>) -> impl Iterator<Item = (String, String)> {
     secrets
         .iter()
         .map(|(name, value)| (name.clone(), value.expose().to_owned()))
@@ -274,15 +277,15 @@ fn exposed(secrets: &BTreeMap<String, Secret>) -> impl Iterator<Item = (String, 
 
 fn parse(url: &ServerUrl) -> Result<Url, ConnectFailure> {
     url.parse()
-        .map_err(|error| bad_entry(&format!("its URL cannot be used: {error}")))
+        .map_err(|error| invalid_entry(&format!("its URL cannot be used: {error}")))
 }
 
-fn bad_entry(what: &str) -> ConnectFailure {
+fn invalid_entry(what: &str) -> ConnectFailure {
     let failure = DeliveryError::new(DeliveryErrorKind::Unreachable, what, false);
     ConnectFailure::new(FailureKind::Unreachable(failure))
 }
 
-/// The ways to try a server over HTTP, in turn; `known` is what worked before.
+/// The ways to try a server new HTTP, in turn; `known` is what worked before.
 pub(super) fn protocols(source: &Source, known: Option<HttpProtocol>) -> Vec<HttpProtocol> {
     let flavour = match source {
         Source::Entry(entry) => match &entry.transport {
@@ -312,8 +315,8 @@ fn working_dir(project_dir: Option<&PathBuf>, cwd: Option<&Path>) -> Option<Path
 }
 
 fn stdio_server(core: &Core, entry: &ServerEntry, stdio: &StdioEntry) -> StdioServer {
-    let mut env: BTreeMap<String, String> = exposed(&stdio.env).collect();
-    let project_dir = core.context.settings.project_dir.as_ref();
+    let mut env: BTreeMap<String, String> = expose_all(&stdio.env).collect();
+    let project_dir = core.shared.settings.project_dir.as_ref();
     if let Some(dir) = project_dir.and_then(|dir| dir.to_str()) {
         env.entry("CLAUDE_PROJECT_DIR".to_owned())
             .or_insert_with(|| dir.to_owned());
@@ -322,7 +325,7 @@ fn stdio_server(core: &Core, entry: &ServerEntry, stdio: &StdioEntry) -> StdioSe
         command: entry.program().unwrap_or_else(|| stdio.command.clone()),
         args: stdio.args.clone(),
         env,
-        withheld: withheld(),
+        withheld: withheld_vars(),
         cwd: working_dir(project_dir, stdio.cwd.as_deref()),
         tee: core.recorder.stderr(),
     }

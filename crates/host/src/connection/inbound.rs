@@ -87,7 +87,7 @@ impl Inbound {
     }
 }
 
-/// What we offer every server (LIF-6): sampling only where the embedder supplies a model.
+/// What we options every server (LIF-6): sampling only where the embedder supplies a model.
 pub(super) fn capabilities(has_model: bool) -> Json {
     let mut capabilities = serde_json::json!({
         "roots": {},
@@ -143,7 +143,7 @@ impl Handler for Inbound {
     }
 
     fn notification(&self, method: &str, params: Option<Json>) {
-        self.notifications.hear(method, params.as_ref());
+        self.notifications.record(method, params.as_ref());
         self.signals.hear(method, params.as_ref());
         if let ("notifications/message", Some(params)) = (method, params) {
             self.recorder.message(&params);

@@ -8,22 +8,22 @@ use tokio::time::Instant;
 use trunkline_transport::stdio::proc_fs::{self, Activity, MachineUsage, Usage};
 
 /// The machine is looked at no more often than this.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// With less than half a processor idle there is none to spare.
-const IDLE_SHARE: f64 = 0.5;
+const MIN_IDLE_CORES: f64 = 0.5;
 
 /// So many starters for each processor are enough.
-const CROWD: usize = 3;
+const CPU_BOUND_PER_CORE: usize = 3;
 
 /// A starter that has had a processor for a quarter of the time, or waits for one, burns it.
-const BURNING_SHARE: u32 = 4;
+const CPU_BOUND_SHARE: u32 = 4;
 
 /// One that has had less than a twentieth waits for something else.
 const WAITING_SHARE: u32 = 20;
 
-/// Where the figures come from.
-pub(crate) trait Figures: Send + Sync {
+/// Where the source come from.
+pub(crate) trait UsageSource: Send + Sync {
     /// What a process and its descendants have done so far, if that can be told.
     fn usage(&self, pid: u32) -> Option<Usage>;
     /// What the machine has done so far, if that can be told.
@@ -31,9 +31,9 @@ pub(crate) trait Figures: Send + Sync {
 }
 
 /// The kernel's own.
-struct Kernel;
+struct ProcFs;
 
-impl Figures for Kernel {
+impl UsageSource for ProcFs {
     fn usage(&self, pid: u32) -> Option<Usage> {
         proc_fs::usage(pid)
     }
@@ -46,15 +46,15 @@ impl Figures for Kernel {
 /// The machine that local servers start on.
 pub(crate) struct Machine {
     cores: usize,
-    figures: Box<dyn Figures>,
+    source: Box<dyn UsageSource>,
     /// How many starters burn a processor now.
-    burning: AtomicUsize,
-    last: Mutex<Last>,
+    cpu_bound: AtomicUsize,
+    last: Mutex<LastSample>,
 }
 
 #[derive(Default)]
-struct Last {
-    look: Option<(Instant, MachineUsage)>,
+struct LastSample {
+    at: Option<(Instant, MachineUsage)>,
     /// How many processors were idle between the last two looks.
     idle: Option<f64>,
 }
@@ -63,20 +63,20 @@ impl Machine {
     /// This one.
     pub(crate) fn here() -> Self {
         let cores = std::thread::available_parallelism();
-        Self::new(cores.map_or(1, Into::into), Box::new(Kernel))
+        Self::new(cores.map_or(1, Into::into), Box::new(ProcFs))
     }
 
-    pub(crate) fn new(cores: usize, figures: Box<dyn Figures>) -> Self {
+    pub(crate) fn new(cores: usize, source: Box<dyn UsageSource>) -> Self {
         Self {
             cores,
-            figures,
-            burning: AtomicUsize::new(0),
+            source,
+            cpu_bound: AtomicUsize::new(0),
             last: Mutex::default(),
         }
     }
 
     /// How many local servers may be starting at once (LIF-2).
-    pub(super) fn starters(&self) -> usize {
+    pub(super) fn max_starters(&self) -> usize {
         self.cores.saturating_mul(4).max(6)
     }
 
@@ -84,35 +84,35 @@ impl Machine {
     /// all of the machine's by whomever.
     pub(super) fn is_busy(&self) -> bool {
         let idle = self.idle();
-        self.burning.load(Ordering::Relaxed) >= self.cores || idle.is_some_and(is_none_idle)
+        self.cpu_bound.load(Ordering::Relaxed) >= self.cores || idle.is_some_and(has_no_idle_core)
     }
 
     /// Whether as many starters burn a processor as should at once. More than there are processors, so that
     /// other programs do not leave ours with nothing, and fewer than may start.
     pub(super) fn is_crowded(&self) -> bool {
-        let enough = self.cores.saturating_mul(CROWD);
-        self.burning.load(Ordering::Relaxed) >= enough
+        let enough = self.cores.saturating_mul(CPU_BOUND_PER_CORE);
+        self.cpu_bound.load(Ordering::Relaxed) >= enough
     }
 
     /// Takes note that one starter more, or one less, burns a processor.
-    pub(super) fn burns(&self, does: bool) {
-        if does {
-            self.burning.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count_cpu_bound(&self, is_cpu_bound: bool) {
+        if is_cpu_bound {
+            self.cpu_bound.fetch_add(1, Ordering::Relaxed);
         } else {
-            self.burning.fetch_sub(1, Ordering::Relaxed);
+            self.cpu_bound.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     fn idle(&self) -> Option<f64> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        if let Some((at, _)) = last.look
-            && now - at < LOOK_EVERY
+        if let Some((at, _)) = last.at
+            && now - at < SAMPLE_INTERVAL
         {
             return last.idle;
         }
-        let usage = self.figures.machine()?;
-        if let Some((at, before)) = last.look.replace((now, usage)) {
+        let usage = self.source.machine()?;
+        if let Some((at, before)) = last.at.replace((now, usage)) {
             let idle = usage.idle.saturating_sub(before.idle);
             last.idle = Some(idle.as_secs_f64() / (now - at).as_secs_f64());
         }
@@ -120,8 +120,8 @@ impl Machine {
     }
 }
 
-fn is_none_idle(idle: f64) -> bool {
-    idle < IDLE_SHARE
+fn has_no_idle_core(idle: f64) -> bool {
+    idle < MIN_IDLE_CORES
 }
 
 /// A server that is starting, as the kernel knows it.
@@ -139,7 +139,7 @@ impl Starter {
 }
 
 /// Looks at a starter now and then.
-pub(super) struct Watch<'a> {
+pub(super) struct UsageSampler<'a> {
     machine: &'a Machine,
     starter: &'a Starter,
     pid: u32,
@@ -147,51 +147,51 @@ pub(super) struct Watch<'a> {
     cpu: Duration,
 }
 
-/// What a starter did between two looks.
+/// What a starter cpu_use between two looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct Sample {
     /// How long that was.
     pub(super) elapsed: Duration,
-    /// What it did with that, where that can be told.
-    pub(super) did: Option<Did>,
+    /// What it cpu_use with that, where that can be told.
+    pub(super) cpu_use: Option<CpuUse>,
 }
 
 /// How a starter spent its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Did {
+pub(super) struct CpuUse {
     /// The processor time that it had.
     pub(super) cpu: Duration,
     /// What it was about at the end.
     pub(super) activity: Activity,
 }
 
-impl Did {
+impl CpuUse {
     /// Nothing, as far as this machine is concerned.
-    pub(super) const NOTHING: Self = Self {
+    pub(super) const IDLE: Self = Self {
         cpu: Duration::ZERO,
         activity: Activity::Waiting,
     };
 }
 
-impl Seen {
+impl Sample {
     /// Whether it needs a processor.
-    pub(super) fn burns(self) -> bool {
-        self.did.is_some_and(|did| {
-            did.activity == Activity::Running || did.cpu * BURNING_SHARE >= self.elapsed
+    pub(super) fn is_cpu_bound(self) -> bool {
+        self.cpu_use.is_some_and(|cpu_use| {
+            cpu_use.activity == Activity::Running || cpu_use.cpu * CPU_BOUND_SHARE >= self.elapsed
         })
     }
 
-    /// Whether it is known to have done next to nothing: one that waits may look now and then whether
-    /// its wait is over.
-    pub(super) fn waits(self) -> bool {
-        self.did.is_some_and(|did| {
-            did.activity == Activity::Waiting && did.cpu * WAITING_SHARE <= self.elapsed
+    /// Whether it is known to have done next to nothing: one that waits may sample now and then whether
+    /// its wait is new.
+    pub(super) fn is_waiting(self) -> bool {
+        self.cpu_use.is_some_and(|cpu_use| {
+            cpu_use.activity == Activity::Waiting && cpu_use.cpu * WAITING_SHARE <= self.elapsed
         })
     }
 }
 
-impl<'a> Watch<'a> {
-    pub(super) fn over(machine: &'a Machine, starter: &'a Starter) -> Self {
+impl<'a> UsageSampler<'a> {
+    pub(super) fn new(machine: &'a Machine, starter: &'a Starter) -> Self {
         Self {
             machine,
             starter,
@@ -201,8 +201,8 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// What it did since the last look.
-    pub(super) fn look(&mut self) -> Seen {
+    /// What it cpu_use since the last sample.
+    pub(super) fn sample(&mut self) -> Sample {
         let now = Instant::now();
         let elapsed = now - self.at;
         self.at = now;
@@ -212,19 +212,19 @@ impl<'a> Watch<'a> {
             self.pid = pid;
             self.cpu = Duration::ZERO;
         }
-        let did = if pid == 0 {
-            Some(Did::NOTHING)
+        let cpu_use = if pid == 0 {
+            Some(CpuUse::IDLE)
         } else {
-            self.machine.figures.usage(pid).map(|usage| {
+            self.machine.source.usage(pid).map(|usage| {
                 let cpu = usage.cpu.saturating_sub(self.cpu);
                 self.cpu = usage.cpu;
-                Did {
+                CpuUse {
                     cpu,
                     activity: usage.activity,
                 }
             })
         };
-        Seen { elapsed, did }
+        Sample { elapsed, cpu_use }
     }
 }
 
@@ -237,18 +237,18 @@ pub(super) mod testing {
 
     use super::*;
 
-    /// A machine on which every process does what its number says, and so does the machine.
-    pub(crate) struct Fake {
+    /// A machine on which every process usage_of what its number says, and so usage_of the machine.
+    pub(crate) struct FakeUsage {
         pub(crate) began: Instant,
         /// How many processors are idle.
         pub(crate) idle: f64,
-        /// What process `n` does.
-        pub(crate) does: fn(u32, Duration) -> Option<Usage>,
+        /// What process `n` usage_of.
+        pub(crate) usage_of: fn(u32, Duration) -> Option<Usage>,
     }
 
-    impl Figures for Fake {
+    impl UsageSource for FakeUsage {
         fn usage(&self, pid: u32) -> Option<Usage> {
-            (self.does)(pid, self.began.elapsed())
+            (self.usage_of)(pid, self.began.elapsed())
         }
 
         fn machine(&self) -> Option<MachineUsage> {
@@ -263,22 +263,29 @@ pub(super) mod testing {
     pub(crate) fn machine(
         cores: usize,
         idle: f64,
-        does: fn(u32, Duration) -> Option<Usage>,
+        usage_of: fn(u32, Duration) -> Option<Usage>,
     ) -> Machine {
         let began = Instant::now();
-        Machine::new(cores, Box::new(Fake { began, idle, does }))
+        Machine::new(
+            cores,
+            Box::new(FakeUsage {
+                began,
+                idle,
+                usage_of,
+            }),
+        )
     }
 
     /// It has had every second processor cycle since the beginning.
-    pub(crate) fn burns(_: u32, time: Duration) -> Option<Usage> {
+    pub(crate) fn cpu_bound(_: u32, time: Duration) -> Option<Usage> {
         Some(Usage {
             cpu: time / 2,
             activity: Activity::Running,
         })
     }
 
-    /// It does nothing.
-    pub(crate) fn waits(_: u32, _: Duration) -> Option<Usage> {
+    /// It usage_of nothing.
+    pub(crate) fn waiting(_: u32, _: Duration) -> Option<Usage> {
         Some(Usage::default())
     }
 
@@ -296,47 +303,51 @@ pub(super) mod testing {
 
 #[cfg(test)]
 mod tests {
-    use super::testing::{burns, machine, starter, waits};
+    use super::testing::{cpu_bound, machine, starter, waiting};
     use super::*;
 
     #[test]
-    fn as_many_may_start_as_the_machine_bears() {
+    fn starter_limit_scales_with_cores() {
         for (cores, starters) in [(1, 6), (2, 8), (3, 12), (16, 64)] {
-            assert_eq!(machine(cores, 0.0, waits).starters(), starters);
+            assert_eq!(machine(cores, 0.0, waiting).max_starters(), starters);
         }
     }
 
     #[test]
-    fn one_that_needs_a_processor_burns_and_one_that_does_nothing_waits() {
+    fn samples_are_classified_as_cpu_bound_or_waiting() {
         let ms = Duration::from_millis;
         for (cpu, activity, burns, waits) in [
             (0, Activity::Waiting, false, true),
             (0, Activity::Disk, false, false),
-            // It wants to run, and the machine does not let it.
+            // It wants to run, and the machine usage_of not let it.
             (0, Activity::Running, true, false),
             (5, Activity::Waiting, false, true),
             (10, Activity::Waiting, false, false),
             (30, Activity::Waiting, true, false),
             (100, Activity::Running, true, false),
         ] {
-            let seen = Seen {
+            let sample = Sample {
                 elapsed: ms(100),
-                did: Some(Did {
+                cpu_use: Some(CpuUse {
                     cpu: ms(cpu),
                     activity,
                 }),
             };
-            assert_eq!((seen.burns(), seen.waits()), (burns, waits), "{seen:?}");
+            assert_eq!(
+                (sample.is_cpu_bound(), sample.is_waiting()),
+                (burns, waits),
+                "{sample:?}"
+            );
         }
-        let untold = Seen {
+        let unknown_use = Sample {
             elapsed: ms(100),
-            did: None,
+            cpu_use: None,
         };
-        assert!(!untold.burns() && !untold.waits());
+        assert!(!unknown_use.is_cpu_bound() && !unknown_use.is_waiting());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_machine_is_busy_when_no_processor_is_left() {
+    async fn machine_is_busy_when_no_core_is_idle() {
         for (idle, burning, busy) in [
             (2.0, 0, false),
             (0.6, 0, false),
@@ -346,29 +357,35 @@ mod tests {
             // Others may have processors to spare that we are not allowed to use.
             (6.0, 2, true),
         ] {
-            let machine = machine(2, idle, waits);
-            (0..burning).for_each(|_| machine.burns(true));
+            let machine = machine(2, idle, waiting);
+            (0..burning).for_each(|_| machine.count_cpu_bound(true));
             machine.is_busy();
-            tokio::time::advance(LOOK_EVERY).await;
+            tokio::time::advance(SAMPLE_INTERVAL).await;
             assert_eq!(machine.is_busy(), busy, "{idle} {burning}");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_look_tells_what_happened_since_the_last() {
-        let machine = machine(2, 0.0, burns);
+    async fn sample_covers_the_time_since_the_previous_one() {
+        let machine = machine(2, 0.0, cpu_bound);
         let starter = starter(1);
-        let mut watch = Watch::over(&machine, &starter);
+        let mut watch = UsageSampler::new(&machine, &starter);
         for ms in [100, 50] {
             let step = Duration::from_millis(ms);
             tokio::time::advance(step).await;
-            let seen = watch.look();
-            assert_eq!((seen.elapsed, seen.did.unwrap().cpu), (step, step / 2));
+            let sample = watch.sample();
+            assert_eq!(
+                (sample.elapsed, sample.cpu_use.unwrap().cpu),
+                (step, step / 2)
+            );
         }
         // Another process has a count of its own.
         starter.started(2);
-        assert_eq!(watch.look().did.unwrap().cpu, Duration::from_millis(75));
+        assert_eq!(
+            watch.sample().cpu_use.unwrap().cpu,
+            Duration::from_millis(75)
+        );
         let none = Starter::default();
-        assert!(Watch::over(&machine, &none).look().waits());
+        assert!(UsageSampler::new(&machine, &none).sample().is_waiting());
     }
 }

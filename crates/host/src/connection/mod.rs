@@ -32,14 +32,14 @@ pub use inbound::Elicit;
 pub(crate) use machine::Machine;
 pub use sampling::{Sampling, SamplingRequest};
 pub(crate) use startup_limiter::StartupLimiter;
-pub(crate) use state::SIGN_IN;
+pub(crate) use state::SIGN_IN_HINT;
 pub use state::{ConnectFailure, Connected, FailureKind, State};
 
 use pending_notifications::PendingNotifications;
 use resource_subscriptions::ResourceSubscriptions;
 
 use crate::builtin::Builtin;
-use crate::catalog::{Catalog, CatalogStore, Expiry, FetchCache, Key, Lists, Offer};
+use crate::catalog::{Catalog, CatalogKey, CatalogStore, Expiry, FetchCache, Lists, ToolOptions};
 use crate::eras::EraMemory;
 use crate::event::EventSender;
 use crate::logs::{LogStore, Recorder, Tracer};
@@ -60,13 +60,13 @@ pub(crate) struct HostShared {
     pub(crate) dialer: Dialer,
     /// The way to the process that we are embedded in.
     pub(crate) sdk: Option<SdkBridge>,
-    pub(crate) credentials: Option<FindCredentials>,
+    pub(crate) credentials: Option<CredentialsLookup>,
     /// Who we are to the proxy of claude.ai's connectors.
     pub(crate) connector_credentials: Option<Arc<dyn Credentials>>,
     pub(crate) logs: Option<LogStore>,
     pub(crate) tracer: Option<Tracer>,
     pub(crate) results: Results,
-    /// Counts the changes to any catalog, so that the pool knows when it is out of date.
+    /// Counts the changes to any catalog, so that the pool has_credentials when it is out of date.
     pub(crate) catalogs: AtomicU64,
     /// When the next list becomes stale.
     pub(crate) expiry: Expiry,
@@ -76,7 +76,7 @@ pub(crate) struct HostShared {
 
 impl HostShared {
     /// Whether we are somebody to this server, whose catalog may then be another's tomorrow.
-    fn knows(&self, source: &Source) -> bool {
+    fn has_credentials(&self, source: &Source) -> bool {
         match (source, &self.credentials) {
             (Source::Entry(entry), Some(find)) => find(entry).is_some(),
             _ => false,
@@ -85,7 +85,7 @@ impl HostShared {
 }
 
 /// Finds out who we are to a server.
-pub(crate) type FindCredentials =
+pub(crate) type CredentialsLookup =
     Arc<dyn Fn(&ServerEntry) -> Option<Arc<dyn Credentials>> + Send + Sync>;
 
 /// Where a server comes from.
@@ -111,7 +111,7 @@ impl Source {
     }
 
     /// Where its tools are pinned (TOOL-11): another server of the same name is none of its business.
-    pub(crate) fn pinned_as(&self) -> String {
+    pub(crate) fn pin_key(&self) -> String {
         match self {
             Self::Entry(entry) => {
                 let signature = trunkline_config::signature(entry).unwrap_or_default();
@@ -123,7 +123,7 @@ impl Source {
 
     /// Under which key its catalog is kept (LIF-13). Only what can be told apart from everything else is kept: not what lives in
     /// the embedding program or in an IDE that is open now, nor what a `headersHelper` signs in to as somebody we do not know.
-    fn key(&self, hash: &str) -> Option<Key> {
+    fn catalog_key(&self, hash: &str) -> Option<CatalogKey> {
         let Self::Entry(entry) = self else {
             return None;
         };
@@ -136,7 +136,7 @@ impl Source {
             }
         };
         // A reference to the keychain names its account; signing in will name an identity of its own.
-        known.then(|| Key::new(hash, None))
+        known.then(|| CatalogKey::new(hash, None))
     }
 
     /// Whether it is reached over HTTP, where a modern server may ask for arguments in headers.
@@ -160,18 +160,23 @@ impl Source {
 
     /// How its tools are offered; `headers` says whether arguments may have to be repeated there, `bare` whether servers in the
     /// embedding program go without a prefix.
-    fn offer<'s>(&'s self, server: &'s Arc<str>, headers: bool, bare: bool) -> Offer<'s> {
+    fn tool_options<'s>(
+        &'s self,
+        server: &'s Arc<str>,
+        header_parameters: bool,
+        bare: bool,
+    ) -> ToolOptions<'s> {
         let entry = match self {
             Self::Entry(entry) => Some(entry),
             Self::Builtin(_) => None,
         };
-        Offer {
+        ToolOptions {
             server,
             filter: entry.map(|entry| &entry.tools),
             always_load: entry.is_some_and(|entry| entry.always_load),
-            headers,
+            header_parameters,
             prefix: !(bare && self.is_embedded()),
-            ide: entry.is_some_and(|entry| matches!(entry.transport, TransportEntry::Ide(_))),
+            is_ide: entry.is_some_and(|entry| matches!(entry.transport, TransportEntry::Ide(_))),
         }
     }
 
@@ -222,7 +227,7 @@ struct Core {
     status: ArcSwap<ServerStatus>,
     /// Counts the changes of `status`.
     version: watch::Sender<u64>,
-    context: Arc<HostShared>,
+    shared: Arc<HostShared>,
     /// What the server said about its lists.
     notifications: Arc<PendingNotifications>,
     /// Which of its resources somebody wants to hear about.
@@ -230,7 +235,7 @@ struct Core {
     /// What was fetched from it and is still fresh.
     fetched: FetchCache,
     /// Under which key its catalog is kept.
-    key: Option<Key>,
+    catalog_key: Option<CatalogKey>,
     /// Writes down what happens to it.
     recorder: Recorder,
 }
@@ -251,7 +256,7 @@ impl Connection {
     pub(crate) fn start(
         source: Source,
         hash: String,
-        context: &Arc<HostShared>,
+        shared: &Arc<HostShared>,
         before: Option<oneshot::Receiver<()>>,
     ) -> Self {
         let name: Arc<str> = source.name().into();
@@ -259,16 +264,18 @@ impl Connection {
             Source::Entry(entry) => (Some(Arc::clone(entry)), entry.disabled),
             Source::Builtin(_) => (None, false),
         };
-        let key = source.key(&hash).filter(|_| !context.knows(&source));
-        let store = context.store.as_ref().filter(|_| !disabled);
-        let bare = context.settings.sdk_without_prefix;
-        let offer = source.offer(&name, source.is_http(), bare);
+        let catalog_key = source
+            .catalog_key(&hash)
+            .filter(|_| !shared.has_credentials(&source));
+        let store = shared.store.as_ref().filter(|_| !disabled);
+        let bare = shared.settings.sdk_without_prefix;
+        let options = source.tool_options(&name, source.is_http(), bare);
         let warm = store
-            .zip(key.as_ref())
-            .and_then(|(store, key)| store.load(key, offer))
+            .zip(catalog_key.as_ref())
+            .and_then(|(store, key)| store.load(key, options))
             .unwrap_or_default();
         // With nothing to show, nobody would ever ask for it.
-        let lazy = source.is_lazy(context.settings.lazy) && !warm.is_empty();
+        let lazy = source.is_lazy(shared.settings.lazy) && !warm.is_empty();
         let state = if disabled {
             State::Disabled
         } else {
@@ -280,10 +287,10 @@ impl Connection {
         let recorder = Recorder::new(
             &name,
             entry.as_deref(),
-            context.logs.as_ref(),
-            context.tracer.as_ref(),
+            shared.logs.as_ref(),
+            shared.tracer.as_ref(),
         );
-        recorder.begun(&state);
+        recorder.log_initial_state(&state);
         let core = Arc::new(Core {
             status: ArcSwap::from_pointee(ServerStatus {
                 name: Arc::clone(&name),
@@ -295,11 +302,11 @@ impl Connection {
             hash,
             source,
             version: watch::Sender::new(0),
-            context: Arc::clone(context),
+            shared: Arc::clone(shared),
             notifications: Arc::default(),
             subscriptions: ResourceSubscriptions::default(),
             fetched: FetchCache::default(),
-            key,
+            catalog_key,
             recorder,
         });
         let (commands, receiver) = mpsc::channel(16);
@@ -342,13 +349,13 @@ impl Connection {
     }
 
     /// What the server said, without our secrets.
-    pub(crate) fn hidden<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        self.core.recorder.hidden(text)
+    pub(crate) fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.core.recorder.redact(text)
     }
 
     /// How long the server may send nothing while a call waits (TRN-4).
-    pub(crate) fn idle(&self) -> Option<Duration> {
-        let settings = &self.core.context.settings;
+    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
+        let settings = &self.core.shared.settings;
         if self.core.source.is_local() {
             settings.idle_local
         } else {
@@ -357,7 +364,7 @@ impl Connection {
     }
 
     /// The connection if it stands, without waiting.
-    pub(crate) fn now(&self) -> Option<Arc<Connected>> {
+    pub(crate) fn connected(&self) -> Option<Arc<Connected>> {
         match &self.core.status.load().state {
             State::Connected(connected) if !connected.client.peer().is_closed() => {
                 Some(Arc::clone(connected))
@@ -389,22 +396,25 @@ impl Connection {
 
     /// Waits until it stands, asking for one more try if it has failed (CALL-1), and for the first if it is lazy. `Err` holds the
     /// state it ended in, or the one it is still in at the deadline.
-    pub(crate) async fn ensure(&self, deadline: Instant) -> Result<Arc<Connected>, State> {
-        if let Some(connected) = self.now() {
+    pub(crate) async fn ensure_connected(
+        &self,
+        deadline: Instant,
+    ) -> Result<Arc<Connected>, State> {
+        if let Some(connected) = self.connected() {
             return Ok(connected);
         }
-        match tokio::time::timeout_at(deadline, self.ensure_patiently()).await {
+        match tokio::time::timeout_at(deadline, self.wait_until_connected()).await {
             Ok(outcome) => outcome,
             Err(_) => Err(self.status().state.clone()),
         }
     }
 
-    async fn ensure_patiently(&self) -> Result<Arc<Connected>, State> {
+    async fn wait_until_connected(&self) -> Result<Arc<Connected>, State> {
         let mut version = self.core.version.subscribe();
         let mut asked = false;
         loop {
             version.mark_unchanged();
-            if let Some(connected) = self.now() {
+            if let Some(connected) = self.connected() {
                 return Ok(connected);
             }
             match &self.status().state {
@@ -429,7 +439,7 @@ impl Connection {
 
     /// Has its lists fetched again, in the background.
     pub(crate) async fn refresh(&self) {
-        self.core.notifications.changed(Lists::ALL);
+        self.core.notifications.mark_changed(Lists::ALL);
         if self.status().state.is_lazy() {
             let _ = self.commands.send(Command::Retry).await;
         }
@@ -443,42 +453,50 @@ impl Connection {
         if !matches!(status.state, State::Connected(_)) {
             return None;
         }
-        self.core.notifications.changed(status.catalog.stale(now));
+        self.core
+            .notifications
+            .mark_changed(status.catalog.stale(now));
         status.catalog.stale_after(now)
     }
 
     /// Drops what stands and begins to connect afresh.
     pub(crate) async fn reconnect(&self) {
-        self.order(Command::Reconnect).await;
+        self.command(Command::Reconnect).await;
     }
 
     /// Ends the connection until it is asked for again.
     pub(crate) async fn disable(&self) {
-        self.order(Command::Disable).await;
+        self.command(Command::Disable).await;
     }
 
     /// Ends the connection and waits until nothing of it is left.
     pub(crate) async fn shut_down(&self) {
-        self.order(Command::ShutDown).await;
+        self.command(Command::ShutDown).await;
     }
 
     /// Gives an order and waits until it has been carried out.
-    async fn order(&self, order: impl FnOnce(oneshot::Sender<()>) -> Command) {
-        let (done, carried_out) = oneshot::channel();
-        if self.commands.send(order(done)).await.is_ok() {
-            let _ = carried_out.await;
+    async fn command(&self, command: impl FnOnce(oneshot::Sender<()>) -> Command) {
+        let (done, done_receiver) = oneshot::channel();
+        if self.commands.send(command(done)).await.is_ok() {
+            let _ = done_receiver.await;
         }
     }
 }
 
 impl Core {
-    fn offer(&self, headers: bool) -> Offer<'_> {
-        let bare = self.context.settings.sdk_without_prefix;
-        self.source.offer(&self.name, headers, bare)
+    fn tool_options(&self, header_parameters: bool) -> ToolOptions<'_> {
+        let bare = self.shared.settings.sdk_without_prefix;
+        self.source
+            .tool_options(&self.name, header_parameters, bare)
     }
 
     /// Publishes a catalog that was fetched again from a server that has been connected all along.
-    fn renew(&self, connected: Arc<Connected>, previous: &Catalog, catalog: Arc<Catalog>) {
+    fn publish_refreshed(
+        &self,
+        connected: Arc<Connected>,
+        previous: &Catalog,
+        catalog: Arc<Catalog>,
+    ) {
         if catalog.shows_the_same(previous) {
             // Nobody need look again, but how long it is fresh counts anew.
             let status = ServerStatus {
@@ -490,30 +508,30 @@ impl Core {
             let state = State::Connected(connected);
             self.publish(state, Some(Arc::clone(&catalog)));
         }
-        self.remember(catalog);
+        self.store_catalog(catalog);
     }
 
     /// Takes note of a catalog as it came from the server: when it becomes stale, and for the next run.
-    fn remember(&self, catalog: Arc<Catalog>) {
+    fn store_catalog(&self, catalog: Arc<Catalog>) {
         let fresh_until = catalog.stale_after(Instant::now());
-        self.context.expiry.note(fresh_until);
+        self.shared.expiry.schedule(fresh_until);
         let keep = catalog.is_worth_keeping();
-        if let (Some(store), Some(key), true) = (&self.context.store, &self.key, keep) {
+        if let (Some(store), Some(key), true) = (&self.shared.store, &self.catalog_key, keep) {
             store.save(key.clone(), catalog);
         }
     }
 
-    fn without_secrets(&self, state: State) -> State {
-        let hidden = |failure: Arc<ConnectFailure>| Arc::new(failure.hidden(&self.recorder));
+    fn redacted(&self, state: State) -> State {
+        let redact = |failure: Arc<ConnectFailure>| Arc::new(failure.redacted(&self.recorder));
         match state {
-            State::Failed(failure) => State::Failed(hidden(failure)),
-            State::NeedsAuth(failure) => State::NeedsAuth(hidden(failure)),
+            State::Failed(failure) => State::Failed(redact(failure)),
+            State::NeedsAuth(failure) => State::NeedsAuth(redact(failure)),
             State::Pending {
                 attempt,
                 last_failure,
             } => State::Pending {
                 attempt,
-                last_failure: last_failure.map(hidden),
+                last_failure: last_failure.map(redact),
             },
             state => state,
         }
@@ -521,11 +539,11 @@ impl Core {
 
     /// Publishes a new state.
     fn publish(&self, state: State, catalog: Option<Arc<Catalog>>) {
-        let state = self.without_secrets(state);
+        let state = self.redacted(state);
         let current = self.status.load_full();
         let new_catalog = catalog.is_some();
         let catalog = catalog.unwrap_or_else(|| Arc::clone(&current.catalog));
-        self.recorder.published(&current, &state, &catalog);
+        self.recorder.log_change(&current, &state, &catalog);
         self.status.store(Arc::new(ServerStatus {
             name: Arc::clone(&self.name),
             entry: current.entry.clone(),
@@ -533,9 +551,9 @@ impl Core {
             catalog,
         }));
         if new_catalog {
-            self.context.catalogs.fetch_add(1, Ordering::Release);
+            self.shared.catalogs.fetch_add(1, Ordering::Release);
         }
         self.version.send_modify(|version| *version += 1);
-        self.context.events.changed(&self.name);
+        self.shared.events.changed(&self.name);
     }
 }

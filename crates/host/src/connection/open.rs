@@ -13,13 +13,13 @@ use trunkline_wire::peer::Handler;
 use trunkline_wire::transport::DeliveryErrorKind;
 use trunkline_wire::version::Era;
 
-use super::factory::{self, HttpProtocol, Opened};
+use super::factory::{self, HttpProtocol, OpenedLink};
 use super::inbound::{self, Inbound};
 use super::machine::Starter;
 use super::start_clock::StartClock;
 use super::state::{ConnectFailure, Connected, FailureKind};
 use super::{Core, HostShared, Source};
-use crate::eras::Verdict;
+use crate::eras::DetectedProtocol;
 use crate::secrets;
 
 /// Makes the connection, or tears down whatever it had opened. `stop` makes it give up.
@@ -29,40 +29,42 @@ pub(super) async fn open(
     starter: &Starter,
     stop: &Notify,
 ) -> Result<Connected, ConnectFailure> {
-    let context = &core.context;
+    let shared = &core.shared;
     let mut attempt = Attempt {
         core,
         clock,
         starter,
         stop,
-        known: context.eras.get(&core.hash),
+        known: shared.eras.get(&core.hash),
     };
-    let source = attempt.in_time(with_secrets(core, &core.source)).await??;
+    let source = attempt
+        .within_limit(resolve_secrets(core, &core.source))
+        .await??;
     if let Source::Entry(entry) = &*source {
-        core.recorder.learn(entry);
+        core.recorder.hide_entry_secrets(entry);
     }
-    let known = attempt.known.map(|verdict| match verdict {
-        Verdict::Sse => HttpProtocol::Sse,
-        Verdict::Modern | Verdict::Legacy => HttpProtocol::Streamable,
+    let known = attempt.known.map(|detected| match detected {
+        DetectedProtocol::Sse => HttpProtocol::Sse,
+        DetectedProtocol::Modern | DetectedProtocol::Legacy => HttpProtocol::Streamable,
     });
     let mut first_failure = None;
     for protocol in factory::protocols(&source, known) {
-        let failure = match attempt.by(&source, protocol).await {
+        let failure = match attempt.connect_over(&source, protocol).await {
             Ok(connected) => {
-                remember(context, &source, &core.hash, protocol, connected.era());
+                remember_protocol(shared, &source, &core.hash, protocol, connected.era());
                 return Ok(connected);
             }
             Err(failure) => failure,
         };
         // Whatever we believed about it was no help.
         if !matches!(failure.kind, FailureKind::Abandoned) {
-            context.eras.set(&core.hash, None);
+            shared.eras.set(&core.hash, None);
             attempt.known = None;
         }
-        let other_way = failure.is_another_protocol();
+        let try_other = failure.suggests_other_protocol();
         // That the second way failed too says less than why the first did.
         let failure = first_failure.get_or_insert(failure);
-        if !other_way {
+        if !try_other {
             let failure = failure.clone();
             return Err(failure);
         }
@@ -76,34 +78,35 @@ struct Attempt<'a, 'c> {
     clock: &'a StartClock<'c>,
     starter: &'a Starter,
     stop: &'a Notify,
-    known: Option<Verdict>,
+    known: Option<DetectedProtocol>,
 }
 
 impl Attempt<'_, '_> {
     /// Opens and introduces us in one way. A server that died of the probe is opened again without.
-    async fn by(
+    async fn connect_over(
         &self,
         source: &Source,
         protocol: HttpProtocol,
     ) -> Result<Connected, ConnectFailure> {
-        let context = &self.core.context;
-        let mut skip_probe = protocol == HttpProtocol::Sse || self.known == Some(Verdict::Legacy);
+        let shared = &self.core.shared;
+        let mut skip_probe =
+            protocol == HttpProtocol::Sse || self.known == Some(DetectedProtocol::Legacy);
         loop {
             let inbound = Inbound::new(
                 Arc::clone(&self.core.name),
-                context.settings.project_dir.as_deref(),
-                context.elicit.clone(),
+                shared.settings.project_dir.as_deref(),
+                shared.elicit.clone(),
                 Arc::clone(&self.core.notifications),
                 self.core.recorder.clone(),
             );
-            let inbound = Arc::new(inbound.with_sampling(context.sampling.clone()));
+            let inbound = Arc::new(inbound.with_sampling(shared.sampling.clone()));
             let handler: Arc<dyn Handler> = inbound.clone();
             let opening = factory::open(self.core, source, protocol, handler.clone());
-            let Opened {
+            let OpenedLink {
                 peer,
                 stderr,
                 process,
-            } = self.in_time(opening).await??;
+            } = self.within_limit(opening).await??;
             if let Some(process) = &process {
                 self.starter.started(process.pid);
             }
@@ -113,12 +116,12 @@ impl Attempt<'_, '_> {
                     title: None,
                     version: env!("CARGO_PKG_VERSION").to_owned(),
                 },
-                capabilities: inbound::capabilities(context.sampling.is_some()),
+                capabilities: inbound::capabilities(shared.sampling.is_some()),
                 skip_probe,
-                legacy_only: context.settings.legacy_only,
+                legacy_only: shared.settings.legacy_only,
             };
             let connecting = client::connect(peer.clone(), handler, &options);
-            let failure = match self.in_time(connecting).await {
+            let failure = match self.within_limit(connecting).await {
                 Ok(Ok(client)) => {
                     return Ok(Connected {
                         client,
@@ -126,17 +129,17 @@ impl Attempt<'_, '_> {
                         is_sse: protocol == HttpProtocol::Sse,
                     });
                 }
-                Ok(Err(error)) => ConnectFailure::new(FailureKind::of_handshake(error)),
+                Ok(Err(error)) => ConnectFailure::new(FailureKind::from_handshake(error)),
                 Err(failure) => failure,
             };
             // What it says when it is told to end is not why it failed.
-            let last_words = stderr.as_ref().map(StderrLog::relevant_lines);
+            let stderr_lines = stderr.as_ref().map(StderrLog::relevant_lines);
             peer.close().await;
-            let died = matches!(
+            let died_of_probe = matches!(
                 failure.kind,
                 FailureKind::Handshake(ConnectError::DiedOfProbe(_))
             );
-            if died
+            if died_of_probe
                 && !skip_probe
                 && process.is_none_or(|process| may_have_died_of_probe(&process.uptake))
             {
@@ -146,18 +149,18 @@ impl Attempt<'_, '_> {
             let mut failure = failure;
             failure.nonsense = inbound.take_nonsense();
             if failure.stderr.is_empty() {
-                failure.stderr = last_words.unwrap_or_default();
+                failure.stderr = stderr_lines.unwrap_or_default();
             }
             return Err(failure);
         }
     }
 
     /// Waits for something, but no longer than the attempt may take.
-    async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, ConnectFailure> {
+    async fn within_limit<T>(&self, work: impl Future<Output = T>) -> Result<T, ConnectFailure> {
         tokio::select! {
             biased;
             outcome = work => Ok(outcome),
-            overdue = self.clock.expired() => Err(ConnectFailure::timed_out(overdue)),
+            expired = self.clock.expired() => Err(ConnectFailure::timed_out(expired)),
             () = self.stop.notified() => Err(ConnectFailure::new(FailureKind::Abandoned)),
         }
     }
@@ -172,7 +175,7 @@ fn may_have_died_of_probe(uptake: &Uptake) -> bool {
 
 impl ConnectFailure {
     /// Whether the server may only speak another protocol over HTTP than the one that was tried.
-    fn is_another_protocol(&self) -> bool {
+    fn suggests_other_protocol(&self) -> bool {
         let FailureKind::Handshake(ConnectError::Request(error)) = &self.kind else {
             return matches!(&self.kind, FailureKind::Unreachable(failure) if failure.status().is_some());
         };
@@ -193,27 +196,33 @@ impl ConnectFailure {
 }
 
 /// A server of the embedding program costs nothing to probe, and the file is shared with other programs.
-fn remember(context: &HostShared, source: &Source, hash: &str, protocol: HttpProtocol, era: Era) {
-    let lasts = matches!(source, Source::Entry(entry) if entry.transport != TransportEntry::Sdk);
-    if lasts && !context.settings.legacy_only {
-        let verdict = match (protocol, era) {
-            (HttpProtocol::Sse, _) => Verdict::Sse,
-            (HttpProtocol::Streamable, Era::Modern) => Verdict::Modern,
-            (HttpProtocol::Streamable, Era::Legacy) => Verdict::Legacy,
+fn remember_protocol(
+    shared: &HostShared,
+    source: &Source,
+    hash: &str,
+    protocol: HttpProtocol,
+    era: Era,
+) {
+    let is_persistent =
+        matches!(source, Source::Entry(entry) if entry.transport != TransportEntry::Sdk);
+    if is_persistent && !shared.settings.legacy_only {
+        let detected = match (protocol, era) {
+            (HttpProtocol::Sse, _) => DetectedProtocol::Sse,
+            (HttpProtocol::Streamable, Era::Modern) => DetectedProtocol::Modern,
+            (HttpProtocol::Streamable, Era::Legacy) => DetectedProtocol::Legacy,
         };
-        context.eras.set(hash, Some(verdict));
+        shared.eras.set(hash, Some(detected));
     }
 }
 
 /// The source with the secrets of its entry in place.
-async fn with_secrets<'s>(
+async fn resolve_secrets<'s>(
     core: &Core,
     source: &'s Source,
 ) -> Result<Cow<'s, Source>, ConnectFailure> {
     match source {
         Source::Entry(entry) if !entry.keyring.is_empty() => {
-            let whole =
-                secrets::fill_in(entry, core.context.secrets.as_ref(), &core.recorder).await;
+            let whole = secrets::resolve(entry, core.shared.secrets.as_ref(), &core.recorder).await;
             whole
                 .map(|entry| Cow::Owned(Source::Entry(Arc::new(entry))))
                 .map_err(|error| ConnectFailure::new(FailureKind::Secret(error)))

@@ -10,7 +10,7 @@ use trunkline_wire::Json;
 use crate::catalog::Lists;
 
 /// How many changed resources are remembered, and how long an address may be (SEC-4).
-const MAX_UPDATED: usize = 1024;
+const MAX_PENDING_UPDATES: usize = 1024;
 const MAX_URI: usize = 8 * 1024;
 
 /// Where whoever hears of a change leaves word for the task that owns the connection. However often a list is said to have
@@ -18,67 +18,67 @@ const MAX_URI: usize = 8 * 1024;
 #[derive(Default)]
 pub(super) struct PendingNotifications {
     changed: AtomicU8,
-    heard: Notify,
+    list_changed: Notify,
     updated: Mutex<BTreeSet<String>>,
-    heard_of_update: Notify,
+    resource_updated: Notify,
     acknowledged: AtomicBool,
     acknowledgement: Notify,
 }
 
 impl PendingNotifications {
     /// Takes note of a notification, if it is about lists or resources.
-    pub(super) fn hear(&self, notification: &str, params: Option<&Json>) {
+    pub(super) fn record(&self, notification: &str, params: Option<&Json>) {
         if notification == "notifications/subscriptions/acknowledged" {
             self.acknowledged.store(true, Ordering::Release);
             self.acknowledgement.notify_one();
         } else if notification == "notifications/resources/updated" {
             let uri: Option<String> = params.and_then(|params| params.field("uri"));
             if let Some(uri) = uri {
-                self.updated(uri);
+                self.mark_updated(uri);
             }
         } else {
-            self.changed(Lists::changed_by(notification));
+            self.mark_changed(Lists::changed_by(notification));
         }
     }
 
     /// This resource has changed.
-    pub(super) fn updated(&self, uri: String) {
+    pub(super) fn mark_updated(&self, uri: String) {
         let mut updated = self.updated.lock().unwrap_or_else(PoisonError::into_inner);
-        if uri.len() <= MAX_URI && updated.len() < MAX_UPDATED {
+        if uri.len() <= MAX_URI && updated.len() < MAX_PENDING_UPDATES {
             updated.insert(uri);
-            self.heard_of_update.notify_one();
+            self.resource_updated.notify_one();
         }
     }
 
     /// Waits until some resource has changed, and gives all that have.
-    pub(super) async fn updates(&self) -> BTreeSet<String> {
+    pub(super) async fn next_updates(&self) -> BTreeSet<String> {
         loop {
             let updated =
                 std::mem::take(&mut *self.updated.lock().unwrap_or_else(PoisonError::into_inner));
             if !updated.is_empty() {
                 return updated;
             }
-            self.heard_of_update.notified().await;
+            self.resource_updated.notified().await;
         }
     }
 
     /// These lists should be fetched again.
-    pub(super) fn changed(&self, lists: Lists) {
+    pub(super) fn mark_changed(&self, lists: Lists) {
         if !lists.is_empty() {
             self.changed.fetch_or(lists.bits(), Ordering::AcqRel);
-            self.heard.notify_one();
+            self.list_changed.notify_one();
         }
     }
 
     /// Waits until some list should be fetched again.
-    pub(super) async fn heard(&self) {
+    pub(super) async fn lists_changed(&self) {
         while self.changed.load(Ordering::Acquire) == 0 {
-            self.heard.notified().await;
+            self.list_changed.notified().await;
         }
     }
 
     /// The lists that should be fetched again; whoever takes them does so.
-    pub(super) fn take(&self) -> Lists {
+    pub(super) fn take_changed(&self) -> Lists {
         Lists::from_bits(self.changed.swap(0, Ordering::AcqRel))
     }
 
@@ -106,47 +106,50 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn however_often_a_change_is_told_it_is_acted_on_once() {
+    async fn repeated_list_changes_are_coalesced() {
         let notifications = PendingNotifications::default();
-        assert!(notifications.heard().now_or_never().is_none());
+        assert!(notifications.lists_changed().now_or_never().is_none());
         for _ in 0..100 {
-            notifications.hear("notifications/tools/list_changed", None);
-            notifications.hear("notifications/prompts/list_changed", None);
-            notifications.hear("notifications/message", None);
+            notifications.record("notifications/tools/list_changed", None);
+            notifications.record("notifications/prompts/list_changed", None);
+            notifications.record("notifications/message", None);
         }
-        notifications.heard().await;
-        assert_eq!(notifications.take(), Lists::TOOLS | Lists::PROMPTS);
-        assert!(notifications.heard().now_or_never().is_none());
+        notifications.lists_changed().await;
+        assert_eq!(notifications.take_changed(), Lists::TOOLS | Lists::PROMPTS);
+        assert!(notifications.lists_changed().now_or_never().is_none());
     }
 
     #[tokio::test]
-    async fn a_changed_resource_is_told_once_and_only_so_many() {
+    async fn resource_updates_are_deduplicated_and_bounded() {
         let notifications = PendingNotifications::default();
         let uri = |uri: &str| Json::from(serde_json::json!({ "uri": uri }));
         for _ in 0..10 {
-            notifications.hear("notifications/resources/updated", Some(&uri("a:1")));
+            notifications.record("notifications/resources/updated", Some(&uri("a:1")));
         }
-        notifications.hear("notifications/resources/updated", None);
-        notifications.hear(
+        notifications.record("notifications/resources/updated", None);
+        notifications.record(
             "notifications/resources/updated",
             Some(&uri(&"x".repeat(MAX_URI + 1))),
         );
         assert_eq!(
-            notifications.updates().await,
+            notifications.next_updates().await,
             BTreeSet::from(["a:1".to_owned()])
         );
-        assert!(notifications.updates().now_or_never().is_none());
-        for n in 0..2 * MAX_UPDATED {
-            notifications.updated(n.to_string());
+        assert!(notifications.next_updates().now_or_never().is_none());
+        for n in 0..2 * MAX_PENDING_UPDATES {
+            notifications.mark_updated(n.to_string());
         }
-        assert_eq!(notifications.updates().await.len(), MAX_UPDATED);
+        assert_eq!(
+            notifications.next_updates().await.len(),
+            MAX_PENDING_UPDATES
+        );
     }
 
     #[tokio::test]
-    async fn an_acknowledgement_counts_for_the_subscription_it_is_for() {
+    async fn acknowledgement_applies_to_its_own_subscription() {
         let notifications = PendingNotifications::default();
         notifications.expect_acknowledgement();
-        notifications.hear("notifications/subscriptions/acknowledged", None);
+        notifications.record("notifications/subscriptions/acknowledged", None);
         notifications.acknowledged().await;
         notifications.expect_acknowledgement();
         assert!(notifications.acknowledged().now_or_never().is_none());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use trunkline_wire::peer::Served;
 use trunkline_wire::{Json, RpcError};
 
-use crate::sanitize::{Removed, one_line, visible_json};
+use crate::sanitize::{Removed, one_line, strip_hidden_json};
 
 /// How long the model may take for one message. A call that waits for it may end earlier.
 const SAMPLING_TIMEOUT: Duration = Duration::from_mins(5);
@@ -102,7 +102,7 @@ fn checked(params: Option<Json>) -> Result<Json, RpcError> {
     if params.get("tools").is_some_and(|tools| !tools.is_null()) {
         return refuse("this client does not support tools in sampling");
     }
-    Ok(visible_json(&params, &mut Removed::default()))
+    Ok(strip_hidden_json(&params, &mut Removed::default()))
 }
 
 /// Whether it has what every message must have.

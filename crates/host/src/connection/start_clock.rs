@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::machine::{Machine, Seen, Starter, Watch};
+use super::machine::{Machine, Sample, Starter, UsageSampler};
 
 /// How often the time is counted.
-const COUNT_EVERY: Duration = Duration::from_millis(500);
+const CHARGE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// However busy the machine is, an attempt ends after this many times its limit.
-const CEILING: u32 = 4;
+const MAX_STRETCH: u32 = 4;
 
 /// The machine counts as busy if it kept a server waiting for one part in this many of its time.
 const BUSY_SHARE: u32 = 4;
@@ -21,28 +21,28 @@ pub(super) struct StartClock<'a> {
     machine: &'a Machine,
     limit: Duration,
     began: Instant,
-    count: Mutex<Count<'a>>,
+    progress: Mutex<Progress<'a>>,
 }
 
-struct Count<'a> {
-    watch: Watch<'a>,
-    counted_at: Instant,
+struct Progress<'a> {
+    sampler: UsageSampler<'a>,
+    charged_at: Instant,
     charged: Duration,
 }
 
 /// An attempt whose time is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Overdue {
+pub(super) struct Expired {
     /// How long it took.
     pub(super) after: Duration,
     /// How much of that the machine gave to others.
-    pub(super) kept_waiting: Duration,
+    pub(super) starved: Duration,
 }
 
-impl Overdue {
+impl Expired {
     /// Whether the machine is to blame, rather than the server.
     pub(super) fn is_machine_busy(&self) -> bool {
-        !self.kept_waiting.is_zero() && self.kept_waiting * BUSY_SHARE >= self.after
+        !self.starved.is_zero() && self.starved * BUSY_SHARE >= self.after
     }
 }
 
@@ -54,71 +54,71 @@ impl<'a> StartClock<'a> {
             machine,
             limit: limit.min(crate::settings::FOR_EVER),
             began,
-            count: Mutex::new(Count {
-                watch: Watch::over(machine, starter),
-                counted_at: began,
+            progress: Mutex::new(Progress {
+                sampler: UsageSampler::new(machine, starter),
+                charged_at: began,
                 charged: Duration::ZERO,
             }),
         }
     }
 
     /// Waits until the time is up. Safe to drop while it waits.
-    pub(super) async fn expired(&self) -> Overdue {
+    pub(super) async fn expired(&self) -> Expired {
         loop {
             let (until, rest) = {
-                let count = self.lock();
-                let rest = self.limit.saturating_sub(count.charged);
-                (count.counted_at + rest.min(COUNT_EVERY), rest)
+                let progress = self.lock();
+                let rest = self.limit.saturating_sub(progress.charged);
+                (progress.charged_at + rest.min(CHARGE_INTERVAL), rest)
             };
-            let ceiling = self.began + self.limit * CEILING;
+            let ceiling = self.began + self.limit * MAX_STRETCH;
             if rest.is_zero() || Instant::now() >= ceiling {
-                return self.overdue();
+                return self.expired_now();
             }
             tokio::time::sleep_until(until.min(ceiling)).await;
-            self.count();
+            self.charge_elapsed();
         }
     }
 
     /// How long what follows may take: more where the machine has proved to be busy.
-    pub(super) fn limit_from_here(&self) -> Duration {
-        let overdue = self.overdue();
-        if overdue.is_machine_busy() {
-            self.limit * CEILING
+    pub(super) fn list_timeout(&self) -> Duration {
+        let expired_now = self.expired_now();
+        if expired_now.is_machine_busy() {
+            self.limit * MAX_STRETCH
         } else {
             self.limit
         }
     }
 
-    fn count(&self) {
+    fn charge_elapsed(&self) {
         // The machine is asked first: it wants to have been looked at before.
         let busy = self.machine.is_busy();
-        let mut count = self.lock();
-        let seen = count.watch.look();
-        count.counted_at = Instant::now();
-        count.charged += charge(seen, busy);
+        let mut progress = self.lock();
+        let sample = progress.sampler.sample();
+        progress.charged_at = Instant::now();
+        progress.charged += charge(sample, busy);
     }
 
-    fn overdue(&self) -> Overdue {
-        let count = self.lock();
+    fn expired_now(&self) -> Expired {
+        let progress = self.lock();
         let after = self.began.elapsed();
-        let counted = count.counted_at - self.began;
-        Overdue {
+        let counted = progress.charged_at - self.began;
+        Expired {
             after,
-            kept_waiting: counted.saturating_sub(count.charged),
+            starved: counted.saturating_sub(progress.charged),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Count<'a>> {
-        self.count.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Progress<'a>> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How much of the time that has passed counts. On a machine with a processor to spare all of it does, and
-/// so does time in which the server waited for something else; otherwise the processor time that it had.
-fn charge(seen: Seen, busy: bool) -> Duration {
-    match seen.did {
-        Some(did) if busy && !seen.waits() => did.cpu.min(seen.elapsed),
-        _ => seen.elapsed,
+/// How much of the time that has passed counts. On a machine with a processor to spare all of it usage_of, and
+/// so usage_of time in which the server waited for something else; otherwise the processor time that it had.
+fn charge(sample: Sample, busy: bool) -> Duration {
+    match sample.cpu_use {
+        Some(cpu_use) if busy && !sample.is_waiting() => cpu_use.cpu.min(sample.elapsed),
+        _ => sample.elapsed,
     }
 }
 
@@ -131,40 +131,40 @@ mod tests {
 
     use trunkline_transport::stdio::proc_fs::{Activity, Usage};
 
-    use super::super::machine::Did;
-    use super::super::machine::testing::{machine, starter, unknown, waits};
+    use super::super::machine::CpuUse;
+    use super::super::machine::testing::{machine, starter, unknown, waiting};
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(30);
 
     #[test]
-    fn only_time_in_which_the_machine_let_it_run_counts() {
+    fn only_runnable_time_is_charged() {
         let ms = Duration::from_millis;
-        let did = |cpu, activity| {
-            Some(Did {
+        let cpu_use = |cpu, activity| {
+            Some(CpuUse {
                 cpu: ms(cpu),
                 activity,
             })
         };
-        for (did, busy, counts) in [
-            (did(100, Activity::Running), true, 100),
-            (did(100, Activity::Running), false, 500),
-            (did(0, Activity::Running), true, 0),
-            (did(0, Activity::Disk), true, 0),
-            (did(100, Activity::Waiting), true, 100),
+        for (cpu_use, busy, counts) in [
+            (cpu_use(100, Activity::Running), true, 100),
+            (cpu_use(100, Activity::Running), false, 500),
+            (cpu_use(0, Activity::Running), true, 0),
+            (cpu_use(0, Activity::Disk), true, 0),
+            (cpu_use(100, Activity::Waiting), true, 100),
             // It waits for something that is not of this machine.
-            (did(0, Activity::Waiting), true, 500),
-            (did(20, Activity::Waiting), true, 500),
-            (did(0, Activity::Waiting), false, 500),
+            (cpu_use(0, Activity::Waiting), true, 500),
+            (cpu_use(20, Activity::Waiting), true, 500),
+            (cpu_use(0, Activity::Waiting), false, 500),
             // Several threads at once.
-            (did(900, Activity::Running), true, 500),
+            (cpu_use(900, Activity::Running), true, 500),
             (None, true, 500),
         ] {
-            let seen = Seen {
+            let sample = Sample {
                 elapsed: ms(500),
-                did,
+                cpu_use,
             };
-            assert_eq!(charge(seen, busy), ms(counts), "{seen:?} {busy}");
+            assert_eq!(charge(sample, busy), ms(counts), "{sample:?} {busy}");
         }
     }
 
@@ -177,7 +177,7 @@ mod tests {
     }
 
     /// It gets half of one.
-    fn slowed(_: u32, time: Duration) -> Option<Usage> {
+    fn half_speed(_: u32, time: Duration) -> Option<Usage> {
         Some(Usage {
             cpu: time / 2,
             activity: Activity::Running,
@@ -185,38 +185,38 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_limit_is_stretched_on_a_busy_machine_and_not_beyond_four_times() {
-        type Does = fn(u32, Duration) -> Option<Usage>;
-        for (does, idle, after, kept_waiting) in [
-            (waits as Does, 0.0, 30, 0),
-            (waits, 1.0, 30, 0),
+    async fn limit_stretches_up_to_four_times_on_a_busy_machine() {
+        type UsageOf = fn(u32, Duration) -> Option<Usage>;
+        for (usage_of, idle, after, starved) in [
+            (waiting as UsageOf, 0.0, 30, 0),
+            (waiting, 1.0, 30, 0),
             (unknown, 0.0, 30, 0),
-            (slowed, 1.0, 30, 0),
-            (slowed, 0.0, 60, 30),
+            (half_speed, 1.0, 30, 0),
+            (half_speed, 0.0, 60, 30),
             (starved, 0.0, 120, 108),
         ] {
-            let (machine, starter) = (machine(2, idle, does), starter(1));
-            // The first look has nothing to compare with.
+            let (machine, starter) = (machine(2, idle, usage_of), starter(1));
+            // The first sample has nothing to compare with.
             machine.is_busy();
             tokio::time::advance(Duration::from_millis(100)).await;
             let clock = StartClock::start(&machine, &starter, LIMIT);
-            let overdue = clock.expired().await;
+            let expired = clock.expired().await;
             let seconds = |time: Duration| (time + Duration::from_millis(500)).as_secs();
             assert_eq!(
-                (seconds(overdue.after), seconds(overdue.kept_waiting)),
-                (after, kept_waiting)
+                (seconds(expired.after), seconds(expired.starved)),
+                (after, starved)
             );
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_short_limit_is_kept_to_the_millisecond_and_goes_on_where_it_was() {
-        let (machine, starter) = (machine(2, 1.0, waits), starter(1));
+    async fn short_limit_is_exact_and_resumes_after_a_dropped_wait() {
+        let (machine, starter) = (machine(2, 1.0, waiting), starter(1));
         let limit = Duration::from_millis(700);
         let clock = StartClock::start(&machine, &starter, limit);
         let first = tokio::time::timeout(Duration::from_millis(550), clock.expired()).await;
         assert!(first.is_err());
         assert_eq!(clock.expired().await.after, limit);
-        assert_eq!(clock.limit_from_here(), limit);
+        assert_eq!(clock.list_timeout(), limit);
     }
 }

@@ -1,8 +1,8 @@
 //! How many servers start at once (LIF-2).
 //!
-//! A local starter holds one of a few places. One that waits gives its place to the next and goes on, so
-//! that slow starters overlap; one that burns a processor keeps it while the processors are full of them.
-//! Beside the places there is a bound on all starters that have not answered and are not idle.
+//! A local starter holds one of a few permits. One that waits gives its permit to the next and goes on, so
+//! that monitor starters overlap; one that burns a processor keeps it while the processors are full of them.
+//! Beside the permits there is a bound on all starters that have not answered and are not idle.
 
 use std::future::Future;
 use std::pin::pin;
@@ -13,117 +13,117 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-use super::machine::{Machine, Seen, Starter, Watch};
+use super::machine::{Machine, Sample, Starter, UsageSampler};
 
-/// How long a slow local starter keeps others waiting.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// How long a monitor local starter keeps others waiting.
+const SLOW_AFTER: Duration = Duration::from_millis(250);
 
 /// How long it keeps them waiting at least: below that, it may just not have had its turn on a processor.
-const LEAST_PATIENCE: Duration = Duration::from_millis(10);
+const MIN_SLOW_AFTER: Duration = Duration::from_millis(10);
 
-/// How long one that burns a processor keeps its place: some never do anything else.
-const LONGEST_HOLD: Duration = Duration::from_secs(5);
+/// How long one that burns a processor keeps its permit: some never do anything else.
+const MAX_HOLD: Duration = Duration::from_secs(5);
 
-/// How often one that is slow is looked at while it has a place, and afterwards.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-const GLANCE_EVERY: Duration = Duration::from_millis(250);
+/// How often one that is monitor is looked at while it has a permit, and afterwards.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
+const BACKGROUND_INTERVAL: Duration = Duration::from_millis(250);
 
 /// One that has done nothing for this long is no load and does not count towards the bound, until it
 /// does something again.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 
 /// How many must have answered before it is known how long answering takes.
-const ENOUGH: usize = 3;
+const MIN_ANSWERS: usize = 3;
 
-/// For each local place but one, how many starters may have given theirs up before their time. It bounds how many processes start at
+/// For each local permit but one, how many starters may have given theirs up before their time. It bounds how many processes start at
 /// once should those that answered first have been the quick ones; and who wants them one by one gets them so.
-const EARLY: usize = 3;
+const EARLY_PER_PERMIT: usize = 3;
 
-/// The two groups of places: starting processes is heavy, connecting over a network is not.
+/// The two groups of permits: starting processes is heavy, connecting over a network is not.
 pub(crate) struct StartupLimiter {
     machine: Machine,
     local: Semaphore,
     remote: Semaphore,
-    early: Semaphore,
-    /// Whether one local starter may give its place to another at all.
-    overlap: bool,
+    early_releases: Semaphore,
+    /// Whether one local starter may give its permit to another at all.
+    may_overlap: bool,
     /// How many local starters have not answered and are not idle.
     active: AtomicUsize,
     /// Told when one more may become active.
-    room: Notify,
-    pace: Mutex<Pace>,
+    slot_freed: Notify,
+    answer_times: Mutex<AnswerTimes>,
     answered: Notify,
 }
 
 /// How long local servers took to answer.
 #[derive(Default)]
-struct Pace {
+struct AnswerTimes {
     answers: usize,
     slowest: Duration,
 }
 
-impl Pace {
-    /// How long one more may take before it counts as slow: twice as long as any before it.
-    fn patience(&self) -> Duration {
-        if self.answers < ENOUGH {
-            return PATIENCE;
+impl AnswerTimes {
+    /// How long one more may take before it counts as monitor: twice as long as any before it.
+    fn slow_after(&self) -> Duration {
+        if self.answers < MIN_ANSWERS {
+            return SLOW_AFTER;
         }
-        (self.slowest * 2).clamp(LEAST_PATIENCE, PATIENCE)
+        (self.slowest * 2).clamp(MIN_SLOW_AFTER, SLOW_AFTER)
     }
 }
 
-/// What is known of a starter when it is decided whether it keeps its place.
+/// What is known of a starter when it is decided whether it keeps its permit.
 #[derive(Clone, Copy, Debug)]
-struct Standing {
+struct StarterState {
     /// How long it has been starting.
     age: Duration,
-    /// From when on it counts as slow.
-    patience: Duration,
+    /// From when on it counts as monitor.
+    slow_after: Duration,
     /// It burns a processor, and so do as many others as the machine should bear.
-    in_need: bool,
+    needs_cpu: bool,
     /// It may go before its time.
-    may_be_early: bool,
+    may_release_early: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decision {
-    /// It keeps its place, and is looked at again after this long.
+    /// It keeps its permit, and is looked at again after this long.
     Keep(Duration),
-    GiveUp,
+    Release,
 }
 
-/// Decides whether a starter keeps its place.
-fn decide(standing: Standing) -> Decision {
-    let Standing {
+/// Decides whether a starter keeps its permit.
+fn decide(state: StarterState) -> Decision {
+    let StarterState {
         age,
-        patience,
-        in_need,
-        may_be_early,
-    } = standing;
-    if age < patience {
-        return Decision::Keep(patience.saturating_sub(age));
+        slow_after,
+        needs_cpu,
+        may_release_early,
+    } = state;
+    if age < slow_after {
+        return Decision::Keep(slow_after.saturating_sub(age));
     }
-    if in_need && age < LONGEST_HOLD {
-        return Decision::Keep(LOOK_EVERY);
+    if needs_cpu && age < MAX_HOLD {
+        return Decision::Keep(SAMPLE_INTERVAL);
     }
-    if age >= PATIENCE || may_be_early {
-        return Decision::GiveUp;
+    if age >= SLOW_AFTER || may_release_early {
+        return Decision::Release;
     }
-    Decision::Keep(LOOK_EVERY.min(PATIENCE.saturating_sub(age)))
+    Decision::Keep(SAMPLE_INTERVAL.min(SLOW_AFTER.saturating_sub(age)))
 }
 
 impl StartupLimiter {
     pub(crate) fn new(local: usize, remote: usize, machine: Machine) -> Self {
-        let early = local.saturating_sub(1).saturating_mul(EARLY);
+        let early_releases = local.saturating_sub(1).saturating_mul(EARLY_PER_PERMIT);
         Self {
             machine,
             local: Semaphore::new(local.min(Semaphore::MAX_PERMITS)),
             remote: Semaphore::new(remote.min(Semaphore::MAX_PERMITS)),
-            early: Semaphore::new(early.min(Semaphore::MAX_PERMITS)),
-            overlap: local > 1,
+            early_releases: Semaphore::new(early_releases.min(Semaphore::MAX_PERMITS)),
+            may_overlap: local > 1,
             active: AtomicUsize::new(0),
-            room: Notify::new(),
-            pace: Mutex::default(),
+            slot_freed: Notify::new(),
+            answer_times: Mutex::default(),
             answered: Notify::new(),
         }
     }
@@ -133,12 +133,16 @@ impl StartupLimiter {
         &self.machine
     }
 
-    /// Waits for a place.
-    pub(crate) async fn enter(&self, local: bool) -> StartupPermit<'_> {
-        let places = if local { &self.local } else { &self.remote };
+    /// Waits for a permit.
+    pub(crate) async fn acquire(&self, local: bool) -> StartupPermit<'_> {
+        let permits = if local { &self.local } else { &self.remote };
         // The semaphore is never closed; if it were, starting anyway would be right.
-        let permit = places.acquire().await.ok();
-        let load = if local { Some(self.load().await) } else { None };
+        let permit = permits.acquire().await.ok();
+        let load = if local {
+            Some(self.wait_for_load().await)
+        } else {
+            None
+        };
         StartupPermit {
             limiter: self,
             permit,
@@ -147,79 +151,81 @@ impl StartupLimiter {
     }
 
     /// Waits until the machine bears one starter more.
-    async fn load(&self) -> Load<'_> {
-        let most = self.machine.starters();
+    async fn wait_for_load(&self) -> StarterLoad<'_> {
+        let most = self.machine.max_starters();
         loop {
-            let mut room = pin!(self.room.notified());
-            room.as_mut().enable();
+            let mut slot_freed = pin!(self.slot_freed.notified());
+            slot_freed.as_mut().enable();
             let one_more = |active| (active < most).then_some(active + 1);
             let order = Ordering::Relaxed;
             if self.active.fetch_update(order, order, one_more).is_ok() {
-                return Load {
+                return StarterLoad {
                     limiter: self,
                     active: true,
-                    burning: false,
+                    cpu_bound: false,
                 };
             }
-            room.await;
+            slot_freed.await;
         }
     }
 
-    fn pace(&self) -> MutexGuard<'_, Pace> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    fn answer_times(&self) -> MutexGuard<'_, AnswerTimes> {
+        self.answer_times
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answered_after(&self, time: Duration) {
-        let mut pace = self.pace();
-        pace.answers = pace.answers.saturating_add(1);
-        pace.slowest = pace.slowest.max(time.min(PATIENCE));
-        drop(pace);
+    fn record_answer(&self, time: Duration) {
+        let mut answer_times = self.answer_times();
+        answer_times.answers = answer_times.answers.saturating_add(1);
+        answer_times.slowest = answer_times.slowest.max(time.min(SLOW_AFTER));
+        drop(answer_times);
         self.answered.notify_waiters();
     }
 }
 
 /// What a local starter that has not answered costs the machine.
-struct Load<'a> {
+struct StarterLoad<'a> {
     limiter: &'a StartupLimiter,
     active: bool,
-    burning: bool,
+    cpu_bound: bool,
 }
 
-impl Load<'_> {
-    fn set(&mut self, active: bool, burning: bool) {
+impl StarterLoad<'_> {
+    fn update(&mut self, active: bool, cpu_bound: bool) {
         if active != self.active {
             self.active = active;
             if active {
-                // It is there, whether or not there is room for it.
+                // It is there, whether or not there is slot_freed for it.
                 self.limiter.active.fetch_add(1, Ordering::Relaxed);
             } else {
                 self.limiter.active.fetch_sub(1, Ordering::Relaxed);
-                self.limiter.room.notify_waiters();
+                self.limiter.slot_freed.notify_waiters();
             }
         }
-        if burning != self.burning {
-            self.burning = burning;
-            self.limiter.machine.burns(burning);
+        if cpu_bound != self.cpu_bound {
+            self.cpu_bound = cpu_bound;
+            self.limiter.machine.count_cpu_bound(cpu_bound);
         }
     }
 }
 
-impl Drop for Load<'_> {
+impl Drop for StarterLoad<'_> {
     fn drop(&mut self) {
-        self.set(false, false);
+        self.update(false, false);
     }
 }
 
-/// A place in the window.
+/// A permit in the window.
 pub(crate) struct StartupPermit<'a> {
     limiter: &'a StartupLimiter,
     permit: Option<SemaphorePermit<'a>>,
     /// Of a local starter alone.
-    load: Option<Load<'a>>,
+    load: Option<StarterLoad<'a>>,
 }
 
 impl StartupPermit<'_> {
-    /// Runs `start` in this place. A local one that is not done soon may give its place to the next and go on.
+    /// Runs `start` in this permit. A local one that is not done soon may give its permit to the next and go on.
     pub(super) async fn run<T, E>(
         self,
         starter: &Starter,
@@ -230,99 +236,105 @@ impl StartupPermit<'_> {
             permit,
             load,
         } = self;
-        let Some(load) = load.filter(|_| limiter.overlap) else {
+        let Some(load) = load.filter(|_| limiter.may_overlap) else {
             let _held = permit;
             return start.await;
         };
         let since = Instant::now();
-        let mut slow = Slow {
+        let mut monitor = StarterMonitor {
             limiter,
             since,
             load,
-            watch: Watch::over(&limiter.machine, starter),
+            sampler: UsageSampler::new(&limiter.machine, starter),
             idle: Duration::ZERO,
         };
         let outcome = {
-            let (mut start, slow) = (pin!(start), pin!(slow.overlap(permit)));
+            let (mut start, monitor) = (pin!(start), pin!(monitor.watch(permit)));
             tokio::select! {
                 biased;
                 outcome = &mut start => outcome,
-                never = slow => never,
+                never = monitor => never,
             }
         };
         if outcome.is_ok() {
-            limiter.answered_after(since.elapsed());
+            limiter.record_answer(since.elapsed());
         }
         outcome
     }
 }
 
-/// A starter that may turn out to be slow.
-struct Slow<'a> {
+/// A starter that may turn out to be monitor.
+struct StarterMonitor<'a> {
     limiter: &'a StartupLimiter,
     since: Instant,
-    load: Load<'a>,
-    watch: Watch<'a>,
+    load: StarterLoad<'a>,
+    sampler: UsageSampler<'a>,
     /// For how long it has done nothing.
     idle: Duration,
 }
 
-impl<'a> Slow<'a> {
-    /// Keeps the place as long as it should, then only counts.
-    async fn overlap<T>(&mut self, permit: Option<SemaphorePermit<'_>>) -> T {
-        let early = self.outlast().await;
+impl<'a> StarterMonitor<'a> {
+    /// Keeps the permit as long as it should, then only counts.
+    async fn watch<T>(&mut self, permit: Option<SemaphorePermit<'_>>) -> T {
+        let early_releases = self.until_release().await;
         drop(permit);
-        if early.is_some() {
-            self.look_until(self.since + PATIENCE).await;
+        if early_releases.is_some() {
+            self.sample_at(self.since + SLOW_AFTER).await;
         }
-        drop(early);
+        drop(early_releases);
         loop {
-            self.look_until(Instant::now() + GLANCE_EVERY).await;
+            self.sample_at(Instant::now() + BACKGROUND_INTERVAL).await;
         }
     }
 
-    /// Returns when it should give its place up.
-    async fn outlast(&mut self) -> Option<SemaphorePermit<'a>> {
+    /// Returns when it should give its permit up.
+    async fn until_release(&mut self) -> Option<SemaphorePermit<'a>> {
         let limiter = self.limiter;
         loop {
             let answered = limiter.answered.notified();
             let age = self.since.elapsed();
-            let patience = limiter.pace().patience();
-            let in_need = age >= patience && self.look().burns() && limiter.machine.is_crowded();
-            let early = limiter.early.try_acquire().ok().filter(|_| age < PATIENCE);
-            let standing = Standing {
+            let slow_after = limiter.answer_times().slow_after();
+            let needs_cpu =
+                age >= slow_after && self.sample().is_cpu_bound() && limiter.machine.is_crowded();
+            let early_releases = limiter
+                .early_releases
+                .try_acquire()
+                .ok()
+                .filter(|_| age < SLOW_AFTER);
+            let state = StarterState {
                 age,
-                patience,
-                in_need,
-                may_be_early: early.is_some(),
+                slow_after,
+                needs_cpu,
+                may_release_early: early_releases.is_some(),
             };
-            let pause = match decide(standing) {
-                Decision::GiveUp => return early,
+            let pause = match decide(state) {
+                Decision::Release => return early_releases,
                 Decision::Keep(pause) => pause,
             };
-            drop(early);
+            drop(early_releases);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                // Others set the pace.
+                // Others set the answer_times.
                 () = answered => {}
             }
         }
     }
 
-    async fn look_until(&mut self, until: Instant) {
+    async fn sample_at(&mut self, until: Instant) {
         tokio::time::sleep_until(until).await;
-        self.look();
+        self.sample();
     }
 
-    fn look(&mut self) -> Seen {
-        let seen = self.watch.look();
-        self.idle = if seen.waits() {
-            self.idle + seen.elapsed
+    fn sample(&mut self) -> Sample {
+        let sample = self.sampler.sample();
+        self.idle = if sample.is_waiting() {
+            self.idle + sample.elapsed
         } else {
             Duration::ZERO
         };
-        self.load.set(self.idle < IDLE_AFTER, seen.burns());
-        seen
+        self.load
+            .update(self.idle < IDLE_AFTER, sample.is_cpu_bound());
+        sample
     }
 }
 
@@ -332,12 +344,12 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::super::machine::testing::{burns, machine, starter, unknown, waits};
+    use super::super::machine::testing::{cpu_bound, machine, starter, unknown, waiting};
     use super::*;
 
     /// A window on two processors, none of which is idle.
     fn limiter(local: usize) -> StartupLimiter {
-        StartupLimiter::new(local, 20, machine(2, 0.0, waits))
+        StartupLimiter::new(local, 20, machine(2, 0.0, waiting))
     }
 
     async fn takes(milliseconds: u64) -> Result<(), ()> {
@@ -350,41 +362,41 @@ mod tests {
         let started = Instant::now();
         let starts = take.iter().map(|&take| async move {
             let server = starter(1);
-            let place = limiter.enter(true).await;
-            let _ = place.run(&server, takes(take)).await;
+            let permit = limiter.acquire(true).await;
+            let _ = permit.run(&server, takes(take)).await;
             started.elapsed().as_millis()
         });
         futures_util::future::join_all(starts).await
     }
 
     #[test]
-    fn a_place_is_kept_by_who_is_quick_or_burns() {
+    fn quick_or_cpu_bound_starters_keep_their_permit() {
         let ms = Duration::from_millis;
-        for (age, patience, in_need, may_be_early, decision) in [
+        for (age, slow_after, needs_cpu, may_release_early, decision) in [
             (0, 250, false, true, Decision::Keep(ms(250))),
             (9, 10, false, true, Decision::Keep(ms(1))),
-            (10, 10, false, true, Decision::GiveUp),
-            (10, 10, true, true, Decision::Keep(LOOK_EVERY)),
-            // Enough have gone early.
-            (10, 10, false, false, Decision::Keep(LOOK_EVERY)),
+            (10, 10, false, true, Decision::Release),
+            (10, 10, true, true, Decision::Keep(SAMPLE_INTERVAL)),
+            // Enough have gone early_releases.
+            (10, 10, false, false, Decision::Keep(SAMPLE_INTERVAL)),
             (230, 10, false, false, Decision::Keep(ms(20))),
-            (250, 250, false, false, Decision::GiveUp),
-            (250, 250, true, false, Decision::Keep(LOOK_EVERY)),
-            (4_999, 250, true, false, Decision::Keep(LOOK_EVERY)),
-            (5_000, 250, true, false, Decision::GiveUp),
+            (250, 250, false, false, Decision::Release),
+            (250, 250, true, false, Decision::Keep(SAMPLE_INTERVAL)),
+            (4_999, 250, true, false, Decision::Keep(SAMPLE_INTERVAL)),
+            (5_000, 250, true, false, Decision::Release),
         ] {
-            let standing = Standing {
+            let state = StarterState {
                 age: ms(age),
-                patience: ms(patience),
-                in_need,
-                may_be_early,
+                slow_after: ms(slow_after),
+                needs_cpu,
+                may_release_early,
             };
-            assert_eq!(decide(standing), decision, "{standing:?}");
+            assert_eq!(decide(state), decision, "{state:?}");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn where_others_are_quick_a_slow_one_gives_its_place_up_sooner() {
+    async fn slow_starter_among_quick_ones_releases_its_permit_early() {
         const HANGS: u64 = 60_000;
         let mut take = [5; 100];
         for index in (7..100).step_by(20) {
@@ -395,7 +407,7 @@ mod tests {
         let last = mixed.iter().filter(|&&at| at < 1_000).max().unwrap();
         assert!(last * 10 <= quick.iter().max().unwrap() * 12, "{mixed:?}");
 
-        // The first three say how long it takes here: those that follow find a place at once, but not all of them.
+        // The first three say how long it takes here: those that follow find a permit at once, but not all of them.
         let mut take = vec![5; 3];
         take.extend([2_000; 20]);
         let limiter = limiter(3);
@@ -406,7 +418,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn slow_local_starters_overlap_up_to_what_the_machine_bears() {
+    async fn slow_local_starters_overlap_up_to_the_machine_limit() {
         // Eight at once on two processors: three, three more after 250 ms, two more after 500 ms; those after them begin
         // when the first have answered.
         let at = answers(&limiter(3), &[900; 12]).await;
@@ -420,7 +432,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_that_hang_do_not_count_for_long() {
+    async fn hanging_starters_stop_counting() {
         const HANGS: u64 = 60_000;
         let mut take = [HANGS; 30];
         take[29] = 100;
@@ -429,9 +441,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_that_burn_keep_their_places_while_the_processors_are_full_of_them() {
+    async fn cpu_bound_starters_keep_their_permits_while_cores_are_full() {
         // Three for each processor. When the first are looked at, the others are not known to burn yet.
-        let crowded = StartupLimiter::new(3, 20, machine(1, 0.0, burns));
+        let crowded = StartupLimiter::new(3, 20, machine(1, 0.0, cpu_bound));
         let at = answers(&crowded, &[2_000; 9]).await;
         let first = at.iter().filter(|&&at| at < 3_000).count();
         assert!((3..=5).contains(&first), "{at:?}");
@@ -441,19 +453,19 @@ mod tests {
         let at = answers(&crowded, &take).await;
         assert!((5_000..5_500).contains(&at[5]), "{at:?}");
         // With processors to spare, others may have them.
-        let roomy = StartupLimiter::new(3, 20, machine(16, 9.0, burns));
+        let roomy = StartupLimiter::new(3, 20, machine(16, 9.0, cpu_bound));
         let at = answers(&roomy, &[2_000; 6]).await;
         assert!(at[5] < 2_400, "{at:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_wants_them_one_by_one_gets_them_so() {
+    async fn limit_of_one_starts_servers_one_by_one() {
         let at = answers(&limiter(1), &[1_000; 3]).await;
         assert_eq!(at, [1_000, 2_000, 3_000]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn quick_ones_stay_within_the_window() {
+    async fn quick_starters_stay_within_the_limit() {
         let limiter = Arc::new(limiter(3));
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let quick: Vec<_> = (0..30)
@@ -468,8 +480,8 @@ mod tests {
                         Ok::<_, ()>(())
                     };
                     let starter = Starter::default();
-                    let place = limiter.enter(true).await;
-                    place.run(&starter, work).await.unwrap();
+                    let permit = limiter.acquire(true).await;
+                    permit.run(&starter, work).await.unwrap();
                 })
             })
             .collect();

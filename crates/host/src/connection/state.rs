@@ -14,11 +14,11 @@ use trunkline_wire::transport::{CloseReason, Closed, DeliveryError, DeliveryErro
 use trunkline_wire::version::Era;
 use trunkline_wire::{Client, RequestError};
 
-use super::start_clock::Overdue;
+use super::start_clock::Expired;
 use crate::logs::Recorder;
 
 /// What to do about a server that wants to know who we are.
-pub(crate) const SIGN_IN: &str =
+pub(crate) const SIGN_IN_HINT: &str =
     "give it a token that it accepts, for example as a header \"Authorization\" in its entry";
 
 /// Where a connection stands.
@@ -67,7 +67,7 @@ impl State {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::NeedsAuth(_) => Some(SIGN_IN),
+            Self::NeedsAuth(_) => Some(SIGN_IN_HINT),
             state => state.failure()?.hint(),
         }
     }
@@ -133,7 +133,7 @@ pub struct ConnectFailure {
     /// What it wrote to stdout that was no message, if anything; untrusted text.
     pub nonsense: Option<String>,
     /// The whole in words, where those would hold a secret of ours.
-    shown: Option<Arc<String>>,
+    redacted: Option<Arc<String>>,
 }
 
 /// What went wrong with a connection.
@@ -168,7 +168,7 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// What it means that nothing could be delivered.
-    pub(super) fn of(failure: DeliveryError) -> Self {
+    pub(super) fn from_delivery(failure: DeliveryError) -> Self {
         let said = failure.to_string();
         match failure.kind {
             DeliveryErrorKind::Unauthorized { challenge } => Self::Unauthorized {
@@ -179,7 +179,7 @@ impl FailureKind {
         }
     }
 
-    pub(super) fn of_websocket(error: &WsError) -> Self {
+    pub(super) fn from_websocket(error: &WsError) -> Self {
         let kind = match error {
             WsError::Unauthorized { challenge } => {
                 return Self::Unauthorized {
@@ -204,12 +204,12 @@ impl FailureKind {
         Self::Unreachable(DeliveryError::new(kind, text, false))
     }
 
-    pub(super) fn of_handshake(error: ConnectError) -> Self {
+    pub(super) fn from_handshake(error: ConnectError) -> Self {
         match error {
             ConnectError::Request(RequestError::Delivery(failure))
                 if matches!(failure.kind, DeliveryErrorKind::Unauthorized { .. }) =>
             {
-                Self::of(failure)
+                Self::from_delivery(failure)
             }
             error => match closed(&error).map(Closed::reason) {
                 Some(CloseReason::Unauthorized { challenge }) => Self::Unauthorized {
@@ -248,13 +248,13 @@ impl ConnectFailure {
             kind,
             stderr,
             nonsense: None,
-            shown: None,
+            redacted: None,
         }
     }
 
-    pub(super) fn timed_out(overdue: Overdue) -> Self {
-        let after = overdue.after;
-        Self::new(if overdue.is_machine_busy() {
+    pub(super) fn timed_out(expired: Expired) -> Self {
+        let after = expired.after;
+        Self::new(if expired.is_machine_busy() {
             FailureKind::MachineBusy(after)
         } else {
             FailureKind::TimedOut(after)
@@ -267,18 +267,18 @@ impl ConnectFailure {
     }
 
     /// The same without our secrets, which the server may have repeated to us (SEC-1).
-    pub(crate) fn hidden(&self, recorder: &Recorder) -> Self {
-        let hide = |text: &String| recorder.hidden(text).into_owned();
+    pub(crate) fn redacted(&self, recorder: &Recorder) -> Self {
+        let redact = |text: &String| recorder.redact(text).into_owned();
         let text = self.to_string();
-        let shown = match recorder.hidden(&text) {
+        let redacted = match recorder.redact(&text) {
             Cow::Borrowed(_) => None,
-            Cow::Owned(shown) => Some(Arc::new(shown)),
+            Cow::Owned(redacted) => Some(Arc::new(redacted)),
         };
         Self {
             kind: self.kind.clone(),
-            stderr: self.stderr.iter().map(hide).collect(),
-            nonsense: self.nonsense.as_ref().map(hide),
-            shown,
+            stderr: self.stderr.iter().map(redact).collect(),
+            nonsense: self.nonsense.as_ref().map(redact),
+            redacted,
         }
     }
 
@@ -318,7 +318,7 @@ impl ConnectFailure {
             FailureKind::Secret(SecretError::Unavailable(_)) => {
                 Some("unlock the keychain, or write the secret as ${VARIABLE}")
             }
-            FailureKind::Unauthorized { .. } => Some(SIGN_IN),
+            FailureKind::Unauthorized { .. } => Some(SIGN_IN_HINT),
             FailureKind::Unreachable(failure) => hint_for(failure),
             FailureKind::Handshake(ConnectError::Request(RequestError::Delivery(failure))) => {
                 hint_for(failure)
@@ -362,8 +362,8 @@ fn hint_for(failure: &DeliveryError) -> Option<&'static str> {
 
 impl fmt::Display for ConnectFailure {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        if let Some(shown) = &self.shown {
-            return f.write_str(shown);
+        if let Some(redacted) = &self.redacted {
+            return f.write_str(redacted);
         }
         match &self.kind {
             FailureKind::Spawn(error) => write!(f, "{error}"),

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use trunkline_wire::transport::CloseReason;
 
 use super::backoff::{self, MAX_ATTEMPTS, STABLE};
-use super::changes::{self, Listening};
+use super::changes::{self, ChangeSubscription};
 use super::machine::Starter;
 use super::open::open;
 use super::start_clock::StartClock;
@@ -21,47 +21,47 @@ use crate::settings;
 enum Next {
     /// Connect for the first time, or because somebody asked: a failure is final.
     Connect,
-    /// Connect again, for the `attempt`th time in a row, counted from 1: a failure is followed by another attempt.
+    /// Connect retry, for the `attempt`th time in a row, counted from 1: a failure is followed by another attempt.
     Reconnect {
         attempt: u32,
     },
-    /// Keep the connection, which took `attempts` attempts to get back, until it is lost.
-    Keep {
+    /// Serve the connection, which took `attempts` attempts to get back, until it is lost.
+    Serve {
         connected: Arc<Connected>,
-        listening: Listening,
+        subscription: ChangeSubscription,
         attempts: u32,
     },
-    /// Wait, then connect again.
+    /// Wait, then connect retry.
     Wait {
         attempt: u32,
     },
     /// Do nothing until told to.
-    Rest,
+    Idle,
     End,
 }
 
 pub(super) async fn run(core: Arc<Core>, mut commands: mpsc::Receiver<Command>) {
-    let rests = {
+    let is_idle = {
         let state = &core.status.load().state;
         matches!(state, State::Disabled) || state.is_lazy()
     };
-    let mut next = if rests { Next::Rest } else { Next::Connect };
+    let mut next = if is_idle { Next::Idle } else { Next::Connect };
     loop {
         next = match next {
             Next::Connect => connect(&core, &mut commands, None).await,
             Next::Reconnect { attempt } => connect(&core, &mut commands, Some(attempt)).await,
-            Next::Keep {
+            Next::Serve {
                 connected,
-                listening,
+                subscription,
                 attempts,
-            } => keep(&core, &mut commands, connected, listening, attempts).await,
+            } => serve(&core, &mut commands, connected, subscription, attempts).await,
             Next::Wait { attempt } => tokio::select! {
-                command = next_order(&mut commands) => obey(&core, command),
-                () = tokio::time::sleep(backoff::delay(core.context.settings.reconnect_after, attempt)) => Next::Reconnect { attempt },
+                command = next_command(&mut commands) => handle(&core, command),
+                () = tokio::time::sleep(backoff::delay(core.shared.settings.reconnect_after, attempt)) => Next::Reconnect { attempt },
             },
-            Next::Rest => {
+            Next::Idle => {
                 let command = commands.recv().await;
-                obey(&core, command)
+                handle(&core, command)
             }
             Next::End => return,
         };
@@ -69,7 +69,7 @@ pub(super) async fn run(core: Arc<Core>, mut commands: mpsc::Receiver<Command>) 
 }
 
 /// The next command, while a connection stands or is under way: another try is what is being made already.
-async fn next_order(commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
+async fn next_command(commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
     loop {
         match commands.recv().await {
             Some(Command::Retry) => {}
@@ -79,14 +79,14 @@ async fn next_order(commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
 }
 
 /// What a command leads to, once nothing is connected.
-fn obey(core: &Core, command: Option<Command>) -> Next {
+fn handle(core: &Core, command: Option<Command>) -> Next {
     let off = || core.publish(State::Disabled, Some(Arc::default()));
     match command {
         Some(Command::Retry) => {
             let state = &core.status.load().state;
             // Whoever asked saw a failure, or a server that waits to be asked; by now it may have been switched off instead.
             if !matches!(state, State::Failed(_) | State::NeedsAuth(_)) && !state.is_lazy() {
-                return Next::Rest;
+                return Next::Idle;
             }
             core.publish(pending(1, None), None);
             Next::Connect
@@ -99,7 +99,7 @@ fn obey(core: &Core, command: Option<Command>) -> Next {
         Some(Command::Disable(done)) => {
             off();
             let _ = done.send(());
-            Next::Rest
+            Next::Idle
         }
         Some(Command::ShutDown(done)) => {
             off();
@@ -120,123 +120,123 @@ fn pending(attempt: u32, last_failure: Option<Arc<ConnectFailure>>) -> State {
 async fn connect(
     core: &Arc<Core>,
     commands: &mut mpsc::Receiver<Command>,
-    again: Option<u32>,
+    retry: Option<u32>,
 ) -> Next {
     let stop = Notify::new();
     // On the heap: it is large, and needed only until the connection stands.
-    let mut attempt_to = Box::pin(make(core, &stop));
+    let mut connecting = Box::pin(establish(core, &stop));
     let outcome = tokio::select! {
-        outcome = &mut attempt_to => outcome,
-        command = next_order(commands) => {
+        outcome = &mut connecting => outcome,
+        command = next_command(commands) => {
             // Give up in good order first: what was opened must be gone before anyone is told so.
             stop.notify_one();
-            if let Ok((connected, ..)) = attempt_to.await {
+            if let Ok((connected, ..)) = connecting.await {
                 connected.client.peer().close().await;
             }
-            return obey(core, command);
+            return handle(core, command);
         }
     };
     match outcome {
-        Ok((connected, catalog, listening)) => {
+        Ok((connected, catalog, subscription)) => {
             let (connected, catalog) = (Arc::new(connected), Arc::new(catalog));
             core.publish(
                 State::Connected(Arc::clone(&connected)),
                 Some(Arc::clone(&catalog)),
             );
-            core.remember(catalog);
-            Next::Keep {
+            core.store_catalog(catalog);
+            Next::Serve {
                 connected,
-                listening,
-                attempts: again.unwrap_or(0),
+                subscription,
+                attempts: retry.unwrap_or(0),
             }
         }
-        // Trying again without a sign-in leads nowhere.
+        // Trying retry without a sign-in leads nowhere.
         Err(failure) if failure.is_auth_required() => {
             core.publish(State::NeedsAuth(Arc::new(failure)), None);
-            Next::Rest
+            Next::Idle
         }
         Err(failure) => {
-            if let Some(attempt) = again {
-                try_again(core, attempt + 1, failure)
+            if let Some(attempt) = retry {
+                retry_later(core, attempt + 1, failure)
             } else {
                 core.publish(State::Failed(Arc::new(failure)), None);
-                Next::Rest
+                Next::Idle
             }
         }
     }
 }
 
 /// Makes attempt `attempt` after a while, unless that would be one too many.
-fn try_again(core: &Core, attempt: u32, failure: ConnectFailure) -> Next {
+fn retry_later(core: &Core, attempt: u32, failure: ConnectFailure) -> Next {
     let failure = Arc::new(failure);
     if attempt > MAX_ATTEMPTS {
         core.publish(State::Failed(failure), None);
-        return Next::Rest;
+        return Next::Idle;
     }
     core.publish(pending(attempt, Some(failure)), None);
     Next::Wait { attempt }
 }
 
-/// How long connecting may take; fetching lists may take as long again.
-pub(super) fn limit(core: &Core) -> Duration {
-    let limit = match &core.source {
+/// How long connecting may take; fetching lists may take as long retry.
+pub(super) fn connect_timeout(core: &Core) -> Duration {
+    let connect_timeout = match &core.source {
         Source::Entry(entry) => entry.connect_timeout,
         Source::Builtin(_) => None,
     };
-    limit.unwrap_or(core.context.settings.connect_timeout)
+    connect_timeout.unwrap_or(core.shared.settings.connect_timeout)
 }
 
-/// Connects and fetches the catalog, each within its time limit.
-async fn make(
+/// Connects and fetches the catalog, each within its time connect_timeout.
+async fn establish(
     core: &Arc<Core>,
     stop: &Notify,
-) -> Result<(Connected, Catalog, Listening), ConnectFailure> {
-    let context = &core.context;
+) -> Result<(Connected, Catalog, ChangeSubscription), ConnectFailure> {
+    let shared = &core.shared;
     let starter = Starter::default();
     let start = async {
-        let clock = StartClock::start(context.limiter.machine(), &starter, limit(core));
+        let clock = StartClock::start(shared.limiter.machine(), &starter, connect_timeout(core));
         // What an earlier connection said or fetched is no concern of this one.
-        core.notifications.take();
+        core.notifications.take_changed();
         core.fetched.clear();
         let connected = open(core, &clock, &starter, stop).await?;
         let client = &connected.client;
-        let mut listening = Listening::to(core, client);
+        let mut subscription = ChangeSubscription::new(core, client);
         // The lists have their own time: a slow handshake must not leave them none.
-        let until = settings::deadline(clock.limit_from_here());
+        let deadline = settings::deadline(clock.list_timeout());
         let previous = Arc::clone(&core.status.load().catalog);
-        let offer = core.offer(changes::is_routed(client));
+        let options = core.tool_options(changes::needs_header_parameters(client));
         let catalog = tokio::select! {
             // It comes first, so that no change after the lists were fetched goes unnoticed.
             biased;
-            never = listening.run() => match never {},
-            catalog = catalog::fetch(&offer, client, until, &previous, Lists::ALL) => catalog,
+            never = subscription.run() => match never {},
+            catalog = catalog::fetch(&options, client, deadline, &previous, Lists::ALL) => catalog,
             () = stop.notified() => Catalog::default(),
         };
-        Ok((connected, catalog, listening))
+        Ok((connected, catalog, subscription))
     };
-    let place = tokio::select! {
-        place = context.limiter.enter(core.source.is_local()) => place,
+    let permit = tokio::select! {
+        permit = shared.limiter.acquire(core.source.is_local()) => permit,
         () = stop.notified() => return Err(ConnectFailure::new(FailureKind::Abandoned)),
     };
     // On the heap: it is large.
-    Box::pin(place.run(&starter, start)).await
+    Box::pin(permit.run(&starter, start)).await
 }
 
-async fn keep(
+async fn serve(
     core: &Arc<Core>,
     commands: &mut mpsc::Receiver<Command>,
     connected: Arc<Connected>,
-    mut listening: Listening,
+    mut subscription: ChangeSubscription,
     attempts: u32,
 ) -> Next {
     let since = Instant::now();
     let peer = connected.client.peer();
     let outcome = tokio::select! {
         cause = peer.closed() => Ok(cause),
-        command = next_order(commands) => Err(command),
-        never = changes::follow(core, &connected) => match never {},
-        never = changes::tell_updates(core) => match never {},
-        never = listening.run() => match never {},
+        command = next_command(commands) => Err(command),
+        never = changes::refresh_changed_lists(core, &connected) => match never {},
+        never = changes::forward_resource_updates(core) => match never {},
+        never = subscription.run() => match never {},
     };
     let next = match outcome {
         Ok(cause) => {
@@ -250,7 +250,7 @@ async fn keep(
                 CloseReason::Unauthorized { .. } => {
                     let failure = ConnectFailure::new(FailureKind::Lost(cause));
                     core.publish(State::NeedsAuth(Arc::new(failure)), None);
-                    Ok(Next::Rest)
+                    Ok(Next::Idle)
                 }
                 // The server is there and well; only what it knew of us is gone (CALL-2).
                 CloseReason::SessionExpired if before == 0 => {
@@ -260,7 +260,7 @@ async fn keep(
                 }
                 _ => {
                     let failure = ConnectFailure::new(FailureKind::Lost(cause));
-                    Ok(try_again(core, before + 1, failure))
+                    Ok(retry_later(core, before + 1, failure))
                 }
             }
         }
@@ -268,5 +268,5 @@ async fn keep(
     };
     // Either way: what the transport had opened must be gone before anything new is opened.
     peer.close().await;
-    next.unwrap_or_else(|command| obey(core, command))
+    next.unwrap_or_else(|command| handle(core, command))
 }

@@ -3,44 +3,44 @@
 use std::sync::{Mutex, PoisonError};
 
 use trunkline_transport::http::{
-    AfterRefusal, Credentials, CredentialsError, Later, Refusal, Token as Sent,
+    AfterRefusal, Credentials, CredentialsError, Later, Refusal, Token,
 };
 
-use super::credentials::Token;
+use super::credentials::TokenSource;
 
 /// Sends the account's token. Claude Code renews it where it is kept; a token that was turned down is looked for there afresh.
-pub(super) struct Account {
-    source: Token,
-    current: Mutex<Option<Sent>>,
+pub(super) struct AccountCredentials {
+    source: TokenSource,
+    current: Mutex<Option<Token>>,
 }
 
-impl Account {
-    pub(super) fn new(source: Token) -> Self {
+impl AccountCredentials {
+    pub(super) fn new(source: TokenSource) -> Self {
         Self {
             source,
             current: Mutex::default(),
         }
     }
 
-    async fn read(&self) -> Result<Option<Sent>, CredentialsError> {
+    async fn read(&self) -> Result<Option<Token>, CredentialsError> {
         let source = self.source.clone();
         let read = tokio::task::spawn_blocking(move || source.read()).await;
         let failed = |error: String| CredentialsError(error);
         let token = read
             .map_err(|error| failed(error.to_string()))?
             .map_err(|error| failed(error.to_string()))?;
-        let token = token.and_then(|token| Sent::bearer(token.expose()));
+        let token = token.and_then(|token| Token::bearer(token.expose()));
         self.lock().clone_from(&token);
         Ok(token)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Sent>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Token>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Credentials for Account {
-    fn token(&self) -> Later<'_, Result<Option<Sent>, CredentialsError>> {
+impl Credentials for AccountCredentials {
+    fn token(&self) -> Later<'_, Result<Option<Token>, CredentialsError>> {
         Box::pin(async {
             let current = self.lock().clone();
             match current {
@@ -71,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    fn refusal(sent: Option<Sent>) -> Refusal {
+    fn refusal(sent: Option<Token>) -> Refusal {
         Refusal {
             status: 401,
             challenge: None,
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_that_was_turned_down_is_looked_for_where_it_is_kept() {
+    async fn refused_token_is_reread_from_its_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("credentials.json");
         let write = |token: &str| {
@@ -88,9 +88,9 @@ mod tests {
             fs::write(&file, text.to_string()).unwrap();
         };
         write("old");
-        let account = Account::new(Token::File(file.clone()));
+        let account = AccountCredentials::new(TokenSource::File(file.clone()));
         let old = account.token().await.unwrap();
-        assert_eq!(old, Sent::bearer("old"));
+        assert_eq!(old, Token::bearer("old"));
         assert_eq!(
             account.refused(refusal(old.clone())).await,
             AfterRefusal::GiveUp
@@ -101,12 +101,12 @@ mod tests {
             account.refused(refusal(old.clone())).await,
             AfterRefusal::Retry
         );
-        assert_eq!(account.token().await.unwrap(), Sent::bearer("new"));
+        assert_eq!(account.token().await.unwrap(), Token::bearer("new"));
         // One that was still under way with the old one need not look again.
         fs::remove_file(&file).unwrap();
         assert_eq!(account.refused(refusal(old)).await, AfterRefusal::Retry);
         assert_eq!(
-            account.refused(refusal(Sent::bearer("new"))).await,
+            account.refused(refusal(Token::bearer("new"))).await,
             AfterRefusal::GiveUp
         );
     }

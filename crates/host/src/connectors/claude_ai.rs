@@ -10,12 +10,12 @@ use trunkline_config::Secret;
 use trunkline_config::env_vars::{
     CLAUDE_CODE_OAUTH_TOKEN, ENABLE_CLAUDEAI_MCP_SERVERS, TRUNKLINE_CLAUDEAI_URL,
 };
-use trunkline_transport::http::{Credentials, FetchError, Fetched, Fetcher, Token as Sent};
+use trunkline_transport::http::{Credentials, FetchError, Fetched, Fetcher, Token};
 use trunkline_transport::net::Dialer;
 use url::Url;
 
-use super::account::Account;
-use super::credentials::Token;
+use super::account::AccountCredentials;
+use super::credentials::TokenSource;
 use super::page::{self, Page};
 use super::{ConnectorList, Connectors, ConnectorsError, Listing};
 
@@ -51,7 +51,7 @@ const PAGE_SIZE: &str = "1000";
 pub struct ClaudeAi {
     base_url: String,
     proxy_url: String,
-    token: Token,
+    token: TokenSource,
     limit: Duration,
 }
 
@@ -65,32 +65,32 @@ impl ClaudeAi {
 
     fn from_vars(credentials_file: &Path, var: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let var = |name| var(name).map(|value| value.trim().to_owned());
-        if var(ENABLE_CLAUDEAI_MCP_SERVERS).is_some_and(|value| is_no(&value)) {
+        if var(ENABLE_CLAUDEAI_MCP_SERVERS).is_some_and(|value| is_false(&value)) {
             return None;
         }
         let set = |name| var(name).filter(|value| !value.is_empty());
-        let moved = set(TRUNKLINE_CLAUDEAI_URL);
-        let token = match (set(CLAUDE_CODE_OAUTH_TOKEN), &moved) {
-            (Some(token), _) => Token::Environment(Secret::new(token)),
+        let custom_url = set(TRUNKLINE_CLAUDEAI_URL);
+        let token = match (set(CLAUDE_CODE_OAUTH_TOKEN), &custom_url) {
+            (Some(token), _) => TokenSource::Environment(Secret::new(token)),
             // Whoever can set a variable must not have the account's own token sent where it says.
             (None, Some(_)) => return None,
-            (None, None) => Token::File(credentials_file.to_owned()),
+            (None, None) => TokenSource::File(credentials_file.to_owned()),
         };
         // A file that is there but no good is for `list` to complain of.
         if let Ok(None) = token.read() {
             return None;
         }
-        let base_url = moved.unwrap_or_else(|| BASE_URL.to_owned());
+        let base_url = custom_url.unwrap_or_else(|| BASE_URL.to_owned());
         Some(Self::with_token(base_url, token))
     }
 
     /// The list at `base_url`, with this token. The connectors are thought to be at the same place, except for
     /// Anthropic's own.
     pub fn new(base_url: impl Into<String>, token: Secret) -> Self {
-        Self::with_token(base_url.into(), Token::Given(token))
+        Self::with_token(base_url.into(), TokenSource::Given(token))
     }
 
-    fn with_token(base_url: String, token: Token) -> Self {
+    fn with_token(base_url: String, token: TokenSource) -> Self {
         // One setting moves both, so that a token for another place never goes to Anthropic.
         let proxy_url = if base_url == BASE_URL {
             PROXY_URL.to_owned()
@@ -121,8 +121,8 @@ impl ClaudeAi {
 
     async fn list_all(&self, dialer: &Dialer) -> Result<ConnectorList, ConnectorsError> {
         let deadline = Instant::now() + self.limit;
-        let base = safe_url(&self.base_url)?;
-        let proxy = safe_url(&self.proxy_url)?;
+        let base = checked_url(&self.base_url)?;
+        let proxy = checked_url(&self.proxy_url)?;
         let source = self.token.clone();
         let reading = tokio::task::spawn_blocking(move || source.read());
         let token = match tokio::time::timeout_at(deadline, reading).await {
@@ -145,7 +145,7 @@ impl ClaudeAi {
                 .unwrap_or_else(|_| Err(self.timed_out()));
             let page = match page {
                 Ok(page) => page,
-                Err(ConnectorsError::Forbidden) if self.is_token_unknown() => {
+                Err(ConnectorsError::Forbidden) if self.is_environment_token() => {
                     list.warnings.push(format!(
                         "the token in {CLAUDE_CODE_OAUTH_TOKEN} may not list connectors; set \
                          {ENABLE_CLAUDEAI_MCP_SERVERS}=false to do without them"
@@ -187,8 +187,8 @@ impl ClaudeAi {
     }
 
     /// Whether nobody can tell what the token is good for. One made by `claude setup-token` is not good for this.
-    fn is_token_unknown(&self) -> bool {
-        matches!(self.token, Token::Environment(_))
+    fn is_environment_token(&self) -> bool {
+        matches!(self.token, TokenSource::Environment(_))
     }
 
     fn timed_out(&self) -> ConnectorsError {
@@ -206,18 +206,18 @@ impl Connectors for ClaudeAi {
     }
 
     fn credentials(&self) -> Option<Arc<dyn Credentials>> {
-        Some(Arc::new(Account::new(self.token.clone())))
+        Some(Arc::new(AccountCredentials::new(self.token.clone())))
     }
 }
 
-fn is_no(value: &str) -> bool {
+fn is_false(value: &str) -> bool {
     ["false", "0", "no", "off"]
         .iter()
         .any(|no| value.eq_ignore_ascii_case(no))
 }
 
 /// A URL that a token may be sent to.
-fn safe_url(text: &str) -> Result<Url, ConnectorsError> {
+fn checked_url(text: &str) -> Result<Url, ConnectorsError> {
     let refused = |url: String, reason| Err(ConnectorsError::Url { url, reason });
     let Ok(url) = Url::parse(text) else {
         // It may hold a password, and nobody can tell where.
@@ -245,7 +245,7 @@ fn is_loopback(host: &str) -> bool {
 
 /// Requests to the origin of `base`, with the token.
 fn fetcher(dialer: &Dialer, base: &Url, token: &Secret) -> Result<Fetcher, ConnectorsError> {
-    let token = Sent::bearer(token.expose()).ok_or(ConnectorsError::BadToken)?;
+    let token = Token::bearer(token.expose()).ok_or(ConnectorsError::BadToken)?;
     Fetcher::new(dialer, base, &HEADERS, Some(token)).map_err(|error| failed(&error))
 }
 
@@ -298,7 +298,7 @@ mod tests {
         let token = made.token.read();
         Some(ClaudeAi {
             // The file is gone when this returns.
-            token: token.map_or(made.token, |token| Token::Given(token.unwrap())),
+            token: token.map_or(made.token, |token| TokenSource::Given(token.unwrap())),
             ..made
         })
     }
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_of_the_environment_comes_first() {
+    fn environment_token_takes_precedence() {
         assert_eq!(token_of(from(GOOD, &[])), "of the file");
         let var = (CLAUDE_CODE_OAUTH_TOKEN, " of the environment\n");
         assert_eq!(token_of(from(GOOD, &[var])), "of the environment");
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_token_or_switched_off_there_is_nothing() {
+    fn no_token_or_opt_out_yields_none() {
         assert!(from("{}", &[]).is_none());
         for no in ["false", "0", "no", "OFF", " False "] {
             assert!(from(GOOD, &[(ENABLE_CLAUDEAI_MCP_SERVERS, no)]).is_none());
@@ -330,25 +330,25 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_is_kept_for_list_to_complain_of() {
+    fn broken_credentials_file_fails_when_listing() {
         assert!(from("nonsense", &[]).is_some());
     }
 
     #[test]
-    fn one_variable_moves_both_addresses_and_anthropics_moves_none() {
+    fn custom_url_applies_to_list_and_proxy() {
         let usual = from(GOOD, &[("ANTHROPIC_BASE_URL", "https://gateway.example")]).unwrap();
         assert_eq!(usual.base_url, "https://api.anthropic.com");
         assert_eq!(usual.proxy_url, "https://mcp-proxy.anthropic.com");
         let there = (TRUNKLINE_CLAUDEAI_URL, "http://localhost:1");
         // The account's own token goes to its own place and nowhere else.
         assert!(from(GOOD, &[there]).is_none());
-        let moved = from(GOOD, &[there, (CLAUDE_CODE_OAUTH_TOKEN, "t")]).unwrap();
-        assert_eq!(moved.base_url, "http://localhost:1");
-        assert_eq!(moved.proxy_url, "http://localhost:1");
+        let custom_url = from(GOOD, &[there, (CLAUDE_CODE_OAUTH_TOKEN, "t")]).unwrap();
+        assert_eq!(custom_url.base_url, "http://localhost:1");
+        assert_eq!(custom_url.proxy_url, "http://localhost:1");
     }
 
     #[test]
-    fn a_token_goes_only_where_nobody_can_listen() {
+    fn token_is_sent_only_over_https_or_loopback() {
         for good in [
             "https://api.anthropic.com",
             "https://example.com:8443/base/",
@@ -356,7 +356,7 @@ mod tests {
             "http://127.0.0.1",
             "http://[::1]:80",
         ] {
-            safe_url(good).unwrap();
+            checked_url(good).unwrap();
         }
         for bad in [
             "http://api.anthropic.com",
@@ -369,14 +369,14 @@ mod tests {
             "hunter2",
             "",
         ] {
-            let error = safe_url(bad).unwrap_err();
+            let error = checked_url(bad).unwrap_err();
             assert!(matches!(error, ConnectorsError::Url { .. }), "{bad}");
             assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
         }
     }
 
     #[test]
-    fn a_token_with_a_line_break_is_not_sent() {
+    fn token_with_line_break_is_rejected() {
         let base = Url::parse(BASE_URL).unwrap();
         let with = |token: &str| fetcher(&Dialer::from_env(), &base, &Secret::new(token));
         let error = with("hunter2\r\nx: y").err();
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_printed_shows_the_token() {
+    fn debug_output_hides_the_token() {
         let shown = format!("{:?}", ClaudeAi::new(BASE_URL, Secret::new("hunter2")));
         assert!(!shown.contains("hunter2"), "{shown}");
     }
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_of_the_environment_that_is_not_for_this_is_no_error() {
+    async fn environment_token_without_the_scope_is_a_warning() {
         let url = forbidding().await;
         let vars = |name: &str| match name {
             CLAUDE_CODE_OAUTH_TOKEN => Some("hunter2".to_owned()),
@@ -427,12 +427,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_file_is_read_anew_each_time() {
+    async fn credentials_file_is_reread_for_each_list() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(".credentials.json");
         fs::write(&path, GOOD).unwrap();
         let url = forbidding().await;
-        let made = ClaudeAi::with_token(url, Token::File(path.clone()));
+        let made = ClaudeAi::with_token(url, TokenSource::File(path.clone()));
         assert_eq!(made.list().await.unwrap_err(), ConnectorsError::Forbidden);
         fs::write(
             &path,

@@ -18,7 +18,7 @@ const SCOPE: &str = "user:mcp_servers";
 
 /// Where the token comes from.
 #[derive(Clone, Debug)]
-pub(super) enum Token {
+pub(super) enum TokenSource {
     /// It was given.
     Given(Secret),
     /// It is in the environment: nobody knows what it is good for.
@@ -27,7 +27,7 @@ pub(super) enum Token {
     File(PathBuf),
 }
 
-impl Token {
+impl TokenSource {
     /// The token as it is now; `None` when there is none that is good for this.
     pub(super) fn read(&self) -> Result<Option<Secret>, ConnectorsError> {
         match self {
@@ -57,7 +57,7 @@ fn read(path: &Path, now: SystemTime) -> Result<Option<Secret>, ConnectorsError>
         path: path.to_owned(),
         reason,
     };
-    let text = match text_of(path) {
+    let text = match read_file(path) {
         Ok(text) => text,
         Err(error)
             if matches!(
@@ -98,7 +98,7 @@ fn read(path: &Path, now: SystemTime) -> Result<Option<Secret>, ConnectorsError>
     Ok(Some(Secret::new(token)))
 }
 
-fn text_of(path: &Path) -> io::Result<Vec<u8>> {
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     // Opening a pipe would wait for a writer.
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a file"));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_sign_in_gives_its_token() {
+    fn valid_sign_in_yields_its_token() {
         for text in [
             r#"{"claudeAiOauth": {"accessToken": "t"}}"#,
             r#"{"claudeAiOauth": {"accessToken": "t", "expiresAt": 1001}}"#,
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_in_that_is_not_for_this_is_none() {
+    fn unsuitable_sign_in_yields_none() {
         for text in [
             "{}",
             r#"{"claudeAiOauth": null}"#,
@@ -155,13 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_sign_in_says_so() {
+    fn expired_sign_in_is_an_error() {
         let text = r#"{"claudeAiOauth": {"accessToken": "t", "expiresAt": 1000}}"#;
         assert_eq!(read_text(text).unwrap_err(), ConnectorsError::Expired);
     }
 
     #[test]
-    fn a_broken_file_is_reported_without_its_contents() {
+    fn broken_file_is_reported_without_its_contents() {
         for text in [
             "hunter2",
             r#"{"claudeAiOauth": "hunter2"}"#,

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_once_normalised() {
+    fn names_are_unique_after_normalization() {
         check(&[], &[]);
         check(&["Slack"], &["claude.ai Slack"]);
         check(&["Slack", "slack"], &["claude.ai Slack", "claude.ai slack"]);

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_item_is_read() {
+    fn valid_item_is_parsed() {
         let item = json!({"type": "mcp_server", "id": "a/b?c", "display_name": " Slack ", "url": "https://mcp.slack.com", "created_at": "now", "new": [1]});
         let connector = connector(&item, &proxy()).unwrap();
         assert_eq!(connector.display_name, "Slack");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_item_is_named() {
+    fn invalid_item_is_reported() {
         let check = |key: &str, value: Value, expected: &str| {
             let mut item = json!({"type": "mcp_server", "id": "1", "display_name": "Slack", "url": "https://mcp.slack.com"});
             item[key] = value;
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_page_is_known() {
+    fn next_page_cursor_is_parsed() {
         let next = |text: &str| read(text.as_bytes()).unwrap().next;
         assert_eq!(next(r#"{"data": []}"#), None);
         assert_eq!(next(r#"{"data": [], "has_more": true}"#), None);

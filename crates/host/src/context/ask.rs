@@ -120,7 +120,7 @@ impl Host {
             }
             let limits = Limits {
                 deadline: Some(deadline),
-                idle: connection.idle(),
+                idle: connection.idle_timeout(),
                 on_progress: match &mut options.on_progress {
                     Some(on_progress) => Some(&mut **on_progress),
                     None => None,
@@ -146,7 +146,7 @@ pub(super) async fn connected(
     deadline: Instant,
 ) -> Result<Arc<Connected>, ContextError> {
     connection
-        .ensure(deadline)
+        .ensure_connected(deadline)
         .await
         .map_err(|state| ContextError::NotConnected {
             server: server.to_owned(),

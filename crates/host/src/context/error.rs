@@ -4,7 +4,7 @@ use trunkline_wire::RequestError;
 use trunkline_wire::transport::DeliveryErrorKind;
 
 use crate::call::reason;
-use crate::connection::{SIGN_IN, State};
+use crate::connection::{SIGN_IN_HINT, State};
 
 /// Why a resource, a prompt or a skill could not be had.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -178,7 +178,7 @@ impl ContextError {
                 Some(format!("did you mean \"{suggestion}\"?"))
             }
             Self::NotConnected { state, .. } => state.hint().map(str::to_owned),
-            _ if self.is_auth_required() => Some(SIGN_IN.to_owned()),
+            _ if self.is_auth_required() => Some(SIGN_IN_HINT.to_owned()),
             _ => None,
         }
     }

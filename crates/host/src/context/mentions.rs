@@ -11,7 +11,7 @@ use super::uri::scheme;
 use super::{ContextError, ReadOptions, ResourceContents};
 use crate::host::Host;
 use crate::result::with_text;
-use crate::sanitize::{Removed, without_hidden};
+use crate::sanitize::{Removed, strip_hidden};
 
 /// How many mentions of one text are looked at (SEC-4).
 const MAX_MENTIONS: usize = 64;
@@ -76,7 +76,7 @@ fn visible(content: ResourceContent) -> ResourceContent {
     let Body::Text(text) = &content.body else {
         return content;
     };
-    let Cow::Owned(visible) = without_hidden(text, &mut Removed::default()) else {
+    let Cow::Owned(visible) = strip_hidden(text, &mut Removed::default()) else {
         return content;
     };
     ResourceContent {

@@ -11,7 +11,7 @@ use trunkline_wire::mcp::{
 use super::arguments::assign;
 use super::ask::{self, Wanted, failed};
 use super::{CommandLine, ContextError, ReadOptions};
-use crate::catalog::{may_belong_to, suffixed, tool_name};
+use crate::catalog::{may_belong_to, tool_name, unique_name};
 use crate::connection::State;
 use crate::host::Host;
 use crate::result::shown_block;
@@ -241,7 +241,7 @@ fn sorted_and_unique(mut commands: Vec<PromptCommand>) -> (Vec<PromptCommand>, V
         .collect();
     for at in to_rename {
         let later = &mut commands[at];
-        later.name = suffixed(&later.name, &later.server, &later.prompt.name, &taken);
+        later.name = unique_name(&later.name, &later.server, &later.prompt.name, &taken);
         taken.insert(later.name.clone());
         diagnostics.push(format!(
             "the prompt \"{}\" of \"{}\" is called {}, because another has its name",

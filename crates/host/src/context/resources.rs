@@ -78,12 +78,12 @@ impl Host {
     ) -> Result<ResourceContents, ContextError> {
         uri::check(uri)?;
         let connection = self.connection_to(server)?;
-        let result = if let Some(result) = connection.fetched(uri) {
+        let result = if let Some(result) = connection.cached_read(uri) {
             result
         } else {
             let wanted = Wanted::Resource(uri);
             let result = self.get(server, &connection, wanted, options).await?;
-            connection.keep_fetched(uri, &result);
+            connection.cache_read(uri, &result);
             result
         };
         contents(server, uri, &result).map_err(|problem| {
@@ -105,7 +105,7 @@ impl Host {
                 lacks: "does not tell when its resources change",
             });
         }
-        let watching = connection.watch(&connected, uri, deadline).await;
+        let watching = connection.subscribe(&connected, uri, deadline).await;
         watching.map_err(|error| {
             let what = format!("word of changes to {uri}");
             failed(server, &connection, what, error)
@@ -115,7 +115,7 @@ impl Host {
     /// No longer has a server tell when a resource changes.
     pub async fn unsubscribe(&self, server: &str, uri: &str) {
         if let Some(connection) = self.connection(server) {
-            connection.unwatch(uri).await;
+            connection.unsubscribe(uri).await;
         }
     }
 }

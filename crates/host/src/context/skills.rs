@@ -14,7 +14,7 @@ use super::ask::{connected, failed};
 use super::{ContextError, ReadOptions, uri, verify};
 use crate::connection::ServerStatus;
 use crate::host::Host;
-use crate::sanitize::{Removed, one_line, sanitize, shown, without_hidden};
+use crate::sanitize::{Removed, one_line, sanitize, shown, strip_hidden};
 
 /// The end of the address of a skill.
 const SKILL_FILE: &str = "/SKILL.md";
@@ -183,7 +183,7 @@ impl Host {
             server: Arc::clone(&skill.server),
             name: skill.skill.name.clone(),
             uri: uri.to_owned(),
-            text: without_hidden(&text, &mut Removed::default()).into_owned(),
+            text: strip_hidden(&text, &mut Removed::default()).into_owned(),
         })
     }
 

@@ -113,7 +113,7 @@ impl Host {
             ..
         } = builder;
         let guard = Guard::new(rules, permit, Arc::new(Pins::new(pins, on_change)));
-        search::add_to(&mut own_tools);
+        search::add_tool_search(&mut own_tools);
         own_tools.sort_by(|a, b| a.name.cmp(&b.name));
         let mut with_resources = own_tools.clone();
         let taken = |tool: &HostTool| own_tools.iter().any(|own| own.name == tool.name);
@@ -218,7 +218,7 @@ impl Host {
             return;
         }
         if let Some(store) = &self.inner.context.store {
-            store.written().await;
+            store.flush().await;
         }
         self.flush().await;
     }

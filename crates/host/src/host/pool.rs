@@ -7,7 +7,7 @@ use trunkline_config::Standing;
 
 use super::{Host, Parent, lock};
 use crate::call::CallError;
-use crate::catalog::{Part, Pool, PoolTool, may_belong_to};
+use crate::catalog::{Pool, PoolTool, ServerTools, may_belong_to};
 use crate::connection::{Connection, ServerStatus, State};
 use crate::context;
 use crate::suggest::nearest;
@@ -59,13 +59,13 @@ impl Host {
     }
 
     /// The tools of each server, as far as they are seen from here, in the order of the servers' names.
-    fn parts(&self) -> Vec<Arc<Part>> {
+    fn parts(&self) -> Vec<Arc<ServerTools>> {
         let tools = |connection: &Arc<Connection>| Arc::clone(&connection.status().catalog.tools);
         let Some(Parent { scope, host }) = &self.inner.parent else {
             return self.inner.connections.load().values().map(tools).collect();
         };
         let own = self.inner.connections.load();
-        let hidden = |tool: &Arc<Part>| {
+        let hidden = |tool: &Arc<ServerTools>| {
             let server = tool.first().map(|tool| &tool.server);
             server.is_some_and(|server| own.contains_key(server) || !scope.has_server(server, host))
         };

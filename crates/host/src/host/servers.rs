@@ -271,7 +271,7 @@ impl Host {
         }
         let now = Instant::now();
         for connection in self.connections().values() {
-            expiry.note(connection.refresh_stale(now));
+            expiry.schedule(connection.refresh_stale(now));
         }
     }
 }

@@ -30,27 +30,27 @@ impl Default for Limits {
 }
 
 /// How long another process's rotation is waited for.
-const PATIENCE: Duration = Duration::from_millis(100);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// What a file's name ends in, and that of the one before it.
-const LIVE: &str = ".log";
-const OLD: &str = ".log.1";
+const EXTENSION: &str = ".log";
+const ROTATED_EXTENSION: &str = ".log.1";
 
 /// What stands before the name of the server, in the first line of a file that is not called after it.
 const HEADING: &str = "log of the server ";
 
 /// The file of a server in `dir`. A plain name is the file's own; any other is made safe and gets a hash, so that no two
 /// servers share a file, on file systems that know no upper and lower case included.
-pub(crate) fn path_of(dir: &Path, server: &str) -> PathBuf {
-    dir.join(format!("{}{LIVE}", stem_of(server)))
+pub(crate) fn log_path(dir: &Path, server: &str) -> PathBuf {
+    dir.join(format!("{}{EXTENSION}", file_stem(server)))
 }
 
 /// The file that was rotated away.
-pub(crate) fn old_of(path: &Path) -> PathBuf {
+pub(crate) fn rotated_path(path: &Path) -> PathBuf {
     path.with_extension("log.1")
 }
 
-fn stem_of(server: &str) -> String {
+fn file_stem(server: &str) -> String {
     const LONGEST: usize = 64;
     let safe = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
     if is_plain(server) {
@@ -94,30 +94,32 @@ pub(super) fn heading(server: &str, stamp: &str) -> String {
 }
 
 /// The server's name in a line's text, if the line is the heading.
-pub(super) fn named_in(text: &str) -> Option<String> {
+pub(super) fn server_in_heading(text: &str) -> Option<String> {
     serde_json::from_str(text.strip_prefix(HEADING)?).ok()
 }
 
 /// A server's log as it lies in the directory: its name, as far as the file's own name tells it, and its files.
-pub(super) struct Found {
+pub(super) struct LogFile {
     pub(super) stem: String,
     /// Whether the stem is the server's name, and not made from it.
-    pub(super) is_name: bool,
+    pub(super) is_plain_name: bool,
     pub(super) path: PathBuf,
 }
 
 /// All logs in the directory.
-pub(super) fn find_all(dir: &Path) -> Vec<Found> {
-    let mut found: Vec<Found> = fs::read_dir(dir)
+pub(super) fn list(dir: &Path) -> Vec<LogFile> {
+    let mut found: Vec<LogFile> = fs::read_dir(dir)
         .into_iter()
         .flatten()
         .flatten()
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
-            let stem = name.strip_suffix(LIVE).or_else(|| name.strip_suffix(OLD))?;
-            (!stem.is_empty() && !stem.starts_with('.')).then(|| Found {
-                is_name: is_plain(stem),
-                path: dir.join(format!("{stem}{LIVE}")),
+            let stem = name
+                .strip_suffix(EXTENSION)
+                .or_else(|| name.strip_suffix(ROTATED_EXTENSION))?;
+            (!stem.is_empty() && !stem.starts_with('.')).then(|| LogFile {
+                is_plain_name: is_plain(stem),
+                path: dir.join(format!("{stem}{EXTENSION}")),
                 stem: stem.to_owned(),
             })
         })
@@ -133,7 +135,7 @@ pub(super) fn append(
     heading: &str,
     lines: &[u8],
     limits: Limits,
-) -> Result<(), Unwritten> {
+) -> Result<(), AppendError> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let (mut file, mut size) = open(path)?;
     if size > 0 && size + lines.len() as u64 > limits.file {
@@ -148,38 +150,41 @@ pub(super) fn append(
         file.write_all(heading.as_bytes())?;
     }
     if size == 0 {
-        tidy(dir, path, limits);
+        prune(dir, path, limits);
     }
     write_whole(&mut file, lines)
 }
 
 /// Why lines were not written.
 #[derive(Debug)]
-pub(super) struct Unwritten {
+pub(super) struct AppendError {
     pub(super) error: io::Error,
     /// Some of the lines are in the file, the last of them perhaps not to its end.
-    pub(super) torn: bool,
+    pub(super) is_torn: bool,
 }
 
-impl From<io::Error> for Unwritten {
+impl From<io::Error> for AppendError {
     fn from(error: io::Error) -> Self {
-        Self { error, torn: false }
+        Self {
+            error,
+            is_torn: false,
+        }
     }
 }
 
 /// One call for all of it, since only that is kept whole among several writers. What a full disk leaves over is an error.
-fn write_whole(file: &mut File, lines: &[u8]) -> Result<(), Unwritten> {
+fn write_whole(file: &mut File, lines: &[u8]) -> Result<(), AppendError> {
     let mut rest = lines;
     while !rest.is_empty() {
-        let torn = rest.len() < lines.len();
+        let is_torn = rest.len() < lines.len();
         match file.write(rest) {
             Ok(0) => {
                 let error = io::ErrorKind::WriteZero.into();
-                return Err(Unwritten { error, torn });
+                return Err(AppendError { error, is_torn });
             }
             Ok(written) => rest = &rest[written..],
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Unwritten { error, torn }),
+            Err(error) => return Err(AppendError { error, is_torn }),
         }
     }
     Ok(())
@@ -219,7 +224,7 @@ fn rotate(dir: &Path, path: &Path, limits: Limits) -> io::Result<()> {
     // Somebody may have been quicker; their new file stays.
     let size = fs::metadata(path).map_or(0, |found| found.len());
     if size > limits.file / 2 {
-        fs::rename(path, old_of(path))?;
+        fs::rename(path, rotated_path(path))?;
     }
     Ok(())
 }
@@ -237,7 +242,7 @@ fn lock(dir: &Path) -> io::Result<Option<File>> {
     let since = Instant::now();
     loop {
         match file.try_lock() {
-            Err(TryLockError::WouldBlock) if since.elapsed() < PATIENCE => {
+            Err(TryLockError::WouldBlock) if since.elapsed() < LOCK_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(1));
             }
             Err(TryLockError::WouldBlock) => return Ok(None),
@@ -248,7 +253,7 @@ fn lock(dir: &Path) -> io::Result<Option<File>> {
 }
 
 /// Deletes the files that were written to longest ago, until all together are within the limit. `keep` stays.
-fn tidy(dir: &Path, keep: &Path, limits: Limits) {
+fn prune(dir: &Path, keep: &Path, limits: Limits) {
     let mut files: Vec<(SystemTime, u64, PathBuf)> = fs::read_dir(dir)
         .into_iter()
         .flatten()
@@ -256,7 +261,7 @@ fn tidy(dir: &Path, keep: &Path, limits: Limits) {
         .filter(|entry| {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            name.ends_with(LIVE) || name.ends_with(OLD)
+            name.ends_with(EXTENSION) || name.ends_with(ROTATED_EXTENSION)
         })
         .filter_map(|entry| {
             let found = entry.metadata().ok()?;
@@ -281,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_servers_share_a_file_and_no_name_leaves_the_directory() {
+    fn file_names_are_unique_and_stay_inside_the_directory() {
         let names = [
             "github",
             "GitHub",
@@ -313,7 +318,7 @@ mod tests {
         let dir = Path::new("/logs");
         let mut files = std::collections::BTreeSet::new();
         for name in names {
-            let path = path_of(dir, name);
+            let path = log_path(dir, name);
             assert_eq!(path.parent(), Some(dir), "{name:?}");
             let file = path.file_name().unwrap().to_str().unwrap();
             assert!(
@@ -323,7 +328,7 @@ mod tests {
             assert!(!file.chars().any(|c| c.is_control() || c == '/'), "{file}");
             // As file systems without upper case would see it, and as rotated.
             assert!(files.insert(file.to_lowercase()), "{file}");
-            let old = old_of(&path)
+            let old = rotated_path(&path)
                 .file_name()
                 .unwrap()
                 .to_str()
@@ -331,21 +336,21 @@ mod tests {
                 .to_owned();
             assert!(files.insert(old.to_lowercase()), "{old}");
         }
-        assert_eq!(path_of(dir, "github"), dir.join("github.log"));
-        assert_eq!(old_of(&dir.join("a.b.log")), dir.join("a.b.log.1"));
+        assert_eq!(log_path(dir, "github"), dir.join("github.log"));
+        assert_eq!(rotated_path(&dir.join("a.b.log")), dir.join("a.b.log.1"));
     }
 
     #[test]
-    fn a_heading_tells_the_name_that_the_file_does_not() {
+    fn heading_stores_names_that_are_not_file_names() {
         assert_eq!(heading("github", "T"), "");
         let line = heading("my \"server\"\n", "T");
         let text = line.strip_prefix("T notice ").unwrap().trim_end();
-        assert_eq!(named_in(text).unwrap(), "my \"server\"\n");
-        assert_eq!(named_in("log of the server x"), None);
+        assert_eq!(server_in_heading(text).unwrap(), "my \"server\"\n");
+        assert_eq!(server_in_heading("log of the server x"), None);
     }
 
     #[test]
-    fn a_full_file_is_moved_aside_and_all_together_stay_within_the_limit() {
+    fn full_file_is_rotated_and_total_size_is_bounded() {
         let scratch = tempfile::tempdir().unwrap();
         let limits = Limits {
             file: 1000,
@@ -354,34 +359,37 @@ mod tests {
         let line = [b'x'; 100];
         let mut paths = Vec::new();
         for server in ["a", "b", "c"] {
-            let path = path_of(scratch.path(), server);
+            let path = log_path(scratch.path(), server);
             for _ in 0..25 {
                 append(&path, "", &line, limits).unwrap();
             }
             assert_eq!(fs::metadata(&path).unwrap().len(), 500);
-            assert_eq!(fs::metadata(old_of(&path)).unwrap().len(), 1000);
+            assert_eq!(fs::metadata(rotated_path(&path)).unwrap().len(), 1000);
             paths.push(path);
         }
-        let oldest = File::options().write(true).open(old_of(&paths[0])).unwrap();
+        let oldest = File::options()
+            .write(true)
+            .open(rotated_path(&paths[0]))
+            .unwrap();
         oldest.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         // One more makes room for itself with what is oldest.
-        append(&path_of(scratch.path(), "d"), "", &line, limits).unwrap();
-        assert!(!old_of(&paths[0]).exists());
-        assert!(paths.iter().all(|path| path.exists()) && old_of(&paths[2]).exists());
-        let all = find_all(scratch.path());
+        append(&log_path(scratch.path(), "d"), "", &line, limits).unwrap();
+        assert!(!rotated_path(&paths[0]).exists());
+        assert!(paths.iter().all(|path| path.exists()) && rotated_path(&paths[2]).exists());
+        let all = list(scratch.path());
         let stems: Vec<&str> = all.iter().map(|found| found.stem.as_str()).collect();
         assert_eq!(stems, ["a", "b", "c", "d"]);
     }
 
     #[test]
-    fn a_lock_that_somebody_keeps_holds_nobody_up_and_nothing_grows_for_ever() {
+    fn held_lock_neither_blocks_nor_allows_unbounded_growth() {
         let scratch = tempfile::tempdir().unwrap();
         let limits = Limits {
             file: 1000,
             total: 4000,
         };
         let _kept = lock(scratch.path()).unwrap().unwrap();
-        let path = path_of(scratch.path(), "a");
+        let path = log_path(scratch.path(), "a");
         let outcomes: Vec<_> = (0..30)
             .map(|_| append(&path, "", &[b'x'; 100], limits))
             .collect();
@@ -391,12 +399,12 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_full_disk_is_an_error() {
+    fn full_disk_is_an_error() {
         let scratch = tempfile::tempdir().unwrap();
-        let path = path_of(scratch.path(), "a");
+        let path = log_path(scratch.path(), "a");
         std::os::unix::fs::symlink("/dev/full", &path).unwrap();
         let error = append(&path, "", b"line\n", Limits::default()).unwrap_err();
         assert_eq!(error.error.kind(), io::ErrorKind::StorageFull);
-        assert!(!error.torn);
+        assert!(!error.is_torn);
     }
 }

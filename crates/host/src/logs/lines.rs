@@ -13,7 +13,7 @@ use crate::harmless::harmless;
 pub(super) const MAX_LINE: usize = 8 * 1024;
 
 /// How much of a line is looked at for secrets before it is cut.
-const MAX_KEPT: usize = 64 * 1024;
+const MAX_LINE_INPUT: usize = 64 * 1024;
 
 /// What a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,20 +46,20 @@ impl LogKind {
 
 /// Turns a server's bytes into lines; keeps the beginning of a line whose end has not come yet.
 #[derive(Default)]
-pub(super) struct Lines {
-    begun: Vec<u8>,
-    /// The line that is begun is longer than we keep; what still comes of it is skipped.
-    cut: bool,
+pub(super) struct LineBuffer {
+    partial: Vec<u8>,
+    /// The line that is partial is longer than we keep; what still comes of it is skipped.
+    truncated: bool,
 }
 
-impl Lines {
-    /// Whether a line is begun.
+impl LineBuffer {
+    /// Whether a line is partial.
     pub(super) fn is_empty(&self) -> bool {
-        self.begun.is_empty() && !self.cut
+        self.partial.is_empty() && !self.truncated
     }
 
     /// Takes what came from stderr, and appends the lines that it ends to `out`.
-    pub(super) fn stderr(
+    pub(super) fn push_stderr(
         &mut self,
         time: SystemTime,
         bytes: &[u8],
@@ -69,45 +69,45 @@ impl Lines {
         let stamp = stamp(time);
         let mut rest = bytes;
         while let Some(end) = memchr::memchr(b'\n', rest) {
-            self.keep(&rest[..end]);
+            self.push(&rest[..end]);
             rest = &rest[end + 1..];
-            self.end(&stamp, redactor, out);
+            self.flush_line(&stamp, redactor, out);
         }
-        self.keep(rest);
+        self.push(rest);
     }
 
-    /// Ends the line that is begun, if one is.
-    pub(super) fn break_off(&mut self, time: SystemTime, redactor: &Redactor, out: &mut String) {
+    /// Ends the line that is partial, if one is.
+    pub(super) fn finish_line(&mut self, time: SystemTime, redactor: &Redactor, out: &mut String) {
         if !self.is_empty() {
-            self.end(&stamp(time), redactor, out);
+            self.flush_line(&stamp(time), redactor, out);
         }
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
-        let room = MAX_KEPT.saturating_sub(self.begun.len());
-        self.cut |= bytes.len() > room;
-        self.begun
+    fn push(&mut self, bytes: &[u8]) {
+        let room = MAX_LINE_INPUT.saturating_sub(self.partial.len());
+        self.truncated |= bytes.len() > room;
+        self.partial
             .extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    fn end(&mut self, stamp: &str, redactor: &Redactor, out: &mut String) {
-        let text = String::from_utf8_lossy(&self.begun);
-        let text = without_colours(text.trim_end());
+    fn flush_line(&mut self, stamp: &str, redactor: &Redactor, out: &mut String) {
+        let text = String::from_utf8_lossy(&self.partial);
+        let text = strip_colours(text.trim_end());
         if !text.is_empty() {
-            put(stamp, LogKind::Stderr, &text, self.cut, redactor, out);
+            write_line(stamp, LogKind::Stderr, &text, self.truncated, redactor, out);
         }
-        self.cut = false;
-        self.begun.clear();
-        self.begun.shrink_to(4 * 1024);
+        self.truncated = false;
+        self.partial.clear();
+        self.partial.shrink_to(4 * 1024);
     }
 }
 
 /// Stands before every further line of a text that has several: only foreign text in it has more than one line.
-const CONTINUED: &str = "| ";
+const CONTINUATION: &str = "| ";
 
 /// Appends one line of our own. If text in it breaks the line, the rest follows behind a mark, so that it cannot pass for
 /// another line of ours.
-pub(super) fn put_text(
+pub(super) fn write_text(
     time: SystemTime,
     kind: LogKind,
     text: &str,
@@ -119,13 +119,20 @@ pub(super) fn put_text(
     for (number, line) in lines.enumerate() {
         let line = match number {
             0 => Cow::Borrowed(line),
-            _ => Cow::Owned(format!("{CONTINUED}{line}")),
+            _ => Cow::Owned(format!("{CONTINUATION}{line}")),
         };
-        put(&stamp, kind, &line, false, redactor, out);
+        write_line(&stamp, kind, &line, false, redactor, out);
     }
 }
 
-fn put(stamp: &str, kind: LogKind, text: &str, cut: bool, redactor: &Redactor, out: &mut String) {
+fn write_line(
+    stamp: &str,
+    kind: LogKind,
+    text: &str,
+    cut: bool,
+    redactor: &Redactor,
+    out: &mut String,
+) {
     let text = redactor.text(text);
     let text = harmless(&text);
     let end = text.floor_char_boundary(MAX_LINE);
@@ -134,7 +141,7 @@ fn put(stamp: &str, kind: LogKind, text: &str, cut: bool, redactor: &Redactor, o
 }
 
 /// The text without the sequences that only colour it: many servers write them, and they say nothing.
-fn without_colours(text: &str) -> Cow<'_, str> {
+fn strip_colours(text: &str) -> Cow<'_, str> {
     let Some(first) = text.find("\u{1b}[") else {
         return text.into();
     };
@@ -165,13 +172,13 @@ mod tests {
 
     /// The lines that come of these chunks of stderr, without their times.
     fn lines(chunks: &[&[u8]]) -> Vec<String> {
-        let (mut lines, mut out) = (Lines::default(), String::new());
+        let (mut lines, mut out) = (LineBuffer::default(), String::new());
         let redactor = Redactor::default();
         redactor.hide("hunter2x");
         for chunk in chunks {
-            lines.stderr(UNIX_EPOCH, chunk, &redactor, &mut out);
+            lines.push_stderr(UNIX_EPOCH, chunk, &redactor, &mut out);
         }
-        lines.break_off(UNIX_EPOCH, &redactor, &mut out);
+        lines.finish_line(UNIX_EPOCH, &redactor, &mut out);
         assert!(lines.is_empty());
         out.lines()
             .map(|line| {
@@ -183,13 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_put_together_from_chunks() {
+    fn lines_are_assembled_from_chunks() {
         assert_eq!(lines(&[b"a\nb", b"c", b"\r\n\n  \nd"]), ["a", "bc", "d"]);
         assert_eq!(lines(&[b"", b"\n"]), [""; 0]);
     }
 
     #[test]
-    fn lines_are_harmless_and_without_secrets() {
+    fn lines_are_escaped_and_redacted() {
         assert_eq!(
             lines(&[
                 b"\x1b[1;31mred\x1b[0m \x1b]0;t\x07\r\x1b[2J\x1b[",
@@ -203,26 +210,26 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_cut_and_cost_no_more_than_they_show() {
+    fn long_lines_are_truncated_with_bounded_memory() {
         let long = "é".repeat(MAX_LINE);
         let shown = lines(&[long.as_bytes(), b"\nnext\n"]);
         assert_eq!(shown.len(), 2);
         assert!(shown[0].len() <= MAX_LINE + 3 && shown[0].ends_with("é…"));
         assert_eq!(shown[1], "next");
 
-        let mut endless = Lines::default();
+        let mut endless = LineBuffer::default();
         let mut out = String::new();
         for _ in 0..1000 {
-            endless.stderr(UNIX_EPOCH, &[b'x'; 4096], &Redactor::default(), &mut out);
+            endless.push_stderr(UNIX_EPOCH, &[b'x'; 4096], &Redactor::default(), &mut out);
         }
-        assert_eq!((endless.begun.len(), out.len()), (MAX_KEPT, 0));
+        assert_eq!((endless.partial.len(), out.len()), (MAX_LINE_INPUT, 0));
     }
 
     #[test]
-    fn text_of_several_lines_is_marked_behind_the_first() {
+    fn continuation_lines_are_marked() {
         let mut out = String::new();
         let redactor = Redactor::default();
-        put_text(
+        write_text(
             UNIX_EPOCH,
             LogKind::State,
             "failed\n\nwhy",

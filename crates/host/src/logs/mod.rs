@@ -14,10 +14,10 @@
 
 mod file;
 mod lines;
+mod messages;
 mod read;
 mod recorder;
 mod redact;
-mod tell;
 mod time;
 mod trace;
 mod worker;
@@ -28,7 +28,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use file::Limits;
-pub(crate) use file::{old_of as rotated_log, path_of as log_path};
+pub(crate) use file::{log_path, rotated_path};
 pub use lines::LogKind;
 pub use read::{Follow, LogLine, Since};
 pub(crate) use recorder::Recorder;
@@ -39,10 +39,10 @@ use worker::{Budget, Worker};
 use writer::{Writer, count_lines};
 
 /// How many bytes of one server may wait to be written. One that floods costs its own lines, not those of others.
-const QUEUED: usize = 256 * 1024;
+const MAX_QUEUED_BYTES: usize = 256 * 1024;
 
 /// How long the end of a host waits for the disk.
-pub(crate) const FLUSH: Duration = Duration::from_secs(2);
+pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where servers' logs are kept: a directory with a file per server, which several processes may share. Clones are the same
 /// store.
@@ -66,20 +66,20 @@ pub struct LogStore(Arc<Inner>);
 
 struct Inner {
     dir: PathBuf,
-    worker: Worker<Job>,
+    worker: Worker<LogRecord>,
     problem: Arc<OnceLock<String>>,
 }
 
 /// What the writer knows of a server.
-struct Server {
+struct LogSource {
     name: Arc<str>,
     redactor: Redactor,
     budget: Budget,
 }
 
 /// Something to be written.
-struct Job {
-    server: Arc<Server>,
+struct LogRecord {
+    server: Arc<LogSource>,
     time: SystemTime,
     kind: LogKind,
     bytes: Vec<u8>,
@@ -115,17 +115,17 @@ impl LogStore {
 
     /// The log of a server whose secrets are known.
     fn redacted(&self, name: &str, redactor: Redactor) -> ServerLog {
-        let server = Arc::new(Server {
+        let server = Arc::new(LogSource {
             name: name.into(),
             redactor,
-            budget: Budget::new(QUEUED),
+            budget: Budget::new(MAX_QUEUED_BYTES),
         });
         ServerLog(Some((server, Arc::clone(&self.0))))
     }
 
     /// Waits until everything said so far is in its file, or the disk has taken too long.
     pub async fn flush(&self) {
-        self.0.worker.flush(FLUSH).await;
+        self.0.worker.flush(FLUSH_TIMEOUT).await;
     }
 
     /// The first thing that kept lines from being written, if anything did. A directory that cannot be made is none: then
@@ -137,7 +137,7 @@ impl LogStore {
 
 /// The log of one server. Cheap to clone and to call: nothing here waits. The default goes nowhere.
 #[derive(Clone, Default)]
-pub struct ServerLog(Option<(Arc<Server>, Arc<Inner>)>);
+pub struct ServerLog(Option<(Arc<LogSource>, Arc<Inner>)>);
 
 impl ServerLog {
     /// Whether anything is written at all.
@@ -177,12 +177,12 @@ impl ServerLog {
         if !server.budget.take(bytes.len()) {
             // What became of a server is what one looks for first, and is never much.
             if kind != LogKind::State {
-                server.budget.lose(count_lines(bytes).max(1));
+                server.budget.count_lost(count_lines(bytes).max(1));
                 return;
             }
             server.budget.overdraw(bytes.len());
         }
-        store.worker.push(Job {
+        store.worker.push(LogRecord {
             lost: server.budget.take_lost(),
             server: Arc::clone(server),
             time: SystemTime::now(),

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::LogStore;
-use super::file::{self, Found};
+use super::file::{self, LogFile};
 use super::lines::{LogKind, MAX_LINE};
-use super::time::{WIDTH, is_stamp, stamp};
+use super::time::{STAMP_LEN, is_stamp, stamp};
 
 /// How much of a file is read at most for one line, whoever wrote it.
-const MAX_READ: usize = 4 * MAX_LINE;
+const MAX_LINE_READ: usize = 4 * MAX_LINE;
 
 /// One line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +33,8 @@ pub struct Since(String);
 
 impl Since {
     /// Those of the last while.
-    pub fn ago(while_: Duration) -> Self {
-        let then = SystemTime::now().checked_sub(while_);
+    pub fn ago(period: Duration) -> Self {
+        let then = SystemTime::now().checked_sub(period);
         Self(stamp(then.unwrap_or(SystemTime::UNIX_EPOCH)))
     }
 
@@ -76,15 +76,15 @@ impl Since {
 impl LogStore {
     /// The servers that have logs, sorted by name.
     pub fn servers(&self) -> Vec<String> {
-        let mut names: Vec<String> = file::find_all(self.dir()).iter().map(name_of).collect();
+        let mut names: Vec<String> = file::list(self.dir()).iter().map(server_name).collect();
         names.sort();
         names
     }
 
     /// Whether there is a log of that server.
     pub fn has(&self, server: &str) -> bool {
-        let path = file::path_of(self.dir(), server);
-        path.exists() || file::old_of(&path).exists()
+        let path = file::log_path(self.dir(), server);
+        path.exists() || file::rotated_path(&path).exists()
     }
 
     /// The newest lines, of one server or of all, in the order of time. May block.
@@ -97,9 +97,9 @@ impl LogStore {
         let newest = newest.unwrap_or(usize::MAX);
         let mut lines = Vec::new();
         for (name, path) in self.files(server) {
-            lines.extend(newest_of(&name, &path, newest, since));
+            lines.extend(read_newest(&name, &path, newest, since));
         }
-        last_of(lines, newest)
+        newest_sorted(lines, newest)
     }
 
     /// As [`LogStore::read`], and what is added afterwards: to the log of one server or to all, present and to come. No line
@@ -118,7 +118,7 @@ impl LogStore {
         };
         let mut lines = Vec::new();
         for (name, path) in self.files(server) {
-            if let Some(old) = open(&file::old_of(&path)) {
+            if let Some(old) = open(&file::rotated_path(&path)) {
                 Tail::of(name.clone()).take(&mut &old, &mut lines);
             }
             let mut tail = Tail::of(name);
@@ -126,35 +126,35 @@ impl LogStore {
             follow.files.insert(path, tail);
         }
         lines.retain(|line| since.is_none_or(|since| line.time >= since.0));
-        (last_of(lines, newest), follow)
+        (newest_sorted(lines, newest), follow)
     }
 
     pub(crate) fn files(&self, server: Option<&str>) -> Vec<(String, PathBuf)> {
         match server {
-            Some(server) => vec![(server.to_owned(), file::path_of(self.dir(), server))],
-            None => file::find_all(self.dir())
+            Some(server) => vec![(server.to_owned(), file::log_path(self.dir(), server))],
+            None => file::list(self.dir())
                 .into_iter()
-                .map(|found| (name_of(&found), found.path))
+                .map(|found| (server_name(&found), found.path))
                 .collect(),
         }
     }
 }
 
 /// The newest of these, in the order of time.
-fn last_of(mut lines: Vec<LogLine>, newest: usize) -> Vec<LogLine> {
+fn newest_sorted(mut lines: Vec<LogLine>, newest: usize) -> Vec<LogLine> {
     lines.sort_by(|one, other| one.time.cmp(&other.time));
     lines.drain(..lines.len().saturating_sub(newest));
     lines
 }
 
 /// The name of the server that a log is of.
-fn name_of(found: &Found) -> String {
-    if found.is_name {
+fn server_name(found: &LogFile) -> String {
+    if found.is_plain_name {
         return found.stem.clone();
     }
-    let old = file::old_of(&found.path);
+    let old = file::rotated_path(&found.path);
     let heading = [found.path.as_path(), &old].into_iter().find_map(|path| {
-        let mut lines = Lines::new(BufReader::new(open(path)?));
+        let mut lines = BoundedLines::new(BufReader::new(open(path)?));
         heading(&parse(&found.stem, &lines.next()?)?)
     });
     heading.unwrap_or_else(|| found.stem.clone())
@@ -162,17 +162,17 @@ fn name_of(found: &Found) -> String {
 
 /// The server's name, if the line is a heading. A server's own words never are: they are of another kind.
 fn heading(line: &LogLine) -> Option<String> {
-    (line.kind == LogKind::Notice).then(|| file::named_in(&line.text))?
+    (line.kind == LogKind::Notice).then(|| file::server_in_heading(&line.text))?
 }
 
 /// The newest lines of one server, oldest first.
-fn newest_of(name: &str, path: &Path, newest: usize, since: Option<&Since>) -> VecDeque<LogLine> {
+fn read_newest(name: &str, path: &Path, newest: usize, since: Option<&Since>) -> VecDeque<LogLine> {
     let mut kept: VecDeque<LogLine> = VecDeque::new();
-    for path in [file::old_of(path), path.to_owned()] {
+    for path in [file::rotated_path(path), path.to_owned()] {
         let Some(file) = open(&path) else {
             continue;
         };
-        for line in Lines::new(BufReader::new(file)) {
+        for line in BoundedLines::new(BufReader::new(file)) {
             let Some(line) = parse(name, &line) else {
                 continue;
             };
@@ -199,7 +199,7 @@ fn open(path: &Path) -> Option<File> {
 
 /// A line of a file; nothing for one that is not ours.
 fn parse(server: &str, line: &str) -> Option<LogLine> {
-    let (time, rest) = line.split_at_checked(WIDTH)?;
+    let (time, rest) = line.split_at_checked(STAMP_LEN)?;
     let (kind, text) = rest.strip_prefix(' ')?.split_at_checked(6)?;
     let kind = LogKind::of(kind.trim_end())?;
     is_stamp(time).then(|| LogLine {
@@ -211,22 +211,22 @@ fn parse(server: &str, line: &str) -> Option<LogLine> {
 }
 
 /// The lines of a reader, none longer than we are ready to hold.
-struct Lines<R> {
+struct BoundedLines<R> {
     reader: R,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> BoundedLines<R> {
     fn new(reader: R) -> Self {
         Self { reader }
     }
 }
 
-impl<R: BufRead> Iterator for Lines<R> {
+impl<R: BufRead> Iterator for BoundedLines<R> {
     type Item = String;
 
     fn next(&mut self) -> Option<String> {
         let mut line = Vec::new();
-        let limit = MAX_READ as u64;
+        let limit = MAX_LINE_READ as u64;
         let read = self
             .reader
             .by_ref()
@@ -257,7 +257,7 @@ struct Tail {
     /// One that was rotated away a moment ago: somebody may still be writing to it.
     before: Option<File>,
     /// A line whose end has not been written yet.
-    begun: Vec<u8>,
+    partial: Vec<u8>,
     /// Whether the next line is the first of its file, which may be the heading.
     first: bool,
 }
@@ -266,9 +266,9 @@ impl Follow {
     /// What was added since the last time, in the order of time. May block, though not for long.
     pub fn poll(&mut self) -> Vec<LogLine> {
         if self.server.is_none() {
-            for found in file::find_all(self.store.dir()) {
+            for found in file::list(self.store.dir()) {
                 let file = self.files.entry(found.path.clone());
-                file.or_insert_with(|| Tail::of(name_of(&found)));
+                file.or_insert_with(|| Tail::of(server_name(&found)));
             }
         }
         let mut lines = Vec::new();
@@ -286,7 +286,7 @@ impl Tail {
             name,
             file: None,
             before: None,
-            begun: Vec::new(),
+            partial: Vec::new(),
             first: true,
         }
     }
@@ -306,12 +306,12 @@ impl Tail {
         let size = file.metadata().map_or(0, |found| found.len());
         if file.stream_position().is_ok_and(|at| at > size) {
             let _ = file.rewind();
-            self.begun.clear();
+            self.partial.clear();
             self.first = true;
         }
         self.take(&mut file, lines);
         match open(path) {
-            Some(now) if !same(&now, &file) => {
+            Some(now) if !is_same_file(&now, &file) => {
                 self.before = Some(file);
                 let mut now = now;
                 self.first = true;
@@ -327,11 +327,11 @@ impl Tail {
         let mut new = Vec::new();
         let _ = file.read_to_end(&mut new);
         for piece in new.split_inclusive(|byte| *byte == b'\n') {
-            if self.begun.len() < MAX_READ {
-                self.begun.extend_from_slice(piece);
+            if self.partial.len() < MAX_LINE_READ {
+                self.partial.extend_from_slice(piece);
             }
             if piece.ends_with(b"\n") {
-                let line = String::from_utf8_lossy(&self.begun);
+                let line = String::from_utf8_lossy(&self.partial);
                 let line = parse(&self.name, line.trim_end_matches('\n'));
                 match line.as_ref().and_then(heading) {
                     Some(name) if self.first => self.name = name,
@@ -339,7 +339,7 @@ impl Tail {
                     _ => lines.extend(line),
                 }
                 self.first = false;
-                self.begun.clear();
+                self.partial.clear();
             }
         }
     }
@@ -347,7 +347,7 @@ impl Tail {
 
 /// Whether two handles are of one file.
 #[cfg(unix)]
-fn same(one: &File, other: &File) -> bool {
+fn is_same_file(one: &File, other: &File) -> bool {
     use std::os::unix::fs::MetadataExt;
     let id = |file: &File| file.metadata().ok().map(|found| (found.dev(), found.ino()));
     id(one) == id(other)
@@ -355,7 +355,7 @@ fn same(one: &File, other: &File) -> bool {
 
 /// Whether two handles are of one file: where that cannot be asked, one made at another time is another.
 #[cfg(not(unix))]
-fn same(one: &File, other: &File) -> bool {
+fn is_same_file(one: &File, other: &File) -> bool {
     let made = |file: &File| file.metadata().and_then(|found| found.created()).ok();
     made(one) == made(other)
 }

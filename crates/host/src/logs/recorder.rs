@@ -15,7 +15,7 @@ use trunkline_wire::{Json, Peer};
 
 use super::redact::Redactor;
 use super::trace::Tracer;
-use super::{LogStore, ServerLog, tell};
+use super::{LogStore, ServerLog, messages};
 use crate::catalog::Catalog;
 use crate::connection::{ServerStatus, State};
 
@@ -43,14 +43,14 @@ impl Recorder {
             redactor,
         };
         if let Some(entry) = entry {
-            recorder.learn(entry);
+            recorder.hide_entry_secrets(entry);
         }
         recorder
     }
 
     /// Learns the secrets of an entry, so that they are not written. To be called again once those of the keychain are in
     /// their places.
-    pub(crate) fn learn(&self, entry: &ServerEntry) {
+    pub(crate) fn hide_entry_secrets(&self, entry: &ServerEntry) {
         let secrets = entry_secrets(entry);
         self.redactor.hide_all(secrets.iter().map(String::as_str));
     }
@@ -72,14 +72,14 @@ impl Recorder {
         credentials: Option<Arc<dyn Credentials>>,
     ) -> Option<Arc<dyn Credentials>> {
         let credentials = credentials?;
-        Some(Arc::new(Watched {
+        Some(Arc::new(RedactedCredentials {
             credentials,
             redactor: self.redactor.clone(),
         }))
     }
 
     /// A text by the server, in which it may repeat what we sent, with our secrets masked.
-    pub(crate) fn hidden<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    pub(crate) fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.redactor.text(text)
     }
 
@@ -98,22 +98,22 @@ impl Recorder {
     }
 
     /// The state it is in before anything was done.
-    pub(crate) fn begun(&self, state: &State) {
+    pub(crate) fn log_initial_state(&self, state: &State) {
         if self.log.is_on() && !matches!(state, State::Disabled) {
-            self.log.state(&tell::state(state, &Catalog::default()));
+            self.log.state(&messages::state(state, &Catalog::default()));
         }
     }
 
     /// A new state or new lists, and what is wrong with those, unless that was said before.
-    pub(crate) fn published(&self, before: &ServerStatus, state: &State, catalog: &Catalog) {
+    pub(crate) fn log_change(&self, before: &ServerStatus, state: &State, catalog: &Catalog) {
         if !self.log.is_on() {
             return;
         }
         match (&before.state, state) {
             (State::Connected(before), State::Connected(now)) if Arc::ptr_eq(before, now) => {
-                self.log.state(&tell::lists(catalog));
+                self.log.state(&messages::lists(catalog));
             }
-            _ => self.log.state(&tell::state(state, catalog)),
+            _ => self.log.state(&messages::state(state, catalog)),
         }
         if *catalog.diagnostics != *before.catalog.diagnostics {
             for problem in &*catalog.diagnostics {
@@ -126,7 +126,7 @@ impl Recorder {
     pub(crate) fn nonsense(&self, what: &str, frame: &[u8]) {
         if self.log.is_on() {
             self.log
-                .notice(&tell::nonsense(what, frame, &self.redactor));
+                .notice(&messages::unusable_frame(what, frame, &self.redactor));
         }
     }
 
@@ -140,18 +140,18 @@ impl Recorder {
     /// A log message that the server sent.
     pub(crate) fn message(&self, params: &Json) {
         if self.log.is_on() {
-            self.log.notice(&tell::message(params, &self.redactor));
+            self.log.notice(&messages::message(params, &self.redactor));
         }
     }
 }
 
 /// Credentials under whose tokens a redactor looks.
-struct Watched {
+struct RedactedCredentials {
     credentials: Arc<dyn Credentials>,
     redactor: Redactor,
 }
 
-impl Credentials for Watched {
+impl Credentials for RedactedCredentials {
     fn token(&self) -> Later<'_, Result<Option<Token>, CredentialsError>> {
         Box::pin(async {
             let token = self.credentials.token().await?;

@@ -37,7 +37,7 @@ fn eventually<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
 }
 
 #[tokio::test]
-async fn what_is_said_is_in_the_servers_file_and_only_its_owner_can_read_it() {
+async fn records_land_in_a_private_file_per_server() {
     let (_scratch, store) = store(Limits::default());
     assert_eq!(store.servers(), [""; 0]);
     let log = store.server("github");
@@ -51,7 +51,7 @@ async fn what_is_said_is_in_the_servers_file_and_only_its_owner_can_read_it() {
 
     let path = store.dir().join("github.log");
     let text = fs::read_to_string(&path).unwrap();
-    let shown: Vec<&str> = text.lines().map(|line| &line[time::WIDTH..]).collect();
+    let shown: Vec<&str> = text.lines().map(|line| &line[time::STAMP_LEN..]).collect();
     assert_eq!(
         shown,
         [
@@ -75,9 +75,9 @@ async fn what_is_said_is_in_the_servers_file_and_only_its_owner_can_read_it() {
 }
 
 #[tokio::test]
-async fn names_that_no_file_can_have_are_told_all_the_same() {
+async fn names_that_are_not_file_names_are_preserved() {
     let (_scratch, store) = store(small());
-    let names = ["My Server", "a/b", "é", "plain", "\u{1b}[2J"];
+    let names = ["My LogSource", "a/b", "é", "plain", "\u{1b}[2J"];
     for name in names {
         for number in 0..300 {
             let log = store.server(name);
@@ -89,8 +89,8 @@ async fn names_that_no_file_can_have_are_told_all_the_same() {
     let mut expected = names.map(str::to_owned);
     expected.sort();
     assert_eq!(store.servers(), expected);
-    let lines = store.read(Some("My Server"), Some(1), None);
-    assert!(lines[0].text.starts_with("299 ") && lines[0].server == "My Server");
+    let lines = store.read(Some("My LogSource"), Some(1), None);
+    assert!(lines[0].text.starts_with("299 ") && lines[0].server == "My LogSource");
     let all = store.read(None, None, None);
     assert!(all.iter().all(|line| names.contains(&line.server.as_str())));
     assert!(
@@ -100,7 +100,7 @@ async fn names_that_no_file_can_have_are_told_all_the_same() {
 }
 
 #[test]
-fn several_writers_keep_lines_whole_and_rotation_loses_none_that_is_kept() {
+fn concurrent_writers_keep_lines_whole_across_rotation() {
     const WRITERS: usize = 4;
     const LINES: usize = 400;
     let scratch = tempfile::tempdir().unwrap();
@@ -136,7 +136,7 @@ fn several_writers_keep_lines_whole_and_rotation_loses_none_that_is_kept() {
         writer.join().unwrap();
     }
     let path = scratch.path().join("s.log");
-    let old = fs::read_to_string(file::old_of(&path)).unwrap();
+    let old = fs::read_to_string(file::rotated_path(&path)).unwrap();
     let new = fs::read_to_string(&path).unwrap();
     // A writer that was late for the rotation may put one piece into the old file.
     let most = limits.file + (WRITERS * 20 * 140) as u64;
@@ -172,7 +172,7 @@ fn several_writers_keep_lines_whole_and_rotation_loses_none_that_is_kept() {
 }
 
 #[tokio::test]
-async fn a_flood_is_cut_and_counted_and_nobody_elses_lines_are_lost() {
+async fn flood_is_dropped_and_counted_without_affecting_other_servers() {
     let (_scratch, store) = store(Limits::default());
     let (flood, quiet) = (store.server("flood"), store.server("quiet"));
     let chunk = "0123456789abcde\n".repeat(256);
@@ -204,7 +204,7 @@ async fn a_flood_is_cut_and_counted_and_nobody_elses_lines_are_lost() {
 const PIECE_SLACK: u64 = 128 * 1024;
 
 #[tokio::test]
-async fn a_queue_that_is_full_says_how_much_it_dropped() {
+async fn full_queue_reports_how_many_lines_it_dropped() {
     let (_scratch, store) = store(Limits::default());
     let log = store.server("s");
     let Some((server, _)) = &log.0 else {
@@ -212,11 +212,11 @@ async fn a_queue_that_is_full_says_how_much_it_dropped() {
     };
     log.stderr(b"first\n");
     store.flush().await;
-    assert!(server.budget.take(QUEUED));
+    assert!(server.budget.take(MAX_QUEUED_BYTES));
     log.stderr(b"1\n2\n3");
     log.state("lost");
     store.flush().await;
-    server.budget.give(QUEUED);
+    server.budget.release(MAX_QUEUED_BYTES);
     log.stderr(b"last\n");
     store.flush().await;
     let lines = store.read(None, None, None);
@@ -228,7 +228,7 @@ async fn a_queue_that_is_full_says_how_much_it_dropped() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_full_disk_is_noted_once_and_what_it_cost_is_told_later() {
+async fn full_disk_is_reported_once_and_lost_lines_are_counted() {
     let (_scratch, store) = store(Limits::default());
     file::make_dir(store.dir()).unwrap();
     let path = store.dir().join("s.log");
@@ -262,7 +262,7 @@ async fn a_full_disk_is_noted_once_and_what_it_cost_is_told_later() {
 }
 
 #[tokio::test]
-async fn files_and_directories_that_are_deleted_come_back() {
+async fn deleted_files_and_directories_are_recreated() {
     let (_scratch, store) = store(Limits::default());
     let log = store.server("s");
     log.state("one");
@@ -279,7 +279,7 @@ async fn files_and_directories_that_are_deleted_come_back() {
 }
 
 #[tokio::test]
-async fn where_nothing_can_be_written_nothing_is_said() {
+async fn unwritable_directory_disables_logging_silently() {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("file");
     fs::write(&file, "").unwrap();
@@ -343,7 +343,7 @@ async fn lines_of_several_servers_are_merged_by_time() {
 }
 
 #[test]
-fn what_since_takes() {
+fn since_parses_durations_and_timestamps() {
     for good in [
         "90s",
         "10m",
@@ -373,7 +373,7 @@ fn what_since_takes() {
 }
 
 #[tokio::test]
-async fn following_sees_every_line_once_through_rotation_and_new_servers() {
+async fn follow_yields_every_line_once_across_rotation_and_new_servers() {
     let (_scratch, store) = store(small());
     let log = store.server("S one");
     log.notice("before");
@@ -396,7 +396,7 @@ async fn following_sees_every_line_once_through_rotation_and_new_servers() {
     }
     store.flush().await;
     seen.extend(follow.poll());
-    assert!(file::old_of(&file::path_of(store.dir(), "S one")).exists());
+    assert!(file::rotated_path(&file::log_path(store.dir(), "S one")).exists());
     let of = |name: &str| -> Vec<usize> {
         let lines = seen.iter().filter(|line| line.server == name);
         lines
@@ -407,7 +407,7 @@ async fn following_sees_every_line_once_through_rotation_and_new_servers() {
     assert_eq!(seen.iter().filter(|line| line.server == "two").count(), 1);
 
     // Emptied, then deleted by hand.
-    let path = file::path_of(store.dir(), "two");
+    let path = file::log_path(store.dir(), "two");
     let two = store.server("two");
     fs::write(&path, "").unwrap();
     assert!(follow.poll().is_empty());
@@ -422,7 +422,7 @@ async fn following_sees_every_line_once_through_rotation_and_new_servers() {
 }
 
 #[tokio::test]
-async fn one_server_can_be_followed_before_it_has_a_log() {
+async fn server_without_a_log_can_be_followed() {
     let (_scratch, store) = store(small());
     let (shown, mut follow) = store.follow(Some("later"), None, None);
     assert!(shown.is_empty() && follow.poll().is_empty());
@@ -433,7 +433,7 @@ async fn one_server_can_be_followed_before_it_has_a_log() {
 }
 
 #[test]
-fn a_store_that_is_dropped_writes_what_it_was_told() {
+fn dropped_store_writes_pending_lines() {
     let scratch = tempfile::tempdir().unwrap();
     LogStore::at(scratch.path()).server("s").stderr(b"the end");
     let store = LogStore::at(scratch.path());
@@ -479,7 +479,7 @@ async fn traced(messages: impl FnOnce(&dyn trunkline_transport::Trace)) -> Vec<s
 }
 
 #[tokio::test]
-async fn a_trace_holds_every_message_without_secrets() {
+async fn trace_records_every_message_without_secrets() {
     use serde_json::json;
     use trunkline_wire::transport::{
         CloseReason, Closed, DeliveryError, DeliveryErrorKind, Incoming,
@@ -521,7 +521,7 @@ async fn a_trace_holds_every_message_without_secrets() {
 }
 
 #[tokio::test]
-async fn a_trace_into_a_file_begins_afresh_and_is_its_owners() {
+async fn trace_file_is_truncated_and_private() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("trace");
     fs::write(&path, "old").unwrap();
@@ -546,7 +546,7 @@ async fn a_trace_into_a_file_begins_afresh_and_is_its_owners() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_trace_onto_a_full_disk_does_no_harm_and_says_so() {
+async fn trace_on_a_full_disk_reports_the_problem() {
     let tracer = Tracer::to_file("/dev/full".as_ref()).unwrap();
     let trace = tracer.server("s", Redactor::default());
     for _ in 0..3 {

@@ -2,21 +2,24 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How long the text of a moment is.
-pub(super) const WIDTH: usize = "2026-11-16T02:03:04.567Z".len();
+/// How long the text of a time is.
+pub(super) const STAMP_LEN: usize = "2026-11-16T02:03:04.567Z".len();
 
-const DAY: u64 = 24 * 60 * 60;
+const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
-/// A moment in the manner of RFC 3339. What is before 1970 is taken for its beginning.
-pub(crate) fn stamp(moment: SystemTime) -> String {
-    let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (mut days, seconds) = (since.as_secs() / DAY, since.as_secs() % DAY);
+/// A time in the manner of RFC 3339. What is before 1970 is taken for its beginning.
+pub(crate) fn stamp(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (mut days, seconds) = (
+        since.as_secs() / SECONDS_PER_DAY,
+        since.as_secs() % SECONDS_PER_DAY,
+    );
     let mut year = 1970;
-    while days >= days_of(year) {
-        days -= days_of(year);
+    while days >= days_in_year(year) {
+        days -= days_in_year(year);
         year += 1;
     }
-    let february = days_of(year) - 337;
+    let february = days_in_year(year) - 337;
     let mut month = 1;
     for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
         if days < length {
@@ -35,16 +38,16 @@ pub(crate) fn stamp(moment: SystemTime) -> String {
     )
 }
 
-fn days_of(year: u64) -> u64 {
+fn days_in_year(year: u64) -> u64 {
     let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     365 + u64::from(leap)
 }
 
-/// Whether a text begins like a moment.
+/// Whether a text begins like a time.
 pub(super) fn is_stamp(text: &str) -> bool {
     let shape = b"0000-00-00T00:00:00.000Z";
     let text = text.as_bytes();
-    text.len() == WIDTH
+    text.len() == STAMP_LEN
         && text.iter().zip(shape).all(|(found, wanted)| {
             found == wanted || (found.is_ascii_digit() && wanted.is_ascii_digit())
         })
@@ -57,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_written_in_utc() {
+    fn timestamps_are_utc() {
         for (milliseconds, written) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_399_999, "2000-02-28T23:59:59.999Z"),
@@ -67,8 +70,8 @@ mod tests {
             (1_794_794_584_567, "2026-11-16T02:03:04.567Z"),
             (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
         ] {
-            let moment = UNIX_EPOCH + Duration::from_millis(milliseconds);
-            assert_eq!(stamp(moment), written);
+            let time = UNIX_EPOCH + Duration::from_millis(milliseconds);
+            assert_eq!(stamp(time), written);
             assert!(is_stamp(written));
         }
         assert!(!is_stamp("2026-11-16 02:03:04.567Z"));

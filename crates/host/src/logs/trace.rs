@@ -12,24 +12,24 @@ use trunkline_transport::Trace;
 use trunkline_wire::transport::{Closed, Incoming};
 use trunkline_wire::{ByteString, Json};
 
-use super::FLUSH;
+use super::FLUSH_TIMEOUT;
 use super::redact::{Redactor, put_quoted};
 use super::time::stamp;
-use super::worker::{Budget, Work, Worker};
+use super::worker::{BatchWriter, Budget, Worker};
 
 /// How many bytes of messages may wait to be written. More than for logs: a trace is asked for, and wanted whole.
-const QUEUED: usize = 64 * 1024 * 1024;
+const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
 
-/// How much is shown of what is no message.
+/// How much is shown of event is no message.
 const MAX_TEXT: usize = 64 * 1024;
 
 /// How much is written at once.
-const PIECE: usize = 256 * 1024;
+const WRITE_BATCH: usize = 256 * 1024;
 
 /// Writes down every message that goes over any connection of a host. Clones write to the same place.
 ///
-/// One JSON object a line: `time`, `server`, `direction` (`out` or `in`) and `message`; what is no JSON comes as `text`, and
-/// what happened to the link as `note`. Secrets are masked: those that the server's entry holds wherever they are, and
+/// One JSON object a line: `time`, `server`, `direction` (`out` or `in`) and `message`; event is no JSON comes as `text`, and
+/// event happened to the link as `note`. Secrets are masked: those that the server's entry holds wherever they are, and
 /// whatever stands under a name like `password`.
 ///
 /// ```no_run
@@ -52,19 +52,19 @@ struct Inner {
 
 struct Record {
     time: SystemTime,
-    server: Arc<Server>,
-    what: What,
+    server: Arc<TraceSource>,
+    event: TraceEvent,
     bytes: usize,
     /// How many records there was no room for since the one before.
     lost: u64,
 }
 
-struct Server {
+struct TraceSource {
     name: String,
     redactor: Redactor,
 }
 
-enum What {
+enum TraceEvent {
     Sent(Bytes),
     Received(Bytes),
     Note(String),
@@ -82,14 +82,14 @@ impl Tracer {
             options.mode(0o600);
         }
         let file = options.open(path)?;
-        own(&file)?;
+        make_private(&file)?;
         Ok(Self::to(file))
     }
 
     /// Into something else.
     pub fn to(out: impl Write + Send + 'static) -> Self {
         let problem = Arc::<OnceLock<String>>::default();
-        let budget = Arc::new(Budget::new(QUEUED));
+        let budget = Arc::new(Budget::new(MAX_QUEUED_BYTES));
         let writer = Writer {
             out: Box::new(out),
             budget: Arc::clone(&budget),
@@ -105,7 +105,7 @@ impl Tracer {
 
     /// Who sees the messages of a server.
     pub(super) fn server(&self, name: &str, redactor: Redactor) -> Arc<dyn Trace> {
-        let server = Arc::new(Server {
+        let server = Arc::new(TraceSource {
             name: name.to_owned(),
             redactor,
         });
@@ -117,7 +117,7 @@ impl Tracer {
 
     /// Waits until everything so far is written, or that has taken too long.
     pub async fn flush(&self) {
-        self.0.worker.flush(FLUSH).await;
+        self.0.worker.flush(FLUSH_TIMEOUT).await;
     }
 
     /// The first thing that kept something from being written, if anything did.
@@ -126,8 +126,8 @@ impl Tracer {
     }
 }
 
-/// Empties a file and makes it its owner's; what is no file, a pipe or a terminal, is left as it is.
-fn own(file: &File) -> io::Result<()> {
+/// Empties a file and makes it its owner's; event is no file, a pipe or a terminal, is left as it is.
+fn make_private(file: &File) -> io::Result<()> {
     let found = file.metadata()?;
     if !found.is_file() {
         return Ok(());
@@ -145,56 +145,56 @@ fn own(file: &File) -> io::Result<()> {
 
 /// Sees the messages of one server.
 struct ServerTrace {
-    server: Arc<Server>,
+    server: Arc<TraceSource>,
     tracer: Tracer,
 }
 
 impl ServerTrace {
-    fn push(&self, what: What) {
+    fn push(&self, event: TraceEvent) {
         let Inner { worker, budget, .. } = &*self.tracer.0;
-        let bytes = match &what {
-            What::Sent(text) | What::Received(text) => text.len(),
-            What::Note(text) => text.len(),
+        let bytes = match &event {
+            TraceEvent::Sent(text) | TraceEvent::Received(text) => text.len(),
+            TraceEvent::Note(text) => text.len(),
         };
         if budget.take(bytes) {
             worker.push(Record {
                 time: SystemTime::now(),
                 server: Arc::clone(&self.server),
-                what,
+                event,
                 bytes,
                 lost: budget.take_lost(),
             });
         } else {
-            budget.lose(1);
+            budget.count_lost(1);
         }
     }
 }
 
 impl Trace for ServerTrace {
     fn sent(&self, message: Bytes) {
-        self.push(What::Sent(message));
+        self.push(TraceEvent::Sent(message));
     }
 
     fn received(&self, incoming: &Incoming) {
         match incoming {
             Incoming::Frame(frame) | Incoming::Reply { frame, .. } => {
-                self.push(What::Received(frame.clone()));
+                self.push(TraceEvent::Received(frame.clone()));
             }
             Incoming::DeliveryFailed { to, failure } => {
                 let note = format!("request {to} will not be answered: {failure}");
-                self.push(What::Note(note));
+                self.push(TraceEvent::Note(note));
             }
-            // What it begins with would show secrets whose names are out of sight.
+            // TraceEvent it begins with would show secrets whose names are out of sight.
             Incoming::Oversize { bytes, limit, .. } => {
                 let note = format!("a message of {bytes} bytes is over the limit of {limit}");
-                self.push(What::Note(note));
+                self.push(TraceEvent::Note(note));
             }
             Incoming::Alive { .. } | Incoming::Partial { .. } | Incoming::Noise { .. } => {}
         }
     }
 
     fn closed(&self, cause: &Closed) {
-        self.push(What::Note(format!("the link ended: {cause}")));
+        self.push(TraceEvent::Note(format!("the link ended: {cause}")));
     }
 }
 
@@ -206,15 +206,15 @@ struct Writer {
     lines: String,
 }
 
-impl Work<Record> for Writer {
-    fn work(&mut self, records: Vec<Record>) {
+impl BatchWriter<Record> for Writer {
+    fn write_batch(&mut self, records: Vec<Record>) {
         for record in records {
             if record.lost > 0 {
                 self.lost(record.lost);
             }
-            put(&record, &mut self.lines);
-            self.budget.give(record.bytes);
-            if self.lines.len() >= PIECE {
+            write_record(&record, &mut self.lines);
+            self.budget.release(record.bytes);
+            if self.lines.len() >= WRITE_BATCH {
                 self.write();
             }
         }
@@ -225,7 +225,7 @@ impl Work<Record> for Writer {
         self.write();
     }
 
-    fn finish(&mut self) {
+    fn flush(&mut self) {
         let _ = self.out.flush();
     }
 }
@@ -247,18 +247,18 @@ impl Writer {
                 .set(format!("the trace is not complete: {error}"));
         }
         self.lines.clear();
-        self.lines.shrink_to(PIECE);
+        self.lines.shrink_to(WRITE_BATCH);
     }
 }
 
-fn put(record: &Record, lines: &mut String) {
-    let Server { name, redactor } = &*record.server;
+fn write_record(record: &Record, lines: &mut String) {
+    let TraceSource { name, redactor } = &*record.server;
     let _ = write!(lines, r#"{{"time":"{}","server":"#, stamp(record.time));
     put_quoted(lines, name);
-    match &record.what {
-        What::Sent(text) => put_message(text, "out", redactor, lines),
-        What::Received(text) => put_message(text, "in", redactor, lines),
-        What::Note(note) => {
+    match &record.event {
+        TraceEvent::Sent(text) => write_message(text, "out", redactor, lines),
+        TraceEvent::Received(text) => write_message(text, "in", redactor, lines),
+        TraceEvent::Note(note) => {
             lines.push_str(r#","note":"#);
             put_quoted(lines, &redactor.text(note));
         }
@@ -266,7 +266,7 @@ fn put(record: &Record, lines: &mut String) {
     lines.push_str("}\n");
 }
 
-fn put_message(text: &Bytes, direction: &str, redactor: &Redactor, lines: &mut String) {
+fn write_message(text: &Bytes, direction: &str, redactor: &Redactor, lines: &mut String) {
     let _ = write!(lines, r#","direction":"{direction}","#);
     let json = ByteString::try_from(text.clone())
         .ok()

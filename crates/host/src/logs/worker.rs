@@ -11,122 +11,122 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// What the thread does.
-pub(super) trait Work<J>: Send + 'static {
-    /// Does these jobs, in order.
-    fn work(&mut self, jobs: Vec<J>);
+pub(super) trait BatchWriter<T>: Send + 'static {
+    /// Does these records, in order.
+    fn write_batch(&mut self, records: Vec<T>);
 
     /// Somebody waits for everything to be written: nothing is kept back.
-    fn finish(&mut self);
+    fn flush(&mut self);
 }
 
-/// A thread with a queue, started by the first job. When it is dropped, the thread does what is left and ends.
-pub(super) struct Worker<J: Send + 'static> {
+/// A thread with a queue, started by the first record. When it is dropped, the thread does what is left and ends.
+pub(super) struct Worker<T: Send + 'static> {
     name: &'static str,
-    desk: Arc<Desk<J>>,
+    shared: Arc<Shared<T>>,
 }
 
-struct Desk<J> {
-    queue: Mutex<Queue<J>>,
-    bell: Condvar,
+struct Shared<T> {
+    queue: Mutex<Queue<T>>,
+    wakeup: Condvar,
 }
 
-struct Queue<J> {
-    jobs: Vec<J>,
+struct Queue<T> {
+    records: Vec<T>,
     flushes: Vec<oneshot::Sender<()>>,
-    /// Who will do the jobs; gone once the thread runs.
-    work: Option<Box<dyn Work<J>>>,
+    /// Who will do the records; gone once the thread runs.
+    writer: Option<Box<dyn BatchWriter<T>>>,
     /// There is no thread: none could be started.
-    broken: bool,
-    ended: bool,
+    spawn_failed: bool,
+    closed: bool,
 }
 
-impl<J: Send + 'static> Worker<J> {
-    pub(super) fn new(name: &'static str, work: impl Work<J>) -> Self {
+impl<T: Send + 'static> Worker<T> {
+    pub(super) fn new(name: &'static str, writer: impl BatchWriter<T>) -> Self {
         let queue = Queue {
-            jobs: Vec::new(),
+            records: Vec::new(),
             flushes: Vec::new(),
-            work: Some(Box::new(work)),
-            broken: false,
-            ended: false,
+            writer: Some(Box::new(writer)),
+            spawn_failed: false,
+            closed: false,
         };
-        let desk = Desk {
+        let shared = Shared {
             queue: Mutex::new(queue),
-            bell: Condvar::new(),
+            wakeup: Condvar::new(),
         };
         Self {
             name,
-            desk: Arc::new(desk),
+            shared: Arc::new(shared),
         }
     }
 
-    /// Queues a job, for which there must be room in its budget.
-    pub(super) fn push(&self, job: J) {
-        let mut queue = self.desk.lock();
-        if let Some(work) = queue.work.take() {
-            let desk = Arc::clone(&self.desk);
+    /// Queues a record, for which there must be room in its budget.
+    pub(super) fn push(&self, record: T) {
+        let mut queue = self.shared.lock();
+        if let Some(writer) = queue.writer.take() {
+            let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name(self.name.to_owned());
-            queue.broken = thread.spawn(move || desk.run(work)).is_err();
+            queue.spawn_failed = thread.spawn(move || shared.run(writer)).is_err();
         }
-        if queue.broken {
+        if queue.spawn_failed {
             return;
         }
-        queue.jobs.push(job);
-        if queue.jobs.len() == 1 {
-            self.desk.bell.notify_one();
+        queue.records.push(record);
+        if queue.records.len() == 1 {
+            self.shared.wakeup.notify_one();
         }
     }
 
     /// Waits until everything queued so far is written, but not longer than `limit`.
     pub(super) async fn flush(&self, limit: Duration) {
-        let (done, written) = oneshot::channel();
+        let (done, flushed) = oneshot::channel();
         {
-            let mut queue = self.desk.lock();
-            if queue.work.is_some() || queue.broken {
+            let mut queue = self.shared.lock();
+            if queue.writer.is_some() || queue.spawn_failed {
                 return;
             }
             queue.flushes.push(done);
-            self.desk.bell.notify_one();
+            self.shared.wakeup.notify_one();
         }
-        let _ = tokio::time::timeout(limit, written).await;
+        let _ = tokio::time::timeout(limit, flushed).await;
     }
 }
 
-impl<J: Send + 'static> Drop for Worker<J> {
+impl<T: Send + 'static> Drop for Worker<T> {
     fn drop(&mut self) {
-        self.desk.lock().ended = true;
-        self.desk.bell.notify_one();
+        self.shared.lock().closed = true;
+        self.shared.wakeup.notify_one();
     }
 }
 
-impl<J: 'static> Desk<J> {
-    fn lock(&self) -> MutexGuard<'_, Queue<J>> {
+impl<T: 'static> Shared<T> {
+    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self, mut work: Box<dyn Work<J>>) {
+    fn run(&self, mut writer: Box<dyn BatchWriter<T>>) {
         loop {
-            let (jobs, flushes, ended) = {
+            let (records, flushes, closed) = {
                 let mut queue = self.lock();
-                while queue.jobs.is_empty() && queue.flushes.is_empty() && !queue.ended {
+                while queue.records.is_empty() && queue.flushes.is_empty() && !queue.closed {
                     queue = self
-                        .bell
+                        .wakeup
                         .wait(queue)
                         .unwrap_or_else(PoisonError::into_inner);
                 }
                 (
-                    mem::take(&mut queue.jobs),
+                    mem::take(&mut queue.records),
                     mem::take(&mut queue.flushes),
-                    queue.ended,
+                    queue.closed,
                 )
             };
-            work.work(jobs);
-            if ended || !flushes.is_empty() {
-                work.finish();
+            writer.write_batch(records);
+            if closed || !flushes.is_empty() {
+                writer.flush();
             }
             for flush in flushes {
                 let _ = flush.send(());
             }
-            if ended {
+            if closed {
                 return;
             }
         }
@@ -166,12 +166,12 @@ impl Budget {
     }
 
     /// Gives room back.
-    pub(super) fn give(&self, bytes: usize) {
+    pub(super) fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Counts what there was no room for.
-    pub(super) fn lose(&self, count: u64) {
+    pub(super) fn count_lost(&self, count: u64) {
         self.lost.fetch_add(count, Ordering::Relaxed);
     }
 
@@ -185,46 +185,46 @@ impl Budget {
 mod tests {
     use super::*;
 
-    struct Notes(Arc<Mutex<Vec<String>>>);
+    struct RecordingWriter(Arc<Mutex<Vec<String>>>);
 
-    impl Work<u32> for Notes {
-        fn work(&mut self, jobs: Vec<u32>) {
-            let mut notes = self.0.lock().unwrap();
-            notes.extend(jobs.iter().map(u32::to_string));
+    impl BatchWriter<u32> for RecordingWriter {
+        fn write_batch(&mut self, records: Vec<u32>) {
+            let mut written = self.0.lock().unwrap();
+            written.extend(records.iter().map(u32::to_string));
         }
 
-        fn finish(&mut self) {
+        fn flush(&mut self) {
             self.0.lock().unwrap().push("finished".to_owned());
         }
     }
 
     #[tokio::test]
-    async fn a_flush_waits_for_everything_before_it() {
-        let notes = Arc::new(Mutex::new(Vec::new()));
-        let worker = Worker::new("notes", Notes(Arc::clone(&notes)));
+    async fn flush_waits_for_earlier_records() {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let worker = Worker::new("written", RecordingWriter(Arc::clone(&written)));
         // Nothing was ever pushed: there is no thread to wait for.
         worker.flush(Duration::from_secs(20)).await;
         for number in 0..3 {
             worker.push(number);
         }
         worker.flush(Duration::from_secs(20)).await;
-        assert_eq!(*notes.lock().unwrap(), ["0", "1", "2", "finished"]);
+        assert_eq!(*written.lock().unwrap(), ["0", "1", "2", "finished"]);
     }
 
-    struct Stuck(std::sync::mpsc::Receiver<()>);
+    struct BlockedWriter(std::sync::mpsc::Receiver<()>);
 
-    impl Work<u32> for Stuck {
-        fn work(&mut self, _: Vec<u32>) {
+    impl BatchWriter<u32> for BlockedWriter {
+        fn write_batch(&mut self, _: Vec<u32>) {
             let _ = self.0.recv();
         }
 
-        fn finish(&mut self) {}
+        fn flush(&mut self) {}
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_flush_of_a_disk_that_hangs_comes_to_an_end() {
+    async fn flush_times_out_when_the_disk_hangs() {
         let (release, held) = std::sync::mpsc::channel();
-        let worker = Worker::new("stuck", Stuck(held));
+        let worker = Worker::new("stuck", BlockedWriter(held));
         worker.push(1);
         let begun = tokio::time::Instant::now();
         worker.flush(Duration::from_secs(2)).await;
@@ -233,13 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_takes_one_thing_that_is_too_large_and_no_second() {
+    fn budget_admits_one_oversized_record() {
         let budget = Budget::new(10);
         assert!(budget.take(4) && budget.take(6) && !budget.take(1));
-        budget.give(10);
+        budget.release(10);
         assert!(budget.take(100) && !budget.take(1));
-        budget.lose(2);
-        budget.lose(1);
+        budget.count_lost(2);
+        budget.count_lost(1);
         assert_eq!((budget.take_lost(), budget.take_lost()), (3, 0));
     }
 }

@@ -7,41 +7,41 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::file::{self, Limits, Unwritten};
-use super::lines::{Lines, LogKind, put_text};
-use super::time::{WIDTH, stamp};
-use super::worker::Work;
-use super::{Job, Server};
+use super::file::{self, AppendError, Limits};
+use super::lines::{LineBuffer, LogKind, write_text};
+use super::time::{STAMP_LEN, stamp};
+use super::worker::BatchWriter;
+use super::{LogRecord, LogSource};
 
 /// How much is written at once.
-const PIECE: usize = 64 * 1024;
+const WRITE_BATCH: usize = 64 * 1024;
 
 /// How long a disk that refused is left alone.
-const REST: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 pub(super) struct Writer {
     dir: PathBuf,
     limits: Limits,
     /// What went wrong first.
     problem: Arc<OnceLock<String>>,
-    logs: HashMap<Arc<str>, Log>,
+    logs: HashMap<Arc<str>, ServerBuffer>,
     /// Until when nothing is tried.
-    resting: Option<Instant>,
+    retry_at: Option<Instant>,
     /// Whether anything was ever written.
-    settled: bool,
+    has_written: bool,
     /// There is nowhere to write to.
-    homeless: bool,
+    is_disabled: bool,
 }
 
 /// One server's log, as far as it is not in its file yet.
-struct Log {
-    server: Arc<Server>,
-    lines: Lines,
+struct ServerBuffer {
+    server: Arc<LogSource>,
+    lines: LineBuffer,
     ready: String,
-    /// Lines that could not be written, not yet told of.
+    /// LineBuffer that could not be written, not yet told of.
     lost: u64,
     /// The file may end in half a line.
-    torn: bool,
+    is_torn: bool,
 }
 
 impl Writer {
@@ -51,36 +51,38 @@ impl Writer {
             limits,
             problem,
             logs: HashMap::new(),
-            resting: None,
-            settled: false,
-            homeless: false,
+            retry_at: None,
+            has_written: false,
+            is_disabled: false,
         }
     }
 
-    fn job(&mut self, job: Job) {
-        let Job {
+    fn add(&mut self, record: LogRecord) {
+        let LogRecord {
             server,
             time,
             kind,
             bytes,
             lost,
-        } = job;
+        } = record;
         let log = self
             .logs
             .entry(Arc::clone(&server.name))
-            .or_insert_with(|| Log::of(&server));
+            .or_insert_with(|| ServerBuffer::of(&server));
         log.server = Arc::clone(&server);
         log.dropped(lost, time);
         let redactor = &server.redactor;
         if kind == LogKind::Stderr {
-            log.lines.stderr(time, &bytes, redactor, &mut log.ready);
+            log.lines
+                .push_stderr(time, &bytes, redactor, &mut log.ready);
         } else {
-            log.lines.break_off(time, redactor, &mut log.ready);
+            log.lines.finish_line(time, redactor, &mut log.ready);
             let text = String::from_utf8_lossy(&bytes);
-            put_text(time, kind, &text, redactor, &mut log.ready);
+            write_text(time, kind, &text, redactor, &mut log.ready);
         }
-        server.budget.give(bytes.len());
-        let piece = usize::try_from(self.limits.file / 4).map_or(PIECE, |most| most.min(PIECE));
+        server.budget.release(bytes.len());
+        let piece =
+            usize::try_from(self.limits.file / 4).map_or(WRITE_BATCH, |most| most.min(WRITE_BATCH));
         if log.ready.len() >= piece {
             self.write(&server.name);
         }
@@ -88,11 +90,11 @@ impl Writer {
 
     /// Writes what is ready of a server's log, unless the disk has just refused something.
     fn write(&mut self, name: &str) {
-        let resting = self.resting.is_some_and(|until| Instant::now() < until);
+        let retry_at = self.retry_at.is_some_and(|until| Instant::now() < until);
         if let Some(log) = self.logs.get_mut(name)
-            && (resting || self.homeless)
+            && (retry_at || self.is_disabled)
         {
-            log.give_up();
+            log.drop_excess();
         } else {
             self.write_now(name);
         }
@@ -108,38 +110,38 @@ impl Writer {
         }
         let mut lines = mem::take(&mut log.ready);
         let mut before = String::new();
-        if log.torn {
+        if log.is_torn {
             before.push('\n');
         }
         if log.lost > 0 {
             // At the time of what follows, since lines are sorted by it.
             let now = stamp(SystemTime::now());
-            let next = lines.get(..WIDTH).unwrap_or(&now);
+            let next = lines.get(..STAMP_LEN).unwrap_or(&now);
             before.push_str(&dropped_line(next, log.lost));
         }
         lines.insert_str(0, &before);
-        let path = file::path_of(&self.dir, name);
-        match put(&self.dir, &path, name, &lines, self.limits) {
+        let path = file::log_path(&self.dir, name);
+        match append(&self.dir, &path, name, &lines, self.limits) {
             Ok(()) => {
-                (log.lost, log.torn) = (0, false);
-                (self.resting, self.settled) = (None, true);
+                (log.lost, log.is_torn) = (0, false);
+                (self.retry_at, self.has_written) = (None, true);
                 lines.clear();
                 log.ready = lines;
             }
             Err(failed) => {
                 lines.drain(..before.len());
                 log.ready = lines;
-                if failed.torn {
-                    log.torn = true;
+                if failed.is_torn {
+                    log.is_torn = true;
                     log.lost += count_lines(mem::take(&mut log.ready).as_bytes());
                 }
-                log.give_up();
-                self.resting = Some(Instant::now() + REST);
+                log.drop_excess();
+                self.retry_at = Some(Instant::now() + RETRY_AFTER);
                 // A home that is not there, or no directory, is somebody's choice and no news.
                 let kind = failed.error.kind();
-                self.homeless |=
-                    !self.settled && !self.dir.is_dir() && kind != ErrorKind::StorageFull;
-                if !self.homeless {
+                self.is_disabled |=
+                    !self.has_written && !self.dir.is_dir() && kind != ErrorKind::StorageFull;
+                if !self.is_disabled {
                     let path = path.display();
                     let told = format!("logs cannot be written to {path}: {}", failed.error);
                     let _ = self.problem.set(told);
@@ -150,49 +152,55 @@ impl Writer {
 }
 
 /// Appends to the file; makes its directory if that is not there, or not any more.
-fn put(dir: &Path, path: &Path, name: &str, lines: &str, limits: Limits) -> Result<(), Unwritten> {
+fn append(
+    dir: &Path,
+    path: &Path,
+    name: &str,
+    lines: &str,
+    limits: Limits,
+) -> Result<(), AppendError> {
     let heading = file::heading(name, &stamp(SystemTime::now()));
-    let append = || file::append(path, &heading, lines.as_bytes(), limits);
-    match append() {
+    let try_append = || file::append(path, &heading, lines.as_bytes(), limits);
+    match try_append() {
         Err(failed) if failed.error.kind() == ErrorKind::NotFound => {
             file::make_dir(dir)?;
-            append()
+            try_append()
         }
         outcome => outcome,
     }
 }
 
-impl Log {
-    fn of(server: &Arc<Server>) -> Self {
+impl ServerBuffer {
+    fn of(server: &Arc<LogSource>) -> Self {
         Self {
             server: Arc::clone(server),
-            lines: Lines::default(),
+            lines: LineBuffer::default(),
             ready: String::new(),
             lost: 0,
-            torn: false,
+            is_torn: false,
         }
     }
 
     /// Tells how many lines there was no room for.
     fn dropped(&mut self, count: u64, time: SystemTime) {
         if count > 0 {
-            self.break_off(time);
+            self.finish_line(time);
             self.ready.push_str(&dropped_line(&stamp(time), count));
         }
     }
 
     /// Lets go of lines that cannot be written now, unless they are few.
-    fn give_up(&mut self) {
-        if self.ready.len() > PIECE {
+    fn drop_excess(&mut self) {
+        if self.ready.len() > WRITE_BATCH {
             self.lost += count_lines(self.ready.as_bytes());
             self.ready.clear();
         }
     }
 
     /// Ends a line whose end has not come.
-    fn break_off(&mut self, time: SystemTime) {
+    fn finish_line(&mut self, time: SystemTime) {
         let redactor = &self.server.redactor;
-        self.lines.break_off(time, redactor, &mut self.ready);
+        self.lines.finish_line(time, redactor, &mut self.ready);
     }
 }
 
@@ -208,14 +216,14 @@ pub(super) fn count_lines(bytes: &[u8]) -> u64 {
     ends as u64 + u64::from(begun)
 }
 
-impl Work<Job> for Writer {
-    fn work(&mut self, jobs: Vec<Job>) {
+impl BatchWriter<LogRecord> for Writer {
+    fn write_batch(&mut self, records: Vec<LogRecord>) {
         let mut names: Vec<Arc<str>> = Vec::new();
-        for job in jobs {
-            if !names.contains(&job.server.name) {
-                names.push(Arc::clone(&job.server.name));
+        for record in records {
+            if !names.contains(&record.server.name) {
+                names.push(Arc::clone(&record.server.name));
             }
-            self.job(job);
+            self.add(record);
         }
         for name in names {
             if let Some(log) = self.logs.get_mut(&name) {
@@ -225,13 +233,13 @@ impl Work<Job> for Writer {
         }
     }
 
-    fn finish(&mut self) {
+    fn flush(&mut self) {
         let names: Vec<Arc<str>> = self.logs.keys().cloned().collect();
         for name in names {
             if let Some(log) = self.logs.get_mut(&name) {
-                log.break_off(SystemTime::now());
+                log.finish_line(SystemTime::now());
             }
-            if !self.homeless {
+            if !self.is_disabled {
                 self.write_now(&name);
             }
         }

@@ -274,7 +274,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::catalog::testing::{part_of, tool};
+    use crate::catalog::testing::{server_tools_of, tool};
 
     /// What a rule comes to for a tool: permitted by name, permitted widely, and forbidden.
     fn outcome(rule: &str, tool: &PoolTool, known: &[&str]) -> &'static str {
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn of_tools_that_come_to_one_name_only_the_one_that_has_it_is_permitted_by_it() {
-        let part = part_of("s", ["a.b", "a_b"].map(|name| json!({"name": name})));
+        let part = server_tools_of("s", ["a.b", "a_b"].map(|name| json!({"name": name})));
         let (mut first, mut second) = (None, None);
         for tool in part.iter() {
             let is_first = tool.name == "mcp__s__a_b";
@@ -375,7 +375,7 @@ mod tests {
         assert_eq!(outcome("mcp__s__a_b", second, &["s"]), "names");
         assert_eq!(outcome(&second.name, second, &["s"]), "names");
         assert_eq!(outcome(&second.name, first, &["s"]), "-");
-        let part = part_of("s", ["a b", "a.b"].map(|name| json!({"name": name})));
+        let part = server_tools_of("s", ["a b", "a.b"].map(|name| json!({"name": name})));
         let renamed = part.iter().find(|tool| tool.name != "mcp__s__a_b").unwrap();
         assert_eq!(outcome("mcp__s__a_b", renamed, &["s"]), "only forbids");
     }

@@ -13,11 +13,11 @@ impl Host {
             let Some(connection) = self.connection(&status.name) else {
                 continue;
             };
-            let instructions = status.catalog.said_instructions();
-            let place = connection.source().pinned_as();
+            let instructions = status.catalog.raw_instructions();
+            let key = connection.source().pin_key();
             let tools = status.catalog.tools();
             let pins = self.guard().pins();
-            match pins.changed(&place, tools, instructions).await {
+            match pins.changed(&key, tools, instructions).await {
                 Ok(found) => changed.extend(found),
                 Err(problem) => problems.push(problem),
             }
@@ -35,9 +35,9 @@ impl Host {
             return Err(self.unknown_tool(name, &pool));
         };
         let status = connection.status();
-        let instructions = status.catalog.said_instructions();
-        let place = connection.source().pinned_as();
-        let pinned = self.guard().pins().pin(&place, tool, instructions).await;
+        let instructions = status.catalog.raw_instructions();
+        let key = connection.source().pin_key();
+        let pinned = self.guard().pins().pin(&key, tool, instructions).await;
         pinned.map_err(|reason| CallError::pins_unreadable(tool, reason))
     }
 }

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn spelling_and_the_order_of_sets_are_no_change() {
+    fn spelling_and_set_order_do_not_count_as_changes() {
         check(
             Kind::Schema,
             true,
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_a_change() {
+    fn other_differences_count_as_changes() {
         check(
             Kind::Schema,
             false,
@@ -353,14 +353,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_too_deep_counts_as_it_is_written() {
+    fn deeply_nested_text_is_compared_verbatim() {
         let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
         assert_eq!(canonical(Kind::Schema, &deep), deep);
         assert!(repeats_keys(&deep));
     }
 
     #[test]
-    fn repeated_keys_are_found_at_any_depth() {
+    fn repeated_keys_are_detected_at_any_depth() {
         assert!(!repeats_keys(r#"{"a":{"b":1},"b":[{"a":1},{"a":1}]}"#));
         assert!(repeats_keys(r#"{"x":[{"a":1,"b":2,"\u0061":3}]}"#));
     }

@@ -57,7 +57,7 @@ impl ToolChange {
         for change in &self.parts {
             let _ = writeln!(text, "  {}:", change.part);
             let [before, after] =
-                [&change.before, &change.after].map(|text| ended(text.as_deref()));
+                [&change.before, &change.after].map(|text| newline_terminated(text.as_deref()));
             let diff = TextDiff::from_lines(&before, &after);
             for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
                 for line in hunk.iter_changes() {
@@ -72,7 +72,7 @@ impl ToolChange {
 }
 
 /// The text with an end to every line, so that the last one is not another for want of it.
-fn ended(text: Option<&str>) -> String {
+fn newline_terminated(text: Option<&str>) -> String {
     let mut text = text.unwrap_or_default().trim_end().to_owned();
     if !text.is_empty() {
         text.push('\n');
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_shown_as_a_diff() {
+    fn change_renders_as_a_diff() {
         let change = ToolChange {
             server: "s".to_owned(),
             tool: "t".to_owned(),

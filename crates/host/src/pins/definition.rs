@@ -11,10 +11,10 @@ use super::canonical::{Kind, canonical, repeats_keys};
 use super::change::ToolChange;
 use crate::catalog::PoolTool;
 
-/// How long a part may be to be kept as it is; of a longer one only the hash is.
-const MAX_KEPT: usize = 64 * 1024;
+/// How long a part may be to be bounded as it is; of a longer one only the hash is.
+const MAX_PART_BYTES: usize = 64 * 1024;
 
-/// How pins are written now. Version 1 had no `_meta`, kept of a repeated key only the last value, and counted the
+/// How pins are written now. Version 1 had no `_meta`, bounded of a repeated key only the last value, and counted the
 /// order of sets.
 const VERSION: u8 = 2;
 
@@ -46,7 +46,7 @@ pub(crate) const PARTS: [&str; 8] = [
 ];
 
 /// How many of the parts version 1 had.
-const PARTS_OF_FIRST: usize = 7;
+const PARTS_IN_VERSION_1: usize = 7;
 
 fn first_version() -> u8 {
     1
@@ -81,7 +81,7 @@ impl Definition {
         Self {
             version: VERSION,
             hash: hex(&hasher.finalize()),
-            parts: parts.map(|part| part.map(kept)).into(),
+            parts: parts.map(|part| part.map(bounded)).into(),
             called: pool_tool.name.clone(),
         }
     }
@@ -98,20 +98,20 @@ impl Definition {
     /// A definition of version 1 as it would be written now. What it did not hold is taken to be as it is now.
     fn upgraded(&self, tool: &PoolTool, now: &Self) -> Self {
         let mut parts = self.parts.clone();
-        parts.resize(PARTS_OF_FIRST, None);
+        parts.resize(PARTS_IN_VERSION_1, None);
         for ((kind, json), at) in json_parts(tool).into_iter().zip(JSON_PARTS) {
             let (Some(before), Some(json)) = (parts.get_mut(at).and_then(Option::as_mut), json)
             else {
                 continue;
             };
-            if before.len() <= MAX_KEPT && !before.starts_with('(') {
+            if before.len() <= MAX_PART_BYTES && !before.starts_with('(') {
                 *before = canonical(kind, before);
-            } else if *before == kept(sorted(&json)) && !repeats_keys(json.as_str()) {
+            } else if *before == bounded(sorted(&json)) && !repeats_keys(json.as_str()) {
                 // Only its hash is known, and that is the same.
                 parts[at].clone_from(&now.parts[at]);
             }
         }
-        parts.extend(now.parts.iter().skip(PARTS_OF_FIRST).cloned());
+        parts.extend(now.parts.iter().skip(PARTS_IN_VERSION_1).cloned());
         Self {
             parts,
             ..self.clone()
@@ -134,8 +134,8 @@ fn json_parts(pool_tool: &PoolTool) -> [(Kind, Option<Json>); 4] {
     ]
 }
 
-fn kept(part: String) -> String {
-    if part.len() <= MAX_KEPT {
+fn bounded(part: String) -> String {
+    if part.len() <= MAX_PART_BYTES {
         return part;
     }
     let hash = hex(&Sha256::digest(&part));
@@ -168,7 +168,7 @@ mod tests {
     use crate::catalog::testing::tool_of;
 
     #[test]
-    fn every_part_counts_and_spelling_does_not() {
+    fn hash_covers_every_part_but_not_spelling() {
         let first = json!({
             "name": "t", "title": "T", "description": "d", "inputSchema": {"type": "object", "a": 1},
             "outputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true},
@@ -197,30 +197,35 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_too_long_is_kept_as_its_hash() {
+    fn long_part_is_stored_as_its_hash() {
         let long = json!({"name": "t", "description": "x".repeat(100_000)});
-        let kept = Definition::of(&tool_of("s", &long), None);
-        assert!(kept.parts[2].as_ref().unwrap().starts_with("(100000 bytes"));
+        let bounded = Definition::of(&tool_of("s", &long), None);
+        assert!(
+            bounded.parts[2]
+                .as_ref()
+                .unwrap()
+                .starts_with("(100000 bytes")
+        );
     }
 
     /// A definition as version 1 wrote it.
     fn of_version_one(tool: &PoolTool) -> Definition {
         let mut parts = Definition::of(tool, None).parts;
-        parts.truncate(PARTS_OF_FIRST);
+        parts.truncate(PARTS_IN_VERSION_1);
         for (at, (_, json)) in JSON_PARTS.into_iter().zip(json_parts(tool)).take(3) {
-            parts[at] = json.map(|json| kept(sorted(&json)));
+            parts[at] = json.map(|json| bounded(sorted(&json)));
         }
         let text = json!({"hash": "old", "parts": parts, "called": tool.name});
         serde_json::from_value(text).unwrap()
     }
 
     #[test]
-    fn a_pin_of_version_one_still_tells_what_has_changed_and_nothing_else() {
+    fn version_1_pin_detects_exactly_the_changes() {
         let read = |text: String| {
             let tool = trunkline_wire::mcp::Tool::read(Json::parse(text).unwrap()).unwrap();
             let server = "s".into();
-            let offer = crate::catalog::Offer::plain(&server);
-            (*crate::catalog::part(&offer, vec![tool]).0[0]).clone()
+            let options = crate::catalog::ToolOptions::plain(&server);
+            (*crate::catalog::server_tools(&options, vec![tool]).0[0]).clone()
         };
         let with = |schema: &str, rest: &str| {
             read(format!(r#"{{"name":"t","inputSchema":{schema}{rest}}}"#))

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use change::{PartChange, ToolChange};
 pub(crate) use definition::Definition;
-use store::{PinFile, Stamp};
+use store::{FileStamp, PinFile};
 
 use crate::catalog::PoolTool;
 
@@ -65,24 +65,24 @@ impl PinStore {
 pub(crate) struct Pins {
     pub(crate) on_change: OnChange,
     store: PinStore,
-    /// What is known of each server's, by place.
-    known: Mutex<HashMap<String, Known>>,
+    /// What is known of each server's, by key.
+    servers: Mutex<HashMap<String, ServerPins>>,
 }
 
 /// The pins of one server, as far as they are known.
 #[derive(Default)]
-struct Known {
+struct ServerPins {
     /// The file that they were read from; another process may write another.
-    stamp: Option<Stamp>,
+    stamp: Option<FileStamp>,
     /// By original names.
     tools: BTreeMap<String, Definition>,
     /// What is not in the file, or not yet.
     unsaved: BTreeMap<String, Definition>,
 }
 
-impl Known {
+impl ServerPins {
     /// What the file says, but for what is not in it.
-    fn read(&mut self, (stamp, tools): (Stamp, BTreeMap<String, Definition>)) {
+    fn read(&mut self, (stamp, tools): (FileStamp, BTreeMap<String, Definition>)) {
         self.stamp = Some(stamp);
         self.tools = tools;
         for (name, definition) in &self.unsaved {
@@ -96,23 +96,21 @@ impl Pins {
         Self {
             on_change,
             store,
-            known: Mutex::default(),
+            servers: Mutex::default(),
         }
     }
 
     /// What is different about a tool since it was pinned; `None` if nothing is, or it never was.
     pub(crate) async fn compare(
         &self,
-        place: &str,
+        key: &str,
         tool: &PoolTool,
         instructions: Option<&str>,
     ) -> Result<Option<Arc<ToolChange>>, String> {
         let now = Definition::of(tool, instructions);
-        self.look(place).await?;
+        self.reload(key).await?;
         let known = self.lock();
-        let pinned = known
-            .get(place)
-            .and_then(|known| held_against(&known.tools, tool));
+        let pinned = known.get(key).and_then(|known| pin_for(&known.tools, tool));
         let changed = pinned.and_then(|pinned| pinned.changed(tool, &now));
         Ok(changed.map(Arc::new))
     }
@@ -120,7 +118,7 @@ impl Pins {
     /// Pins a tool as it is now.
     pub(crate) async fn pin(
         &self,
-        place: &str,
+        key: &str,
         tool: &PoolTool,
         instructions: Option<&str>,
     ) -> Result<(), String> {
@@ -128,19 +126,19 @@ impl Pins {
         let name = tool.tool.name.to_string();
         {
             let mut known = self.lock();
-            let known = known.entry(place.to_owned()).or_default();
+            let known = known.entry(key.to_owned()).or_default();
             if known.tools.get(&name) == Some(&now) && !known.unsaved.contains_key(&name) {
                 return Ok(());
             }
             insert(&mut known.tools, &name, &now);
             insert(&mut known.unsaved, &name, &now);
         }
-        let Some(file) = self.file(place) else {
+        let Some(file) = self.file(key) else {
             return Ok(());
         };
         let (called, written) = (name.clone(), now.clone());
         blocking(move || file.pin(&called, &written)).await?;
-        if let Some(known) = self.lock().get_mut(place) {
+        if let Some(known) = self.lock().get_mut(key) {
             // Somebody may have pinned it anew meanwhile.
             if known.unsaved.get(&name) == Some(&now) {
                 known.unsaved.remove(&name);
@@ -150,14 +148,14 @@ impl Pins {
     }
 
     /// Reads what is pinned of a server, unless it is known and no other process has written it since.
-    async fn look(&self, place: &str) -> Result<(), String> {
-        let Some(file) = self.file(place) else {
+    async fn reload(&self, key: &str) -> Result<(), String> {
+        let Some(file) = self.file(key) else {
             return Ok(());
         };
-        let stamp = self.lock().get(place).and_then(|known| known.stamp);
+        let stamp = self.lock().get(key).and_then(|known| known.stamp);
         if let Some(read) = blocking(move || file.changed_since(stamp)).await? {
             let mut known = self.lock();
-            known.entry(place.to_owned()).or_default().read(read);
+            known.entry(key.to_owned()).or_default().read(read);
         }
         Ok(())
     }
@@ -165,42 +163,42 @@ impl Pins {
     /// Which of a server's tools are not what they were.
     pub(crate) async fn changed(
         &self,
-        place: &str,
+        key: &str,
         tools: &[Arc<PoolTool>],
         instructions: Option<&str>,
     ) -> Result<Vec<ToolChange>, String> {
-        self.look(place).await?;
+        self.reload(key).await?;
         let known = self.lock();
-        let Some(known) = known.get(place) else {
+        let Some(known) = known.get(key) else {
             return Ok(Vec::new());
         };
         let changed = tools.iter().filter_map(|tool| {
-            let before = held_against(&known.tools, tool)?;
+            let before = pin_for(&known.tools, tool)?;
             let now = Definition::of(tool, instructions);
             before.changed(tool, &now)
         });
         Ok(changed.collect())
     }
 
-    fn file(&self, place: &str) -> Option<PinFile> {
+    fn file(&self, key: &str) -> Option<PinFile> {
         let dir = self.store.dir.as_ref()?;
         // Who has nothing but that for a home wants nothing to be kept.
         let nowhere = dir.starts_with("/dev/null");
-        (!nowhere).then(|| PinFile::of(dir, place))
+        (!nowhere).then(|| PinFile::of(dir, key))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, ServerPins>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The file in `dir` that holds the pins of a server.
-pub(crate) fn pin_file(dir: &Path, place: &str) -> PathBuf {
-    PinFile::of(dir, place).path().to_owned()
+pub(crate) fn pin_file(dir: &Path, key: &str) -> PathBuf {
+    PinFile::of(dir, key).path().to_owned()
 }
 
 /// What a tool must still be: what it was itself, or the one whose name it has taken.
-fn held_against<'p>(
+fn pin_for<'p>(
     pinned: &'p BTreeMap<String, Definition>,
     tool: &PoolTool,
 ) -> Option<&'p Definition> {
@@ -247,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tool_that_became_something_else_is_told_of_until_it_is_pinned_again() {
+    async fn changed_tool_is_reported_until_pinned_again() {
         let scratch = tempfile::tempdir().unwrap();
         let store = PinStore::at(scratch.path().join("pins"));
         let pins = Pins::new(store.clone(), OnChange::Ask);
@@ -293,7 +291,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pins_that_cannot_be_read_are_an_error_and_not_taken_for_none() {
+    async fn unreadable_pins_are_an_error() {
         let scratch = tempfile::tempdir().unwrap();
         let pins = Pins::new(PinStore::at(scratch.path()), OnChange::Ask);
         pins.pin("s", &described("x"), None).await.unwrap();
@@ -305,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn processes_that_pin_at_the_same_time_lose_nothing() {
+    async fn concurrent_pins_are_all_stored() {
         let scratch = tempfile::tempdir().unwrap();
         let tools: Vec<_> = (0..40).map(|n| tool("s", &format!("t{n}"))).collect();
         let pinning = tools.iter().map(|tool| {
@@ -320,7 +318,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_another_process_pins_or_forgets_counts_at_once() {
+    async fn changes_by_other_processes_take_effect_immediately() {
         let scratch = tempfile::tempdir().unwrap();
         let running = Pins::new(PinStore::at(scratch.path()), OnChange::Ask);
         let (before, after) = (described("reads"), described("reads, and mails it"));
@@ -338,7 +336,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pins_that_cannot_be_kept_hold_for_this_run_and_that_is_said() {
+    async fn unwritable_pins_hold_in_memory_and_report_an_error() {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("file");
         std::fs::write(&file, "").unwrap();

@@ -11,15 +11,15 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::definition::Definition;
-use crate::disk::{Care, private_dir, write_whole};
+use crate::disk::{Durability, create_private_dir, write_atomic};
 
 /// How long the file may be.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// How long another process may take to write.
-const LOCK_LIMIT: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How soon to look again whether it is done.
-const LOCK_PAUSE: Duration = Duration::from_millis(10);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The pins of one server.
 pub(super) struct PinFile {
@@ -29,22 +29,22 @@ pub(super) struct PinFile {
 
 /// What a file was when it was looked at, to tell whether it is another now; nothing if there was none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp(Option<(Option<SystemTime>, u64, u64)>);
+pub(super) struct FileStamp(Option<(Option<SystemTime>, u64, u64)>);
 
 /// What is pinned, by original names, and in which file.
-type Pins = (Stamp, BTreeMap<String, Definition>);
+type Pins = (FileStamp, BTreeMap<String, Definition>);
 
 #[derive(Default, Serialize, Deserialize)]
-struct Pinned {
+struct PinDocument {
     /// Whose they are, for people who look into the file.
     server: String,
     tools: BTreeMap<String, Definition>,
 }
 
-/// Another file at the same place has another.
+/// Another file at the same key has another.
 #[cfg(unix)]
-fn inode(found: &fs::Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::ino(found)
+fn inode(metadata: &fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(metadata)
 }
 
 #[cfg(not(unix))]
@@ -53,15 +53,15 @@ fn inode(_: &fs::Metadata) -> u64 {
 }
 
 impl PinFile {
-    /// The file for the server whose place is this: its name, and below that what may be nobody's business.
-    pub(super) fn of(dir: &Path, place: &str) -> Self {
+    /// The file for the server whose key is this: its name, and below that what may be nobody's business.
+    pub(super) fn of(dir: &Path, key: &str) -> Self {
         let mut name = String::new();
-        for byte in &Sha256::digest(place)[..12] {
+        for byte in &Sha256::digest(key)[..12] {
             let _ = write!(name, "{byte:02x}");
         }
         Self {
             path: dir.join(name + ".json"),
-            server: place.lines().next().unwrap_or_default().to_owned(),
+            server: key.lines().next().unwrap_or_default().to_owned(),
         }
     }
 
@@ -70,24 +70,26 @@ impl PinFile {
     }
 
     /// Everything that is pinned, and what the file is then; `None` if the file still is what it was.
-    pub(super) fn changed_since(&self, known: Option<Stamp>) -> Result<Option<Pins>, String> {
+    pub(super) fn changed_since(&self, known: Option<FileStamp>) -> Result<Option<Pins>, String> {
         // Looked at before it is read: what is written meanwhile makes it another file the next time.
         let stamp = self.stamp();
         if known == Some(stamp) {
             return Ok(None);
         }
-        let pinned = self.whole().map_err(|error| self.unreadable(&error))?;
+        let pinned = self.read().map_err(|error| self.unreadable(&error))?;
         Ok(Some((stamp, pinned.tools)))
     }
 
-    fn stamp(&self) -> Stamp {
-        let found = fs::metadata(&self.path).ok();
-        Stamp(found.map(|found| (found.modified().ok(), found.len(), inode(&found))))
+    fn stamp(&self) -> FileStamp {
+        let metadata = fs::metadata(&self.path).ok();
+        FileStamp(
+            metadata.map(|metadata| (metadata.modified().ok(), metadata.len(), inode(&metadata))),
+        )
     }
 
     /// Pins a tool.
     pub(super) fn pin(&self, tool: &str, definition: &Definition) -> Result<(), String> {
-        let written = self.change(|pinned| {
+        let written = self.update(|pinned| {
             super::insert(&mut pinned.tools, tool, definition);
         });
         written.map_err(|error| {
@@ -105,13 +107,13 @@ impl PinFile {
         )
     }
 
-    fn whole(&self) -> io::Result<Pinned> {
+    fn read(&self) -> io::Result<PinDocument> {
         let file = match File::open(&self.path) {
             Ok(file) => file,
-            Err(error) if is_absence(&error) => {
-                return Ok(Pinned {
+            Err(error) if is_not_found(&error) => {
+                return Ok(PinDocument {
                     server: self.server.clone(),
-                    ..Pinned::default()
+                    ..PinDocument::default()
                 });
             }
             Err(error) => return Err(error),
@@ -125,22 +127,22 @@ impl PinFile {
     }
 
     /// Reads, changes and writes while no other process does.
-    fn change(&self, change: impl FnOnce(&mut Pinned)) -> io::Result<()> {
+    fn update(&self, change: impl FnOnce(&mut PinDocument)) -> io::Result<()> {
         let dir = self.path.parent().unwrap_or(Path::new("."));
-        private_dir(dir)?;
+        create_private_dir(dir)?;
         let _lock = lock(&dir.join(".lock"))?;
-        let mut pinned = self.whole()?;
+        let mut pinned = self.read()?;
         change(&mut pinned);
         let text = serde_json::to_vec(&pinned)?;
         // What could not be read again would forbid every call.
         if text.len() as u64 > MAX_BYTES {
             return Err(io::Error::other("it would be too large"));
         }
-        write_whole(&self.path, &text, Care::Lasting)
+        write_atomic(&self.path, &text, Durability::Synced)
     }
 }
 
-fn is_absence(error: &io::Error) -> bool {
+fn is_not_found(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
@@ -154,7 +156,7 @@ fn lock(path: &Path) -> io::Result<File> {
         .truncate(false)
         .write(true)
         .open(path)?;
-    let until = Instant::now() + LOCK_LIMIT;
+    let until = Instant::now() + LOCK_TIMEOUT;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
@@ -162,7 +164,7 @@ fn lock(path: &Path) -> io::Result<File> {
             Err(fs::TryLockError::WouldBlock) if Instant::now() > until => {
                 return Err(io::Error::other("another process does not let go of it"));
             }
-            Err(fs::TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            Err(fs::TryLockError::WouldBlock) => std::thread::sleep(LOCK_POLL_INTERVAL),
         }
     }
 }

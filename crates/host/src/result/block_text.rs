@@ -10,7 +10,7 @@ use trunkline_wire::{ByteString, Json, ObjectWriter};
 use super::size::{Limit, Size};
 use super::visible;
 use crate::context::MAX_URI;
-use crate::sanitize::{Removed, sanitize_json, without_hidden};
+use crate::sanitize::{Removed, sanitize_json, strip_hidden};
 
 /// A text, decoded or as it stands in the message.
 #[derive(Clone, Debug)]
@@ -189,7 +189,7 @@ fn with_visible_address(raw: Json, removed: &mut Removed) -> Json {
         }
         if let Some(uri) = value.as_string().filter(|_| key == "uri") {
             // It is to be read again: what can be seen keeps its spelling.
-            let visible = without_hidden(&uri[..uri.floor_char_boundary(MAX_URI)], removed);
+            let visible = strip_hidden(&uri[..uri.floor_char_boundary(MAX_URI)], removed);
             if *visible != *uri {
                 other.push((key.to_owned(), Json::from(Value::from(&*visible))));
             }

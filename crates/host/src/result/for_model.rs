@@ -6,7 +6,7 @@ use trunkline_wire::mcp::Content;
 
 use super::{CallOutput, shown_block};
 use crate::catalog::Format;
-use crate::sanitize::{Removed, one_line, sanitize_json, visible_json};
+use crate::sanitize::{Removed, one_line, sanitize_json, strip_hidden_json};
 
 /// What stands for a result without anything in it: some APIs take no empty text.
 const NOTHING: &str = "(the tool gave back nothing)";
@@ -53,7 +53,7 @@ impl CallOutput {
 }
 
 fn visible(json: &Json) -> Json {
-    visible_json(json, &mut Removed::default())
+    strip_hidden_json(json, &mut Removed::default())
 }
 
 /// JSON as a tree. What no tree can hold, half a character or what is nested too deep, is put right, or else stays text.

@@ -33,7 +33,7 @@ use std::path::PathBuf;
 use trunkline_wire::Json;
 use trunkline_wire::mcp::CallResult;
 
-use crate::sanitize::{Removed, without_hidden};
+use crate::sanitize::{Removed, strip_hidden};
 
 pub use compact_schema::infer_compact_schema;
 pub(crate) use results::About;
@@ -129,7 +129,7 @@ pub(crate) fn with_text(content: &Json, text: &str) -> Json {
 /// What of a server's text a model may see, where that is not all of it (TOOL-3). Every text of a result that is shown goes through
 /// here; what is saved to a file does not. A result is data, perhaps the text of a file: what can be seen keeps its spelling.
 fn visible(text: &str, removed: &mut Removed) -> Option<String> {
-    match without_hidden(text, removed) {
+    match strip_hidden(text, removed) {
         Cow::Borrowed(_) => None,
         Cow::Owned(visible) => Some(visible),
     }

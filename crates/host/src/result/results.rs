@@ -15,7 +15,7 @@ use super::image::ImageLimits;
 use super::processor::{MAX_BLOCKS, ResultProcessor};
 use super::size::Limit;
 use super::store::Store;
-use crate::sanitize::{Removed, visible_json};
+use crate::sanitize::{Removed, strip_hidden_json};
 
 /// How many characters of text a result may have (RES-4).
 const MAX_CHARS: u64 = 100_000;
@@ -139,7 +139,9 @@ impl Results {
             let blocks = output.content.into_iter();
             output.content = blocks.map(|block| shown(block, &mut removed)).collect();
             for json in [&mut output.structured_content, &mut output.meta] {
-                *json = json.take().map(|json| visible_json(&json, &mut removed));
+                *json = json
+                    .take()
+                    .map(|json| strip_hidden_json(&json, &mut removed));
             }
             if !removed.is_empty() {
                 let tool = about.tool;

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sequence_is_passed_over_whole() {
+    fn escape_sequences_are_skipped_whole() {
         for (sequence, left) in [
             ("\u{1b}[0m.", "."),
             ("\u{1b}[38;2;1;2;3m.", "."),

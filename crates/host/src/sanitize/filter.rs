@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use super::escape;
-use super::kind::{self, Kind, Removed};
+use super::kind::{self, HiddenKind, Removed};
 
-const JOINER: char = '\u{200d}';
+const ZERO_WIDTH_JOINER: char = '\u{200d}';
 /// Asks for the coloured form of what stands before it.
-const EMOJI_FORM: char = '\u{fe0f}';
+const EMOJI_SELECTOR: char = '\u{fe0f}';
 const KEYCAP: char = '\u{20e3}';
 
 /// How many bytes are looked at together.
@@ -26,14 +26,14 @@ pub(super) fn strip<'t>(text: &'t str, removed: &mut Removed) -> Cow<'t, str> {
         let after = &rest[c.len_utf8()..];
         rest = after;
         if let Some(after) = escape::after(c, after) {
-            removed.count(Kind::Escape);
+            removed.count(HiddenKind::Escape);
             rest = after;
         } else if let Some(after) = after_line_end(c, after) {
             out.push('\n');
             rest = after;
         } else {
             match kind::of(c) {
-                Some(kind) if !belongs(c, out.chars(), after) => removed.count(kind),
+                Some(kind) if !is_emoji_part(c, out.chars(), after) => removed.count(kind),
                 _ => out.push(c),
             }
         }
@@ -52,7 +52,7 @@ fn clean_prefix(text: &str) -> usize {
     for (at, c) in text[plain..].char_indices() {
         let at = plain + at;
         let harmless = match kind::of(c) {
-            Some(_) => belongs(c, text[..at].chars(), &text[at + c.len_utf8()..]),
+            Some(_) => is_emoji_part(c, text[..at].chars(), &text[at + c.len_utf8()..]),
             None => !matches!(c, '\u{2028}' | '\u{2029}'),
         };
         if !harmless {
@@ -87,19 +87,19 @@ fn after_line_end(c: char, after: &str) -> Option<&str> {
 }
 
 /// Whether a character that is hidden elsewhere is part of an emoji here.
-fn belongs(c: char, before: impl DoubleEndedIterator<Item = char>, after: &str) -> bool {
+fn is_emoji_part(c: char, before: impl DoubleEndedIterator<Item = char>, after: &str) -> bool {
     let mut before = before.rev();
     let next = after.chars().next();
     match (c, before.next()) {
-        (JOINER, Some(last)) => {
+        (ZERO_WIDTH_JOINER, Some(last)) => {
             let drawn = match last {
-                EMOJI_FORM => before.next().is_some_and(is_pictograph),
+                EMOJI_SELECTOR => before.next().is_some_and(is_pictograph),
                 last => is_pictograph(last),
             };
             drawn && next.is_some_and(is_pictograph)
         }
-        (EMOJI_FORM, Some('0'..='9' | '#' | '*')) => next == Some(KEYCAP),
-        (EMOJI_FORM, Some(last)) => is_pictograph(last),
+        (EMOJI_SELECTOR, Some('0'..='9' | '#' | '*')) => next == Some(KEYCAP),
+        (EMOJI_SELECTOR, Some(last)) => is_pictograph(last),
         _ => false,
     }
 }
@@ -120,8 +120,8 @@ pub(crate) fn is_part_of_emoji(c: char, before: &str, after: &str) -> bool {
                 | '\u{1f100}'..='\u{1f2ff}'
         )
     };
-    belongs(c, before.chars(), after)
-        || (c == EMOJI_FORM && before.chars().next_back().is_some_and(coloured))
+    is_emoji_part(c, before.chars(), after)
+        || (c == EMOJI_SELECTOR && before.chars().next_back().is_some_and(coloured))
 }
 
 /// Whether it is a picture, or a colour of skin after one: roughly what Unicode calls `Extended_Pictographic`, without those that NFKC

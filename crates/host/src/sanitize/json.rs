@@ -35,7 +35,7 @@ pub fn sanitize_json(json: &Json) -> (Json, Removed) {
 
 /// JSON without what a reader cannot see, in keys and values at any depth; everything else keeps its spelling. What was removed
 /// is added to `removed`.
-pub(crate) fn visible_json(json: &Json, removed: &mut Removed) -> Json {
+pub(crate) fn strip_hidden_json(json: &Json, removed: &mut Removed) -> Json {
     rewritten(json, |_, text| match strip(text, removed) {
         Cow::Borrowed(_) => None,
         Cow::Owned(visible) => Some(visible),
@@ -44,7 +44,7 @@ pub(crate) fn visible_json(json: &Json, removed: &mut Removed) -> Json {
 
 /// An entry of a list, such as a prompt or a resource, as a model sees it: every text in it sanitised. `None` where something is
 /// hidden in the member that its server knows it by: a model must not see that, and the server would not know it without.
-pub(crate) fn shown_item(item: &Json, identifier: &str) -> Option<(Json, Removed)> {
+pub(crate) fn sanitize_item(item: &Json, identifier: &str) -> Option<(Json, Removed)> {
     let mut removed = Removed::default();
     let mut is_usable = true;
     let item = rewritten(item, |position, text| match position {
@@ -86,7 +86,7 @@ pub fn sanitize_value(value: &mut Value) -> Removed {
 
 /// A schema as a model sees it.
 #[derive(Debug)]
-pub(crate) struct ShownSchema {
+pub(crate) struct SanitizedSchema {
     /// The same bytes, unless something was hidden in its prose.
     pub(crate) schema: Json,
     /// What was removed from the prose.
@@ -96,7 +96,7 @@ pub(crate) struct ShownSchema {
 }
 
 /// A schema without what is hidden in its descriptions and titles (TOOL-3), and otherwise byte for byte (TOOL-6).
-pub(crate) fn shown_schema(schema: &Json) -> ShownSchema {
+pub(crate) fn sanitize_schema(schema: &Json) -> SanitizedSchema {
     let (mut removed, mut left) = (Removed::default(), Removed::default());
     let schema = rewritten(schema, |position, text| {
         if is_clean(text) {
@@ -108,7 +108,7 @@ pub(crate) fn shown_schema(schema: &Json) -> ShownSchema {
         strip(text, &mut left);
         None
     });
-    ShownSchema {
+    SanitizedSchema {
         schema,
         removed,
         left,
@@ -261,18 +261,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_taken_out_of_keys_too() {
+    fn hidden_characters_are_removed_from_keys() {
         let mut removed = Removed::default();
         let text = r#"{"k\u200b": "ﬁ\u202e", "n": 1.50, "l": ["\u001b[1mx"]}"#;
-        let visible = visible_json(&json(text), &mut removed);
+        let visible = strip_hidden_json(&json(text), &mut removed);
         assert_eq!(visible.as_str(), r#"{"k": "ﬁ", "n": 1.50, "l": ["x"]}"#);
         assert_eq!(removed.total(), 3);
         let same = json(r#"{"k": "\u0041"}"#);
-        assert_eq!(visible_json(&same, &mut removed).as_str(), same.as_str());
+        assert_eq!(
+            strip_hidden_json(&same, &mut removed).as_str(),
+            same.as_str()
+        );
     }
 
     #[test]
-    fn an_entry_of_a_list_is_shown_sanitised_or_not_at_all() {
+    fn list_items_are_sanitized_or_dropped() {
         for (text, identifier, expected) in [
             (
                 r#"{"uri":"a:b","name":"n\u200b","x":[{"d":"\u202e"}]}"#,
@@ -291,7 +294,7 @@ mod tests {
                 Some((r#"{"uri":"a: 1.50"}"#, 0)),
             ),
         ] {
-            let shown = shown_item(&json(text), identifier);
+            let shown = sanitize_item(&json(text), identifier);
             let shown = shown
                 .as_ref()
                 .map(|(item, removed)| (item.as_str(), removed.total()));
@@ -300,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_sanitised_at_any_depth_and_all_else_stays() {
+    fn strings_are_sanitized_at_any_depth() {
         for (text, expected) in [
             (r#"{"a" : 1.50,"b":"x"}"#, r#"{"a" : 1.50,"b":"x"}"#),
             (r#""a\u200bb""#, r#""ab""#),
@@ -327,20 +330,20 @@ mod tests {
     }
 
     #[test]
-    fn very_deep_json_is_no_trouble() {
+    fn deeply_nested_json_is_supported() {
         let deep = format!("{}\"\\u200b\"{}", "[".repeat(10_000), "]".repeat(10_000));
         assert_eq!(sanitize_json(&json(&deep)).1.total(), 1);
     }
 
     #[test]
-    fn a_schema_loses_only_what_is_hidden_in_its_prose() {
+    fn schema_loses_only_hidden_characters_in_prose() {
         let clean = r#"{ "type":"object","properties":{"ａ":{"description":"ｆｕｌｌ \u2014 ﬁne","maximum":1.50}} }"#;
-        let shown = shown_schema(&json(clean));
+        let shown = sanitize_schema(&json(clean));
         assert_eq!(shown.schema.as_str(), clean);
         assert!(shown.removed.is_empty() && shown.left.is_empty());
 
         let hostile = r#"{"title":"T\u200b","properties":{"de\u200bfault":{"description":"d\ud83d\u202e","enum":["\u200b"],"default":"\u200b","pattern":"\u200b"},"x":{"$comment":"\udb40\udc41!"}}}"#;
-        let shown = shown_schema(&json(hostile));
+        let shown = sanitize_schema(&json(hostile));
         assert_eq!(
             shown.schema.as_str(),
             r#"{"title":"T","properties":{"de\u200bfault":{"description":"d�","enum":["\u200b"],"default":"\u200b","pattern":"\u200b"},"x":{"$comment":"!"}}}"#
@@ -349,8 +352,8 @@ mod tests {
     }
 
     #[test]
-    fn a_property_called_description_is_no_prose() {
+    fn property_named_description_is_not_prose() {
         let text = r#"{"properties":{"description":{"enum":["\u200b"]}}}"#;
-        assert_eq!(shown_schema(&json(text)).schema.as_str(), text);
+        assert_eq!(sanitize_schema(&json(text)).schema.as_str(), text);
     }
 }

@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 
 /// A kind of what is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum HiddenKind {
     Control,
     Escape,
     ZeroWidth,
@@ -13,10 +13,10 @@ pub(super) enum Kind {
     Tag,
     Variation,
     PrivateUse,
-    NoCharacter,
+    Noncharacter,
 }
 
-impl Kind {
+impl HiddenKind {
     pub(super) const ALL: [Self; 8] = [
         Self::Control,
         Self::Escape,
@@ -25,7 +25,7 @@ impl Kind {
         Self::Tag,
         Self::Variation,
         Self::PrivateUse,
-        Self::NoCharacter,
+        Self::Noncharacter,
     ];
 
     fn name(self) -> &'static str {
@@ -37,18 +37,18 @@ impl Kind {
             Self::Tag => "tag",
             Self::Variation => "variation selector",
             Self::PrivateUse => "private use",
-            Self::NoCharacter => "no character",
+            Self::Noncharacter => "no character",
         }
     }
 }
 
 /// What kind of hidden character it is; `None` for one that is shown.
-pub(super) fn of(c: char) -> Option<Kind> {
+pub(super) fn of(c: char) -> Option<HiddenKind> {
     let kind = match c {
         '\n' | '\t' | ' '..='~' | '\u{a0}'..='\u{ac}' | '\u{ae}'..='\u{34e}' => return None,
-        _ if c.is_control() => Kind::Control,
+        _ if c.is_control() => HiddenKind::Control,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-            Kind::Bidi
+            HiddenKind::Bidi
         }
         // Soft hyphen, joiners, fillers, invisible operators, and format characters that nobody sees.
         '\u{ad}'
@@ -66,17 +66,17 @@ pub(super) fn of(c: char) -> Option<Kind> {
         | '\u{ffa0}'
         | '\u{fff0}'..='\u{fffb}'
         | '\u{1bca0}'..='\u{1bca3}'
-        | '\u{1d173}'..='\u{1d17a}' => Kind::ZeroWidth,
+        | '\u{1d173}'..='\u{1d17a}' => HiddenKind::ZeroWidth,
         '\u{180b}'..='\u{180d}'
         | '\u{180f}'
         | '\u{fe00}'..='\u{fe0f}'
-        | '\u{e0100}'..='\u{e01ef}' => Kind::Variation,
-        '\u{e0000}'..='\u{e0fff}' => Kind::Tag,
+        | '\u{e0100}'..='\u{e01ef}' => HiddenKind::Variation,
+        '\u{e0000}'..='\u{e0fff}' => HiddenKind::Tag,
         '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{ffffd}' | '\u{100000}'..='\u{10fffd}' => {
-            Kind::PrivateUse
+            HiddenKind::PrivateUse
         }
-        '\u{fdd0}'..='\u{fdef}' => Kind::NoCharacter,
-        _ if u32::from(c) & 0xfffe == 0xfffe => Kind::NoCharacter,
+        '\u{fdd0}'..='\u{fdef}' => HiddenKind::Noncharacter,
+        _ if u32::from(c) & 0xfffe == 0xfffe => HiddenKind::Noncharacter,
         _ => return None,
     };
     Some(kind)
@@ -84,7 +84,7 @@ pub(super) fn of(c: char) -> Option<Kind> {
 
 /// How much was removed from a text, by kind. Its display is a phrase: `12 hidden characters (8 tag, 4 zero-width)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Removed([usize; Kind::ALL.len()]);
+pub struct Removed([usize; HiddenKind::ALL.len()]);
 
 impl Removed {
     /// How many characters, an escape sequence counted as one.
@@ -98,11 +98,11 @@ impl Removed {
     }
 
     #[cfg(test)]
-    pub(super) fn of(&self, kind: Kind) -> usize {
+    pub(super) fn of(&self, kind: HiddenKind) -> usize {
         self.0[kind as usize]
     }
 
-    pub(super) fn count(&mut self, kind: Kind) {
+    pub(super) fn count(&mut self, kind: HiddenKind) {
         self.0[kind as usize] += 1;
     }
 }
@@ -120,7 +120,10 @@ impl fmt::Display for Removed {
         let total = self.total();
         let s = if total == 1 { "" } else { "s" };
         write!(f, "{total} hidden character{s}")?;
-        let there = Kind::ALL.iter().zip(self.0).filter(|(_, count)| *count > 0);
+        let there = HiddenKind::ALL
+            .iter()
+            .zip(self.0)
+            .filter(|(_, count)| *count > 0);
         for (index, (kind, count)) in there.enumerate() {
             let before = if index == 0 { " (" } else { ", " };
             write!(f, "{before}{count} {}", kind.name())?;

@@ -14,8 +14,8 @@ use std::borrow::Cow;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
 pub(crate) use filter::is_part_of_emoji;
+pub(crate) use json::{sanitize_item, sanitize_schema, strip_hidden_json};
 pub use json::{sanitize_json, sanitize_value};
-pub(crate) use json::{shown_item, shown_schema, visible_json};
 pub use kind::Removed;
 pub(crate) use shown::shared;
 pub use shown::{MAX_SHOWN, one_line, shown};
@@ -36,32 +36,32 @@ use filter::strip;
 pub fn sanitize(text: &str) -> (Cow<'_, str>, Removed) {
     let mut removed = Removed::default();
     let mut text = strip(text, &mut removed);
-    while let Some(composed) = composed(&text) {
-        // What was composed anew is looked at anew: a selector may have lost the character that it belonged to.
-        text = Cow::Owned(strip(&composed, &mut removed).into_owned());
+    while let Some(normalized) = normalized(&text) {
+        // What was normalized anew is looked at anew: a selector may have lost the character that it belonged to.
+        text = Cow::Owned(strip(&normalized, &mut removed).into_owned());
     }
     (text, removed)
 }
 
 /// The text without what a reader cannot see, in whatever spelling it has; what was removed is added to `removed`.
-pub(crate) fn without_hidden<'t>(text: &'t str, removed: &mut Removed) -> Cow<'t, str> {
+pub(crate) fn strip_hidden<'t>(text: &'t str, removed: &mut Removed) -> Cow<'t, str> {
     strip(text, removed)
 }
 
 /// The text in NFKC, if that is another one.
-fn composed(text: &str) -> Option<String> {
+fn normalized(text: &str) -> Option<String> {
     if text.is_ascii() || is_nfkc_quick(text.chars()) == IsNormalized::Yes {
         return None;
     }
-    let composed: String = text.nfkc().collect();
-    (composed != text).then_some(composed)
+    let normalized: String = text.nfkc().collect();
+    (normalized != text).then_some(normalized)
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::kind::Kind;
+    use super::kind::HiddenKind;
     use super::*;
 
     fn clean(text: &str) -> String {
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reader_cannot_see_is_gone() {
+    fn invisible_characters_are_removed() {
         for (text, expected) in [
             ("", ""),
             ("plain ASCII\n\tand more ~", "plain ASCII\n\tand more ~"),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_the_same_is_spelt_the_same() {
+    fn text_is_normalized_to_nfkc() {
         for (text, expected) in [
             ("ｄｅｌｅｔｅ", "delete"),
             ("𝐝𝐞𝐥𝐞𝐭𝐞", "delete"),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_emoji_keeps_what_it_is_made_with_and_nothing_more() {
+    fn emoji_keep_only_their_own_joiners_and_selectors() {
         for same in ["👩‍👩‍👧", "👩🏽‍💻", "❤️", "❤️‍🔥", "🏳️‍🌈", "1️⃣", "🇩🇪", "✅"]
         {
             assert_eq!(clean(same), same);
@@ -142,13 +142,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_removed_is_counted_by_kind() {
+    fn removed_characters_are_counted_by_kind() {
         let (_, removed) =
             sanitize("\u{1b}[1mA\u{200b}\u{200b}\u{202e}\u{e0041}\u{e000}\u{1}x\u{fe00}");
         assert_eq!(removed.total(), 8);
-        let counts = Kind::ALL.map(|kind| removed.of(kind));
+        let counts = HiddenKind::ALL.map(|kind| removed.of(kind));
         assert_eq!(counts.iter().sum::<usize>(), 8);
-        assert_eq!(removed.of(Kind::ZeroWidth), 2);
+        assert_eq!(removed.of(HiddenKind::ZeroWidth), 2);
         assert_eq!(
             removed.to_string(),
             "8 hidden characters (1 control, 1 escape sequence, 2 zero-width, 1 bidirectional, 1 tag, 1 variation selector, 1 private use)"
@@ -179,13 +179,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_hidden_is_left_and_once_is_enough(text in any_text()) {
+        fn sanitizing_is_complete_and_idempotent(text in any_text()) {
             let (once, removed) = sanitize(&text);
             let (twice, more) = sanitize(&once);
             prop_assert_eq!(&twice, &once);
             prop_assert!(more.is_empty());
             let mut left = once.chars().filter(|c| {
-                kind::of(*c).is_some_and(|kind| !matches!(*c, '\u{200d}' | '\u{fe0f}') || kind == Kind::Control)
+                kind::of(*c).is_some_and(|kind| !matches!(*c, '\u{200d}' | '\u{fe0f}') || kind == HiddenKind::Control)
             });
             prop_assert_eq!(left.next(), None);
             if removed.is_empty() {
@@ -194,7 +194,7 @@ mod tests {
         }
 
         #[test]
-        fn printable_ascii_is_as_it_was(text in "[ -~\n\t]{0,80}") {
+        fn printable_ascii_is_unchanged(text in "[ -~\n\t]{0,80}") {
             let (same, removed) = sanitize(&text);
             prop_assert!(matches!(same, Cow::Borrowed(_)) && removed.is_empty());
         }

@@ -10,10 +10,10 @@ use super::{Removed, sanitize};
 pub const MAX_SHOWN: usize = 2048;
 
 /// What stands at the end of a text that was cut.
-const CUT: &str = "… [truncated]";
+const TRUNCATED: &str = "… [truncated]";
 
 /// How many bytes are looked at. What a server hides could otherwise cost any amount of work and, normalised, ten times its memory.
-const LOOKED_AT: usize = 64 * 1024;
+const MAX_INPUT: usize = 64 * 1024;
 
 /// A description or instructions as a model sees them: sanitised, and cut after [`MAX_SHOWN`] characters.
 ///
@@ -22,13 +22,13 @@ const LOOKED_AT: usize = 64 * 1024;
 /// assert_eq!((&*text, removed.total()), ("Use it with care", 1));
 /// ```
 pub fn shown(text: &str) -> (Cow<'_, str>, Removed) {
-    let looked_at = &text[..text.floor_char_boundary(LOOKED_AT)];
+    let looked_at = &text[..text.floor_char_boundary(MAX_INPUT)];
     let (clean, removed) = sanitize(looked_at);
-    let end = cut_at(&clean, MAX_SHOWN);
+    let end = char_limit(&clean, MAX_SHOWN);
     if end == clean.len() && looked_at.len() == text.len() {
         return (clean, removed);
     }
-    (format!("{}{CUT}", &clean[..end]).into(), removed)
+    (format!("{}{TRUNCATED}", &clean[..end]).into(), removed)
 }
 
 /// A title or the like as a model sees it: as [`shown`], on one line, its white space folded.
@@ -43,16 +43,16 @@ pub fn one_line(text: &str) -> (Cow<'_, str>, Removed) {
     (folded.into(), removed)
 }
 
-/// What was made of `text`, in the same memory where it is the same.
-pub(crate) fn shared(text: &ByteString, made: Cow<str>) -> ByteString {
-    match made {
+/// What was sanitized of `text`, in the same memory where it is the same.
+pub(crate) fn shared(text: &ByteString, sanitized: Cow<str>) -> ByteString {
+    match sanitized {
         Cow::Borrowed(same) => text.slice_ref(same),
         Cow::Owned(other) => other.into(),
     }
 }
 
 /// Where the text ends after at most `most` characters.
-fn cut_at(text: &str, most: usize) -> usize {
+fn char_limit(text: &str, most: usize) -> usize {
     if text.len() <= most {
         return text.len();
     }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_after_whole_characters() {
+    fn long_text_is_truncated_at_a_character_boundary() {
         for unit in ["x", "é", "漢", "😀"] {
             let fits = unit.repeat(MAX_SHOWN);
             assert_eq!(show(&fits), fits);
@@ -84,11 +84,11 @@ mod tests {
     }
 
     #[test]
-    fn however_long_a_text_is_only_so_much_of_it_is_looked_at() {
+    fn only_a_bounded_prefix_is_processed() {
         let long = "\u{200b}".repeat(1_000_000);
         let (text, removed) = shown(&long);
-        assert_eq!((&*text, removed.total()), (CUT, LOOKED_AT / 3));
-        assert!(show(&"ﷺ".repeat(60_000)).chars().count() <= MAX_SHOWN + CUT.chars().count());
+        assert_eq!((&*text, removed.total()), (TRUNCATED, MAX_INPUT / 3));
+        assert!(show(&"ﷺ".repeat(60_000)).chars().count() <= MAX_SHOWN + TRUNCATED.chars().count());
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_has_its_white_space_folded() {
+    fn one_line_folds_white_space() {
         for (text, line) in [
             ("find \n  things\t", "find things"),
             (" a", "a"),

@@ -8,47 +8,47 @@ use trunkline_wire::Json;
 use super::words::{is_stop_word, stem, words};
 use crate::catalog::PoolTool;
 
-/// A part of a tool's definition: how much a word in it counts, how long it usually is, and how much it matters that it is longer.
+/// A part of a tool's definition: how much a word in it counts, how long it usually is, and how much it matters that it is with_prefix.
 struct Field {
     weight: f32,
-    usual: f32,
-    slope: f32,
+    typical_length: f32,
+    length_penalty: f32,
 }
 
 const NAME: Field = Field {
     weight: 6.0,
-    usual: 3.0,
-    slope: 0.4,
+    typical_length: 3.0,
+    length_penalty: 0.4,
 };
 const SERVER: Field = Field {
     weight: 2.5,
-    usual: 2.0,
-    slope: 0.2,
+    typical_length: 2.0,
+    length_penalty: 0.2,
 };
 const TITLE: Field = Field {
     weight: 3.0,
-    usual: 4.0,
-    slope: 0.5,
+    typical_length: 4.0,
+    length_penalty: 0.5,
 };
 const HINT: Field = Field {
     weight: 4.0,
-    usual: 6.0,
-    slope: 0.5,
+    typical_length: 6.0,
+    length_penalty: 0.5,
 };
 const DESCRIPTION: Field = Field {
     weight: 1.6,
-    usual: 25.0,
-    slope: 0.6,
+    typical_length: 25.0,
+    length_penalty: 0.6,
 };
 const PARAMETERS: Field = Field {
     weight: 0.8,
-    usual: 6.0,
-    slope: 0.6,
+    typical_length: 6.0,
+    length_penalty: 0.6,
 };
 const PARAMETER_TEXT: Field = Field {
     weight: 0.35,
-    usual: 40.0,
-    slope: 0.7,
+    typical_length: 40.0,
+    length_penalty: 0.7,
 };
 
 /// How many bytes of the descriptions of parameters are read.
@@ -72,11 +72,11 @@ pub(crate) struct Index {
 impl Index {
     /// Of a server's tools, in their order.
     pub(crate) fn of(tools: &[Arc<PoolTool>]) -> Self {
-        let mut building = Building::default();
+        let mut builder = IndexBuilder::default();
         for (tool, number) in tools.iter().zip(0..) {
-            building.add(tool, number);
+            builder.add(tool, number);
         }
-        building.finish()
+        builder.finish()
     }
 
     /// The postings of a stem.
@@ -87,8 +87,8 @@ impl Index {
         }
     }
 
-    /// The stems that begin with `prefix` and are longer, with their postings.
-    pub(super) fn longer(&self, prefix: &str) -> impl Iterator<Item = (&str, &[Posting])> {
+    /// The stems that begin with `prefix` and are with_prefix, with their postings.
+    pub(super) fn with_prefix(&self, prefix: &str) -> impl Iterator<Item = (&str, &[Posting])> {
         let from = self.terms.partition_point(|(term, _)| **term <= *prefix);
         let terms = self.terms[from..].iter().enumerate();
         terms
@@ -97,7 +97,7 @@ impl Index {
     }
 
     /// All stems that begin with the same letter as `stem`.
-    pub(super) fn near(&self, stem: &str) -> impl Iterator<Item = (&str, &[Posting])> {
+    pub(super) fn same_initial(&self, stem: &str) -> impl Iterator<Item = (&str, &[Posting])> {
         let first = stem.chars().next().unwrap_or_default();
         let from = self
             .terms
@@ -115,7 +115,7 @@ impl Index {
 }
 
 #[derive(Default)]
-struct Building {
+struct IndexBuilder {
     ids: HashMap<String, usize>,
     /// The postings of each stem, by its id.
     postings: Vec<Vec<Posting>>,
@@ -123,7 +123,7 @@ struct Building {
     field: Vec<usize>,
 }
 
-impl Building {
+impl IndexBuilder {
     fn add(&mut self, tool: &PoolTool, number: u32) {
         self.text(number, &NAME, [&*tool.tool.name]);
         self.text(number, &SERVER, [&*tool.server]);
@@ -170,7 +170,8 @@ impl Building {
         }
         #[expect(clippy::cast_precision_loss, reason = "no tool has millions of words")]
         let length = found.len() as f32;
-        let weight = field.weight / (1.0 - field.slope + field.slope * length / field.usual);
+        let weight = field.weight
+            / (1.0 - field.length_penalty + field.length_penalty * length / field.typical_length);
         for id in found.drain(..) {
             match postings[id].last_mut() {
                 Some(posting) if posting.tool == tool => posting.weight += weight,

@@ -1,20 +1,20 @@
 //! Finds tools by what they are for (TOOL-9), so that a model need not be shown all of them.
 
 mod index;
-mod loading;
+mod model_tools;
 mod offered;
 mod query;
 mod rank;
 mod synonyms;
-mod tool;
+mod tool_search;
 mod words;
 
 use std::sync::Arc;
 
 pub(crate) use index::Index;
-pub use loading::{LoadMode, ModelTools};
-pub use tool::TOOL_SEARCH;
-pub(crate) use tool::add_to;
+pub use model_tools::{LoadMode, ModelTools};
+pub use tool_search::TOOL_SEARCH;
+pub(crate) use tool_search::add_tool_search;
 
 use crate::catalog::{Pool, PoolTool};
 use query::Query;
@@ -22,7 +22,7 @@ use rank::Ranking;
 
 /// A tool that was found.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct SearchHit {
     /// The tool.
     pub tool: Arc<PoolTool>,
     /// How well it fits: more is better, and only comparable within one search.
@@ -50,8 +50,8 @@ impl Pool {
     /// # host.shutdown().await;
     /// # }
     /// ```
-    pub fn search(&self, query: &str, limit: usize) -> Vec<Found> {
-        let mut found = match Query::read(query) {
+    pub fn search(&self, query: &str, limit: usize) -> Vec<SearchHit> {
+        let mut found = match Query::parse(query) {
             Query::Select(names) => self.selected(&names),
             Query::Find { terms, required } => self.ranked(&terms, &required, limit),
         };
@@ -59,8 +59,8 @@ impl Pool {
         found
     }
 
-    fn selected(&self, names: &[String]) -> Vec<Found> {
-        let mut found: Vec<Found> = Vec::new();
+    fn selected(&self, names: &[String]) -> Vec<SearchHit> {
+        let mut found: Vec<SearchHit> = Vec::new();
         for name in names {
             let by_original = || {
                 let same = |tool: &&Arc<PoolTool>| tool.offered && *tool.tool.name == **name;
@@ -70,7 +70,7 @@ impl Pool {
             if let Some(tool) = tool.or_else(by_original)
                 && !found.iter().any(|known| Arc::ptr_eq(&known.tool, tool))
             {
-                found.push(Found {
+                found.push(SearchHit {
                     tool: Arc::clone(tool),
                     score: 1.0,
                 });
@@ -79,7 +79,7 @@ impl Pool {
         found
     }
 
-    fn ranked(&self, terms: &[String], required: &[String], limit: usize) -> Vec<Found> {
+    fn ranked(&self, terms: &[String], required: &[String], limit: usize) -> Vec<SearchHit> {
         let scores = Ranking::of(self.parts()).scores(terms);
         let tools = self.parts().iter().flat_map(|part| part.iter());
         let fits = |tool: &PoolTool| {
@@ -104,7 +104,7 @@ impl Pool {
         // An agent that sees only some tools has a pool with the same parts.
         let in_pool = |(score, tool)| {
             let tool = Arc::clone(self.of_part(tool)?);
-            Some(Found { tool, score })
+            Some(SearchHit { tool, score })
         };
         best.into_iter().filter_map(in_pool).collect()
     }

@@ -24,7 +24,7 @@ pub(super) enum Query {
 
 impl Query {
     /// `select:a,b`, or words, those with a `+` being required.
-    pub(super) fn read(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         let text = text.trim();
         let begins = text.get(..SELECT.len());
         if begins.is_some_and(|begins| begins.eq_ignore_ascii_case(SELECT)) {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_is_names_or_words() {
+    fn query_selects_names_or_searches_words() {
         let find = |terms: &[&str], required: &[&str]| Query::Find {
             terms: terms.iter().copied().map(str::to_owned).collect(),
             required: required.iter().copied().map(str::to_owned).collect(),
@@ -85,10 +85,10 @@ mod tests {
             ("", find(&[], &[])),
             ("é", find(&["é"], &[])),
         ] {
-            assert_eq!(Query::read(text), expected, "{text}");
+            assert_eq!(Query::parse(text), expected, "{text}");
         }
         let many: Vec<_> = (0..100).map(|n| format!("w{n}x")).collect();
-        let Query::Find { terms, .. } = Query::read(&many.join(" ")) else {
+        let Query::Find { terms, .. } = Query::parse(&many.join(" ")) else {
             panic!("not a search");
         };
         assert_eq!(terms.len(), MAX_TERMS);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::index::{Index, Posting};
 use super::synonyms::synonyms;
-use crate::catalog::Part;
+use crate::catalog::ServerTools;
 
 /// How soon more of the same word adds nothing.
 const SATURATION: f32 = 3.0;
@@ -13,7 +13,7 @@ const SYNONYM: f32 = 0.6;
 /// What a longer word counts.
 const PREFIX: f32 = 0.6;
 /// What a word counts that is spelt nearly the same, where nothing else is found.
-const MISSPELT: f32 = 0.5;
+const FUZZY: f32 = 0.5;
 /// What two words written as one count.
 const JOINED: f32 = 0.8;
 /// How much the rarity of a word counts against that of all that it may stand for.
@@ -24,7 +24,7 @@ const COVERAGE: f32 = 0.6;
 /// How long a beginning must be to stand for a longer word.
 const MIN_PREFIX: usize = 3;
 /// How many longer words one beginning stands for, in one server.
-const MAX_LONGER: usize = 32;
+const MAX_PREFIX_MATCHES: usize = 32;
 
 /// The tools of all servers, numbered one after another.
 pub(super) struct Ranking<'p> {
@@ -46,7 +46,7 @@ impl Matches<'_> {
 }
 
 impl<'p> Ranking<'p> {
-    pub(super) fn of(parts: &'p [Arc<Part>]) -> Self {
+    pub(super) fn of(parts: &'p [Arc<ServerTools>]) -> Self {
         let mut tools = 0;
         let mut numbered = Vec::with_capacity(parts.len());
         for part in parts {
@@ -112,7 +112,7 @@ impl<'p> Ranking<'p> {
         if term.len() >= MIN_PREFIX {
             let longer = |(index, first): &(&'p Index, usize)| {
                 let first = *first;
-                let longer = index.longer(term).take(MAX_LONGER);
+                let longer = index.with_prefix(term).take(MAX_PREFIX_MATCHES);
                 longer
                     .map(move |(_, list)| (first, list))
                     .collect::<Vec<_>>()
@@ -131,7 +131,7 @@ impl<'p> Ranking<'p> {
             found.push(self.exact(&format!("{term}{next}"), JOINED));
         }
         if found.iter().all(|matches| matches.lists.is_empty()) {
-            found.push(self.misspelt(term));
+            found.push(self.fuzzy(term));
         }
         found
     }
@@ -147,19 +147,19 @@ impl<'p> Ranking<'p> {
         }
     }
 
-    fn misspelt(&self, term: &str) -> Matches<'p> {
+    fn fuzzy(&self, term: &str) -> Matches<'p> {
         let mut lists = Vec::new();
         if term.len() > MIN_PREFIX {
             for (index, first) in &self.parts {
                 let near = index
-                    .near(term)
+                    .same_initial(term)
                     .filter(|(other, _)| differ_by_one(term, other));
                 lists.extend(near.map(|(_, list)| (*first, list)));
             }
         }
         Matches {
             lists,
-            weight: MISSPELT,
+            weight: FUZZY,
         }
     }
 
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_mistake_is_forgiven() {
+    fn single_edit_is_tolerated() {
         for (one, other, expected) in [
             ("issue", "isue", true),
             ("issue", "issuee", true),

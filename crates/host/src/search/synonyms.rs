@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn synonyms_go_both_ways() {
+    fn synonyms_are_symmetric() {
         let (folder, directory) = (stem("folder").to_owned(), stem("directory").to_owned());
         assert!(synonyms(&folder).contains(&directory));
         assert!(synonyms(&directory).contains(&folder));

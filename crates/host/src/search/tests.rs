@@ -7,16 +7,18 @@ use trunkline_wire::Json;
 use trunkline_wire::mcp::{Item, Tool};
 
 use super::*;
-use crate::catalog::{Format, Offer, Part, part};
+use crate::catalog::{Format, ServerTools, ToolOptions, server_tools};
 
-fn part_of(server: &str, tools: &[Value]) -> Arc<Part> {
+fn server_tools_of(server: &str, tools: &[Value]) -> Arc<ServerTools> {
     let read = |tool: &Value| Tool::read(Json::from(tool)).unwrap();
     let tools = tools.iter().map(read).collect();
-    part(&Offer::plain(&server.into()), tools).0.into()
+    server_tools(&ToolOptions::plain(&server.into()), tools)
+        .0
+        .into()
 }
 
 fn pool() -> Pool {
-    let files = part_of(
+    let files = server_tools_of(
         "files",
         &[
             json!({"name": "read_file", "description": "Read the complete contents of a file"}),
@@ -25,7 +27,7 @@ fn pool() -> Pool {
             json!({"name": "move", "description": "Move something", "inputSchema": {"properties": {"destination": {"description": "where the spaceship goes"}}}}),
         ],
     );
-    let chat = part_of(
+    let chat = server_tools_of(
         "slack",
         &[
             json!({"name": "send", "description": "Posts to a channel", "_meta": {"anthropic/alwaysLoad": true}}),
@@ -34,7 +36,7 @@ fn pool() -> Pool {
         ],
     );
     let mut own = Vec::new();
-    add_to(&mut own);
+    add_tool_search(&mut own);
     Pool::of(&own.into(), [&files, &chat])
 }
 
@@ -48,7 +50,7 @@ fn names(query: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_tool_that_fits_best_comes_first() {
+fn best_match_comes_first() {
     for (query, best) in [
         ("read file", "mcp__files__read_file"),
         ("reading several files", "mcp__files__readMultipleFiles"),
@@ -80,7 +82,7 @@ fn the_tool_that_fits_best_comes_first() {
 }
 
 #[test]
-fn selecting_gets_tools_by_either_name_in_the_order_asked_for() {
+fn select_returns_tools_in_requested_order() {
     assert_eq!(
         names("select:mcp__slack__send, get.file,read_file,unknown,send"),
         [
@@ -93,10 +95,10 @@ fn selecting_gets_tools_by_either_name_in_the_order_asked_for() {
 }
 
 #[test]
-fn a_renamed_tool_is_found_under_the_name_it_has_in_the_pool() {
+fn renamed_tool_is_found_under_its_pool_name() {
     let (dot, line) = (
-        part_of("x.y", &[json!({"name": "frobnicate"})]),
-        part_of("x_y", &[json!({"name": "frobnicate"})]),
+        server_tools_of("x.y", &[json!({"name": "frobnicate"})]),
+        server_tools_of("x_y", &[json!({"name": "frobnicate"})]),
     );
     let pool = Pool::of(&Arc::default(), [&dot, &line]);
     let found = pool.search("frobnicate", 5);
@@ -110,7 +112,7 @@ fn a_renamed_tool_is_found_under_the_name_it_has_in_the_pool() {
 }
 
 #[test]
-fn tools_are_left_to_be_searched_for_only_when_they_are_many() {
+fn tools_are_deferred_only_when_they_exceed_the_budget() {
     let pool = pool();
     let tokens = pool.tokens();
     assert!((50..500).contains(&tokens), "{tokens}");
@@ -133,7 +135,7 @@ fn tools_are_left_to_be_searched_for_only_when_they_are_many() {
 }
 
 #[test]
-fn a_tool_that_was_found_is_shown_in_its_place() {
+fn loaded_tool_is_inserted_in_order() {
     let mut tools = pool().for_model(LoadMode::Search, 1);
     assert!(!tools.export(Format::Anthropic).contains("read_file"));
     assert!(tools.load("mcp__files__read_file"));
@@ -148,7 +150,7 @@ fn a_tool_that_was_found_is_shown_in_its_place() {
 }
 
 #[test]
-fn the_variable_says_how_tools_are_loaded() {
+fn load_mode_parses_the_variable() {
     for (text, mode) in [
         ("true", Some(LoadMode::Search)),
         ("FALSE", Some(LoadMode::All)),

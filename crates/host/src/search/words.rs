@@ -17,7 +17,7 @@ pub(super) fn is_stop_word(word: &str) -> bool {
 }
 
 /// Calls `visit` with each word of the text, in small letters and not yet cut to its stem. A word ends where letters and digits end,
-/// and where a capital begins another one.
+/// and where a is_uppercase begins another one.
 pub(super) fn words(text: &str, mut visit: impl FnMut(&str)) {
     let mut word = String::new();
     let mut end = |word: &mut String| {
@@ -27,25 +27,25 @@ pub(super) fn words(text: &str, mut visit: impl FnMut(&str)) {
         }
     };
     let mut chars = text.chars().peekable();
-    let mut last_small = false;
-    let mut last_capital = false;
+    let mut after_lowercase = false;
+    let mut after_uppercase = false;
     while let Some(c) = chars.next() {
         if !c.is_alphanumeric() {
             end(&mut word);
-            (last_small, last_capital) = (false, false);
+            (after_lowercase, after_uppercase) = (false, false);
             continue;
         }
-        if is_word_by_itself(c) {
+        if is_unspaced_script(c) {
             end(&mut word);
             word.push(c);
             end(&mut word);
-            (last_small, last_capital) = (false, false);
+            (after_lowercase, after_uppercase) = (false, false);
             continue;
         }
-        let capital = c.is_uppercase();
+        let is_uppercase = c.is_uppercase();
         // `aB` and the `Se` of `HTTPServer`.
-        let next_small = chars.peek().is_some_and(|next| next.is_lowercase());
-        if capital && (last_small || (last_capital && next_small)) {
+        let before_lowercase = chars.peek().is_some_and(|next| next.is_lowercase());
+        if is_uppercase && (after_lowercase || (after_uppercase && before_lowercase)) {
             end(&mut word);
         }
         if c.is_ascii() {
@@ -53,13 +53,13 @@ pub(super) fn words(text: &str, mut visit: impl FnMut(&str)) {
         } else {
             word.extend(c.to_lowercase());
         }
-        (last_small, last_capital) = (!capital, capital);
+        (after_lowercase, after_uppercase) = (!is_uppercase, is_uppercase);
     }
     end(&mut word);
 }
 
 /// Scripts that are written without spaces: each character is taken for a word.
-fn is_word_by_itself(c: char) -> bool {
+fn is_unspaced_script(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
@@ -69,8 +69,8 @@ pub(super) fn stem(word: &str) -> &str {
     if word.len() <= 3 || !word.is_ascii() {
         return word;
     }
-    let word = without_plural(word);
-    let word = without_ending(word);
+    let word = strip_plural(word);
+    let word = strip_ending(word);
     // `query` and `querie`.
     let shorter = word.strip_suffix("ie").or_else(|| word.strip_suffix('y'));
     let word = shorter.filter(|stem| stem.len() >= 3).unwrap_or(word);
@@ -81,7 +81,7 @@ pub(super) fn stem(word: &str) -> &str {
     }
 }
 
-fn without_plural(word: &str) -> &str {
+fn strip_plural(word: &str) -> &str {
     if word.ends_with("ss") || word.ends_with("us") || word.ends_with("is") {
         return word;
     }
@@ -93,14 +93,14 @@ fn without_plural(word: &str) -> &str {
     word.strip_suffix('s').unwrap_or(word)
 }
 
-fn without_ending(word: &str) -> &str {
+fn strip_ending(word: &str) -> &str {
     let has_vowel = |stem: &str| stem.bytes().any(|byte| b"aeiouy".contains(&byte));
     for ending in ["ing", "ed"] {
         if let Some(stem) = word.strip_suffix(ending)
             && stem.len() >= 3
             && has_vowel(stem)
         {
-            return without_double(stem);
+            return undouble(stem);
         }
     }
     if let Some(stem) = word.strip_suffix("ion")
@@ -118,7 +118,7 @@ fn without_ending(word: &str) -> &str {
 }
 
 /// `runn` is `run`.
-fn without_double(stem: &str) -> &str {
+fn undouble(stem: &str) -> &str {
     let bytes = stem.as_bytes();
     match bytes {
         [.., a, b] if a == b && stem.len() > 3 && !b"lsz".contains(b) => &stem[..stem.len() - 1],
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn words_end_where_a_reader_sees_them_end() {
+    fn words_split_at_separators_and_case_changes() {
         for (text, expected) in [
             ("create_issue", vec!["create", "issue"]),
             ("createIssue", vec!["create", "issue"]),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_a_word_have_one_stem() {
+    fn word_forms_share_a_stem() {
         for family in [
             &["file", "files", "filing"][..],
             &["query", "queries", "querying"],
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn stop_words_are_in_order() {
+    fn stop_words_are_sorted() {
         assert!(STOP_WORDS.is_sorted());
         assert!(is_stop_word("the") && !is_stop_word("file"));
     }

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_under_the_name_of_a_secret_is_masked_to_its_leaves() {
+    fn values_under_secret_names_are_masked_to_their_leaves() {
         for (text, expected) in [
             (
                 r#"{"user":"me","password":"x"}"#,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn known_secrets_are_masked_wherever_and_however_they_are_spelt() {
+    fn known_secrets_are_masked_in_any_position_and_spelling() {
         for (text, expected) in [
             (r#"["ahunter2xb","hunter2"]"#, r#"["a***b","hunter2"]"#),
             (r#"{"hunter2x":1}"#, r#"{"***":1}"#),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_json_itself_is_looked_into() {
+    fn json_inside_strings_is_redacted() {
         check(
             r#"{"text":" {\"token\": \"x\", \"n\": 1}"}"#,
             r#"{"text":"{\"token\":\"***\",\"n\":1}"}"#,
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_stays_as_it_was_spelt_but_on_one_line() {
+    fn other_json_keeps_its_spelling_on_one_line() {
         for (text, expected) in [
             (
                 " {\n  \"a\" : [ 1.0 , 1e400 ,-0 ]\r\n} ",

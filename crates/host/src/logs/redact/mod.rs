@@ -10,7 +10,7 @@ use trunkline_wire::Json;
 pub(super) use json::put_quoted;
 
 /// How often a text in a text is looked into as JSON.
-const NESTED: u8 = 3;
+const MAX_NESTING: u8 = 3;
 
 /// Knows one server's secrets. Clones know the same ones.
 #[derive(Clone, Default)]
@@ -38,7 +38,7 @@ impl Redactor {
     }
 
     fn text_within<'a>(&self, text: &'a str, nested: u8) -> Cow<'a, str> {
-        if nested < NESTED
+        if nested < MAX_NESTING
             && text.trim_start().starts_with(['{', '['])
             && let Ok(json) = Json::parse(text.to_owned())
         {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_json_is_looked_into() {
+    fn json_lines_are_redacted() {
         let redactor = Redactor::default();
         let line = r#"{"level": 30, "req": {"headers": {"authorization": "x"}}}"#;
         let shown = r#"{"level":30,"req":{"headers":{"authorization":"***"}}}"#;

@@ -4,7 +4,7 @@ use serde_json::json;
 use trunkline_wire::Json;
 use trunkline_wire::mcp::ToolHints;
 
-use super::Found;
+use super::SearchHit;
 use crate::catalog::{Definition, Format, export};
 use crate::host::Host;
 use crate::host_tool::{HostCall, HostTool};
@@ -24,7 +24,7 @@ Queries: words for what the tool should do (\"send a slack message\"); \"+slack 
 \"select:name,name\" for tools whose names are known.";
 
 /// Adds the search to a host's own tools, unless the program has one of its own.
-pub(crate) fn add_to(own: &mut Vec<HostTool>) {
+pub(crate) fn add_tool_search(own: &mut Vec<HostTool>) {
     if own.iter().any(|tool| tool.name == TOOL_SEARCH) {
         return;
     }
@@ -54,7 +54,7 @@ pub(crate) fn add_to(own: &mut Vec<HostTool>) {
 }
 
 /// The tools that fit best, without those that a rule denies: a model could do nothing with them.
-fn permitted(host: &Host, query: &str, most: usize) -> Vec<Found> {
+fn permitted(host: &Host, query: &str, most: usize) -> Vec<SearchHit> {
     let pool = host.pool();
     let mut limit = most;
     loop {

@@ -7,7 +7,7 @@ use crate::catalog::{Definition, Format, Pool, PoolTool, export};
 use crate::host_tool::HostTool;
 
 /// How much of a model's context the tools may take before most of them are left to be searched for, in percent (TOOL-9).
-const SHARE: u8 = 10;
+const DEFAULT_PERCENT: u8 = 10;
 
 /// How many bytes of a definition are two tokens, about.
 const BYTES_FOR_TWO_TOKENS: usize = 7;
@@ -28,7 +28,9 @@ pub enum LoadMode {
 
 impl Default for LoadMode {
     fn default() -> Self {
-        Self::Auto { percent: SHARE }
+        Self::Auto {
+            percent: DEFAULT_PERCENT,
+        }
     }
 }
 

@@ -7,12 +7,12 @@ use unicode_security::skeleton;
 /// How many pairs are reported.
 const MAX_PAIRS: usize = 100;
 
-/// Pairs of names that differ and look the same; each name with the first that it looks like.
-pub(super) fn look_alikes<'n>(names: impl Iterator<Item = &'n str>) -> Vec<[&'n str; 2]> {
+/// Pairs of names that differ and look the same; each name with the first that it appearance like.
+pub(super) fn confusable_pairs<'n>(names: impl Iterator<Item = &'n str>) -> Vec<[&'n str; 2]> {
     let mut seen: HashMap<String, &str> = HashMap::with_capacity(names.size_hint().0);
     let mut pairs = Vec::new();
     for name in names {
-        let first = *seen.entry(looks(name)).or_insert(name);
+        let first = *seen.entry(appearance(name)).or_insert(name);
         if first != name && pairs.len() < MAX_PAIRS {
             pairs.push([first, name]);
         }
@@ -20,30 +20,30 @@ pub(super) fn look_alikes<'n>(names: impl Iterator<Item = &'n str>) -> Vec<[&'n 
     pairs
 }
 
-/// What a name looks like: the same for all that look the same. The idea is that of Unicode's UTS 39; capitals and hyphens are taken
+/// What a name appearance like: the same for all that look the same. The idea is that of Unicode's UTS 39; capitals and hyphens are taken
 /// for what they are easily misread as.
-fn looks(name: &str) -> String {
-    let mut looks = String::with_capacity(name.len() + 4);
+fn appearance(name: &str) -> String {
+    let mut appearance = String::with_capacity(name.len() + 4);
     if name.is_ascii() {
         for c in name.chars() {
-            push(&mut looks, c);
+            push(&mut appearance, c);
         }
     } else {
         for c in skeleton(name) {
-            push(&mut looks, c);
+            push(&mut appearance, c);
         }
     }
-    looks
+    appearance
 }
 
-fn push(looks: &mut String, c: char) {
+fn push(appearance: &mut String, c: char) {
     match c {
-        '0' => looks.push('o'),
-        '1' | 'I' | '|' => looks.push('l'),
-        'm' => looks.push_str("rn"),
-        '-' => looks.push('_'),
-        c if c.is_ascii() => looks.push(c.to_ascii_lowercase()),
-        c => looks.extend(c.to_lowercase()),
+        '0' => appearance.push('o'),
+        '1' | 'I' | '|' => appearance.push('l'),
+        'm' => appearance.push_str("rn"),
+        '-' => appearance.push('_'),
+        c if c.is_ascii() => appearance.push(c.to_ascii_lowercase()),
+        c => appearance.extend(c.to_lowercase()),
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_look_the_same_are_paired() {
+    fn confusable_names_are_paired() {
         for (one, other, alike) in [
             ("get_issue", "get_\u{456}ssue", true),
             ("paypal", "p\u{430}yp\u{430}l", true),
@@ -66,9 +66,9 @@ mod tests {
             ("tool_1", "tool_2", false),
             ("größe", "grösse", false),
         ] {
-            let pairs = look_alikes([one, other].into_iter());
+            let pairs = confusable_pairs([one, other].into_iter());
             assert_eq!(pairs.len(), usize::from(alike), "{one} {other}");
         }
-        assert!(look_alikes(["same", "same"].into_iter()).is_empty());
+        assert!(confusable_pairs(["same", "same"].into_iter()).is_empty());
     }
 }

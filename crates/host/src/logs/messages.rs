@@ -6,11 +6,11 @@ use super::redact::Redactor;
 use crate::catalog::Catalog;
 use crate::connection::{Connected, State};
 
-/// How much of something that a server sent is told.
-const SHOWN: usize = 2000;
+/// How much of something that a server sent is logged.
+const MAX_SHOWN_BYTES: usize = 2000;
 
-/// How long it may be for anything of it to be told.
-const MOST: usize = 16 * 1024;
+/// How long it may be for anything of it to be logged.
+const MAX_INSPECTED_BYTES: usize = 16 * 1024;
 
 /// A state, as a log tells it.
 pub(super) fn state(state: &State, catalog: &Catalog) -> String {
@@ -69,9 +69,9 @@ fn counts(catalog: &Catalog) -> String {
 }
 
 /// Something that was no use to anyone, as a log tells it.
-pub(super) fn nonsense(what: &str, frame: &[u8], redactor: &Redactor) -> String {
+pub(super) fn unusable_frame(what: &str, frame: &[u8], redactor: &Redactor) -> String {
     // In a part of a message the names of secrets may be out of sight.
-    if frame.len() > MOST {
+    if frame.len() > MAX_INSPECTED_BYTES {
         return format!("unusable: {what} ({} bytes)", frame.len());
     }
     let text = String::from_utf8_lossy(frame);
@@ -81,19 +81,19 @@ pub(super) fn nonsense(what: &str, frame: &[u8], redactor: &Redactor) -> String 
 
 /// A log message of the server's own.
 pub(super) fn message(params: &Json, redactor: &Redactor) -> String {
-    let word = |key| match params.get(key) {
-        Some(value) => short(&value, redactor),
+    let field = |key| match params.get(key) {
+        Some(value) => render(&value, redactor),
         None => String::new(),
     };
-    let (level, logger, data) = (word("level"), word("logger"), word("data"));
+    let (level, logger, data) = (field("level"), field("logger"), field("data"));
     let space = if logger.is_empty() { "" } else { " " };
     format!("[{level}{space}{logger}] {data}")
 }
 
 /// A text as it is, anything else as JSON; no more than is shown.
-fn short(value: &Json, redactor: &Redactor) -> String {
+fn render(value: &Json, redactor: &Redactor) -> String {
     let raw = value.as_str();
-    if raw.len() > MOST {
+    if raw.len() > MAX_INSPECTED_BYTES {
         return format!("({} bytes)", raw.len());
     }
     match value.as_string() {
@@ -103,7 +103,7 @@ fn short(value: &Json, redactor: &Redactor) -> String {
 }
 
 fn cut(text: &str) -> String {
-    let end = text.floor_char_boundary(SHOWN);
+    let end = text.floor_char_boundary(MAX_SHOWN_BYTES);
     let more = if end < text.len() { "…" } else { "" };
     format!("{}{more}", &text[..end])
 }
@@ -112,7 +112,7 @@ fn cut(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told(params: &str) -> String {
+    fn logged(params: &str) -> String {
         message(
             &Json::parse(params.to_owned()).unwrap(),
             &Redactor::default(),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn log_messages_are_told_with_level_and_logger() {
+    fn log_messages_carry_level_and_logger() {
         for (params, expected) in [
             (
                 r#"{"level":"warning","logger":"db","data":"slow"}"#,
@@ -133,22 +133,22 @@ mod tests {
             (r#"{"data":"{\"token\":\"x\"}"}"#, r#"[] {"token":"***"}"#),
             ("{}", "[] "),
         ] {
-            assert_eq!(told(params), expected);
+            assert_eq!(logged(params), expected);
         }
-        let long = told(&format!(
+        let long = logged(&format!(
             r#"{{"level":"info","data":"{}"}}"#,
-            "x".repeat(SHOWN + 1)
+            "x".repeat(MAX_SHOWN_BYTES + 1)
         ));
-        assert_eq!(long.len(), "[info] …".len() + SHOWN);
-        let huge = told(&format!(
+        assert_eq!(long.len(), "[info] …".len() + MAX_SHOWN_BYTES);
+        let huge = logged(&format!(
             r#"{{"level":"info","data":"{}"}}"#,
-            "x".repeat(MOST)
+            "x".repeat(MAX_INSPECTED_BYTES)
         ));
-        assert_eq!(huge, format!("[info] ({} bytes)", MOST + 2));
+        assert_eq!(huge, format!("[info] ({} bytes)", MAX_INSPECTED_BYTES + 2));
     }
 
     #[test]
-    fn nonsense_is_told_without_secrets() {
+    fn unusable_frames_are_logged_without_secrets() {
         let redactor = Redactor::default();
         for (frame, expected) in [
             (&b"hello\nworld\n"[..], "unusable: no JSON: hello world"),
@@ -162,9 +162,12 @@ mod tests {
             ),
             (b"\xff", "unusable: no JSON: \u{fffd}"),
         ] {
-            assert_eq!(nonsense("no JSON", frame, &redactor), expected);
+            assert_eq!(unusable_frame("no JSON", frame, &redactor), expected);
         }
-        let huge = nonsense("no JSON", &vec![b'x'; MOST + 1], &redactor);
-        assert_eq!(huge, format!("unusable: no JSON ({} bytes)", MOST + 1));
+        let huge = unusable_frame("no JSON", &vec![b'x'; MAX_INSPECTED_BYTES + 1], &redactor);
+        assert_eq!(
+            huge,
+            format!("unusable: no JSON ({} bytes)", MAX_INSPECTED_BYTES + 1)
+        );
     }
 }

@@ -6,17 +6,17 @@ use trunkline_wire::Json;
 use trunkline_wire::mcp::{Item, ListKind, Prompt, Resource, ResourceTemplate};
 
 use super::lists::{ListState, PerList};
-use crate::sanitize::{Removed, shown_item};
+use crate::sanitize::{Removed, sanitize_item};
 
 /// An entry of a list whose texts a model may see.
-pub(super) trait Shown: Item + Clone {
+pub(super) trait ListItem: Item + Clone {
     /// The member that its server knows it by.
     const IDENTIFIER: &'static str;
 
     fn raw(&self) -> &Json;
 }
 
-impl Shown for Resource {
+impl ListItem for Resource {
     const IDENTIFIER: &'static str = "uri";
 
     fn raw(&self) -> &Json {
@@ -24,7 +24,7 @@ impl Shown for Resource {
     }
 }
 
-impl Shown for ResourceTemplate {
+impl ListItem for ResourceTemplate {
     const IDENTIFIER: &'static str = "uriTemplate";
 
     fn raw(&self) -> &Json {
@@ -32,7 +32,7 @@ impl Shown for ResourceTemplate {
     }
 }
 
-impl Shown for Prompt {
+impl ListItem for Prompt {
     const IDENTIFIER: &'static str = "name";
 
     fn raw(&self) -> &Json {
@@ -42,7 +42,7 @@ impl Shown for Prompt {
 
 /// The list with its texts sanitised, without the entries whose identifiers have hidden characters. Removed characters and
 /// entries are added to the problems of the list.
-pub(super) fn shown_list<T: Shown>(
+pub(super) fn sanitize_list<T: ListItem>(
     kind: ListKind,
     items: &Arc<[T]>,
     lists: &mut PerList<ListState>,
@@ -51,7 +51,7 @@ pub(super) fn shown_list<T: Shown>(
     let (mut left_out, mut unreadable) = (0_usize, 0_usize);
     let mut changed = false;
     let shown = items.iter().filter_map(|item| {
-        let Some((raw, found)) = shown_item(item.raw(), T::IDENTIFIER) else {
+        let Some((raw, found)) = sanitize_item(item.raw(), T::IDENTIFIER) else {
             left_out += 1;
             return None;
         };
@@ -102,11 +102,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_sanitised_and_hidden_identifiers_left_out() {
+    fn texts_are_sanitized_and_items_with_hidden_identifiers_dropped() {
         let prompt = |value: serde_json::Value| Prompt::read(Json::from(value)).unwrap();
         let mut lists = PerList::default();
         let clean: Arc<[Prompt]> = [prompt(json!({"name": "a", "description": "d"}))].into();
-        let same = shown_list(ListKind::Prompts, &clean, &mut lists);
+        let same = sanitize_list(ListKind::Prompts, &clean, &mut lists);
         assert!(Arc::ptr_eq(&same, &clean));
 
         let list: Arc<[Prompt]> = [
@@ -115,7 +115,7 @@ mod tests {
             prompt(json!({"name": "c", "arguments": [{"name": "x\u{200b}"}]})),
         ]
         .into();
-        let shown = shown_list(ListKind::Prompts, &list, &mut lists);
+        let shown = sanitize_list(ListKind::Prompts, &list, &mut lists);
         assert_eq!(shown.len(), 1);
         assert_eq!(shown[0].description.as_deref(), Some("d"));
         assert_eq!(shown[0].title().as_deref(), Some("t"));
@@ -127,7 +127,7 @@ mod tests {
             ]
         );
         // Once is enough.
-        let again = shown_list(ListKind::Prompts, &shown, &mut lists);
+        let again = sanitize_list(ListKind::Prompts, &shown, &mut lists);
         assert!(Arc::ptr_eq(&again, &shown));
     }
 }
