@@ -8,11 +8,11 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use trunkline_wire::Json;
-use trunkline_wire::envelope::{Frame, MAX_BATCH, Message, decode, request_number, salvage_id};
+use trunkline_wire::envelope::{Frame, MAX_BATCH, Message, decode, parse_request_id, recover_id};
 
 fuzz_target!(|data: &[u8]| {
     let frame = decode(&Bytes::copy_from_slice(data));
-    let _ = salvage_id(data, data);
+    let _ = recover_id(data, data);
 
     let text = String::from_utf8_lossy(data);
     // serde_json gives this key a meaning of its own when it builds a tree.
@@ -84,7 +84,7 @@ fn check(tree: &Value, message: &Message) {
                 }
             }
             if let Some(number) = member("id").and_then(Value::as_u64) {
-                assert_eq!(id.as_ref().and_then(request_number), Some(number));
+                assert_eq!(id.as_ref().and_then(parse_request_id), Some(number));
             }
         }
         Message::Malformed { id, .. } => {
@@ -162,7 +162,7 @@ fn poke(message: &Message) {
 }
 
 fn poke_value(raw: &Json) {
-    let _ = (request_number(raw), raw.as_string(), raw.get("id"));
+    let _ = (parse_request_id(raw), raw.as_string(), raw.get("id"));
     // One level only: such a text may be nested deeper than our stack.
     raw.members(|_, value| drop(value.to_value()));
     raw.to_elements()

@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 use trunkline::result::Results;
 use trunkline::tool::{Format, HostTool};
 use trunkline::{CallOptions, CallOutput, Host, Json};
-use trunkline_wire::mcp::CallResult;
+use trunkline_wire::mcp::CallToolResult;
 
 /// How many characters a result may have here. Inputs are short, and shall be too much all the same.
 const CHARS: u64 = 200;
@@ -47,7 +47,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(json) = Json::parse(String::from_utf8_lossy(data).into_owned()) else {
         return;
     };
-    let Ok((_, result)) = CallResult::read(&json) else {
+    let Ok((_, result)) = CallToolResult::from_json(&json) else {
         return;
     };
     let blocks = result.content.len();

@@ -154,7 +154,7 @@ pub(crate) fn sanitize(args: &Args) -> Result<(), Failure> {
 
 fn tools(lists: &[(&str, Json)]) -> Vec<Tool> {
     let entries = lists.iter().filter_map(|(_, list)| list.get("tools")?.to_elements());
-    entries.flatten().filter_map(|entry| Tool::read(entry).ok()).collect()
+    entries.flatten().filter_map(|entry| Tool::from_json(entry).ok()).collect()
 }
 
 /// The time of one of `times`.

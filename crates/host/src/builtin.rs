@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
 use trunkline_transport::LinkedEnd;
-use trunkline_wire::peer::{Handler, Notifier, Served};
+use trunkline_wire::peer::{Handler, Notifier, ResponseFuture};
 use trunkline_wire::version::MODERN;
 use trunkline_wire::{ByteString, Json, ObjectWriter, Peer, RpcError};
 
@@ -169,11 +169,11 @@ struct Serving {
 
 impl Handler for Serving {
     /// As many as the host asks for: both ends are ours.
-    fn max_serving(&self) -> usize {
+    fn max_concurrent_requests(&self) -> usize {
         tokio::sync::Semaphore::MAX_PERMITS
     }
 
-    fn request(&self, method: ByteString, params: Option<Json>) -> Served {
+    fn request(&self, method: ByteString, params: Option<Json>) -> ResponseFuture {
         let answer = match &*method {
             "server/discover" => Ok(self.discover()),
             "tools/list" => {
@@ -203,7 +203,7 @@ impl Serving {
         })
     }
 
-    fn call(&self, params: &Json) -> Served {
+    fn call(&self, params: &Json) -> ResponseFuture {
         let name: Option<String> = params.field("name");
         let tool = self
             .server

@@ -244,7 +244,7 @@ impl Host {
                 })
                 .collect(),
         };
-        let export = Json::of(&export).unwrap_or_else(|_| Json::from(serde_json::json!({})));
+        let export = Json::encode(&export).unwrap_or_else(|_| Json::from(serde_json::json!({})));
         // Much of it is what servers say, and a model may read it (TOOL-3).
         strip_hidden_json(&export, &mut Removed::default())
     }

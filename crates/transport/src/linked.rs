@@ -47,7 +47,7 @@ impl SendHalf for LinkedSender {
             let mut text = Vec::with_capacity(message.size_hint());
             message.encode(&mut text);
             let sent = self.0.send(text.into()).await;
-            sent.map_err(|_| Closed::new(CloseReason::Ended))?;
+            sent.map_err(|_| Closed::new(CloseReason::ByPeer))?;
         }
         Ok(())
     }
@@ -63,6 +63,6 @@ impl ReceiveHalf for LinkedReceiver {
         let frame = self.0.recv().await;
         frame
             .map(Incoming::Frame)
-            .ok_or_else(|| Closed::new(CloseReason::Ended))
+            .ok_or_else(|| Closed::new(CloseReason::ByPeer))
     }
 }

@@ -34,7 +34,7 @@ impl<T: Transport> Transport for Traced<T> {
     type Sender = TracedSender<T::Sender>;
     type Receiver = TracedReceiver<T::Receiver>;
 
-    const ROUTED: bool = T::ROUTED;
+    const USES_ROUTING: bool = T::USES_ROUTING;
 
     fn split(self) -> (Self::Sender, Self::Receiver) {
         let (sender, receiver) = self.transport.split();
@@ -149,7 +149,7 @@ mod tests {
         assert!(matches!(receiver.receive().await, Ok(Incoming::Frame(_))));
         drop(their_sender);
         let end = receiver.receive().await.unwrap_err();
-        assert_eq!(end.reason(), &CloseReason::Ended);
+        assert_eq!(end.reason(), &CloseReason::ByPeer);
 
         let message = |method| format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{}}}}"#);
         assert_eq!(
@@ -171,13 +171,13 @@ mod tests {
             type Sender = crate::linked::LinkedSender;
             type Receiver = crate::linked::LinkedReceiver;
 
-            const ROUTED: bool = true;
+            const USES_ROUTING: bool = true;
 
             fn split(self) -> (Self::Sender, Self::Receiver) {
                 self.0.split()
             }
         }
 
-        const { assert!(Traced::<Routed>::ROUTED && !Traced::<crate::LinkedEnd>::ROUTED) };
+        const { assert!(Traced::<Routed>::USES_ROUTING && !Traced::<crate::LinkedEnd>::USES_ROUTING) };
     }
 }

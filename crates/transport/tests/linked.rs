@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use trunkline_transport::linked_pair;
-use trunkline_wire::peer::{Handler, RequestOptions, Served};
+use trunkline_wire::peer::{Handler, RequestOptions, ResponseFuture};
 use trunkline_wire::transport::CloseReason;
 use trunkline_wire::{ByteString, Json, Peer, RequestError, RpcError};
 
@@ -23,7 +23,7 @@ struct Side {
 }
 
 impl Handler for Side {
-    fn request(&self, method: ByteString, params: Option<Json>) -> Served {
+    fn request(&self, method: ByteString, params: Option<Json>) -> ResponseFuture {
         let params = params.unwrap_or_else(Json::null);
         match (&*method, params.decode::<u64>()) {
             ("down", Ok(0)) => Box::pin(async { Ok(Json::parse(r#""bottom""#).unwrap()) }),
@@ -80,13 +80,13 @@ impl Link {
 }
 
 async fn down(peer: &Peer, depth: u64) -> Result<Json, RequestError> {
-    let params = Json::of(&depth).unwrap();
+    let params = Json::encode(&depth).unwrap();
     peer.request("down", params, RequestOptions::default())
         .await
 }
 
 async fn echo(peer: &Peer, number: u64) -> Result<Json, RequestError> {
-    let params = Json::of(&number).unwrap();
+    let params = Json::encode(&number).unwrap();
     peer.request("echo", params, RequestOptions::default())
         .await
 }
@@ -106,7 +106,7 @@ async fn both_ends_call_and_tell_each_other() {
     for (peer, other) in ends {
         assert_eq!(echo(peer, 7).await.unwrap().as_str(), "7");
         for number in 0_u64..1000 {
-            let params = Json::of(&number).unwrap();
+            let params = Json::encode(&number).unwrap();
             peer.notify("n", Some(params)).await.unwrap();
         }
         settle().await;
@@ -119,7 +119,7 @@ async fn both_ends_call_and_tell_each_other() {
 #[tokio::test(start_paused = true)]
 async fn large_messages_pass() {
     let link = link();
-    let big = Json::of(&"x".repeat(10_000_000)).unwrap();
+    let big = Json::encode(&"x".repeat(10_000_000)).unwrap();
     let options = RequestOptions::default();
     let back = link.left.request("echo", big.clone(), options).await;
     assert!(back.unwrap() == big);
@@ -143,7 +143,7 @@ async fn closing_one_end_closes_the_other() {
         });
         settle().await;
         closing.close().await;
-        assert_eq!(*other.closed().await.reason(), CloseReason::Ended);
+        assert_eq!(*other.closed().await.reason(), CloseReason::ByPeer);
         let error = waiting.await.unwrap().unwrap_err();
         assert_eq!(error.to_string(), "the server closed the connection");
         assert!(echo(&other, 1).await.is_err());
@@ -156,12 +156,12 @@ async fn closing_one_end_closes_the_other() {
 async fn dropping_one_end_closes_the_other() {
     let Link { left, right, .. } = link();
     drop(left);
-    assert_eq!(*right.closed().await.reason(), CloseReason::Ended);
+    assert_eq!(*right.closed().await.reason(), CloseReason::ByPeer);
 
     let (left, right) = linked_pair();
     drop(left);
     let right = Peer::start(right, Arc::new(Side::default()));
-    assert_eq!(*right.closed().await.reason(), CloseReason::Ended);
+    assert_eq!(*right.closed().await.reason(), CloseReason::ByPeer);
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,14 +8,14 @@ use std::fmt;
 
 /// Where and why a text is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Invalid {
+pub(crate) struct SyntaxError {
     at: usize,
-    what: &'static str,
+    message: &'static str,
 }
 
-impl fmt::Display for Invalid {
+impl fmt::Display for SyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{} at byte {}", self.what, self.at + 1)
+        write!(f, "{} at byte {}", self.message, self.at + 1)
     }
 }
 
@@ -24,54 +24,54 @@ impl fmt::Display for Invalid {
 pub(crate) fn object<'a>(
     text: &'a str,
     mut visit: impl FnMut(&'a str, &'a str),
-) -> Result<(), Invalid> {
-    let mut check = Check::new(text);
-    check.expect(b'{', "expected an object")?;
-    if check.peek() == Some(b'}') {
-        check.at += 1;
-        return check.end();
+) -> Result<(), SyntaxError> {
+    let mut checker = Checker::new(text);
+    checker.expect(b'{', "expected an object")?;
+    if checker.peek() == Some(b'}') {
+        checker.at += 1;
+        return checker.end();
     }
     loop {
-        check.blank();
-        let key = check.at;
-        check.string()?;
-        let key = &text[key..check.at];
-        check.expect(b':', "expected `:`")?;
-        check.blank();
-        let value = check.at;
-        check.value()?;
-        visit(key, &text[value..check.at]);
-        if !check.more(b'}')? {
-            return check.end();
+        checker.skip_whitespace();
+        let key = checker.at;
+        checker.string()?;
+        let key = &text[key..checker.at];
+        checker.expect(b':', "expected `:`")?;
+        checker.skip_whitespace();
+        let value = checker.at;
+        checker.value()?;
+        visit(key, &text[value..checker.at]);
+        if !checker.has_next(b'}')? {
+            return checker.end();
         }
     }
 }
 
 /// Checks `text`, which must be one array, and calls `visit` with each of its elements.
-pub(crate) fn array<'a>(text: &'a str, mut visit: impl FnMut(&'a str)) -> Result<(), Invalid> {
-    let mut check = Check::new(text);
-    check.expect(b'[', "expected an array")?;
-    if check.peek() == Some(b']') {
-        check.at += 1;
-        return check.end();
+pub(crate) fn array<'a>(text: &'a str, mut visit: impl FnMut(&'a str)) -> Result<(), SyntaxError> {
+    let mut checker = Checker::new(text);
+    checker.expect(b'[', "expected an array")?;
+    if checker.peek() == Some(b']') {
+        checker.at += 1;
+        return checker.end();
     }
     loop {
-        check.blank();
-        let value = check.at;
-        check.value()?;
-        visit(&text[value..check.at]);
-        if !check.more(b']')? {
-            return check.end();
+        checker.skip_whitespace();
+        let value = checker.at;
+        checker.value()?;
+        visit(&text[value..checker.at]);
+        if !checker.has_next(b']')? {
+            return checker.end();
         }
     }
 }
 
-struct Check<'a> {
+struct Checker<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Check<'a> {
+impl<'a> Checker<'a> {
     fn new(text: &'a str) -> Self {
         Self {
             bytes: text.as_bytes(),
@@ -79,11 +79,14 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn invalid<T>(&self, what: &'static str) -> Result<T, Invalid> {
-        Err(Invalid { at: self.at, what })
+    fn invalid<T>(&self, message: &'static str) -> Result<T, SyntaxError> {
+        Err(SyntaxError {
+            at: self.at,
+            message,
+        })
     }
 
-    fn blank(&mut self) {
+    fn skip_whitespace(&mut self) {
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.bytes.get(self.at) {
             self.at += 1;
         }
@@ -91,20 +94,20 @@ impl<'a> Check<'a> {
 
     /// The next byte that is not white space.
     fn peek(&mut self) -> Option<u8> {
-        self.blank();
+        self.skip_whitespace();
         self.bytes.get(self.at).copied()
     }
 
-    fn expect(&mut self, wanted: u8, what: &'static str) -> Result<(), Invalid> {
+    fn expect(&mut self, wanted: u8, message: &'static str) -> Result<(), SyntaxError> {
         if self.peek() != Some(wanted) {
-            return self.invalid(what);
+            return self.invalid(message);
         }
         self.at += 1;
         Ok(())
     }
 
     /// Behind a member: true if another follows, false if the container closes.
-    fn more(&mut self, close: u8) -> Result<bool, Invalid> {
+    fn has_next(&mut self, close: u8) -> Result<bool, SyntaxError> {
         match self.peek() {
             Some(b',') => {
                 self.at += 1;
@@ -118,7 +121,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn end(&mut self) -> Result<(), Invalid> {
+    fn end(&mut self) -> Result<(), SyntaxError> {
         match self.peek() {
             None => Ok(()),
             Some(_) => self.invalid("text behind the message"),
@@ -126,7 +129,7 @@ impl<'a> Check<'a> {
     }
 
     /// One value, from its first byte. Containers are kept on a stack of one bit each, not on ours.
-    fn value(&mut self) -> Result<(), Invalid> {
+    fn value(&mut self) -> Result<(), SyntaxError> {
         let mut open = Nesting::default();
         loop {
             // A value begins here.
@@ -150,9 +153,9 @@ impl<'a> Check<'a> {
                 }
                 Some(b'"') => self.string()?,
                 Some(b'-' | b'0'..=b'9') => self.number()?,
-                Some(b't') => self.word(b"true")?,
-                Some(b'f') => self.word(b"false")?,
-                Some(b'n') => self.word(b"null")?,
+                Some(b't') => self.literal(b"true")?,
+                Some(b'f') => self.literal(b"false")?,
+                Some(b'n') => self.literal(b"null")?,
                 _ => return self.invalid("expected a value"),
             }
             // A value has ended; so may the containers around it.
@@ -160,7 +163,7 @@ impl<'a> Check<'a> {
                 let Some(in_object) = open.innermost() else {
                     return Ok(());
                 };
-                if self.more(if in_object { b'}' } else { b']' })? {
+                if self.has_next(if in_object { b'}' } else { b']' })? {
                     if in_object {
                         self.key()?;
                     }
@@ -171,13 +174,13 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn key(&mut self) -> Result<(), Invalid> {
-        self.blank();
+    fn key(&mut self) -> Result<(), SyntaxError> {
+        self.skip_whitespace();
         self.string()?;
         self.expect(b':', "expected `:`")
     }
 
-    fn word(&mut self, word: &[u8]) -> Result<(), Invalid> {
+    fn literal(&mut self, word: &[u8]) -> Result<(), SyntaxError> {
         if !self.bytes[self.at..].starts_with(word) {
             return self.invalid("expected a value");
         }
@@ -185,7 +188,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    fn number(&mut self) -> Result<(), Invalid> {
+    fn number(&mut self) -> Result<(), SyntaxError> {
         if self.bytes.get(self.at) == Some(&b'-') {
             self.at += 1;
         }
@@ -208,7 +211,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    fn digits(&mut self) -> Result<(), Invalid> {
+    fn digits(&mut self) -> Result<(), SyntaxError> {
         let start = self.at;
         while let Some(b'0'..=b'9') = self.bytes.get(self.at) {
             self.at += 1;
@@ -220,7 +223,7 @@ impl<'a> Check<'a> {
     }
 
     /// A string, from its opening quote.
-    fn string(&mut self) -> Result<(), Invalid> {
+    fn string(&mut self) -> Result<(), SyntaxError> {
         if self.bytes.get(self.at) != Some(&b'"') {
             return self.invalid("expected a string");
         }
@@ -239,7 +242,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn escape(&mut self) -> Result<(), Invalid> {
+    fn escape(&mut self) -> Result<(), SyntaxError> {
         let length = match self.bytes.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
             Some(b'u') => {

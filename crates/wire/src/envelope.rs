@@ -108,7 +108,7 @@ pub fn decode(frame: &Bytes) -> Frame {
 fn decode_one(whole: &ByteString, text: &str) -> Message {
     let (mut id, mut method, mut params, mut result, mut error) = (None, None, None, None, None);
     let checked = check::object(text, |key, value| {
-        let member = match &*scan::unquoted(key) {
+        let member = match &*scan::unquote(key) {
             "id" => &mut id,
             "method" => &mut method,
             "params" => &mut params,
@@ -121,12 +121,12 @@ fn decode_one(whole: &ByteString, text: &str) -> Message {
     if let Err(error) = checked {
         return malformed(None, format!("not a JSON object: {error}"));
     }
-    let share = |value: &str| Json::trusted(whole.slice_ref(value));
+    let share = |value: &str| Json::from_checked(whole.slice_ref(value));
     let present = |value: &&str| *value != "null";
     let id = id.filter(present).map(share);
     if let Some(method) = method {
         let params = params.filter(present).map(share);
-        return match (json::string_in(whole, method), id) {
+        return match (json::decode_string_in(whole, method), id) {
             // Its id, if it has one, is the other side's number and none of ours.
             (None, _) => malformed(None, "its method is not a string".to_owned()),
             (Some(method), None) => Message::Notification { method, params },
@@ -151,7 +151,7 @@ fn malformed(id: Option<Json>, reason: String) -> Message {
 }
 
 /// The number a peer gave its request, however the answer spells it: `7`, `7.0`, `7e0` or `"7"`.
-pub fn request_number(id: &Json) -> Option<u64> {
+pub fn parse_request_id(id: &Json) -> Option<u64> {
     let text = id.as_str();
     let text = text
         .strip_prefix('"')
@@ -175,34 +175,34 @@ pub fn request_number(id: &Json) -> Option<u64> {
 /// the start, or just before the closing brace.
 ///
 /// A message that begins with its method is a request of the other side, whose id is none of ours.
-pub fn salvage_id(head: &[u8], tail: &[u8]) -> Option<Json> {
+pub fn recover_id(head: &[u8], tail: &[u8]) -> Option<Json> {
     match id_at_start(head) {
-        Start::Id(id) => Some(id),
-        Start::Request => None,
-        Start::Unknown => id_at_end(tail),
+        Head::Id(id) => Some(id),
+        Head::Request => None,
+        Head::Unknown => id_at_end(tail),
     }
 }
 
 /// What the beginning of a message tells.
-enum Start {
+enum Head {
     Id(Json),
     Request,
     Unknown,
 }
 
-fn id_at_start(head: &[u8]) -> Start {
+fn id_at_start(head: &[u8]) -> Head {
     let head = String::from_utf8_lossy(head);
     let mut id = None;
     let mut rest = head.trim_start().strip_prefix('{');
     while let Some((key, value, behind)) = rest.and_then(scalar_member) {
         match key {
-            "method" => return Start::Request,
+            "method" => return Head::Request,
             "id" => id = Json::parse(value.to_owned()).ok(),
             _ => {}
         }
         rest = behind;
     }
-    id.map_or(Start::Unknown, Start::Id)
+    id.map_or(Head::Unknown, Head::Id)
 }
 
 /// A member with a plain value at the start of `text`, and what stands behind its comma.
@@ -399,7 +399,7 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(
-                request_number(&Json::parse(text).unwrap()),
+                parse_request_id(&Json::parse(text).unwrap()),
                 expected,
                 "{text}"
             );
@@ -436,7 +436,7 @@ mod tests {
             ("garbage", "garbage", None),
         ];
         for (head, tail, expected) in cases {
-            let id = salvage_id(head.as_bytes(), tail.as_bytes());
+            let id = recover_id(head.as_bytes(), tail.as_bytes());
             assert_eq!(id.as_ref().map(Json::as_str), expected, "{head} {tail}");
         }
     }

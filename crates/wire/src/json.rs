@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::check::plain_prefix;
-use crate::{scan, unescape as unescaping};
+use crate::{scan, unescape as unescape_chunks};
 
 /// The text of one JSON value: checked once, then shared and sliced without copying.
 ///
@@ -37,7 +37,7 @@ impl Json {
     }
 
     /// The JSON text of a value.
-    pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, InvalidJson> {
+    pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, InvalidJson> {
         Ok(Self(serde_json::to_string(value)?.into()))
     }
 
@@ -52,7 +52,7 @@ impl Json {
     }
 
     /// A text that a JSON parser has already accepted, or that was written by [`ObjectWriter`].
-    pub(crate) fn trusted(text: impl Into<ByteString>) -> Self {
+    pub(crate) fn from_checked(text: impl Into<ByteString>) -> Self {
         Self(text.into())
     }
 
@@ -62,7 +62,7 @@ impl Json {
     }
 
     /// The same in memory of its own, so that what it was a part of can go.
-    pub(crate) fn to_owned_text(&self) -> Self {
+    pub(crate) fn to_unshared(&self) -> Self {
         Self(self.as_str().to_owned().into())
     }
 
@@ -147,14 +147,14 @@ impl Json {
 
     /// A string value: shared where the text holds it verbatim, decoded where it has escapes.
     pub fn as_string(&self) -> Option<ByteString> {
-        string_in(&self.0, self.as_str())
+        decode_string_in(&self.0, self.as_str())
     }
 
     /// Calls `visit` with a string value piece by piece, decoded, without a copy of it in memory; the first error ends it. False
     /// if this is not a string.
-    pub fn string_pieces<E>(&self, visit: impl FnMut(&str) -> Result<(), E>) -> Result<bool, E> {
+    pub fn string_chunks<E>(&self, visit: impl FnMut(&str) -> Result<(), E>) -> Result<bool, E> {
         match inner(self.as_str()) {
-            Some(inner) => unescaping::pieces(inner, visit).map(|()| true),
+            Some(inner) => unescape_chunks::pieces(inner, visit).map(|()| true),
             None => Ok(false),
         }
     }
@@ -170,26 +170,26 @@ pub(crate) fn unescape(raw: &str) -> String {
     if let Ok(text) = serde_json::from_str(raw) {
         return text;
     }
-    serde_json::from_str::<Lossy>(raw)
+    serde_json::from_str::<LossyString>(raw)
         .map(|text| text.0)
         .unwrap_or_default()
 }
 
 /// A string as `serde_json` gives it in bytes, where half a surrogate pair is no error.
-struct Lossy(String);
+struct LossyString(String);
 
-impl<'de> Deserialize<'de> for Lossy {
+impl<'de> Deserialize<'de> for LossyString {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Reader;
 
         impl Visitor<'_> for Reader {
-            type Value = Lossy;
+            type Value = LossyString;
 
             fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
                 f.write_str("a string")
             }
 
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Lossy, E> {
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<LossyString, E> {
                 let mut text = String::with_capacity(bytes.len());
                 for chunk in bytes.utf8_chunks() {
                     text.push_str(chunk.valid());
@@ -199,7 +199,7 @@ impl<'de> Deserialize<'de> for Lossy {
                         text.push('\u{fffd}');
                     }
                 }
-                Ok(Lossy(text))
+                Ok(LossyString(text))
             }
         }
 
@@ -208,7 +208,7 @@ impl<'de> Deserialize<'de> for Lossy {
 }
 
 /// The string that `raw`, a part of `whole`, spells; `None` when it is not a string.
-pub(crate) fn string_in(whole: &ByteString, raw: &str) -> Option<ByteString> {
+pub(crate) fn decode_string_in(whole: &ByteString, raw: &str) -> Option<ByteString> {
     let inner = inner(raw)?;
     if memchr::memchr(b'\\', inner.as_bytes()).is_some() {
         Some(unescape(raw).into())
@@ -382,7 +382,7 @@ impl ObjectWriter {
     /// The finished object.
     pub fn finish(mut self) -> Json {
         self.text.push('}');
-        Json::trusted(self.text)
+        Json::from_checked(self.text)
     }
 
     fn comma(&mut self) {

@@ -102,7 +102,7 @@ impl RpcError {
 
     pub(crate) fn to_json(&self) -> Json {
         let mut object = ObjectWriter::new();
-        object.raw("code", &Json::trusted(self.code.to_string()));
+        object.raw("code", &Json::from_checked(self.code.to_string()));
         object.string("message", &self.message);
         if let Some(data) = &self.data {
             object.raw("data", data);

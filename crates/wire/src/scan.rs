@@ -12,9 +12,9 @@ use crate::json::unescape;
 
 /// Calls `visit` with the key and the raw text of each member of the object in `text`; false if it is not an object.
 pub(crate) fn members<'a>(text: &'a str, mut visit: impl FnMut(&str, &'a str)) -> bool {
-    let mut walk = Walk { text, at: 0 };
-    walk.members(|walk, key| {
-        let value = walk.value();
+    let mut scanner = Scanner { text, at: 0 };
+    scanner.members(|scanner, key| {
+        let value = scanner.value();
         if !value.is_empty() {
             visit(key, value);
         }
@@ -32,16 +32,16 @@ pub(crate) fn members_and_list<'a>(
     mut element: impl FnMut(&'a str),
 ) -> (bool, Option<bool>) {
     let mut found = None;
-    let mut walk = Walk { text, at: 0 };
-    let object = walk.members(|walk, key| {
+    let mut scanner = Scanner { text, at: 0 };
+    let object = scanner.members(|scanner, key| {
         if key == list && found.is_none() {
-            let array = walk.elements(&mut element);
+            let array = scanner.elements(&mut element);
             found = Some(array);
             if array {
                 return true;
             }
         }
-        let value = walk.value();
+        let value = scanner.value();
         if !value.is_empty() {
             visit(key, value);
         }
@@ -52,23 +52,23 @@ pub(crate) fn members_and_list<'a>(
 
 /// Calls `visit` with the raw text of each element of the array in `text`; false if it is not an array.
 pub(crate) fn elements<'a>(text: &'a str, mut visit: impl FnMut(&'a str)) -> bool {
-    Walk { text, at: 0 }.elements(&mut visit)
+    Scanner { text, at: 0 }.elements(&mut visit)
 }
 
 /// The string that `raw` spells; empty when it is not one.
-pub(crate) fn unquoted(raw: &str) -> Cow<'_, str> {
+pub(crate) fn unquote(raw: &str) -> Cow<'_, str> {
     match raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')) {
         Some(inner) if memchr(b'\\', inner.as_bytes()).is_none() => Cow::Borrowed(inner),
         _ => Cow::Owned(unescape(raw)),
     }
 }
 
-struct Walk<'a> {
+struct Scanner<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Scanner<'a> {
     /// Calls `member` at the value of each member, with its key; it goes past the value, or says false to end the walk.
     fn members(&mut self, mut member: impl FnMut(&mut Self, &str) -> bool) -> bool {
         if !self.eat(b'{') {
@@ -77,7 +77,7 @@ impl<'a> Walk<'a> {
         while self.peek() == Some(b'"') {
             let key = self.value();
             self.eat(b':');
-            if !member(self, &unquoted(key)) {
+            if !member(self, &unquote(key)) {
                 break;
             }
             self.eat(b',');
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_list_among_members_is_gone_through_in_place() {
-        let walk = |text: &str| {
+        let scanner = |text: &str| {
             let (mut others, mut entries) = (Vec::new(), Vec::new());
             let other = |key: &str, value: &str| others.push(format!("{key}={value}"));
             let found = members_and_list(text, "l", other, |entry| entries.push(entry.to_owned()));
@@ -261,7 +261,7 @@ mod tests {
         ];
         for (text, (found, others, entries)) in cases {
             assert_eq!(
-                walk(text),
+                scanner(text),
                 (found, others.to_owned(), entries.to_owned()),
                 "{text}"
             );

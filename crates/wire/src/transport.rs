@@ -11,7 +11,7 @@ use bytes::Bytes;
 use bytestring::ByteString;
 
 use crate::json::Json;
-use crate::peer::Call;
+use crate::peer::CallStatus;
 use crate::rpc_error::RpcError;
 
 mod delivery_error;
@@ -26,7 +26,7 @@ pub trait Transport: Send + 'static {
     type Receiver: ReceiveHalf;
 
     /// Whether it uses the names and parameters in a request's [`Routing`]; finding them costs a little.
-    const ROUTED: bool = false;
+    const USES_ROUTING: bool = false;
 
     /// Takes the link apart.
     fn split(self) -> (Self::Sender, Self::Receiver);
@@ -68,7 +68,7 @@ pub enum Outgoing {
         /// What is said of it outside its text.
         routing: Routing,
         /// Who waits for the answer.
-        call: Call,
+        call: CallStatus,
     },
     /// We tell.
     Notification {
@@ -215,7 +215,7 @@ pub enum Incoming {
         failure: DeliveryError,
     },
     /// Bytes that are no message, and yet a sign of life.
-    Alive {
+    Activity {
         /// The request that they belong to.
         to: Option<u64>,
     },
@@ -260,7 +260,7 @@ pub enum CloseReason {
     /// We closed it.
     ByUs,
     /// The other side closed it in good order.
-    Ended,
+    ByPeer,
     /// The server's process ended.
     Exited {
         /// The exit code, when it ended by itself.
@@ -292,7 +292,7 @@ impl Closed {
 
     /// The same with other words of the server's.
     #[must_use]
-    pub fn with_lines(&self, stderr: Vec<String>) -> Self {
+    pub fn replace_stderr(&self, stderr: Vec<String>) -> Self {
         Self::with_stderr(self.0.reason.clone(), stderr)
     }
 
@@ -311,7 +311,7 @@ impl fmt::Display for Closed {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match &self.0.reason {
             CloseReason::ByUs => f.write_str("the connection was closed"),
-            CloseReason::Ended => f.write_str("the server closed the connection"),
+            CloseReason::ByPeer => f.write_str("the server closed the connection"),
             CloseReason::Exited {
                 code: Some(code), ..
             } => {
@@ -347,7 +347,7 @@ mod tests {
                     method: "tools/call",
                     params: params.clone(),
                     routing: Routing::default(),
-                    call: Call::default(),
+                    call: CallStatus::default(),
                 },
                 r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"a":1}}"#,
             ),

@@ -30,7 +30,7 @@ impl fmt::Display for Era {
 }
 
 /// The version of that name, if it is spoken here.
-pub fn known_version(name: &str) -> Option<&'static str> {
+pub fn supported_version(name: &str) -> Option<&'static str> {
     let mut known = MODERN.iter().chain(LEGACY).copied();
     known.find(|version| *version == name)
 }

@@ -10,8 +10,8 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Map, Value};
-use trunkline_wire::envelope::{Frame, Message, decode, request_number, salvage_id};
-use trunkline_wire::peer::Call;
+use trunkline_wire::envelope::{Frame, Message, decode, parse_request_id, recover_id};
+use trunkline_wire::peer::CallStatus;
 use trunkline_wire::transport::{Outgoing, Routing};
 use trunkline_wire::{Json, ObjectWriter, RpcError};
 
@@ -43,8 +43,8 @@ fn json() -> impl Strategy<Value = Json> {
 /// An id as a server may write it.
 fn id() -> impl Strategy<Value = Json> {
     prop_oneof![
-        any::<i64>().prop_map(|id| Json::of(&id).unwrap()),
-        any::<String>().prop_map(|id| Json::of(&id).unwrap()),
+        any::<i64>().prop_map(|id| Json::encode(&id).unwrap()),
+        any::<String>().prop_map(|id| Json::encode(&id).unwrap()),
         Just(Json::parse("1.0").unwrap()),
     ]
 }
@@ -66,7 +66,7 @@ fn message() -> impl Strategy<Value = (Outgoing, Message)> {
     prop_oneof![
         (any::<u64>(), method(), present()).prop_map(|(id, method, params)| {
             let read = Message::Request {
-                id: Json::of(&id).unwrap(),
+                id: Json::encode(&id).unwrap(),
                 method: method.into(),
                 params: Some(params.clone()),
             };
@@ -75,7 +75,7 @@ fn message() -> impl Strategy<Value = (Outgoing, Message)> {
                 method,
                 params,
                 routing: Routing::default(),
-                call: Call::default(),
+                call: CallStatus::default(),
             };
             (request, read)
         }),
@@ -146,10 +146,10 @@ proptest! {
             text[at] = byte;
         }
         let (head, tail) = text.split_at(cut.index(text.len()));
-        salvage_id(head, tail);
+        recover_id(head, tail);
         for part in [&text, head, tail] {
             if let Frame::Single(Message::Response { id: Some(id), .. }) = decode(&Bytes::copy_from_slice(part)) {
-                request_number(&id);
+                parse_request_id(&id);
             }
         }
     }
@@ -199,7 +199,7 @@ proptest! {
     #[test]
     fn every_number_of_ours_is_found_again_as_integer_and_string(number in any::<u64>()) {
         for spelling in [number.to_string(), format!("\"{number}\"")] {
-            prop_assert_eq!(request_number(&Json::parse(spelling).unwrap()), Some(number));
+            prop_assert_eq!(parse_request_id(&Json::parse(spelling).unwrap()), Some(number));
         }
     }
 }

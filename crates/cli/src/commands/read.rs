@@ -10,7 +10,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use trunkline::context::{
-    Body, ReadOptions, ResourceContent, ResourceContents, expand_template, template_variables,
+    ReadOptions, ResourceBody, ResourceContent, ResourceContents, expand_template,
+    template_variables,
 };
 use trunkline::{Host, Json};
 
@@ -153,7 +154,7 @@ fn show(read: &ResourceContents, as_json: bool, bytes_too: bool) -> Exit {
         return Exit::Done;
     }
     for content in &read.contents {
-        if let Body::Text(text) = &content.body {
+        if let ResourceBody::Text(text) = &content.body {
             output::tool_text(text);
             continue;
         }
@@ -252,8 +253,8 @@ fn write(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
 
 fn bytes(content: &ResourceContent) -> Result<Vec<u8>, Exit> {
     match &content.body {
-        Body::Text(text) => Ok(text.as_bytes().to_vec()),
-        Body::Blob(blob) => STANDARD.decode(&**blob).map_err(|error| {
+        ResourceBody::Text(text) => Ok(text.as_bytes().to_vec()),
+        ResourceBody::Blob(blob) => STANDARD.decode(&**blob).map_err(|error| {
             let what = format!(
                 "the server sent {} as what is not Base64: {error}",
                 content.uri

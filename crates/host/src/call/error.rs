@@ -295,7 +295,7 @@ impl CallError {
     pub fn is_timeout(&self) -> bool {
         match self {
             Self::TimedOut { .. } | Self::Idle { .. } => true,
-            Self::Delivery { failure, .. } => failure.kind == DeliveryErrorKind::Silence,
+            Self::Delivery { failure, .. } => failure.kind == DeliveryErrorKind::Timeout,
             _ => false,
         }
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::{Instant, timeout_at};
 use trunkline_wire::client::CallRequest;
-use trunkline_wire::mcp::{CallResult, ServerIdentity};
+use trunkline_wire::mcp::{CallToolResult, ServerIdentity};
 use trunkline_wire::transport::DeliveryErrorKind;
 use trunkline_wire::{Json, RequestError};
 
@@ -354,7 +354,7 @@ fn fitting(server: &str, tool: &str, problems: Vec<String>) -> Result<(), CallEr
 }
 
 /// Where a result is not what the tool's `outputSchema` promises.
-fn contradictions(tool: &PoolTool, output: &CallResult) -> Option<String> {
+fn contradictions(tool: &PoolTool, output: &CallToolResult) -> Option<String> {
     let schema = tool
         .tool
         .output_schema
@@ -393,12 +393,12 @@ pub(crate) fn without_secrets(connection: &Connection, error: RequestError) -> R
         RequestError::Delivery(failure) => {
             let text = connection.redact(&failure.to_string()).into_owned();
             let text = shown(&text).0.into_owned();
-            RequestError::Delivery(failure.in_words(text))
+            RequestError::Delivery(failure.with_detail(text))
         }
         RequestError::Closed { cause, sent } => {
             let lines = cause.stderr().iter();
             let lines = lines.map(|line| connection.redact(line).into_owned());
-            let cause = cause.with_lines(lines.collect());
+            let cause = cause.replace_stderr(lines.collect());
             RequestError::Closed { cause, sent }
         }
         RequestError::Malformed(reason) => {

@@ -198,7 +198,7 @@ mod tests {
         if backwards {
             tools.reverse();
         }
-        let read = |text: &str| Tool::read(Json::parse(text.to_owned()).unwrap()).unwrap();
+        let read = |text: &str| Tool::from_json(Json::parse(text.to_owned()).unwrap()).unwrap();
         let server = "s".into();
         let options = ToolOptions::plain(&server);
         let (part, _) = server_tools(&options, tools.into_iter().map(read).collect());

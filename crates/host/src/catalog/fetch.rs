@@ -189,7 +189,7 @@ async fn list<T: Item>(
     {
         Ok(Listing {
             items,
-            bad,
+            invalid: bad,
             warnings,
             ttl_ms,
             incomplete,

@@ -206,7 +206,7 @@ fn are_disjoint(parts: &[&[Arc<PoolTool>]], host_tools: &[HostTool]) -> bool {
 fn server_tools_of_list(server: &str, list: &Json) -> Arc<ServerTools> {
     let mut tools = Vec::new();
     if let Some(list) = list.get("tools") {
-        list.elements(|entry| tools.extend(Tool::read(entry).ok()));
+        list.elements(|entry| tools.extend(Tool::from_json(entry).ok()));
     }
     let server = server.into();
     server_tools(&ToolOptions::plain(&server), tools).0.into()
@@ -224,7 +224,7 @@ mod tests {
     }
 
     fn server_tools_with(options: ToolOptions, tools: &[&str]) -> Arc<ServerTools> {
-        let read = |name| Tool::read(Json::from(json!({"name": name}))).unwrap();
+        let read = |name| Tool::from_json(Json::from(json!({"name": name}))).unwrap();
         server_tools(&options, tools.iter().map(read).collect())
             .0
             .into()

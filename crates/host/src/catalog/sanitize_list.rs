@@ -60,7 +60,7 @@ pub(super) fn sanitize_list<T: ListItem>(
             return Some(item.clone());
         }
         changed = true;
-        let read = T::read(raw).ok();
+        let read = T::from_json(raw).ok();
         unreadable += usize::from(read.is_none());
         read
     });
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn texts_are_sanitized_and_items_with_hidden_identifiers_dropped() {
-        let prompt = |value: serde_json::Value| Prompt::read(Json::from(value)).unwrap();
+        let prompt = |value: serde_json::Value| Prompt::from_json(Json::from(value)).unwrap();
         let mut lists = PerList::default();
         let clean: Arc<[Prompt]> = [prompt(json!({"name": "a", "description": "d"}))].into();
         let same = sanitize_list(ListKind::Prompts, &clean, &mut lists);

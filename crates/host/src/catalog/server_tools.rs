@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     fn server_tools_of(tools: &[Value]) -> (ServerTools, Vec<String>) {
-        let read = |tool| Tool::read(Json::from(tool)).unwrap();
+        let read = |tool| Tool::from_json(Json::from(tool)).unwrap();
         server_tools(
             &ToolOptions::plain(&"s".into()),
             tools.iter().map(read).collect(),

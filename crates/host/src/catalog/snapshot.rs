@@ -105,7 +105,7 @@ pub(super) fn read(options: ToolOptions, text: &Json) -> Option<Catalog> {
         resources: items(text, ListKind::Resources, &mut lists)?.into(),
         templates: items(text, ListKind::ResourceTemplates, &mut lists)?.into(),
         prompts: items(text, ListKind::Prompts, &mut lists)?.into(),
-        identity: Some(Arc::new(ServerIdentity::read(text, protocol_version))),
+        identity: Some(Arc::new(ServerIdentity::from_json(text, protocol_version))),
         ..Catalog::default()
     };
     Some(catalog.with(lists))
@@ -129,7 +129,7 @@ fn items<T: Item>(text: &Json, kind: ListKind, lists: &mut PerList<ListState>) -
     let entries = list.get("items")?.to_elements()?;
     entries
         .into_iter()
-        .map(|entry| T::read(entry).ok())
+        .map(|entry| T::from_json(entry).ok())
         .collect()
 }
 

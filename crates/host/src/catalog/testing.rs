@@ -15,7 +15,7 @@ pub(crate) fn server_tools_of(
 ) -> Arc<ServerTools> {
     let tools = listed
         .into_iter()
-        .map(|tool| Tool::read(Json::from(tool)).unwrap());
+        .map(|tool| Tool::from_json(Json::from(tool)).unwrap());
     let server = server.into();
     Arc::new(server_tools(&ToolOptions::plain(&server), tools.collect()).0)
 }

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     fn made(definition: serde_json::Value) -> (PoolTool, HiddenCharacters) {
-        let tool = Tool::read(Json::from(definition)).unwrap();
+        let tool = Tool::from_json(Json::from(definition)).unwrap();
         pool_tool(&ToolOptions::plain(&"s".into()), tool)
     }
 
@@ -311,7 +311,7 @@ mod tests {
             ("getDiagnostics", true),
             ("openFile", false),
         ] {
-            let tool = Tool::read(Json::from(json!({"name": name}))).unwrap();
+            let tool = Tool::from_json(Json::from(json!({"name": name}))).unwrap();
             assert_eq!(pool_tool(&options, tool).0.offered, offered, "{name}");
         }
     }

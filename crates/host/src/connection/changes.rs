@@ -66,7 +66,7 @@ async fn refetch(core: &Core, connected: &Arc<Connected>, lists: Lists) {
 
 /// Whether the server may want to see arguments in headers.
 pub(super) fn needs_header_parameters(client: &Client) -> bool {
-    client.era() == Era::Modern && client.peer().is_routed()
+    client.era() == Era::Modern && client.peer().uses_routing()
 }
 
 /// A subscription that is kept open; nothing, where the server has no use for one.

@@ -6,9 +6,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use trunkline_wire::client::Signals;
+use trunkline_wire::client::NotificationWaiters;
 use trunkline_wire::mcp::TASKS;
-use trunkline_wire::peer::{Handler, Served};
+use trunkline_wire::peer::{Handler, ResponseFuture};
 use trunkline_wire::{ByteString, Json, RpcError};
 
 use super::elicited::checked;
@@ -39,7 +39,7 @@ pub(super) struct Inbound {
     elicit: Option<Arc<dyn Elicit>>,
     sampling: Option<Arc<dyn Sampling>>,
     notifications: Arc<PendingNotifications>,
-    signals: Signals,
+    waiters: NotificationWaiters,
     nonsense: Mutex<Option<String>>,
     recorder: Recorder,
 }
@@ -58,7 +58,7 @@ impl Inbound {
             elicit,
             sampling: None,
             notifications,
-            signals: Signals::default(),
+            waiters: NotificationWaiters::default(),
             nonsense: Mutex::default(),
             recorder,
         }
@@ -101,7 +101,7 @@ pub(super) fn capabilities(has_model: bool) -> Json {
 }
 
 impl Handler for Inbound {
-    fn request(&self, method: ByteString, params: Option<Json>) -> Served {
+    fn request(&self, method: ByteString, params: Option<Json>) -> ResponseFuture {
         match &*method {
             "roots/list" => {
                 let roots = self.roots();
@@ -138,23 +138,23 @@ impl Handler for Inbound {
         }
     }
 
-    fn asks_person(&self, method: &str) -> bool {
+    fn prompts_user(&self, method: &str) -> bool {
         method == "elicitation/create" && self.elicit.is_some()
     }
 
     fn notification(&self, method: &str, params: Option<Json>) {
         self.notifications.record(method, params.as_ref());
-        self.signals.hear(method, params.as_ref());
+        self.waiters.notify(method, params.as_ref());
         if let ("notifications/message", Some(params)) = (method, params) {
             self.recorder.message(&params);
         }
     }
 
-    fn signals(&self) -> Option<&Signals> {
-        Some(&self.signals)
+    fn notification_waiters(&self) -> Option<&NotificationWaiters> {
+        Some(&self.waiters)
     }
 
-    fn nonsense(&self, what: &str, frame: &[u8]) {
+    fn invalid_message(&self, what: &str, frame: &[u8]) {
         self.recorder.nonsense(what, frame);
         // One that comes too late is no message to anybody, but a message.
         if what.starts_with("an answer to a request") {

@@ -137,7 +137,7 @@ impl Attempt<'_, '_> {
             peer.close().await;
             let died_of_probe = matches!(
                 failure.kind,
-                FailureKind::Handshake(ConnectError::DiedOfProbe(_))
+                FailureKind::Handshake(ConnectError::ClosedDuringProbe(_))
             );
             if died_of_probe
                 && !skip_probe

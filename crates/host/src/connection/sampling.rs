@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline_wire::peer::Served;
+use trunkline_wire::peer::ResponseFuture;
 use trunkline_wire::{Json, RpcError};
 
 use crate::sanitize::{Removed, one_line, strip_hidden_json};
@@ -64,7 +64,7 @@ pub(super) fn answer(
     sampling: Option<&Arc<dyn Sampling>>,
     server: &Arc<str>,
     params: Option<Json>,
-) -> Served {
+) -> ResponseFuture {
     let Some(sampling) = sampling else {
         let error = RpcError::method_not_found("sampling/createMessage");
         return Box::pin(async move { Err(error) });

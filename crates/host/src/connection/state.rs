@@ -193,7 +193,7 @@ impl FailureKind {
             WsError::NotFound => DeliveryErrorKind::Status(404),
             WsError::Status { status } => DeliveryErrorKind::Status(*status),
             WsError::Redirect { .. } => DeliveryErrorKind::Redirected,
-            WsError::TimedOut(_) => DeliveryErrorKind::Silence,
+            WsError::TimedOut(_) => DeliveryErrorKind::Timeout,
             WsError::Header(_) | WsError::Dial(_) => DeliveryErrorKind::Unreachable,
             _ => DeliveryErrorKind::Broken,
         };
@@ -225,7 +225,7 @@ impl FailureKind {
 /// What ended the link, where that is why the handshake failed.
 fn closed(error: &ConnectError) -> Option<&Closed> {
     match error {
-        ConnectError::DiedOfProbe(cause)
+        ConnectError::ClosedDuringProbe(cause)
         | ConnectError::Request(RequestError::Closed { cause, .. }) => Some(cause),
         _ => None,
     }
@@ -368,7 +368,7 @@ impl fmt::Display for ConnectFailure {
         match &self.kind {
             FailureKind::Spawn(error) => write!(f, "{error}"),
             FailureKind::Handshake(
-                error @ (ConnectError::DiedOfProbe(_)
+                error @ (ConnectError::ClosedDuringProbe(_)
                 | ConnectError::Request(RequestError::Closed { .. })),
             ) => write!(f, "{error} before it was connected"),
             FailureKind::Handshake(ConnectError::Request(RequestError::Rpc(error))) => {

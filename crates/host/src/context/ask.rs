@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use trunkline_wire::client::Limits;
+use trunkline_wire::client::FetchOptions;
 use trunkline_wire::peer::Progress;
 use trunkline_wire::transport::DeliveryErrorKind;
 use trunkline_wire::{Client, Json, RequestError};
@@ -45,7 +45,7 @@ pub(super) enum Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    async fn of(&self, client: &Client, limits: Limits<'_>) -> Result<Json, RequestError> {
+    async fn of(&self, client: &Client, limits: FetchOptions<'_>) -> Result<Json, RequestError> {
         match self {
             Self::Resource(uri) => client.read_resource(uri, limits).await,
             Self::Prompt { name, arguments } => client.get_prompt(name, arguments, limits).await,
@@ -118,7 +118,7 @@ impl Host {
                     lacks,
                 });
             }
-            let limits = Limits {
+            let limits = FetchOptions {
                 deadline: Some(deadline),
                 idle: connection.idle_timeout(),
                 on_progress: match &mut options.on_progress {

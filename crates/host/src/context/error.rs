@@ -125,7 +125,7 @@ impl ContextError {
                 ..
             }
         );
-        late || self.kind() == Some(&DeliveryErrorKind::Silence)
+        late || self.kind() == Some(&DeliveryErrorKind::Timeout)
     }
 
     /// The server could not be reached, or was lost.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use futures_util::future::join_all;
 use trunkline_config::normalize_name;
-use trunkline_wire::mcp::{Body, ResourceContent};
+use trunkline_wire::mcp::{ResourceBody, ResourceContent};
 
 use super::uri::scheme;
 use super::{ContextError, ReadOptions, ResourceContents};
@@ -73,7 +73,7 @@ impl Host {
 
 /// A content as a model may see it.
 fn visible(content: ResourceContent) -> ResourceContent {
-    let Body::Text(text) = &content.body else {
+    let ResourceBody::Text(text) = &content.body else {
         return content;
     };
     let Cow::Owned(visible) = strip_hidden(text, &mut Removed::default()) else {
@@ -81,7 +81,7 @@ fn visible(content: ResourceContent) -> ResourceContent {
     };
     ResourceContent {
         raw: with_text(&content.raw, &visible),
-        body: Body::Text(visible.into()),
+        body: ResourceBody::Text(visible.into()),
         ..content
     }
 }

@@ -30,7 +30,7 @@ pub use skills::{LoadedSkill, ServerSkill, Skills};
 pub use templates::template_variables;
 pub(crate) use tools::{needed as tools_needed, tools};
 pub use trunkline_wire::mcp::{
-    Body, Completion, Prompt, PromptArgument, PromptMessage, Reference, Resource, ResourceContent,
-    ResourceTemplate, Skill, SkillFile,
+    Completion, Prompt, PromptArgument, PromptMessage, Reference, Resource, ResourceBody,
+    ResourceContent, ResourceTemplate, Skill, SkillFile,
 };
 pub(crate) use uri::MAX_URI;

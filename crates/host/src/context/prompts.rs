@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use trunkline_wire::RequestError;
 use trunkline_wire::mcp::{
-    Completion, Prompt, PromptArgument, PromptMessage, PromptResult, Reference,
+    Completion, GetPromptResult, Prompt, PromptArgument, PromptMessage, Reference,
 };
 
 use super::arguments::assign;
@@ -130,11 +130,11 @@ impl Host {
         let wanted = Wanted::Prompt { name, arguments };
         let what = wanted.to_string();
         let result = self.get(server, &connection, wanted, options).await?;
-        let PromptResult {
+        let GetPromptResult {
             description,
             messages,
             ..
-        } = PromptResult::read(&result).map_err(|problem| {
+        } = GetPromptResult::from_json(&result).map_err(|problem| {
             failed(server, &connection, what, RequestError::Malformed(problem))
         })?;
         Ok(PromptOutput {
@@ -275,7 +275,7 @@ mod tests {
         PromptCommand {
             name: tool_name(server, prompt),
             server: server.into(),
-            prompt: Prompt::read(raw.into()).unwrap(),
+            prompt: Prompt::from_json(raw.into()).unwrap(),
         }
     }
 

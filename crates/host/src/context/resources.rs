@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trunkline_wire::mcp::{ReadResult, Resource, ResourceContent, ResourceTemplate};
+use trunkline_wire::mcp::{ReadResourceResult, Resource, ResourceContent, ResourceTemplate};
 use trunkline_wire::{Json, RequestError};
 
 use super::ask::{self, Wanted, failed};
@@ -121,10 +121,10 @@ impl Host {
 }
 
 fn contents(server: &str, uri: &str, result: &Json) -> Result<ResourceContents, String> {
-    let ReadResult { contents, bad } = ReadResult::read(result, uri)?;
-    let mut warnings: Vec<String> = bad
+    let ReadResourceResult { contents, invalid } = ReadResourceResult::from_json(result, uri)?;
+    let mut warnings: Vec<String> = invalid
         .iter()
-        .map(|bad| format!("content {} was left out: {}", bad.index, bad.reason))
+        .map(|invalid| format!("content {} was left out: {}", invalid.index, invalid.reason))
         .collect();
     let below = |other: &str| {
         let directory = uri.strip_suffix('/').unwrap_or(uri);

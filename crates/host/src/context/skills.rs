@@ -111,7 +111,7 @@ impl Host {
         let listing = connected.client.list_skills(Some(deadline)).await;
         let listing = listing
             .map_err(|error| failed(server, &connection, "the list of skills".to_owned(), error))?;
-        let bad = listing.bad.iter().map(|bad| {
+        let bad = listing.invalid.iter().map(|bad| {
             format!(
                 "server \"{server}\": skill {} was left out: {}",
                 bad.index, bad.reason
@@ -267,7 +267,7 @@ mod tests {
     fn a_resource_looks_like_a_skill_by_its_address() {
         let name = |uri: &str| {
             let raw = serde_json::json!({"uri": uri, "description": "d"});
-            let skill = looks_like_skill(&Resource::read(raw.into()).unwrap());
+            let skill = looks_like_skill(&Resource::from_json(raw.into()).unwrap());
             skill.map(|skill| skill.name)
         };
         assert_eq!(name("skill://a/SKILL.md").as_deref(), Some("a"));

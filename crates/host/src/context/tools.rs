@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use trunkline_wire::mcp::{Body, Content, ToolHints};
+use trunkline_wire::mcp::{Content, ResourceBody, ToolHints};
 use trunkline_wire::{Json, ObjectWriter};
 
 use super::clean::clean;
@@ -200,8 +200,8 @@ async fn read(mut call: HostCall) -> Result<CallOutput, String> {
 /// The contents as blocks of a result: text as it is, and bytes as an embedded resource, which is fitted like that of any tool.
 fn blocks(read: &ResourceContents) -> Vec<Content> {
     let blocks = read.contents.iter().map(|content| match &content.body {
-        Body::Text(text) => Content::Text(text.clone()),
-        Body::Blob(_) => {
+        ResourceBody::Text(text) => Content::Text(text.clone()),
+        ResourceBody::Blob(_) => {
             let mut block = ObjectWriter::new();
             block.string("type", "resource");
             block.raw("resource", &content.raw);

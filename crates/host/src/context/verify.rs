@@ -5,13 +5,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use trunkline_wire::mcp::{Body, ResourceContent, SkillFile};
+use trunkline_wire::mcp::{ResourceBody, ResourceContent, SkillFile};
 
 /// The bytes of a content; an `Err` says why there are none.
 pub(super) fn bytes(content: &ResourceContent) -> Result<Vec<u8>, String> {
     match &content.body {
-        Body::Text(text) => Ok(text.as_bytes().to_vec()),
-        Body::Blob(blob) => STANDARD
+        ResourceBody::Text(text) => Ok(text.as_bytes().to_vec()),
+        ResourceBody::Blob(blob) => STANDARD
             .decode(&**blob)
             .map_err(|_| "it is not Base64".to_owned()),
     }

@@ -493,7 +493,7 @@ async fn trace_records_every_message_without_secrets() {
             frame: "[1]".into(),
         });
         trace.received(&Incoming::Frame(b"garbage hunter2x \x1b\xff"[..].into()));
-        trace.received(&Incoming::Alive { to: None });
+        trace.received(&Incoming::Activity { to: None });
         trace.received(&Incoming::Oversize {
             bytes: 9,
             limit: 5,
@@ -502,7 +502,7 @@ async fn trace_records_every_message_without_secrets() {
         });
         let failure = DeliveryError::new(DeliveryErrorKind::Unreachable, "no route", false);
         trace.received(&Incoming::DeliveryFailed { to: 4, failure });
-        trace.closed(&Closed::new(CloseReason::Ended));
+        trace.closed(&Closed::new(CloseReason::ByPeer));
     })
     .await;
     let server = "my \"server\"";

@@ -189,7 +189,7 @@ impl Trace for ServerTrace {
                 let note = format!("a message of {bytes} bytes is over the limit of {limit}");
                 self.push(TraceEvent::Note(note));
             }
-            Incoming::Alive { .. } | Incoming::Partial { .. } | Incoming::Noise { .. } => {}
+            Incoming::Activity { .. } | Incoming::Partial { .. } | Incoming::Noise { .. } => {}
         }
     }
 

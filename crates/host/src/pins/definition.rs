@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn version_1_pin_detects_exactly_the_changes() {
         let read = |text: String| {
-            let tool = trunkline_wire::mcp::Tool::read(Json::parse(text).unwrap()).unwrap();
+            let tool = trunkline_wire::mcp::Tool::from_json(Json::parse(text).unwrap()).unwrap();
             let server = "s".into();
             let options = crate::catalog::ToolOptions::plain(&server);
             (*crate::catalog::server_tools(&options, vec![tool]).0[0]).clone()

@@ -41,7 +41,7 @@ pub(super) fn decode<E>(
         decoded: 0,
         ended: false,
     };
-    let is_string = data.string_pieces(|piece| decoder.text(piece))?;
+    let is_string = data.string_chunks(|piece| decoder.text(piece))?;
     if !is_string {
         return Err(Fault::Broken("it is not a text".to_owned()));
     }

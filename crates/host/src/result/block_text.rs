@@ -53,7 +53,7 @@ impl BlockText {
     pub(super) fn pieces<E>(&self, mut visit: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
         match self {
             Self::Plain(text) => visit(text),
-            Self::Spelt(json) => json.string_pieces(visit).map(drop),
+            Self::Spelt(json) => json.string_chunks(visit).map(drop),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The last step of a call: what came back is made fit for a model.
 
-use trunkline_wire::mcp::CallResult;
+use trunkline_wire::mcp::CallToolResult;
 
 use super::{About, CallOutput};
 use crate::call::HOST;
@@ -14,7 +14,7 @@ impl Host {
         &self,
         tool: &PoolTool,
         connection: &Connection,
-        result: CallResult,
+        result: CallToolResult,
     ) -> CallOutput {
         let about = About {
             server: &tool.server,

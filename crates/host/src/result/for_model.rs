@@ -107,12 +107,15 @@ fn plain(block: &Content) -> String {
 
 #[cfg(test)]
 mod tests {
-    use trunkline_wire::mcp::CallResult;
+    use trunkline_wire::mcp::CallToolResult;
 
     use super::*;
 
     fn output(result: Value) -> CallOutput {
-        CallResult::read(&Json::from(result)).unwrap().1.into()
+        CallToolResult::from_json(&Json::from(result))
+            .unwrap()
+            .1
+            .into()
     }
 
     #[test]
@@ -183,7 +186,9 @@ mod tests {
         let text = format!(
             r#"{{"content":[{{"type":"text","text":"\ud800x","a":1}},{{"type":"odd","x":"\udc00"}},{{"type":"odd","x":{deep}}}],"structuredContent":{{"\ud800":{deep}}}}}"#
         );
-        let result = CallResult::read(&Json::parse(text).unwrap()).unwrap().1;
+        let result = CallToolResult::from_json(&Json::parse(text).unwrap())
+            .unwrap()
+            .1;
         let result = CallOutput::from(result);
         for format in [Format::Anthropic, Format::OpenAi, Format::OpenAiResponses] {
             result.for_model(format);

@@ -31,7 +31,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use trunkline_wire::Json;
-use trunkline_wire::mcp::CallResult;
+use trunkline_wire::mcp::CallToolResult;
 
 use crate::sanitize::{Removed, strip_hidden};
 
@@ -97,9 +97,9 @@ impl CallOutput {
     }
 }
 
-impl From<CallResult> for CallOutput {
-    fn from(result: CallResult) -> Self {
-        let CallResult {
+impl From<CallToolResult> for CallOutput {
+    fn from(result: CallToolResult) -> Self {
+        let CallToolResult {
             content,
             structured_content,
             is_error,

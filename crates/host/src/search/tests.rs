@@ -10,7 +10,7 @@ use super::*;
 use crate::catalog::{Format, ServerTools, ToolOptions, server_tools};
 
 fn server_tools_of(server: &str, tools: &[Value]) -> Arc<ServerTools> {
-    let read = |tool: &Value| Tool::read(Json::from(tool)).unwrap();
+    let read = |tool: &Value| Tool::from_json(Json::from(tool)).unwrap();
     let tools = tools.iter().map(read).collect();
     server_tools(&ToolOptions::plain(&server.into()), tools)
         .0

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use trunkline::context::{Body, ContextError, ReadOptions, Reference, ResourceContents};
+use trunkline::context::{ContextError, ReadOptions, Reference, ResourceBody, ResourceContents};
 use trunkline::permission::Rules;
 use trunkline::{AgentScope, CallOptions, Host, Json, Settings};
 use trunkline_testkit::Script;
@@ -28,8 +28,8 @@ fn offering(lab: &Lab, era: &str) -> Value {
 
 fn text(read: &ResourceContents) -> &str {
     match &read.contents[0].body {
-        Body::Text(text) => text,
-        Body::Blob(blob) => blob,
+        ResourceBody::Text(text) => text,
+        ResourceBody::Blob(blob) => blob,
     }
 }
 

@@ -285,7 +285,7 @@ fn silence(limit: Duration, may_have_run: bool) -> DeliveryError {
         "the server has not begun to answer within {} s",
         limit.as_secs()
     );
-    DeliveryError::new(DeliveryErrorKind::Silence, text, may_have_run)
+    DeliveryError::new(DeliveryErrorKind::Timeout, text, may_have_run)
 }
 
 pub(super) fn delivery_error(error: &SendError) -> DeliveryError {

@@ -48,9 +48,10 @@ impl Inlet {
     /// Something has come for a request that is no message; once is as good as many times.
     pub(super) fn alive(&self, id: u64) {
         let mut arrived = lock(&self.arrived);
-        let known = matches!(arrived.back(), Some(Incoming::Alive { to: Some(to) }) if *to == id);
+        let known =
+            matches!(arrived.back(), Some(Incoming::Activity { to: Some(to) }) if *to == id);
         if !known {
-            arrived.push_back(Incoming::Alive { to: Some(id) });
+            arrived.push_back(Incoming::Activity { to: Some(id) });
         }
     }
 

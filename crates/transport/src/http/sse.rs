@@ -229,7 +229,7 @@ impl SendHalf for SseSender {
     async fn send(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), Closed> {
         for message in batch.drain(..) {
             let sent = self.0.send(message);
-            sent.map_err(|_| Closed::new(CloseReason::Ended))?;
+            sent.map_err(|_| Closed::new(CloseReason::ByPeer))?;
         }
         Ok(())
     }
@@ -441,9 +441,9 @@ fn stream(link: Arc<Link>, mut body: Body, mut events: EventDecoder) -> Exchange
             match body.piece().await {
                 Ok(Some(piece)) => {
                     events.push(piece);
-                    link.inlet.deliver(Incoming::Alive { to: None });
+                    link.inlet.deliver(Incoming::Activity { to: None });
                 }
-                Ok(None) => break CloseReason::Ended,
+                Ok(None) => break CloseReason::ByPeer,
                 Err(error) => break CloseReason::Io(error.to_string()),
             }
         };

@@ -75,7 +75,7 @@ pub struct SdkReceiver {
 impl ReceiveHalf for SdkReceiver {
     async fn receive(&mut self) -> Result<Incoming, Closed> {
         let delivery = self.inbox.recv().await;
-        let delivery = delivery.unwrap_or_else(|| Err(Closed::new(CloseReason::Ended)));
+        let delivery = delivery.unwrap_or_else(|| Err(Closed::new(CloseReason::ByPeer)));
         if let Ok(Incoming::Frame(frame)) = &delivery {
             self.link.taken(frame.len());
         }

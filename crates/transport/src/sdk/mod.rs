@@ -7,13 +7,13 @@
 //! ```
 //! use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 //! use trunkline_transport::sdk::SdkBridge;
-//! use trunkline_wire::{Json, Peer, peer::Silent};
+//! use trunkline_wire::{Json, Peer, peer::DefaultHandler};
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (ours, theirs) = tokio::io::duplex(4096);
 //! let (reader, writer) = tokio::io::split(ours);
 //! let (bridge, _inquiries) = SdkBridge::start(reader, writer, |_, _| {});
-//! let peer = Peer::start(bridge.connect("calc"), std::sync::Arc::new(Silent));
+//! let peer = Peer::start(bridge.connect("calc"), std::sync::Arc::new(DefaultHandler));
 //!
 //! // The embedding program:
 //! tokio::spawn(async move {

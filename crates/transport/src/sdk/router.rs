@@ -173,7 +173,7 @@ impl Router {
         state.next += 1;
         let link = Arc::new(Link {
             number: state.next,
-            quoted: Json::of(&*name).unwrap_or_else(|_| Json::null()),
+            quoted: Json::encode(&*name).unwrap_or_else(|_| Json::null()),
             name: Arc::clone(&name),
             inbox,
             unread: AtomicUsize::new(0),

@@ -1,7 +1,7 @@
 //! Where each line of the embedding program goes.
 
 use bytes::Bytes;
-use trunkline_wire::envelope::request_number;
+use trunkline_wire::envelope::parse_request_id;
 use trunkline_wire::transport::{DeliveryErrorKind, Incoming};
 use trunkline_wire::{Json, ObjectWriter};
 
@@ -234,7 +234,7 @@ fn deliver_answer(link: &Link, to: u64, outcome: Result<Option<Json>, String>, t
         }
     };
     let answers_it = |answer: &Json| match Kind::of(answer) {
-        Kind::Answer { id } => id.is_none_or(|id| request_number(&id) == Some(to)),
+        Kind::Answer { id } => id.is_none_or(|id| parse_request_id(&id) == Some(to)),
         _ => false,
     };
     match answer {

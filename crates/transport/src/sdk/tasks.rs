@@ -73,7 +73,7 @@ pub(super) async fn read(
                 while let Some(incoming) = lines.next_line().or_else(|| lines.last_line()) {
                     router.incoming(incoming, &mut answers);
                 }
-                break Closed::new(CloseReason::Ended);
+                break Closed::new(CloseReason::ByPeer);
             }
             Ok(_) => {}
             Err(error) => {

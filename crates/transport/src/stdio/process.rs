@@ -116,9 +116,9 @@ impl Exit {
     pub(super) async fn status(&mut self) -> &CloseReason {
         if self.status.is_none() {
             let status = (&mut self.news).await;
-            self.status = Some(status.unwrap_or(CloseReason::Ended));
+            self.status = Some(status.unwrap_or(CloseReason::ByPeer));
         }
-        self.status.get_or_insert(CloseReason::Ended)
+        self.status.get_or_insert(CloseReason::ByPeer)
     }
 }
 

@@ -94,7 +94,7 @@ impl<R: AsyncRead + Unpin> WsReceiver<R> {
                 Ok(None) => {
                     if self.frames.is_inside_message() && self.heard - self.told >= ALIVE_EVERY {
                         self.told = self.heard;
-                        return Ok(Incoming::Alive { to: None });
+                        return Ok(Incoming::Activity { to: None });
                     }
                     if let Some(bytes) = read {
                         return Ok(Incoming::Partial { bytes });
@@ -152,7 +152,7 @@ fn make_room(buffer: &mut BytesMut, missing: usize) {
 
 fn farewell(code: Option<u16>, reason: &str) -> CloseReason {
     match (code, reason) {
-        (None | Some(1000 | 1001), "") => CloseReason::Ended,
+        (None | Some(1000 | 1001), "") => CloseReason::ByPeer,
         (code, reason) => {
             let code = code.map_or_else(|| "no status".to_owned(), |code| format!("status {code}"));
             let reason = match reason {

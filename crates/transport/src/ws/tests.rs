@@ -100,7 +100,10 @@ async fn a_message_that_takes_long_is_a_sign_of_life() {
         advance(Duration::from_millis(200)).await;
         server.send(part("b", Data::Continue, false)).await.unwrap();
         let alive = next(&mut receiver).await;
-        assert!(matches!(alive, Incoming::Alive { to: None }), "{alive:?}");
+        assert!(
+            matches!(alive, Incoming::Activity { to: None }),
+            "{alive:?}"
+        );
         server.send(part("c", Data::Continue, true)).await.unwrap();
         let whole = next(&mut receiver).await;
         assert!(

@@ -10,7 +10,7 @@ use trunkline_transport::http::HttpServer;
 use trunkline_transport::net::Dialer;
 use trunkline_wire::client::{self, Arguments, CallRequest, ConnectError, ConnectOptions};
 use trunkline_wire::mcp::{Content, Implementation};
-use trunkline_wire::peer::{Handler, Served};
+use trunkline_wire::peer::{Handler, ResponseFuture};
 use trunkline_wire::transport::{DeliveryError, DeliveryErrorKind};
 use trunkline_wire::{ByteString, Client, Json, Peer, RequestError, RpcError};
 
@@ -46,7 +46,7 @@ impl Ears {
 }
 
 impl Handler for Ears {
-    fn request(&self, method: ByteString, params: Option<Json>) -> Served {
+    fn request(&self, method: ByteString, params: Option<Json>) -> ResponseFuture {
         let asked = params.and_then(|params| params.field::<String>("message"));
         Box::pin(async move {
             match &*method {
@@ -62,7 +62,7 @@ impl Handler for Ears {
         self.heard.lock().unwrap().push(method.to_owned());
     }
 
-    fn nonsense(&self, what: &str, _: &[u8]) {
+    fn invalid_message(&self, what: &str, _: &[u8]) {
         self.nonsense.lock().unwrap().push(what.to_owned());
     }
 }

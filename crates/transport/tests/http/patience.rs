@@ -58,7 +58,7 @@ async fn a_server_that_does_not_begin_to_answer_is_given_up() {
     assert!(!failed.is_finished());
     pass(Duration::from_secs(3)).await;
     let failure = delivery_error(in_time("the error", failed).await.unwrap());
-    assert_eq!(failure.kind, DeliveryErrorKind::Silence);
+    assert_eq!(failure.kind, DeliveryErrorKind::Timeout);
     assert_eq!(
         failure.to_string(),
         "the server has not begun to answer within 60 s"

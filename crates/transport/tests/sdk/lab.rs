@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use trunkline_transport::sdk::{Inquiries, SdkBridge};
-use trunkline_wire::peer::{Handler, RequestOptions, Served};
+use trunkline_wire::peer::{Handler, RequestOptions, ResponseFuture};
 use trunkline_wire::{ByteString, Json, Peer, RequestError};
 
 /// How long anything here may take, on a busy machine too.
@@ -157,7 +157,7 @@ pub(crate) struct Ears {
 }
 
 impl Handler for Ears {
-    fn request(&self, method: ByteString, params: Option<Json>) -> Served {
+    fn request(&self, method: ByteString, params: Option<Json>) -> ResponseFuture {
         match &*method {
             "echo" => Box::pin(async { Ok(params.unwrap_or_else(Json::null)) }),
             "never" => {

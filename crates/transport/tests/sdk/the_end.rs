@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use trunkline_transport::sdk::RequestFailure;
-use trunkline_wire::peer::Silent;
+use trunkline_wire::peer::DefaultHandler;
 use trunkline_wire::transport::CloseReason;
 use trunkline_wire::{Json, Peer, RequestError};
 
@@ -28,7 +28,7 @@ async fn the_end_of_the_embedding_program_ends_everything_that_waits_for_it() {
         let Err(RequestError::Closed { cause, sent: true }) = outcome else {
             panic!("{outcome:?}")
         };
-        assert_eq!(*cause.reason(), CloseReason::Ended);
+        assert_eq!(*cause.reason(), CloseReason::ByPeer);
     }
     assert!(matches!(
         soon(asking).await.unwrap(),
@@ -38,10 +38,10 @@ async fn the_end_of_the_embedding_program_ends_everything_that_waits_for_it() {
     assert!(soon(lab.inquiries.next()).await.is_none());
     assert_eq!(
         *soon(lab.bridge.closed()).await.reason(),
-        CloseReason::Ended
+        CloseReason::ByPeer
     );
     // Nothing can be begun any more, and nothing hangs.
-    let late = Peer::start(lab.bridge.connect("late"), Arc::new(Silent));
+    let late = Peer::start(lab.bridge.connect("late"), Arc::new(DefaultHandler));
     assert!(matches!(
         request(&late, "m").await,
         Err(RequestError::Closed { .. })

@@ -27,7 +27,7 @@ fn closing_limit() -> Duration {
 pub(crate) struct Nonsense(pub(crate) Mutex<Vec<String>>);
 
 impl Handler for Nonsense {
-    fn nonsense(&self, what: &str, _frame: &[u8]) {
+    fn invalid_message(&self, what: &str, _frame: &[u8]) {
         self.0.lock().unwrap().push(what.to_owned());
     }
 }

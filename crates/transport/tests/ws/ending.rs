@@ -35,7 +35,7 @@ async fn our_farewell_is_a_close_frame() {
     };
     assert_eq!(frame.code, CloseCode::Normal);
     let closed = soon(reader).await.unwrap();
-    assert_eq!(*closed.reason(), CloseReason::Ended);
+    assert_eq!(*closed.reason(), CloseReason::ByPeer);
 }
 
 #[tokio::test]

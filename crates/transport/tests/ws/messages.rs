@@ -103,7 +103,7 @@ async fn a_message_over_the_limit_is_skipped_and_the_next_one_intact() {
     let hearing = async {
         loop {
             match soon(receiver.receive()).await.unwrap() {
-                Incoming::Alive { .. } | Incoming::Partial { .. } | Incoming::Noise { .. } => {}
+                Incoming::Activity { .. } | Incoming::Partial { .. } | Incoming::Noise { .. } => {}
                 other => break other,
             }
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::input_required::{Answer, Ask};
+use super::input_required::{MultiRoundRequest, MultiRoundResult};
 use super::{CatalogBudget, Client, Listing};
 use crate::json::{Json, ObjectWriter};
 use crate::mcp::{Completion, Item, Reference, ResultKind, Skill};
@@ -12,7 +12,7 @@ use crate::peer::{Progress, RequestError};
 
 /// How long something may take, and who learns how far it has come.
 #[derive(Default)]
-pub struct Limits<'a> {
+pub struct FetchOptions<'a> {
     /// When to give up.
     pub deadline: Option<Instant>,
     /// How long the server may send nothing at all.
@@ -23,8 +23,12 @@ pub struct Limits<'a> {
 
 impl Client {
     /// Reads a resource, answering whatever input the server asks for on the way. Gives the whole result; see
-    /// [`ReadResult`](crate::mcp::ReadResult).
-    pub async fn read_resource(&self, uri: &str, limits: Limits<'_>) -> Result<Json, RequestError> {
+    /// [`ReadResourceResult`](crate::mcp::ReadResourceResult).
+    pub async fn read_resource(
+        &self,
+        uri: &str,
+        limits: FetchOptions<'_>,
+    ) -> Result<Json, RequestError> {
         let write = |params: &mut ObjectWriter| {
             params.string("uri", uri);
         };
@@ -32,12 +36,12 @@ impl Client {
     }
 
     /// Gets a prompt, answering whatever input the server asks for on the way. Gives the whole result; see
-    /// [`PromptResult`](crate::mcp::PromptResult).
+    /// [`GetPromptResult`](crate::mcp::GetPromptResult).
     pub async fn get_prompt(
         &self,
         name: &str,
         arguments: &[(String, String)],
-        limits: Limits<'_>,
+        limits: FetchOptions<'_>,
     ) -> Result<Json, RequestError> {
         let write = |params: &mut ObjectWriter| {
             params.string("name", name);
@@ -77,7 +81,7 @@ impl Client {
         let result = self
             .request("completion/complete", params, deadline)
             .await?;
-        Completion::read(&result).map_err(RequestError::Malformed)
+        Completion::from_json(&result).map_err(RequestError::Malformed)
     }
 
     /// Asks a legacy server to tell when a resource changes. A modern one is asked by [`Client::listen`].
@@ -86,7 +90,8 @@ impl Client {
         uri: &str,
         deadline: Option<Instant>,
     ) -> Result<(), RequestError> {
-        self.about(uri, "resources/subscribe", deadline).await
+        self.resource_request(uri, "resources/subscribe", deadline)
+            .await
     }
 
     /// Asks a legacy server no longer to tell when a resource changes.
@@ -95,11 +100,12 @@ impl Client {
         uri: &str,
         deadline: Option<Instant>,
     ) -> Result<(), RequestError> {
-        self.about(uri, "resources/unsubscribe", deadline).await
+        self.resource_request(uri, "resources/unsubscribe", deadline)
+            .await
     }
 
     /// Tells a server something about a resource, to which the answer says nothing.
-    async fn about(
+    async fn resource_request(
         &self,
         uri: &str,
         method: &'static str,
@@ -132,7 +138,9 @@ impl Client {
         let skill = result
             .get("skill")
             .ok_or_else(|| "it has no `skill`".to_owned());
-        skill.and_then(Skill::read).map_err(RequestError::Malformed)
+        skill
+            .and_then(Skill::from_json)
+            .map_err(RequestError::Malformed)
     }
 
     async fn get(
@@ -140,9 +148,9 @@ impl Client {
         method: &'static str,
         name: &str,
         write: &(dyn Fn(&mut ObjectWriter) + Sync),
-        mut limits: Limits<'_>,
+        mut limits: FetchOptions<'_>,
     ) -> Result<Json, RequestError> {
-        let ask = Ask {
+        let request = MultiRoundRequest {
             method,
             name,
             write,
@@ -156,10 +164,10 @@ impl Client {
                 None => None,
             },
         };
-        let read = |result: &Json| Ok((ResultKind::read(result), result.clone()));
-        match self.ask(ask, read).await? {
-            Answer::Complete(result) => Ok(result),
-            Answer::Task(_) => Err(RequestError::Malformed(
+        let read = |result: &Json| Ok((ResultKind::from_json(result), result.clone()));
+        match self.send_multi_round(request, read).await? {
+            MultiRoundResult::Complete(result) => Ok(result),
+            MultiRoundResult::Task(_) => Err(RequestError::Malformed(
                 "unknown result type `task`".to_owned(),
             )),
         }

@@ -17,7 +17,7 @@ use crate::transport::{Closed, DeliveryError, DeliveryErrorKind, Routing};
 use crate::version::{Era, LEGACY, MODERN, newest_common};
 
 /// How long the probe may go unanswered before `initialize` is sent behind it.
-pub const PROBE_PATIENCE: Duration = Duration::from_secs(2);
+pub const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How to introduce ourselves.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub struct ConnectOptions {
 pub enum ConnectError {
     /// The link ended during a handshake that began with the probe: start the server again and skip the probe.
     #[error("{0}")]
-    DiedOfProbe(Closed),
+    ClosedDuringProbe(Closed),
     /// The handshake failed.
     #[error("{0}")]
     Request(#[from] RequestError),
@@ -62,9 +62,9 @@ pub async fn connect(
     options: &ConnectOptions,
 ) -> Result<Client, ConnectError> {
     let outcome = if options.skip_probe || options.legacy_only {
-        without_probe(&peer, options).await
+        connect_legacy_first(&peer, options).await
     } else {
-        with_probe(&peer, options).await
+        connect_with_probe(&peer, options).await
     };
     let (era, identity) = outcome?;
     let meta = match era {
@@ -78,7 +78,7 @@ pub async fn connect(
     Ok(Client::new(peer, era, identity, meta, handler))
 }
 
-async fn without_probe(
+async fn connect_legacy_first(
     peer: &Peer,
     options: &ConnectOptions,
 ) -> Result<(Era, ServerIdentity), ConnectError> {
@@ -97,7 +97,7 @@ async fn without_probe(
     }
 }
 
-async fn with_probe(
+async fn connect_with_probe(
     peer: &Peer,
     options: &ConnectOptions,
 ) -> Result<(Era, ServerIdentity), ConnectError> {
@@ -105,40 +105,40 @@ async fn with_probe(
     let legacy = |identity| (Era::Legacy, identity);
     let answered = tokio::select! {
         outcome = &mut probe => Some(outcome),
-        () = tokio::time::sleep(PROBE_PATIENCE) => None,
+        () = tokio::time::sleep(PROBE_TIMEOUT) => None,
     };
     match answered {
         Some(Ok(Probe::Modern(identity))) => return Ok((Era::Modern, identity)),
         Some(Ok(Probe::Legacy)) => {
-            let hello = initialize(peer, options).await;
-            return hello.map(legacy).map_err(blame_probe);
+            let initialized = initialize(peer, options).await;
+            return initialized.map(legacy).map_err(closed_during_probe);
         }
-        Some(Err(error)) => return Err(blame_probe(error)),
+        Some(Err(error)) => return Err(closed_during_probe(error)),
         None => {}
     }
-    let mut hello = pin!(initialize(peer, options));
+    let mut initialized = pin!(initialize(peer, options));
     tokio::select! {
         biased;
-        outcome = &mut probe => match outcome.map_err(blame_probe)? {
+        outcome = &mut probe => match outcome.map_err(closed_during_probe)? {
             Probe::Modern(identity) => Ok((Era::Modern, identity)),
-            Probe::Legacy => hello.await.map(legacy).map_err(blame_probe),
+            Probe::Legacy => initialized.await.map(legacy).map_err(closed_during_probe),
         },
-        outcome = &mut hello => match outcome {
+        outcome = &mut initialized => match outcome {
             // A slow modern server turns `initialize` down and still has the probe to answer.
-            Err(refused @ ConnectError::Request(RequestError::Rpc(_) | RequestError::Delivery(_))) => match probe.await.map_err(blame_probe)? {
+            Err(refused @ ConnectError::Request(RequestError::Rpc(_) | RequestError::Delivery(_))) => match probe.await.map_err(closed_during_probe)? {
                 Probe::Modern(identity) => Ok((Era::Modern, identity)),
                 Probe::Legacy => Err(refused),
             },
-            outcome => outcome.map(legacy).map_err(blame_probe),
+            outcome => outcome.map(legacy).map_err(closed_during_probe),
         },
     }
 }
 
 /// A server that dies in the handshake, before or after it answered the probe, may have died of it.
-fn blame_probe(error: ConnectError) -> ConnectError {
+fn closed_during_probe(error: ConnectError) -> ConnectError {
     match error {
         ConnectError::Request(RequestError::Closed { cause, .. }) => {
-            ConnectError::DiedOfProbe(cause)
+            ConnectError::ClosedDuringProbe(cause)
         }
         error => error,
     }
@@ -174,7 +174,7 @@ async fn discover(peer: &Peer, options: &ConnectOptions) -> Result<Probe, Connec
                     return Ok(Probe::Legacy);
                 };
                 return match newest_common(MODERN, &offered) {
-                    Some(version) => Ok(Probe::Modern(ServerIdentity::read(
+                    Some(version) => Ok(Probe::Modern(ServerIdentity::from_json(
                         &result,
                         version.to_owned(),
                     ))),
@@ -225,7 +225,7 @@ async fn initialize(peer: &Peer, options: &ConnectOptions) -> Result<ServerIdent
     let mut params = ObjectWriter::new();
     params.string("protocolVersion", LEGACY[0]);
     params.raw("capabilities", &options.capabilities);
-    let info = Json::of(&options.client_info).unwrap_or_else(|_| Json::empty_object());
+    let info = Json::encode(&options.client_info).unwrap_or_else(|_| Json::empty_object());
     params.raw("clientInfo", &info);
     let request = RequestOptions {
         // The specification forbids to cancel it.
@@ -241,7 +241,7 @@ async fn initialize(peer: &Peer, options: &ConnectOptions) -> Result<ServerIdent
             offered: vec![version],
         });
     };
-    peer.notify_in(known, "notifications/initialized", None)
+    peer.notify_with_version(known, "notifications/initialized", None)
         .await?;
-    Ok(ServerIdentity::read(&result, version))
+    Ok(ServerIdentity::from_json(&result, version))
 }

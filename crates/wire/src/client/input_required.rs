@@ -16,7 +16,7 @@ use crate::rpc_error::RpcError;
 const TASK: &str = "task";
 
 /// A request that can be made again.
-pub(super) struct Ask<'a> {
+pub(super) struct MultiRoundRequest<'a> {
     pub(super) method: &'static str,
     /// What it is for: the `name` or `uri` among its params.
     pub(super) name: &'a str,
@@ -33,7 +33,7 @@ pub(super) struct Ask<'a> {
 }
 
 /// What came of it in the end.
-pub(super) enum Answer<T> {
+pub(super) enum MultiRoundResult<T> {
     Complete(T),
     /// It has become a task; the whole result.
     Task(Json),
@@ -48,19 +48,20 @@ struct Inputs {
 
 impl Client {
     /// Asks until there is a result, which `read` makes something of.
-    pub(super) async fn ask<T>(
+    pub(super) async fn send_multi_round<T>(
         &self,
-        mut ask: Ask<'_>,
+        mut request: MultiRoundRequest<'_>,
         read: fn(&Json) -> Result<(ResultKind, T), String>,
-    ) -> Result<Answer<T>, RequestError> {
+    ) -> Result<MultiRoundResult<T>, RequestError> {
         let mut inputs = None;
         let (mut rounds, mut visits) = (0, 0);
         loop {
-            let result = match self.ask_once(&mut ask, inputs.as_ref()).await {
+            let result = match self.send_round(&mut request, inputs.as_ref()).await {
                 Err(RequestError::Rpc(error))
                     if error.code == RpcError::URL_ELICITATION_REQUIRED =>
                 {
-                    self.visit(error, visits, &mut ask.deadline).await?;
+                    self.open_required_urls(error, visits, &mut request.deadline)
+                        .await?;
                     visits += 1;
                     continue;
                 }
@@ -71,18 +72,22 @@ impl Client {
             };
             let (kind, complete) = read(&result).map_err(RequestError::Malformed)?;
             match kind {
-                ResultKind::Complete => return Ok(Answer::Complete(complete)),
+                ResultKind::Complete => return Ok(MultiRoundResult::Complete(complete)),
                 ResultKind::InputRequired { .. } if rounds == MAX_INPUT_ROUNDS => {
                     return Err(RequestError::Malformed(format!(
                         "the server asked for input more than {MAX_INPUT_ROUNDS} times"
                     )));
                 }
                 ResultKind::InputRequired { requests, state } => {
-                    let responses = self.answer_in_time(&requests, &mut ask.deadline).await?;
+                    let responses = self
+                        .answer_before_deadline(&requests, &mut request.deadline)
+                        .await?;
                     inputs = Some(Inputs { responses, state });
                     rounds += 1;
                 }
-                ResultKind::Unknown(kind) if kind == TASK => return Ok(Answer::Task(result)),
+                ResultKind::Unknown(kind) if kind == TASK => {
+                    return Ok(MultiRoundResult::Task(result));
+                }
                 ResultKind::Unknown(kind) => {
                     return Err(RequestError::Malformed(format!(
                         "unknown result type `{kind}`"
@@ -92,13 +97,13 @@ impl Client {
         }
     }
 
-    async fn ask_once(
+    async fn send_round(
         &self,
-        ask: &mut Ask<'_>,
+        request: &mut MultiRoundRequest<'_>,
         inputs: Option<&Inputs>,
     ) -> Result<Json, RequestError> {
         let mut params = ObjectWriter::with_capacity(512);
-        (ask.write)(&mut params);
+        (request.write)(&mut params);
         if let Some(Inputs { responses, state }) = inputs {
             if let Some(responses) = responses {
                 params.raw("inputResponses", responses);
@@ -109,26 +114,26 @@ impl Client {
         }
         self.shared
             .meta
-            .add_to(&mut params, Some(ask.token), ask.meta);
+            .add_to(&mut params, Some(request.token), request.meta);
         let options = RequestOptions {
-            routing: self.routing(ask.name, ask.parameters),
-            deadline: ask.deadline,
-            idle: ask.idle,
+            routing: self.routing(request.name, request.parameters),
+            deadline: request.deadline,
+            idle: request.idle,
             // Without anyone to tell, progress only has to keep the idle limit from running out.
-            progress_token: ask.on_progress.is_some().then_some(ask.token),
+            progress_token: request.on_progress.is_some().then_some(request.token),
             cancellable: true,
         };
         let mut ignore = |_: Progress| {};
-        let on_progress: &mut (dyn FnMut(Progress) + Send) = match &mut ask.on_progress {
+        let on_progress: &mut (dyn FnMut(Progress) + Send) = match &mut request.on_progress {
             Some(on_progress) => &mut **on_progress,
             None => &mut ignore,
         };
-        self.send(ask.method, params.finish(), options, on_progress)
+        self.send(request.method, params.finish(), options, on_progress)
             .await
     }
 
     /// Answers what the server asks for, but not past the call's deadline, which does not run while a person is asked.
-    pub(super) async fn answer_in_time(
+    pub(super) async fn answer_before_deadline(
         &self,
         requests: &[(String, Json)],
         deadline: &mut Option<Instant>,
@@ -137,8 +142,8 @@ impl Client {
             .iter()
             .filter_map(|(_, request)| request.get("method"));
         let mut methods = methods.filter_map(|method| method.as_string());
-        let asks = methods.any(|method| self.shared.handler.asks_person(&method));
-        within(asks, deadline, self.answer_inputs(requests)).await?
+        let asks = methods.any(|method| self.shared.handler.prompts_user(&method));
+        with_deadline(asks, deadline, self.answer_inputs(requests)).await?
     }
 
     /// The answers as an object; `None` when nothing was asked.
@@ -180,15 +185,15 @@ impl Client {
 
 /// Waits for an answer, but not past the deadline of the request that needs it. Where it asks a person, the deadline is
 /// put off instead.
-pub(super) async fn within<T>(
-    asks_person: bool,
+pub(super) async fn with_deadline<T>(
+    prompts_user: bool,
     deadline: &mut Option<Instant>,
     answer: impl Future<Output = T>,
 ) -> Result<T, RequestError> {
     let since = Instant::now();
     match deadline {
         None => Ok(answer.await),
-        Some(deadline) if asks_person => {
+        Some(deadline) if prompts_user => {
             let answer = answer.await;
             *deadline = deadline.checked_add(since.elapsed()).unwrap_or(*deadline);
             Ok(answer)

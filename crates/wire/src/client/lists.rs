@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::Client;
 use crate::json::{Json, ObjectWriter};
-use crate::mcp::{BadItem, Item, ListKind, MAX_ITEMS, Page};
+use crate::mcp::{InvalidItem, Item, ListKind, MAX_ITEMS, Page};
 use crate::peer::RequestError;
 
 /// How many pages one list may have (SEC-4).
@@ -52,7 +52,7 @@ pub struct Listing<T> {
     /// The good entries, in the server's order.
     pub items: Vec<T>,
     /// The bad ones; their places count over all pages.
-    pub bad: Vec<BadItem>,
+    pub invalid: Vec<InvalidItem>,
     /// What was odd about the list as a whole.
     pub warnings: Vec<String>,
     /// How long the server says it stays fresh, in milliseconds: the shortest of its pages.
@@ -95,7 +95,7 @@ impl Client {
     ) -> Result<Listing<T>, RequestError> {
         let mut listing = Listing {
             items: Vec::new(),
-            bad: Vec::new(),
+            invalid: Vec::new(),
             warnings: Vec::new(),
             ttl_ms: None,
             incomplete: false,
@@ -135,12 +135,12 @@ impl Client {
                     return Ok(listing);
                 }
             };
-            let before = listing.items.len() + listing.bad.len();
+            let before = listing.items.len() + listing.invalid.len();
             listing
-                .bad
-                .extend(fetched.bad.into_iter().map(|bad| BadItem {
-                    index: before + bad.index,
-                    ..bad
+                .invalid
+                .extend(fetched.invalid.into_iter().map(|invalid| InvalidItem {
+                    index: before + invalid.index,
+                    ..invalid
                 }));
             if listing.items.is_empty() {
                 listing.items = fetched.items;
@@ -152,10 +152,10 @@ impl Client {
                 (one, other) => one.or(other),
             };
             cursor = fetched.next_cursor;
-            let entries = listing.items.len() + listing.bad.len();
+            let entries = listing.items.len() + listing.invalid.len();
             let stop = match &cursor {
-                _ if fetched.cut => "it has too many entries",
-                None if fetched.odd_cursor => "its cursor is not a string",
+                _ if fetched.truncated => "it has too many entries",
+                None if fetched.invalid_cursor => "its cursor is not a string",
                 None => return Ok(listing),
                 Some(next) if next.len() > MAX_CURSOR_BYTES => "its cursor is too long",
                 Some(next) if !seen.insert(next.clone()) => "its cursor repeats",
@@ -177,9 +177,9 @@ impl Client {
 /// Reads a page, and lets other tasks run meanwhile if it is long.
 async fn read<T: Item>(member: &'static str, result: Json) -> Result<Page<T>, RequestError> {
     let page = if result.as_str().len() <= LONG_PAGE {
-        Page::read_member(member, &result)
+        Page::from_member(member, &result)
     } else {
-        let read = move || Page::read_member(member, &result);
+        let read = move || Page::from_member(member, &result);
         let read = tokio::task::spawn_blocking(read).await;
         read.unwrap_or_else(|_| Err("it could not be decoded".to_owned()))
     };

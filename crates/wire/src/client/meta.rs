@@ -16,7 +16,7 @@ impl RequestMeta {
         let mut members = ObjectWriter::new();
         members.string("io.modelcontextprotocol/protocolVersion", version);
         // Two strings always serialise; an empty object would be a lesser evil than no request.
-        let info = Json::of(info).unwrap_or_else(|_| Json::empty_object());
+        let info = Json::encode(info).unwrap_or_else(|_| Json::empty_object());
         members.raw("io.modelcontextprotocol/clientInfo", &info);
         members.raw("io.modelcontextprotocol/clientCapabilities", capabilities);
         Self(members.into_fragment())

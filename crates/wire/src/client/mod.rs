@@ -5,7 +5,7 @@ mod handshake;
 mod input_required;
 mod lists;
 mod meta;
-mod signals;
+mod notification_waiters;
 mod tasks;
 mod url_elicitation;
 
@@ -15,22 +15,22 @@ use std::time::Duration;
 use bytestring::ByteString;
 use tokio::time::Instant;
 
-pub use context::Limits;
-pub use handshake::{ConnectError, ConnectOptions, PROBE_PATIENCE, connect};
-use input_required::{Answer, Ask};
+pub use context::FetchOptions;
+pub use handshake::{ConnectError, ConnectOptions, PROBE_TIMEOUT, connect};
+use input_required::{MultiRoundRequest, MultiRoundResult};
 pub use lists::{
     CatalogBudget, Listing, MAX_CATALOG_BYTES, MAX_CURSOR_BYTES, MAX_LIST_BYTES, MAX_PAGES,
 };
 use meta::RequestMeta;
-pub use signals::Signals;
-pub use url_elicitation::MAX_VISITS;
+pub use notification_waiters::NotificationWaiters;
+pub use url_elicitation::MAX_URL_ELICITATIONS;
 
 use crate::json::{Json, ObjectWriter};
-use crate::mcp::{CallResult, HeaderParameter, ServerIdentity, values};
+use crate::mcp::{CallToolResult, HeaderParameter, ServerIdentity, header_values};
 use crate::peer::{Handler, Peer, Progress, RequestError, RequestOptions};
 use crate::rpc_error::RpcError;
 use crate::transport::Routing;
-use crate::version::{Era, MODERN, known_version, newest_common};
+use crate::version::{Era, MODERN, newest_common, supported_version};
 
 /// How often a server may ask for input before it answers one request (CALL-3).
 pub const MAX_INPUT_ROUNDS: usize = 10;
@@ -146,7 +146,7 @@ impl Client {
         meta: RequestMeta,
         handler: Arc<dyn Handler>,
     ) -> Self {
-        let version = known_version(&identity.protocol_version);
+        let version = supported_version(&identity.protocol_version);
         Self {
             peer,
             shared: Arc::new(Shared {
@@ -175,14 +175,17 @@ impl Client {
     }
 
     /// Calls a tool, answering whatever input the server asks for on the way, and following the task that the call may become.
-    pub async fn call_tool(&self, mut call: CallRequest<'_>) -> Result<CallResult, RequestError> {
+    pub async fn call_tool(
+        &self,
+        mut call: CallRequest<'_>,
+    ) -> Result<CallToolResult, RequestError> {
         let begun = call.task.as_deref().is_some_and(Option::is_some);
-        if begun || self.must_be_task(&call) {
+        if begun || self.requires_task(&call) {
             // On the heap: it is large, and seldom needed.
             return Box::pin(self.call_as_task(call)).await;
         }
         let target = call.target();
-        let ask = Ask {
+        let request = MultiRoundRequest {
             method: "tools/call",
             name: target.tool,
             write: &|params| target.write(params),
@@ -196,9 +199,12 @@ impl Client {
                 None => None,
             },
         };
-        match self.ask(ask, CallResult::read).await? {
-            Answer::Complete(result) => Ok(result),
-            Answer::Task(result) => Box::pin(self.finish_task(result, call)).await,
+        match self
+            .send_multi_round(request, CallToolResult::from_json)
+            .await?
+        {
+            MultiRoundResult::Complete(result) => Ok(result),
+            MultiRoundResult::Task(result) => Box::pin(self.finish_task(result, call)).await,
         }
     }
 
@@ -212,11 +218,11 @@ impl Client {
             ("promptsListChanged", subscription.prompts),
         ] {
             if wanted {
-                filter.raw(member, &Json::trusted(ByteString::from_static("true")));
+                filter.raw(member, &Json::from_checked(ByteString::from_static("true")));
             }
         }
         if !subscription.uris.is_empty() {
-            let uris = Json::of(&subscription.uris)
+            let uris = Json::encode(&subscription.uris)
                 .map_err(|error| RequestError::Malformed(error.to_string()))?;
             filter.raw("resourceSubscriptions", &uris);
         }
@@ -227,7 +233,7 @@ impl Client {
             "subscriptions/listen",
             params.finish(),
             RequestOptions {
-                routing: self.unnamed(),
+                routing: self.routing_without_name(),
                 ..RequestOptions::default()
             },
             &mut |_| {},
@@ -237,7 +243,7 @@ impl Client {
     }
 
     /// The routing of a request that names nothing.
-    fn unnamed(&self) -> Routing {
+    fn routing_without_name(&self) -> Routing {
         Routing {
             version: self.shared.version,
             ..Routing::default()
@@ -250,7 +256,7 @@ impl Client {
         name: &str,
         parameters: &dyn Fn() -> Option<Vec<(ByteString, String)>>,
     ) -> Routing {
-        let routed = self.peer.is_routed() && self.shared.era == Era::Modern;
+        let routed = self.peer.uses_routing() && self.shared.era == Era::Modern;
         Routing {
             version: self.shared.version,
             name: routed.then(|| ByteString::from(name)),
@@ -268,7 +274,7 @@ impl Client {
         self.shared.meta.add_to(&mut params, None, None);
         let options = RequestOptions {
             deadline,
-            routing: self.unnamed(),
+            routing: self.routing_without_name(),
             ..RequestOptions::default()
         };
         self.send(method, params.finish(), options, &mut |_| {})
@@ -307,7 +313,7 @@ impl Client {
 
 /// What is called, without who waits for it.
 #[derive(Clone, Copy)]
-struct Target<'a> {
+struct CallParams<'a> {
     tool: &'a str,
     arguments: Option<&'a Arguments>,
     header_parameters: &'a [HeaderParameter],
@@ -317,8 +323,8 @@ struct Target<'a> {
 }
 
 impl<'a> CallRequest<'a> {
-    fn target(&self) -> Target<'a> {
-        Target {
+    fn target(&self) -> CallParams<'a> {
+        CallParams {
             tool: self.tool,
             arguments: self.arguments,
             header_parameters: self.header_parameters,
@@ -329,7 +335,7 @@ impl<'a> CallRequest<'a> {
     }
 }
 
-impl Target<'_> {
+impl CallParams<'_> {
     /// Writes the params that say what is called.
     fn write(&self, params: &mut ObjectWriter) {
         params.string("name", self.tool);
@@ -342,7 +348,7 @@ impl Target<'_> {
 
     /// What of its arguments is repeated outside its text.
     fn parameters(&self) -> Option<Vec<(ByteString, String)>> {
-        Some(values(self.header_parameters, self.arguments?))
+        Some(header_values(self.header_parameters, self.arguments?))
     }
 }
 

@@ -5,15 +5,15 @@ use futures_util::future::{Either, join_all, select};
 use std::pin::pin;
 use tokio::time::Instant;
 
-use super::input_required::within;
-use super::signals::Kind;
+use super::input_required::with_deadline;
+use super::notification_waiters::Kind;
 use super::{Client, MAX_INPUTS};
 use crate::json::{Json, ObjectWriter};
 use crate::peer::RequestError;
 use crate::rpc_error::RpcError;
 
 /// How often one request may be refused in this way and made again (CALL-3).
-pub const MAX_VISITS: usize = 3;
+pub const MAX_URL_ELICITATIONS: usize = 3;
 
 /// The request by which a person is asked.
 const ELICITATION: &str = "elicitation/create";
@@ -21,7 +21,7 @@ const ELICITATION: &str = "elicitation/create";
 impl Client {
     /// Has the user visit the pages that an error names. `Ok` means that the request, which did not run, may be made again; the
     /// error says why it may not.
-    pub(super) async fn visit(
+    pub(super) async fn open_required_urls(
         &self,
         error: RpcError,
         visits: usize,
@@ -41,13 +41,13 @@ impl Client {
             Ok(pages) => pages,
             Err(problem) => return refused(problem),
         };
-        if visits == MAX_VISITS {
+        if visits == MAX_URL_ELICITATIONS {
             return refused("it still asks for a page that was visited");
         }
-        let visits = join_all(pages.iter().map(|page| self.visit_page(page)));
+        let visits = join_all(pages.iter().map(|page| self.open_url(page)));
         // It was turned down, so a deadline that passes meanwhile does not mean that it ran.
-        let asks = self.shared.handler.asks_person(ELICITATION);
-        let Ok(outcomes) = within(asks, deadline, visits).await else {
+        let asks = self.shared.handler.prompts_user(ELICITATION);
+        let Ok(outcomes) = with_deadline(asks, deadline, visits).await else {
             return refused("nobody answered in time whether to visit the page that it needs");
         };
         for outcome in outcomes {
@@ -61,7 +61,7 @@ impl Client {
     }
 
     /// Puts one page to the user; the server may say first that it is done with. Gives the user's decision.
-    async fn visit_page(&self, page: &Json) -> Option<ByteString> {
+    async fn open_url(&self, page: &Json) -> Option<ByteString> {
         let handler = &self.shared.handler;
         let method = ByteString::from_static(ELICITATION);
         let mut params = ObjectWriter::new();
@@ -73,13 +73,13 @@ impl Client {
         params.string("mode", "url");
         let asked = pin!(handler.request(method, Some(params.finish())));
         let id: Option<String> = page.field("elicitationId");
-        let mut signal = handler
-            .signals()
+        let mut waiter = handler
+            .notification_waiters()
             .zip(id)
-            .map(|(signals, id)| signals.about(Kind::Elicitation, &id));
+            .map(|(waiters, id)| waiters.subscribe(Kind::Elicitation, &id));
         let done = pin!(async {
-            match &mut signal {
-                Some(signal) => signal.next().await,
+            match &mut waiter {
+                Some(waiter) => waiter.next().await,
                 None => std::future::pending().await,
             }
         });

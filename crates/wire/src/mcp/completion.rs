@@ -38,7 +38,7 @@ pub struct Completion {
 
 impl Completion {
     /// Reads the result of `completion/complete`; what is no text among the suggestions is left out.
-    pub fn read(result: &Json) -> Result<Self, String> {
+    pub fn from_json(result: &Json) -> Result<Self, String> {
         let completion = result.get("completion").filter(Json::is_object);
         let completion = completion.ok_or("it has no `completion`")?;
         let mut read = Self {
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Completion, String> {
-        Completion::read(&Json::parse(text.to_owned()).unwrap())
+        Completion::from_json(&Json::parse(text.to_owned()).unwrap())
     }
 
     #[test]

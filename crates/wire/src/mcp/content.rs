@@ -6,7 +6,7 @@ use crate::json::Json;
 
 /// A text longer than this is decoded only when somebody wants it: whoever only passes it on, or writes it to a file, needs
 /// no second copy of it.
-const LONG: usize = 128 * 1024;
+const MAX_DECODED_TEXT: usize = 128 * 1024;
 
 /// One block of a result.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub enum Content {
 }
 
 impl Content {
-    pub(crate) fn read(raw: Json) -> Self {
+    pub(crate) fn from_json(raw: Json) -> Self {
         let (mut kind, mut text, mut extra) = (None, None, false);
         raw.members(|key, value| match key {
             "type" => kind = value.as_string(),
@@ -32,7 +32,8 @@ impl Content {
             _ => extra = true,
         });
         let kind = kind.unwrap_or_default();
-        let short = text.filter(|text| &*kind == "text" && !extra && text.as_str().len() <= LONG);
+        let short = text
+            .filter(|text| &*kind == "text" && !extra && text.as_str().len() <= MAX_DECODED_TEXT);
         match short.and_then(|text| text.as_string()) {
             Some(text) => Self::Text(text),
             None => Self::Other { kind, raw },
@@ -58,11 +59,11 @@ impl Content {
 
     /// Calls `visit` with the text of a text block piece by piece, without a copy of it in memory; the first error ends it. False
     /// if there is no text.
-    pub fn text_pieces<E>(&self, mut visit: impl FnMut(&str) -> Result<(), E>) -> Result<bool, E> {
+    pub fn text_chunks<E>(&self, mut visit: impl FnMut(&str) -> Result<(), E>) -> Result<bool, E> {
         match self {
             Self::Text(text) => visit(text).map(|()| true),
             Self::Other { kind, raw } if &**kind == "text" => match raw.get("text") {
-                Some(text) => text.string_pieces(visit),
+                Some(text) => text.string_chunks(visit),
                 None => Ok(false),
             },
             Self::Other { .. } => Ok(false),
@@ -84,7 +85,7 @@ impl Content {
 
 /// The result of `tools/call`.
 #[derive(Clone, Debug)]
-pub struct CallResult {
+pub struct CallToolResult {
     /// The blocks, in order.
     pub content: Vec<Content>,
     /// The machine-readable result, byte for byte.
@@ -111,9 +112,9 @@ pub enum ResultKind {
     Unknown(String),
 }
 
-impl CallResult {
+impl CallToolResult {
     /// Reads the result of `tools/call`, and what kind of result it is, in one walk.
-    pub fn read(result: &Json) -> Result<(ResultKind, Self), String> {
+    pub fn from_json(result: &Json) -> Result<(ResultKind, Self), String> {
         let mut read = Self {
             content: Vec::new(),
             structured_content: None,
@@ -132,7 +133,7 @@ impl CallResult {
             "_meta" => read.meta = Some(value),
             _ => kind.member(key, value),
         };
-        let block = |block| content.push(Content::read(block));
+        let block = |block| content.push(Content::from_json(block));
         let (object, _) = result.members_and_list("content", other, block);
         if !object {
             return Err("the result is not an object".to_owned());
@@ -169,12 +170,12 @@ impl CallResult {
 
 fn read_blocks(blocks: Json) -> Vec<Content> {
     let mut content = Vec::new();
-    if !blocks.elements(|block| content.push(Content::read(block))) {
+    if !blocks.elements(|block| content.push(Content::from_json(block))) {
         // Not a list: a bare string, or one block.
         content.push(
             blocks
                 .as_string()
-                .map_or_else(|| Content::read(blocks), Content::Text),
+                .map_or_else(|| Content::from_json(blocks), Content::Text),
         );
     }
     content
@@ -220,7 +221,7 @@ impl From<KindMembers> for ResultKind {
 
 impl ResultKind {
     /// The kind of any result: absent means complete.
-    pub fn read(result: &Json) -> Self {
+    pub fn from_json(result: &Json) -> Self {
         let mut members = KindMembers::default();
         result.members(|key, value| members.member(key, value));
         members.into()
@@ -231,8 +232,8 @@ impl ResultKind {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> CallResult {
-        CallResult::read(&Json::parse(text.to_owned()).unwrap())
+    fn read(text: &str) -> CallToolResult {
+        CallToolResult::from_json(&Json::parse(text.to_owned()).unwrap())
             .unwrap()
             .1
     }
@@ -327,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_long_text_stays_as_it_was_written_until_somebody_reads_it() {
-        let text = "line\n".repeat(LONG / 4);
+        let text = "line\n".repeat(MAX_DECODED_TEXT / 4);
         let block = serde_json::json!({"type": "text", "text": text});
         let result = read(&serde_json::json!({"content": [block]}).to_string());
         let content = &result.content[0];
@@ -335,13 +336,13 @@ mod tests {
         assert_eq!(content.text().as_deref(), Some(&*text));
         assert_eq!(content.to_json().to_value().unwrap(), block);
         let mut pieces = String::new();
-        let visited = content.text_pieces(|piece| {
+        let visited = content.text_chunks(|piece| {
             pieces.push_str(piece);
             Ok::<_, ()>(())
         });
         assert_eq!((visited, pieces), (Ok(true), text));
         let link = read(r#"{"content":[{"type":"resource_link","text":"x"}]}"#);
-        let visited = link.content[0].text_pieces(|_| Err("there is none"));
+        let visited = link.content[0].text_chunks(|_| Err("there is none"));
         assert_eq!(visited, Ok(false));
     }
 
@@ -358,12 +359,12 @@ mod tests {
                 .as_deref(),
             Some("one")
         );
-        assert!(CallResult::read(&Json::null()).is_err());
+        assert!(CallToolResult::from_json(&Json::null()).is_err());
     }
 
     #[test]
     fn the_kind_of_result_is_told_apart() {
-        let kind = |text: &str| ResultKind::read(&Json::parse(text.to_owned()).unwrap());
+        let kind = |text: &str| ResultKind::from_json(&Json::parse(text.to_owned()).unwrap());
         assert!(matches!(kind("{}"), ResultKind::Complete));
         assert!(matches!(
             kind(r#"{"resultType":"complete"}"#),

@@ -65,7 +65,7 @@ impl HeaderParameter {
 }
 
 /// The values of the parameters that have one, beside what their headers are called.
-pub(crate) fn values(
+pub(crate) fn header_values(
     parameters: &[HeaderParameter],
     arguments: &Arguments,
 ) -> Vec<(ByteString, String)> {
@@ -212,7 +212,7 @@ mod tests {
         let check = |arguments: Value, expected: &[(&str, &str)]| {
             let text = Arguments::Text(Json::from(arguments.clone()));
             for arguments in [Arguments::Tree(arguments), text] {
-                let values = values(&found, &arguments);
+                let values = header_values(&found, &arguments);
                 let values: Vec<_> = values
                     .iter()
                     .map(|(name, value)| (&**name, &**value))

@@ -45,7 +45,7 @@ pub const MAX_ITEMS: usize = 100_000;
 
 /// An entry that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadItem {
+pub struct InvalidItem {
     /// Its place in the list, from 0.
     pub index: usize,
     /// What is wrong with it.
@@ -58,42 +58,42 @@ pub struct Page<T> {
     /// The good entries, in the server's order.
     pub items: Vec<T>,
     /// The bad ones.
-    pub bad: Vec<BadItem>,
+    pub invalid: Vec<InvalidItem>,
     /// Where the next page starts, if there is one.
     pub next_cursor: Option<ByteString>,
     /// It has more entries than [`MAX_ITEMS`]; those were left out.
-    pub cut: bool,
+    pub truncated: bool,
     /// There is a cursor, but it is not a string.
-    pub odd_cursor: bool,
+    pub invalid_cursor: bool,
     /// How long the server says this stays fresh, in milliseconds.
     pub ttl_ms: Option<u64>,
 }
 
 impl<T: Item> Page<T> {
     /// Reads the result of a list request; fails only when there is no list in it.
-    pub fn read(kind: ListKind, result: &Json) -> Result<Self, String> {
-        Self::read_member(kind.member(), result)
+    pub fn from_json(kind: ListKind, result: &Json) -> Result<Self, String> {
+        Self::from_member(kind.member(), result)
     }
 
-    /// As [`Page::read`], with the list under any name.
-    pub(crate) fn read_member(member: &str, result: &Json) -> Result<Self, String> {
-        let (mut items, mut bad, mut index) = (Vec::new(), Vec::new(), 0);
-        let (mut next_cursor, mut odd_cursor, mut ttl_ms) = (None, false, None);
+    /// As [`Page::from_json`], with the list under any name.
+    pub(crate) fn from_member(member: &str, result: &Json) -> Result<Self, String> {
+        let (mut items, mut invalid, mut index) = (Vec::new(), Vec::new(), 0);
+        let (mut next_cursor, mut invalid_cursor, mut ttl_ms) = (None, false, None);
         let (object, list) = result.members_and_list(
             member,
             |key, value| match key {
                 "nextCursor" => {
                     next_cursor = value.as_string();
-                    odd_cursor = next_cursor.is_none() && !value.is_null();
+                    invalid_cursor = next_cursor.is_none() && !value.is_null();
                 }
                 "ttlMs" => ttl_ms = value.decode().ok(),
                 _ => {}
             },
             |entry| {
                 if index < MAX_ITEMS {
-                    match T::read(entry) {
+                    match T::from_json(entry) {
                         Ok(item) => items.push(item),
-                        Err(reason) => bad.push(BadItem { index, reason }),
+                        Err(reason) => invalid.push(InvalidItem { index, reason }),
                     }
                 }
                 index += 1;
@@ -105,10 +105,10 @@ impl<T: Item> Page<T> {
             Some(false) => Err(format!("its `{member}` is not a list")),
             Some(true) => Ok(Self {
                 items,
-                bad,
+                invalid,
                 next_cursor,
-                cut: index > MAX_ITEMS,
-                odd_cursor,
+                truncated: index > MAX_ITEMS,
+                invalid_cursor,
                 ttl_ms,
             }),
         }
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Page<Tool>, String> {
-        Page::read(ListKind::Tools, &Json::parse(text.to_owned()).unwrap())
+        Page::from_json(ListKind::Tools, &Json::parse(text.to_owned()).unwrap())
     }
 
     #[test]
@@ -137,8 +137,8 @@ mod tests {
             .map(|tool| tool.name.to_string())
             .collect();
         assert_eq!(names, ["a", "b"]);
-        let bad: Vec<_> = page.bad.iter().map(|bad| bad.index).collect();
-        assert_eq!(bad, [1, 2, 3]);
+        let invalid: Vec<_> = page.invalid.iter().map(|invalid| invalid.index).collect();
+        assert_eq!(invalid, [1, 2, 3]);
         assert_eq!(page.next_cursor.as_deref(), Some("c"));
         assert_eq!(page.ttl_ms, Some(60_000));
     }
@@ -150,8 +150,8 @@ mod tests {
             vec!["1"; MAX_ITEMS + 5].join(",")
         ))
         .unwrap();
-        assert!(page.cut && page.items.is_empty());
-        assert_eq!(page.bad.len(), MAX_ITEMS);
+        assert!(page.truncated && page.items.is_empty());
+        assert_eq!(page.invalid.len(), MAX_ITEMS);
     }
 
     #[test]

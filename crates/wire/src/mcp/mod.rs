@@ -8,19 +8,19 @@ mod content;
 mod header_parameter;
 mod list;
 mod prompt;
-mod read;
+mod resource;
 mod server;
 mod skill;
 mod task;
 mod tool;
 
 pub use completion::{Completion, Reference};
-pub use content::{CallResult, Content, ResultKind};
+pub use content::{CallToolResult, Content, ResultKind};
 pub use header_parameter::HeaderParameter;
-pub(crate) use header_parameter::values;
-pub use list::{BadItem, ListKind, MAX_ITEMS, Page};
-pub use prompt::{PromptArgument, PromptMessage, PromptResult};
-pub use read::{Body, ReadResult, ResourceContent};
+pub(crate) use header_parameter::header_values;
+pub use list::{InvalidItem, ListKind, MAX_ITEMS, Page};
+pub use prompt::{GetPromptResult, PromptArgument, PromptMessage};
+pub use resource::{ReadResourceResult, ResourceBody, ResourceContent};
 pub use server::{Implementation, SKILLS, ServerCapabilities, ServerIdentity, TASKS};
 pub use skill::{Skill, SkillFile};
 pub(crate) use task::{Task, TaskStatus};
@@ -31,5 +31,5 @@ use crate::json::Json;
 /// An entry of one of a server's lists.
 pub trait Item: Sized + Send + 'static {
     /// Reads one entry; the error says what is wrong with it.
-    fn read(raw: Json) -> Result<Self, String>;
+    fn from_json(raw: Json) -> Result<Self, String>;
 }

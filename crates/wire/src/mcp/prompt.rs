@@ -57,7 +57,7 @@ pub struct PromptMessage {
 
 /// The result of `prompts/get`.
 #[derive(Clone, Debug)]
-pub struct PromptResult {
+pub struct GetPromptResult {
     /// What it is for; untrusted text.
     pub description: Option<String>,
     /// The messages, in order.
@@ -66,9 +66,9 @@ pub struct PromptResult {
     pub raw: Json,
 }
 
-impl PromptResult {
+impl GetPromptResult {
     /// Reads the result of `prompts/get`; fails only when there are no messages in it.
-    pub fn read(result: &Json) -> Result<Self, String> {
+    pub fn from_json(result: &Json) -> Result<Self, String> {
         let mut messages = Vec::new();
         let all = result.get("messages").ok_or("it has no `messages`")?;
         let list = all.elements(|message| {
@@ -79,10 +79,10 @@ impl PromptResult {
             let role = role.unwrap_or_else(|| ByteString::from_static("user"));
             // Some servers send several blocks in one message.
             let mut blocks = Vec::new();
-            if !content.elements(|block| blocks.push(Content::read(block))) {
+            if !content.elements(|block| blocks.push(Content::from_json(block))) {
                 blocks.push(match content.as_string() {
                     Some(text) => Content::Text(text),
-                    None => Content::read(content),
+                    None => Content::from_json(content),
                 });
             }
             messages.extend(blocks.into_iter().map(|content| PromptMessage {
@@ -113,7 +113,7 @@ mod tests {
                 {"role":"assistant","content":"bare"},{"content":[{"type":"text","text":"b"},{"type":"image"}]},{"role":"user"},5]}"#,
         )
         .unwrap();
-        let prompt = PromptResult::read(&result).unwrap();
+        let prompt = GetPromptResult::from_json(&result).unwrap();
         let said: Vec<_> = prompt
             .messages
             .iter()
@@ -130,7 +130,7 @@ mod tests {
         );
         assert_eq!(prompt.description.as_deref(), Some("d"));
         for text in ["{}", r#"{"messages":5}"#] {
-            assert!(PromptResult::read(&Json::parse(text).unwrap()).is_err());
+            assert!(GetPromptResult::from_json(&Json::parse(text).unwrap()).is_err());
         }
     }
 
@@ -138,7 +138,7 @@ mod tests {
     fn an_argument_without_a_name_or_named_twice_is_left_out() {
         let prompt = |arguments: &str| {
             let text = format!(r#"{{"name":"p","arguments":{arguments}}}"#);
-            Prompt::read(Json::parse(text).unwrap()).unwrap()
+            Prompt::from_json(Json::parse(text).unwrap()).unwrap()
         };
         let arguments =
             prompt(r#"[{"name":"a","required":true},{"name":""},7,{"name":"b","required":"yes"},{"name":"a"}]"#)

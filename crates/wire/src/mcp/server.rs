@@ -50,7 +50,7 @@ pub struct ServerCapabilities {
 }
 
 impl ServerCapabilities {
-    pub(crate) fn read(raw: Json) -> Self {
+    pub(crate) fn from_json(raw: Json) -> Self {
         let mut read = Self {
             tools: false,
             resources: false,
@@ -110,7 +110,7 @@ pub struct ServerIdentity {
 
 impl ServerIdentity {
     /// Reads the parts that the answers of both eras share; only `serverInfo` moved into `_meta`.
-    pub fn read(result: &Json, protocol_version: String) -> Self {
+    pub fn from_json(result: &Json, protocol_version: String) -> Self {
         let (mut capabilities, mut info, mut meta, mut instructions) = (None, None, None, None);
         result.members(|key, value| match key {
             "capabilities" => capabilities = Some(value),
@@ -123,7 +123,9 @@ impl ServerIdentity {
         let capabilities = capabilities.filter(Json::is_object);
         Self {
             protocol_version,
-            capabilities: ServerCapabilities::read(capabilities.unwrap_or_else(Json::empty_object)),
+            capabilities: ServerCapabilities::from_json(
+                capabilities.unwrap_or_else(Json::empty_object),
+            ),
             info: info.or_else(in_meta),
             instructions,
         }
@@ -137,7 +139,7 @@ mod tests {
     #[test]
     fn an_identity_is_read_from_the_answers_of_both_eras() {
         let read = |text: &str| {
-            ServerIdentity::read(&Json::parse(text.to_owned()).unwrap(), "v".to_owned())
+            ServerIdentity::from_json(&Json::parse(text.to_owned()).unwrap(), "v".to_owned())
         };
         let legacy = read(
             r#"{"capabilities":{"tools":{"listChanged":true},"prompts":{},"logging":{}},"serverInfo":{"name":"n"},"instructions":"i"}"#,

@@ -38,7 +38,7 @@ pub struct SkillFile {
 }
 
 impl Item for Skill {
-    fn read(raw: Json) -> Result<Self, String> {
+    fn from_json(raw: Json) -> Result<Self, String> {
         let uri = raw.get("uri").and_then(|uri| uri.as_string());
         let uri = uri.ok_or("it has no uri")?;
         let frontmatter = raw.get("frontmatter").filter(Json::is_object);
@@ -125,27 +125,27 @@ mod tests {
             "resources": [{"uri": "skill://a/b/SKILL.md", "digest": digest, "size": 9}]})
     }
 
-    type Mistake = fn(&mut Value);
+    type Edit = fn(&mut Value);
 
-    fn refused(change: Mistake) -> String {
+    fn refused(change: Edit) -> String {
         let mut skill = good();
         change(&mut skill);
-        Skill::read(skill.into()).unwrap_err()
+        Skill::from_json(skill.into()).unwrap_err()
     }
 
     #[test]
     fn a_skill_is_read_with_its_files() {
-        let skill = Skill::read(good().into()).unwrap();
+        let skill = Skill::from_json(good().into()).unwrap();
         assert_eq!((&*skill.name, &*skill.description), ("b", "d"));
         assert_eq!(skill.files.unwrap()[0].size, 9);
         let mut dynamic = good();
         dynamic["resources"] = json!("dynamic");
-        assert!(Skill::read(dynamic.into()).unwrap().files.is_none());
+        assert!(Skill::from_json(dynamic.into()).unwrap().files.is_none());
     }
 
     #[test]
     fn what_does_not_hold_together_is_no_skill() {
-        let cases: [(Mistake, &str); 11] = [
+        let cases: [(Edit, &str); 11] = [
             (|skill| skill["uri"] = json!(5), "no uri"),
             (
                 |skill| skill["uri"] = json!("skill://a/b/README.md"),

@@ -27,14 +27,14 @@ pub(crate) struct Task {
     /// What it is doing; untrusted text.
     pub(crate) message: Option<String>,
     /// How long to wait before looking again, as the server wishes.
-    pub(crate) poll_after: Option<Duration>,
+    pub(crate) poll_interval: Option<Duration>,
     /// All that was said.
     pub(crate) raw: Json,
 }
 
 impl Task {
     /// Reads a task, as it is in the answer to a call, to `tasks/get` and in notifications.
-    pub(crate) fn read(raw: Json) -> Result<Self, String> {
+    pub(crate) fn from_json(raw: Json) -> Result<Self, String> {
         let (mut id, mut status, mut message, mut poll) = (None, None, None, None);
         raw.members(|key, value| match key {
             "taskId" => id = value.as_string(),
@@ -56,18 +56,18 @@ impl Task {
                 _ => TaskStatus::Working,
             },
             message: message.map(String::from),
-            poll_after: poll.and_then(|poll| Duration::try_from_secs_f64(poll / 1000.0).ok()),
+            poll_interval: poll.and_then(|poll| Duration::try_from_secs_f64(poll / 1000.0).ok()),
             raw,
         })
     }
 
     /// A task of which only the id is known.
-    pub(crate) fn known(id: ByteString) -> Self {
+    pub(crate) fn with_id(id: ByteString) -> Self {
         Self {
             id,
             status: TaskStatus::Working,
             message: None,
-            poll_after: Some(Duration::ZERO),
+            poll_interval: Some(Duration::ZERO),
             raw: Json::null(),
         }
     }
@@ -79,20 +79,20 @@ mod tests {
 
     #[test]
     fn a_task_is_read_in_both_spellings() {
-        let read = |text: &str| Task::read(Json::parse(text.to_owned()).unwrap());
+        let read = |text: &str| Task::from_json(Json::parse(text.to_owned()).unwrap());
         for text in [
             r#"{"taskId":"t","status":"failed","pollInterval":20,"statusMessage":"m"}"#,
             r#"{"taskId":"t","status":"failed","pollIntervalMs":20,"statusMessage":"m","ttlMs":null}"#,
         ] {
             let task = read(text).unwrap();
             assert_eq!((&*task.id, task.status), ("t", TaskStatus::Failed));
-            assert_eq!(task.poll_after, Some(Duration::from_millis(20)));
+            assert_eq!(task.poll_interval, Some(Duration::from_millis(20)));
             assert_eq!(task.message.as_deref(), Some("m"));
         }
         let odd =
             read(r#"{"taskId":"t","status":7,"pollInterval":-1,"statusMessage":[]}"#).unwrap();
         assert_eq!(odd.status, TaskStatus::Working);
-        assert_eq!((odd.poll_after, odd.message), (None, None));
+        assert_eq!((odd.poll_interval, odd.message), (None, None));
         for text in ["{}", "7", r#"{"taskId":""}"#, r#"{"taskId":5}"#] {
             assert!(read(text).is_err(), "{text}");
         }

@@ -46,7 +46,7 @@ pub struct ToolHints {
 }
 
 impl Item for Tool {
-    fn read(raw: Json) -> Result<Self, String> {
+    fn from_json(raw: Json) -> Result<Self, String> {
         let (
             mut name,
             mut title,
@@ -81,9 +81,9 @@ impl Item for Tool {
             title: title.or(annotated_title),
             description,
             // A tool without a schema takes no arguments that we know of; that is no reason to lose it.
-            input_schema: input
-                .filter(Json::is_object)
-                .unwrap_or_else(|| Json::trusted(ByteString::from_static(r#"{"type":"object"}"#))),
+            input_schema: input.filter(Json::is_object).unwrap_or_else(|| {
+                Json::from_checked(ByteString::from_static(r#"{"type":"object"}"#))
+            }),
             output_schema: output.filter(Json::is_object),
             hints,
             needs_task,
@@ -142,7 +142,7 @@ pub struct Resource {
 }
 
 impl Item for Resource {
-    fn read(raw: Json) -> Result<Self, String> {
+    fn from_json(raw: Json) -> Result<Self, String> {
         let uri = raw.get("uri").and_then(|uri| uri.as_string());
         let uri = uri.ok_or("it has no uri")?;
         let name = raw.get("name").and_then(|name| name.as_string());
@@ -166,7 +166,7 @@ pub struct ResourceTemplate {
 }
 
 impl Item for ResourceTemplate {
-    fn read(raw: Json) -> Result<Self, String> {
+    fn from_json(raw: Json) -> Result<Self, String> {
         let template = raw
             .get("uriTemplate")
             .and_then(|template| template.as_string());
@@ -192,7 +192,7 @@ pub struct Prompt {
 }
 
 impl Item for Prompt {
-    fn read(raw: Json) -> Result<Self, String> {
+    fn from_json(raw: Json) -> Result<Self, String> {
         let name = raw.get("name").and_then(|name| name.as_string());
         Ok(Self {
             name: required_name(raw.is_object(), name)?,
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     fn tool(text: &str) -> Tool {
-        Tool::read(Json::parse(text.to_owned()).unwrap()).unwrap()
+        Tool::from_json(Json::parse(text.to_owned()).unwrap()).unwrap()
     }
 
     #[test]

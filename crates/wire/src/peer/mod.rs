@@ -4,7 +4,7 @@
 //! and sends it in one go. The *clock* ends calls whose time is up, so that a call costs no timer of its own and ends on
 //! time even while the writer is stuck. None of them waits for a caller, and no caller waits for another.
 
-mod flow;
+mod flow_control;
 mod handler;
 mod shared;
 mod slot;
@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-pub use handler::{Handler, Served, Silent};
+pub use handler::{DefaultHandler, Handler, ResponseFuture};
 use shared::{Phase, Shared};
-pub use slot::Call;
+pub use slot::CallStatus;
 use slot::{Event, Slot};
 
 use crate::json::Json;
@@ -28,7 +28,7 @@ use crate::rpc_error::RpcError;
 use crate::transport::{CloseReason, Closed, DeliveryError, Routing, Transport};
 
 /// Steps of progress that are passed on before other tasks get to run.
-const PROGRESS_AT_ONCE: usize = 32;
+const PROGRESS_PER_TURN: usize = 32;
 
 /// One end of a JSON-RPC link. Clones share the link; it closes when the last of them is dropped, or by [`Peer::close`].
 #[derive(Clone)]
@@ -92,7 +92,7 @@ pub enum RequestError {
     #[error("{0}")]
     Rpc(RpcError),
     /// No answer in time.
-    #[error("no answer after {}", human(*after))]
+    #[error("no answer after {}", format_duration(*after))]
     Timeout {
         /// How long we waited.
         after: Duration,
@@ -100,7 +100,7 @@ pub enum RequestError {
         sent: bool,
     },
     /// Nothing at all arrived for too long.
-    #[error("the server has sent nothing for {}", human(*after))]
+    #[error("the server has sent nothing for {}", format_duration(*after))]
     Idle {
         /// How long nothing arrived.
         after: Duration,
@@ -151,7 +151,7 @@ impl RequestError {
 }
 
 /// A duration for people: `30 s`, `250 ms`.
-fn human(duration: Duration) -> String {
+fn format_duration(duration: Duration) -> String {
     if duration >= Duration::from_secs(1) {
         let seconds = duration.as_secs_f64();
         format!("{} s", (seconds * 10.0).round() / 10.0)
@@ -167,7 +167,7 @@ impl Peer {
         tasks::start(transport, &shared, handler);
         Self {
             tokens: Arc::default(),
-            routed: T::ROUTED,
+            routed: T::USES_ROUTING,
             _last: Arc::new(CloseOnDrop(Arc::clone(&shared))),
             shared,
         }
@@ -179,7 +179,7 @@ impl Peer {
     }
 
     /// Whether the transport has a use for the names and parameters in [`RequestOptions::routing`].
-    pub fn is_routed(&self) -> bool {
+    pub fn uses_routing(&self) -> bool {
         self.routed
     }
 
@@ -203,7 +203,7 @@ impl Peer {
         mut on_progress: impl FnMut(Progress) + Send,
     ) -> Result<Json, RequestError> {
         let since = Instant::now();
-        self.shared.take_room(since, &options).await?;
+        self.shared.reserve(since, &options).await?;
         let (id, slot) = self
             .shared
             .enqueue_request(method, params, options, since)
@@ -220,7 +220,7 @@ impl Peer {
                 Event::Progress(progress) => {
                     on_progress(progress);
                     steps += 1;
-                    if steps.is_multiple_of(PROGRESS_AT_ONCE) {
+                    if steps.is_multiple_of(PROGRESS_PER_TURN) {
                         tokio::task::yield_now().await;
                     }
                 }
@@ -233,8 +233,8 @@ impl Peer {
     }
 
     /// Sends a request whose answer nobody needs, without waiting: it is left out where the queue is full or the link has ended.
-    pub fn post(&self, method: &'static str, params: Json, options: RequestOptions) {
-        if let Ok(permit) = self.shared.room.try_acquire() {
+    pub fn request_detached(&self, method: &'static str, params: Json, options: RequestOptions) {
+        if let Ok(permit) = self.shared.permits.try_acquire() {
             permit.forget();
             let since = Instant::now();
             let _ = self.shared.enqueue_request(method, params, options, since);
@@ -242,10 +242,10 @@ impl Peer {
     }
 
     /// Takes the progress that arrives under a token, for longer than one request lasts.
-    pub fn follow(&self, token: u64) -> Following {
+    pub fn subscribe_progress(&self, token: u64) -> ProgressStream {
         let slot = Arc::new(Slot::default());
-        self.shared.follow(token, Arc::clone(&slot));
-        Following {
+        self.shared.subscribe_progress(token, Arc::clone(&slot));
+        ProgressStream {
             shared: Arc::clone(&self.shared),
             token,
             slot,
@@ -262,7 +262,7 @@ impl Peer {
     }
 
     /// As [`Peer::notify`], in a protocol version that was agreed on.
-    pub async fn notify_in(
+    pub async fn notify_with_version(
         &self,
         version: &'static str,
         method: &'static str,
@@ -313,13 +313,13 @@ impl Notifier {
 }
 
 /// The progress that arrives under one token, until this is dropped. It does not keep the link open.
-pub struct Following {
+pub struct ProgressStream {
     shared: Arc<Shared>,
     token: u64,
     slot: Arc<Slot>,
 }
 
-impl Following {
+impl ProgressStream {
     /// The next step.
     pub async fn next(&self) -> Progress {
         poll_fn(|context| match self.slot.poll(context) {
@@ -331,9 +331,9 @@ impl Following {
     }
 }
 
-impl Drop for Following {
+impl Drop for ProgressStream {
     fn drop(&mut self) {
-        self.shared.unfollow(self.token);
+        self.shared.unsubscribe_progress(self.token);
     }
 }
 
@@ -348,7 +348,7 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if !self.done {
-            self.shared.abandon(self.id, "no longer wanted");
+            self.shared.cancel(self.id, "no longer wanted");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the peer's handles and tasks share: the queue of outgoing messages and the table of pending calls.
 //!
 //! One lock guards both, and it is never held across an await. Requests get their number as they enter the queue, so
-//! numbers leave in order, and one watermark (`taken`) tells for every call whether it may have reached the server.
+//! numbers leave in order, and one watermark (`last_sent`) tells for every call whether it may have reached the server.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -13,7 +13,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::slot::{Call, Slot};
+use super::slot::{CallStatus, Slot};
 use super::{Progress, RequestError, RequestOptions};
 use crate::json::Json;
 use crate::transport::{CloseReason, Closed, Outgoing};
@@ -23,7 +23,7 @@ pub(super) const MAX_QUEUED: usize = 1024;
 
 /// How many messages the queue holds at most. Answers and cancellations wait for no room, because nobody could wait with
 /// them; past this number the other side is flooding us without reading, and they are dropped.
-const MAX_QUEUED_IN_ALL: usize = 4 * MAX_QUEUED;
+const MAX_QUEUED_TOTAL: usize = 4 * MAX_QUEUED;
 
 /// How many messages, and about how many bytes, go out in one write.
 const MAX_BATCH: usize = 256;
@@ -40,7 +40,7 @@ pub(super) enum Phase {
 pub(super) struct Shared {
     state: Mutex<State>,
     /// Room in the queue, for callers.
-    pub(super) room: Semaphore,
+    pub(super) permits: Semaphore,
     /// There is something to send.
     pub(super) outgoing: Notify,
     /// An earlier deadline than the armed one has come up.
@@ -54,28 +54,28 @@ pub(super) struct Shared {
 struct State {
     next_id: u64,
     /// Requests up to this number were handed to the transport.
-    taken: u64,
+    last_sent: u64,
     queue: VecDeque<Outgoing>,
-    pending: HashMap<u64, Pending, ByNumber>,
+    pending: HashMap<u64, Pending, IdHashBuilder>,
     /// Calls that asked for progress, by token.
-    progress: HashMap<u64, Arc<Slot>, ByNumber>,
+    progress: HashMap<u64, Arc<Slot>, IdHashBuilder>,
     /// Requests of the other side that are being answered, by their id.
     serving: HashMap<Json, AbortHandle>,
     /// When the clock task wakes next.
     armed: Option<Instant>,
     /// How many questions a person is thinking about, and since when there is one.
-    asking: usize,
-    asked_since: Option<Instant>,
+    open_prompts: usize,
+    prompted_since: Option<Instant>,
     closed: Option<Closed>,
 }
 
 /// Hashes the numbers we give out ourselves, which need no protection against an attacker's choice.
-type ByNumber = BuildHasherDefault<NumberHasher>;
+type IdHashBuilder = BuildHasherDefault<IdHasher>;
 
 #[derive(Default)]
-struct NumberHasher(u64);
+struct IdHasher(u64);
 
-impl Hasher for NumberHasher {
+impl Hasher for IdHasher {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.write_u64(u64::from(*byte));
@@ -93,9 +93,9 @@ impl Hasher for NumberHasher {
 }
 
 /// Keeps the clock of pending calls stopped.
-pub(super) struct Pause(Arc<Shared>);
+pub(super) struct DeadlinePause(Arc<Shared>);
 
-impl Drop for Pause {
+impl Drop for DeadlinePause {
     fn drop(&mut self) {
         self.0.resume();
     }
@@ -106,19 +106,20 @@ struct Pending {
     options: RequestOptions,
     since: Instant,
     /// When something last arrived for this request alone.
-    heard: Instant,
+    last_received_for: Instant,
 }
 
 impl Pending {
     /// When it has waited long enough, if nothing more arrives.
-    fn due(&self, last_received: Instant) -> Option<Instant> {
-        self.options.due(self.since, last_received.max(self.heard))
+    fn deadline_after(&self, last_received: Instant) -> Option<Instant> {
+        self.options
+            .deadline_after(self.since, last_received.max(self.last_received_for))
     }
 }
 
 impl RequestOptions {
     /// When a request that waits since `since` has waited long enough, if nothing more arrives.
-    fn due(&self, since: Instant, last_received: Instant) -> Option<Instant> {
+    fn deadline_after(&self, since: Instant, last_received: Instant) -> Option<Instant> {
         let idle = self
             .idle
             .and_then(|idle| since.max(last_received).checked_add(idle));
@@ -129,7 +130,7 @@ impl RequestOptions {
     }
 
     /// The error of a request that is due.
-    fn expired(&self, since: Instant, now: Instant, sent: bool) -> RequestError {
+    fn timeout_error(&self, since: Instant, now: Instant, sent: bool) -> RequestError {
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             let after = now - since;
             RequestError::Timeout { after, sent }
@@ -145,17 +146,17 @@ impl Shared {
         Self {
             state: Mutex::new(State {
                 next_id: 0,
-                taken: 0,
+                last_sent: 0,
                 queue: VecDeque::new(),
                 pending: HashMap::default(),
                 progress: HashMap::default(),
                 serving: HashMap::new(),
                 armed: None,
-                asking: 0,
-                asked_since: None,
+                open_prompts: 0,
+                prompted_since: None,
                 closed: None,
             }),
-            room: Semaphore::new(MAX_QUEUED),
+            permits: Semaphore::new(MAX_QUEUED),
             outgoing: Notify::new(),
             deadline: Notify::new(),
             phase: watch::Sender::new(Phase::Open),
@@ -165,27 +166,32 @@ impl Shared {
     }
 
     /// Waits for room in the queue, but no longer than the request may wait at all.
-    pub(super) async fn take_room(
+    pub(super) async fn reserve(
         &self,
         since: Instant,
         options: &RequestOptions,
     ) -> Result<(), RequestError> {
-        if let Ok(permit) = self.room.try_acquire() {
+        if let Ok(permit) = self.permits.try_acquire() {
             permit.forget();
             return Ok(());
         }
         loop {
-            let due = options.due(since, self.last_received());
-            let permit = match due {
-                None => self.room.acquire().await,
-                Some(due) => match tokio::time::timeout_at(due, self.room.acquire()).await {
-                    Ok(permit) => permit,
-                    // Something may have arrived meanwhile, and with it more patience.
-                    Err(_) if options.due(since, self.last_received()) > Some(Instant::now()) => {
-                        continue;
+            let deadline = options.deadline_after(since, self.last_received());
+            let permit = match deadline {
+                None => self.permits.acquire().await,
+                Some(deadline) => {
+                    match tokio::time::timeout_at(deadline, self.permits.acquire()).await {
+                        Ok(permit) => permit,
+                        // Something may have arrived meanwhile, and with it more patience.
+                        Err(_)
+                            if options.deadline_after(since, self.last_received())
+                                > Some(Instant::now()) =>
+                        {
+                            continue;
+                        }
+                        Err(_) => return Err(options.timeout_error(since, Instant::now(), false)),
                     }
-                    Err(_) => return Err(options.expired(since, Instant::now(), false)),
-                },
+                }
             };
             return permit
                 .map(SemaphorePermit::forget)
@@ -203,7 +209,7 @@ impl Shared {
         params: Option<Json>,
         version: Option<&'static str>,
     ) -> Result<(), RequestError> {
-        self.take_room(Instant::now(), &RequestOptions::default())
+        self.reserve(Instant::now(), &RequestOptions::default())
             .await?;
         self.enqueue(Outgoing::Notification {
             method,
@@ -223,7 +229,7 @@ impl Shared {
     ) -> Result<(u64, Arc<Slot>), Closed> {
         let routing = std::mem::take(&mut options.routing);
         let slot = Arc::new(Slot::default());
-        let due = options.due(since, since);
+        let deadline = options.deadline_after(since, since);
         let (id, rearm) = {
             let mut state = self.lock();
             if let Some(closed) = &state.closed {
@@ -238,7 +244,7 @@ impl Shared {
                 slot: Arc::clone(&slot),
                 options,
                 since,
-                heard: since,
+                last_received_for: since,
             };
             state.pending.insert(id, pending);
             state.queue.push_back(Outgoing::Request {
@@ -246,11 +252,12 @@ impl Shared {
                 method,
                 params,
                 routing,
-                call: Call(Arc::clone(&slot)),
+                call: CallStatus(Arc::clone(&slot)),
             });
-            let rearm = due.is_some_and(|due| state.armed.is_none_or(|armed| due < armed));
+            let rearm =
+                deadline.is_some_and(|deadline| state.armed.is_none_or(|armed| deadline < armed));
             if rearm {
-                state.armed = due;
+                state.armed = deadline;
             }
             (id, rearm)
         };
@@ -289,14 +296,14 @@ impl Shared {
                 };
                 bytes += message.size_hint();
                 if let Outgoing::Request { id, .. } = message {
-                    state.taken = id;
+                    state.last_sent = id;
                 }
-                freed += usize::from(took_room(&message));
+                freed += usize::from(holds_permit(&message));
                 batch.push(message);
             }
         }
         if freed > 0 {
-            self.room.add_permits(freed);
+            self.permits.add_permits(freed);
         }
         true
     }
@@ -311,11 +318,11 @@ impl Shared {
     }
 
     /// Something arrived for this request alone.
-    pub(super) fn heard_for(&self, id: u64) {
+    pub(super) fn received_for(&self, id: u64) {
         if let Some(pending) = self.lock().pending.get_mut(&id) {
             // Whoever has no limit on silence need not look at the clock.
             if pending.options.idle.is_some() {
-                pending.heard = Instant::now();
+                pending.last_received_for = Instant::now();
             }
         }
     }
@@ -329,28 +336,28 @@ impl Shared {
     }
 
     /// Whether a request of ours had this number.
-    pub(super) fn has_asked(&self, id: u64) -> bool {
+    pub(super) fn is_known_id(&self, id: u64) -> bool {
         (1..=self.lock().next_id).contains(&id)
     }
 
     /// From now on, progress under this token goes to `slot`.
-    pub(super) fn follow(&self, token: u64, slot: Arc<Slot>) {
+    pub(super) fn subscribe_progress(&self, token: u64, slot: Arc<Slot>) {
         self.lock().progress.insert(token, slot);
     }
 
-    pub(super) fn unfollow(&self, token: u64) {
+    pub(super) fn unsubscribe_progress(&self, token: u64) {
         self.lock().progress.remove(&token);
     }
 
     /// Gives up a call: one that has not been sent is withdrawn, one that has is cancelled at the server.
-    pub(super) fn abandon(&self, id: u64, reason: &'static str) {
-        self.give_up(&mut self.lock(), id, reason);
+    pub(super) fn cancel(&self, id: u64, reason: &'static str) {
+        self.withdraw(&mut self.lock(), id, reason);
     }
 
-    fn give_up(&self, state: &mut State, id: u64, reason: &'static str) -> Option<Pending> {
+    fn withdraw(&self, state: &mut State, id: u64, reason: &'static str) -> Option<Pending> {
         let pending = state.remove(id)?;
-        pending.slot.give_up();
-        if id <= state.taken {
+        pending.slot.abandon();
+        if id <= state.last_sent {
             if pending.options.cancellable && state.closed.is_none() {
                 state.push(Outgoing::Cancel { id, reason });
                 self.outgoing.notify_one();
@@ -359,7 +366,7 @@ impl Shared {
             |message| matches!(message, Outgoing::Request { id: queued, .. } if *queued == id),
         ) {
             state.queue.remove(at);
-            self.room.add_permits(1);
+            self.permits.add_permits(1);
         }
         Some(pending)
     }
@@ -368,47 +375,51 @@ impl Shared {
     pub(super) fn expire(&self, now: Instant) -> Option<Instant> {
         let last_received = self.last_received();
         let mut state = self.lock();
-        if state.asking > 0 {
+        if state.open_prompts > 0 {
             state.armed = None;
             return None;
         }
-        let due: Vec<u64> = state
+        let deadline: Vec<u64> = state
             .pending
             .iter()
-            .filter(|(_, pending)| pending.due(last_received).is_some_and(|due| due <= now))
+            .filter(|(_, pending)| {
+                pending
+                    .deadline_after(last_received)
+                    .is_some_and(|deadline| deadline <= now)
+            })
             .map(|(id, _)| *id)
             .collect();
-        for id in due {
-            let sent = id <= state.taken;
-            if let Some(pending) = self.give_up(&mut state, id, "timed out") {
-                let error = pending.options.expired(pending.since, now, sent);
+        for id in deadline {
+            let sent = id <= state.last_sent;
+            if let Some(pending) = self.withdraw(&mut state, id, "timed out") {
+                let error = pending.options.timeout_error(pending.since, now, sent);
                 pending.slot.finish(Err(error));
             }
         }
         state.armed = state
             .pending
             .values()
-            .filter_map(|pending| pending.due(last_received))
+            .filter_map(|pending| pending.deadline_after(last_received))
             .min();
         state.armed
     }
 
     /// Stops the clock of all pending calls while a person thinks, until the guard is dropped.
-    pub(super) fn pause(self: &Arc<Self>) -> Pause {
+    pub(super) fn pause_deadlines(self: &Arc<Self>) -> DeadlinePause {
         let mut state = self.lock();
-        state.asking += 1;
-        state.asked_since.get_or_insert_with(Instant::now);
-        Pause(Arc::clone(self))
+        state.open_prompts += 1;
+        state.prompted_since.get_or_insert_with(Instant::now);
+        DeadlinePause(Arc::clone(self))
     }
 
     fn resume(&self) {
         {
             let mut state = self.lock();
-            state.asking = state.asking.saturating_sub(1);
-            if state.asking > 0 {
+            state.open_prompts = state.open_prompts.saturating_sub(1);
+            if state.open_prompts > 0 {
                 return;
             }
-            let Some(since) = state.asked_since.take() else {
+            let Some(since) = state.prompted_since.take() else {
                 return;
             };
             let now = Instant::now();
@@ -417,7 +428,7 @@ impl Shared {
                 if let Some(deadline) = &mut pending.options.deadline {
                     *deadline = deadline.checked_add(paused).unwrap_or(*deadline);
                 }
-                pending.heard = now;
+                pending.last_received_for = now;
             }
         }
         self.deadline.notify_one();
@@ -433,11 +444,11 @@ impl Shared {
             state.closed = Some(cause.clone());
             state.queue.clear();
             state.progress.clear();
-            let taken = state.taken;
+            let last_sent = state.last_sent;
             let pending: Vec<_> = state
                 .pending
                 .drain()
-                .map(|(id, pending)| (pending, id <= taken))
+                .map(|(id, pending)| (pending, id <= last_sent))
                 .collect();
             let serving: Vec<_> = state.serving.drain().map(|(_, task)| task).collect();
             (pending, serving)
@@ -451,7 +462,7 @@ impl Shared {
         for task in serving {
             task.abort();
         }
-        self.room.close();
+        self.permits.close();
         self.outgoing.notify_one();
         self.phase.send_if_modified(|phase| {
             let open = *phase == Phase::Open;
@@ -481,7 +492,7 @@ impl Shared {
         true
     }
 
-    pub(super) fn served(&self, id: &Json) -> Option<AbortHandle> {
+    pub(super) fn take_served(&self, id: &Json) -> Option<AbortHandle> {
         self.lock().serving.remove(id)
     }
 
@@ -500,7 +511,7 @@ impl Shared {
 }
 
 /// Whether a message was queued by [`Shared::enqueue_request`] or as a notification, for which room was taken.
-fn took_room(message: &Outgoing) -> bool {
+fn holds_permit(message: &Outgoing) -> bool {
     matches!(
         message,
         Outgoing::Request { .. } | Outgoing::Notification { .. }
@@ -509,7 +520,7 @@ fn took_room(message: &Outgoing) -> bool {
 
 impl State {
     fn push(&mut self, message: Outgoing) {
-        if took_room(&message) || self.queue.len() < MAX_QUEUED_IN_ALL {
+        if holds_permit(&message) || self.queue.len() < MAX_QUEUED_TOTAL {
             self.queue.push_back(message);
         }
     }

@@ -22,16 +22,16 @@ pub(super) enum Event {
 
 /// Who waits for the answer to a request, as a transport sees it.
 #[derive(Clone, Default)]
-pub struct Call(pub(super) Arc<Slot>);
+pub struct CallStatus(pub(super) Arc<Slot>);
 
-impl Call {
+impl CallStatus {
     /// Whether an answer is still wanted: none has come, and nobody has given up.
     pub fn is_waiting(&self) -> bool {
         !self.0.lock().ended
     }
 }
 
-impl fmt::Debug for Call {
+impl fmt::Debug for CallStatus {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.debug_tuple("Call").field(&self.is_waiting()).finish()
     }
@@ -52,19 +52,19 @@ struct State {
 impl Slot {
     /// Ends the call; the first outcome counts.
     pub(super) fn finish(&self, outcome: Outcome) {
-        self.change(|state| {
+        self.update(|state| {
             state.outcome.get_or_insert(outcome);
             state.ended = true;
         });
     }
 
     /// Nobody waits any more.
-    pub(super) fn give_up(&self) {
+    pub(super) fn abandon(&self) {
         self.lock().ended = true;
     }
 
     pub(super) fn progress(&self, progress: Progress) {
-        self.change(|state| {
+        self.update(|state| {
             if state.progress.len() == MAX_PROGRESS {
                 state.progress.pop_front();
             }
@@ -87,10 +87,10 @@ impl Slot {
         Poll::Pending
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn update(&self, update: impl FnOnce(&mut State)) {
         let waker = {
             let mut state = self.lock();
-            change(&mut state);
+            update(&mut state);
             state.waker.take()
         };
         if let Some(waker) = waker {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
-use super::flow::{Flow, REPORTED, Worth};
+use super::flow_control::{FlowControl, MAX_REPORTED_JUNK, MessageClass};
 use super::handler::Handler;
 use super::shared::{Phase, Shared};
 use super::{Progress, RequestError};
@@ -18,7 +18,7 @@ use crate::rpc_error::RpcError;
 use crate::transport::{CloseReason, Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport};
 
 /// How long the id or the method of a request may be (SEC-4).
-const MAX_NAME: usize = 1024;
+const MAX_ID_OR_METHOD: usize = 1024;
 
 /// Frames longer than this are decoded on a thread of their own, so that no other task waits for it.
 const LONG_FRAME: usize = 256 * 1024;
@@ -26,7 +26,7 @@ const LONG_FRAME: usize = 256 * 1024;
 pub(super) fn start<T: Transport>(transport: T, shared: &Arc<Shared>, handler: Arc<dyn Handler>) {
     let (sender, receiver) = transport.split();
     let reader = tokio::spawn(read(receiver, Arc::clone(shared), handler));
-    let clock = tokio::spawn(keep_time(Arc::clone(shared)));
+    let clock = tokio::spawn(run_deadlines(Arc::clone(shared)));
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
         write(sender, &shared).await;
@@ -60,19 +60,19 @@ async fn write<S: SendHalf>(mut sender: S, shared: &Shared) {
     sender.close().await;
 }
 
-async fn keep_time(shared: Arc<Shared>) {
+async fn run_deadlines(shared: Arc<Shared>) {
     loop {
-        let due = shared.expire(Instant::now());
+        let deadline = shared.expire(Instant::now());
         tokio::select! {
             () = shared.deadline.notified() => {}
-            () = sleep_until(due) => {}
+            () = sleep_until(deadline) => {}
         }
     }
 }
 
-async fn sleep_until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due).await,
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
     }
 }
@@ -80,9 +80,9 @@ async fn sleep_until(due: Option<Instant>) {
 async fn read<R: ReceiveHalf>(mut receiver: R, shared: Arc<Shared>, handler: Arc<dyn Handler>) {
     let mut reader = Reader {
         shared: FailOnDrop(shared),
-        serving: Arc::new(Semaphore::new(handler.max_serving())),
+        serving: Arc::new(Semaphore::new(handler.max_concurrent_requests())),
         handler,
-        flow: Flow::default(),
+        flow: FlowControl::default(),
     };
     let cause = loop {
         let outcome = {
@@ -90,17 +90,17 @@ async fn read<R: ReceiveHalf>(mut receiver: R, shared: Arc<Shared>, handler: Arc
             poll_fn(|context| {
                 let polled = receiving.as_mut().poll(context);
                 if polled.is_pending() {
-                    reader.flow.wait();
+                    reader.flow.start_turn();
                 }
                 polled
             })
             .await
         };
-        let taken = match outcome {
+        let last_sent = match outcome {
             Ok(incoming) => reader.incoming(incoming).await,
             Err(cause) => break cause,
         };
-        if let Err(reason) = taken {
+        if let Err(reason) = last_sent {
             break Closed::new(CloseReason::Io(reason));
         }
     };
@@ -118,16 +118,16 @@ impl Drop for FailOnDrop {
 }
 
 /// Answers a request whose handler panicked, so that the other side does not wait for ever.
-struct AnswerOnDrop {
+struct RespondOnDrop {
     shared: Arc<Shared>,
     id: Json,
     done: bool,
 }
 
-impl AnswerOnDrop {
+impl RespondOnDrop {
     /// Answers, unless the request was cancelled meanwhile.
     fn answer(&mut self, outcome: Result<Json, RpcError>) {
-        if !std::mem::replace(&mut self.done, true) && self.shared.served(&self.id).is_some() {
+        if !std::mem::replace(&mut self.done, true) && self.shared.take_served(&self.id).is_some() {
             // The link may have ended meanwhile; then nobody waits for this.
             let _ = self.shared.enqueue(Outgoing::Response {
                 id: self.id.clone(),
@@ -137,7 +137,7 @@ impl AnswerOnDrop {
     }
 }
 
-impl Drop for AnswerOnDrop {
+impl Drop for RespondOnDrop {
     fn drop(&mut self) {
         self.answer(Err(RpcError::new(
             RpcError::INTERNAL_ERROR,
@@ -150,7 +150,7 @@ struct Reader {
     shared: FailOnDrop,
     handler: Arc<dyn Handler>,
     serving: Arc<Semaphore>,
-    flow: Flow,
+    flow: FlowControl,
 }
 
 impl Reader {
@@ -163,7 +163,7 @@ impl Reader {
                 self.frame(frame, None).await?;
             }
             Incoming::Reply { to, frame } => {
-                self.shared.0.heard_for(to);
+                self.shared.0.received_for(to);
                 self.frame(frame, Some(to)).await?;
             }
             Incoming::DeliveryFailed { to, failure } => {
@@ -174,9 +174,9 @@ impl Reader {
                     .complete(to, Err(RequestError::Delivery(failure)));
                 self.flow.charge(0);
             }
-            Incoming::Alive { to } => {
+            Incoming::Activity { to } => {
                 match to {
-                    Some(to) => self.shared.0.heard_for(to),
+                    Some(to) => self.shared.0.received_for(to),
                     None => self.shared.0.received(),
                 }
                 self.flow.charge(0);
@@ -197,21 +197,21 @@ impl Reader {
             } => {
                 self.shared.0.received();
                 let what = format!("a message of {bytes} bytes is over the limit of {limit}");
-                let id = envelope::salvage_id(&head, &tail);
-                let worth = self.fail_or_report(id.as_ref(), &what, &head);
+                let id = envelope::recover_id(&head, &tail);
+                let class = self.fail_or_report(id.as_ref(), &what, &head);
                 self.flow.charge(head.len());
-                match worth {
-                    Worth::Solicited => self.flow.forgive(bytes),
-                    worth => self.flow.count(worth, head.len()),
+                match class {
+                    MessageClass::Solicited => self.flow.credit(bytes),
+                    class => self.flow.count(class, head.len()),
                 }
             }
         }
-        self.rest_if_due().await
+        self.throttle_if_needed().await
     }
 
-    async fn rest_if_due(&mut self) -> Result<(), String> {
-        if self.flow.is_due() {
-            self.flow.rest().await?;
+    async fn throttle_if_needed(&mut self) -> Result<(), String> {
+        if self.flow.needs_throttling() {
+            self.flow.throttle().await?;
         }
         Ok(())
     }
@@ -228,9 +228,9 @@ impl Reader {
         };
         match decoded {
             Frame::Single(message) => {
-                let worth = self.message(message, &frame, to);
+                let class = self.message(message, &frame, to);
                 self.flow.charge(bytes);
-                self.flow.count(worth, bytes);
+                self.flow.count(class, bytes);
             }
             Frame::Batch(messages) => {
                 let each = bytes / messages.len().max(1);
@@ -238,25 +238,25 @@ impl Reader {
                     self.flow.add_junk(1, bytes as u64);
                 }
                 for message in messages {
-                    let worth = self.message(message, &frame, to);
+                    let class = self.message(message, &frame, to);
                     self.flow.charge(each);
-                    self.flow.count(worth, each);
-                    self.rest_if_due().await?;
+                    self.flow.count(class, each);
+                    self.throttle_if_needed().await?;
                 }
             }
         }
         Ok(())
     }
 
-    fn message(&mut self, message: Message, frame: &[u8], to: Option<u64>) -> Worth {
+    fn message(&mut self, message: Message, frame: &[u8], to: Option<u64>) -> MessageClass {
         match message {
             Message::Response { id, outcome } => {
-                let number = id.as_ref().and_then(envelope::request_number);
+                let number = id.as_ref().and_then(envelope::parse_request_id);
                 let outcome = outcome.map_err(RequestError::Rpc);
                 // Some servers answer what they cannot read with an id of their own.
                 let meant = number.or(to);
                 if meant.is_some_and(|number| self.shared.0.complete(number, outcome)) {
-                    return Worth::Solicited;
+                    return MessageClass::Solicited;
                 }
                 let what = match id {
                     Some(_) => "an answer to a request that is not waiting",
@@ -265,15 +265,15 @@ impl Reader {
                 self.report(what, frame);
                 // A late answer is no junk.
                 match number {
-                    Some(number) if self.shared.0.has_asked(number) => Worth::Unsolicited,
-                    _ => Worth::Junk,
+                    Some(number) if self.shared.0.is_known_id(number) => MessageClass::Unsolicited,
+                    _ => MessageClass::Junk,
                 }
             }
             Message::Malformed { id, reason } => self.fail_or_report(id.as_ref(), &reason, frame),
             Message::Request { id, method, params } => self.serve(&id, method, params),
             Message::Notification { method, params } => {
                 self.notification(&method, params);
-                Worth::Unsolicited
+                MessageClass::Unsolicited
             }
         }
     }
@@ -283,7 +283,7 @@ impl Reader {
             ("notifications/progress", Some(params)) => self.progress(&params),
             ("notifications/cancelled", params) => {
                 let id = params.as_ref().and_then(|params| params.get("requestId"));
-                match id.and_then(|id| self.shared.0.served(&id)) {
+                match id.and_then(|id| self.shared.0.take_served(&id)) {
                     Some(task) => task.abort(),
                     None => self.handler.notification(method, params),
                 }
@@ -294,35 +294,35 @@ impl Reader {
 
     /// Reports junk: the first few messages one by one, later ones now and then.
     fn report(&mut self, what: &str, frame: &[u8]) {
-        match self.flow.sample() {
+        match self.flow.sample_junk() {
             None => {}
-            Some(number) if number > REPORTED => {
+            Some(number) if number > MAX_REPORTED_JUNK => {
                 let what = format!("{what} (unusable message {number} of this connection)");
-                self.handler.nonsense(&what, frame);
+                self.handler.invalid_message(&what, frame);
             }
-            Some(_) => self.handler.nonsense(what, frame),
+            Some(_) => self.handler.invalid_message(what, frame),
         }
     }
 
     /// Fails the call that a broken message was the answer to, or reports it where there is none.
-    fn fail_or_report(&mut self, id: Option<&Json>, what: &str, frame: &[u8]) -> Worth {
-        let number = id.and_then(envelope::request_number);
+    fn fail_or_report(&mut self, id: Option<&Json>, what: &str, frame: &[u8]) -> MessageClass {
+        let number = id.and_then(envelope::parse_request_id);
         let delivered = number.is_some_and(|number| {
             self.shared
                 .0
                 .complete(number, Err(RequestError::Malformed(what.to_owned())))
         });
         if delivered {
-            return Worth::Solicited;
+            return MessageClass::Solicited;
         }
         self.report(what, frame);
-        Worth::Junk
+        MessageClass::Junk
     }
 
     fn progress(&self, params: &Json) {
         let token = params
             .get("progressToken")
-            .and_then(|token| envelope::request_number(&token));
+            .and_then(|token| envelope::parse_request_id(&token));
         let Some(token) = token else {
             return;
         };
@@ -336,24 +336,29 @@ impl Reader {
         });
     }
 
-    fn serve(&mut self, id: &Json, method: bytestring::ByteString, params: Option<Json>) -> Worth {
-        if id.as_str().len() > MAX_NAME || method.len() > MAX_NAME {
+    fn serve(
+        &mut self,
+        id: &Json,
+        method: bytestring::ByteString,
+        params: Option<Json>,
+    ) -> MessageClass {
+        if id.as_str().len() > MAX_ID_OR_METHOD || method.len() > MAX_ID_OR_METHOD {
             let what = "a request whose id or method is too long";
             self.report(what, method.as_bytes());
-            return Worth::Junk;
+            return MessageClass::Junk;
         }
         // A copy: an answer that waits to be sent must not keep the whole message alive.
-        let id = id.to_owned_text();
+        let id = id.to_unshared();
         if &*method == "ping" {
             self.answer(id, Ok(Json::empty_object()));
-            return Worth::Request;
+            return MessageClass::Request;
         }
         let Ok(permit) = Arc::clone(&self.serving).try_acquire_owned() else {
             let error = RpcError::new(RpcError::INTERNAL_ERROR, "too many requests at once");
             self.answer(id, Err(error));
-            return Worth::Request;
+            return MessageClass::Request;
         };
-        let asks = self.handler.asks_person(&method);
+        let asks = self.handler.prompts_user(&method);
         let work = self.handler.request(method, params);
         let shared = Arc::clone(&self.shared.0);
         let answered = id.clone();
@@ -365,8 +370,8 @@ impl Reader {
                 if start.await.is_err() {
                     return;
                 }
-                let _pause = asks.then(|| shared.pause());
-                let mut answer = AnswerOnDrop {
+                let _pause = asks.then(|| shared.pause_deadlines());
+                let mut answer = RespondOnDrop {
                     shared,
                     id: answered,
                     done: false,
@@ -380,9 +385,9 @@ impl Reader {
         } else if !self.shared.0.is_closed() {
             let what = "a second request with an id that is being answered";
             self.report(what, id.as_str().as_bytes());
-            return Worth::Junk;
+            return MessageClass::Junk;
         }
-        Worth::Request
+        MessageClass::Request
     }
 
     fn answer(&self, id: Json, outcome: Result<Json, RpcError>) {

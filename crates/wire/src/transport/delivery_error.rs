@@ -39,7 +39,7 @@ pub enum DeliveryErrorKind {
     /// The answer is longer than the limit.
     TooLarge,
     /// The server did not begin to answer in time.
-    Silence,
+    Timeout,
     /// The link broke before the answer was there, or what came is no answer.
     Broken,
     /// What to sign in with could not be had.
@@ -58,7 +58,7 @@ impl DeliveryError {
 
     /// The same in other words.
     #[must_use]
-    pub fn in_words(self, detail: impl Into<Arc<str>>) -> Self {
+    pub fn with_detail(self, detail: impl Into<Arc<str>>) -> Self {
         Self {
             detail: detail.into(),
             ..self

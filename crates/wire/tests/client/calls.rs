@@ -5,7 +5,7 @@ use trunkline_wire::client::{CallRequest, Subscription};
 use trunkline_wire::mcp::{ListKind, Tool};
 use trunkline_wire::version::MODERN;
 
-use crate::lab::{
+use crate::harness::{
     VERSION_KEY, assert_modern, call_tool, done, legacy, modern, modern_with, text, unsupported,
 };
 use crate::support::{Recorder, settle};
@@ -134,7 +134,7 @@ async fn a_refused_version_is_retried_once() {
         let error = call.await.unwrap().unwrap_err();
         assert_eq!(error.to_string(), "unsupported version (error -32022)");
         settle().await;
-        wire.assert_silent();
+        wire.assert_nothing_sent();
     }
 }
 

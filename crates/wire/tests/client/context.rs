@@ -1,16 +1,20 @@
 //! Resources, prompts, completions, subscriptions and skills, as each era wants them.
 
 use serde_json::json;
-use trunkline_wire::client::Limits;
-use trunkline_wire::mcp::{Completion, PromptResult, ReadResult, Reference};
+use trunkline_wire::client::FetchOptions;
+use trunkline_wire::mcp::{Completion, GetPromptResult, ReadResourceResult, Reference};
 use trunkline_wire::{Client, Json, RequestError};
 
-use crate::lab::{assert_modern, legacy, modern, modern_with};
+use crate::harness::{assert_modern, legacy, modern, modern_with};
 use crate::support::{Recorder, Wire};
 
 fn read(client: &Client) -> tokio::task::JoinHandle<Result<Json, RequestError>> {
     let client = client.clone();
-    tokio::spawn(async move { client.read_resource("a:/..//b c", Limits::default()).await })
+    tokio::spawn(async move {
+        client
+            .read_resource("a:/..//b c", FetchOptions::default())
+            .await
+    })
 }
 
 #[tokio::test(start_paused = true)]
@@ -24,7 +28,9 @@ async fn a_resource_is_read_by_its_address_to_the_letter() {
     wire.answer(id, &result);
     let read_result = reading.await.unwrap().unwrap();
     assert_eq!(read_result.field("ttlMs"), Some(5));
-    let contents = ReadResult::read(&read_result, "").unwrap().contents;
+    let contents = ReadResourceResult::from_json(&read_result, "")
+        .unwrap()
+        .contents;
     assert_eq!(contents.len(), 1);
 
     let (client, mut wire) = legacy().await;
@@ -48,7 +54,11 @@ async fn what_reading_and_prompting_need_is_answered_and_asked_again() {
             ("b".to_owned(), "2".to_owned()),
             ("a".to_owned(), "\"".to_owned()),
         ];
-        tokio::spawn(async move { client.get_prompt("p", &arguments, Limits::default()).await })
+        tokio::spawn(async move {
+            client
+                .get_prompt("p", &arguments, FetchOptions::default())
+                .await
+        })
     };
     let (first, _) = wire.request("resources/read").await;
     let (second, params) = wire.request("prompts/get").await;
@@ -65,7 +75,7 @@ async fn what_reading_and_prompting_need_is_answered_and_asked_again() {
         wire.answer(again["id"].as_u64().unwrap(), done);
     }
     reading.await.unwrap().unwrap();
-    let prompt = PromptResult::read(&prompting.await.unwrap().unwrap()).unwrap();
+    let prompt = GetPromptResult::from_json(&prompting.await.unwrap().unwrap()).unwrap();
     assert_eq!(prompt.messages[0].content.text().as_deref(), Some("hi"));
 }
 
@@ -73,7 +83,7 @@ async fn what_reading_and_prompting_need_is_answered_and_asked_again() {
 async fn a_prompt_without_arguments_sends_empty_ones_and_a_task_is_no_answer_to_it() {
     let (client, mut wire) = modern().await;
     let prompting =
-        tokio::spawn(async move { client.get_prompt("p", &[], Limits::default()).await });
+        tokio::spawn(async move { client.get_prompt("p", &[], FetchOptions::default()).await });
     let (id, params) = wire.request("prompts/get").await;
     assert_eq!(params.get("arguments"), Some(&json!({})));
     wire.answer(
@@ -165,7 +175,7 @@ async fn skills_are_listed_page_by_page_and_a_bad_one_costs_itself() {
         .map(|skill| skill.name.as_str())
         .collect();
     assert_eq!(names, ["a", "b"]);
-    assert_eq!((listing.bad.len(), listing.ttl_ms), (1, Some(7)));
+    assert_eq!((listing.invalid.len(), listing.ttl_ms), (1, Some(7)));
     let answer = json!({"skill": skill("c")});
     let (params, got) = exchange(&mut wire, "skills/get", answer, async move {
         client.get_skill("skill://c/SKILL.md", None).await

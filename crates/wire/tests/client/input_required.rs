@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use trunkline_wire::Json;
 use trunkline_wire::client::MAX_INPUT_ROUNDS;
 
-use crate::lab::{assert_modern, call_tool, done, modern_with, text};
+use crate::harness::{assert_modern, call_tool, done, modern_with, text};
 use crate::support::{Recorder, settle};
 
 fn asks(requests: &Value, state: Option<&str>) -> String {
@@ -120,7 +120,7 @@ async fn ten_rounds_are_answered_and_an_eleventh_is_an_error_without_asking_agai
             let error = call.await.unwrap().unwrap_err().to_string();
             assert!(error.contains("more than 10 times"), "{error}");
             settle().await;
-            wire.assert_silent();
+            wire.assert_nothing_sent();
         }
         let asked = handler.requests().len();
         assert_eq!(
@@ -148,6 +148,6 @@ async fn input_that_cannot_be_had_fails_the_call_and_says_why() {
         let error = call.await.unwrap().unwrap_err().to_string();
         assert!(error.ends_with(expected), "{error}");
         settle().await;
-        wire.assert_silent();
+        wire.assert_nothing_sent();
     }
 }

@@ -6,7 +6,7 @@ use trunkline_wire::client::{Listing, MAX_LIST_BYTES};
 use trunkline_wire::mcp::{ListKind, Tool};
 use trunkline_wire::{Client, RequestError};
 
-use crate::lab::modern;
+use crate::harness::modern;
 use crate::support::settle;
 
 fn list_tools(client: &Client) -> JoinHandle<Result<Listing<Tool>, RequestError>> {
@@ -46,7 +46,7 @@ async fn fetch(answers: &[(&str, Value)]) -> Result<Listing<Tool>, RequestError>
     }
     let listing = list.await.unwrap();
     settle().await;
-    wire.assert_silent();
+    wire.assert_nothing_sent();
     listing
 }
 
@@ -64,8 +64,8 @@ async fn pages_are_joined_in_order() {
     ];
     let listing = fetch(&answers).await.unwrap();
     assert_eq!(names(&listing), ["a", "b", "c", "d"]);
-    assert_eq!(listing.bad.len(), 1);
-    assert_eq!(listing.bad[0].index, 3);
+    assert_eq!(listing.invalid.len(), 1);
+    assert_eq!(listing.invalid[0].index, 3);
     assert_eq!(listing.ttl_ms, Some(50));
     assert!(listing.warnings.is_empty(), "{:?}", listing.warnings);
 }

@@ -9,9 +9,9 @@
 
 mod calls;
 mod context;
-mod era;
+mod handshake;
+mod harness;
 mod input_required;
-mod lab;
 mod lists;
 #[path = "../support/mod.rs"]
 mod support;

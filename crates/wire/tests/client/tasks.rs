@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use trunkline_wire::client::CallRequest;
-use trunkline_wire::mcp::CallResult;
+use trunkline_wire::mcp::CallToolResult;
 use trunkline_wire::transport::{CloseReason, Closed, DeliveryError, DeliveryErrorKind, Incoming};
 use trunkline_wire::{ByteString, Client, Json, RequestError};
 
-use crate::lab::{assert_modern, done, legacy_offering, modern_offering, text};
+use crate::harness::{assert_modern, done, legacy_offering, modern_offering, text};
 use crate::support::{Recorder, Wire, settle};
 
 fn extension() -> Value {
@@ -26,7 +26,7 @@ fn obliging() -> Arc<Recorder> {
     Recorder::answering(|_, _| Box::pin(async { Ok(Json::from(json!({"action": "accept"}))) }))
 }
 
-type Calling = JoinHandle<Result<CallResult, RequestError>>;
+type Calling = JoinHandle<Result<CallToolResult, RequestError>>;
 
 /// What a call left behind, beside its result.
 #[derive(Clone, Default)]
@@ -129,7 +129,7 @@ async fn a_modern_task_is_polled_to_its_result() {
     assert_eq!(text(&calling.await.unwrap().unwrap()), "all of it");
     assert_eq!(left.told(), ["1 reading", "2 writing"]);
     settle().await;
-    wire.assert_silent();
+    wire.assert_nothing_sent();
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,7 +183,7 @@ async fn a_notification_saves_a_poll() {
             wire.answer(id, done("told"));
         }
         assert_eq!(text(&calling.await.unwrap().unwrap()), "told");
-        wire.assert_silent();
+        wire.assert_nothing_sent();
     }
 }
 
@@ -282,7 +282,7 @@ async fn a_task_that_ends_badly_is_an_error_that_says_how() {
         assert!(error.to_string().contains(expected), "{error}");
         assert!(error.may_have_run(), "{error}");
         settle().await;
-        wire.assert_silent();
+        wire.assert_nothing_sent();
     }
 }
 
@@ -365,7 +365,7 @@ async fn another_connection_goes_on_with_the_task() {
     let left = Left::default();
     let (mut wire, calling) = begun(&Recorder::new(), &left, None).await;
     poll(&mut wire).await;
-    wire.end(Closed::new(CloseReason::Ended));
+    wire.end(Closed::new(CloseReason::ByPeer));
     let error = calling.await.unwrap().unwrap_err();
     assert!(
         matches!(error, RequestError::Closed { sent: true, .. }),

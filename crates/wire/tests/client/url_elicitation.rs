@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use trunkline_wire::client::{CallRequest, MAX_VISITS};
+use trunkline_wire::client::{CallRequest, MAX_URL_ELICITATIONS};
 use trunkline_wire::{Json, RequestError};
 
-use crate::lab::{call_tool, done, legacy_offering, text};
+use crate::harness::{call_tool, done, legacy_offering, text};
 use crate::support::{Recorder, settle};
 
 fn deciding(action: &'static str) -> Arc<Recorder> {
@@ -88,7 +88,7 @@ async fn a_call_that_is_not_made_again_did_not_run_and_says_why() {
         assert!(error.to_string().contains(expected), "{error}");
         assert!(!error.may_have_run());
         settle().await;
-        wire.assert_silent();
+        wire.assert_nothing_sent();
     }
 }
 
@@ -97,7 +97,7 @@ async fn three_visits_are_made_and_no_fourth() {
     let handler = deciding("accept");
     let (client, mut wire) = legacy_offering(&handler, &json!({})).await;
     let call = call_tool(&client);
-    for _ in 0..=MAX_VISITS {
+    for _ in 0..=MAX_URL_ELICITATIONS {
         let (id, _) = wire.request("tools/call").await;
         wire.refuse(id, required(&json!([page("a")])));
     }
@@ -106,7 +106,7 @@ async fn three_visits_are_made_and_no_fourth() {
         error.to_string().contains("a page that was visited"),
         "{error}"
     );
-    assert_eq!(handler.requests().len(), MAX_VISITS);
+    assert_eq!(handler.requests().len(), MAX_URL_ELICITATIONS);
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,7 +121,7 @@ async fn the_server_may_say_first_that_the_page_is_done_with() {
     };
     wire.feed(complete("another"));
     settle().await;
-    wire.assert_silent();
+    wire.assert_nothing_sent();
     wire.feed(complete("a"));
     let (id, _) = wire.request("tools/call").await;
     wire.answer(id, done("in"));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use trunkline_wire::Peer;
-use trunkline_wire::peer::Silent;
+use trunkline_wire::peer::DefaultHandler;
 use trunkline_wire::transport::{
     CloseReason, Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport,
 };
@@ -60,7 +60,7 @@ fn floods() -> [(&'static str, Incoming, bool); 12] {
         ),
         ("batches", frame(&batch), true),
         ("empty batches", frame("[]"), true),
-        ("signs of life", Incoming::Alive { to: None }, false),
+        ("signs of life", Incoming::Activity { to: None }, false),
         ("parts", Incoming::Partial { bytes: 10_000 }, false),
         (
             "noise",
@@ -89,7 +89,7 @@ fn whatever_floods_a_timer_on_the_same_thread_is_on_time() {
             .build();
         runtime.unwrap().block_on(async {
             let peers: Vec<_> = (0..20)
-                .map(|_| Peer::start(Endless(incoming.clone()), Arc::new(Silent)))
+                .map(|_| Peer::start(Endless(incoming.clone()), Arc::new(DefaultHandler)))
                 .collect();
             let limit = Duration::from_millis(10);
             let mut late = Vec::new();
@@ -111,7 +111,7 @@ fn whatever_floods_a_timer_on_the_same_thread_is_on_time() {
 #[tokio::test]
 async fn a_link_of_junk_is_ended_and_says_why() {
     for (what, incoming, is_junk) in floods() {
-        let peer = Peer::start(Endless(incoming), Arc::new(Silent));
+        let peer = Peer::start(Endless(incoming), Arc::new(DefaultHandler));
         let closed = tokio::time::timeout(Duration::from_millis(300), peer.closed());
         match closed.await {
             Ok(closed) => {

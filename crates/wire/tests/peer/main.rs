@@ -7,17 +7,17 @@
     reason = "test code"
 )]
 
-mod answers;
+mod cancellation;
+mod closing;
 mod floods;
-mod giving_up;
-mod idle_limit;
-mod lab;
+mod harness;
+mod idle_timeout;
+mod incoming_requests;
 mod panics;
-mod persons;
 mod progress;
-mod replies;
-mod serving;
-mod stuck;
+mod responses;
+mod routed_responses;
+mod stalled_writer;
 #[path = "../support/mod.rs"]
 mod support;
-mod the_end;
+mod user_prompts;

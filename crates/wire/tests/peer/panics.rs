@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use trunkline_wire::peer::{Handler, Served};
+use trunkline_wire::peer::{Handler, ResponseFuture};
 use trunkline_wire::transport::CloseReason;
 use trunkline_wire::{ByteString, Json, Peer, RequestError, RpcError};
 
-use crate::lab::{call, seconds, two_calls};
-use crate::support::{Wire, scripted, tell};
+use crate::harness::{call, seconds, two_calls};
+use crate::support::{Wire, outcome_text, scripted};
 
 /// Panics while it answers `boom` and at every notification; answers everything else with its params.
 struct Fragile;
 
 impl Handler for Fragile {
-    fn request(&self, method: ByteString, params: Option<Json>) -> Served {
+    fn request(&self, method: ByteString, params: Option<Json>) -> ResponseFuture {
         Box::pin(async move {
             assert_ne!(&*method, "boom", "as the test wants it");
             Ok(params.unwrap_or_else(Json::null))
@@ -21,7 +21,7 @@ impl Handler for Fragile {
     }
 
     /// One, so that a place that is not given back is missed at once.
-    fn max_serving(&self) -> usize {
+    fn max_concurrent_requests(&self) -> usize {
         1
     }
 
@@ -56,10 +56,10 @@ async fn a_request_whose_answering_panics_is_answered_with_an_error_and_the_link
     );
     wire.answer(1, "1");
     wire.answer(2, "2");
-    assert_eq!(tell(first.await.unwrap()), "1");
-    assert_eq!(tell(second.await.unwrap()), "2");
+    assert_eq!(outcome_text(first.await.unwrap()), "1");
+    assert_eq!(outcome_text(second.await.unwrap()), "2");
     assert!(!peer.is_closed());
-    wire.assert_silent();
+    wire.assert_nothing_sent();
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,5 +78,5 @@ async fn a_notification_whose_handling_panics_fails_the_calls_at_once() {
         assert_eq!(*sent, was_sent);
     }
     wire.transport_closed().await;
-    wire.assert_silent();
+    wire.assert_nothing_sent();
 }

@@ -7,8 +7,8 @@ use std::task::Poll;
 use trunkline_wire::peer::RequestOptions;
 use trunkline_wire::{Json, Peer};
 
-use crate::lab::two_calls;
-use crate::support::{Recorder, peer, settle, tell};
+use crate::harness::two_calls;
+use crate::support::{Recorder, outcome_text, peer, settle};
 
 /// What is kept of progress nobody looks at.
 const PROGRESS_KEPT: usize = 256;
@@ -39,7 +39,7 @@ async fn it_comes_in_order_before_the_result_and_to_its_own_call() {
                         steps.push((step.progress.to_string(), step.total, step.message));
                     })
                     .await;
-                (steps, tell(result))
+                (steps, outcome_text(result))
             })
         })
         .collect();
@@ -92,7 +92,7 @@ async fn a_flood_to_a_caller_that_does_not_look_is_bounded_and_the_newest_is_kep
         settle().await;
         call.await
     };
-    assert_eq!(tell(result), "1");
+    assert_eq!(outcome_text(result), "1");
     let newest: Vec<_> = (10_000 - PROGRESS_KEPT..10_000)
         .map(|number| format!("at {number}"))
         .collect();
@@ -114,5 +114,5 @@ async fn odd_progress_harms_nothing() {
         wire.feed(format!(r#"{{"method":"notifications/progress"{params}}}"#));
     }
     wire.answer(1, "1");
-    assert_eq!(tell(first.await.unwrap()), "1");
+    assert_eq!(outcome_text(first.await.unwrap()), "1");
 }

@@ -13,8 +13,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
-use trunkline_wire::client::Signals;
-use trunkline_wire::peer::{Call, Handler, Served};
+use trunkline_wire::client::NotificationWaiters;
+use trunkline_wire::peer::{CallStatus, Handler, ResponseFuture};
 use trunkline_wire::transport::{Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport};
 use trunkline_wire::{ByteString, Json, Peer, RequestError, RpcError};
 
@@ -25,7 +25,7 @@ const NEVER: Duration = Duration::from_hours(10_000);
 #[derive(Clone)]
 enum Gate {
     Open,
-    Stuck,
+    Stalled,
     Broken(Closed),
 }
 
@@ -37,7 +37,7 @@ pub struct Scripted {
 
 pub struct ScriptedSender {
     sent: mpsc::UnboundedSender<String>,
-    calls: Arc<Mutex<Vec<Call>>>,
+    calls: Arc<Mutex<Vec<CallStatus>>>,
     gate: watch::Receiver<Gate>,
     closed: watch::Sender<bool>,
 }
@@ -47,7 +47,7 @@ pub struct ScriptedReceiver(mpsc::UnboundedReceiver<Result<Incoming, Closed>>);
 /// The link, as the test sees it.
 pub struct Wire {
     sent: mpsc::UnboundedReceiver<String>,
-    calls: Arc<Mutex<Vec<Call>>>,
+    calls: Arc<Mutex<Vec<CallStatus>>>,
     feed: mpsc::UnboundedSender<Result<Incoming, Closed>>,
     gate: watch::Sender<Gate>,
     closed: watch::Receiver<bool>,
@@ -58,7 +58,7 @@ pub fn scripted() -> (Scripted, Wire) {
     let (feed, arrivals) = mpsc::unbounded_channel();
     let (gate, gate_seen) = watch::channel(Gate::Open);
     let (closed, closing) = watch::channel(false);
-    let calls = Arc::<Mutex<Vec<Call>>>::default();
+    let calls = Arc::<Mutex<Vec<CallStatus>>>::default();
     let transport = Scripted {
         sender: ScriptedSender {
             sent,
@@ -89,7 +89,7 @@ impl Transport for Scripted {
 
 impl SendHalf for ScriptedSender {
     async fn send(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), Closed> {
-        let free = self.gate.wait_for(|gate| !matches!(gate, Gate::Stuck));
+        let free = self.gate.wait_for(|gate| !matches!(gate, Gate::Stalled));
         // A test that has let go of its end of the wire no longer holds anything back.
         let gate = free.await.map_or(Gate::Open, |gate| gate.clone());
         if let Gate::Broken(cause) = gate {
@@ -122,7 +122,7 @@ impl ReceiveHalf for ScriptedReceiver {
 
 impl Wire {
     /// Who waits for the answers to the requests sent so far.
-    pub fn calls(&self) -> Vec<Call> {
+    pub fn calls(&self) -> Vec<CallStatus> {
         self.calls.lock().unwrap().clone()
     }
 
@@ -155,7 +155,7 @@ impl Wire {
 
     /// Asserts that all is done and nothing more was sent.
     #[track_caller]
-    pub fn assert_silent(&mut self) {
+    pub fn assert_nothing_sent(&mut self) {
         if let Ok(text) = self.sent.try_recv() {
             panic!("sent: {text}");
         }
@@ -195,12 +195,12 @@ impl Wire {
     }
 
     /// From now on the other side reads nothing.
-    pub fn stick(&self) {
-        self.gate.send_replace(Gate::Stuck);
+    pub fn stall(&self) {
+        self.gate.send_replace(Gate::Stalled);
     }
 
     /// The other side reads again.
-    pub fn unstick(&self) {
+    pub fn resume(&self) {
         self.gate.send_replace(Gate::Open);
     }
 
@@ -221,14 +221,14 @@ pub async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-type Answer = Box<dyn Fn(&str, Option<Json>) -> Served + Send + Sync>;
+type Answer = Box<dyn Fn(&str, Option<Json>) -> ResponseFuture + Send + Sync>;
 
 /// A handler that remembers what it was told and answers as it was told to.
 pub struct Recorder {
     answer: Answer,
-    signals: Signals,
+    waiters: NotificationWaiters,
     pub notifications: Mutex<Vec<String>>,
-    pub nonsense: Mutex<Vec<String>>,
+    pub invalid_messages: Mutex<Vec<String>>,
     pub requests: Mutex<Vec<String>>,
 }
 
@@ -242,20 +242,20 @@ impl Recorder {
     }
 
     pub fn answering(
-        answer: impl Fn(&str, Option<Json>) -> Served + Send + Sync + 'static,
+        answer: impl Fn(&str, Option<Json>) -> ResponseFuture + Send + Sync + 'static,
     ) -> Arc<Self> {
         Arc::new(Self {
             answer: Box::new(answer),
-            signals: Signals::default(),
+            waiters: NotificationWaiters::default(),
             notifications: Mutex::default(),
-            nonsense: Mutex::default(),
+            invalid_messages: Mutex::default(),
             requests: Mutex::default(),
         })
     }
 
     /// What was nonsense so far; forgets it.
-    pub fn take_nonsense(&self) -> Vec<String> {
-        std::mem::take(&mut self.nonsense.lock().unwrap())
+    pub fn take_invalid_messages(&self) -> Vec<String> {
+        std::mem::take(&mut self.invalid_messages.lock().unwrap())
     }
 
     /// The requests so far, `method params`.
@@ -270,24 +270,24 @@ impl Recorder {
 }
 
 impl Handler for Recorder {
-    fn request(&self, method: ByteString, params: Option<Json>) -> Served {
+    fn request(&self, method: ByteString, params: Option<Json>) -> ResponseFuture {
         let told = describe(&method, params.as_ref());
         self.requests.lock().unwrap().push(told);
         (self.answer)(&method, params)
     }
 
     fn notification(&self, method: &str, params: Option<Json>) {
-        self.signals.hear(method, params.as_ref());
+        self.waiters.notify(method, params.as_ref());
         let told = describe(method, params.as_ref());
         self.notifications.lock().unwrap().push(told);
     }
 
-    fn signals(&self) -> Option<&Signals> {
-        Some(&self.signals)
+    fn notification_waiters(&self) -> Option<&NotificationWaiters> {
+        Some(&self.waiters)
     }
 
-    fn nonsense(&self, what: &str, _frame: &[u8]) {
-        self.nonsense.lock().unwrap().push(what.to_owned());
+    fn invalid_message(&self, what: &str, _frame: &[u8]) {
+        self.invalid_messages.lock().unwrap().push(what.to_owned());
     }
 }
 
@@ -302,7 +302,7 @@ pub fn peer(handler: &Arc<Recorder>) -> (Peer, Wire) {
 }
 
 /// An outcome in one line.
-pub fn tell(outcome: Result<Json, RequestError>) -> String {
+pub fn outcome_text(outcome: Result<Json, RequestError>) -> String {
     match outcome {
         Ok(result) => result.to_string(),
         Err(error) => error.to_string(),

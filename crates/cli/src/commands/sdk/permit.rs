@@ -26,7 +26,7 @@ impl Permit for Embedder {
         }
         let bridge = self.bridge.clone();
         Box::pin(async move {
-            let Ok(request) = Json::of(&Question::of(&question)) else {
+            let Ok(request) = Json::encode(&Question::of(&question)) else {
                 return PermissionAnswer::No("it cannot be asked about".to_owned());
             };
             match bridge.request(&request).await {

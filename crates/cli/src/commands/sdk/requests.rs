@@ -62,7 +62,7 @@ fn bad(error: impl Into<String>) -> Refusal {
 
 /// A document in an answer; what servers wrote stays as it is.
 pub(super) fn written(document: &impl Serialize) -> Result<Json, Refusal> {
-    Json::of(document).map_err(|error| Refusal::new(codes::FAILED, error.to_string()))
+    Json::encode(document).map_err(|error| Refusal::new(codes::FAILED, error.to_string()))
 }
 
 /// All servers as they stand now: the rows of `list --json`, with the state also under the name that Claude Code gives it.
@@ -168,7 +168,7 @@ fn progress_line(id: &Json, step: &Progress) -> Json {
         total: step.total,
         message: step.message.as_deref(),
     };
-    Json::of(&line).unwrap_or_else(|_| Json::empty_object())
+    Json::encode(&line).unwrap_or_else(|_| Json::empty_object())
 }
 
 fn result(output: &CallOutput) -> Result<Json, Refusal> {

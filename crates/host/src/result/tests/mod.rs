@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use trunkline_wire::Json;
-use trunkline_wire::mcp::{CallResult, Content};
+use trunkline_wire::mcp::{CallToolResult, Content};
 
 use super::{About, CallOutput, Results, SavedFile};
 
@@ -59,7 +59,7 @@ fn process(results: &Results, about: &About, result: &Value) -> CallOutput {
 }
 
 fn process_text(results: &Results, about: &About, result: &Json) -> CallOutput {
-    let (_, result) = CallResult::read(result).unwrap();
+    let (_, result) = CallToolResult::from_json(result).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();

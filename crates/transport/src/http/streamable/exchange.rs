@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use trunkline_wire::peer::Call;
+use trunkline_wire::peer::CallStatus;
 use trunkline_wire::transport::{DeliveryError, DeliveryErrorKind, Incoming, Outgoing};
 
 use super::super::body::{Body, BodyError};
@@ -118,7 +118,7 @@ fn speaks_of_session(body: &[u8]) -> bool {
 struct Exchange<'e> {
     link: &'e Link,
     id: u64,
-    call: &'e Call,
+    call: &'e CallStatus,
     modern: bool,
 }
 

@@ -67,7 +67,7 @@ pub(super) async fn listen(link: &Link, settled: &watch::Sender<bool>) {
                     }
                     DeliveryErrorKind::Unreachable
                     | DeliveryErrorKind::Broken
-                    | DeliveryErrorKind::Silence => {}
+                    | DeliveryErrorKind::Timeout => {}
                     _ => return,
                 }
             }

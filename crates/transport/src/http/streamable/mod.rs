@@ -152,7 +152,7 @@ impl Transport for StreamableTransport {
     type Sender = StreamableSender;
     type Receiver = StreamableReceiver;
 
-    const ROUTED: bool = true;
+    const USES_ROUTING: bool = true;
 
     fn split(self) -> (StreamableSender, StreamableReceiver) {
         (self.sender, self.receiver)
@@ -169,7 +169,7 @@ impl SendHalf for StreamableSender {
     async fn send(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), Closed> {
         for message in batch.drain(..) {
             let sent = self.outbox.send(message);
-            sent.map_err(|_| Closed::new(CloseReason::Ended))?;
+            sent.map_err(|_| Closed::new(CloseReason::ByPeer))?;
         }
         Ok(())
     }
@@ -383,7 +383,7 @@ impl StreamableReceiver {
                     let unheard = exchange::request(&link, &message)
                         .await
                         .is_err_and(|failure| {
-                            let unheard = failure.kind == DeliveryErrorKind::Silence && !modern;
+                            let unheard = failure.kind == DeliveryErrorKind::Timeout && !modern;
                             link.inlet.fail(id, failure);
                             unheard
                         });

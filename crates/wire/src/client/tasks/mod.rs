@@ -4,8 +4,8 @@
 //! where the call asks for it. The task is then looked at again and again until it has ended. Whoever gives up a call gives up its
 //! task: the server is told.
 
-mod report;
-mod watch;
+mod poll;
+mod progress;
 
 use std::time::Duration;
 
@@ -13,21 +13,21 @@ use bytestring::ByteString;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::input_required::{Answer, Ask};
-use super::{CallRequest, Client, Target};
+use super::input_required::{MultiRoundRequest, MultiRoundResult};
+use super::{CallParams, CallRequest, Client};
 use crate::json::{Json, ObjectWriter};
-use crate::mcp::{CallResult, ResultKind, Task};
+use crate::mcp::{CallToolResult, ResultKind, Task};
 use crate::peer::{RequestError, RequestOptions};
 use crate::version::Era;
-use report::report;
-use watch::{Drive, End};
+use poll::{PollContext, TaskFailure};
+use progress::with_progress;
 
 /// How long the answer to a cancellation is waited for.
-const CANCELLING: Duration = Duration::from_secs(2);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Client {
     /// Whether this call must ask to be made a task.
-    pub(super) fn must_be_task(&self, call: &CallRequest<'_>) -> bool {
+    pub(super) fn requires_task(&self, call: &CallRequest<'_>) -> bool {
         call.needs_task && self.shared.era == Era::Legacy && self.shared.identity.capabilities.tasks
     }
 
@@ -35,23 +35,23 @@ impl Client {
     pub(super) async fn call_as_task(
         &self,
         mut call: CallRequest<'_>,
-    ) -> Result<CallResult, RequestError> {
+    ) -> Result<CallToolResult, RequestError> {
         let token = self.peer.progress_token();
         // From before the call: its progress goes on after its answer.
-        let following = self.peer.follow(token);
+        let updates = self.peer.subscribe_progress(token);
         let mut nowhere = None;
         let kept = call.task.take().unwrap_or(&mut nowhere);
         let (target, on_progress) = (call.target(), call.on_progress.take());
-        report(&following, on_progress, |statuses| async move {
+        with_progress(&updates, on_progress, |statuses| async move {
             let task = match kept.clone() {
-                Some(id) => Task::known(id),
+                Some(id) => Task::with_id(id),
                 None => match self.create_task(target, token).await? {
-                    Answer::Complete(result) => return Ok(result),
-                    Answer::Task(result) => created(result)?,
+                    MultiRoundResult::Complete(result) => return Ok(result),
+                    MultiRoundResult::Task(result) => created_task(result)?,
                 },
             };
             *kept = Some(task.id.clone());
-            self.drive(task, target, &statuses).await
+            self.poll_to_end(task, target, &statuses).await
         })
         .await
     }
@@ -61,29 +61,29 @@ impl Client {
         &self,
         result: Json,
         mut call: CallRequest<'_>,
-    ) -> Result<CallResult, RequestError> {
-        let task = created(result)?;
+    ) -> Result<CallToolResult, RequestError> {
+        let task = created_task(result)?;
         if let Some(kept) = &mut call.task {
             **kept = Some(task.id.clone());
         }
-        let following = self.peer.follow(self.peer.progress_token());
+        let updates = self.peer.subscribe_progress(self.peer.progress_token());
         let (target, on_progress) = (call.target(), call.on_progress.take());
-        report(&following, on_progress, |statuses| async move {
-            self.drive(task, target, &statuses).await
+        with_progress(&updates, on_progress, |statuses| async move {
+            self.poll_to_end(task, target, &statuses).await
         })
         .await
     }
 
     async fn create_task(
         &self,
-        target: Target<'_>,
+        target: CallParams<'_>,
         token: u64,
-    ) -> Result<Answer<CallResult>, RequestError> {
+    ) -> Result<MultiRoundResult<CallToolResult>, RequestError> {
         let write = |params: &mut ObjectWriter| {
             target.write(params);
             params.raw("task", &Json::empty_object());
         };
-        let ask = Ask {
+        let request = MultiRoundRequest {
             method: "tools/call",
             name: target.tool,
             write: &write,
@@ -94,8 +94,8 @@ impl Client {
             idle: target.idle,
             on_progress: None,
         };
-        self.ask(ask, |result| {
-            let (kind, read) = CallResult::read(result)?;
+        self.send_multi_round(request, |result| {
+            let (kind, read) = CallToolResult::from_json(result)?;
             let is_task = result.get("task").is_some_and(|task| task.is_object());
             let kind = if is_task {
                 ResultKind::Unknown("task".to_owned())
@@ -108,32 +108,32 @@ impl Client {
     }
 
     /// Drives a task to its end. If this is dropped, the server is told.
-    async fn drive(
+    async fn poll_to_end(
         &self,
         task: Task,
-        target: Target<'_>,
+        target: CallParams<'_>,
         statuses: &mpsc::UnboundedSender<String>,
-    ) -> Result<CallResult, RequestError> {
-        let mut drive = Drive {
+    ) -> Result<CallToolResult, RequestError> {
+        let mut context = PollContext {
             since: Instant::now(),
             deadline: target.deadline,
             idle: target.idle,
             statuses,
         };
-        let mut cancelling = Cancelling {
+        let mut cancelling = CancelOnDrop {
             client: self,
             id: Some(task.id.clone()),
         };
-        match self.watch_task(task, &mut drive).await {
+        match self.poll_task(task, &mut context).await {
             Ok(result) => {
                 cancelling.id = None;
                 Ok(result)
             }
-            Err(End::Over(error)) => {
+            Err(TaskFailure::Ended(error)) => {
                 cancelling.id = None;
                 Err(error)
             }
-            Err(End::GivenUp(error)) => {
+            Err(TaskFailure::Abandoned(error)) => {
                 if let Some(id) = cancelling.id.take() {
                     self.cancel_task(&id).await;
                 }
@@ -144,29 +144,29 @@ impl Client {
 
     async fn cancel_task(&self, id: &ByteString) {
         if self.shared.identity.capabilities.cancel_tasks {
-            let drive = Drive {
+            let context = PollContext {
                 since: Instant::now(),
-                deadline: Some(Instant::now() + CANCELLING),
+                deadline: Some(Instant::now() + CANCEL_TIMEOUT),
                 idle: None,
                 statuses: &mpsc::unbounded_channel().0,
             };
             // Whether it still can be cancelled is its server's affair.
-            let cancelled = self.about_task("tasks/cancel", id, ObjectWriter::new(), &drive);
+            let cancelled = self.task_request("tasks/cancel", id, ObjectWriter::new(), &context);
             let _ = cancelled.await;
         }
     }
 
     /// Sends a request about a task.
-    async fn about_task(
+    async fn task_request(
         &self,
         method: &'static str,
         id: &ByteString,
         params: ObjectWriter,
-        drive: &Drive<'_>,
+        context: &PollContext<'_>,
     ) -> Result<Json, RequestError> {
         let options = RequestOptions {
-            deadline: drive.deadline,
-            idle: drive.idle,
+            deadline: context.deadline,
+            idle: context.idle,
             routing: self.routing(id, &|| None),
             ..RequestOptions::default()
         };
@@ -182,31 +182,33 @@ impl Client {
 }
 
 /// Tells a server that a task is no longer wanted, if whoever wanted it has gone away.
-struct Cancelling<'c> {
+struct CancelOnDrop<'c> {
     client: &'c Client,
     id: Option<ByteString>,
 }
 
-impl Drop for Cancelling<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         let client = self.client;
         if let Some(id) = &self.id
             && client.shared.identity.capabilities.cancel_tasks
         {
             let options = RequestOptions {
-                deadline: Some(Instant::now() + CANCELLING),
+                deadline: Some(Instant::now() + CANCEL_TIMEOUT),
                 cancellable: false,
                 routing: client.routing(id, &|| None),
                 ..RequestOptions::default()
             };
             let params = client.task_params(id, ObjectWriter::new());
-            client.peer.post("tasks/cancel", params, options);
+            client
+                .peer
+                .request_detached("tasks/cancel", params, options);
         }
     }
 }
 
 /// The task in the answer to a call.
-fn created(result: Json) -> Result<Task, RequestError> {
+fn created_task(result: Json) -> Result<Task, RequestError> {
     let task = result.get("task").filter(Json::is_object);
-    Task::read(task.unwrap_or(result)).map_err(RequestError::Malformed)
+    Task::from_json(task.unwrap_or(result)).map_err(RequestError::Malformed)
 }

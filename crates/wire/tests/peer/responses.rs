@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use trunkline_wire::transport::Incoming;
 
-use crate::lab::{call, two_calls};
-use crate::support::{Recorder, peer, settle, tell};
+use crate::harness::{call, two_calls};
+use crate::support::{Recorder, outcome_text, peer, settle};
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_matched_however_its_id_is_spelt() {
@@ -14,7 +14,7 @@ async fn an_answer_is_matched_however_its_id_is_spelt() {
         let (id, _) = wire.request("m").await;
         let spelt = spelling.replace('$', &id.to_string());
         wire.feed(format!(r#"{{"id":{spelt},"result":"ok"}}"#));
-        assert_eq!(tell(one.await.unwrap()), r#""ok""#, "{spelling}");
+        assert_eq!(outcome_text(one.await.unwrap()), r#""ok""#, "{spelling}");
     }
 }
 
@@ -29,7 +29,7 @@ async fn answers_may_come_in_any_order() {
         wire.answer(id, id);
     }
     for (call, id) in calls.into_iter().zip(1..) {
-        assert_eq!(tell(call.await.unwrap()), format!("{id}"));
+        assert_eq!(outcome_text(call.await.unwrap()), format!("{id}"));
     }
 }
 
@@ -142,15 +142,19 @@ async fn each_odd_message_has_its_outcome_and_costs_no_other_call() {
             wire.feed(frame);
         }
         settle().await;
-        assert_eq!(handler.take_nonsense().len(), reported, "{what}");
+        assert_eq!(handler.take_invalid_messages().len(), reported, "{what}");
         assert_eq!(first.is_finished(), expected.is_some(), "{what}");
         assert!(!second.is_finished(), "{what}");
         wire.answer(1, r#""late""#);
         wire.answer(2, r#""unharmed""#);
-        let first = tell(first.await.unwrap());
+        let first = outcome_text(first.await.unwrap());
         assert_eq!(first, expected.unwrap_or(r#""late""#), "{what}");
-        assert_eq!(tell(second.await.unwrap()), r#""unharmed""#, "{what}");
-        wire.assert_silent();
+        assert_eq!(
+            outcome_text(second.await.unwrap()),
+            r#""unharmed""#,
+            "{what}"
+        );
+        wire.assert_nothing_sent();
     }
 }
 
@@ -179,15 +183,15 @@ async fn an_oversize_message_fails_the_call_it_answers_and_no_other() {
         settle().await;
         let expected = "a message of 70000000 bytes is over the limit of 67108864";
         if salvaged {
-            let outcome = tell(first.await.unwrap());
+            let outcome = outcome_text(first.await.unwrap());
             assert!(outcome.ends_with(expected), "{head}: {outcome}");
         } else {
-            assert_eq!(handler.take_nonsense(), [expected], "{head}");
+            assert_eq!(handler.take_invalid_messages(), [expected], "{head}");
             wire.answer(1, "1");
-            assert_eq!(tell(first.await.unwrap()), "1", "{head}");
+            assert_eq!(outcome_text(first.await.unwrap()), "1", "{head}");
         }
         wire.answer(2, "2");
-        assert_eq!(tell(second.await.unwrap()), "2", "{head}");
+        assert_eq!(outcome_text(second.await.unwrap()), "2", "{head}");
     }
 }
 
@@ -199,5 +203,5 @@ async fn absurd_nesting_arrives_as_it_is() {
     wire.answer(1, &deep);
     wire.answer(2, "2");
     assert_eq!(first.await.unwrap().unwrap().as_str(), deep);
-    assert_eq!(tell(second.await.unwrap()), "2");
+    assert_eq!(outcome_text(second.await.unwrap()), "2");
 }

@@ -4,8 +4,8 @@ use tokio::time::Instant;
 use trunkline_wire::RequestError;
 use trunkline_wire::peer::RequestOptions;
 
-use crate::lab::{call, call_with, seconds, two_calls, within};
-use crate::support::{Recorder, peer, settle, tell};
+use crate::harness::{call, call_with, seconds, two_calls, within};
+use crate::support::{Recorder, outcome_text, peer, settle};
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_ends_the_call_and_tells_the_server() {
@@ -26,13 +26,13 @@ async fn a_deadline_ends_the_call_and_tells_the_server() {
     wire.answer(id, r#""too late""#);
     settle().await;
     assert_eq!(
-        handler.take_nonsense().len(),
+        handler.take_invalid_messages().len(),
         1,
         "a late answer is reported"
     );
     wire.answer(1, "1");
-    assert_eq!(tell(patient.await.unwrap()), "1");
-    wire.assert_silent();
+    assert_eq!(outcome_text(patient.await.unwrap()), "1");
+    wire.assert_nothing_sent();
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,9 +63,9 @@ async fn dropping_the_future_cancels_on_the_server() {
     first.abort();
     wire.cancellation_of(1).await;
     wire.answer(2, "2");
-    assert_eq!(tell(second.await.unwrap()), "2");
+    assert_eq!(outcome_text(second.await.unwrap()), "2");
     settle().await;
-    wire.assert_silent();
+    wire.assert_nothing_sent();
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,13 +83,13 @@ async fn what_may_not_be_cancelled_is_given_up_in_silence() {
     wire.request("m").await;
     assert!(late.await.unwrap().is_err());
     settle().await;
-    wire.assert_silent();
+    wire.assert_nothing_sent();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_was_never_sent_is_withdrawn_without_a_word() {
     let (peer, mut wire) = peer(&Recorder::new());
-    wire.stick();
+    wire.stall();
     let _first = call(&peer);
     settle().await;
     let (dropped, late) = (call(&peer), call_with(&peer, within(seconds(1))));
@@ -102,9 +102,9 @@ async fn a_call_that_was_never_sent_is_withdrawn_without_a_word() {
     );
     let _last = call(&peer);
     settle().await;
-    wire.unstick();
+    wire.resume();
     assert_eq!(wire.request("m").await.0, 1);
     assert_eq!(wire.request("m").await.0, 4);
     settle().await;
-    wire.assert_silent();
+    wire.assert_nothing_sent();
 }

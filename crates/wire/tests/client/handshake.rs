@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use trunkline_wire::Client;
-use trunkline_wire::client::{ConnectError, ConnectOptions, PROBE_PATIENCE};
+use trunkline_wire::client::{ConnectError, ConnectOptions, PROBE_TIMEOUT};
 use trunkline_wire::transport::{CloseReason, Closed};
 use trunkline_wire::version::{Era, LEGACY, MODERN};
 
-use crate::lab::{
+use crate::harness::{
     assert_modern, discovery, greet, greeting, method_not_found, options, start, unsupported,
 };
 use crate::support::{Wire, settle};
@@ -35,7 +35,7 @@ async fn a_modern_server_answers_the_probe_and_is_connected_by_it() {
     assert_eq!(identity.instructions.as_deref(), Some("be kind"));
     assert!(identity.capabilities.tools && identity.capabilities.list_changed[0]);
     settle().await;
-    wire.assert_silent();
+    wire.assert_nothing_sent();
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,7 +68,7 @@ async fn whatever_else_the_probe_brings_means_legacy() {
         let client = greet(&mut wire, connecting).await;
         assert_eq!(client.identity().info.as_ref().unwrap().name, "legacy");
         settle().await;
-        wire.assert_silent();
+        wire.assert_nothing_sent();
     }
 }
 
@@ -78,16 +78,16 @@ async fn a_silent_server_gets_initialize_behind_the_probe() {
     let started = Instant::now();
     let (probe, _) = wire.request("server/discover").await;
     settle().await;
-    wire.assert_silent();
+    wire.assert_nothing_sent();
     let client = greet(&mut wire, connecting).await;
-    assert!(started.elapsed() >= PROBE_PATIENCE);
-    assert!(started.elapsed() < PROBE_PATIENCE + Duration::from_secs(1));
+    assert!(started.elapsed() >= PROBE_TIMEOUT);
+    assert!(started.elapsed() < PROBE_TIMEOUT + Duration::from_secs(1));
     wire.cancellation_of(probe).await;
     // The answer to the probe comes after all, and changes nothing.
     wire.answer(probe, discovery());
     settle().await;
     assert!(!client.peer().is_closed());
-    wire.assert_silent();
+    wire.assert_nothing_sent();
 }
 
 /// What the server answers once both the probe and `initialize` have been sent, in order.
@@ -180,7 +180,10 @@ async fn death_by_the_probe_is_told_apart() {
     wire.request("server/discover").await;
     wire.end(died());
     let error = connecting.await.unwrap().err().unwrap();
-    assert!(matches!(error, ConnectError::DiedOfProbe(_)), "{error:?}");
+    assert!(
+        matches!(error, ConnectError::ClosedDuringProbe(_)),
+        "{error:?}"
+    );
     assert_eq!(
         error.to_string(),
         "the server's process exited with status 1"
@@ -196,7 +199,10 @@ async fn death_by_the_probe_after_a_slow_start_is_told_apart_too() {
     wire.request("initialize").await;
     wire.end(died());
     let error = connecting.await.unwrap().err().unwrap();
-    assert!(matches!(error, ConnectError::DiedOfProbe(_)), "{error:?}");
+    assert!(
+        matches!(error, ConnectError::ClosedDuringProbe(_)),
+        "{error:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,7 +213,10 @@ async fn death_after_the_probe_was_refused_may_be_blamed_on_it_too() {
     wire.request("initialize").await;
     wire.end(died());
     let error = connecting.await.unwrap().err().unwrap();
-    assert!(matches!(error, ConnectError::DiedOfProbe(_)), "{error:?}");
+    assert!(
+        matches!(error, ConnectError::ClosedDuringProbe(_)),
+        "{error:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,7 +237,7 @@ async fn a_refused_version_is_retried_once_with_a_common_one() {
     }
     assert!(connecting.await.unwrap().is_err(), "not for ever");
     settle().await;
-    wire.assert_silent();
+    wire.assert_nothing_sent();
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,7 +257,7 @@ async fn no_common_version_is_said_clearly() {
         let error = connecting.await.unwrap().err().unwrap();
         assert_eq!(error.to_string(), expected);
         settle().await;
-        wire.assert_silent();
+        wire.assert_nothing_sent();
     }
 }
 
@@ -282,7 +291,7 @@ async fn an_answer_to_initialize_must_name_a_version_that_we_speak() {
         let error = connecting.await.unwrap().err().unwrap();
         assert_eq!(error.to_string(), expected);
         settle().await;
-        wire.assert_silent();
+        wire.assert_nothing_sent();
     }
 }
 
@@ -309,7 +318,7 @@ async fn a_remembered_legacy_server_is_not_probed_unless_it_refuses() {
     let (connecting, mut wire) = start(skip());
     greet(&mut wire, connecting).await;
     settle().await;
-    wire.assert_silent();
+    wire.assert_nothing_sent();
 
     let (connecting, mut wire) = start(skip());
     let (id, _) = wire.request("initialize").await;
@@ -341,5 +350,5 @@ async fn legacy_only_never_probes() {
     wire.refuse(id, unsupported(MODERN));
     assert!(connecting.await.unwrap().is_err());
     settle().await;
-    wire.assert_silent();
+    wire.assert_nothing_sent();
 }

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use tokio::time::{Instant, sleep};
-use trunkline_wire::peer::{Handler, RequestOptions, Served};
+use trunkline_wire::peer::{Handler, RequestOptions, ResponseFuture};
 use trunkline_wire::{ByteString, Json, Peer, RequestError};
 
-use crate::lab::{call_with, idle, seconds, within};
+use crate::harness::{call_with, idle, seconds, within};
 use crate::support::{Wire, scripted};
 
 /// Answers `ask` after so many seconds of thought; anything else is no question to a person.
 struct Thinking(u64);
 
 impl Handler for Thinking {
-    fn request(&self, _: ByteString, _: Option<Json>) -> Served {
+    fn request(&self, _: ByteString, _: Option<Json>) -> ResponseFuture {
         let thought = seconds(self.0);
         Box::pin(async move {
             sleep(thought).await;
@@ -21,7 +21,7 @@ impl Handler for Thinking {
         })
     }
 
-    fn asks_person(&self, method: &str) -> bool {
+    fn prompts_user(&self, method: &str) -> bool {
         method == "ask"
     }
 }

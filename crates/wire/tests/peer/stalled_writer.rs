@@ -5,13 +5,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 use trunkline_wire::RequestError;
 
-use crate::lab::{call, call_with, idle, seconds, two_calls, within};
-use crate::support::{Recorder, peer, settle, tell};
+use crate::harness::{call, call_with, idle, seconds, two_calls, within};
+use crate::support::{Recorder, outcome_text, peer, settle};
 
 #[tokio::test(start_paused = true)]
 async fn calls_to_a_server_that_does_not_read_end_by_their_deadlines() {
     let (peer, mut wire) = peer(&Recorder::new());
-    wire.stick();
+    wire.stall();
     let start = Instant::now();
     let limit = |number: u64| Duration::from_millis(1000 + 50 * (number % 20));
     let mut calls = vec![(limit(0), call_with(&peer, within(limit(0))))];
@@ -41,7 +41,7 @@ async fn calls_to_a_server_that_does_not_read_end_by_their_deadlines() {
 #[tokio::test(start_paused = true)]
 async fn closing_does_not_wait_for_a_server_that_does_not_read() {
     let (peer, mut wire) = peer(&Recorder::new());
-    wire.stick();
+    wire.stall();
     let calls: Vec<_> = (0..3000).map(|_| call(&peer)).collect();
     settle().await;
     let start = Instant::now();
@@ -55,14 +55,14 @@ async fn closing_does_not_wait_for_a_server_that_does_not_read() {
         );
     }
     assert!(start.elapsed() < seconds(1));
-    wire.assert_silent();
+    wire.assert_nothing_sent();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_reads_again_gets_nothing_that_was_withdrawn_and_all_room_is_back() {
     let (peer, mut wire) = peer(&Recorder::new());
     for _ in 0..3 {
-        wire.stick();
+        wire.stall();
         let first = call_with(&peer, within(seconds(1)));
         settle().await;
         let calls: Vec<_> = (0..3000)
@@ -72,11 +72,11 @@ async fn a_server_that_reads_again_gets_nothing_that_was_withdrawn_and_all_room_
         for call in calls {
             assert!(call.await.unwrap().is_err());
         }
-        wire.unstick();
+        wire.resume();
         let (id, _) = wire.request("m").await;
         wire.cancellation_of(id).await;
         settle().await;
-        wire.assert_silent();
+        wire.assert_nothing_sent();
         let calls: Vec<_> = (0..3000).map(|_| call(&peer)).collect();
         for _ in &calls {
             let (id, _) = wire.request("m").await;
@@ -91,7 +91,7 @@ async fn a_server_that_reads_again_gets_nothing_that_was_withdrawn_and_all_room_
 #[tokio::test(start_paused = true)]
 async fn the_idle_limit_also_ends_calls_that_wait_for_room() {
     let (peer, wire) = peer(&Recorder::new());
-    wire.stick();
+    wire.stall();
     let calls: Vec<_> = (0..3000)
         .map(|_| call_with(&peer, idle(seconds(60))))
         .collect();
@@ -108,7 +108,7 @@ async fn what_arrives_is_still_delivered() {
     let handler = Recorder::new();
     let (peer, mut wire) = peer(&handler);
     let (first, _second) = two_calls(&peer, &mut wire).await;
-    wire.stick();
+    wire.stall();
     let _stuck = call(&peer);
     settle().await;
     wire.answer(1, "1");
@@ -117,10 +117,10 @@ async fn what_arrives_is_still_delivered() {
     for id in 0..20_000 {
         wire.feed(format!(r#"{{"id":{id},"method":"ping"}}"#));
     }
-    assert_eq!(tell(first.await.unwrap()), "1");
+    assert_eq!(outcome_text(first.await.unwrap()), "1");
     settle().await;
     assert_eq!(handler.notifications(), ["n"]);
-    wire.unstick();
+    wire.resume();
     wire.request("m").await;
     settle().await;
     let mut pongs = 0;

@@ -6,35 +6,35 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::super::signals::Kind;
+use super::super::notification_waiters::Kind;
 use super::super::{Client, MAX_INPUT_ROUNDS};
 use crate::json::{Json, ObjectWriter};
-use crate::mcp::{CallResult, ResultKind, Task, TaskStatus};
+use crate::mcp::{CallToolResult, ResultKind, Task, TaskStatus};
 use crate::peer::RequestError;
 use crate::rpc_error::RpcError;
 use crate::transport::DeliveryErrorKind;
 use crate::version::Era;
 
 /// How long to wait before looking at a task again, where its server does not say.
-const POLL: Duration = Duration::from_secs(1);
+const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often a task is looked at at most, and at least, whatever its server says.
-const POLLS: std::ops::RangeInclusive<Duration> =
+const POLL_INTERVALS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(50)..=Duration::from_secs(30);
 
 /// How often in a row looking at a task may fail in passing.
-const MAX_LOST: u32 = 5;
+const MAX_POLL_FAILURES: u32 = 5;
 
 /// How a task was left.
-pub(super) enum End {
+pub(super) enum TaskFailure {
     /// It has ended, or is out of reach.
-    Over(RequestError),
+    Ended(RequestError),
     /// We gave it up, and its server does not know yet.
-    GivenUp(RequestError),
+    Abandoned(RequestError),
 }
 
 /// What a task is driven with.
-pub(super) struct Drive<'a> {
+pub(super) struct PollContext<'a> {
     pub(super) since: Instant,
     pub(super) deadline: Option<Instant>,
     pub(super) idle: Option<Duration>,
@@ -44,72 +44,73 @@ pub(super) struct Drive<'a> {
 
 impl Client {
     /// Looks at a task until it has ended, and does what it asks for.
-    pub(super) async fn watch_task(
+    pub(super) async fn poll_task(
         &self,
         mut task: Task,
-        drive: &mut Drive<'_>,
-    ) -> Result<CallResult, End> {
+        context: &mut PollContext<'_>,
+    ) -> Result<CallToolResult, TaskFailure> {
         let legacy = self.shared.era == Era::Legacy;
-        let signals = self.shared.handler.signals();
-        let mut signal = signals.map(|signals| signals.about(Kind::Task, &task.id));
+        let waiters = self.shared.handler.notification_waiters();
+        let mut waiter = waiters.map(|waiters| waiters.subscribe(Kind::Task, &task.id));
         let mut answered = HashSet::new();
         let mut rounds = 0;
         let mut said = None;
         loop {
             if task.message.is_some() && task.message != said {
                 said.clone_from(&task.message);
-                let _ = drive.statuses.send(said.clone().unwrap_or_default());
+                let _ = context.statuses.send(said.clone().unwrap_or_default());
             }
             match task.status {
                 TaskStatus::Completed | TaskStatus::Failed if legacy => {
-                    return self.task_result(&task, drive).await;
+                    return self.task_result(&task, context).await;
                 }
                 // What it needs is asked for while its result is waited for.
-                TaskStatus::InputRequired if legacy => match self.task_result(&task, drive).await {
-                    Err(End::Over(RequestError::Delivery(failure)))
-                        if is_passing(&failure.kind) => {}
+                TaskStatus::InputRequired if legacy => match self.task_result(&task, context).await
+                {
+                    Err(TaskFailure::Ended(RequestError::Delivery(failure)))
+                        if is_transient(&failure.kind) => {}
                     outcome => return outcome,
                 },
                 TaskStatus::Completed => return completed(&task),
-                TaskStatus::Failed => return Err(End::Over(failed(&task))),
+                TaskStatus::Failed => return Err(TaskFailure::Ended(failed(&task))),
                 TaskStatus::Cancelled => {
                     let message = match &task.message {
                         Some(message) => format!("the server cancelled the task: {message}"),
                         None => "the server cancelled the task".to_owned(),
                     };
                     let error = RpcError::new(RpcError::INTERNAL_ERROR, message);
-                    return Err(End::Over(RequestError::Rpc(error)));
+                    return Err(TaskFailure::Ended(RequestError::Rpc(error)));
                 }
                 TaskStatus::InputRequired => {
-                    let asked = self.give_input(&task, drive, &mut answered).await;
-                    rounds += usize::from(asked.map_err(End::GivenUp)?);
+                    let asked = self.provide_input(&task, context, &mut answered).await;
+                    rounds += usize::from(asked.map_err(TaskFailure::Abandoned)?);
                     if rounds > MAX_INPUT_ROUNDS {
-                        return Err(End::GivenUp(RequestError::Malformed(format!(
+                        return Err(TaskFailure::Abandoned(RequestError::Malformed(format!(
                             "the server asked for input more than {MAX_INPUT_ROUNDS} times"
                         ))));
                     }
                 }
                 TaskStatus::Working => {}
             }
-            let told = drive.pause(&task, async {
-                match &mut signal {
-                    Some(signal) => signal.next().await,
+            let update = context.pause(&task, async {
+                match &mut waiter {
+                    Some(waiter) => waiter.next().await,
                     None => std::future::pending().await,
                 }
             });
-            let told = told.await.map_err(End::GivenUp)?;
-            task = match told.and_then(|told| Task::read(told).ok()) {
-                Some(told) => told,
-                None => self.get_task(&task, drive).await?,
+            let update = update.await.map_err(TaskFailure::Abandoned)?;
+            task = match update.and_then(|update| Task::from_json(update).ok()) {
+                Some(update) => update,
+                None => self.get_task(&task, context).await?,
             };
         }
     }
 
     /// Answers what a task asks for and was not given yet; false if there is nothing new.
-    async fn give_input(
+    async fn provide_input(
         &self,
         task: &Task,
-        drive: &mut Drive<'_>,
+        context: &mut PollContext<'_>,
         answered: &mut HashSet<String>,
     ) -> Result<bool, RequestError> {
         let mut requests = Vec::new();
@@ -120,82 +121,91 @@ impl Client {
                 }
             });
         }
-        let Some(responses) = self.answer_in_time(&requests, &mut drive.deadline).await? else {
+        let Some(responses) = self
+            .answer_before_deadline(&requests, &mut context.deadline)
+            .await?
+        else {
             return Ok(false);
         };
         answered.extend(requests.into_iter().map(|(key, _)| key));
         let mut params = ObjectWriter::new();
         params.raw("inputResponses", &responses);
-        let sent = self.about_task("tasks/update", &task.id, params, drive);
+        let sent = self.task_request("tasks/update", &task.id, params, context);
         sent.await
             .map(|_| true)
             .map_err(RequestError::after_sending)
     }
 
     /// How a task stands now.
-    async fn get_task(&self, task: &Task, drive: &Drive<'_>) -> Result<Task, End> {
+    async fn get_task(&self, task: &Task, context: &PollContext<'_>) -> Result<Task, TaskFailure> {
         let mut lost = 0;
         loop {
             let params = ObjectWriter::new();
-            let got = self.about_task("tasks/get", &task.id, params, drive).await;
-            let problem = match got.map(Task::read) {
+            let got = self
+                .task_request("tasks/get", &task.id, params, context)
+                .await;
+            let problem = match got.map(Task::from_json) {
                 Ok(Ok(now)) => return Ok(now),
                 Ok(Err(problem)) => RequestError::Malformed(problem),
                 Err(RequestError::Rpc(error)) if error.is_refusal() => {
-                    return Err(End::Over(gone(&error)));
+                    return Err(TaskFailure::Ended(unknown_task(&error)));
                 }
                 Err(error @ (RequestError::Timeout { .. } | RequestError::Idle { .. })) => {
-                    return Err(End::GivenUp(error.after_sending()));
+                    return Err(TaskFailure::Abandoned(error.after_sending()));
                 }
                 Err(error @ RequestError::Closed { .. }) => {
-                    return Err(End::Over(error.after_sending()));
+                    return Err(TaskFailure::Ended(error.after_sending()));
                 }
-                Err(RequestError::Delivery(failure)) if !is_passing(&failure.kind) => {
-                    return Err(End::Over(RequestError::Delivery(failure)));
+                Err(RequestError::Delivery(failure)) if !is_transient(&failure.kind) => {
+                    return Err(TaskFailure::Ended(RequestError::Delivery(failure)));
                 }
                 Err(error) => error,
             };
             lost += 1;
-            if lost == MAX_LOST {
-                return Err(End::GivenUp(problem.after_sending()));
+            if lost == MAX_POLL_FAILURES {
+                return Err(TaskFailure::Abandoned(problem.after_sending()));
             }
-            let pause = drive.pause(task, std::future::pending());
-            pause.await.map_err(End::GivenUp)?;
+            let pause = context.pause(task, std::future::pending());
+            pause.await.map_err(TaskFailure::Abandoned)?;
         }
     }
 
     /// The result of a task of 2025-11-25; the server answers once it has one.
-    async fn task_result(&self, task: &Task, drive: &Drive<'_>) -> Result<CallResult, End> {
+    async fn task_result(
+        &self,
+        task: &Task,
+        context: &PollContext<'_>,
+    ) -> Result<CallToolResult, TaskFailure> {
         let params = ObjectWriter::new();
         let result = self
-            .about_task("tasks/result", &task.id, params, drive)
+            .task_request("tasks/result", &task.id, params, context)
             .await;
         match result {
-            Ok(result) => match CallResult::read(&result) {
+            Ok(result) => match CallToolResult::from_json(&result) {
                 Ok((ResultKind::Complete, result)) => Ok(result),
                 Ok(_) => Err(malformed("the result of the task is none")),
                 Err(problem) => Err(malformed(&problem)),
             },
             Err(error @ (RequestError::Timeout { .. } | RequestError::Idle { .. })) => {
-                Err(End::GivenUp(error.after_sending()))
+                Err(TaskFailure::Abandoned(error.after_sending()))
             }
-            Err(error) => Err(End::Over(error.after_sending())),
+            Err(error) => Err(TaskFailure::Ended(error.after_sending())),
         }
     }
 }
 
-impl Drive<'_> {
-    /// Waits until it is time to look again, or `told` says something.
+impl PollContext<'_> {
+    /// Waits until it is time to look again, or `update` says something.
     async fn pause(
         &self,
         task: &Task,
-        told: impl Future<Output = Json>,
+        update: impl Future<Output = Json>,
     ) -> Result<Option<Json>, RequestError> {
-        let wished = task.poll_after.unwrap_or(POLL);
-        let next = Instant::now() + wished.clamp(*POLLS.start(), *POLLS.end());
+        let wished = task.poll_interval.unwrap_or(DEFAULT_POLL_INTERVAL);
+        let next = Instant::now() + wished.clamp(*POLL_INTERVALS.start(), *POLL_INTERVALS.end());
         let until = self.deadline.map_or(next, |deadline| deadline.min(next));
         tokio::select! {
-            told = told => Ok(Some(told)),
+            update = update => Ok(Some(update)),
             () = tokio::time::sleep_until(until) => {
                 if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                     let after = self.since.elapsed();
@@ -208,12 +218,12 @@ impl Drive<'_> {
 }
 
 /// The result that a modern server gives with its task.
-fn completed(task: &Task) -> Result<CallResult, End> {
+fn completed(task: &Task) -> Result<CallToolResult, TaskFailure> {
     let result = task.raw.get("result");
     let Some(result) = result else {
         return Err(malformed("the task has ended without a result"));
     };
-    match CallResult::read(&result) {
+    match CallToolResult::from_json(&result) {
         Ok((ResultKind::Complete, result)) => Ok(result),
         Ok(_) => Err(malformed("the result of the task is none")),
         Err(problem) => Err(malformed(&problem)),
@@ -230,21 +240,21 @@ fn failed(task: &Task) -> RequestError {
     })
 }
 
-fn malformed(problem: &str) -> End {
-    End::Over(RequestError::Malformed(problem.to_owned()))
+fn malformed(problem: &str) -> TaskFailure {
+    TaskFailure::Ended(RequestError::Malformed(problem.to_owned()))
 }
 
 /// The error of a call whose task cannot be followed any more: it was made, so the tool may have run.
-fn gone(error: &RpcError) -> RequestError {
+fn unknown_task(error: &RpcError) -> RequestError {
     RequestError::Malformed(format!(
         "it became a task that the server no longer knows ({error}); the tool may have run"
     ))
 }
 
 /// Whether looking again may help.
-fn is_passing(kind: &DeliveryErrorKind) -> bool {
+fn is_transient(kind: &DeliveryErrorKind) -> bool {
     matches!(
         kind,
-        DeliveryErrorKind::Unreachable | DeliveryErrorKind::Broken | DeliveryErrorKind::Silence
+        DeliveryErrorKind::Unreachable | DeliveryErrorKind::Broken | DeliveryErrorKind::Timeout
     )
 }

@@ -22,11 +22,11 @@ pub(super) enum Kind {
 
 /// Where those who wait leave word, and where notifications are passed on to them.
 #[derive(Default)]
-pub struct Signals(Mutex<HashMap<Topic, watch::Sender<Option<Json>>>>);
+pub struct NotificationWaiters(Mutex<HashMap<Topic, watch::Sender<Option<Json>>>>);
 
-impl Signals {
+impl NotificationWaiters {
     /// Passes a notification on to whoever waits for it.
-    pub fn hear(&self, method: &str, params: Option<&Json>) {
+    pub fn notify(&self, method: &str, params: Option<&Json>) {
         let (kind, member) = match method {
             "notifications/elicitation/complete" => (Kind::Elicitation, "elicitationId"),
             "notifications/tasks/status" | "notifications/tasks" => (Kind::Task, "taskId"),
@@ -42,16 +42,16 @@ impl Signals {
     }
 
     /// Begins to wait for notifications about one thing.
-    pub(super) fn about(&self, kind: Kind, id: &str) -> Signal<'_> {
+    pub(super) fn subscribe(&self, kind: Kind, id: &str) -> NotificationWaiter<'_> {
         let topic = (kind, id.to_owned());
         let mut all = self.lock();
         let waiting = all
             .entry(topic.clone())
             .or_insert_with(|| watch::Sender::new(None));
-        Signal {
+        NotificationWaiter {
             receiver: waiting.subscribe(),
             topic,
-            signals: self,
+            waiters: self,
         }
     }
 
@@ -61,30 +61,30 @@ impl Signals {
 }
 
 /// Somebody who waits.
-pub(super) struct Signal<'s> {
+pub(super) struct NotificationWaiter<'s> {
     receiver: watch::Receiver<Option<Json>>,
     topic: Topic,
-    signals: &'s Signals,
+    waiters: &'s NotificationWaiters,
 }
 
-impl Signal<'_> {
+impl NotificationWaiter<'_> {
     /// The newest notification since the last time.
     pub(super) async fn next(&mut self) -> Json {
         loop {
             if self.receiver.changed().await.is_err() {
                 return std::future::pending().await;
             }
-            let told = self.receiver.borrow_and_update().clone();
-            if let Some(told) = told {
-                return told;
+            let update = self.receiver.borrow_and_update().clone();
+            if let Some(update) = update {
+                return update;
             }
         }
     }
 }
 
-impl Drop for Signal<'_> {
+impl Drop for NotificationWaiter<'_> {
     fn drop(&mut self) {
-        let mut all = self.signals.lock();
+        let mut all = self.waiters.lock();
         // Our own receiver is still there.
         let last = |waiting: &watch::Sender<Option<Json>>| waiting.receiver_count() <= 1;
         if all.get(&self.topic).is_some_and(last) {
@@ -101,20 +101,20 @@ mod tests {
 
     #[tokio::test]
     async fn only_who_waits_for_it_hears_of_it() {
-        let signals = Signals::default();
+        let waiters = NotificationWaiters::default();
         let params = Json::parse(r#"{"taskId":"a","status":"working"}"#).unwrap();
-        signals.hear("notifications/tasks/status", Some(&params));
-        let mut one = signals.about(Kind::Task, "a");
-        let mut other = signals.about(Kind::Task, "b");
-        let mut page = signals.about(Kind::Elicitation, "a");
+        waiters.notify("notifications/tasks/status", Some(&params));
+        let mut one = waiters.subscribe(Kind::Task, "a");
+        let mut other = waiters.subscribe(Kind::Task, "b");
+        let mut page = waiters.subscribe(Kind::Elicitation, "a");
         assert!(one.next().now_or_never().is_none(), "that was before");
-        signals.hear("notifications/tasks", Some(&params));
-        signals.hear("notifications/tasks", None);
+        waiters.notify("notifications/tasks", Some(&params));
+        waiters.notify("notifications/tasks", None);
         assert_eq!(one.next().await, params);
         assert!(one.next().now_or_never().is_none());
         assert!(other.next().now_or_never().is_none());
         assert!(page.next().now_or_never().is_none());
         drop((one, other, page));
-        assert!(signals.lock().is_empty());
+        assert!(waiters.lock().is_empty());
     }
 }

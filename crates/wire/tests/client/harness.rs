@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use trunkline_wire::client::{CallRequest, ConnectError, ConnectOptions, connect};
-use trunkline_wire::mcp::{CallResult, Implementation};
+use trunkline_wire::mcp::{CallToolResult, Implementation};
 use trunkline_wire::version::{Era, LEGACY, MODERN};
 use trunkline_wire::{Client, Json, RequestError};
 
@@ -144,7 +144,7 @@ pub(crate) fn assert_modern(params: &Value) {
     assert_eq!(*capabilities, json!({"elicitation": {}}), "{params}");
 }
 
-pub(crate) fn call_tool(client: &Client) -> JoinHandle<Result<CallResult, RequestError>> {
+pub(crate) fn call_tool(client: &Client) -> JoinHandle<Result<CallToolResult, RequestError>> {
     let client = client.clone();
     tokio::spawn(async move {
         let arguments = Json::parse(r#"{"a":1}"#).unwrap().into();
@@ -161,6 +161,6 @@ pub(crate) fn done(text: &str) -> Value {
     json!({"resultType": "complete", "content": [{"type": "text", "text": text}]})
 }
 
-pub(crate) fn text(result: &CallResult) -> String {
+pub(crate) fn text(result: &CallToolResult) -> String {
     result.content[0].text().unwrap().to_string()
 }

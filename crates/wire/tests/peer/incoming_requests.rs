@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::{Semaphore, mpsc};
-use trunkline_wire::peer::Silent;
+use trunkline_wire::peer::DefaultHandler;
 use trunkline_wire::{Json, Peer, RpcError};
 
 use crate::support::{Recorder, peer, scripted, settle};
@@ -83,7 +83,7 @@ async fn requests_are_answered_under_their_id_to_the_letter() {
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_serves_nothing_says_so() {
     let (transport, mut wire) = scripted();
-    let _peer = Peer::start(transport, Arc::new(Silent));
+    let _peer = Peer::start(transport, Arc::new(DefaultHandler));
     wire.feed(r#"{"id":"a","method":"roots/list"}"#);
     let answer = wire.sent().await;
     assert_eq!(answer["id"], "a");
@@ -114,7 +114,7 @@ async fn more_than_the_cap_is_refused_while_ping_is_always_answered() {
         wire.feed(format!(r#"{{"id":{id},"method":"slow"}}"#));
     }
     settle().await;
-    wire.assert_silent();
+    wire.assert_nothing_sent();
     wire.feed(r#"{"id":"p","method":"ping"}"#);
     assert_eq!(
         wire.sent_text().await,
@@ -143,11 +143,11 @@ async fn a_cancelled_request_is_aborted_and_makes_room() {
         settle().await;
         assert_eq!(drops.try_recv(), Ok("dropped"), "round {round}");
     }
-    wire.assert_silent();
+    wire.assert_nothing_sent();
     go.add_permits(1);
     wire.feed(r#"{"id":"s","method":"slow"}"#);
     assert_eq!(wire.sent().await["result"], "done");
-    assert!(handler.take_nonsense().is_empty());
+    assert!(handler.take_invalid_messages().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,16 +170,16 @@ async fn a_second_request_with_an_id_in_use_is_reported_and_the_first_is_answere
     wire.feed(r#"{"id":5,"method":"slow"}"#);
     wire.feed(r#"{"id":5,"method":"fast"}"#);
     settle().await;
-    wire.assert_silent();
-    let nonsense = handler.take_nonsense();
+    wire.assert_nothing_sent();
+    let invalid_messages = handler.take_invalid_messages();
     assert_eq!(
-        nonsense,
+        invalid_messages,
         ["a second request with an id that is being answered"]
     );
     go.add_permits(1);
     assert_eq!(wire.sent().await["result"], "done");
     settle().await;
-    wire.assert_silent();
+    wire.assert_nothing_sent();
     wire.feed(r#"{"id":5,"method":"fast","params":1}"#);
     assert_eq!(wire.sent().await["result"], 1, "the id is free again");
 }
@@ -193,5 +193,5 @@ async fn what_is_being_answered_is_dropped_when_the_link_ends() {
     peer.close().await;
     settle().await;
     assert_eq!(drops.try_recv(), Ok("dropped"));
-    wire.assert_silent();
+    wire.assert_nothing_sent();
 }

@@ -5,30 +5,30 @@ use std::pin::pin;
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
 
-use crate::mcp::CallResult;
-use crate::peer::{Following, Progress, RequestError};
+use crate::mcp::CallToolResult;
+use crate::peer::{Progress, ProgressStream, RequestError};
 
 /// Does the work and meanwhile reports how it goes, in order and before its outcome: progress, or else what the task says it is doing.
-pub(super) async fn report<W: Future<Output = Result<CallResult, RequestError>>>(
-    following: &Following,
+pub(super) async fn with_progress<W: Future<Output = Result<CallToolResult, RequestError>>>(
+    updates: &ProgressStream,
     mut on_progress: Option<&mut (dyn FnMut(Progress) + Send)>,
     work: impl FnOnce(mpsc::UnboundedSender<String>) -> W,
-) -> Result<CallResult, RequestError> {
+) -> Result<CallToolResult, RequestError> {
     let (sender, mut statuses) = mpsc::unbounded_channel();
     let mut work = pin!(work(sender));
-    let mut tell = |progress: Progress| {
+    let mut emit = |progress: Progress| {
         if let Some(on_progress) = &mut on_progress {
             on_progress(progress);
         }
     };
     let mut numbered = false;
-    let mut told = 0_u32;
-    let mut tell_status = |message: String, numbered: bool, tell: &mut dyn FnMut(Progress)| {
+    let mut count = 0_u32;
+    let mut emit_status = |message: String, numbered: bool, emit: &mut dyn FnMut(Progress)| {
         // Two ways of counting would contradict each other.
         if !numbered {
-            told += 1;
-            tell(Progress {
-                progress: f64::from(told),
+            count += 1;
+            emit(Progress {
+                progress: f64::from(count),
                 total: None,
                 message: Some(message),
             });
@@ -37,20 +37,20 @@ pub(super) async fn report<W: Future<Output = Result<CallResult, RequestError>>>
     let outcome = loop {
         tokio::select! {
             biased;
-            progress = following.next() => {
+            progress = updates.next() => {
                 numbered = true;
-                tell(progress);
+                emit(progress);
             }
-            Some(message) = statuses.recv() => tell_status(message, numbered, &mut tell),
+            Some(message) = statuses.recv() => emit_status(message, numbered, &mut emit),
             outcome = &mut work => break outcome,
         }
     };
-    while let Some(progress) = following.next().now_or_never() {
+    while let Some(progress) = updates.next().now_or_never() {
         numbered = true;
-        tell(progress);
+        emit(progress);
     }
     while let Ok(message) = statuses.try_recv() {
-        tell_status(message, numbered, &mut tell);
+        emit_status(message, numbered, &mut emit);
     }
     outcome
 }

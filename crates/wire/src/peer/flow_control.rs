@@ -16,18 +16,18 @@ use std::time::{Duration, Instant as CpuInstant};
 use tokio::time::Instant;
 
 /// The time that one turn of a reader may take. Links that use up their turns share it.
-const SLICE: Duration = Duration::from_micros(100);
+const TURN_LENGTH: Duration = Duration::from_micros(100);
 
 /// Cost of a turn between two looks at the clock: one for a message and one for each [`COST_BYTES`].
-const COST_PER_LOOK: usize = 8;
+const COST_PER_CLOCK_CHECK: usize = 8;
 const COST_BYTES: usize = 4 * 1024;
 
 /// Unsolicited messages and bytes between two looks at the buckets.
-const LOOK_FRAMES: u64 = 64;
-const LOOK_BYTES: u64 = 256 * 1024;
+const FRAMES_PER_CHECK: u64 = 64;
+const BYTES_PER_CHECK: u64 = 256 * 1024;
 
 /// Unsolicited traffic that is taken at full speed, and the rate beyond it (SEC-4).
-pub(super) const UNSOLICITED: Allowance = Allowance {
+pub(super) const UNSOLICITED: RateLimit = RateLimit {
     frames: 10_000,
     bytes: 256 * 1024 * 1024,
     frames_per_second: 2_000,
@@ -35,7 +35,7 @@ pub(super) const UNSOLICITED: Allowance = Allowance {
 };
 
 /// Junk beyond which a link is ended, and the rate at which old junk is forgotten (SEC-4).
-pub(super) const JUNK: Allowance = Allowance {
+pub(super) const JUNK: RateLimit = RateLimit {
     frames: 5_000,
     bytes: 512 * 1024 * 1024,
     frames_per_second: 500,
@@ -46,21 +46,21 @@ pub(super) const JUNK: Allowance = Allowance {
 const FRAMES_PER_REQUEST: u64 = 10;
 
 /// Junk messages that the answer to a call makes up for.
-const FORGIVEN_PER_ANSWER: u64 = 100;
+const JUNK_CREDIT_PER_RESPONSE: u64 = 100;
 
 /// Junk messages that are reported one by one; later ones are sampled.
-pub(super) const REPORTED: u64 = 32;
+pub(super) const MAX_REPORTED_JUNK: u64 = 32;
 
 /// The longest pause of a reader whose server sends too fast. Pauses are repeated until the excess is gone:
 /// between two of them answers come through, and a transport that sends while it receives gets to send.
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+const MAX_PAUSE: Duration = Duration::from_millis(50);
 
 /// Links whose readers use up their turns.
-static BUSY: AtomicUsize = AtomicUsize::new(0);
+static BUSY_LINKS: AtomicUsize = AtomicUsize::new(0);
 
 /// What an incoming message is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Worth {
+pub(super) enum MessageClass {
     /// It answers one of our requests.
     Solicited,
     /// It is a valid message that nobody asked for.
@@ -73,7 +73,7 @@ pub(super) enum Worth {
 
 /// How much of something may arrive at once, and how much per second after that.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Allowance {
+pub(super) struct RateLimit {
     pub(super) frames: u64,
     pub(super) bytes: u64,
     frames_per_second: u64,
@@ -82,81 +82,77 @@ pub(super) struct Allowance {
 
 /// A leaky bucket.
 #[derive(Debug, Default)]
-struct Bucket {
+struct LeakyBucket {
     frames: u64,
     bytes: u64,
 }
 
-impl Bucket {
+impl LeakyBucket {
     fn add(&mut self, frames: u64, bytes: u64) {
         self.frames = self.frames.saturating_add(frames);
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    fn leak(&mut self, allowance: &Allowance, elapsed: Duration) {
+    fn leak(&mut self, limit: &RateLimit, elapsed: Duration) {
         let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         let leaked = |per_second: u64| per_second.saturating_mul(millis) / 1000;
-        self.frames = self
-            .frames
-            .saturating_sub(leaked(allowance.frames_per_second));
-        self.bytes = self
-            .bytes
-            .saturating_sub(leaked(allowance.bytes_per_second));
+        self.frames = self.frames.saturating_sub(leaked(limit.frames_per_second));
+        self.bytes = self.bytes.saturating_sub(leaked(limit.bytes_per_second));
     }
 
-    fn forgive(&mut self, frames: u64, bytes: u64) {
+    fn credit(&mut self, frames: u64, bytes: u64) {
         self.frames = self.frames.saturating_sub(frames);
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
     /// How long it takes until the bucket holds no more than its allowance; zero if it does now.
-    fn excess(&self, allowance: &Allowance) -> Duration {
+    fn excess(&self, limit: &RateLimit) -> Duration {
         let wait = |level: u64, limit: u64, per_second: u64| {
             let millis = level.saturating_sub(limit).saturating_mul(1000) / per_second;
             Duration::from_millis(millis)
         };
-        let frames = wait(self.frames, allowance.frames, allowance.frames_per_second);
-        let bytes = wait(self.bytes, allowance.bytes, allowance.bytes_per_second);
+        let frames = wait(self.frames, limit.frames, limit.frames_per_second);
+        let bytes = wait(self.bytes, limit.bytes, limit.bytes_per_second);
         frames.max(bytes)
     }
 
-    fn is_over(&self, allowance: &Allowance) -> bool {
-        self.frames > allowance.frames || self.bytes > allowance.bytes
+    fn is_over(&self, limit: &RateLimit) -> bool {
+        self.frames > limit.frames || self.bytes > limit.bytes
     }
 }
 
 /// Counts a link among the busy ones.
 #[derive(Debug)]
-struct Busy;
+struct BusyLink;
 
-impl Busy {
+impl BusyLink {
     fn new() -> Self {
-        BUSY.fetch_add(1, Ordering::Relaxed);
+        BUSY_LINKS.fetch_add(1, Ordering::Relaxed);
         Self
     }
 }
 
-impl Drop for Busy {
+impl Drop for BusyLink {
     fn drop(&mut self) {
-        BUSY.fetch_sub(1, Ordering::Relaxed);
+        BUSY_LINKS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Flow control of one link.
 #[derive(Debug, Default)]
-pub(super) struct Flow {
+pub(super) struct FlowControl {
     /// Cost since the last look at the clock.
     cost: usize,
     /// When the turn began, as far as the clock was looked at.
     began: Option<CpuInstant>,
     /// The turn is over.
     over: bool,
-    busy: Option<Busy>,
-    unsolicited: Bucket,
-    junk: Bucket,
+    busy: Option<BusyLink>,
+    unsolicited: LeakyBucket,
+    junk: LeakyBucket,
     /// Unsolicited messages and bytes since the last look at the buckets.
-    unseen: Bucket,
-    looked: Option<Instant>,
+    since_check: LeakyBucket,
+    checked_at: Option<Instant>,
     /// One pause was not enough.
     excess: bool,
     /// Bytes of unfinished messages that are counted already.
@@ -164,9 +160,9 @@ pub(super) struct Flow {
     junk_seen: u64,
 }
 
-impl Flow {
+impl FlowControl {
     /// Nothing more has arrived: the next message begins a new turn.
-    pub(super) fn wait(&mut self) {
+    pub(super) fn start_turn(&mut self) {
         self.cost = 0;
         self.began = None;
         self.over = false;
@@ -177,21 +173,21 @@ impl Flow {
     pub(super) fn charge(&mut self, bytes: usize) {
         self.cost += 1 + bytes / COST_BYTES;
         let limit = match self.busy {
-            None => COST_PER_LOOK,
+            None => COST_PER_CLOCK_CHECK,
             Some(_) => 1,
         };
         if self.cost >= limit {
-            self.look_at_the_clock();
+            self.check_clock();
         }
     }
 
     #[cold]
-    fn look_at_the_clock(&mut self) {
+    fn check_clock(&mut self) {
         self.cost = 0;
         let now = CpuInstant::now();
         let began = *self.began.get_or_insert(now);
-        let shares = BUSY.load(Ordering::Relaxed).max(1);
-        let slice = SLICE / u32::try_from(shares).unwrap_or(u32::MAX);
+        let shares = BUSY_LINKS.load(Ordering::Relaxed).max(1);
+        let slice = TURN_LENGTH / u32::try_from(shares).unwrap_or(u32::MAX);
         self.over = now.duration_since(began) >= slice;
     }
 
@@ -202,16 +198,16 @@ impl Flow {
     }
 
     /// Counts a message by its worth.
-    pub(super) fn count(&mut self, worth: Worth, bytes: usize) {
+    pub(super) fn count(&mut self, class: MessageClass, bytes: usize) {
         let bytes = bytes as u64;
         // Its own bytes count once.
         let counted = std::mem::take(&mut self.partial).min(bytes);
-        self.unsolicited.forgive(0, counted);
-        match worth {
-            Worth::Solicited => self.junk.forgive(FORGIVEN_PER_ANSWER, 0),
-            Worth::Unsolicited => self.add_unsolicited(1, bytes),
-            Worth::Request => self.add_unsolicited(FRAMES_PER_REQUEST, bytes),
-            Worth::Junk => self.add_junk(1, bytes),
+        self.unsolicited.credit(0, counted);
+        match class {
+            MessageClass::Solicited => self.junk.credit(JUNK_CREDIT_PER_RESPONSE, 0),
+            MessageClass::Unsolicited => self.add_unsolicited(1, bytes),
+            MessageClass::Request => self.add_unsolicited(FRAMES_PER_REQUEST, bytes),
+            MessageClass::Junk => self.add_junk(1, bytes),
         }
     }
 
@@ -222,43 +218,43 @@ impl Flow {
     }
 
     /// Takes back what was counted of a message that turned out to be an answer.
-    pub(super) fn forgive(&mut self, bytes: u64) {
-        self.junk.forgive(FORGIVEN_PER_ANSWER, bytes);
-        self.unsolicited.forgive(1, bytes);
+    pub(super) fn credit(&mut self, bytes: u64) {
+        self.junk.credit(JUNK_CREDIT_PER_RESPONSE, bytes);
+        self.unsolicited.credit(1, bytes);
     }
 
     fn add_unsolicited(&mut self, frames: u64, bytes: u64) {
         self.unsolicited.add(frames, bytes);
-        self.unseen.add(frames, bytes);
+        self.since_check.add(frames, bytes);
     }
 
     /// The number of this junk message, if it is one that is reported.
-    pub(super) fn sample(&mut self) -> Option<u64> {
+    pub(super) fn sample_junk(&mut self) -> Option<u64> {
         self.junk_seen += 1;
         let number = self.junk_seen;
-        (number <= REPORTED || number.is_power_of_two()).then_some(number)
+        (number <= MAX_REPORTED_JUNK || number.is_power_of_two()).then_some(number)
     }
 
-    /// Whether [`Flow::rest`] has something to do.
-    pub(super) fn is_due(&self) -> bool {
+    /// Whether [`FlowControl::throttle`] has something to do.
+    pub(super) fn needs_throttling(&self) -> bool {
         self.over
             || self.excess
-            || self.unseen.frames >= LOOK_FRAMES
-            || self.unseen.bytes >= LOOK_BYTES
+            || self.since_check.frames >= FRAMES_PER_CHECK
+            || self.since_check.bytes >= BYTES_PER_CHECK
     }
 
     /// Lets other tasks run, for as long as this link has to wait. Fails once it has sent too much junk.
-    pub(super) async fn rest(&mut self) -> Result<(), String> {
-        let pause = self.look_at_the_buckets(Instant::now())?;
-        self.excess = pause > LONGEST_PAUSE;
+    pub(super) async fn throttle(&mut self) -> Result<(), String> {
+        let pause = self.check_buckets(Instant::now())?;
+        self.excess = pause > MAX_PAUSE;
         if self.over || !pause.is_zero() {
             if pause.is_zero() {
-                self.busy.get_or_insert_with(Busy::new);
+                self.busy.get_or_insert_with(BusyLink::new);
                 tokio::task::yield_now().await;
             } else {
                 // Who sleeps needs no share of the slice.
                 self.busy = None;
-                tokio::time::sleep(pause.min(LONGEST_PAUSE)).await;
+                tokio::time::sleep(pause.min(MAX_PAUSE)).await;
             }
             self.cost = 0;
             self.began = None;
@@ -267,17 +263,17 @@ impl Flow {
         Ok(())
     }
 
-    fn look_at_the_buckets(&mut self, now: Instant) -> Result<Duration, String> {
-        self.unseen = Bucket::default();
-        let elapsed = match self.looked {
+    fn check_buckets(&mut self, now: Instant) -> Result<Duration, String> {
+        self.since_check = LeakyBucket::default();
+        let elapsed = match self.checked_at {
             Some(before) => now.saturating_duration_since(before),
             None => Duration::ZERO,
         };
         // Fractions of a millisecond add up.
-        if self.looked.is_none() || elapsed >= Duration::from_millis(1) {
+        if self.checked_at.is_none() || elapsed >= Duration::from_millis(1) {
             self.unsolicited.leak(&UNSOLICITED, elapsed);
             self.junk.leak(&JUNK, elapsed);
-            self.looked = Some(now);
+            self.checked_at = Some(now);
         }
         if self.junk.is_over(&JUNK) {
             return Err(format!(
@@ -295,27 +291,27 @@ mod tests {
 
     #[test]
     fn a_turn_ends_after_its_slice_and_not_before() {
-        let mut flow = Flow::default();
+        let mut flow = FlowControl::default();
         let began = CpuInstant::now();
-        while !flow.is_due() {
+        while !flow.needs_throttling() {
             flow.charge(10);
         }
-        assert!(began.elapsed() >= SLICE / 2 && began.elapsed() < Duration::from_secs(1));
-        flow.wait();
-        for _ in 0..COST_PER_LOOK - 1 {
+        assert!(began.elapsed() >= TURN_LENGTH / 2 && began.elapsed() < Duration::from_secs(1));
+        flow.start_turn();
+        for _ in 0..COST_PER_CLOCK_CHECK - 1 {
             flow.charge(10);
         }
-        assert!(!flow.is_due() && flow.began.is_none());
+        assert!(!flow.needs_throttling() && flow.began.is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn unsolicited_messages_are_slowed_down_after_a_burst() {
-        let mut flow = Flow::default();
+        let mut flow = FlowControl::default();
         let begun = Instant::now();
         for _ in 0..UNSOLICITED.frames + 2 * UNSOLICITED.frames_per_second {
-            flow.count(Worth::Unsolicited, 100);
-            if flow.is_due() {
-                flow.rest().await.unwrap();
+            flow.count(MessageClass::Unsolicited, 100);
+            if flow.needs_throttling() {
+                flow.throttle().await.unwrap();
             }
         }
         let took = begun.elapsed();
@@ -327,26 +323,26 @@ mod tests {
     async fn long_messages_are_slowed_down_by_their_bytes_unless_they_are_answers() {
         const PART: usize = 1024 * 1024;
         const PARTS: usize = 64;
-        for (worth, seconds) in [(Worth::Unsolicited, 8), (Worth::Solicited, 0)] {
-            let mut flow = Flow::default();
+        for (class, seconds) in [(MessageClass::Unsolicited, 8), (MessageClass::Solicited, 0)] {
+            let mut flow = FlowControl::default();
             let begun = Instant::now();
             // Four make up the burst; each of the other eight takes a second.
             for _ in 0..12 {
                 for _ in 0..PARTS {
                     flow.count_partial(PART);
-                    if flow.is_due() {
-                        flow.rest().await.unwrap();
+                    if flow.needs_throttling() {
+                        flow.throttle().await.unwrap();
                     }
                 }
-                flow.count(worth, PARTS * PART);
-                if flow.is_due() {
-                    flow.rest().await.unwrap();
+                flow.count(class, PARTS * PART);
+                if flow.needs_throttling() {
+                    flow.throttle().await.unwrap();
                 }
             }
             let took = begun.elapsed().as_secs_f64();
             assert!(
                 (took - f64::from(seconds)).abs() < 0.5,
-                "{worth:?}: {took} s"
+                "{class:?}: {took} s"
             );
             assert!(flow.busy.is_none());
         }
@@ -354,11 +350,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_long_message_is_paid_for_in_several_pauses() {
-        let mut flow = Flow::default();
+        let mut flow = FlowControl::default();
         flow.add_unsolicited(0, UNSOLICITED.bytes + UNSOLICITED.bytes_per_second);
         let (begun, mut pauses) = (Instant::now(), 0);
-        while flow.is_due() {
-            flow.rest().await.unwrap();
+        while flow.needs_throttling() {
+            flow.throttle().await.unwrap();
             pauses += 1;
         }
         let took = begun.elapsed();
@@ -370,15 +366,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_link_of_mostly_junk_is_ended_and_one_with_answers_is_not() {
         for (answers, ended) in [(false, true), (true, false)] {
-            let mut flow = Flow::default();
+            let mut flow = FlowControl::default();
             let mut outcome = Ok(());
             for n in 0..4 * JUNK.frames {
-                flow.count(Worth::Junk, 100);
+                flow.count(MessageClass::Junk, 100);
                 if answers && n % 50 == 0 {
-                    flow.count(Worth::Solicited, 100);
+                    flow.count(MessageClass::Solicited, 100);
                 }
-                if flow.is_due() {
-                    outcome = outcome.and(flow.rest().await);
+                if flow.needs_throttling() {
+                    outcome = outcome.and(flow.throttle().await);
                 }
             }
             assert_eq!(outcome.is_err(), ended, "{outcome:?}");
@@ -387,21 +383,21 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn old_junk_is_forgotten() {
-        let mut flow = Flow::default();
+        let mut flow = FlowControl::default();
         for _ in 0..100 {
-            for _ in 0..LOOK_FRAMES {
-                flow.count(Worth::Junk, 100);
+            for _ in 0..FRAMES_PER_CHECK {
+                flow.count(MessageClass::Junk, 100);
             }
-            flow.rest().await.unwrap();
+            flow.throttle().await.unwrap();
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
 
     #[test]
     fn junk_is_reported_one_by_one_at_first_and_seldom_later() {
-        let mut flow = Flow::default();
-        let reported: Vec<_> = (0..200).filter_map(|_| flow.sample()).collect();
-        assert_eq!(reported.len() as u64, REPORTED + 2);
+        let mut flow = FlowControl::default();
+        let reported: Vec<_> = (0..200).filter_map(|_| flow.sample_junk()).collect();
+        assert_eq!(reported.len() as u64, MAX_REPORTED_JUNK + 2);
         assert!(reported.ends_with(&[32, 64, 128]));
     }
 }

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 use trunkline_wire::RequestError;
 use trunkline_wire::peer::RequestOptions;
 
-use crate::lab::{call_with, idle, seconds, within};
+use crate::harness::{call_with, idle, seconds, within};
 use crate::support::{Recorder, peer, settle};
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use bytestring::ByteString;
 
-use super::BadItem;
+use super::InvalidItem;
 use crate::json::Json;
 
 /// The content of a resource.
@@ -13,14 +13,14 @@ pub struct ResourceContent {
     /// Its MIME type, as the server says.
     pub mime_type: Option<ByteString>,
     /// The content itself.
-    pub body: Body,
+    pub body: ResourceBody,
     /// The whole entry as the server wrote it.
     pub raw: Json,
 }
 
 /// A content is text or bytes.
 #[derive(Clone, Debug)]
-pub enum Body {
+pub enum ResourceBody {
     /// Text; untrusted.
     Text(ByteString),
     /// Bytes in Base64, as the server wrote them.
@@ -29,27 +29,27 @@ pub enum Body {
 
 /// The result of `resources/read`.
 #[derive(Clone, Debug)]
-pub struct ReadResult {
+pub struct ReadResourceResult {
     /// What it holds, in the server's order.
     pub contents: Vec<ResourceContent>,
     /// What could not be used.
-    pub bad: Vec<BadItem>,
+    pub invalid: Vec<InvalidItem>,
 }
 
-impl ReadResult {
+impl ReadResourceResult {
     /// Reads the result of `resources/read`; fails only when there are no contents in it. `uri` stands in where a content does not
     /// say whose it is.
-    pub fn read(result: &Json, uri: &str) -> Result<Self, String> {
+    pub fn from_json(result: &Json, uri: &str) -> Result<Self, String> {
         let contents = result.get("contents").ok_or("it has no `contents`")?;
         let mut read = Self {
             contents: Vec::new(),
-            bad: Vec::new(),
+            invalid: Vec::new(),
         };
         let mut index = 0;
         let list = contents.elements(|raw| {
             match content(raw, uri) {
                 Ok(content) => read.contents.push(content),
-                Err(reason) => read.bad.push(BadItem { index, reason }),
+                Err(reason) => read.invalid.push(InvalidItem { index, reason }),
             }
             index += 1;
         });
@@ -74,8 +74,8 @@ fn content(raw: Json, uri: &str) -> Result<ResourceContent, String> {
         return Err("it is not an object".to_owned());
     }
     let body = match (text, blob) {
-        (Some(text), _) => Body::Text(text),
-        (None, Some(blob)) => Body::Blob(blob),
+        (Some(text), _) => ResourceBody::Text(text),
+        (None, Some(blob)) => ResourceBody::Blob(blob),
         (None, None) => return Err("it has neither text nor blob".to_owned()),
     };
     Ok(ResourceContent {
@@ -96,15 +96,15 @@ mod tests {
             r#"{"contents":[{"uri":"a:1","text":"t","mimeType":"text/x"},{"blob":"AA=="},7,{"uri":"a:2"},{"uri":5,"text":[]}]}"#,
         )
         .unwrap();
-        let read = ReadResult::read(&result, "a:0").unwrap();
+        let read = ReadResourceResult::from_json(&result, "a:0").unwrap();
         let uris: Vec<_> = read.contents.iter().map(|one| &*one.uri).collect();
         assert_eq!(uris, ["a:1", "a:0"]);
-        assert!(matches!(&read.contents[0].body, Body::Text(text) if text == "t"));
-        assert!(matches!(&read.contents[1].body, Body::Blob(blob) if blob == "AA=="));
-        let bad: Vec<_> = read.bad.iter().map(|bad| bad.index).collect();
-        assert_eq!(bad, [2, 3, 4]);
+        assert!(matches!(&read.contents[0].body, ResourceBody::Text(text) if text == "t"));
+        assert!(matches!(&read.contents[1].body, ResourceBody::Blob(blob) if blob == "AA=="));
+        let invalid: Vec<_> = read.invalid.iter().map(|invalid| invalid.index).collect();
+        assert_eq!(invalid, [2, 3, 4]);
         for text in ["{}", "[]", r#"{"contents":{}}"#, r#"{"contents":null}"#] {
-            assert!(ReadResult::read(&Json::parse(text).unwrap(), "a:0").is_err());
+            assert!(ReadResourceResult::from_json(&Json::parse(text).unwrap(), "a:0").is_err());
         }
     }
 }

@@ -7,8 +7,8 @@ use trunkline_wire::peer::RequestOptions;
 use trunkline_wire::transport::{CloseReason, Closed};
 use trunkline_wire::{Json, RequestError};
 
-use crate::lab::{call, call_with, seconds, two_calls, within};
-use crate::support::{Recorder, peer, settle, tell};
+use crate::harness::{call, call_with, seconds, two_calls, within};
+use crate::support::{Recorder, outcome_text, peer, settle};
 
 fn exited(code: i32) -> Closed {
     let reason = CloseReason::Exited {
@@ -23,7 +23,7 @@ async fn closing_fails_what_is_pending_and_tells_what_may_have_run() {
     let (peer, mut wire) = peer(&Recorder::new());
     let answered_never = call(&peer);
     wire.request("m").await;
-    wire.stick();
+    wire.stall();
     let handed_over = call(&peer);
     settle().await;
     let queued = call(&peer);
@@ -40,7 +40,7 @@ async fn closing_fails_what_is_pending_and_tells_what_may_have_run() {
         assert_eq!(error.may_have_run(), expected);
         assert_eq!(error.to_string(), "the connection was closed");
     }
-    wire.assert_silent();
+    wire.assert_nothing_sent();
 }
 
 #[tokio::test(start_paused = true)]
@@ -53,7 +53,7 @@ async fn the_cause_of_a_broken_link_reaches_every_call() {
         (exited(3), "the server's process exited with status 3"),
         (killed, "the server's process was ended by SIGKILL"),
         (
-            Closed::new(CloseReason::Ended),
+            Closed::new(CloseReason::ByPeer),
             "the server closed the connection",
         ),
         (
@@ -88,7 +88,7 @@ async fn answers_before_the_end_count() {
     let (first, second) = two_calls(&peer, &mut wire).await;
     wire.answer(1, "1");
     wire.end(exited(0));
-    assert_eq!(tell(first.await.unwrap()), "1");
+    assert_eq!(outcome_text(first.await.unwrap()), "1");
     assert!(second.await.unwrap().is_err());
 }
 
@@ -99,7 +99,7 @@ async fn a_failed_send_ends_the_link_with_its_cause() {
     wire.break_sending(exited(4));
     let third = call(&peer);
     for call in [first, third] {
-        let text = tell(call.await.unwrap());
+        let text = outcome_text(call.await.unwrap());
         assert_eq!(text, "the server's process exited with status 4");
     }
     wire.transport_closed().await;
@@ -138,7 +138,7 @@ async fn after_the_end_everything_fails_at_once_with_the_cause() {
         *exited(3).reason(),
         "the first cause counts"
     );
-    wire.assert_silent();
+    wire.assert_nothing_sent();
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,19 +157,19 @@ async fn the_link_closes_with_the_last_peer_and_not_before() {
 #[tokio::test(start_paused = true)]
 async fn notifications_wait_for_room_and_leave_in_order() {
     let (peer, mut wire) = peer(&Recorder::new());
-    wire.stick();
+    wire.stall();
     let sender = tokio::spawn({
         let peer = peer.clone();
         async move {
             for number in 0_u64..5000 {
-                let params = Json::of(&number).unwrap();
+                let params = Json::encode(&number).unwrap();
                 peer.notify("n", Some(params)).await.unwrap();
             }
         }
     });
     settle().await;
     assert!(!sender.is_finished(), "the queue is bounded");
-    wire.unstick();
+    wire.resume();
     for number in 0..5000 {
         assert_eq!(wire.sent().await["params"], number);
     }
