@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{check, sh};
+use crate::{sh, steps};
 
 /// Node itself: the package for this machine is installed under this one name, so the tests need not know which it is.
 /// (The package `node` would need its install script.)
@@ -92,7 +92,7 @@ const SYSTEM: [Needed; 8] = [
 /// Installs what is missing, then runs the tests.
 pub(crate) fn run() -> Result<()> {
     let folder = install()?;
-    check::nextest(tests(&folder)).map(drop)
+    steps::nextest(tests(&folder)).map(drop)
 }
 
 /// The tests against the servers in `folder`. The whole workspace is named so that its features, and with them the

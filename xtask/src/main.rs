@@ -1,19 +1,21 @@
-//! The project's own jobs: `cargo xtask <job>`.
+//! Development tasks: `cargo xtask <task>`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a job talks to the developer's terminal"
+    reason = "a task writes to the developer's terminal"
 )]
 
 mod bench;
-mod check;
 mod conformance;
 mod docs;
 mod fuzz;
+mod hook;
 mod interop;
 mod process_tree;
 mod sh;
 mod soak;
+mod steps;
+mod tidy;
 mod tools;
 
 use std::process::ExitCode;
@@ -21,43 +23,49 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "The project's own jobs")]
+#[command(name = "cargo xtask", about = "Development tasks")]
 struct Args {
     #[command(subcommand)]
-    job: Job,
+    task: Task,
 }
 
 #[derive(Subcommand)]
-enum Job {
-    /// Everything CI checks: format, generated pages, clippy, docs, tests, doctests, interop with foreign servers
-    Test(check::Options),
-    /// Install Node and the foreign MCP servers into target/interop, and run the tests against them
+enum Task {
+    /// Run the checks to pass before a commit: format, links, generated pages, licences, clippy
+    Check,
+    /// Run everything that CI runs: the checks, all tests, third-party servers, conformance
+    Test(steps::Options),
+    /// Install the git hooks in xtask/hooks: check before a commit
+    Hook(hook::Options),
+    /// Test against third-party MCP servers, installed into target/interop
     Interop,
-    /// Run the official conformance suite (installed into target/conformance) against our client; table on screen
+    /// Run the official conformance suite, installed into target/conformance
     Conformance(conformance::Options),
-    /// Measure against other clients in one interleaved run; table on screen and target/bench/results.json
+    /// Benchmark against other clients in one interleaved run
     Bench(bench::Options),
-    /// Connect and close 10,000 times over each transport; table of time, descriptors and memory on screen
+    /// Connect and close 10,000 times over each transport, and check for leaks
     Soak(soak::Options),
     /// Run every fuzz target for a minute
     Fuzz(fuzz::Options),
-    /// Write the parts of docs/ that come from the code; with --check, only see whether they are up to date
+    /// Generate the parts of docs/ that come from the code
     Docs(docs::Options),
 }
 
 fn main() -> ExitCode {
-    let done = match Args::parse().job {
-        Job::Test(options) => check::run(&options),
-        Job::Interop => interop::run(),
-        Job::Conformance(options) => conformance::run(&options),
-        Job::Bench(options) => bench::run(&options),
-        Job::Soak(options) => soak::run(&options),
-        Job::Fuzz(options) => fuzz::run(&options),
-        Job::Docs(options) => docs::run(&options),
+    let result = match Args::parse().task {
+        Task::Check => steps::check(),
+        Task::Test(options) => steps::test(&options),
+        Task::Hook(options) => hook::run(&options),
+        Task::Interop => interop::run(),
+        Task::Conformance(options) => conformance::run(&options),
+        Task::Bench(options) => bench::run(&options),
+        Task::Soak(options) => soak::run(&options),
+        Task::Fuzz(options) => fuzz::run(&options),
+        Task::Docs(options) => docs::run(&options),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Without anyhow's backtrace: what failed is a command, and its own output stands above.
+        // Without anyhow's backtrace: a command failed, and its output stands above.
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE

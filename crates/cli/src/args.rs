@@ -13,14 +13,14 @@ use crate::help::{
     SDK_HELP, SEARCH_HELP, TOOLS_HELP,
 };
 
-/// Connects to MCP servers, shows what they offer and calls their tools
+/// Configure MCP servers, list their tools and call them
 #[derive(Parser)]
 #[command(name = "trunkline", version, after_help = AFTER_HELP)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
 
-    /// Print one JSON document to standard output
+    /// Print the result as one JSON document
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
@@ -28,58 +28,57 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
-/// Where servers come from, and when they start. Taken before and after the command alike: what stands in both places adds up.
+/// Options for where servers come from and when they start. Accepted before and after the command;
+/// both add up.
 #[derive(clap::Args, Clone, Default)]
 pub(crate) struct ConfigArgs {
-    /// Also use the servers in this file, or in this JSON text; may be repeated, and several files that end in .json, or
-    /// JSON texts, may follow one flag
+    /// Load servers from a JSON file or string (repeatable)
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) mcp_config: Vec<String>,
 
-    /// Use only this one of the configured servers; may be repeated
+    /// Use only this server (repeatable)
     #[arg(long, value_name = "NAME")]
     pub(crate) mcp_server: Vec<String>,
 
-    /// Use only the servers that --mcp-config names
+    /// Use only servers from --mcp-config
     #[arg(long)]
     pub(crate) strict_mcp_config: bool,
 
-    /// Also use the plugin in this directory; may be repeated
+    /// Load the plugin in this directory (repeatable)
     #[arg(long, value_name = "DIR")]
     pub(crate) plugin_dir: Vec<PathBuf>,
 
-    /// Approve the project's own servers, for this run only
+    /// Approve the project's servers for this run only
     #[arg(long)]
     pub(crate) approve_project: bool,
 
-    /// Start a server only when one of its tools is called, if its tools are known from an earlier run
+    /// Start servers with a cached catalog only when they are called
     #[arg(long)]
     pub(crate) lazy: bool,
 
-    /// Do not use what is known of servers from earlier runs, and do not keep what they say now
+    /// Neither read nor write cached catalogs and protocol versions
     #[arg(long)]
     pub(crate) no_cache: bool,
 
-    /// Write every message to and from servers into this file, as JSON lines without secrets; `-` is standard error
+    /// Write all messages to a file as JSON lines, without secrets (`-` for stderr)
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 }
 
-/// The flag that names configuration.
 const MCP_CONFIG: &str = "--mcp-config";
 
-/// The command line with one `--mcp-config` before each of its values: several may follow one flag, as for Claude Code.
-/// Only what is plainly such a value counts, because names and arguments follow as well.
-pub(crate) fn spelled_out(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let mut spelled: Vec<OsString> = Vec::new();
-    // How many values the last flag has had, if nothing else came since.
+/// Inserts one `--mcp-config` before each of its values: as in Claude Code, several may follow one
+/// flag. Only JSON and names that end in `.json` count as values, because other words follow as well.
+pub(crate) fn expand_mcp_config(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut expanded: Vec<OsString> = Vec::new();
+    // The number of values since the last flag; none once another word has followed.
     let mut values = None;
-    // What follows `--` is somebody else's command.
+    // Words after `--` belong to a server's command.
     let mut ours = true;
     for word in words {
         ours &= word != "--";
         if !ours {
-            spelled.push(word);
+            expanded.push(word);
             continue;
         }
         let text = word.to_str().unwrap_or_default();
@@ -88,21 +87,21 @@ pub(crate) fn spelled_out(words: impl IntoIterator<Item = OsString>) -> Vec<OsSt
         values = match values {
             _ if text == MCP_CONFIG => Some(0),
             _ if text.starts_with("--mcp-config=") => Some(1),
-            // Its own, whatever it is.
+            // The first word after the flag is its value, whatever it looks like.
             Some(0) => Some(1),
             Some(count) if is_value => {
-                spelled.push(MCP_CONFIG.into());
+                expanded.push(MCP_CONFIG.into());
                 Some(count + 1)
             }
             _ => None,
         };
-        spelled.push(word);
+        expanded.push(word);
     }
-    spelled
+    expanded
 }
 
 impl ConfigArgs {
-    /// What stands before and after the command, together.
+    /// Merges the options before the command with those after it.
     pub(crate) fn and(self, after: Self) -> Self {
         Self {
             mcp_config: [self.mcp_config, after.mcp_config].concat(),
@@ -119,14 +118,14 @@ impl ConfigArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Show the whole path, from server to result, with nothing installed
+    /// See servers, tools and calls at work, with nothing installed
     Demo,
-    /// Connect to every server and show how it fares
+    /// Connect to all servers and show their status
     List {
         #[command(flatten)]
         config: ConfigArgs,
     },
-    /// Show one server: how it fares, where it comes from and how it is configured
+    /// Show the status and configuration of a server
     Get {
         #[command(flatten)]
         config: ConfigArgs,
@@ -134,16 +133,16 @@ pub(crate) enum Command {
         /// The server's name
         name: String,
 
-        /// Show the values of env and headers too; only on a terminal
+        /// Show the values of env and headers (terminal only)
         #[arg(long)]
         show_secrets: bool,
     },
     /// Add a server
     #[command(after_help = ADD_HELP)]
     Add(AddArgs),
-    /// Add a server from a JSON text
+    /// Add a server from a JSON entry
     AddJson(AddJsonArgs),
-    /// Change a server's entry where it stands
+    /// Change a server's entry in place
     #[command(after_help = EDIT_HELP)]
     Edit(EditArgs),
     /// Remove a server
@@ -152,70 +151,70 @@ pub(crate) enum Command {
         /// The server's name
         name: String,
 
-        /// Where to remove it from; by default from where it is
+        /// The scope to remove it from [default: the one that has it]
         #[arg(short, long)]
         scope: Option<WriteScope>,
     },
-    /// Switch a server on for this project
+    /// Enable a server in this project
     Enable {
         /// The server's name
         name: String,
     },
-    /// Switch a server off for this project
+    /// Disable a server in this project
     Disable {
         /// The server's name
         name: String,
     },
-    /// Approve servers of the project, as they are now
+    /// Approve servers of the project
     Approve {
-        /// Their names; by default each pending one is asked about
+        /// The servers [default: prompt for each pending one]
         names: Vec<String>,
 
-        /// Approve all that are pending
+        /// Approve all pending servers
         #[arg(long, conflicts_with = "names")]
         all: bool,
 
-        /// Do not ask
+        /// Skip the prompt
         #[arg(short, long)]
         yes: bool,
     },
     /// Reject servers of the project
     Reject {
-        /// Their names
+        /// The servers
         #[arg(required = true)]
         names: Vec<String>,
     },
-    /// Forget which of the project's servers were approved and rejected
+    /// Forget all approvals and rejections of this project
     ResetProjectChoices,
-    /// Take over the servers of other MCP clients
+    /// Import servers from other MCP clients
     Import(ImportArgs),
-    /// Remove what is kept for servers that are gone: logs, results, catalogs, pins and approvals
+    /// Remove logs, caches, pins and approvals of servers that no longer exist
     #[command(after_help = CLEAN_HELP)]
     Clean {
         #[command(flatten)]
         config: ConfigArgs,
 
-        /// Show what would be removed, and remove nothing
+        /// Only show what would be removed
         #[arg(long)]
         dry_run: bool,
     },
-    /// Show the tools of all servers, or of one, or all about one tool
+    /// List tools, or show one in detail
     #[command(after_help = TOOLS_HELP)]
     Tools {
         #[command(flatten)]
         config: ConfigArgs,
 
-        /// Only this server's; or the whole name of a tool, `mcp__<server>__<tool>`
+        /// List only the tools of this server (or show the tool `mcp__<server>__<tool>`)
         server: Option<String>,
 
-        /// Everything about this tool of it
+        /// Show this tool of the server in detail
         tool: Option<String>,
 
-        /// As the JSON that a model's interface takes, the schemas byte for byte
+        /// Print tool definitions for a model's API
         #[arg(long)]
         format: Option<ToolFormat>,
     },
-    /// Find tools by what they are for
+    /// Search tools by what they do
     #[command(after_help = SEARCH_HELP)]
     Search {
         #[command(flatten)]
@@ -225,7 +224,7 @@ pub(crate) enum Command {
         #[arg(required = true)]
         words: Vec<String>,
 
-        /// How many tools to show at most
+        /// The maximum number of results
         #[arg(short = 'n', long, default_value_t = 5, value_name = "N", value_parser = at_least_one)]
         limit: usize,
     },
@@ -238,12 +237,12 @@ pub(crate) enum Command {
         #[command(flatten)]
         call: CallArgs,
     },
-    /// Show the resources of all servers, or of one
+    /// List resources
     Resources {
         #[command(flatten)]
         config: ConfigArgs,
 
-        /// Only this server's
+        /// List only those of this server
         server: Option<String>,
     },
     /// Read a resource
@@ -255,15 +254,15 @@ pub(crate) enum Command {
         #[command(flatten)]
         read: ReadArgs,
     },
-    /// Show the prompts and skills of all servers, or of one
+    /// List prompts and skills
     Prompts {
         #[command(flatten)]
         config: ConfigArgs,
 
-        /// Only this server's
+        /// List only those of this server
         server: Option<String>,
     },
-    /// Get what a prompt says
+    /// Get a prompt
     #[command(after_help = PROMPT_HELP)]
     Prompt {
         #[command(flatten)]
@@ -272,37 +271,37 @@ pub(crate) enum Command {
         #[command(flatten)]
         prompt: PromptArgs,
     },
-    /// Show the state of everything: servers, tools, resources, prompts; with --json all of it
+    /// Summarise servers, tools, resources and prompts
     Status {
         #[command(flatten)]
         config: ConfigArgs,
     },
-    /// Show what servers said, and what became of them
+    /// Show the logs of servers
     #[command(after_help = LOGS_HELP)]
     Logs(LogsArgs),
-    /// Serve the program that started this one, over standard input and output: its tools and everybody else's
+    /// Serve an embedding program over stdin and stdout
     #[command(after_help = SDK_HELP)]
     Sdk {
         #[command(flatten)]
         config: ConfigArgs,
     },
-    /// Print a completion script for a shell
+    /// Generate a shell completion script
     Completions {
-        /// Which shell
+        /// The shell
         shell: clap_complete::Shell,
     },
 }
 
-/// A way to write down tools.
+/// The API for which tools are exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ToolFormat {
     /// Anthropic's Messages API
     Anthropic,
-    /// The Chat Completions API, and those like it
+    /// OpenAI's Chat Completions API and compatible ones
     Openai,
-    /// The Responses API
+    /// OpenAI's Responses API
     OpenaiResponses,
-    /// MCP's own list
+    /// MCP's `tools/list`
     Mcp,
 }
 
@@ -338,7 +337,7 @@ impl From<WriteScope> for Scope {
     }
 }
 
-/// How a new server is reached.
+/// The transport of a new server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum NewTransport {
     Stdio,
@@ -349,31 +348,31 @@ pub(crate) enum NewTransport {
 
 #[derive(clap::Args)]
 pub(crate) struct AddArgs {
-    /// The server's name, then the command or the URL, then the command's arguments
+    /// The server's name, its command or URL, and arguments
     #[arg(required = true, value_name = "NAME COMMAND|URL ARGS", num_args = 1..)]
     pub(crate) words: Vec<String>,
 
-    /// The command and its arguments, flags of its own included
+    /// A command with its own flags
     #[arg(last = true, value_name = "COMMAND ARGS")]
     pub(crate) command: Vec<String>,
 
-    /// How it is reached; by default stdio, or http for a URL
+    /// The transport [default: http for a URL, otherwise stdio]
     #[arg(short, long)]
     pub(crate) transport: Option<NewTransport>,
 
-    /// An environment variable for the server; may be repeated
+    /// Set an environment variable of the server (repeatable)
     #[arg(short, long, value_name = "KEY=VALUE")]
     pub(crate) env: Vec<String>,
 
-    /// An HTTP header to send; may be repeated
+    /// Send an HTTP header (repeatable)
     #[arg(short = 'H', long, value_name = "NAME: VALUE")]
     pub(crate) header: Vec<String>,
 
-    /// The OAuth client id that was registered for you
+    /// The OAuth client ID
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
 
-    /// The port on which the browser comes back after signing in
+    /// The port of the OAuth redirect
     #[arg(long, value_name = "PORT")]
     pub(crate) callback_port: Option<u16>,
 
@@ -381,22 +380,22 @@ pub(crate) struct AddArgs {
     pub(crate) options: AddOptions,
 }
 
-/// How a new server is written.
+/// Options for writing a new server.
 #[derive(clap::Args)]
 pub(crate) struct AddOptions {
-    /// Who the server is for
+    /// The scope to add it to
     #[arg(short, long, default_value = "local")]
     pub(crate) scope: WriteScope,
 
-    /// Ask for the OAuth client secret (or take it from `MCP_CLIENT_SECRET`) and keep it in the keychain
+    /// Prompt for the OAuth client secret (or read `MCP_CLIENT_SECRET`) and store it in the keychain
     #[arg(long)]
     pub(crate) client_secret: bool,
 
-    /// Replace a server of the same name in that scope
+    /// Replace an existing server
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// Do not look for the program and do not connect
+    /// Do not connect to it
     #[arg(long)]
     pub(crate) no_check: bool,
 }
@@ -406,7 +405,7 @@ pub(crate) struct AddJsonArgs {
     /// The server's name
     pub(crate) name: String,
 
-    /// Its entry as JSON; `-` reads it from standard input
+    /// The entry as JSON (`-` for stdin)
     pub(crate) entry: String,
 
     #[command(flatten)]
@@ -418,39 +417,39 @@ pub(crate) struct EditArgs {
     /// The server's name
     pub(crate) name: String,
 
-    /// The program and its arguments, in place of the present ones
+    /// Replace the command and its arguments
     #[arg(last = true, value_name = "COMMAND ARGS")]
     pub(crate) command_line: Vec<String>,
 
-    /// The scope whose entry to change; needed where several have one
+    /// The scope of the entry, if several have one
     #[arg(short, long)]
     pub(crate) scope: Option<WriteScope>,
 
-    /// Set an environment variable; may be repeated
+    /// Set an environment variable (repeatable)
     #[arg(short, long, value_name = "KEY=VALUE")]
     pub(crate) env: Vec<String>,
 
-    /// Remove an environment variable; may be repeated
+    /// Remove an environment variable (repeatable)
     #[arg(long, value_name = "KEY")]
     pub(crate) unset_env: Vec<String>,
 
-    /// Set an HTTP header; may be repeated
+    /// Set an HTTP header (repeatable)
     #[arg(short = 'H', long, value_name = "NAME: VALUE")]
     pub(crate) header: Vec<String>,
 
-    /// Remove an HTTP header; may be repeated
+    /// Remove an HTTP header (repeatable)
     #[arg(long, value_name = "NAME")]
     pub(crate) unset_header: Vec<String>,
 
-    /// Set the program, and keep its arguments
+    /// Set the command and keep its arguments
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) command: Option<String>,
 
-    /// Append an argument; may be repeated
+    /// Append an argument (repeatable)
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     pub(crate) arg: Vec<String>,
 
-    /// Remove an argument; may be repeated
+    /// Remove an argument (repeatable)
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     pub(crate) unset_arg: Vec<String>,
 
@@ -458,151 +457,149 @@ pub(crate) struct EditArgs {
     #[arg(long)]
     pub(crate) url: Option<String>,
 
-    /// Set the working directory of the program
+    /// Set the working directory
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<String>,
 
-    /// Set the time limit of a tool call, in milliseconds
+    /// Set the timeout of a tool call
     #[arg(long, value_name = "MS")]
     pub(crate) timeout: Option<u64>,
 
-    /// Set the time limit for connecting, in milliseconds
+    /// Set the timeout for connecting
     #[arg(long, value_name = "MS")]
     pub(crate) connect_timeout: Option<u64>,
 
-    /// Set any field, to a JSON value or else to the text; may be repeated
+    /// Set any field to a JSON value or a string (repeatable)
     #[arg(long, value_name = "FIELD=JSON")]
     pub(crate) set: Vec<String>,
 
-    /// Remove a field; may be repeated
+    /// Remove a field (repeatable)
     #[arg(long, value_name = "FIELD")]
     pub(crate) unset: Vec<String>,
 
-    /// Open the entry in $VISUAL or $EDITOR; on a terminal also without any option
+    /// Open the entry in $VISUAL or $EDITOR (default on a terminal)
     #[arg(long)]
     pub(crate) editor: bool,
 }
 
 #[derive(clap::Args)]
 pub(crate) struct ImportArgs {
-    /// Only this client's servers: claude-desktop, cursor, vscode, windsurf, zed, gemini, codex, opencode or goose
+    /// The client: claude-desktop, cursor, vscode, windsurf, zed, gemini, codex, opencode or goose
     pub(crate) client: Option<String>,
 
-    /// Only these servers; may be repeated
+    /// Import only this server (repeatable)
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Vec<String>,
 
-    /// Read this file instead of the client's own
+    /// Read this file instead of the client's default
     #[arg(long, value_name = "FILE", requires = "client")]
     pub(crate) file: Option<PathBuf>,
 
-    /// Who the servers are for
+    /// The scope to import into
     #[arg(short, long, default_value = "user")]
     pub(crate) scope: WriteScope,
 
-    /// With -s project: also take servers from your own files, which --only names
+    /// With -s project, also import servers from your own files
     #[arg(long, requires = "only")]
     pub(crate) from_user: bool,
 
-    /// Give the server this name; for one server
+    /// Rename the server
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) rename: Option<String>,
 
-    /// Replace servers of the same name in that scope
+    /// Replace existing servers
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// Write without asking
+    /// Skip the prompt
     #[arg(short, long)]
     pub(crate) yes: bool,
 
-    /// Show what would be written, and write nothing
+    /// Only show what would be written
     #[arg(long, conflicts_with = "yes")]
     pub(crate) dry_run: bool,
 }
 
 #[derive(clap::Args)]
 pub(crate) struct LogsArgs {
-    /// Only this server's; by default all of them, by time
+    /// Show only the log of this server
     pub(crate) server: Option<String>,
 
-    /// Go on showing what is added, until interrupted
+    /// Follow the log
     #[arg(short, long)]
     pub(crate) follow: bool,
 
-    /// How many lines, counted from the newest; by default 100, or with --since all
+    /// The number of newest lines [default: 100, or all with --since]
     #[arg(short = 'n', long, value_name = "LINES")]
     pub(crate) lines: Option<usize>,
 
-    /// Only what is newer: 90s, 10m, 2h, 7d, or a time such as 2026-11-16T02:03Z
+    /// Show only newer lines: 90s, 10m, 2h, 7d, or a time such as 2026-11-16T02:03Z
     #[arg(long, value_name = "TIME", value_parser = since)]
     pub(crate) since: Option<Since>,
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) => Err("at least 1".to_owned()),
+        Ok(0) => Err("must be at least 1".to_owned()),
         Ok(number) => Ok(number),
         Err(error) => Err(error.to_string()),
     }
 }
 
 fn since(text: &str) -> Result<Since, &'static str> {
-    Since::parse(text).ok_or(
-        "it is neither a time ago, such as 10m, nor a time in UTC, such as 2026-11-16T02:03Z",
-    )
+    Since::parse(text)
+        .ok_or("expected a duration such as 10m, or a UTC time such as 2026-11-16T02:03Z")
 }
 
 #[derive(clap::Args)]
 pub(crate) struct CallArgs {
-    /// `<server> <tool>` or `mcp__<server>__<tool>`, then the arguments
+    /// `<server> <tool>` or `mcp__<server>__<tool>`, followed by arguments
     #[arg(required = true, value_name = "TOOL", num_args = 1.., allow_hyphen_values = false)]
     pub(crate) words: Vec<String>,
 
-    /// All arguments as one JSON object; `-` reads it from standard input
+    /// Arguments as one JSON object (`-` for stdin)
     #[arg(long, value_name = "JSON")]
     pub(crate) json_args: Option<String>,
 
-    /// Give up after this many milliseconds, connecting included; by default after what the server's entry or
-    /// `MCP_TOOL_TIMEOUT` says, or 100000000
+    /// The timeout, including the connection [default: the entry's, or `MCP_TOOL_TIMEOUT`]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: Option<u64>,
 
-    /// Send the arguments even if they do not fit the tool's schema
+    /// Do not validate arguments against the tool's schema
     #[arg(long)]
     pub(crate) no_validate: bool,
 
-    /// Call the tool even if it is not what it was when it was first called, and take it for what it is now
+    /// Accept a tool that has changed since its first call
     #[arg(long)]
     pub(crate) accept_changes: bool,
 }
 
 #[derive(clap::Args)]
 pub(crate) struct ReadArgs {
-    /// `<server> <uri>` or `@server:uri`; behind a template, its variables as key=value
+    /// `<server> <uri>` or `@server:uri`, followed by template variables as key=value
     #[arg(required = true, value_name = "RESOURCE", num_args = 1.., allow_hyphen_values = false)]
     pub(crate) words: Vec<String>,
 
-    /// Write what it holds to this file, or to files numbered after it; `-` is standard output
+    /// Write the content to a file, numbered if there are several (`-` for stdout)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Give up after this many milliseconds, connecting included
+    /// The timeout, including the connection
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: Option<u64>,
 }
 
 #[derive(clap::Args)]
 pub(crate) struct PromptArgs {
-    /// `<server> <prompt>` or `mcp__<server>__<prompt>`, then its arguments: by position, or as key=value
+    /// `<server> <prompt>` or `mcp__<server>__<prompt>`, followed by arguments
     #[arg(required = true, value_name = "PROMPT", num_args = 1.., allow_hyphen_values = false)]
     pub(crate) words: Vec<String>,
 
-    /// Arguments by position, whatever they look like
+    /// Positional arguments, taken literally
     #[arg(last = true, value_name = "WORDS")]
     pub(crate) literal: Vec<String>,
 
-    /// Give up after this many milliseconds, connecting included
+    /// The timeout, including the connection
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: Option<u64>,
 }
@@ -612,7 +609,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_configurations_may_follow_one_flag() {
+    fn one_flag_takes_several_configurations() {
         for (line, expected) in [
             (
                 "t --mcp-config a.json b.json list",
@@ -640,9 +637,9 @@ mod tests {
             ),
         ] {
             let words = line.split(' ').map(OsString::from);
-            let spelled = spelled_out(words);
-            let spelled: Vec<_> = spelled.iter().filter_map(|word| word.to_str()).collect();
-            assert_eq!(spelled.join(" "), expected);
+            let expanded = expand_mcp_config(words);
+            let expanded: Vec<_> = expanded.iter().filter_map(|word| word.to_str()).collect();
+            assert_eq!(expanded.join(" "), expected);
         }
     }
 }

@@ -1,12 +1,12 @@
-//! The arguments of a call, from words on the command line to one JSON object (UI-3).
+//! Parses the arguments of a call into one JSON object (UI-3).
 
 use serde_json::{Map, Value};
 use trunkline::Json;
 
 use crate::schema::Document;
 
-/// Reads `key=value` and `key:=json` words on top of a JSON object. The tool's schema decides what a plain value means: `n=3`
-/// is a number where the tool asks for one.
+/// Parses `key=value` and `key:=json` words and adds them to a JSON object. The tool's schema decides
+/// the type of a plain value: `n=3` is a number where the tool asks for one.
 pub(crate) fn read(
     words: &[String],
     json_args: Option<&str>,
@@ -31,7 +31,7 @@ pub(crate) fn read(
         let (key, value) = match key.strip_suffix(':') {
             Some(key) => {
                 let value = serde_json::from_str(value).map_err(|error| {
-                    format!("the value of \"{key}\" is not valid JSON: {error}; for a text write {key}={value}")
+                    format!("the value of \"{key}\" is not valid JSON: {error}; for a string, write {key}={value}")
                 })?;
                 (key, value)
             }
@@ -47,7 +47,8 @@ pub(crate) fn read(
     Ok(Value::Object(arguments).into())
 }
 
-/// The arguments of which a tool's schema says nothing, though it says something of others: misspelt, probably.
+/// Returns the arguments that a tool's schema does not declare, although it declares others:
+/// probably misspelt.
 pub(crate) fn unknown(arguments: &Json, schema: &Json) -> Vec<String> {
     let Some(known) = schema.get("properties") else {
         return Vec::new();
@@ -72,7 +73,7 @@ pub(crate) fn unknown(arguments: &Json, schema: &Json) -> Vec<String> {
     unknown
 }
 
-/// The types that a tool's schema allows an argument: its `type`, one or several, and those of its alternatives.
+/// Returns the types that a tool's schema allows for an argument, including those of alternatives.
 fn expected_types(schema: Option<&Document>, key: &str) -> Vec<String> {
     let members = schema.map_or_else(Vec::new, |schema| schema.schema().members());
     let Some(member) = members.into_iter().find(|member| member.name == key) else {
@@ -82,7 +83,8 @@ fn expected_types(schema: Option<&Document>, key: &str) -> Vec<String> {
     types.into_iter().map(str::to_owned).collect()
 }
 
-/// A plain value as a type that the tool asks for, or as text where it does not fit: the server will say so better.
+/// Parses a plain value as one of the expected types. Falls back to a string, so that validation
+/// reports the mismatch.
 fn plain(value: &str, expected: &[String]) -> Value {
     let text = || Value::String(value.to_owned());
     if expected.iter().any(|expected| expected == "string") {
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_schema_says_nothing_of_is_unknown_where_it_says_something() {
+    fn arguments_that_the_schema_does_not_declare_are_unknown() {
         let json = |text: &str| Json::parse(text.to_owned()).unwrap();
         for (schema, expected) in [
             (r#"{"properties": {"a": {}}}"#, &["b"][..]),
@@ -178,7 +180,7 @@ mod tests {
     fn mistakes_are_explained() {
         check(&["word"], None, Err("write key=value or key:=json"));
         check(&["=x"], None, Err("no name"));
-        check(&["s:=abc"], None, Err("for a text write s=abc"));
+        check(&["s:=abc"], None, Err("for a string, write s=abc"));
         check(&["s=1", "s=2"], None, Err("given twice"));
         check(&[], Some("[1]"), Err("must be a JSON object"));
         check(&[], Some("{"), Err("not valid JSON"));

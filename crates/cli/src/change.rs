@@ -1,4 +1,4 @@
-//! What commands that change configuration have in common: telling what was written where, or why not.
+//! Reports of commands that change the configuration.
 
 use std::path::Path;
 
@@ -8,18 +8,18 @@ use trunkline_config::{ChangeError, Written};
 use crate::exit::Exit;
 use crate::output::{self, Lines, inline};
 
-/// The file that was written, for `--json`, where every name must be text.
+/// Returns the written file as text, for `--json`.
 pub(crate) fn path(written: &Written) -> String {
     written.file.to_string_lossy().into_owned()
 }
 
-/// Tells what was done and which file was changed.
-pub(crate) fn tell(what: &str, written: &Written, document: Value, as_json: bool) -> Exit {
-    tell_lines(Lines::one(inline(what)), written, document, as_json)
+/// Reports a change and the file that it was written to.
+pub(crate) fn report(what: &str, written: &Written, document: Value, as_json: bool) -> Exit {
+    report_lines(Lines::one(inline(what)), written, document, as_json)
 }
 
-/// As [`tell`], where several lines say what was done.
-pub(crate) fn tell_lines(
+/// Reports a change that takes several lines.
+pub(crate) fn report_lines(
     mut lines: Lines,
     written: &Written,
     mut document: Value,
@@ -43,20 +43,20 @@ pub(crate) fn tell_lines(
     let done = if written.changed {
         "written to"
     } else {
-        "nothing to change in"
+        "no change in"
     };
     lines.push(format!("  {done} {place}"));
     output::result(lines);
     Exit::Done
 }
 
-/// Explains why nothing was changed.
+/// Reports that nothing was changed.
 pub(crate) fn fail(error: &ChangeError, hint: Option<&str>) -> Exit {
     output::error(&error.to_string(), hint);
     exit(error)
 }
 
-/// How the program ends where nothing was changed.
+/// Returns the exit code for a failed change.
 pub(crate) fn exit(error: &ChangeError) -> Exit {
     if error.is_refused() {
         Exit::Refused
@@ -65,10 +65,10 @@ pub(crate) fn exit(error: &ChangeError) -> Exit {
     }
 }
 
-/// Explains that a company's file decides.
+/// Reports that the enterprise configuration is exclusive.
 pub(crate) fn refuse_exclusive(file: &Path) -> Exit {
     fail(
         &ChangeError::Exclusive(file.to_owned()),
-        Some("ask whoever manages this machine"),
+        Some("ask the administrator of this machine"),
     )
 }

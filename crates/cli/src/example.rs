@@ -1,4 +1,4 @@
-//! A call of a tool as somebody would type it, made from its schema.
+//! Example calls made from a tool's schema.
 
 use serde_json::{Map, Value, json};
 
@@ -6,13 +6,13 @@ use crate::output::harmless;
 use crate::schema::{Document, Schema};
 use crate::standing::quoted;
 
-/// How deep objects in objects are filled in.
+/// The maximum depth of nested objects.
 const MAX_DEPTH: usize = 5;
 
-/// How many elements an array gets that must have some.
+/// The maximum number of array elements.
 const MAX_ITEMS: u64 = 5;
 
-/// A line that calls a tool with something for every argument that it needs.
+/// Returns a command that calls a tool with all required arguments.
 pub(crate) fn call_line(server: Option<&str>, tool: &str, name: &str, schema: Value) -> String {
     let plain = |word: &str| !word.starts_with('-') && harmless(word) == word;
     let called = match server {
@@ -40,15 +40,14 @@ pub(crate) fn call_line(server: Option<&str>, tool: &str, name: &str, schema: Va
             line.push_str(word);
         }
     } else {
-        // A name that cannot be told from a flag, or from what is around it.
+        // A name could pass for a flag or contain `=`.
         line += " --json-args ";
         line += &quoted(&Value::Object(arguments).to_string());
     }
     line
 }
 
-/// One argument as it is typed; `None` where that is not possible. A plain value is read by the types that the schema names, as
-/// `arguments` does.
+/// Formats an argument as `key=value` or `key:=json`; `None` if its name does not allow that.
 fn word(name: &str, value: &Value, schema: Option<Schema>) -> Option<String> {
     if name.is_empty() || name.starts_with('-') || name.ends_with(':') || name.contains('=') {
         return None;
@@ -71,7 +70,7 @@ fn word(name: &str, value: &Value, schema: Option<Schema>) -> Option<String> {
     })
 }
 
-/// A word with its value in quotes, where the shell wants them.
+/// Quotes a word for the shell where necessary.
 fn argument(before: &str, value: &str) -> String {
     let named = before.trim_end_matches([':', '=']);
     if quoted(named) == named && !value.is_empty() {
@@ -83,7 +82,7 @@ fn argument(before: &str, value: &str) -> String {
     }
 }
 
-/// An object with everything that is required.
+/// Returns an object with all required members.
 fn object(schema: Schema, depth: usize) -> Map<String, Value> {
     let members = schema.members().into_iter();
     let mut object: Map<String, Value> = members
@@ -153,7 +152,7 @@ fn number(schema: Schema, whole: bool) -> Value {
     if whole {
         number = number.ceil();
     }
-    // Written without a fraction where there is none.
+    // Without a fraction for whole numbers.
     serde_json::from_str(&number.to_string()).unwrap_or_else(|_| json!(number))
 }
 
@@ -181,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_has_what_the_tool_needs() {
+    fn an_example_has_all_required_arguments() {
         let one = |schema: Value| json!({"type": "object", "properties": {"p": schema}, "required": ["p"]});
         for (schema, words) in [
             (json!({"type": "object"}), ""),

@@ -1,21 +1,21 @@
-//! How the program ends (UI-2).
+//! Exit codes (UI-2).
 
 use std::process::ExitCode;
 
 use trunkline::CallError;
 use trunkline::context::ContextError;
 
-/// The program's exit codes.
+/// An exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Done = 0,
-    /// The tool, or its server, reported an error, or was lost while it ran.
+    /// The tool or its server reported an error, or the connection was lost during the call.
     Failed = 1,
     /// Bad usage or configuration.
     Usage = 2,
     NotConnected = 3,
     NeedsAuth = 4,
-    /// By policy, a rule or a pin, or for want of approval.
+    /// By policy, approval, permission or a pin.
     Refused = 5,
     TimedOut = 6,
     Interrupted = 130,
@@ -49,7 +49,7 @@ impl From<&CallError> for Exit {
             (error.is_usage(), Self::Usage),
             (error.is_refused(), Self::Refused),
             (error.is_auth_required(), Self::NeedsAuth),
-            // Who tries again after that must not have the tool run twice.
+            // A script may retry after this code, so the tool must not have run.
             (
                 error.is_connection() && !error.may_have_run(),
                 Self::NotConnected,
@@ -71,7 +71,7 @@ impl From<&ContextError> for Exit {
     }
 }
 
-/// The first that is so.
+/// Returns the first code whose condition holds.
 fn first(reasons: &[(bool, Exit)]) -> Exit {
     let found = reasons.iter().find(|(is_so, _)| *is_so);
     found.map_or(Exit::Failed, |(_, exit)| *exit)

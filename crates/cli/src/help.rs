@@ -1,11 +1,18 @@
-//! What `--help` says below the options.
+//! The text that `--help` prints below the options.
 
 pub(crate) const AFTER_HELP: &str = "\
-Exit codes: 0 done, 1 the tool reported an error, or its server was lost during the call, 2 bad usage or configuration,
-3 could not connect, or disabled, 4 needs authentication, 5 refused (policy, approval, permission, pin), 6 timed out,
-130 interrupted. After 3 no tool has run; after 1, 6 and 130 it may have.
+Exit codes:
+  0    success
+  1    the tool reported an error, or its server was lost during the call
+  2    bad usage or configuration
+  3    could not connect, or disabled
+  4    needs authentication
+  5    refused by policy, approval, permission or a pin
+  6    timed out
+  130  interrupted
+The tool may have run after 1, 6 and 130, and never after 3.
 
-Try it: trunkline demo";
+Try `trunkline demo`.";
 
 pub(crate) const ADD_HELP: &str = "\
 Examples:
@@ -14,11 +21,11 @@ Examples:
   trunkline add -e TOKEN=abc -s user github -- github-mcp-server stdio
   trunkline add -t http sentry https://mcp.sentry.dev/mcp -H 'X-Team: core'
 
-A command with flags of its own comes after `--`. Write ${VAR} or ${keyring:service/account} in place of a secret.
+Put a command with flags after `--`. Use ${VAR} or ${keyring:service/account} for secrets.
 
-The server is written first and then connected to once. A server that cannot be reached stays written, and the
-exit code is 0 all the same; --json says what was found under \"check\". A project's server is not started before
-`trunkline approve`. --no-check skips all of this.";
+After writing the entry, `add` connects to the server once and reports the result; --json has it
+under \"check\". The exit code is 0 even if the server cannot be reached. A project's server starts
+only after `trunkline approve`.";
 
 pub(crate) const EDIT_HELP: &str = "\
 Examples:
@@ -29,37 +36,39 @@ Examples:
   trunkline edit github --set 'tools={\"deny\": [\"delete_*\"]}'
   trunkline edit github --editor
 
-Only the fields that change are rewritten. `trunkline get <name>` connects to the server afterwards.";
+Only the changed fields are rewritten. `trunkline get <name>` connects to the server afterwards.";
 
 pub(crate) const CLEAN_HELP: &str = "\
-A server is gone when no configuration file names it: yours, those of the projects in ~/.claude.json, and those of this
-directory. Servers of --mcp-config and --plugin-dir count as gone unless they are named here, and so do those of
-programs that embed this one and of another CLAUDE_CONFIG_DIR. Configuration files are not changed, except that the approval of a project's server that is gone is taken back. While another trunkline process
-runs, files of the last 24 hours stay.";
+A server no longer exists if no configuration file names it: neither yours, nor those of the
+projects in ~/.claude.json, nor those of this directory. Servers of --mcp-config and --plugin-dir
+count only if those options are given here; servers of embedding programs and of another
+CLAUDE_CONFIG_DIR never count. Approvals of such servers are removed from ~/.claude.json; nothing
+else in your configuration changes. While another trunkline process runs, files of the last 24
+hours are kept.";
 
 pub(crate) const SDK_HELP: &str = "\
-One JSON object a line, in both directions; docs/sdk.md describes them. It ends when standard input does.";
+Speaks one JSON object per line in both directions, as described in docs/sdk.md, until stdin ends.";
 
 pub(crate) const LOGS_HELP: &str = "\
-Every command that connects to servers adds to their logs: what they write to stderr, messages that cannot be used,
-log messages that they send, and how the connection fares. Times are UTC. docs/logs.md says where the files are.";
+Logs hold what servers write to stderr, messages that could not be used, log messages of the
+protocol, and connection states. Every command that connects to servers adds to them. Times are
+UTC. See docs/logs.md for the files.";
 
 pub(crate) const SEARCH_HELP: &str = "\
 Examples:
   trunkline search read a file
-  trunkline search +github open issues      a word with a + must be in the tool's name
+  trunkline search +github open issues      +WORD must occur in the tool's name
   trunkline search select:mcp__git__git_log,mcp__git__git_diff";
 
 pub(crate) const TOOLS_HELP: &str = "\
 Examples:
-  trunkline tools                            all tools, one a line
-  trunkline tools github                     those of one server
-  trunkline tools github create_issue        one tool: what it does, and every argument
+  trunkline tools                            all tools, one per line
+  trunkline tools github                     tools of one server
+  trunkline tools github create_issue        one tool with its arguments
   trunkline tools mcp__github__create_issue --json";
 
 pub(crate) const READ_HELP: &str = "\
-Text goes to standard output as it is, and so do bytes where nobody reads along; on a terminal, -o writes them to a file.
-Several contents go to files that are numbered. The variables of a template follow it as key=value.
+Text is printed as it is. Binary content is printed only to a pipe or file; on a terminal, use -o.
 
 Examples:
   trunkline read everything demo://resource/static/document/features.md
@@ -68,7 +77,7 @@ Examples:
   trunkline read everything demo://resource/dynamic/blob/1 -o blob.bin";
 
 pub(crate) const PROMPT_HELP: &str = "\
-A word key=value is an argument by name, and any other one by position. What looks like the one and is the other comes after `--`.
+Arguments are key=value or positional. Words after `--` are positional even if they contain `=`.
 
 Examples:
   trunkline prompt everything args-prompt Paris
@@ -78,15 +87,15 @@ Examples:
   trunkline prompt mcp__everything__simple-prompt --json";
 
 pub(crate) const CALL_HELP: &str = "\
-How arguments are written:
-  key=value    a text, or whatever the tool's schema asks for
+Arguments:
+  key=value    a string, or the type that the tool's schema asks for
   key:=json    a JSON value: n:=3, list:='[1,2]', on:=true
-  --json-args  all of them at once; `-` reads standard input
+  --json-args  all arguments as one object; `-` reads stdin
 
 Examples:
   trunkline call everything get-sum a:=2 b:=3
   trunkline call mcp__git__git_status repo_path=.
   echo '{\"a\":2,\"b\":3}' | trunkline call everything get-sum --json-args -
 
-`trunkline tools <server> <tool>` shows what a tool takes. TRUNKLINE_CHANGED_TOOLS says what is done about a tool that is not
-what it was: warn, ask (as it is when nothing is said) or block.";
+`trunkline tools <server> <tool>` shows the arguments of a tool. TRUNKLINE_CHANGED_TOOLS sets what
+happens to a tool that has changed: warn, ask (the default) or block.";

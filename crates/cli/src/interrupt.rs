@@ -1,6 +1,6 @@
 //! Ctrl-C, SIGTERM and SIGHUP.
 
-/// Waits until the user, or the system, wants the program to end.
+/// Waits for Ctrl-C, SIGTERM or SIGHUP.
 #[cfg(unix)]
 pub(crate) async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
@@ -10,7 +10,7 @@ pub(crate) async fn interrupted() {
         signal(SignalKind::terminate()),
         signal(SignalKind::hangup()),
     ) else {
-        // Without handlers the system's default applies, which ends the program.
+        // Without handlers the default action applies, which ends the program.
         return std::future::pending().await;
     };
     tokio::select! {
@@ -20,7 +20,7 @@ pub(crate) async fn interrupted() {
     }
 }
 
-/// Waits until the user wants the program to end.
+/// Waits for Ctrl-C.
 #[cfg(not(unix))]
 pub(crate) async fn interrupted() {
     let _ = tokio::signal::ctrl_c().await;

@@ -1,7 +1,7 @@
 //! The `trunkline` program: commands for the person who configures, debugs and uses MCP servers.
 //!
-//! Each command is a file in [`commands`]; what they share is in [`session`] (the host they work with) and [`output`] (the
-//! only place that prints).
+//! Each command is a file in [`commands`]. They share [`session`], which runs a host for them, and
+//! [`output`], the only module that prints.
 
 mod args;
 mod arguments;
@@ -29,16 +29,15 @@ use clap::error::ErrorKind;
 use args::{Args, Command};
 use exit::Exit;
 
-/// How long threads that still wait for something may keep the program from ending.
-const LEFTOVERS: Duration = Duration::from_millis(500);
+/// How long blocked threads may delay the exit.
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
-    let words = args::spelled_out(muscle_memory(std::env::args_os().collect()));
+    let words = args::expand_mcp_config(claude_aliases(std::env::args_os().collect()));
     let args = match Args::try_parse_from(&words) {
         Ok(args) => args,
-        // Help and version come this way too, and are no mistake.
         Err(error) => {
-            return misused(&words, &error).into();
+            return report_usage(&words, &error).into();
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -47,12 +46,12 @@ fn main() -> ExitCode {
     let exit = match runtime {
         Ok(runtime) => {
             let exit = runtime.block_on(run(args));
-            // A keychain that waits for somebody to unlock it must not keep the program.
-            runtime.shutdown_timeout(LEFTOVERS);
+            // A locked keychain must not delay the exit.
+            runtime.shutdown_timeout(SHUTDOWN_GRACE);
             exit
         }
         Err(error) => {
-            output::error(&format!("the program could not start: {error}"), None);
+            output::error(&format!("could not start: {error}"), None);
             Exit::Failed
         }
     };
@@ -64,27 +63,24 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-/// Explains a command line that cannot be understood, or shows the help that it asks for.
-fn misused(words: &[OsString], error: &clap::Error) -> Exit {
+/// Reports a bad command line, or prints the help or version that it asks for.
+fn report_usage(words: &[OsString], error: &clap::Error) -> Exit {
     if !error.use_stderr() {
         let _ = error.print();
         return Exit::Done;
     }
-    // What follows `--` is a command of somebody else's.
+    // Words after `--` belong to a server's command.
     let own = words.split(|word| word == "--").next().unwrap_or_default();
     let adding = own.iter().any(|word| word == "add");
     let hint = (adding && error.kind() == ErrorKind::UnknownArgument).then_some(
-        "a command with flags of its own comes after `--`: trunkline add <name> -- <command> <flags>",
+        "put a command with flags after `--`: trunkline add <name> -- <command> <flags>",
     );
     if own.iter().any(|word| word == "--json") {
         output::use_json();
         let text = error.to_string();
         let what = text.split("\n\n").next().unwrap_or_default();
         let what = what.strip_prefix("error: ").unwrap_or(what);
-        output::error(
-            what,
-            hint.or(Some("`trunkline --help` shows what there is")),
-        );
+        output::error(what, hint.or(Some("see `trunkline --help`")));
         output::finish(Exit::Usage);
         return Exit::Usage;
     }
@@ -95,8 +91,8 @@ fn misused(words: &[OsString], error: &clap::Error) -> Exit {
     Exit::Usage
 }
 
-/// What Claude Code's users type out of habit, in our words.
-fn muscle_memory(mut words: Vec<OsString>) -> Vec<OsString> {
+/// Accepts `trunkline mcp …` and `add-from-claude-desktop`, as Claude Code spells them.
+fn claude_aliases(mut words: Vec<OsString>) -> Vec<OsString> {
     if words.get(1).is_some_and(|word| word == "mcp") {
         words.remove(1);
     }

@@ -1,4 +1,4 @@
-//! Who agrees to calls. Whoever types a command wants what it says; only a tool that is no longer what it was is asked about.
+//! Permits what the user typed. Only a tool that has changed since its first call needs a prompt.
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -7,14 +7,14 @@ use trunkline::permission::{AskReason, PermissionAnswer, PermissionQuestion, Per
 
 use crate::output;
 
-/// The person at the terminal.
+/// Permits calls that the user typed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Typed {
-    /// A tool that has changed is fine.
+pub(crate) struct TypedCalls {
+    /// Whether changed tools are accepted without a prompt.
     pub(crate) accept_changes: bool,
 }
 
-impl Permit for Typed {
+impl Permit for TypedCalls {
     fn permit(
         &self,
         question: PermissionQuestion,
@@ -24,18 +24,18 @@ impl Permit for Typed {
             _ => return Box::pin(ready(PermissionAnswer::Always)),
         };
         if !output::can_ask() {
-            let reason = "nobody has agreed to what it is now";
+            let reason = "the change has not been accepted";
             return Box::pin(ready(PermissionAnswer::No(reason.to_owned())));
         }
         Box::pin(async move {
             let asking = tokio::task::spawn_blocking(move || {
                 output::warning(&change.to_string());
                 output::block(&change.diff());
-                output::ask("call it as it is now?")
+                output::ask("accept the change and call it?")
             });
             match asking.await {
                 Ok(true) => PermissionAnswer::Always,
-                _ => PermissionAnswer::No("you said no".to_owned()),
+                _ => PermissionAnswer::No("you declined".to_owned()),
             }
         })
     }

@@ -1,8 +1,7 @@
-//! Whether another `trunkline` process has a host, so that `clean` keeps its hands off what that
-//! one uses.
+//! Detects other `trunkline` processes with a host, so that `clean` leaves their files alone.
 //!
-//! Each process with a host holds a shared lock on one file in the state directory for as long as
-//! it lives; the system takes the lock back however the process ends.
+//! Each process with a host holds a shared lock on one file in the state directory. The system
+//! releases the lock however the process ends.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -16,7 +15,7 @@ fn file() -> Option<PathBuf> {
     Some(session::state_dir()?.join("running.lock"))
 }
 
-/// Tells other processes that this one has a host. A file that cannot be written does no harm.
+/// Announces to other processes that this one has a host. Failing to write the file is harmless.
 pub(crate) fn announce() {
     let Some(path) = file() else {
         return;
@@ -36,7 +35,7 @@ pub(crate) fn announce() {
     }
 }
 
-/// Whether another process has a host.
+/// Returns whether another process has a host.
 pub(crate) fn others() -> bool {
     let opened = file().and_then(|path| File::options().append(true).open(path).ok());
     opened.is_some_and(|file| matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock)))

@@ -1,4 +1,4 @@
-//! What a JSON Schema says, for people: one member a line, with its type, and what belongs to it below.
+//! Formats a JSON Schema as text: one member per line, with nested members below.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -7,30 +7,30 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// How deep objects in objects, and references, are followed.
+/// The maximum depth of nested objects and references.
 const MAX_DEPTH: usize = 5;
 
-/// How many lines one schema may come to.
+/// The maximum number of lines of a schema.
 const MAX_LINES: usize = 400;
 
-/// How many of the values that are allowed are named, and in how many characters.
+/// The maximum number and total length of enum values.
 const MAX_OPTIONS: usize = 20;
 const MAX_OPTION_CHARS: usize = 300;
 
-/// How long a value and a description may be.
+/// The maximum length of a value and of a description.
 const MAX_VALUE: usize = 100;
 const MAX_DESCRIPTION: usize = 1000;
 
-/// How many schemas inside one are looked at: a few that refer to each other could come to any number.
+/// The maximum number of subschemas: mutual references could yield any number.
 const MAX_STEPS: usize = 10_000;
 
-/// How many members of one object are looked at.
+/// The maximum number of members of an object.
 const MAX_MEMBERS: usize = 1000;
 
 /// A whole schema.
 pub(crate) struct Document {
     root: Value,
-    /// How many of its parts may still be looked at.
+    /// The number of subschemas that may still be visited.
     steps: Cell<usize>,
 }
 
@@ -73,7 +73,7 @@ impl<'s> Schema<'s> {
         Self { here, ..self }.resolved()
     }
 
-    /// What a reference within the document leads to. Others are never followed.
+    /// Resolves a reference within the document. Others are never followed.
     fn resolved(self) -> Self {
         let mut here = self.here;
         for _ in 0..MAX_DEPTH {
@@ -96,33 +96,33 @@ impl<'s> Schema<'s> {
         list.into_iter().flatten()
     }
 
-    /// Its alternatives, if it has any.
+    /// Returns its alternatives.
     pub(crate) fn alternatives(self) -> impl Iterator<Item = Self> {
         let all = self.list("anyOf").chain(self.list("oneOf"));
         all.map(move |schema| self.at(schema))
     }
 
-    /// What elements of an array are.
+    /// Returns the schema of array elements.
     pub(crate) fn items(self) -> Option<Self> {
         let items = self.get("items").filter(|items| items.is_object())?;
         Some(self.at(items))
     }
 
-    /// The names of its types.
+    /// Returns its types.
     pub(crate) fn types(self) -> Vec<&'s str> {
         let one = self.get("type").and_then(Value::as_str);
         let all = self.list("type").filter_map(Value::as_str);
         one.into_iter().chain(all).collect()
     }
 
-    /// The names of its types, and of those of its alternatives.
+    /// Returns its types and those of its alternatives.
     pub(crate) fn types_and_alternatives(self) -> Vec<&'s str> {
         let alternatives = self.alternatives().flat_map(Self::types);
         self.types().into_iter().chain(alternatives).collect()
     }
 
-    /// The members of an object, those included that come from what it is put together of. What only one alternative asks for is
-    /// not required.
+    /// Returns the members of an object, including those of `allOf` and alternatives. Members of
+    /// alternatives are not required.
     pub(crate) fn members(self) -> Vec<Member<'s>> {
         self.members_to(0)
     }
@@ -157,7 +157,7 @@ impl<'s> Schema<'s> {
         members
     }
 
-    /// What a value of it is, in a few words.
+    /// Describes its type in a few words.
     fn kind(self, depth: usize) -> String {
         if let Some(value) = self.get("const") {
             return format!("always {}", shown(value));
@@ -210,7 +210,7 @@ impl<'s> Schema<'s> {
         }
     }
 
-    /// Between what it must lie.
+    /// Describes its bounds.
     fn bounds(self) -> Option<String> {
         let of = |keys: [&str; 2]| keys.iter().find_map(|key| self.get(key)).map(shown);
         let numbers = [
@@ -231,7 +231,7 @@ impl<'s> Schema<'s> {
     }
 }
 
-/// The members of an object, and theirs, each line indented. Everything in it is a server's text.
+/// Formats the members of an object and their members, indented. All of it is foreign text.
 pub(crate) fn lines(schema: Schema, indent: usize) -> Vec<String> {
     let mut lines = Vec::new();
     write_members(schema, indent, 0, &mut lines);
@@ -252,7 +252,7 @@ fn write_members(schema: Schema, indent: usize, depth: usize, lines: &mut Vec<St
             schema,
             required,
         } = member;
-        // Any other name could pass for words of ours.
+        // Any other name could pass for our text.
         let plain = |c: char| c.is_alphanumeric() || "_-.$@".contains(c);
         let name = if name.chars().all(plain) {
             Cow::Borrowed(name)
@@ -285,7 +285,7 @@ fn write_members(schema: Schema, indent: usize, depth: usize, lines: &mut Vec<St
     }
 }
 
-/// Values, as many as make sense to be read.
+/// Formats values up to the limits.
 fn listed(options: &[&Value]) -> String {
     let mut text = String::new();
     for (at, option) in options.iter().enumerate() {

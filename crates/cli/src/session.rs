@@ -1,4 +1,4 @@
-//! The host that a command works with, from configuration to a clean end.
+//! Runs a host for a command, from configuration to shutdown.
 
 use std::future::Future;
 use std::io::IsTerminal;
@@ -22,14 +22,14 @@ use crate::commands::tools::{NO_SERVERS, unknown_server};
 use crate::exit::Exit;
 use crate::interrupt::interrupted;
 use crate::output::{self, StatusLine};
-use crate::permit::Typed;
+use crate::permit::TypedCalls;
 use crate::running;
 
-/// What the configuration says, and how it was read.
+/// The loaded configuration and the options that it was loaded with.
 pub(crate) struct Configured {
     pub(crate) loader: Loader,
     pub(crate) set: ServerSet,
-    /// The servers that --mcp-server names; none is all.
+    /// The servers of --mcp-server; empty for all.
     only: Vec<String>,
     lazy: bool,
     no_cache: bool,
@@ -37,15 +37,15 @@ pub(crate) struct Configured {
 }
 
 impl Configured {
-    /// The problems that a command tells beside its own work.
+    /// Returns the problems of the configuration.
     pub(crate) fn diagnostics(&self) -> &[Diagnostic] {
         &self.set.diagnostics
     }
 
-    /// The same with only the servers that --mcp-server names; an `Err` has been explained to the user.
+    /// Keeps only the servers of --mcp-server. An `Err` has been reported.
     fn with_wanted_only(mut self) -> Result<Self, Exit> {
         for name in &self.only {
-            // Connectors are in no file.
+            // No file lists connectors.
             let connector = name.starts_with(CONNECTOR_PREFIX);
             if !connector && self.foremost(name).is_none() {
                 return Err(self.unknown(name));
@@ -59,21 +59,21 @@ impl Configured {
         Ok(self)
     }
 
-    /// Why there are no servers, where that is not for want of configured ones.
+    /// Returns why --strict-mcp-config leaves no servers.
     pub(crate) fn left_out(&self) -> Option<&'static str> {
         let is_strict = !self.loader.wants_connectors() && self.set.exclusive.is_none();
         is_strict.then_some(
-            "--strict-mcp-config leaves out all configured servers, and --mcp-config names none",
+            "--strict-mcp-config excludes all configured servers, and --mcp-config names none",
         )
     }
 
-    /// Changes to the same configuration.
+    /// Returns an editor of the same configuration.
     pub(crate) fn editor(&self) -> Editor {
         let cwd = self.loader.project().cwd.clone();
         Editor::new(self.loader.layout().clone(), cwd)
     }
 
-    /// The names of all servers, each once.
+    /// Returns the names of all servers, each once.
     pub(crate) fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self
             .set
@@ -85,25 +85,28 @@ impl Configured {
         names
     }
 
-    /// The entry that counts for a name: the one that runs, or else the strongest that does not.
+    /// Returns the entry in effect for a name: the one that runs, otherwise the strongest.
     pub(crate) fn foremost(&self, name: &str) -> Option<&Server> {
         let runs = |server: &&Server| server.standing.may_run();
         let named = || self.set.named(name);
         named().find(runs).or_else(|| named().next())
     }
 
-    /// Explains that there is no such server: it may be misspelt, or in a file that cannot be read.
+    /// Reports an unknown server. It may be misspelt, or its entry may be invalid.
     pub(crate) fn unknown(&self, name: &str) -> Exit {
         let none = self.left_out().unwrap_or(NO_SERVERS);
         self.unknown_among(name, &self.names(), none)
     }
 
-    /// The same, where only some servers can be meant; `none` says that there are none.
+    /// Reports an unknown server where only `names` are valid; `none` is the hint if there are none.
     pub(crate) fn unknown_among(&self, name: &str, names: &[&str], none: &str) -> Exit {
         let is_error = |problem: &&Diagnostic| problem.severity == Severity::Error;
         if let Some(problem) = self.set.about(name).find(is_error) {
-            let what = format!("the server \"{name}\" cannot be used: {}", problem.message);
-            let hint = format!("mend its entry in {}", problem.place());
+            let what = format!(
+                "the entry of \"{name}\" cannot be used: {}",
+                problem.message
+            );
+            let hint = format!("fix it in {}", problem.place());
             output::error(&what, Some(&hint));
             return Exit::Usage;
         }
@@ -121,14 +124,14 @@ impl Configured {
         unknown_server(name, names.iter().copied(), none)
     }
 
-    /// Tells what is wrong with the files, whichever server it is about.
+    /// Warns of all problems of the configuration.
     pub(crate) fn warn(&self) {
         for problem in self.diagnostics() {
             output::warning(&problem.to_string());
         }
     }
 
-    /// Tells what is wrong with the files as a whole, and with the entries of these servers.
+    /// Warns of problems of whole files and of the entries of these servers.
     pub(crate) fn warn_about(&self, wanted: impl Fn(&str) -> bool) {
         let about = |problem: &&Diagnostic| problem.server.as_deref().is_none_or(&wanted);
         for problem in self.diagnostics().iter().filter(about) {
@@ -136,7 +139,7 @@ impl Configured {
         }
     }
 
-    /// A host with these servers.
+    /// Returns a builder for a host with these servers.
     pub(crate) fn host(self) -> HostBuilder {
         running::announce();
         let mut builder = builder(Some(self.loader.layout()));
@@ -162,29 +165,28 @@ impl Configured {
     }
 }
 
-/// Who lists the connectors of the account that is signed in to, if one is.
+/// Returns the source of the connectors of a signed-in account, if there is one.
 pub(crate) fn connectors(layout: &Layout) -> Option<ClaudeAi> {
     ClaudeAi::from_env(&layout.credentials_file())
 }
 
-/// The working directory. One that is gone has no name and no parents: then nothing of a project counts, and nothing is
-/// written for one.
+/// Returns the working directory. A deleted one has no project to read or write.
 pub(crate) fn cwd() -> Result<PathBuf, Exit> {
     std::env::current_dir().map_err(|error| {
         output::error(
-            &format!("the working directory cannot be used: {error}"),
-            Some("go to a directory that exists"),
+            &format!("cannot use the working directory: {error}"),
+            Some("change to a directory that exists"),
         );
         Exit::Usage
     })
 }
 
-/// Where everything is. Without a home there are no files of the user's.
+/// Returns the paths of all files. Without a home directory there are no user files.
 pub(crate) fn layout() -> Layout {
     Layout::from_env().unwrap_or_else(|| Layout::under("/dev/null"))
 }
 
-/// Reads the configuration; an `Err` has been explained to the user.
+/// Loads the configuration. An `Err` has been reported.
 pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
     let cwd = cwd()?;
     let loader = Loader::new(layout(), &cwd)
@@ -197,11 +199,11 @@ pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
     for named in &config.mcp_config {
         let is_json = named.trim_start().starts_with(['{', '[']);
         if !is_json && !named.is_empty() && !cwd.join(named).exists() {
-            output::error(&format!("--mcp-config: there is no file \"{named}\""), None);
+            output::error(&format!("--mcp-config: no such file: \"{named}\""), None);
             return Err(Exit::Usage);
         }
     }
-    // What was asked for by name must be there; what merely lies about need not.
+    // A configuration named on the command line must be usable.
     let unusable = unusable_configs(&set, &config.mcp_config);
     for problem in &unusable {
         output::error(&problem.to_string(), None);
@@ -220,8 +222,8 @@ pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
     configured.with_wanted_only()
 }
 
-/// Why what --mcp-config names cannot be used. A bad entry costs only itself, unless there is no
-/// other.
+/// Returns the problems that make a --mcp-config unusable. A bad entry counts only if it is the only
+/// one.
 fn unusable_configs<'s>(set: &'s ServerSet, named: &[String]) -> Vec<&'s Diagnostic> {
     let is_unusable = |problem: &&Diagnostic| {
         let source = problem.source.as_str();
@@ -241,22 +243,22 @@ fn unusable_configs<'s>(set: &'s ServerSet, named: &[String]) -> Vec<&'s Diagnos
     set.diagnostics.iter().filter(is_unusable).collect()
 }
 
-/// A host with the settings that every command uses.
+/// Returns a host builder with the settings that all commands share.
 pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
     let mut builder = Host::builder()
         .settings(Settings::from_env())
         .results(results())
-        .permit(Typed::default());
+        .permit(TypedCalls::default());
     if let Ok(name) = std::env::var(env_vars::TRUNKLINE_CHANGED_TOOLS) {
         match OnChange::named(&name) {
             Some(on_change) => builder = builder.on_change(on_change),
             None => output::warning(&format!(
-                "{} is \"{name}\", not warn, ask or block; ask it is",
+                "{} is \"{name}\", expected warn, ask or block; using ask",
                 env_vars::TRUNKLINE_CHANGED_TOOLS
             )),
         }
     }
-    warn_of_variables();
+    warn_of_invalid_variables();
     if let Some(state) = state_dir() {
         builder = builder.pins(PinStore::at(state.join("pins")));
     }
@@ -269,14 +271,14 @@ pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
     builder
 }
 
-/// Tells of variables that are set to what means nothing.
-fn warn_of_variables() {
+/// Warns of environment variables with invalid values.
+fn warn_of_invalid_variables() {
     let is_number = |value: &str| value.trim().parse::<u64>().is_ok_and(|number| number > 0);
     let is_mode = |value: &str| LoadMode::read(value).is_some();
     let warn = |name: &str, means: &dyn Fn(&str) -> bool, expected: &str| {
         if let Some(value) = std::env::var(name).ok().filter(|value| !means(value)) {
             output::warning(&format!(
-                "{name} is \"{value}\", not {expected}; it does not count"
+                "{name} is \"{value}\", expected {expected}; ignored"
             ));
         }
     };
@@ -288,7 +290,7 @@ fn warn_of_variables() {
     warn(search, &is_mode, "true, false, auto or auto:N");
 }
 
-/// A directory above this one for which servers are configured, where there are none for this one.
+/// Returns a hint to the nearest parent directory with configured servers.
 pub(crate) fn project_above(layout: &Layout, cwd: &Path) -> Option<String> {
     let text = std::fs::read_to_string(&layout.global_file).ok()?;
     let global: serde_json::Value = serde_json::from_str(&text).ok()?;
@@ -300,18 +302,18 @@ pub(crate) fn project_above(layout: &Layout, cwd: &Path) -> Option<String> {
     };
     let above = cwd.ancestors().skip(1).find(has_servers)?;
     Some(format!(
-        "there are servers for {}; go there to use them",
+        "{} has servers; run trunkline there",
         above.display()
     ))
 }
 
-/// Where to remember what only saves time. Without a home there is no such place, and nothing is lost but a little time.
+/// Returns the cache directory; `None` without a home directory.
 pub(crate) fn cache_dir() -> Option<PathBuf> {
     let base = etcetera::choose_base_strategy().ok()?;
     Some(base.cache_dir().join("trunkline"))
 }
 
-/// How results are made fit for a model, and where they are saved. Without a home that is among temporary files.
+/// Returns the result processing. Without a home directory, results are saved to temporary files.
 pub(crate) fn results() -> Results {
     let results = match cache_dir() {
         Some(cache) => Results::at(cache.join("results")),
@@ -320,20 +322,20 @@ pub(crate) fn results() -> Results {
     results.limits_from_env()
 }
 
-/// Where servers' logs are kept. Without a home there are none.
+/// Returns the store of server logs; `None` without a home directory.
 pub(crate) fn logs() -> Option<LogStore> {
     Some(LogStore::at(state_dir()?.join("logs")))
 }
 
-/// Where to keep what is not configuration and not lightly lost.
+/// Returns the state directory; `None` without a home directory.
 pub(crate) fn state_dir() -> Option<PathBuf> {
     let base = etcetera::choose_base_strategy().ok()?;
-    // Some systems have no place for state of its own.
+    // Not every system has a state directory.
     let state = base.state_dir().unwrap_or_else(|| base.data_dir());
     Some(state.join("trunkline"))
 }
 
-/// Who writes down every message, if somebody is to; an `Err` has been explained to the user.
+/// Returns the tracer that --trace asks for. An `Err` has been reported.
 pub(crate) fn tracer(config: &ConfigArgs) -> Result<Option<Tracer>, Exit> {
     let Some(file) = &config.trace else {
         return Ok(None);
@@ -342,18 +344,18 @@ pub(crate) fn tracer(config: &ConfigArgs) -> Result<Option<Tracer>, Exit> {
         return Ok(Some(Tracer::to(std::io::stderr())));
     }
     Tracer::to_file(file).map(Some).map_err(|error| {
-        let what = format!("the trace cannot be written to {}: {error}", file.display());
-        output::error(&what, Some("name a file in a directory that exists"));
+        let what = format!("cannot write the trace to {}: {error}", file.display());
+        output::error(&what, Some("choose a file in an existing directory"));
         Exit::Usage
     })
 }
 
-/// Where secrets are kept.
+/// Returns the store of secrets.
 pub(crate) fn vault(layout: &Layout) -> trunkline::auth::Vault {
     trunkline::auth::Vault::new(layout.secrets_file())
 }
 
-/// Runs `work` with the host and takes the host down afterwards, whether it finished or was interrupted.
+/// Runs `work` with a host, then shuts the host down, interrupted or not.
 pub(crate) async fn with_host<F: Future<Output = Exit>>(
     builder: HostBuilder,
     work: impl FnOnce(Host) -> F,
@@ -361,7 +363,7 @@ pub(crate) async fn with_host<F: Future<Output = Exit>>(
     with_host_or(builder, work, |_| ()).await
 }
 
-/// As [`with_host`], with something to do if it is interrupted.
+/// As [`with_host`], and calls `on_interrupt` on an interrupt.
 pub(crate) async fn with_host_or<F: Future<Output = Exit>>(
     builder: HostBuilder,
     work: impl FnOnce(Host) -> F,
@@ -377,7 +379,7 @@ pub(crate) async fn with_host_or<F: Future<Output = Exit>>(
     }
     tokio::select! {
         () = host.shutdown() => {}
-        // Asked twice: what is left of the servers is killed as the runtime goes down.
+        // A second interrupt: dropping the runtime kills the remaining servers.
         () = interrupted() => {}
     }
     for problem in host.recording_problems() {
@@ -386,7 +388,7 @@ pub(crate) async fn with_host_or<F: Future<Output = Exit>>(
     exit
 }
 
-/// Waits until all servers are ready, telling a person at a terminal how far it has come.
+/// Waits until all servers are ready, with a status line on a terminal.
 pub(crate) async fn ready(host: &Host) {
     if !std::io::stderr().is_terminal() {
         host.ready().await;
@@ -417,7 +419,7 @@ pub(crate) async fn ready(host: &Host) {
     }
 }
 
-/// The names of the servers that are still starting: of those that are wanted, or else of all.
+/// Returns the names of servers that are still starting: the wanted ones, otherwise all.
 pub(crate) fn starting(host: &Host, wanted: impl Fn(&str) -> bool) -> String {
     let servers = host.servers();
     let starting = |server: &&Arc<ServerStatus>| matches!(server.state, State::Pending { .. });

@@ -1,4 +1,4 @@
-//! Why a server does not run, in words, and what to do about it.
+//! Explains why a server does not run, with a hint.
 
 use serde_json::{Value, json};
 use trunkline_config::redact::{RedactMode, redact_entry};
@@ -8,45 +8,41 @@ use crate::exit::Exit;
 use crate::output;
 use crate::session;
 
-/// Why a server does not run, and what to do; `None` for one that does, or that is only switched off.
+/// Returns why a server does not run, with a hint; `None` if it runs or is only disabled.
 pub(crate) fn reason(server: &Server) -> Option<(String, Option<String>)> {
     let name = quoted(&server.entry.name);
     match &server.standing {
         Standing::Active | Standing::Disabled => None,
         Standing::PendingApproval { before: None } => Some((
             "it comes with the project and needs your approval".to_owned(),
-            Some(format!("`trunkline approve {name}` shows it and asks")),
+            Some(format!("review it with `trunkline approve {name}`")),
         )),
         Standing::PendingApproval { before: Some(_) } => Some((
             "it has changed since you approved it".to_owned(),
-            Some(format!(
-                "if the change is wanted: `trunkline approve {name}`"
-            )),
+            Some(format!("review the change with `trunkline approve {name}`")),
         )),
         Standing::Rejected { source } if *source == global_file() => Some((
             format!("you rejected it ({source})"),
-            Some(format!(
-                "if you changed your mind: `trunkline approve {name}`"
-            )),
+            Some(format!("to allow it again, run `trunkline approve {name}`")),
         )),
         Standing::Rejected { source } => Some((
             format!("it is rejected in {source}"),
-            Some("if it is wanted, take it out of \"disabledMcpjsonServers\" there".to_owned()),
+            Some("to allow it, remove it from \"disabledMcpjsonServers\" there".to_owned()),
         )),
-        Standing::Blocked(blocked) => Some((format!("policy does not allow it: {blocked}"), None)),
-        Standing::Suppressed { by } => Some((format!("it is the same server as \"{by}\""), None)),
+        Standing::Blocked(blocked) => Some((format!("blocked by policy: {blocked}"), None)),
+        Standing::Suppressed { by } => Some((format!("it duplicates \"{by}\""), None)),
         Standing::Shadowed { by } => {
-            Some((format!("an entry of the same name hides it: {by}"), None))
+            Some((format!("an entry of the same name shadows it: {by}"), None))
         }
     }
 }
 
-/// The file that `approve` and `reject` write to.
+/// Returns the file that `approve` and `reject` write to.
 fn global_file() -> String {
     session::layout().global_file.display().to_string()
 }
 
-/// What has changed since a server was approved.
+/// Returns the changes since a server was approved.
 pub(crate) fn differences(server: &Server) -> Vec<Change> {
     match &server.standing {
         Standing::PendingApproval {
@@ -56,7 +52,7 @@ pub(crate) fn differences(server: &Server) -> Vec<Change> {
     }
 }
 
-/// Old and new, one below the other, without their secrets.
+/// Formats changes as a diff with masked secrets.
 pub(crate) fn difference_lines(changes: &[Change]) -> Vec<String> {
     let text =
         |value: Option<Value>| value.map_or_else(|| "(none)".to_owned(), |value| value.to_string());
@@ -66,15 +62,15 @@ pub(crate) fn difference_lines(changes: &[Change]) -> Vec<String> {
             let field = &change.field;
             match (change.file(), &change.old, &change.new) {
                 (Some(file), Some(_), Some(_)) => {
-                    return vec![format!("~ {file}: its content has changed")];
+                    return vec![format!("~ {file}: content changed")];
                 }
-                (Some(file), None, _) => return vec![format!("+ {file}: it runs now, too")],
-                (Some(file), ..) => return vec![format!("- {file}: it is gone")],
+                (Some(file), None, _) => return vec![format!("+ {file}: now runs too")],
+                (Some(file), ..) => return vec![format!("- {file}: removed")],
                 (None, ..) => {}
             }
             let (old, new) = sides(change);
             if old == new {
-                return vec![format!("~ {field}: another value")];
+                return vec![format!("~ {field}: different value")];
             }
             vec![
                 format!("- {field}: {}", text(old)),
@@ -84,7 +80,7 @@ pub(crate) fn difference_lines(changes: &[Change]) -> Vec<String> {
         .collect()
 }
 
-/// The old and the new value, with secrets masked by the rules for an entry.
+/// Returns the old and the new value, masked like a whole entry.
 fn sides(change: &Change) -> (Option<Value>, Option<Value>) {
     let masked = |value: &Value| {
         let mut value = without_hashes(value);
@@ -105,12 +101,12 @@ fn sides(change: &Change) -> (Option<Value>, Option<Value>) {
     )
 }
 
-/// A value in which what stands for a secret is shown as one.
+/// Replaces the hash of a secret by a mask.
 fn without_hashes(value: &Value) -> Value {
     match value {
         Value::String(text) => match text.rsplit_once("sha256:") {
             Some(("", hash)) if is_hash(hash, &[16, 64]) => json!(HIDDEN),
-            // Only a text with something masked in it has its hash behind it.
+            // A masked text is followed by its hash.
             Some((shown, hash)) if is_hash(hash, &[16]) && shown.contains(HIDDEN) => {
                 json!(shown.strip_suffix(' ').unwrap_or(text))
             }
@@ -126,13 +122,13 @@ fn without_hashes(value: &Value) -> Value {
     }
 }
 
-/// Whether a text is a hash, as an approval holds it, of one of these lengths.
+/// Returns whether a text is a hash of one of these lengths, as stored in an approval.
 fn is_hash(text: &str, lengths: &[usize]) -> bool {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     lengths.contains(&text.len()) && text.bytes().all(is_digit)
 }
 
-/// The same for `--json`.
+/// Formats changes for `--json`.
 pub(crate) fn difference_json(changes: &[Change]) -> Value {
     changes
         .iter()
@@ -143,7 +139,7 @@ pub(crate) fn difference_json(changes: &[Change]) -> Value {
         .collect()
 }
 
-/// Explains that a server may not run.
+/// Reports that a server may not run.
 pub(crate) fn refuse(server: &Server) -> Exit {
     if let Some((reason, hint)) = reason(server) {
         let what = format!(
@@ -155,19 +151,19 @@ pub(crate) fn refuse(server: &Server) -> Exit {
     Exit::Refused
 }
 
-/// Explains that a server is switched off.
+/// Reports that a server is disabled.
 pub(crate) fn disabled(name: &str) -> Exit {
     let what = format!("the server \"{name}\" is disabled");
-    output::error(&what, Some(&enabling(name)));
+    output::error(&what, Some(&enable_hint(name)));
     Exit::NotConnected
 }
 
-/// How a server is switched on again.
-pub(crate) fn enabling(name: &str) -> String {
-    format!("`trunkline enable {}` switches it on", quoted(name))
+/// Returns the hint to enable a server.
+pub(crate) fn enable_hint(name: &str) -> String {
+    format!("enable it with `trunkline enable {}`", quoted(name))
 }
 
-/// A name as it is written on a command line.
+/// Quotes a name for a shell.
 pub(crate) fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@".contains(c);
     if !name.is_empty() && name.chars().all(plain) {
@@ -182,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_own_hashes_are_left_out() {
+    fn only_hashes_of_secrets_are_masked() {
         let hash = "0123456789abcdef";
         for (text, shown) in [
             (format!("sha256:{hash}"), "***".to_owned()),

@@ -1,9 +1,8 @@
 //! `trunkline add` and `add-json`: writes a server into a configuration file, then connects to it
 //! once.
 //!
-//! The check says whether the entry works; it never undoes the entry and never makes the command
-//! fail, so that scripts written for Claude Code's flags go on working where a server cannot be
-//! reached yet.
+//! The check neither undoes the entry nor fails the command, so that scripts written for Claude
+//! Code keep working where a server cannot be reached yet.
 
 use std::io::Read;
 
@@ -12,7 +11,7 @@ use trunkline_config::redact::literal_secrets;
 use trunkline_config::{ChangeError, Scope, Secret, Standing, Written, env_vars};
 
 use super::check::{self, Check};
-use super::new_server::New;
+use super::new_server::NewServer;
 use crate::args::{AddArgs, AddJsonArgs, AddOptions, ConfigArgs};
 use crate::change;
 use crate::exit::Exit;
@@ -21,11 +20,11 @@ use crate::session::{self, Configured};
 use crate::standing::{self, quoted};
 
 pub(crate) async fn run(config: &ConfigArgs, add: &AddArgs, as_json: bool) -> Exit {
-    let configured = match changeable(config) {
+    let configured = match editable_config(config) {
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
-    match New::read(add) {
+    match NewServer::parse(add) {
         Ok(new) => write(config, &configured, &new, &add.options, as_json).await,
         Err((problem, hint)) => {
             output::error(&problem, hint.as_deref());
@@ -34,8 +33,8 @@ pub(crate) async fn run(config: &ConfigArgs, add: &AddArgs, as_json: bool) -> Ex
     }
 }
 
-/// The configuration, unless a company's file decides alone.
-pub(super) fn changeable(config: &ConfigArgs) -> Result<Configured, Exit> {
+/// Loads the configuration, unless the enterprise file is exclusive.
+pub(super) fn editable_config(config: &ConfigArgs) -> Result<Configured, Exit> {
     let configured = session::configuration(config)?;
     match &configured.set.exclusive {
         Some(file) => Err(change::refuse_exclusive(file)),
@@ -44,7 +43,7 @@ pub(super) fn changeable(config: &ConfigArgs) -> Result<Configured, Exit> {
 }
 
 pub(crate) async fn run_json(config: &ConfigArgs, add: &AddJsonArgs, as_json: bool) -> Exit {
-    let configured = match changeable(config) {
+    let configured = match editable_config(config) {
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
@@ -52,22 +51,18 @@ pub(crate) async fn run_json(config: &ConfigArgs, add: &AddJsonArgs, as_json: bo
     if text == "-" {
         text.clear();
         if let Err(error) = std::io::stdin().lock().read_to_string(&mut text) {
-            output::error(&format!("standard input cannot be read: {error}"), None);
+            output::error(&format!("cannot read stdin: {error}"), None);
             return Exit::Usage;
         }
     }
     match serde_json::from_str::<Value>(&text) {
         Ok(Value::Object(outer)) if is_wrapped(&outer) => {
-            let hint =
-                "give only what stands behind the server's name: {\"command\": …} or {\"url\": …}";
-            output::error(
-                "that is a set of servers, not one server's entry",
-                Some(hint),
-            );
+            let hint = "pass only the entry itself: {\"command\": …} or {\"url\": …}";
+            output::error("this is a set of servers, not one entry", Some(hint));
             Exit::Usage
         }
         Ok(entry @ Value::Object(_)) => {
-            let new = New {
+            let new = NewServer {
                 name: add.name.clone(),
                 entry,
                 notes: Vec::new(),
@@ -75,8 +70,7 @@ pub(crate) async fn run_json(config: &ConfigArgs, add: &AddJsonArgs, as_json: bo
             write(config, &configured, &new, &add.options, as_json).await
         }
         Ok(_) => {
-            let hint =
-                r#"write for example '{"type": "stdio", "command": "npx", "args": ["server"]}'"#;
+            let hint = r#"for example '{"type": "stdio", "command": "npx", "args": ["server"]}'"#;
             output::error("the entry is not a JSON object", Some(hint));
             Exit::Usage
         }
@@ -88,7 +82,7 @@ pub(crate) async fn run_json(config: &ConfigArgs, add: &AddJsonArgs, as_json: bo
     }
 }
 
-/// Whether somebody pasted the object around an entry, or the whole file.
+/// Returns whether the JSON is the object around an entry, or a whole file.
 fn is_wrapped(outer: &Map<String, Value>) -> bool {
     let is_entry = |value: &Value| value.get("command").is_some() || value.get("url").is_some();
     let one_inside = outer.len() == 1 && outer.values().any(is_entry);
@@ -98,7 +92,7 @@ fn is_wrapped(outer: &Map<String, Value>) -> bool {
 async fn write(
     config: &ConfigArgs,
     configured: &Configured,
-    new: &New,
+    new: &NewServer,
     options: &AddOptions,
     as_json: bool,
 ) -> Exit {
@@ -117,7 +111,7 @@ async fn write(
         Err(exit) => return exit,
     };
     if let Some(secret) = secret
-        && let Err(exit) = keep_secret(configured, new, &secret)
+        && let Err(exit) = store_secret(configured, new, &secret)
     {
         return exit;
     }
@@ -134,40 +128,40 @@ async fn write(
         let preposition = if replaced { "in" } else { "to" };
         let what = format!("{done} the {kind} server \"{name}\" {preposition} the {scope} scope")
             .replace("the  server", "the server");
-        change::tell(&what, &written, Value::Null, false);
+        change::report(&what, &written, Value::Null, false);
     }
     warn_of_secrets(name, &new.entry, scope);
-    let follows = what_follows(configured, name, scope);
+    let effect = report_effect(configured, name, scope);
     if options.no_check {
         if as_json {
-            change::tell("", &written, document, true);
+            change::report("", &written, document, true);
         }
         return Exit::Done;
     }
-    let check = match follows {
-        Follows::Runs => match check::connect(config, name).await {
+    let check = match effect {
+        Effect::Runs => match check::connect(config, name).await {
             Ok(check) => check,
             Err(exit) => {
-                let what = format!("\"{name}\" is added, and was not checked");
+                let what = format!("added \"{name}\" without checking it");
                 output::note(Lines::one(what));
                 return exit;
             }
         },
-        Follows::Not(state) => Check::of_files(configured, name, scope, state),
+        Effect::Inactive(state) => Check::of_files(configured, name, scope, state),
     };
     document["check"] = check.as_value();
     if as_json {
-        change::tell("", &written, document, true);
+        change::report("", &written, document, true);
     } else {
-        check.tell(name);
+        check.print(name);
     }
     Exit::Done
 }
 
-/// Writes the entry; tells whether it took another one's place.
+/// Writes the entry. Returns whether it replaced another one.
 fn store(
     configured: &Configured,
-    new: &New,
+    new: &NewServer,
     scope: Scope,
     force: bool,
 ) -> Result<(Written, bool), Exit> {
@@ -184,7 +178,7 @@ fn store(
             let name = quoted(name);
             let hint = exists.then(|| {
                 format!(
-                    "--force replaces it, `trunkline edit {name} -s {scope}` changes parts of it"
+                    "replace it with --force, or change it with `trunkline edit {name} -s {scope}`"
                 )
             });
             Err(change::fail(&error, hint.as_deref()))
@@ -192,36 +186,35 @@ fn store(
     }
 }
 
-/// Warns of literal secrets in a file that everyone with the repository can read.
+/// Warns of literal secrets in a file that is part of the repository.
 pub(super) fn warn_of_secrets(name: &str, entry: &Value, scope: Scope) {
     if scope != Scope::Project {
         return;
     }
     for secret in literal_secrets(name, entry) {
         output::warning(&format!(
-            "{} is a literal secret in a file that everyone with the repository can read; write \"${{{}}}\" instead",
+            "{} is a literal secret in a file of the repository; use \"${{{}}}\" instead",
             secret.field, secret.variable
         ));
     }
 }
 
-/// Whether a server that was written runs.
-pub(super) enum Follows {
+/// Whether a written entry takes effect.
+pub(super) enum Effect {
     Runs,
-    /// It does not; its state, as `list` names it.
-    Not(&'static str),
+    /// It does not run; its state, as in `list`.
+    Inactive(&'static str),
 }
 
-/// Says what the user may not expect: that it does not run as it is, or that a stronger entry
-/// counts.
-pub(super) fn what_follows(configured: &Configured, name: &str, scope: Scope) -> Follows {
+/// Reports if a written entry does not run, or if a stronger entry shadows it.
+pub(super) fn report_effect(configured: &Configured, name: &str, scope: Scope) -> Effect {
     let set = configured.loader.load(&[]);
     let Some(new) = set.named(name).find(|server| server.entry.scope == scope) else {
-        output::warning(&format!("\"{name}\" does not count here"));
+        output::warning(&format!("\"{name}\" has no effect here"));
         for problem in &set.diagnostics {
             output::warning(&problem.to_string());
         }
-        return Follows::Not("unused");
+        return Effect::Inactive("unused");
     };
     let quoted = quoted(name);
     let stronger = set
@@ -230,10 +223,10 @@ pub(super) fn what_follows(configured: &Configured, name: &str, scope: Scope) ->
     match &new.standing {
         Standing::Active | Standing::Shadowed { .. } => {}
         Standing::Disabled => output::note(Lines::one(format!(
-            "  it is switched off for this project: trunkline enable {quoted}"
+            "  disabled in this project; enable it with `trunkline enable {quoted}`"
         ))),
         Standing::PendingApproval { .. } => output::note(Lines::one(format!(
-            "  it needs your approval before it runs: trunkline approve {quoted}"
+            "  needs your approval: `trunkline approve {quoted}`"
         ))),
         _ => {
             if let Some((reason, _)) = standing::reason(new) {
@@ -244,17 +237,17 @@ pub(super) fn what_follows(configured: &Configured, name: &str, scope: Scope) ->
     if let Some(stronger) = stronger {
         let (scope, source) = (stronger.entry.scope, &stronger.entry.source);
         output::warning(&format!(
-            "the {scope} scope has a \"{name}\" too, and that one counts here ({source})"
+            "the {scope} scope also has a \"{name}\", which takes precedence ({source})"
         ));
-        return Follows::Not("shadowed");
+        return Effect::Inactive("shadowed");
     }
     match new.standing.name() {
-        None if new.standing == Standing::Active => Follows::Runs,
-        state => Follows::Not(state.unwrap_or("disabled")),
+        None if new.standing == Standing::Active => Effect::Runs,
+        state => Effect::Inactive(state.unwrap_or("disabled")),
     }
 }
 
-/// The secret, from the environment or from a person.
+/// Reads the client secret from the environment or the terminal.
 fn read_secret() -> Result<Secret, String> {
     if let Ok(secret) = std::env::var(env_vars::MCP_CLIENT_SECRET)
         && !secret.is_empty()
@@ -262,18 +255,18 @@ fn read_secret() -> Result<Secret, String> {
         return Ok(Secret::new(secret));
     }
     if !output::can_ask() {
-        return Err("there is no terminal on which to ask for the client secret".to_owned());
+        return Err("cannot prompt for the client secret without a terminal".to_owned());
     }
     let asked = rpassword::prompt_password("OAuth client secret: ");
     match asked {
         Ok(secret) if secret.is_empty() => Err("the client secret is empty".to_owned()),
         Ok(secret) => Ok(Secret::new(secret)),
-        Err(error) => Err(format!("the client secret could not be read: {error}")),
+        Err(error) => Err(format!("cannot read the client secret: {error}")),
     }
 }
 
-/// Puts the secret into the keychain.
-fn keep_secret(configured: &Configured, new: &New, secret: &Secret) -> Result<(), Exit> {
+/// Stores the client secret in the keychain.
+fn store_secret(configured: &Configured, new: &NewServer, secret: &Secret) -> Result<(), Exit> {
     let vault = session::vault(configured.loader.layout());
     let url = new.entry["url"].as_str().unwrap_or_default();
     match vault.set_client_secret(&new.name, url, secret) {
@@ -285,7 +278,7 @@ fn keep_secret(configured: &Configured, new: &New, secret: &Secret) -> Result<()
         }
         Err(error) => {
             let what =
-                format!("the server was added, but its client secret could not be kept: {error}");
+                format!("the server was added, but its client secret could not be stored: {error}");
             output::error(&what, None);
             Err(Exit::Failed)
         }

@@ -1,4 +1,4 @@
-//! `trunkline approve`, `reject` and `reset-project-choices`: which of a project's servers may run (CFG-6).
+//! `trunkline approve`, `reject` and `reset-project-choices` (CFG-6).
 
 use serde_json::json;
 use trunkline_config::redact::{RedactMode, redact_entry};
@@ -22,7 +22,7 @@ pub(crate) fn approve(
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
-    let wanted = match wanted(&configured, names) {
+    let wanted = match selected(&configured, names) {
         Ok(wanted) => wanted,
         Err(exit) => return exit,
     };
@@ -36,7 +36,7 @@ pub(crate) fn approve(
             .iter()
             .map(|server| server.entry.name.as_str())
             .collect();
-        let hint = format!("name them, or write --all; pending: {}", pending.join(", "));
+        let hint = format!("name them or pass --all; pending: {}", pending.join(", "));
         output::error("which servers?", Some(&hint));
         return Exit::Usage;
     }
@@ -51,7 +51,7 @@ pub(crate) fn approve(
         approved.push(&server.entry);
     }
     if approved.is_empty() {
-        output::note("nothing was approved");
+        output::note("nothing approved");
         return Exit::Done;
     }
     let written = match configured.editor().approve(&approved) {
@@ -61,13 +61,13 @@ pub(crate) fn approve(
     let names: Vec<&str> = approved.iter().map(|entry| entry.name.as_str()).collect();
     let what = format!("approved {}", quoted_list(&names));
     let document = json!({"approved": names, "file": change::path(&written)});
-    let exit = change::tell(&what, &written, document, as_json);
-    warn_of_what_still_stands(config, &names);
+    let exit = change::report(&what, &written, document, as_json);
+    warn_if_still_blocked(config, &names);
     exit
 }
 
-/// The servers that were named, or all that are pending.
-fn wanted<'c>(configured: &'c Configured, names: &[String]) -> Result<Vec<&'c Server>, Exit> {
+/// Returns the named servers, or all pending ones.
+fn selected<'c>(configured: &'c Configured, names: &[String]) -> Result<Vec<&'c Server>, Exit> {
     let of_project = || {
         let servers = configured.set.servers.iter();
         servers.filter(|server| server.entry.needs_approval())
@@ -87,7 +87,7 @@ fn wanted<'c>(configured: &'c Configured, names: &[String]) -> Result<Vec<&'c Se
             (true, Some(server)) => {
                 let scope = server.entry.scope;
                 let what = format!("\"{name}\" is in the {scope} scope and needs no approval");
-                output::error(&what, Some("only servers in a project's .mcp.json do"));
+                output::error(&what, Some("only servers of a project's .mcp.json need it"));
                 return Err(Exit::Usage);
             }
             (true, None) => {
@@ -125,8 +125,8 @@ fn nothing_pending(configured: &Configured, as_json: bool) -> Exit {
     Exit::Done
 }
 
-/// What a person should see before saying yes: what would run, all of it, and what has changed. What is hidden elsewhere comes
-/// from the project here, and could be what decides.
+/// Describes everything that would run and all changes. Only secrets are masked: any other field
+/// could be the one that matters.
 fn description(server: &Server) -> Lines {
     let mut lines = Lines::from("\n");
     let entry = &server.entry;
@@ -136,7 +136,7 @@ fn description(server: &Server) -> Lines {
     for (field, value) in shown.as_object().into_iter().flatten() {
         lines.push_whole(format!("  {}: {value}", name(field)));
     }
-    // Where the file says `./run`, say which program that is.
+    // Show which program a relative command resolves to.
     let argv = entry.transport.argv();
     let command = argv.and_then(|argv| argv.first().copied());
     if let Some(program) = entry.program()
@@ -145,7 +145,7 @@ fn description(server: &Server) -> Lines {
         lines.push(format!("  program: {program}"));
     }
     if !entry.files.is_empty() {
-        lines.push("  files inside the repository that will run:");
+        lines.push("  files of the repository that will run:");
     }
     for file in &entry.files {
         let hash = file.sha256.get(..12).unwrap_or(&file.sha256);
@@ -161,8 +161,8 @@ fn description(server: &Server) -> Lines {
     lines
 }
 
-/// An approval does not help against a rejection elsewhere, or against policy.
-fn warn_of_what_still_stands(config: &ConfigArgs, names: &[&str]) {
+/// Warns if the servers still do not run, because of a rejection elsewhere or of policy.
+fn warn_if_still_blocked(config: &ConfigArgs, names: &[&str]) {
     let Ok(configured) = session::configuration(config) else {
         return;
     };
@@ -182,7 +182,7 @@ pub(crate) fn reject(config: &ConfigArgs, names: &[String], as_json: bool) -> Ex
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
-    if let Err(exit) = wanted(&configured, names) {
+    if let Err(exit) = selected(&configured, names) {
         return exit;
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -190,7 +190,7 @@ pub(crate) fn reject(config: &ConfigArgs, names: &[String], as_json: bool) -> Ex
         Ok(written) => {
             let what = format!("rejected {}", quoted_list(&names));
             let document = json!({"rejected": names, "file": change::path(&written)});
-            change::tell(&what, &written, document, as_json)
+            change::report(&what, &written, document, as_json)
         }
         Err(error) => change::fail(&error, None),
     }
@@ -210,13 +210,13 @@ pub(crate) fn reset(config: &ConfigArgs, as_json: bool) -> Exit {
         if as_json {
             output::json(&json!({"reset": false, "files": files}));
         } else {
-            output::result("there are no approvals and rejections of this project's servers");
+            output::result("this project has no approvals or rejections");
         }
         return Exit::Done;
     };
-    let what = "forgot which of the project's servers were approved and rejected";
+    let what = "forgot all approvals and rejections of this project";
     let document = json!({"reset": true, "file": change::path(written), "files": files});
-    let exit = change::tell(what, written, document, as_json);
+    let exit = change::report(what, written, document, as_json);
     for written in changed.iter().skip(1).filter(|_| !as_json) {
         let file = change::path(written);
         output::result(Lines::one(format!("  written to {file}")));

@@ -10,13 +10,13 @@ use trunkline::{CallError, CallOptions, Host, Json};
 
 pub(crate) use super::result::document;
 use super::result::show;
-use super::wanted::{Found, Wanted};
+use super::tool_ref::{ResolvedTool, ToolRef};
 use crate::args::{CallArgs, ConfigArgs};
 use crate::arguments;
-use crate::elicit::Unanswered;
+use crate::elicit::CancelAll;
 use crate::exit::Exit;
 use crate::output::{self, Lines, StatusLine};
-use crate::permit::Typed;
+use crate::permit::TypedCalls;
 use crate::session;
 use crate::standing::{self, quoted};
 
@@ -25,12 +25,12 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
-    let wanted = match Wanted::read(&call.words, &configured) {
+    let wanted = match ToolRef::parse(&call.words, &configured) {
         Ok(wanted) => wanted,
         Err(exit) => return exit,
     };
     configured.warn_about(wanted.servers());
-    // Before anything starts: neither a person's input nor a mistake in it is worth a server's start.
+    // Parse arguments before any server starts, so that a mistake costs no start.
     let json_args = read_json_args(call.json_args.as_deref()).and_then(|given| {
         arguments::read(wanted.words(), given.as_deref(), None)?;
         Ok(given)
@@ -38,7 +38,7 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
     let json_args = match json_args {
         Ok(json_args) => json_args,
         Err(problem) => {
-            let shown = wanted.shown_by();
+            let shown = wanted.usage_hint();
             output::error(&problem, Some(&shown));
             return Exit::Usage;
         }
@@ -48,10 +48,10 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
     let accept_changes = call.accept_changes;
     let mut builder = wanted
         .host(configured)
-        .permit(Typed { accept_changes })
-        .elicit(Unanswered);
+        .permit(TypedCalls { accept_changes })
+        .elicit(CancelAll);
     if accept_changes {
-        // Whatever is done about changes otherwise, these are agreed to.
+        // --accept-changes overrides `warn` and `block`.
         builder = builder.on_change(OnChange::Ask);
     }
     if !as_json {
@@ -73,7 +73,7 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
     .await
 }
 
-/// Waits for the servers, but not longer than the user said; false, explained, if that was not enough.
+/// Waits for the servers within the timeout. Reports it and returns false on expiry.
 pub(crate) async fn ready_in_time(host: &Host, timeout: Option<Duration>) -> bool {
     let Some(timeout) = timeout else {
         session::ready(host).await;
@@ -91,23 +91,23 @@ pub(crate) async fn ready_in_time(host: &Host, timeout: Option<Duration>) -> boo
     ready
 }
 
-pub(crate) const MORE_TIME: &str = "--timeout (ms) gives it more time";
+pub(crate) const MORE_TIME: &str = "allow more time with --timeout (ms)";
 
-/// Says where to look for what a server did instead of answering.
+/// Adds the command that shows the server's log to a hint.
 pub(crate) fn with_logs(hint: &str, server: &str) -> String {
     let server = quoted(server);
-    format!("{hint}; `trunkline logs {server}` shows what it said meanwhile")
+    format!("{hint}; see `trunkline logs {server}`")
 }
 
-/// A call that is under way. Who gives it up learns that it may have been made.
-struct UnderWay<'n> {
+/// A call in flight. Notes on an interrupt that the tool may have run.
+struct InFlight<'n> {
     name: &'n str,
     ended: bool,
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        // While somebody is asked about it, it has not been made.
+        // During a prompt the call has not been sent.
         if !self.ended && !output::asking() {
             let what = format!("interrupted; \"{}\" may have run", self.name);
             output::note(Lines::one(&what));
@@ -117,18 +117,20 @@ impl Drop for UnderWay<'_> {
 
 async fn call_and_show(
     host: &Host,
-    wanted: &Wanted<'_>,
+    wanted: &ToolRef<'_>,
     json_args: Option<&str>,
     (mut options, asked): (CallOptions, Option<Duration>),
     as_json: bool,
 ) -> Exit {
     let pool = host.pool();
     let (name, server, schema) = match wanted.find(&pool) {
-        Some(Found::Server(tool)) => (&tool.name, Some(&*tool.server), &tool.tool.input_schema),
-        Some(Found::Own(tool)) => (&tool.name, None, &tool.input_schema),
-        None => return wanted.explain_missing(host),
+        Some(ResolvedTool::Server(tool)) => {
+            (&tool.name, Some(&*tool.server), &tool.tool.input_schema)
+        }
+        Some(ResolvedTool::BuiltIn(tool)) => (&tool.name, None, &tool.input_schema),
+        None => return wanted.report_missing(host),
     };
-    let shown = wanted.shown_by();
+    let shown = wanted.usage_hint();
     let arguments = match arguments::read(wanted.words(), json_args, Some(schema)) {
         Ok(arguments) => arguments,
         Err(problem) => {
@@ -139,9 +141,9 @@ async fn call_and_show(
     warn_of_unknown(wanted, &arguments, schema, &shown);
     let mut line = StatusLine::new();
     options.on_progress = Some(Box::new(move |progress| line.show(&describe(&progress))));
-    let mut under_way = UnderWay { name, ended: false };
+    let mut in_flight = InFlight { name, ended: false };
     let outcome = host.call(name, arguments, options).await;
-    under_way.ended = true;
+    in_flight.ended = true;
     match outcome {
         Ok(output) => {
             show(&output, server, as_json);
@@ -155,7 +157,7 @@ async fn call_and_show(
             }
         }
         Err(mut error) => {
-            // What was asked for, not what connecting left of it.
+            // Report the timeout as given, not the part left after connecting.
             if let (CallError::TimedOut { after, .. }, Some(asked)) = (&mut error, asked) {
                 *after = asked;
             }
@@ -164,32 +166,35 @@ async fn call_and_show(
     }
 }
 
-/// The command that shows what a tool takes.
-fn shown_by(server: Option<&str>, tool: &str) -> String {
+/// Returns the hint to the arguments of a tool.
+fn usage_hint(server: Option<&str>, tool: &str) -> String {
     let words: Vec<_> = server.into_iter().chain([tool]).map(quoted).collect();
-    format!("`trunkline tools {}` shows what it takes", words.join(" "))
+    format!(
+        "see `trunkline tools {}` for its arguments",
+        words.join(" ")
+    )
 }
 
-impl Wanted<'_> {
-    /// The command that shows what the tool takes.
-    fn shown_by(&self) -> String {
+impl ToolRef<'_> {
+    /// Returns the hint to the arguments of the tool.
+    fn usage_hint(&self) -> String {
         match self {
-            Self::Of { server, tool, .. } => shown_by(Some(server), tool),
-            Self::Named { name, .. } | Self::Own { name, .. } => shown_by(None, name),
+            Self::Of { server, tool, .. } => usage_hint(Some(server), tool),
+            Self::Named { name, .. } | Self::BuiltIn { name, .. } => usage_hint(None, name),
         }
     }
 }
 
-/// Tells of arguments that the tool says nothing of: misspelt, probably.
-fn warn_of_unknown(wanted: &Wanted, arguments: &Json, schema: &Json, shown: &str) {
+/// Warns of arguments that the tool does not declare: probably misspelt.
+fn warn_of_unknown(wanted: &ToolRef, arguments: &Json, schema: &Json, shown: &str) {
     let unknown = arguments::unknown(arguments, schema);
     let tool = match wanted {
-        Wanted::Of { tool, .. } => tool,
-        Wanted::Named { name, .. } | Wanted::Own { name, .. } => name,
+        ToolRef::Of { tool, .. } => tool,
+        ToolRef::Named { name, .. } | ToolRef::BuiltIn { name, .. } => name,
     };
     for name in &unknown {
         output::warning(&format!(
-            "\"{tool}\" says nothing of an argument \"{name}\""
+            "\"{tool}\" does not declare an argument \"{name}\""
         ));
     }
     if !unknown.is_empty() {
@@ -197,24 +202,23 @@ fn warn_of_unknown(wanted: &Wanted, arguments: &Json, schema: &Json, shown: &str
     }
 }
 
-/// The value of `--json-args`, from standard input if it says so.
+/// Returns the value of `--json-args`, read from stdin for `-`.
 fn read_json_args(given: Option<&str>) -> Result<Option<String>, String> {
     if given != Some("-") {
         return Ok(given.map(str::to_owned));
     }
     let mut input = String::new();
     let read = std::io::stdin().lock().read_to_string(&mut input);
-    read.map_err(|error| format!("standard input cannot be read: {error}"))?;
+    read.map_err(|error| format!("cannot read stdin: {error}"))?;
     if input.trim().is_empty() {
         return Err(
-            "standard input is empty; with --json-args - it must be a JSON object, such as {\"a\": 1}"
-                .to_owned(),
+            "stdin is empty; --json-args - expects a JSON object, such as {\"a\": 1}".to_owned(),
         );
     }
     Ok(Some(input))
 }
 
-/// One step of progress, for people.
+/// Formats a progress notification.
 pub(crate) fn describe(progress: &Progress) -> String {
     let message = progress.message.as_deref().unwrap_or_default();
     match progress.total {
@@ -223,27 +227,24 @@ pub(crate) fn describe(progress: &Progress) -> String {
     }
 }
 
-/// Explains why a call has no result.
+/// Reports a failed call.
 pub(crate) fn fail(error: &CallError) -> Exit {
     fail_within(error, false, false)
 }
 
-/// The same, where the user may have set a limit to it, and where the tool may be the host's own.
+/// Reports a failed call; `limited` if the user set a timeout, `own` for a built-in tool.
 fn fail_within(error: &CallError, limited: bool, own: bool) -> Exit {
     let hint = match error {
         CallError::InvalidArguments { server, tool, .. } => {
-            let shown = shown_by(Some(&**server).filter(|_| !own), tool);
-            Some(format!("{shown}; --no-validate sends them all the same"))
+            let shown = usage_hint(Some(&**server).filter(|_| !own), tool);
+            Some(format!("{shown}; --no-validate sends them anyway"))
         }
-        CallError::Changed { .. } => Some(
-            "if this is what you want, --accept-changes calls it and takes it for what it is now"
-                .to_owned(),
-        ),
-        CallError::Denied { .. } => Some("if it is wanted, take the rule out of there".to_owned()),
+        CallError::Changed { .. } => Some("to accept the change, pass --accept-changes".to_owned()),
+        CallError::Denied { .. } => Some("to allow it, remove the rule".to_owned()),
         CallError::NotConnected {
             server,
             state: State::Disabled,
-        } => Some(standing::enabling(server)),
+        } => Some(standing::enable_hint(server)),
         CallError::TimedOut { server, .. } | CallError::Idle { server, .. } => {
             let hint = if limited {
                 Some(MORE_TIME.to_owned())
@@ -255,7 +256,7 @@ fn fail_within(error: &CallError, limited: bool, own: bool) -> Exit {
         error if error.is_timeout() && limited => Some(MORE_TIME.to_owned()),
         error => error.hint(),
     };
-    // Whoever was asked has seen it.
+    // The prompt has shown the diff already.
     if let (CallError::Changed { change, .. }, false) = (error, output::asked()) {
         output::block(&change.diff());
     }

@@ -1,4 +1,4 @@
-//! The check after `add`: whether an entry works, found out by connecting once.
+//! The check after `add`: connects to the server once.
 
 use std::path::{Path, PathBuf};
 
@@ -18,20 +18,20 @@ const LAUNCHERS: [&str; 16] = [
     "pipx", "go", "cargo", "dotnet", "java",
 ];
 
-/// What a check found.
+/// The result of a check.
 pub(super) struct Check {
     state: String,
-    /// How many tools, prompts and resources it offers, if it is connected.
+    /// The number of tools, prompts and resources, if connected.
     offers: Option<[usize; 3]>,
-    /// What is wrong, as `list` shows it.
-    troubles: Lines,
+    /// The problems, as `list` shows them.
+    problems: Lines,
     error: Option<String>,
     hint: Option<String>,
-    /// What is wrong with the entry, however the connection fares.
+    /// Problems of the entry itself, connected or not.
     findings: Vec<String>,
 }
 
-/// Connects to a server once. `Err` when the user interrupts it.
+/// Connects to a server once. Fails if interrupted.
 pub(super) async fn connect(config: &ConfigArgs, name: &str) -> Result<Check, Exit> {
     let configured = session::configuration(config)?;
     let wanted = name.to_owned();
@@ -63,23 +63,23 @@ impl Check {
             usize::try_from(number).unwrap_or(usize::MAX)
         };
         let is_connected = row.state() == "connected";
-        let mut troubles = row.troubles();
+        let mut problems = row.problems();
         let mut hint = row.hint();
         if let Some(suggestion) = missing_program(entry).and_then(|(_, suggestion)| suggestion) {
-            troubles.push(format!("  hint: {suggestion}"));
+            problems.push(format!("  hint: {suggestion}"));
             hint = Some(suggestion);
         }
         Self {
             state: row.state().to_owned(),
             offers: is_connected.then(|| ["tools", "prompts", "resources"].map(number)),
-            troubles,
+            problems,
             error: value["error"].as_str().map(str::to_owned),
             hint,
             findings: Vec::new(),
         }
     }
 
-    /// The check of an entry that may not be connected: only what the machine itself tells.
+    /// Checks an entry that may not be connected, from local information alone.
     pub(super) fn of_files(
         configured: &Configured,
         name: &str,
@@ -102,7 +102,7 @@ impl Check {
         Self {
             state: state.to_owned(),
             offers: None,
-            troubles: Lines::new(),
+            problems: Lines::new(),
             error: None,
             hint: None,
             findings,
@@ -127,8 +127,8 @@ impl Check {
         value
     }
 
-    /// Tells a person, and names the next command.
-    pub(super) fn tell(&self, name: &str) {
+    /// Prints the result and the next command.
+    pub(super) fn print(&self, name: &str) {
         for finding in &self.findings {
             output::warning(finding);
         }
@@ -143,43 +143,45 @@ impl Check {
             output::result(Lines::one(format!("  connected: {}", offers.join(", "))));
             let next = if tools > 0 { "tools" } else { "get" };
             output::note(Lines::one(format!("next: trunkline {next} {quoted}")));
-        } else if !self.troubles.is_empty() {
-            output::warning(&format!("\"{name}\" is added, but does not connect"));
-            output::note(&self.troubles);
+        } else if !self.problems.is_empty() {
+            output::warning(&format!("added \"{name}\", but could not connect"));
+            output::note(&self.problems);
             output::note(Lines::one(format!(
-                "next: `trunkline edit {quoted}` changes it, `trunkline get {quoted}` tries again"
+                "next: change it with `trunkline edit {quoted}`, or retry with `trunkline get {quoted}`"
             )));
         }
     }
 }
 
-/// The program of a stdio entry that is not there, in words, and what may have been meant.
+/// Returns the problem with a missing program of a stdio entry, and a suggestion.
 fn missing_program(entry: &ServerEntry) -> Option<(String, Option<String>)> {
     let TransportEntry::Stdio(stdio) = &entry.transport else {
         return None;
     };
     let command = stdio.command.as_str();
-    if program(command).is_some() {
+    if find_program(command).is_some() {
         return None;
     }
     let problem = if command.contains('/') {
-        format!("there is no file \"{command}\"")
+        format!("no such file: \"{command}\"")
     } else {
-        format!("there is no program \"{command}\" on PATH")
+        format!("\"{command}\" is not on PATH")
     };
-    let installed = LAUNCHERS.into_iter().filter(|name| program(name).is_some());
+    let installed = LAUNCHERS
+        .into_iter()
+        .filter(|name| find_program(name).is_some());
     let near = trunkline::text::nearest(command, installed).filter(|_| command.len() > 2);
     let suggestion = match (near, command) {
         (Some(near), _) => Some(format!("did you mean \"{near}\"?")),
-        (None, "npx" | "npm" | "node") => Some("it comes with Node.js".to_owned()),
-        (None, "uvx" | "uv") => Some("it comes with uv, the Python package manager".to_owned()),
+        (None, "npx" | "npm" | "node") => Some("it is part of Node.js".to_owned()),
+        (None, "uvx" | "uv") => Some("it is part of uv, the Python package manager".to_owned()),
         _ => None,
     };
     Some((problem, suggestion))
 }
 
-/// Where a program is, looked up as the system does.
-pub(super) fn program(command: &str) -> Option<PathBuf> {
+/// Looks up a program on PATH, as the system does.
+pub(super) fn find_program(command: &str) -> Option<PathBuf> {
     if command.is_empty() {
         return None;
     }

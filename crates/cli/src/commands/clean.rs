@@ -1,4 +1,4 @@
-//! `trunkline clean`: removes what is kept for servers that are gone.
+//! `trunkline clean`: removes files and approvals of servers that no longer exist.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::output::{self, Lines};
 use crate::running;
 use crate::session::{self, Configured};
 
-/// While another process runs, files that were written within this time may be its own.
+/// While another process runs, files younger than this may be in use.
 const IN_USE: Duration = Duration::from_hours(24);
 
 pub(crate) fn run(config: &ConfigArgs, dry_run: bool, as_json: bool) -> Exit {
@@ -28,7 +28,7 @@ pub(crate) fn run(config: &ConfigArgs, dry_run: bool, as_json: bool) -> Exit {
         let file = file.display();
         output::error(
             &format!(
-                "the enterprise configuration {file} hides which other servers there are, so nothing is removed"
+                "the enterprise configuration {file} hides other servers, so nothing is removed"
             ),
             None,
         );
@@ -36,8 +36,7 @@ pub(crate) fn run(config: &ConfigArgs, dry_run: bool, as_json: bool) -> Exit {
     }
     let projects = Projects::load(&configured);
     if let Some(problem) = projects.problem(&configured) {
-        let hint =
-            "a server in a file that cannot be read would count as gone; correct the file first";
+        let hint = "fix the file first: its servers would count as removed";
         output::error(&problem, Some(hint));
         return Exit::Usage;
     }
@@ -75,7 +74,7 @@ pub(crate) fn run(config: &ConfigArgs, dry_run: bool, as_json: bool) -> Exit {
     exit
 }
 
-/// The directories that this program keeps files in.
+/// Returns the directories that may hold leftover files.
 fn kept_files() -> KeptFiles {
     let (cache, state) = (session::cache_dir(), session::state_dir());
     let below = |dir: &Option<PathBuf>, name: &str| dir.as_ref().map(|dir| dir.join(name));
@@ -92,13 +91,12 @@ fn is_recent(file: &Leftover) -> bool {
     file.modified.is_none_or(|time| age(time) < IN_USE)
 }
 
-/// The servers of every project that is known.
+/// The servers of all known projects.
 struct Projects {
     sets: BTreeMap<PathBuf, ServerSet>,
-    /// Those of the home directory, where `CLAUDE_CONFIG_DIR` points elsewhere: both share our
-    /// files.
+    /// Those of the home directory if `CLAUDE_CONFIG_DIR` is set: both share our files.
     at_home: Option<ServerSet>,
-    /// The files whose approvals count by name alone.
+    /// The files that may approve by name.
     layout: Layout,
 }
 
@@ -117,10 +115,10 @@ impl Projects {
         );
         for record in configured.editor().approvals().unwrap_or_default() {
             dirs.insert(PathBuf::from(record.project));
-            // A project's file may stand in a directory below or above its root.
+            // A project's file may be above or below its root.
             dirs.extend(Path::new(&record.source).parent().map(Path::to_owned));
         }
-        // Whatever the flags leave out is configured all the same.
+        // Include servers that the options exclude.
         let cwd = configured.loader.project().cwd.clone();
         dirs.insert(cwd.clone());
         let home = std::env::home_dir().map(Layout::under);
@@ -145,7 +143,7 @@ impl Projects {
         self.sets.values().chain(more)
     }
 
-    /// A file that cannot be read, so that nobody knows which servers it names.
+    /// Returns the problem of a file whose servers are unknown.
     fn problem(&self, configured: &Configured) -> Option<String> {
         let sets = self.all(configured);
         let mut problems = sets.flat_map(|set| &set.diagnostics);
@@ -154,15 +152,14 @@ impl Projects {
         problem.map(ToString::to_string)
     }
 
-    /// All entries of all projects.
+    /// Returns all entries of all projects.
     fn entries(&self, configured: &Configured) -> Vec<ServerEntry> {
         let sets = self.all(configured);
         let entries = sets.flat_map(|set| &set.servers);
         entries.map(|server| server.entry.clone()).collect()
     }
 
-    /// Whether the server of an approval is no longer there, and nothing else would approve a new
-    /// one of that name.
+    /// Returns whether the server of an approval no longer exists and nothing else approves its name.
     fn is_gone(&self, record: &ApprovalRecord) -> bool {
         let project = self.sets.get(Path::new(&record.project));
         let in_project = project.is_some_and(|set| set.named(&record.name).next().is_some());
@@ -172,31 +169,31 @@ impl Projects {
         !in_project && !in_source && !self.is_approved_elsewhere(record)
     }
 
-    /// Whether a settings file has the name on its list: without the record it would approve
-    /// whatever comes.
+    /// Returns whether a settings file approves the name. Without the record, it would approve any
+    /// content.
     fn is_approved_elsewhere(&self, record: &ApprovalRecord) -> bool {
         let mut files = vec![self.layout.settings_file(), self.layout.managed_settings()];
         files.extend(self.layout.project_settings(Path::new(&record.project)));
         files.iter().any(|file| {
             let text = std::fs::read_to_string(file).unwrap_or_default();
-            // As text: a file that cannot be parsed must not count as one without the name.
+            // Search the text, because a malformed file may still name it.
             let name = Value::from(record.name.as_str()).to_string();
             text.contains("enabledMcpjsonServers") && text.contains(&name)
         })
     }
 }
 
-/// What was removed, or would be.
+/// The removed files and approvals, or those to remove.
 struct Cleaned {
     files: Vec<Leftover>,
     approvals: Vec<ApprovalRecord>,
-    /// How many files another process may be using.
+    /// The number of files that another process may be using.
     kept: usize,
     dry_run: bool,
 }
 
 impl Cleaned {
-    /// Removes it; what cannot be removed is reported and no longer counted.
+    /// Removes everything. Reports failures and no longer counts them.
     fn remove(&mut self, configured: &Configured) -> Exit {
         let mut exit = Exit::Done;
         self.files
@@ -205,7 +202,7 @@ impl Cleaned {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
                 Err(error) => {
                     let path = file.path.display();
-                    output::error(&format!("{path} cannot be removed: {error}"), None);
+                    output::error(&format!("cannot remove {path}: {error}"), None);
                     exit = Exit::Failed;
                     false
                 }
@@ -269,14 +266,14 @@ impl Cleaned {
         if self.kept > 0 {
             let kept = count(self.kept, "file");
             lines.push(format!(
-                "{kept} of the last 24 hours stay: another trunkline process runs"
+                "kept {kept} of the last 24 hours: another trunkline process is running"
             ));
         }
         lines
     }
 }
 
-/// A size as people write it.
+/// Formats a size.
 fn size(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} B"),

@@ -1,4 +1,4 @@
-//! What reading resources and using prompts share: which servers are started for it, and how failures are told.
+//! Shared by `read` and `prompt`: starts the servers concerned and reports failures.
 
 use std::time::{Duration, Instant};
 
@@ -12,18 +12,18 @@ use trunkline::tool::may_belong_to;
 use super::call::{MORE_TIME, describe, ready_in_time, with_logs};
 use super::tools::no_servers;
 use crate::args::ConfigArgs;
-use crate::elicit::Unanswered;
+use crate::elicit::CancelAll;
 use crate::exit::Exit;
 use crate::output::{self, StatusLine};
 use crate::session;
 use crate::standing;
 
-/// Which servers may have it; no other need start.
+/// The servers concerned; no other starts.
 #[derive(Clone, Copy)]
 pub(crate) enum Target<'a> {
-    /// This one.
+    /// A server by name.
     Server(&'a str),
-    /// Whichever `mcp__<server>__<prompt>` may belong to.
+    /// All servers that `mcp__<server>__<prompt>` may belong to.
     Command(&'a str),
 }
 
@@ -43,7 +43,7 @@ impl Target<'_> {
     }
 }
 
-/// Starts the servers that may have it and does the work, with the time that is left for it.
+/// Starts the servers concerned and runs `work` with the remaining time.
 pub(crate) async fn with_target(
     config: &ConfigArgs,
     target: Target<'_>,
@@ -67,7 +67,7 @@ pub(crate) async fn with_target(
     }
     configured.warn_about(target.wanted());
     let builder = configured.host().only(target.wanted());
-    let mut builder = builder.elicit(Unanswered);
+    let mut builder = builder.elicit(CancelAll);
     if let Some(connectors) = connectors {
         builder = builder.connectors(connectors);
     }
@@ -82,7 +82,7 @@ pub(crate) async fn with_target(
     .await
 }
 
-/// The server and the address in a mention, `@server:uri`; `None` if it is none.
+/// Splits a mention `@server:uri` into server and URI; `None` for any other word.
 pub(crate) fn mentioned(
     config: &ConfigArgs,
     mention: &str,
@@ -103,33 +103,33 @@ pub(crate) fn mentioned(
     if let Some((_, server, uri)) = known.max() {
         return Ok(Some((server, uri)));
     }
-    // Of a server that is not there, the first colon ends the name.
+    // For an unknown server, the first colon ends the name.
     Ok(rest
         .split_once(':')
         .map(|(server, uri)| (server.to_owned(), uri.to_owned())))
 }
 
-/// Shows progress to a person at a terminal.
+/// Returns a callback that shows progress on a terminal.
 pub(crate) fn progress_line() -> Box<dyn FnMut(Progress) + Send> {
     let mut line = StatusLine::new();
     Box::new(move |progress| line.show(&describe(&progress)))
 }
 
-/// What was asked for, for whoever explains why it could not be had.
+/// The request that failed, for its report.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
-    /// The command that lists such things.
+pub(crate) struct Request<'a> {
+    /// The command that lists what is available.
     pub(crate) listing: &'a str,
-    /// The limit that the user set to it.
+    /// The timeout that the user set.
     pub(crate) timeout: Option<Duration>,
 }
 
-/// Explains why something could not be had.
-pub(crate) fn fail(error: &ContextError, asked: Asked) -> Exit {
-    let Asked { listing, timeout } = asked;
+/// Reports a failed request.
+pub(crate) fn fail(error: &ContextError, asked: Request) -> Exit {
+    let Request { listing, timeout } = asked;
     let shows = |server: &str| {
         let server = standing::quoted(server);
-        format!("`trunkline {listing} {server}` shows what there is")
+        format!("list them with `trunkline {listing} {server}`")
     };
     let hint = match (error.hint(), error) {
         (Some(hint), _) => Some(hint),
@@ -139,12 +139,12 @@ pub(crate) fn fail(error: &ContextError, asked: Asked) -> Exit {
                 server,
                 state: State::Disabled,
             },
-        ) => Some(standing::enabling(server)),
+        ) => Some(standing::enable_hint(server)),
         (None, ContextError::Failed { server, .. }) if error.is_timeout() => {
             let more = if timeout.is_some() {
                 MORE_TIME
             } else {
-                ENTRYS_TIME
+                MORE_ENTRY_TIME
             };
             Some(with_logs(more, server))
         }
@@ -152,12 +152,12 @@ pub(crate) fn fail(error: &ContextError, asked: Asked) -> Exit {
             Some(shows(server))
         }
         (None, ContextError::UnknownPrompt { .. }) => {
-            Some("`trunkline prompts` shows what there is".to_owned())
+            Some("list them with `trunkline prompts`".to_owned())
         }
         (None, _) => None,
     };
     let mut what = error.to_string();
-    // What was asked for, not what connecting left of it.
+    // Report the timeout as given, not the part left after connecting.
     if let (Some(asked), Some((before, _))) = (timeout, what.split_once("no answer after "))
         && error.is_timeout()
     {
@@ -170,4 +170,5 @@ pub(crate) fn fail(error: &ContextError, asked: Asked) -> Exit {
     error.into()
 }
 
-const ENTRYS_TIME: &str = "MCP_TOOL_TIMEOUT (ms) or the entry's \"timeout\" gives it more time";
+const MORE_ENTRY_TIME: &str =
+    "allow more time with MCP_TOOL_TIMEOUT (ms) or \"timeout\" in its entry";

@@ -1,4 +1,4 @@
-//! `trunkline demo`: the whole path, from server to result, with nothing installed.
+//! `trunkline demo`: servers, tools and calls at work, with nothing installed.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
         Ok(tracer) => tracer,
         Err(exit) => return exit,
     };
-    // Nothing of it is kept: no pins, no eras, no results below the home directory.
+    // Leaves no pins, eras or results behind.
     let mut builder = session::builder(None)
         .pins(PinStore::in_memory())
         .eras(EraMemory::in_memory())
@@ -48,10 +48,10 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
 }
 
 async fn show(host: &Host) -> Exit {
-    heading("Servers: two that live in this process, and one whose program is not installed");
+    heading("Servers: two in this process, and one whose program is not installed");
     output::result(list::table(&list::rows(host, &host.config())));
 
-    heading("Tools, as a model would see them");
+    heading("Tools, as a model sees them");
     output::result(tools::table(
         host.pool().tools().iter().map(|tool| &**tool),
         |_| false,
@@ -67,9 +67,7 @@ async fn show(host: &Host) -> Exit {
         return exit;
     }
 
-    heading(
-        "A call that fails, explained by the tool: mcp__calculator__divide {\"a\": 1, \"b\": 0}",
-    );
+    heading("A failing call: mcp__calculator__divide {\"a\": 1, \"b\": 0}");
     if let Err(exit) = step(
         host,
         "mcp__calculator__divide",
@@ -81,7 +79,7 @@ async fn show(host: &Host) -> Exit {
         return exit;
     }
 
-    heading("A call of a tool that is not there: mcp__calculator__ad {}");
+    heading("A misspelt tool: mcp__calculator__ad {}");
     match host
         .call("mcp__calculator__ad", json!({}), CallOptions::default())
         .await
@@ -96,7 +94,7 @@ async fn show(host: &Host) -> Exit {
     }
 
     output::result(
-        "\nThat is the whole path. Now with servers of your own:\n  trunkline add <name> -- <command>\n  trunkline list\n  \
+        "\nNow try your own servers:\n  trunkline add <name> -- <command>\n  trunkline list\n  \
          trunkline call <name> <tool> key=value\n",
     );
     Exit::Done
@@ -108,7 +106,7 @@ fn heading(text: &str) {
     output::result(lines);
 }
 
-/// Makes one call and shows it; an `Err` means that it went otherwise than it should.
+/// Makes a call and prints it. Fails if the outcome is not the expected one.
 async fn step(
     host: &Host,
     name: &str,
@@ -123,11 +121,7 @@ async fn step(
     };
     match host.call(name, arguments, options).await {
         Ok(result) => {
-            let said = if result.is_error {
-                "the tool failed: "
-            } else {
-                ""
-            };
+            let said = if result.is_error { "tool error: " } else { "" };
             output::result(Lines::one(format!("{said}{}", result.text())));
             if result.is_error == fails {
                 Ok(())
@@ -174,7 +168,7 @@ fn kitchen() -> Builtin {
         json!({"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]});
     Builtin::new("kitchen").tool(
         "bake",
-        "Bakes something, and tells how far it has come",
+        "Bakes something and reports progress",
         &schema,
         |call| async move {
             let what = call.text("what").unwrap_or_else(|| "cake".to_owned());

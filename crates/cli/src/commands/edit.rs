@@ -1,4 +1,4 @@
-//! `trunkline edit`: changes a server's entry where it stands; every other byte of the file stays
+//! `trunkline edit`: changes a server's entry in place and keeps every other byte of the file
 //! (CFG-4).
 
 mod editor;
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use trunkline_config::redact::{RedactMode, redact_entry};
 use trunkline_config::{EntryChange, EntryEdit, EntryText, Scope};
 
-use super::add::{Follows, changeable, warn_of_secrets, what_follows};
-use super::new_server::{NOT_A_HEADER, Problem, assignment, header, no_bare_address, variable};
+use super::add::{Effect, editable_config, report_effect, warn_of_secrets};
+use super::new_server::{NOT_A_HEADER, Problem, assignment, header, reject_bare_address, variable};
 use crate::args::{ConfigArgs, EditArgs};
 use crate::change;
 use crate::exit::Exit;
@@ -17,7 +17,7 @@ use crate::session::Configured;
 use crate::standing::quoted;
 
 pub(crate) async fn run(config: &ConfigArgs, args: &EditArgs, as_json: bool) -> Exit {
-    let configured = match changeable(config) {
+    let configured = match editable_config(config) {
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
@@ -25,7 +25,7 @@ pub(crate) async fn run(config: &ConfigArgs, args: &EditArgs, as_json: bool) -> 
         Ok(found) => found,
         Err(exit) => return exit,
     };
-    // An entry too deep for a tree is shown to the editor as it is.
+    // An entry too deep to parse goes to the editor as it is.
     let entry: Value = serde_json::from_str(&seen.text).unwrap_or_default();
     let edits = match edits(args, &entry) {
         Ok(edits) => edits,
@@ -35,21 +35,21 @@ pub(crate) async fn run(config: &ConfigArgs, args: &EditArgs, as_json: bool) -> 
         }
     };
     let name = args.name.as_str();
-    // A person who names no change wants to see the entry.
+    // Without options on a terminal, open the editor.
     let opens = args.editor || (edits.is_empty() && output::can_ask() && !as_json);
     let changed = if opens {
         if !edits.is_empty() {
-            let what = "--editor and other changes cannot be combined";
-            output::error(what, Some("make the other changes in the editor"));
+            let what = "--editor cannot be combined with other changes";
+            output::error(what, Some("make all changes in the editor"));
             return Exit::Usage;
         }
         editor::edit(&configured, scope, name, &seen).await
     } else if edits.is_empty() {
         let name = quoted(name);
         let hint = format!(
-            "`trunkline edit {name} --editor` opens the entry, `trunkline edit --help` lists the rest"
+            "open it with `trunkline edit {name} --editor`, or see `trunkline edit --help`"
         );
-        output::error("there is nothing to change", Some(&hint));
+        output::error("no changes given", Some(&hint));
         return Exit::Usage;
     } else {
         let policy = &configured.set.policy;
@@ -61,13 +61,13 @@ pub(crate) async fn run(config: &ConfigArgs, args: &EditArgs, as_json: bool) -> 
             .map_err(|error| change::fail(&error, None))
     };
     match changed {
-        Ok(Some(changed)) => tell(&configured, name, scope, &changed, as_json),
+        Ok(Some(changed)) => report(&configured, name, scope, &changed, as_json),
         Ok(None) => nothing_changed(name, as_json),
         Err(exit) => exit,
     }
 }
 
-/// The scope and the entry that are meant.
+/// Finds the scope and the entry.
 fn find(configured: &Configured, args: &EditArgs) -> Result<(Scope, EntryText), Exit> {
     let (editor, name) = (configured.editor(), args.name.as_str());
     let places = editor.scopes_of(name);
@@ -79,7 +79,7 @@ fn find(configured: &Configured, args: &EditArgs) -> Result<(Scope, EntryText), 
                 Some(server) => {
                     let (scope, source) = (server.entry.scope, &server.entry.source);
                     let what = format!(
-                        "\"{name}\" comes from the {scope} scope ({source}) and cannot be changed here"
+                        "\"{name}\" comes from the {scope} scope ({source}), which cannot be edited"
                     );
                     output::error(&what, None);
                     Exit::Usage
@@ -107,7 +107,7 @@ fn find(configured: &Configured, args: &EditArgs) -> Result<(Scope, EntryText), 
     }
 }
 
-/// The edits that the arguments ask for.
+/// Converts the options into edits.
 fn edits(args: &EditArgs, entry: &Value) -> Result<Vec<EntryEdit>, Problem> {
     fits(args, entry)?;
     let mut edits = Vec::new();
@@ -139,7 +139,7 @@ fn edits(args: &EditArgs, entry: &Value) -> Result<Vec<EntryEdit>, Problem> {
         edits.push(EntryEdit::set(&["args"], new));
     }
     if let Some(url) = &args.url {
-        no_bare_address(url)?;
+        reject_bare_address(url)?;
     }
     for (field, value) in [
         ("command", &args.command),
@@ -160,7 +160,7 @@ fn edits(args: &EditArgs, entry: &Value) -> Result<Vec<EntryEdit>, Problem> {
     }
     for written in &args.set {
         let Some((field, value)) = assignment(written) else {
-            let problem = "a field is not of the form FIELD=JSON".to_owned();
+            let problem = "a field must have the form FIELD=JSON".to_owned();
             return Err((problem, None));
         };
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
@@ -173,7 +173,8 @@ fn edits(args: &EditArgs, entry: &Value) -> Result<Vec<EntryEdit>, Problem> {
     Ok(edits)
 }
 
-/// Whether the changes suit the kind of server; what would make of one the other is another server.
+/// Checks that the changes suit the kind of server: stdio and remote servers do not turn into each
+/// other.
 fn fits(args: &EditArgs, entry: &Value) -> Result<(), Problem> {
     let is_program = entry.get("command").is_some() && entry.get("url").is_none();
     let is_remote = entry.get("url").is_some() && entry.get("command").is_none();
@@ -184,29 +185,29 @@ fn fits(args: &EditArgs, entry: &Value) -> Result<(), Problem> {
     let name = quoted(&args.name);
     if is_program && for_remote {
         let problem = format!(
-            "\"{}\" is a stdio server, without URL and headers",
+            "\"{}\" is a stdio server and has no URL or headers",
             args.name
         );
-        let hint = format!("`trunkline add --force {name} URL` makes it a remote one");
+        let hint = format!("replace it with `trunkline add --force {name} URL`");
         return Err((problem, Some(hint)));
     }
     if is_remote && for_program {
         let problem = format!(
-            "\"{}\" is a remote server, without command, arguments and environment",
+            "\"{}\" is a remote server and has no command, arguments or environment",
             args.name
         );
-        let hint = format!("`trunkline add --force {name} -- COMMAND` makes it a stdio one");
+        let hint = format!("replace it with `trunkline add --force {name} -- COMMAND`");
         return Err((problem, Some(hint)));
     }
     let in_parts = args.command.is_some() || !args.arg.is_empty() || !args.unset_arg.is_empty();
     if in_parts && !args.command_line.is_empty() {
-        let problem = "the command after `--` is the whole command, without --command and --arg";
+        let problem = "a command after `--` cannot be combined with --command and --arg";
         return Err((problem.to_owned(), None));
     }
     Ok(())
 }
 
-/// The header's name as the entry spells it.
+/// Returns the header's name as the entry spells it.
 fn known_header<'a>(entry: &'a Value, name: &str) -> Option<&'a str> {
     let headers = entry.get("headers")?.as_object()?;
     let found = headers.keys().find(|key| key.eq_ignore_ascii_case(name));
@@ -231,7 +232,7 @@ fn is_there(entry: &Value, path: &[&str]) -> Result<(), Problem> {
     Err((what, hint))
 }
 
-/// The arguments after removing some and appending others; `None` if none are.
+/// Returns the new arguments; `None` if they do not change.
 fn new_args(args: &EditArgs, entry: &Value) -> Result<Option<Vec<Value>>, Problem> {
     if args.arg.is_empty() && args.unset_arg.is_empty() {
         return Ok(None);
@@ -240,7 +241,7 @@ fn new_args(args: &EditArgs, entry: &Value) -> Result<Option<Vec<Value>>, Proble
     let mut words = before.cloned().unwrap_or_default();
     for (at, gone) in args.unset_arg.iter().enumerate() {
         let Some(found) = words.iter().position(|word| word == gone.as_str()) else {
-            // It may be a secret.
+            // The argument may be a secret.
             let which = format!("--unset-arg number {}", at + 1);
             return Err((format!("the entry has no such argument: {which}"), None));
         };
@@ -259,7 +260,7 @@ fn nothing_changed(name: &str, as_json: bool) -> Exit {
     Exit::Done
 }
 
-fn tell(
+fn report(
     configured: &Configured,
     name: &str,
     scope: Scope,
@@ -276,7 +277,7 @@ fn tell(
             Some(value) => value.to_string(),
             None => "(none)".to_owned(),
         };
-        let note = if old == new { " (another value)" } else { "" };
+        let note = if old == new { " (different value)" } else { "" };
         lines.push(format!("  {field}: {} → {}{note}", side(old), side(new)));
     }
     let list: Vec<Value> = differences
@@ -285,19 +286,19 @@ fn tell(
         .collect();
     let file = change::path(&changed.written);
     let document = json!({"edited": name, "scope": scope, "file": file, "changes": list});
-    let exit = change::tell_lines(lines, &changed.written, document, as_json);
+    let exit = change::report_lines(lines, &changed.written, document, as_json);
     warn_of_secrets(name, &changed.after, scope);
     let oauth = changed.after.pointer("/oauth/clientId").is_some();
     if oauth && changed.before.get("url") != changed.after.get("url") {
-        output::warning("its client secret was kept for the old URL; add it anew if it needs one");
+        output::warning("its client secret belongs to the old URL; add it again if needed");
     }
-    if let (Follows::Runs, false) = (what_follows(configured, name, scope), as_json) {
+    if let (Effect::Runs, false) = (report_effect(configured, name, scope), as_json) {
         output::note(Lines::one(format!("next: trunkline get {}", quoted(name))));
     }
     exit
 }
 
-/// The fields that differ, old and new, without secrets.
+/// Returns the changed fields with old and new values, masked.
 fn differences(before: &Value, after: &Value) -> Vec<(String, Option<Value>, Option<Value>)> {
     let mut masked = [before.clone(), after.clone()];
     for entry in &mut masked {

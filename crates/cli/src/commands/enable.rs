@@ -1,4 +1,4 @@
-//! `trunkline enable` and `disable`: switches a server on or off for this project (CFG-10).
+//! `trunkline enable` and `disable`, for this project (CFG-10).
 
 use serde_json::json;
 use trunkline_config::CONNECTOR_PREFIX;
@@ -17,10 +17,10 @@ pub(crate) fn run(config: &ConfigArgs, name: &str, on: bool, as_json: bool) -> E
     };
     let word = if on { "enabled" } else { "disabled" };
     let Some(server) = configured.foremost(name) else {
-        // Connectors are in no file; what is said about them is kept all the same.
+        // No file lists connectors, but the choice is stored all the same.
         if name.starts_with(CONNECTOR_PREFIX) {
             let entry = trunkline::ServerEntry::stdio(name, "", [""; 0]);
-            return done(
+            return report(
                 &configured.editor().set_enabled(&entry, on),
                 name,
                 word,
@@ -29,7 +29,7 @@ pub(crate) fn run(config: &ConfigArgs, name: &str, on: bool, as_json: bool) -> E
         }
         return configured.unknown(name);
     };
-    let exit = done(
+    let exit = report(
         &configured.editor().set_enabled(&server.entry, on),
         name,
         word,
@@ -47,7 +47,7 @@ pub(crate) fn run(config: &ConfigArgs, name: &str, on: bool, as_json: bool) -> E
     exit
 }
 
-fn done(
+fn report(
     outcome: &Result<trunkline_config::Written, trunkline_config::ChangeError>,
     name: &str,
     word: &str,
@@ -55,9 +55,9 @@ fn done(
 ) -> Exit {
     match outcome {
         Ok(written) => {
-            let what = format!("{word} \"{name}\" for this project");
+            let what = format!("{word} \"{name}\" in this project");
             let document = json!({word: name, "file": change::path(written)});
-            change::tell(&what, written, document, as_json)
+            change::report(&what, written, document, as_json)
         }
         Err(error) => change::fail(error, None),
     }

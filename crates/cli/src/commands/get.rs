@@ -1,4 +1,4 @@
-//! `trunkline get`: one server, how it fares, where it comes from and how it is configured.
+//! `trunkline get`: shows the status and configuration of a server.
 
 use serde_json::Value;
 use trunkline_config::{Scope, Server, Severity};
@@ -19,8 +19,8 @@ pub(crate) async fn run(
 ) -> Exit {
     if show_secrets && !output::on_terminal() {
         output::error(
-            "--show-secrets works on a terminal only",
-            Some("read the file itself where a program needs the values"),
+            "--show-secrets works only on a terminal",
+            Some("scripts can read the configuration file"),
         );
         return Exit::Usage;
     }
@@ -62,7 +62,7 @@ pub(crate) async fn run(
             match <[Value; 1]>::try_from(rows) {
                 Ok([only]) => output::json(&only),
                 Err(mut rows) => {
-                    // The one that counts, with the others in it.
+                    // The entry in effect, with the others inside.
                     let first = set
                         .servers
                         .iter()
@@ -94,7 +94,7 @@ pub(crate) async fn run(
     .await
 }
 
-/// The entry's fields, one a line, and how to be rid of it.
+/// Formats the fields of an entry, one per line, and the command that removes it.
 fn details(server: &Server, show_secrets: bool) -> Lines {
     let mut lines = Lines::new();
     let shown = server.entry.shown(show_secrets);
@@ -116,14 +116,12 @@ fn details(server: &Server, show_secrets: bool) -> Lines {
         Scope::Local | Scope::Project | Scope::User
     ) {
         let (name, scope) = (quoted(&server.entry.name), server.entry.scope);
-        lines.push(format!(
-            "  to remove it: trunkline remove {name} -s {scope}"
-        ));
+        lines.push(format!("  remove with: trunkline remove {name} -s {scope}"));
     }
     lines
 }
 
-/// A text as it is, anything else as JSON.
+/// Formats a string without quotes, anything else as JSON.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

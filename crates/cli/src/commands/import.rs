@@ -1,9 +1,9 @@
-//! `trunkline import`: takes over the servers of other MCP clients (CFG-11).
+//! `trunkline import`: imports the servers of other MCP clients (CFG-11).
 //!
-//! A project's file is readable for everyone who has the repository, and a server in the user's own
-//! scopes runs without approval. So project files are imported into the project scope and the
-//! user's files into the user's scopes, also where --file names them; the user's servers go into a
-//! project only by name, and never with a literal secret.
+//! Everyone with the repository can read a project's file, and a server in the user's scopes runs
+//! without approval. So project files are imported into the project scope and the user's files into
+//! the user's scopes, even with --file. The user's servers go into a project only by name, and never
+//! with a literal secret.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -35,22 +35,29 @@ pub(crate) fn run(config: &ConfigArgs, args: &ImportArgs, as_json: bool) -> Exit
     for diagnostic in &sources.diagnostics {
         output::warning(&diagnostic.to_string());
     }
-    let complete = sources.explain_missing(&args.only);
+    let complete = sources.report_missing(&args.only);
     if !complete && !sources.has_any(&args.only) {
         return Exit::Usage;
     }
     if args.only.is_empty() {
-        sources.tell_of_the_left_out();
+        if args.file.is_some() && sources.servers.is_empty() && sources.fail_excluded() {
+            return Exit::Usage;
+        }
+        sources.report_excluded();
     }
-    let wanted = match sources.wanted(args) {
+    let found_any = !sources.excluded.is_empty();
+    let wanted = match sources.selected(args) {
         Ok(wanted) => wanted,
         Err(exit) => return exit,
     };
     let planned = plan(&configured, scope, wanted, args.force);
     if !as_json {
-        output::result(description(&planned, scope));
+        output::result(description(&planned, scope, found_any));
     }
-    let to_write: Vec<&Planned> = planned.iter().filter(|one| one.fate.is_written()).collect();
+    let to_write: Vec<&Planned> = planned
+        .iter()
+        .filter(|one| one.decision.is_written())
+        .collect();
     let write = !args.dry_run && !to_write.is_empty() && may_write(args, to_write.len(), as_json);
     let mut written = Vec::new();
     let mut exit = Exit::Done;
@@ -61,19 +68,19 @@ pub(crate) fn run(config: &ConfigArgs, args: &ImportArgs, as_json: bool) -> Exit
         output::json(&document(&planned, &written, scope));
     } else if !to_write.is_empty() && !write && !args.dry_run {
         output::note(if output::can_ask() {
-            "nothing was written"
+            "nothing written"
         } else {
-            "nothing was written; --yes writes it"
+            "nothing written; pass --yes to write"
         });
     }
-    let refused = |one: &&Planned| matches!(one.fate, Fate::HoldsSecrets(_));
+    let refused = |one: &&Planned| matches!(one.decision, Decision::HoldsSecrets(_));
     if args.yes && exit == Exit::Done {
         for one in planned.iter().filter(refused) {
             exit = Exit::Refused;
-            // A person has read it above.
+            // The text output has it already.
             if as_json {
-                let reason = one.fate.reason(scope).unwrap_or_default();
-                let what = format!("\"{}\" is left out: {reason}", one.found.name);
+                let reason = one.decision.reason(scope).unwrap_or_default();
+                let what = format!("\"{}\" is skipped: {reason}", one.found.name);
                 output::error(&what, one.hint(scope).as_deref());
             }
         }
@@ -89,53 +96,55 @@ pub(crate) fn run(config: &ConfigArgs, args: &ImportArgs, as_json: bool) -> Exit
 
 fn next_step(scope: Scope) -> &'static str {
     match scope {
-        Scope::Project => "next: `trunkline approve` shows them and asks",
-        _ => "next: `trunkline list` connects to them",
+        Scope::Project => "next: trunkline approve",
+        _ => "next: trunkline list",
     }
 }
 
-/// A server that was found and the decision about it.
+/// A server and the decision about it.
 struct Planned {
     found: Imported,
     owner: Owner,
-    fate: Fate,
+    decision: Decision,
 }
 
 impl Planned {
-    /// What to do about its being left out.
+    /// Returns the hint for a skipped server.
     fn hint(&self, scope: Scope) -> Option<String> {
-        self.fate.hint(&self.found, self.owner, scope)
+        self.decision.hint(&self.found, self.owner, scope)
     }
 }
 
 #[derive(Debug, PartialEq)]
-enum Fate {
+enum Decision {
     New,
-    /// It takes the place of this entry.
+    /// Replaces this entry.
     Replaces(Value),
-    /// It is there already, exactly like this.
+    /// The scope already has the same entry.
     Known,
-    /// The scope has another one of that name.
+    /// The scope has a different server of that name.
     Taken,
-    /// An earlier client has another one of that name.
+    /// Another client has a different server of that name.
     TakenBy(Client),
-    /// It may not be added.
+    /// It may not be added, for this reason.
     Refused(String),
-    /// It would put these into a repository.
+    /// It would write these secrets into the repository.
     HoldsSecrets(Vec<LiteralSecret>),
 }
 
-impl Fate {
+impl Decision {
     fn is_written(&self) -> bool {
         matches!(self, Self::New | Self::Replaces(_))
     }
 
-    /// Why the server is left out.
+    /// Returns why the server is skipped.
     fn reason(&self, scope: Scope) -> Option<String> {
         match self {
             Self::New | Self::Replaces(_) | Self::Known => None,
-            Self::Taken => Some(format!("the {scope} scope has another server of that name")),
-            Self::TakenBy(client) => Some(format!("{client} has another server of that name")),
+            Self::Taken => Some(format!(
+                "the {scope} scope has a different server of that name"
+            )),
+            Self::TakenBy(client) => Some(format!("{client} has a different server of that name")),
             Self::Refused(reason) => Some(reason.clone()),
             Self::HoldsSecrets(secrets) => {
                 let fields: Vec<_> = secrets.iter().map(|secret| &*secret.field).collect();
@@ -147,15 +156,15 @@ impl Fate {
         }
     }
 
-    /// What to do about it.
+    /// Returns what the user can do about it.
     fn hint(&self, server: &Imported, owner: Owner, scope: Scope) -> Option<String> {
         let (client, name) = (server.client.id(), quoted(&server.name));
         match self {
             Self::Taken => Some(format!(
-                "`trunkline import {client} -s {scope} --only {name}` with --force replaces it, with --as NAME adds both"
+                "`trunkline import {client} -s {scope} --only {name}` with --force replaces it, with --as NAME keeps both"
             )),
             Self::TakenBy(_) => Some(format!(
-                "`trunkline import {client} -s {scope} --only {name} --as NAME` adds it under another name"
+                "import it under another name: `trunkline import {client} -s {scope} --only {name} --as NAME`"
             )),
             Self::HoldsSecrets(secrets) => {
                 let variables: Vec<_> = secrets.iter().map(|secret| &*secret.variable).collect();
@@ -163,9 +172,9 @@ impl Fate {
                     .iter()
                     .map(|variable| format!("\"${{{variable}}}\""))
                     .collect();
-                // A project's server never gets into the user's scopes.
+                // A project's server never goes into the user's scopes.
                 let instead = match owner {
-                    Owner::User => "; or import it with -s user",
+                    Owner::User => ", or import it with -s user",
                     Owner::Project | Owner::Stranger => "",
                 };
                 Some(format!(
@@ -189,26 +198,26 @@ fn clients(args: &ImportArgs) -> Result<Vec<Client>, Exit> {
         let ids = Client::ALL.map(Client::id);
         let hint = match trunkline::text::nearest(wanted, ids) {
             Some(near) => format!("did you mean \"{near}\"?"),
-            None => format!("there are: {}", ids.join(", ")),
+            None => format!("available: {}", ids.join(", ")),
         };
         output::error(&format!("there is no client \"{wanted}\""), Some(&hint));
         Exit::Usage
     })
 }
 
-/// Whose file a server stands in.
+/// The owner of the file that lists a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     User,
-    /// It came with this project.
+    /// The file is part of this project.
     Project,
-    /// It came with another repository, or a link of this project's leads to it.
+    /// The file is part of another repository, or this project links to it.
     Stranger,
 }
 
 impl Owner {
-    /// Whether the file's servers may go into the scope. Only those of the user's own files may run
-    /// without approval.
+    /// Returns whether servers of the file may go into the scope. Only servers of the user's own
+    /// files may run without approval.
     fn fits(self, scope: Scope, from_user: bool) -> bool {
         match (self, scope) {
             (Self::Project, scope) => scope == Scope::Project,
@@ -218,27 +227,27 @@ impl Owner {
         }
     }
 
-    /// Why a server of the file is left out, and what to do about it.
+    /// Returns why servers of the file are skipped, and a hint.
     fn explain(self, file: &Path) -> (String, &'static str) {
         let file = file.display();
         match self {
             Self::User => (
                 format!("{file} is your own file, not the project's"),
-                "--from-user takes it into .mcp.json, for everyone who has the repository",
+                "to share it in .mcp.json, add --from-user --only NAME",
             ),
             Self::Project => (
-                format!("{file} came with the project"),
-                "-s project takes it, for approval",
+                format!("{file} belongs to the project"),
+                "import it with -s project, then approve it",
             ),
             Self::Stranger => (
-                format!("{file} is neither your own file nor this project's"),
-                "`trunkline add` adds it, once you have read what it runs",
+                format!("{file} belongs neither to you nor to this project"),
+                "review what it runs, then use `trunkline add`",
             ),
         }
     }
 }
 
-/// A server that was found, and whose it is.
+/// A server and the owner of its file.
 struct Candidate {
     server: Imported,
     owner: Owner,
@@ -250,11 +259,12 @@ impl Candidate {
     }
 }
 
-/// The servers that were found, and those that may not go into the scope unless asked for.
+/// The servers that were found.
 #[derive(Default)]
 struct Sources {
     servers: Vec<Candidate>,
-    left_out: Vec<Candidate>,
+    /// Servers whose file does not fit the scope.
+    excluded: Vec<Candidate>,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -264,7 +274,7 @@ impl Sources {
         let mut sources = Self::default();
         if let (Some(file), [client]) = (&args.file, clients) {
             let found = import::find_named(*client, file);
-            // A file that was asked for by name must be there.
+            // A file named on the command line must be usable.
             if found.servers.is_empty() && !found.diagnostics.is_empty() {
                 for problem in &found.diagnostics {
                     output::error(&problem.to_string(), None);
@@ -277,7 +287,7 @@ impl Sources {
             return Ok(sources);
         }
         let Some(places) = places(&cwd) else {
-            output::error("there is no home directory to look in", Some("set HOME"));
+            output::error("there is no home directory", Some("set HOME"));
             return Err(Exit::Usage);
         };
         for client in clients {
@@ -298,33 +308,32 @@ impl Sources {
             self.servers.extend(candidates);
             self.diagnostics.extend(found.diagnostics);
         } else {
-            self.left_out.extend(candidates);
+            self.excluded.extend(candidates);
         }
     }
 
-    /// Whether one of the servers that were asked for can be imported.
+    /// Returns whether any of the named servers can be imported.
     fn has_any(&self, only: &[String]) -> bool {
         let is_wanted = |found: &Candidate| only.iter().any(|name| found.is_named(name));
         self.servers.iter().any(is_wanted)
     }
 
-    /// Explains which servers that were asked for are not there, or may not go where they should.
-    /// Whether all are fine.
-    fn explain_missing(&self, only: &[String]) -> bool {
+    /// Reports named servers that do not exist or do not fit the scope. Returns whether all do.
+    fn report_missing(&self, only: &[String]) -> bool {
         let is_found = |wanted: &str| self.servers.iter().any(|found| found.is_named(wanted));
         let missing: Vec<&String> = only.iter().filter(|wanted| !is_found(wanted)).collect();
         for missing in &missing {
-            let mut left_out = self.left_out.iter();
-            if let Some(elsewhere) = left_out.find(|found| found.is_named(missing)) {
+            let mut excluded = self.excluded.iter();
+            if let Some(elsewhere) = excluded.find(|found| found.is_named(missing)) {
                 let (why, hint) = elsewhere.owner.explain(&elsewhere.server.file);
-                output::error(&format!("\"{missing}\" is left out: {why}"), Some(hint));
+                output::error(&format!("\"{missing}\" is skipped: {why}"), Some(hint));
                 continue;
             }
-            let known = self.servers.iter().chain(&self.left_out);
+            let known = self.servers.iter().chain(&self.excluded);
             let known = known.flat_map(|found| [&found.server.name, &found.server.original_name]);
             let hint = match trunkline::text::nearest(missing, known.map(String::as_str)) {
                 Some(near) => format!("did you mean \"{near}\"?"),
-                None => "`trunkline import --dry-run` shows what there is".to_owned(),
+                None => "list them with `trunkline import --dry-run`".to_owned(),
             };
             let what = format!("no client has a server \"{missing}\"");
             output::error(&what, Some(&hint));
@@ -332,13 +341,25 @@ impl Sources {
         missing.is_empty()
     }
 
-    /// Says which servers are left out because they are in the other kind of file.
-    fn tell_of_the_left_out(&self) {
-        let mut files: Vec<&PathBuf> = self.left_out.iter().map(|out| &out.server.file).collect();
+    /// Reports that no server of a named file fits the scope. Returns whether there are any.
+    fn fail_excluded(&self) -> bool {
+        let Some(first) = self.excluded.first() else {
+            return false;
+        };
+        let names: Vec<_> = self.excluded.iter().map(|one| &*one.server.name).collect();
+        let (why, hint) = first.owner.explain(&first.server.file);
+        let what = format!("nothing to import: {why} (it has {})", names.join(", "));
+        output::error(&what, Some(hint));
+        true
+    }
+
+    /// Reports servers whose file does not fit the scope.
+    fn report_excluded(&self) {
+        let mut files: Vec<&PathBuf> = self.excluded.iter().map(|one| &one.server.file).collect();
         files.dedup();
         for file in files {
-            let of_file = || self.left_out.iter().filter(|out| out.server.file == *file);
-            let names: Vec<_> = of_file().map(|out| out.server.name.as_str()).collect();
+            let of_file = || self.excluded.iter().filter(|one| one.server.file == *file);
+            let names: Vec<_> = of_file().map(|one| one.server.name.as_str()).collect();
             let Some(first) = of_file().next() else {
                 continue;
             };
@@ -346,15 +367,15 @@ impl Sources {
                 (first.server.client.id(), file.display(), names.join(", "));
             let text = match first.owner {
                 Owner::User => format!(
-                    "left out, as they are your own: {names} ({file}); `trunkline import {client} -s project --from-user --only NAME` \
-                     takes one into the repository"
+                    "skipped your own servers: {names} ({file}); to share one in the repository, run \
+                     `trunkline import {client} -s project --from-user --only NAME`"
                 ),
                 Owner::Project => format!(
-                    "left out, as they come with the project: {names} ({file}); `trunkline import {client} -s project` takes them \
-                     over, for approval"
+                    "skipped the project's servers: {names} ({file}); import them for approval with \
+                     `trunkline import {client} -s project`"
                 ),
                 Owner::Stranger => format!(
-                    "left out, as the file is neither your own nor this project's: {names} ({file})"
+                    "skipped servers of a file that belongs neither to you nor to this project: {names} ({file})"
                 ),
             };
             if output::is_json() {
@@ -365,15 +386,18 @@ impl Sources {
         }
     }
 
-    /// The servers that were asked for, under the name that was asked for.
-    fn wanted(self, args: &ImportArgs) -> Result<Vec<Candidate>, Exit> {
+    /// Returns the selected servers, renamed by --as.
+    fn selected(self, args: &ImportArgs) -> Result<Vec<Candidate>, Exit> {
         let only = &args.only;
         let mut wanted = self.servers;
         wanted.retain(|found| only.is_empty() || only.iter().any(|name| found.is_named(name)));
         if let Some(name) = &args.rename {
             let [Candidate { server, .. }] = wanted.as_mut_slice() else {
-                let what = format!("--as names one server, and {} were found", wanted.len());
-                output::error(&what, Some("choose one with a client and --only NAME"));
+                let what = format!(
+                    "--as takes exactly one server, but {} were found",
+                    wanted.len()
+                );
+                output::error(&what, Some("select one with a client and --only NAME"));
                 return Err(Exit::Usage);
             };
             if *name != server.original_name {
@@ -385,7 +409,7 @@ impl Sources {
     }
 }
 
-/// Where clients keep their files; `None` without a home.
+/// Returns where clients keep their files; `None` without a home directory.
 fn places(cwd: &Path) -> Option<Places> {
     let home = std::env::home_dir()?;
     let variable = |name: &str| std::env::var_os(name);
@@ -397,8 +421,8 @@ fn places(cwd: &Path) -> Option<Places> {
     ))
 }
 
-/// Whose a file is, wherever links lead: the user's if a client of the user's reads it, or if it lies
-/// in no project.
+/// Returns the owner of a file, with links resolved: the user if a client of the user reads it, or
+/// if it is outside any project.
 fn owner(file: &Path, cwd: &Path, users: &[PathBuf]) -> Owner {
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let named = without_dots(&cwd.join(file));
@@ -409,7 +433,7 @@ fn owner(file: &Path, cwd: &Path, users: &[PathBuf]) -> Owner {
     if file.starts_with(real(&root)) {
         return Owner::Project;
     }
-    // A home that is a repository is the user's own.
+    // A home directory that is a repository belongs to the user.
     let is_home =
         |root: &Path| std::env::home_dir().is_some_and(|home| real(&home).starts_with(root));
     let around = Project::at(file.parent().unwrap_or(&file));
@@ -421,7 +445,7 @@ fn owner(file: &Path, cwd: &Path, users: &[PathBuf]) -> Owner {
     }
 }
 
-/// The path without `.` and `..`, as it is written: no link is followed.
+/// Removes `.` and `..` from a path without following links.
 fn without_dots(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -436,7 +460,7 @@ fn without_dots(path: &Path) -> PathBuf {
     plain
 }
 
-/// Decides about each server. Of several with one name the first counts.
+/// Decides about each server. The first of several with one name wins.
 fn plan(configured: &Configured, scope: Scope, found: Vec<Candidate>, force: bool) -> Vec<Planned> {
     let mut planned: Vec<Planned> = Vec::new();
     for Candidate {
@@ -448,67 +472,82 @@ fn plan(configured: &Configured, scope: Scope, found: Vec<Candidate>, force: boo
         let before = planned
             .iter()
             .find(|earlier| earlier.found.name == found.name);
-        // An entry that cannot be used is there, too.
-        let there = configured.editor().entry_text(scope, &found.name).ok();
-        let there = there.map(|there| serde_json::from_str(&there.text).unwrap_or(Value::Null));
-        let fate = match (before, there) {
-            (Some(earlier), _) if earlier.found.entry == found.entry => Fate::Known,
-            (None, Some(there)) if there == entry => Fate::Known,
-            (Some(earlier), _) => Fate::TakenBy(earlier.found.client),
-            (None, Some(_)) if !force => Fate::Taken,
-            (None, there) => decide(configured, scope, &found, there),
+        // An invalid entry occupies the name as well.
+        let existing = configured.editor().entry_text(scope, &found.name).ok();
+        let existing =
+            existing.map(|existing| serde_json::from_str(&existing.text).unwrap_or(Value::Null));
+        let decision = match (before, existing) {
+            (Some(earlier), _) if earlier.found.entry == found.entry => Decision::Known,
+            (None, Some(existing)) if existing == entry => Decision::Known,
+            (Some(earlier), _) => Decision::TakenBy(earlier.found.client),
+            (None, Some(_)) if !force => Decision::Taken,
+            (None, existing) => decide(configured, scope, &found, existing),
         };
-        planned.push(Planned { found, owner, fate });
+        planned.push(Planned {
+            found,
+            owner,
+            decision,
+        });
     }
     planned
 }
 
-/// Decides about a server whose name is free, or may be taken over.
-fn decide(configured: &Configured, scope: Scope, found: &Imported, there: Option<Value>) -> Fate {
+/// Decides about a server whose name is free or may be replaced.
+fn decide(
+    configured: &Configured,
+    scope: Scope,
+    found: &Imported,
+    existing: Option<Value>,
+) -> Decision {
     let entry = Value::Object(found.entry.clone());
     let policy = &configured.set.policy;
     if let Err(error) = configured
         .editor()
         .check(scope, &found.name, &entry, policy)
     {
-        return Fate::Refused(error.to_string());
+        return Decision::Refused(error.to_string());
     }
     if scope == Scope::Project {
         let secrets = literal_secrets(&found.name, &entry);
         if !secrets.is_empty() {
-            return Fate::HoldsSecrets(secrets);
+            return Decision::HoldsSecrets(secrets);
         }
     }
-    there.map_or(Fate::New, Fate::Replaces)
+    existing.map_or(Decision::New, Decision::Replaces)
 }
 
-/// An entry as it is shown, without secrets.
+/// Masks the secrets of an entry for display.
 fn masked(entry: &Value) -> Value {
     let mut entry = entry.clone();
     redact_entry(&mut entry, RedactMode::Display);
     entry
 }
 
-fn description(planned: &[Planned], scope: Scope) -> Lines {
+fn description(planned: &[Planned], scope: Scope, found_any: bool) -> Lines {
+    if planned.is_empty() && found_any {
+        return "nothing to import".into();
+    }
     if planned.is_empty() {
-        return "no servers of other clients were found".into();
+        return "no servers of other clients found".into();
     }
     let mut lines = Lines::new();
     let mut file = None;
     for one in planned {
-        let Planned { found, fate, .. } = one;
+        let Planned {
+            found, decision, ..
+        } = one;
         if file != Some(&found.file) {
             lines.push(format!("{}: {}", found.client, found.file.display()));
             file = Some(&found.file);
         }
-        let what = match fate {
-            Fate::New => format!("to be added to the {scope} scope"),
-            Fate::Replaces(_) => format!("to replace the one in the {scope} scope"),
-            Fate::Known => "already there".to_owned(),
-            other => format!("left out: {}", other.reason(scope).unwrap_or_default()),
+        let what = match decision {
+            Decision::New => format!("add to the {scope} scope"),
+            Decision::Replaces(_) => format!("replace in the {scope} scope"),
+            Decision::Known => "already exists".to_owned(),
+            other => format!("skip: {}", other.reason(scope).unwrap_or_default()),
         };
         lines.push(format!("  {}  {what}", name(&found.name)));
-        if let Fate::Replaces(old) = fate {
+        if let Decision::Replaces(old) = decision {
             lines.push(format!("    was: {}", masked(old)));
         }
         let entry = masked(&Value::Object(found.entry.clone()));
@@ -523,7 +562,7 @@ fn description(planned: &[Planned], scope: Scope) -> Lines {
     lines
 }
 
-/// Whether the user wants it written.
+/// Returns whether the user agrees to write.
 fn may_write(args: &ImportArgs, count: usize, as_json: bool) -> bool {
     if args.yes {
         return true;
@@ -548,8 +587,8 @@ fn write_all<'p>(
     for planned in to_write {
         let name = planned.found.name.as_str();
         let entry = Value::Object(planned.found.entry.clone());
-        let (done, result) = match planned.fate {
-            Fate::Replaces(_) => (
+        let (done, result) = match planned.decision {
+            Decision::Replaces(_) => (
                 "replaced",
                 editor.add_or_replace(scope, name, &entry, policy),
             ),
@@ -564,7 +603,7 @@ fn write_all<'p>(
                     "{done} \"{name}\" {preposition} {file}"
                 )));
             }
-            // Somebody was quicker; it is there, which is all that was wanted.
+            // Another process added it meanwhile.
             Err(ChangeError::Exists { .. }) => {}
             Err(error) => exit = change::fail(&error, None),
         }
@@ -576,16 +615,18 @@ fn document(planned: &[Planned], written: &[&str], scope: Scope) -> Value {
     let servers: Vec<Value> = planned
         .iter()
         .map(|one| {
-            let Planned { found, fate, .. } = one;
+            let Planned {
+                found, decision, ..
+            } = one;
             let is_written = written.contains(&found.name.as_str());
-            let state = match fate {
-                Fate::New if is_written => "added",
-                Fate::New => "new",
-                Fate::Replaces(_) if is_written => "replaced",
-                Fate::Replaces(_) => "replaces",
-                Fate::Known => "known",
-                Fate::Taken | Fate::TakenBy(_) => "taken",
-                Fate::Refused(_) | Fate::HoldsSecrets(_) => "refused",
+            let state = match decision {
+                Decision::New if is_written => "added",
+                Decision::New => "new",
+                Decision::Replaces(_) if is_written => "replaced",
+                Decision::Replaces(_) => "replaces",
+                Decision::Known => "known",
+                Decision::Taken | Decision::TakenBy(_) => "taken",
+                Decision::Refused(_) | Decision::HoldsSecrets(_) => "refused",
             };
             let notes: Vec<&String> = found.renamed.iter().chain(&found.notes).collect();
             let mut document = json!({
@@ -597,7 +638,7 @@ fn document(planned: &[Planned], written: &[&str], scope: Scope) -> Value {
                 "config": masked(&Value::Object(found.entry.clone())),
                 "notes": notes,
             });
-            if let Some(reason) = fate.reason(scope) {
+            if let Some(reason) = decision.reason(scope) {
                 document["reason"] = json!(reason);
             }
             if let Some(hint) = one.hint(scope) {

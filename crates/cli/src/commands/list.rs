@@ -1,4 +1,4 @@
-//! `trunkline list`: connects to every server and shows how it fares.
+//! `trunkline list`: connects to all servers and shows their status.
 
 use std::fmt::Write as _;
 
@@ -15,8 +15,8 @@ use crate::output::{self, Lines, indented_stderr, inline, name};
 use crate::session;
 use crate::standing;
 
-/// How wide the names' column may become; a longer name pushes its own line only.
-const WIDEST_NAME: usize = 40;
+/// The maximum width of the name column. A longer name shifts only its own row.
+const MAX_NAME_WIDTH: usize = 40;
 
 pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
     let configured = match session::configuration(config) {
@@ -38,12 +38,12 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
         show(&host, false);
         Exit::Done
     };
-    // Somebody who gives up waiting still wants to see what is known.
+    // On an interrupt, show the servers that are known so far.
     session::with_host_or(builder, work, |host| show(host, true)).await
 }
 
-/// Shows all servers. `nothing` says why there are none, and `is_over` that nobody waits for them
-/// any more.
+/// Prints all servers. `nothing` explains why there are none; `is_over` means that waiting was
+/// interrupted.
 fn show(host: &Host, nothing: Option<&str>, is_over: bool, as_json: bool) {
     let set = host.config();
     let mut rows = rows(host, &set);
@@ -81,18 +81,18 @@ fn show(host: &Host, nothing: Option<&str>, is_over: bool, as_json: bool) {
     }
 }
 
-/// One server: how it is configured, and how it fares if it runs.
+/// One server: its configuration, and its status if it runs.
 #[derive(Default)]
 pub(crate) struct Row<'a> {
     server: Option<&'a Server>,
     status: Option<std::sync::Arc<ServerStatus>>,
-    /// What is wrong with its entry. An entry that cannot be used has nothing else.
+    /// Problems of its entry. An invalid entry has nothing else.
     diagnostics: Vec<&'a Diagnostic>,
-    /// Whether nobody waits for it any more.
+    /// Whether waiting for it was interrupted.
     is_over: bool,
 }
 
-/// Every server that is worth a line: those that are only hidden by another are shown with that one.
+/// Returns a row per server. Shadowed entries appear in the row of the entry that shadows them.
 pub(crate) fn rows<'a>(host: &Host, set: &'a ServerSet) -> Vec<Row<'a>> {
     let shown = |server: &&Server| !matches!(server.standing, Standing::Shadowed { .. });
     let mut rows: Vec<Row> = set
@@ -101,8 +101,8 @@ pub(crate) fn rows<'a>(host: &Host, set: &'a ServerSet) -> Vec<Row<'a>> {
         .filter(shown)
         .map(|server| Row::of(host, server).with_diagnostics(set))
         .collect();
-    rows.extend(unusable(set));
-    // The embedding program's own are in no configuration.
+    rows.extend(invalid(set));
+    // Servers of the embedding program are in no configuration.
     let own = host.servers().into_iter().filter(|status| {
         let running = |row: &Row| {
             let status_of = row.status.as_ref();
@@ -121,8 +121,8 @@ pub(crate) fn rows<'a>(host: &Host, set: &'a ServerSet) -> Vec<Row<'a>> {
     rows
 }
 
-/// Entries that cannot be used: all that is known of them is what is wrong.
-fn unusable(set: &ServerSet) -> Vec<Row<'_>> {
+/// Returns a row for each invalid entry.
+fn invalid(set: &ServerSet) -> Vec<Row<'_>> {
     let mut rows: Vec<Row> = Vec::new();
     for problem in &set.diagnostics {
         let Some(name) = problem.server.as_deref() else {
@@ -152,7 +152,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The same, with what is wrong with its entry.
+    /// Adds the problems of its entry.
     pub(crate) fn with_diagnostics(mut self, set: &'a ServerSet) -> Self {
         self.diagnostics = set.about(self.name()).collect();
         self
@@ -171,17 +171,17 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// How it fares, if it runs.
+    /// Returns its status, if it runs.
     pub(crate) fn status(&self) -> Option<&ServerStatus> {
         self.status.as_deref()
     }
 
-    /// Whether its entry cannot be used.
-    fn is_unusable(&self) -> bool {
+    /// Returns whether its entry is invalid.
+    fn is_invalid(&self) -> bool {
         self.server.is_none() && self.status.is_none()
     }
 
-    /// What is worth knowing about its lists, one a line.
+    /// Returns notes on its catalog, one per line.
     pub(crate) fn notes(&self) -> Lines {
         let notes = self.status().map(|status| &*status.catalog.notes);
         let mut lines = Lines::new();
@@ -191,28 +191,28 @@ impl<'a> Row<'a> {
         lines
     }
 
-    /// Why it may not run, and what to do about it.
+    /// Returns why it may not run, and a hint.
     pub(crate) fn reason(&self) -> Option<(String, Option<String>)> {
-        if self.is_unusable() {
+        if self.is_invalid() {
             let problem = self.diagnostics.first()?;
-            let what = format!("its entry cannot be used: {}", problem.message);
-            return Some((what, Some(format!("mend it in {}", problem.place()))));
+            let what = format!("invalid entry: {}", problem.message);
+            return Some((what, Some(format!("fix it in {}", problem.place()))));
         }
         self.server.and_then(standing::reason)
     }
 
-    /// What to do about it, if it does not run.
+    /// Returns a hint if it does not run.
     pub(crate) fn hint(&self) -> Option<String> {
         if let Some((_, hint)) = self.reason() {
             return hint;
         }
         if self.state() == "disabled" {
-            return Some(standing::enabling(self.name()));
+            return Some(standing::enable_hint(self.name()));
         }
         self.status()?.state.hint().map(str::to_owned)
     }
 
-    /// That it was given up before it was connected.
+    /// Returns the note that connecting was interrupted.
     fn interruption(&self) -> Option<&'static str> {
         let state = &self.status()?.state;
         let connects = matches!(state, State::Pending { attempt: 1.., .. });
@@ -220,8 +220,8 @@ impl<'a> Row<'a> {
         is_so.then_some("interrupted while connecting")
     }
 
-    /// What is wrong with it, and what to do about that; nothing for one that runs.
-    pub(crate) fn troubles(&self) -> Lines {
+    /// Returns its problems with hints; empty for a server that runs.
+    pub(crate) fn problems(&self) -> Lines {
         let mut lines = Lines::new();
         if let Some((reason, _)) = self.reason() {
             lines.push(format!("  {reason}"));
@@ -254,7 +254,7 @@ impl<'a> Row<'a> {
     }
 
     pub(crate) fn state(&self) -> &'static str {
-        if self.is_unusable() {
+        if self.is_invalid() {
             return "failed";
         }
         let standing = self.server.and_then(|server| server.standing.name());
@@ -295,10 +295,10 @@ impl<'a> Row<'a> {
             .as_ref()
             .and_then(|status| status.entry.as_ref());
         let kind = self.server.map(|server| server.entry.transport.kind());
-        if self.is_unusable() {
+        if self.is_invalid() {
             return "-";
         }
-        // An entry without a type is found out only by connecting.
+        // Only connecting determines the transport of an entry without a type.
         if let Some(State::Connected(connected)) = self.status().map(|status| &status.state)
             && connected.is_sse()
             && kind == Some("http")
@@ -309,13 +309,13 @@ impl<'a> Row<'a> {
             .unwrap_or("in-process")
     }
 
-    /// It, as UI-2 says.
+    /// Returns the JSON of UI-2.
     pub(crate) fn as_value(&self) -> Value {
         let catalog = self.status.as_ref().map(|status| &status.catalog);
         let mut value = json!({
             "name": self.name(),
             "scope": self.scope(),
-            "transport": (!self.is_unusable()).then(|| self.transport()),
+            "transport": (!self.is_invalid()).then(|| self.transport()),
             "state": self.state(),
             "tools": catalog.map_or(0, |catalog| catalog.tools().len()),
             "prompts": catalog.map_or(0, |catalog| catalog.prompts.len()),
@@ -331,7 +331,7 @@ impl<'a> Row<'a> {
         if let Some(interruption) = self.interruption() {
             value["error"] = json!(interruption);
         }
-        if self.is_unusable()
+        if self.is_invalid()
             && let Some((reason, hint)) = self.reason()
         {
             value["error"] = json!(reason);
@@ -399,16 +399,16 @@ fn add_status(value: &mut Value, status: &ServerStatus) {
     }
 }
 
-/// The table of servers, with what there is to say below each.
+/// Formats the servers as a table, with details below each row.
 pub(crate) fn table(rows: &[Row]) -> Lines {
     if rows.is_empty() {
-        return "no servers are configured; add one with `trunkline add`, take over those of another client with \
-                `trunkline import`, or see it all at work with `trunkline demo`"
+        return "no servers are configured; add one with `trunkline add`, import those of another client with \
+                `trunkline import`, or try `trunkline demo`"
             .into();
     }
     let names: Vec<_> = rows.iter().map(|row| name(row.name())).collect();
     let widths = names.iter().map(|name| name.width());
-    let width = widths.max().unwrap_or(0).min(WIDEST_NAME);
+    let width = widths.max().unwrap_or(0).min(MAX_NAME_WIDTH);
     let lengths = rows.iter().map(|row| row.state().len());
     let state_width = lengths.max().unwrap_or(0);
     let mut lines = Lines::new();
@@ -420,15 +420,15 @@ pub(crate) fn table(rows: &[Row]) -> Lines {
             "",
             row.state(),
             row.scope()
-                .unwrap_or(if row.is_unusable() { "-" } else { "program" }),
+                .unwrap_or(if row.is_invalid() { "-" } else { "program" }),
             row.transport(),
         ));
-        lines.append(below(row));
+        lines.append(details(row));
     }
     lines
 }
 
-/// What a server that runs, or ran before, has to show for it.
+/// Formats the catalog and version of a server that runs or has a cached catalog.
 fn status_line(status: &ServerStatus) -> String {
     let mut text = String::new();
     let catalog = &status.catalog;
@@ -444,7 +444,7 @@ fn status_line(status: &ServerStatus) -> String {
             }
         }
         if catalog.cached {
-            text += ", as of an earlier run";
+            text += " (cached)";
         }
     }
     if let State::Connected(connected) = &status.state {
@@ -458,22 +458,22 @@ fn status_line(status: &ServerStatus) -> String {
     text
 }
 
-/// The lines below a server's own.
-fn below(row: &Row) -> Lines {
+/// Formats the lines below a row.
+fn details(row: &Row) -> Lines {
     let mut lines = Lines::new();
     if let Some(source) = row.source() {
         lines.push(format!("  from {source}"));
     }
     if let Some(server) = row.server {
         for place in &server.shadows {
-            lines.push(format!("  hides {place}"));
+            lines.push(format!("  shadows {place}"));
         }
     }
-    lines.append(row.troubles());
+    lines.append(row.problems());
     lines
 }
 
-/// What is started or connected to, as it is written.
+/// Returns the command or URL as configured.
 fn target(server: &Server) -> Option<String> {
     let shown = server.entry.shown(false);
     if let Some(url) = shown.get("url").and_then(Value::as_str) {
@@ -494,12 +494,12 @@ pub(super) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{plural}")
 }
 
-/// What is wrong with the configuration and with the servers' lists.
+/// Formats the problems of the configuration and of catalogs.
 fn problems(host: &Host, rows: &[Row], diagnostics: &[Diagnostic]) -> Lines {
-    // An entry that cannot be used has said so in its row.
+    // The row of an invalid entry has its problem already.
     let is_told = |problem: &&Diagnostic| {
-        let mut unusable = rows.iter().filter(|row| row.is_unusable());
-        unusable.any(|row| row.diagnostics.first() == Some(problem))
+        let mut invalid = rows.iter().filter(|row| row.is_invalid());
+        invalid.any(|row| row.diagnostics.first() == Some(problem))
     };
     let untold = diagnostics.iter().filter(|problem| !is_told(problem));
     let mut problems: Vec<String> = untold.map(ToString::to_string).collect();

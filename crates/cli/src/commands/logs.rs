@@ -1,4 +1,4 @@
-//! `trunkline logs`: what servers said, and what became of them.
+//! `trunkline logs`: shows the logs of servers.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use crate::output::{self, Lines, name as shown_name};
 use crate::session;
 use crate::standing::quoted;
 
-/// How many lines are shown unless somebody says otherwise.
-const LINES: usize = 100;
+/// The default number of lines.
+const DEFAULT_LINES: usize = 100;
 
-/// How often the files are looked at for something new.
-const PAUSE: Duration = Duration::from_millis(200);
+/// The polling interval of --follow.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How much room names get at most, in cells.
-const WIDEST: usize = 24;
+/// The maximum width of the name column.
+const MAX_NAME_WIDTH: usize = 24;
 
 pub(crate) async fn run(config: &ConfigArgs, args: &LogsArgs, as_json: bool) -> Exit {
     let Some(store) = session::logs() else {
         output::error(
-            "there are no logs, because there is no home directory to keep them in",
-            Some("set HOME, or XDG_STATE_HOME"),
+            "there are no logs without a home directory",
+            Some("set HOME or XDG_STATE_HOME"),
         );
         return Exit::Usage;
     };
@@ -38,16 +38,16 @@ pub(crate) async fn run(config: &ConfigArgs, args: &LogsArgs, as_json: bool) -> 
     {
         return exit;
     }
-    let page = Page::new(&store, server, as_json);
-    let newest = args.lines.or(args.since.is_none().then_some(LINES));
+    let printer = LogPrinter::new(&store, server, as_json);
+    let newest = args.lines.or(args.since.is_none().then_some(DEFAULT_LINES));
     if args.follow {
         let (lines, follow) = store.follow(server, newest, args.since.as_ref());
-        page.show(&lines);
+        printer.show(&lines);
         if lines.is_empty() {
-            nothing_yet(&store, server, "; waiting for it");
+            note_empty(&store, server, "; waiting");
         }
         return tokio::select! {
-            exit = along(follow, &page) => exit,
+            exit = follow_logs(follow, &printer) => exit,
             () = interrupted() => Exit::Interrupted,
         };
     }
@@ -55,15 +55,15 @@ pub(crate) async fn run(config: &ConfigArgs, args: &LogsArgs, as_json: bool) -> 
     if as_json {
         output::json(&lines.iter().map(LineJson::of).collect::<Vec<_>>());
     } else {
-        page.show(&lines);
+        printer.show(&lines);
     }
     if lines.is_empty() {
-        nothing_yet(&store, server, "");
+        note_empty(&store, server, "");
     }
     Exit::Done
 }
 
-/// Whether a server without a log is one at all; an `Err` has been explained to the user.
+/// Checks that a server without a log exists. An `Err` has been reported.
 fn known(config: &ConfigArgs, store: &LogStore, name: &str) -> Result<(), Exit> {
     let configured = session::configuration(config)?;
     let mut names = configured.names();
@@ -77,57 +77,54 @@ fn known(config: &ConfigArgs, store: &LogStore, name: &str) -> Result<(), Exit> 
     Err(unknown_server(name, names.into_iter(), NO_SERVERS))
 }
 
-/// Shows what is added, until nobody reads it any more.
-async fn along(mut follow: trunkline::log::Follow, page: &Page) -> Exit {
+/// Prints new lines until the reader is gone.
+async fn follow_logs(mut follow: trunkline::log::Follow, printer: &LogPrinter) -> Exit {
     while !output::gone() {
-        tokio::time::sleep(PAUSE).await;
-        page.show(&follow.poll());
+        tokio::time::sleep(POLL_INTERVAL).await;
+        printer.show(&follow.poll());
     }
     Exit::Done
 }
 
-/// Says that there is nothing to show, and how that would change.
-fn nothing_yet(store: &LogStore, server: Option<&str>, more: &str) {
+/// Notes that there are no logs yet.
+fn note_empty(store: &LogStore, server: Option<&str>, more: &str) {
     let logged = match server {
         Some(server) => store.has(server),
         None => !store.servers().is_empty(),
     };
-    // There are lines, only none that were asked for.
+    // There are logs, but none that match.
     if logged {
         return;
     }
     let (what, command) = match server {
         Some(server) => (
-            format!("nothing is logged of the server \"{server}\" yet"),
+            format!("no logs of \"{server}\" yet"),
             format!("`trunkline tools {}`", quoted(server)),
         ),
-        None => (
-            "nothing is logged yet".to_owned(),
-            "`trunkline list`".to_owned(),
-        ),
+        None => ("no logs yet".to_owned(), "`trunkline list`".to_owned()),
     };
     let mut lines = Lines::one(format!("{what}{more}"));
     lines.push(format!(
-        "  hint: commands that connect to servers write logs, for example {command}; they go to {}",
+        "  hint: commands that connect, such as {command}, write logs to {}",
         store.dir().display()
     ));
     output::note(lines);
 }
 
-/// How lines are shown.
-struct Page {
-    /// How wide the names are; without names when there is only one.
+/// Prints log lines.
+struct LogPrinter {
+    /// The width of the name column; `None` for a single server.
     names: Option<usize>,
     coloured: bool,
     json: bool,
 }
 
-impl Page {
+impl LogPrinter {
     fn new(store: &LogStore, server: Option<&str>, json: bool) -> Self {
         let widest = || {
             let names = store.servers();
             let widths = names.iter().map(|name| shown_name(name).width());
-            widths.max().unwrap_or(0).min(WIDEST)
+            widths.max().unwrap_or(0).min(MAX_NAME_WIDTH)
         };
         Self {
             names: server.is_none().then(widest),

@@ -1,4 +1,4 @@
-//! One file per command, or per few that belong together.
+//! The commands, one file each.
 
 pub(crate) mod add;
 pub(crate) mod approve;
@@ -26,5 +26,5 @@ pub(crate) mod search;
 pub(crate) mod status;
 pub(crate) mod tool;
 pub(crate) mod tool_json;
+pub(crate) mod tool_ref;
 pub(crate) mod tools;
-pub(crate) mod wanted;

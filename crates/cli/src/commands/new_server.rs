@@ -1,35 +1,34 @@
-//! A new server from the words of `trunkline add`.
+//! Parses the words of `trunkline add` into an entry.
 
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use trunkline_config::{split_command, split_words};
 
-use super::check::program;
+use super::check::find_program;
 use crate::args::{AddArgs, NewTransport};
 
-/// A server to be written.
+/// A server to add.
 #[derive(Debug, PartialEq)]
-pub(super) struct New {
+pub(super) struct NewServer {
     pub(super) name: String,
     pub(super) entry: Value,
-    /// What was understood otherwise than it was typed.
+    /// Where the entry differs from the words as typed.
     pub(super) notes: Vec<String>,
 }
 
-/// What is wrong, and what to write instead.
+/// A problem and a hint.
 pub(super) type Problem = (String, Option<String>);
 
-impl New {
-    /// Makes sense of the words. Claude Code's `-e` and `-H` take several values, ours one; words
-    /// that can only be meant as such values count as them, so that both ways of writing work, and
-    /// no name is swallowed.
-    pub(super) fn read(add: &AddArgs) -> Result<Self, Problem> {
+impl NewServer {
+    /// Parses the words. Claude Code's `-e` and `-H` take several values, ours one; words that can
+    /// only be such values count as them, so that both spellings work and no name is swallowed.
+    pub(super) fn parse(add: &AddArgs) -> Result<Self, Problem> {
         let mut env: Vec<&str> = add.env.iter().map(String::as_str).collect();
         let mut headers: Vec<&str> = add.header.iter().map(String::as_str).collect();
         let mut words: Vec<&str> = Vec::new();
         for word in &add.words {
-            // Before the name, or where the command comes after `--`, nothing else can be meant.
+            // Before the name, or with the command after `--`, it can be nothing else.
             let free = words.is_empty() || !add.command.is_empty();
             if free && !add.env.is_empty() && is_assignment(word) {
                 env.push(word);
@@ -46,7 +45,7 @@ impl New {
                 let problem = format!("the server \"{name}\" has neither a command nor a URL");
                 return Err((
                     problem,
-                    Some("write `trunkline add <name> <command or URL>`".to_owned()),
+                    Some("usage: `trunkline add <name> <command or URL>`".to_owned()),
                 ));
             }
             [] => return Err(("the server has no name".to_owned(), None)),
@@ -59,11 +58,11 @@ impl New {
             None => NewTransport::Stdio,
         };
         if add.transport != Some(NewTransport::Stdio) {
-            no_bare_address(target)?;
+            reject_bare_address(target)?;
         }
         let mut notes = Vec::new();
         let entry = if transport == NewTransport::Stdio {
-            let (command, words) = whole_command(target, args, &mut notes);
+            let (command, words) = split_command_line(target, args, &mut notes);
             let args: Vec<&str> = words.iter().map(String::as_str).collect();
             stdio(add, &command, &args, &env, &headers)?
         } else {
@@ -77,10 +76,14 @@ impl New {
     }
 }
 
-/// The command and its arguments, where the whole command line may have been typed as one word.
-fn whole_command(target: &str, args: &[&str], notes: &mut Vec<String>) -> (String, Vec<String>) {
+/// Splits a command line that was typed as one word.
+fn split_command_line(
+    target: &str,
+    args: &[&str],
+    notes: &mut Vec<String>,
+) -> (String, Vec<String>) {
     let args = args.iter().map(|arg| (*arg).to_owned());
-    let is_program = |word: &str| program(word).is_some();
+    let is_program = |word: &str| find_program(word).is_some();
     let words = if !target.contains(char::is_whitespace) || is_program(target) {
         None
     } else {
@@ -95,21 +98,21 @@ fn whole_command(target: &str, args: &[&str], notes: &mut Vec<String>) -> (Strin
     let count = words.len();
     let plural = if count == 1 { "" } else { "s" };
     notes.push(format!(
-        "the command line is split: the program \"{command}\" and {count} argument{plural}"
+        "split the command line into \"{command}\" and {count} argument{plural}"
     ));
     (command, words)
 }
 
-/// Refuses an address without a scheme, and names the URL that it stands for.
-pub(super) fn no_bare_address(target: &str) -> Result<(), Problem> {
+/// Rejects an address without a scheme, and suggests the URL.
+pub(super) fn reject_bare_address(target: &str) -> Result<(), Problem> {
     let Some(url) = as_address(target) else {
         return Ok(());
     };
     let problem = format!("\"{target}\" is an address without http:// or https://");
-    Err((problem, Some(format!("write {url}"))))
+    Err((problem, Some(format!("use {url}"))))
 }
 
-/// The URL that an address such as `localhost:3000/mcp` stands for; `None` for a program.
+/// Returns the URL for an address such as `localhost:3000/mcp`; `None` for a program.
 fn as_address(target: &str) -> Option<String> {
     if target.contains("://") || Path::new(target).exists() {
         return None;
@@ -142,8 +145,8 @@ fn stdio(
 ) -> Result<Value, Problem> {
     if command.contains("://") {
         let url = trunkline_config::ServerUrl::new(command);
-        let problem = format!("\"{url}\" is a URL, and a stdio server is a command");
-        return Err((problem, Some("leave out -t, or write -t http".to_owned())));
+        let problem = format!("\"{url}\" is a URL, but a stdio server needs a command");
+        return Err((problem, Some("omit -t, or use -t http".to_owned())));
     }
     let oauth = add.client_id.is_some() || add.options.client_secret || add.callback_port.is_some();
     if !headers.is_empty() || oauth {
@@ -167,8 +170,8 @@ fn remote(
     headers: &[&str],
 ) -> Result<Value, Problem> {
     if !args.is_empty() {
-        let problem = "a remote server has only a URL, and there is more after it".to_owned();
-        let hint = "headers are written -H 'Name: value'".to_owned();
+        let problem = "a remote server takes only a URL, without arguments".to_owned();
+        let hint = "set headers with -H 'Name: value'".to_owned();
         return Err((problem, Some(hint)));
     }
     if !env.is_empty() {
@@ -211,19 +214,19 @@ fn remote(
     Ok(entry)
 }
 
-/// Whether a word is of the form `KEY=VALUE`.
+/// Returns whether a word has the form `KEY=VALUE`.
 fn is_assignment(word: &str) -> bool {
     let named = |c: char| c.is_ascii_alphanumeric() || c == '_';
     word.split_once('=')
         .is_some_and(|(key, _)| !key.is_empty() && key.chars().all(named))
 }
 
-// None repeats the text, which may be a secret.
-const NOT_A_VARIABLE: &str = "an environment variable is not of the form KEY=VALUE";
-const NOT_A_NAME: &str = "a variable's name has no spaces and no control characters";
-pub(super) const NOT_A_HEADER: &str = "a header is not of the form 'Name: value'";
+// These messages do not repeat the text, which may be a secret.
+const NOT_A_VARIABLE: &str = "an environment variable must have the form KEY=VALUE";
+const NOT_A_NAME: &str = "the name of a variable cannot have spaces or control characters";
+pub(super) const NOT_A_HEADER: &str = "a header must have the form 'Name: value'";
 
-/// A variable's name and value.
+/// Splits a variable into name and value.
 pub(super) fn variable(written: &str) -> Result<(&str, &str), Problem> {
     let (key, value) = assignment(written).ok_or((NOT_A_VARIABLE.to_owned(), None))?;
     if key.contains(|c: char| c.is_whitespace() || c.is_control()) {
@@ -232,17 +235,17 @@ pub(super) fn variable(written: &str) -> Result<(&str, &str), Problem> {
     Ok((key, value))
 }
 
-/// What stands before and after the `=`.
+/// Splits a word at the first `=`.
 pub(super) fn assignment(written: &str) -> Option<(&str, &str)> {
     written.split_once('=').filter(|(key, _)| !key.is_empty())
 }
 
-/// A header's name and value.
+/// Splits a header into name and value.
 pub(super) fn header(written: &str) -> Option<(&str, &str)> {
     let (name, value) = written.split_once(':')?;
     let name = name.trim();
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    // `https://…` is no header.
+    // `https://…` is not a header.
     let fits = !name.is_empty() && name.chars().all(token) && !value.starts_with("//");
     fits.then_some((name, value.trim()))
 }
@@ -253,14 +256,14 @@ mod tests {
     use crate::args::{Args, Command};
     use clap::Parser;
 
-    fn add(words: &str) -> Result<New, String> {
+    fn add(words: &str) -> Result<NewServer, String> {
         let words = words.split(' ').map(|word| word.replace('~', " "));
         let args = std::iter::once("trunkline".to_owned()).chain(words);
         match Args::try_parse_from(args)
             .map_err(|error| error.to_string())?
             .command
         {
-            Command::Add(add) => New::read(&add).map_err(|(problem, _)| problem),
+            Command::Add(add) => NewServer::parse(&add).map_err(|(problem, _)| problem),
             _ => Err("another command".to_owned()),
         }
     }
@@ -359,8 +362,8 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_explained_and_secrets_not_quoted() {
-        for (words, told) in [
+    fn mistakes_are_explained_without_repeating_secrets() {
+        for (words, expected) in [
             ("add a", "neither a command nor a URL"),
             ("add -t stdio a https://h", "is a URL"),
             ("add a cmd -H X:~y", "for remote servers"),
@@ -369,9 +372,9 @@ mod tests {
             ("add a https://h -e A=1", "for stdio servers"),
             (
                 "add a https://h -H hunter2",
-                "not of the form 'Name: value'",
+                "must have the form 'Name: value'",
             ),
-            ("add a cmd -e nonsense", "not of the form KEY=VALUE"),
+            ("add a cmd -e nonsense", "must have the form KEY=VALUE"),
             ("add a wss://h --client-id i", "OAuth is for http and sse"),
             (
                 "add a https://h --client-secret",
@@ -385,7 +388,7 @@ mod tests {
         ] {
             let problem = add(words).unwrap_err();
             assert!(
-                problem.contains(told) && !problem.contains("hunter2"),
+                problem.contains(expected) && !problem.contains("hunter2"),
                 "{words}: {problem}"
             );
         }

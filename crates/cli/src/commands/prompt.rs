@@ -1,4 +1,4 @@
-//! `trunkline prompt`: gets what a prompt says.
+//! `trunkline prompt`: gets a prompt.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use trunkline::context::{
 use trunkline::tool::tool_name;
 use trunkline::{Host, Json};
 
-use super::context::{self, Asked, Target};
+use super::context::{self, Request, Target};
 use super::result::summary;
 use crate::args::{ConfigArgs, PromptArgs};
 use crate::exit::Exit;
@@ -22,11 +22,11 @@ pub(crate) async fn run(config: &ConfigArgs, prompt: &PromptArgs, as_json: bool)
     let literal = &prompt.literal[..];
     match &prompt.words[..] {
         [line, words @ ..] if is_command(line) => {
-            // A command's name has no spaces in it: this is a whole line.
+            // The first word may be a whole command line.
             let CommandLine { name, words: first } = match CommandLine::parse(line) {
                 Ok(line) => line,
                 Err(problem) => {
-                    output::error(&format!("the line cannot be read: {problem}"), None);
+                    output::error(&format!("cannot parse the command line: {problem}"), None);
                     return Exit::Usage;
                 }
             };
@@ -50,14 +50,15 @@ pub(crate) async fn run(config: &ConfigArgs, prompt: &PromptArgs, as_json: bool)
             .await
         }
         _ => {
-            let hint = "write `prompt <server> <prompt>`; `trunkline prompts` shows them";
-            output::error("which prompt?", Some(hint));
+            let hint =
+                "usage: `trunkline prompt <server> <prompt>`; list them with `trunkline prompts`";
+            output::error("no prompt given", Some(hint));
             Exit::Usage
         }
     }
 }
 
-/// The words behind a prompt's name, and those that are arguments by position whatever they look like.
+/// The words after the prompt's name, and literal positional arguments.
 #[derive(Clone, Copy)]
 struct Given<'a> {
     words: &'a [String],
@@ -72,7 +73,7 @@ async fn get_and_show(
     (left, timeout): (Option<Duration>, Option<Duration>),
     as_json: bool,
 ) -> Exit {
-    let asked = Asked {
+    let asked = Request {
         listing: "prompts",
         timeout,
     };
@@ -80,11 +81,11 @@ async fn get_and_show(
         Ok(command) => command,
         Err(error) => return context::fail(&error, asked),
     };
-    let words = match sorted(command.arguments().as_deref(), given) {
+    let words = match assign(command.arguments().as_deref(), given) {
         Ok(words) => words,
         Err(problem) => {
             let what = format!("the prompt \"{}\" {problem}", command.prompt.name);
-            let hint = "a word that is meant as it is comes after `--`";
+            let hint = "put literal words after `--`";
             output::error(&what, Some(hint));
             return Exit::Usage;
         }
@@ -102,7 +103,7 @@ async fn get_and_show(
     }
 }
 
-/// The prompt, by the name that its server gives it or by that of its command.
+/// Finds a prompt by its original name or by its command's name.
 pub(crate) fn find(
     host: &Host,
     server: Option<&str>,
@@ -118,9 +119,9 @@ pub(crate) fn find(
     })
 }
 
-/// The words of a prompt's arguments, such that nothing is taken for what it is not: a word `key=value` whose key is none of
-/// the prompt's is misspelt, probably, and a literal word goes by the name of the argument whose place it has.
-fn sorted(declared: Option<&[PromptArgument]>, given: Given) -> Result<Vec<String>, String> {
+/// Assigns words to arguments. An undeclared key in `key=value` is an error, because it is probably
+/// misspelt; a literal word takes the next free argument.
+fn assign(declared: Option<&[PromptArgument]>, given: Given) -> Result<Vec<String>, String> {
     let mut words = given.words.to_vec();
     let Some(declared) = declared else {
         words.extend_from_slice(given.literal);
@@ -158,7 +159,7 @@ fn looks_like_name(text: &str) -> bool {
 
 fn unknown(name: &str, value: &str, names: &[&str]) -> String {
     if let Some(name) = name.strip_suffix(':').filter(|name| names.contains(name)) {
-        return format!("takes texts only; write {name}={value}");
+        return format!("takes strings only; write {name}={value}");
     }
     let takes = match names {
         [] => "it takes none".to_owned(),
@@ -187,7 +188,7 @@ fn show(said: &PromptOutput, as_json: bool) {
     }
 }
 
-/// What a prompt says, for `--json`.
+/// Returns a prompt for `--json`.
 pub(crate) fn document(said: &PromptOutput) -> impl Serialize {
     PromptJson {
         server: &said.server,
@@ -197,7 +198,7 @@ pub(crate) fn document(said: &PromptOutput) -> impl Serialize {
     }
 }
 
-/// What a prompt says, for `--json`; its messages are what the server wrote.
+/// A prompt for `--json`, with messages as the server sent them.
 #[derive(Serialize)]
 struct PromptJson<'a> {
     server: &'a str,
@@ -239,12 +240,12 @@ mod tests {
             words: &owned(words),
             literal: &owned(literal),
         };
-        let found = sorted(Some(&declared), given);
+        let found = assign(Some(&declared), given);
         assert_eq!(found, expected.map(owned).map_err(str::to_owned));
     }
 
     #[test]
-    fn a_name_that_the_prompt_does_not_have_is_a_mistake() {
+    fn an_undeclared_argument_is_an_error() {
         check(&["Bonn", "state=NRW"], &[], Ok(&["Bonn", "state=NRW"]));
         check(&["a+b=c", "="], &[], Ok(&["a+b=c", "="]));
         check(
@@ -252,11 +253,11 @@ mod tests {
             &[],
             Err("has no argument \"town\"; it takes city, state"),
         );
-        check(&["city:=1"], &[], Err("takes texts only; write city=1"));
+        check(&["city:=1"], &[], Err("takes strings only; write city=1"));
     }
 
     #[test]
-    fn a_literal_word_takes_the_next_place() {
+    fn a_literal_word_takes_the_next_free_argument() {
         check(&[], &["city=x", "y"], Ok(&["city=city=x", "state=y"]));
         check(&["city=Bonn"], &["a=b"], Ok(&["city=Bonn", "state=a=b"]));
         check(&["Bonn"], &["a=b"], Ok(&["Bonn", "state=a=b"]));

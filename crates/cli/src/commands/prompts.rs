@@ -1,4 +1,4 @@
-//! `trunkline prompts`: shows the prompts and skills of all servers, or of one.
+//! `trunkline prompts`: lists prompts and skills.
 
 use serde::Serialize;
 use trunkline::Host;
@@ -36,12 +36,12 @@ async fn show(host: &Host, as_json: bool) {
         lines.push(format!("skill @{server}:{}  {about}", skill.uri));
     }
     if lines.is_empty() {
-        tools::nothing(host, "prompts");
+        tools::note_empty(host, "prompts");
     }
     output::result(lines);
 }
 
-/// Prompts and skills for `--json`.
+/// Returns prompts and skills for `--json`.
 pub(crate) fn document<'a>(
     prompts: &'a [PromptCommand],
     skills: &'a [ServerSkill],
@@ -51,7 +51,7 @@ pub(crate) fn document<'a>(
     prompts.chain(skills).collect::<Vec<_>>()
 }
 
-/// An argument as it stands in a line of usage.
+/// Formats an argument for a usage line.
 fn usage(argument: &PromptArgument) -> String {
     if argument.required {
         format!(" <{}>", argument.name)
@@ -79,7 +79,7 @@ enum Offered<'a> {
         server: &'a str,
         uri: &'a str,
         description: &'a str,
-        /// Its server lists it as a skill, so that it can be checked.
+        /// Whether the server lists it as a skill, so that it can be verified.
         listed: bool,
     },
 }

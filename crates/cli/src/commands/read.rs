@@ -1,4 +1,4 @@
-//! `trunkline read`: reads one resource.
+//! `trunkline read`: reads a resource.
 
 use std::borrow::Cow;
 use std::fs::OpenOptions;
@@ -15,23 +15,23 @@ use trunkline::context::{
 };
 use trunkline::{Host, Json};
 
-use super::context::{self, Asked, Target};
+use super::context::{self, Request, Target};
 use crate::args::{ConfigArgs, ReadArgs};
 use crate::exit::Exit;
 use crate::output::{self, Lines};
 use crate::standing::quoted;
 
-/// What is to be read.
-struct Wanted {
+/// The resource to read.
+struct ResourceRef {
     server: String,
-    /// An address, or a template.
+    /// A URI or a template.
     uri: String,
-    /// What stands for the template's variables.
+    /// The values of the template's variables.
     values: Vec<(String, String)>,
 }
 
 pub(crate) async fn run(config: &ConfigArgs, read: &ReadArgs, as_json: bool) -> Exit {
-    let wanted = match wanted(config, &read.words) {
+    let wanted = match parse(config, &read.words) {
         Ok(wanted) => wanted,
         Err(exit) => return exit,
     };
@@ -39,7 +39,7 @@ pub(crate) async fn run(config: &ConfigArgs, read: &ReadArgs, as_json: bool) -> 
     let output = read.output.as_deref();
     let target = Target::Server(&wanted.server);
     context::with_target(config, target, timeout, async |host, left| {
-        let uri = match address(host, &wanted) {
+        let uri = match resolve(host, &wanted) {
             Ok(uri) => uri,
             Err(exit) => return exit,
         };
@@ -48,10 +48,10 @@ pub(crate) async fn run(config: &ConfigArgs, read: &ReadArgs, as_json: bool) -> 
             on_progress: Some(context::progress_line()),
         };
         match host.read_resource(&wanted.server, &uri, options).await {
-            Ok(read) => give(&read, output, as_json),
+            Ok(read) => output_content(&read, output, as_json),
             Err(error) => context::fail(
                 &error,
-                Asked {
+                Request {
                     listing: "resources",
                     timeout,
                 },
@@ -61,8 +61,8 @@ pub(crate) async fn run(config: &ConfigArgs, read: &ReadArgs, as_json: bool) -> 
     .await
 }
 
-/// What the words mean; an `Err` has been explained to the user.
-fn wanted(config: &ConfigArgs, words: &[String]) -> Result<Wanted, Exit> {
+/// Parses the words. An `Err` has been reported.
+fn parse(config: &ConfigArgs, words: &[String]) -> Result<ResourceRef, Exit> {
     let [first, rest @ ..] = words else {
         return Err(Exit::Usage);
     };
@@ -70,8 +70,9 @@ fn wanted(config: &ConfigArgs, words: &[String]) -> Result<Wanted, Exit> {
         (Some((server, uri)), values) => (server, uri, values),
         (None, [uri, values @ ..]) => (first.clone(), uri.clone(), values),
         (None, []) => {
-            let hint = "write `read <server> <uri>` or `read @server:uri`; `trunkline resources` shows them";
-            output::error("which resource?", Some(hint));
+            let hint =
+                "usage: `trunkline read <server> <uri>`; list them with `trunkline resources`";
+            output::error("no resource given", Some(hint));
             return Err(Exit::Usage);
         }
     };
@@ -79,20 +80,20 @@ fn wanted(config: &ConfigArgs, words: &[String]) -> Result<Wanted, Exit> {
         if let Some((name, value)) = word.split_once('=') {
             return Ok((name.to_owned(), value.to_owned()));
         }
-        let hint = "behind the address come the variables of a template, as key=value";
-        output::error(&format!("\"{word}\" is too much"), Some(hint));
+        let hint = "only template variables, as key=value, may follow the URI";
+        output::error(&format!("unexpected argument \"{word}\""), Some(hint));
         Err(Exit::Usage)
     };
-    Ok(Wanted {
+    Ok(ResourceRef {
         server,
         uri,
         values: values.iter().map(value).collect::<Result<_, _>>()?,
     })
 }
 
-/// The address to read: what was written, or what a template comes to; an `Err` has been explained to the user.
-fn address<'w>(host: &Host, wanted: &'w Wanted) -> Result<Cow<'w, str>, Exit> {
-    let Wanted {
+/// Returns the URI to read, with a template expanded. An `Err` has been reported.
+fn resolve<'w>(host: &Host, wanted: &'w ResourceRef) -> Result<Cow<'w, str>, Exit> {
+    let ResourceRef {
         server,
         uri,
         values,
@@ -102,7 +103,7 @@ fn address<'w>(host: &Host, wanted: &'w Wanted) -> Result<Cow<'w, str>, Exit> {
         let words: Vec<_> = variables.iter().map(|name| format!("{name}=…")).collect();
         let (server, uri) = (quoted(server), quoted(uri));
         format!(
-            "fill it in: `trunkline read {server} {uri} {}`",
+            "set its variables: `trunkline read {server} {uri} {}`",
             words.join(" ")
         )
     };
@@ -122,21 +123,21 @@ fn address<'w>(host: &Host, wanted: &'w Wanted) -> Result<Cow<'w, str>, Exit> {
         return Ok(uri.into());
     }
     if variables.is_empty() {
-        let what = format!("{uri} is no template, and has no use for what follows it");
+        let what = format!("{uri} is not a template and takes no variables");
         output::error(&what, None);
         return Err(Exit::Usage);
     }
     expand_template(uri, values)
         .map(Cow::Owned)
         .map_err(|problem| {
-            let what = format!("the template {uri} cannot be filled in: {problem}");
+            let what = format!("cannot expand the template {uri}: {problem}");
             output::error(&what, Some(&filled_in()));
             Exit::Usage
         })
 }
 
-/// Gives what was read to whoever wants it.
-fn give(read: &ResourceContents, file: Option<&Path>, as_json: bool) -> Exit {
+/// Prints or saves the content.
+fn output_content(read: &ResourceContents, file: Option<&Path>, as_json: bool) -> Exit {
     for warning in &read.warnings {
         output::warning(warning);
     }
@@ -147,7 +148,7 @@ fn give(read: &ResourceContents, file: Option<&Path>, as_json: bool) -> Exit {
     }
 }
 
-/// Shows what a resource holds: text as it is; bytes too, where they are wanted or nobody reads along.
+/// Prints the content: text as it is, binary data only if `bytes_too`.
 fn show(read: &ResourceContents, as_json: bool, bytes_too: bool) -> Exit {
     if as_json {
         output::json(&ReadJson::of(read));
@@ -169,7 +170,7 @@ fn show(read: &ResourceContents, as_json: bool, bytes_too: bool) -> Exit {
         } else {
             let kind = content.mime_type.as_deref().unwrap_or("bytes");
             let what = format!(
-                "{} is {kind}, {} bytes; -o FILE writes it to a file, -o - here",
+                "{} is {kind}, {} bytes; save it with -o FILE, or print it with -o -",
                 content.uri,
                 bytes.len()
             );
@@ -179,7 +180,7 @@ fn show(read: &ResourceContents, as_json: bool, bytes_too: bool) -> Exit {
     Exit::Done
 }
 
-/// Bytes that are text, and are said to be.
+/// Returns the bytes as text if their type and encoding say so.
 fn text_in<'b>(content: &ResourceContent, bytes: &'b [u8]) -> Option<&'b str> {
     let mime = content.mime_type.as_deref().unwrap_or_default();
     let mime = mime.split(';').next().unwrap_or_default().trim();
@@ -191,7 +192,7 @@ fn text_in<'b>(content: &ResourceContent, bytes: &'b [u8]) -> Option<&'b str> {
     std::str::from_utf8(bytes).ok().filter(|_| is_text)
 }
 
-/// Writes what a resource holds to a file, which only its owner can read; several contents to one each.
+/// Writes each content to a file that only its owner can read.
 fn save(read: &ResourceContents, file: &Path, as_json: bool) -> Exit {
     let mut contents = Vec::new();
     for content in &read.contents {
@@ -201,10 +202,7 @@ fn save(read: &ResourceContents, file: &Path, as_json: bool) -> Exit {
         }
     }
     if contents.is_empty() {
-        output::error(
-            &format!("{} holds nothing; no file was written", read.uri),
-            None,
-        );
+        output::error(&format!("{} is empty; no file was written", read.uri), None);
         return Exit::Failed;
     }
     let files: Vec<PathBuf> = match contents.len() {
@@ -213,8 +211,8 @@ fn save(read: &ResourceContents, file: &Path, as_json: bool) -> Exit {
     };
     for (file, bytes) in files.iter().zip(&contents) {
         if let Err(error) = write(file, bytes) {
-            let what = format!("{} cannot be written: {error}", file.display());
-            output::error(&what, Some("name a file in a directory that exists"));
+            let what = format!("cannot write {}: {error}", file.display());
+            output::error(&what, Some("choose a file in an existing directory"));
             return Exit::Usage;
         }
     }
@@ -226,7 +224,7 @@ fn save(read: &ResourceContents, file: &Path, as_json: bool) -> Exit {
         return Exit::Done;
     }
     for (file, bytes) in files.iter().zip(&contents) {
-        let what = format!("{} bytes written to {}", bytes.len(), file.display());
+        let what = format!("wrote {} bytes to {}", bytes.len(), file.display());
         output::note(Lines::one(what));
     }
     Exit::Done
@@ -256,7 +254,7 @@ fn bytes(content: &ResourceContent) -> Result<Vec<u8>, Exit> {
         ResourceBody::Text(text) => Ok(text.as_bytes().to_vec()),
         ResourceBody::Blob(blob) => STANDARD.decode(&**blob).map_err(|error| {
             let what = format!(
-                "the server sent {} as what is not Base64: {error}",
+                "the server sent {} with invalid Base64: {error}",
                 content.uri
             );
             output::error(&what, None);
@@ -265,7 +263,7 @@ fn bytes(content: &ResourceContent) -> Result<Vec<u8>, Exit> {
     }
 }
 
-/// A resource for `--json`; its contents are what the server wrote, byte for byte.
+/// A resource for `--json`, with contents byte for byte as the server sent them.
 #[derive(Serialize)]
 struct ReadJson<'a> {
     server: &'a str,

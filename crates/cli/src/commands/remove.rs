@@ -1,4 +1,4 @@
-//! `trunkline remove`: removes a server from where it is.
+//! `trunkline remove`: removes a server from a scope.
 
 use serde_json::{Value, json};
 use trunkline_config::{Scope, Server, Source};
@@ -33,9 +33,9 @@ pub(crate) fn run(
                 Some(server) => {
                     let (scope, source) = (server.entry.scope, &server.entry.source);
                     let what = format!(
-                        "\"{name}\" comes from the {scope} scope ({source}) and cannot be removed here"
+                        "\"{name}\" comes from the {scope} scope ({source}), which cannot be edited"
                     );
-                    let hint = format!("switch it off with `trunkline disable {}`", quoted(name));
+                    let hint = format!("disable it with `trunkline disable {}`", quoted(name));
                     output::error(&what, Some(&hint));
                     Exit::Usage
                 }
@@ -63,11 +63,11 @@ pub(crate) fn run(
     match editor.remove(scope, name) {
         Ok(written) => {
             if let Some(server) = with_secret {
-                forget_secret(&configured, server);
+                delete_secret(&configured, server);
             }
             let what = format!("removed \"{name}\" from the {scope} scope");
             let document = json!({"removed": name, "scope": scope, "file": change::path(&written)});
-            change::tell(&what, &written, document, as_json)
+            change::report(&what, &written, document, as_json)
         }
         Err(error) => {
             let hint = hint(&configured, name, scope, &places);
@@ -76,22 +76,22 @@ pub(crate) fn run(
     }
 }
 
-/// Whether an entry names an OAuth client, whose secret may be kept.
+/// Returns whether an entry names an OAuth client, whose secret may be stored.
 fn has_client(entry: &Value) -> bool {
     entry.pointer("/oauth/clientId").is_some()
 }
 
-/// Takes the client secret out of the keychain, too. That the server is gone does not depend on it.
-fn forget_secret(configured: &Configured, server: &Server) {
+/// Deletes the client secret from the keychain. A failure does not undo the removal.
+fn delete_secret(configured: &Configured, server: &Server) {
     let entry = server.entry.as_written();
     let url = entry["url"].as_str().unwrap_or_default();
     let vault = session::vault(configured.loader.layout());
     if let Err(error) = vault.delete_client_secret(&server.entry.name, url) {
-        output::warning(&format!("its client secret could not be deleted: {error}"));
+        output::warning(&format!("could not delete its client secret: {error}"));
     }
 }
 
-/// Where it is, if it is elsewhere, or what may have been meant.
+/// Returns a hint to the scope that has the server, or to a similar name.
 fn hint(configured: &Configured, name: &str, scope: Scope, places: &[Source]) -> Option<String> {
     if let Some(elsewhere) = places.iter().find(|place| place.scope != scope) {
         let scope = elsewhere.scope;

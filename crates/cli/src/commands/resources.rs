@@ -1,4 +1,4 @@
-//! `trunkline resources`: shows the resources of all servers, or of one.
+//! `trunkline resources`: lists resources and templates.
 
 use serde::Serialize;
 use trunkline::context::{ServerResource, ServerTemplate};
@@ -9,8 +9,8 @@ use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output::{self, Lines};
 
-/// How much of a description is shown on one line.
-const SHOWN: usize = 100;
+/// The maximum length of a description in a list.
+const MAX_DESCRIPTION: usize = 100;
 
 pub(crate) async fn run(config: &ConfigArgs, server: Option<&str>, as_json: bool) -> Exit {
     tools::with_servers(config, server, async |host| show(host, as_json)).await
@@ -44,12 +44,12 @@ fn show(host: &Host, as_json: bool) {
         );
     }
     if lines.is_empty() {
-        tools::nothing(host, "resources");
+        tools::note_empty(host, "resources");
     }
     output::result(lines);
 }
 
-/// Resources and templates for `--json`.
+/// Returns resources and templates for `--json`.
 pub(crate) fn document<'a>(
     resources: &'a [ServerResource],
     templates: &'a [ServerTemplate],
@@ -59,7 +59,7 @@ pub(crate) fn document<'a>(
     resources.chain(templates).collect::<Vec<_>>()
 }
 
-/// One resource a line, as it is mentioned and read, behind what it is if it is something else.
+/// Adds a line for a resource or template, in the form that `read` accepts.
 fn line(lines: &mut Lines, mark: &str, server: &str, uri: &str, name: &str, raw: &Json) {
     let title: Option<String> = raw.field("title");
     let about: Option<String> = raw.field("description");
@@ -68,17 +68,17 @@ fn line(lines: &mut Lines, mark: &str, server: &str, uri: &str, name: &str, raw:
     lines.push(format!("{mark}@{server}:{uri}  {about}"));
 }
 
-/// As much of a description as fits on a line.
+/// Returns the first line of a description, shortened.
 pub(crate) fn first_line(text: &str) -> String {
     let line = text.trim_start().lines().next().unwrap_or_default();
-    let mut shown: String = line.chars().take(SHOWN).collect();
+    let mut shown: String = line.chars().take(MAX_DESCRIPTION).collect();
     if shown.len() < line.len() {
         shown.push('…');
     }
     shown
 }
 
-/// A resource or a template for `--json`; what the server does not say is left out.
+/// A resource or template for `--json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ResourceJson<'a> {

@@ -1,4 +1,4 @@
-//! What a tool gave back, for people and as JSON.
+//! Prints the result of a call, as text or JSON.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use trunkline::{CallOutput, Json};
 use crate::output::{self, inline};
 use crate::standing::quoted;
 
-/// Shows what a tool of this server gave back.
+/// Prints the result of a tool of this server.
 pub(crate) fn show(result: &CallOutput, server: Option<&str>, as_json: bool) {
     if as_json {
         output::json(&document(result));
@@ -29,7 +29,8 @@ pub(crate) fn show(result: &CallOutput, server: Option<&str>, as_json: bool) {
     }
 }
 
-/// One line in place of a block that is not text. Of a link it says how it is read, if it is known whose it is.
+/// Returns a one-line summary of a block that is not text. A link of a known server includes the
+/// command that reads it.
 pub(crate) fn summary(block: &Content, server: Option<&str>) -> String {
     let raw = block.to_json();
     let field = |name: &str| raw.field::<String>(name);
@@ -38,7 +39,7 @@ pub(crate) fn summary(block: &Content, server: Option<&str>) -> String {
         "image" | "audio" => {
             let size = field("data").map_or(0, |data| data.len() / 4 * 3);
             let mime = inline(&field("mimeType").unwrap_or_default());
-            format!("[{kind} {mime}, about {size} bytes; --json shows it]")
+            format!("[{kind} {mime}, about {size} bytes; --json has it]")
         }
         "resource_link" => {
             let uri = field("uri").unwrap_or_default();
@@ -52,7 +53,9 @@ pub(crate) fn summary(block: &Content, server: Option<&str>) -> String {
             match server {
                 Some(server) => {
                     let (server, read) = (quoted(server), inline(&read));
-                    format!("[resource {uri}{about}; `trunkline read {server} {read}` reads it]")
+                    format!(
+                        "[resource {uri}{about}; read it with `trunkline read {server} {read}`]"
+                    )
                 }
                 None => format!("[resource {uri}{about}]"),
             }
@@ -67,19 +70,19 @@ pub(crate) fn summary(block: &Content, server: Option<&str>) -> String {
                 .and_then(|resource| resource.field::<String>("uri"));
             text.unwrap_or_else(|| {
                 let uri = inline(&uri.unwrap_or_default());
-                format!("[resource {uri}; --json shows it]")
+                format!("[resource {uri}; --json has it]")
             })
         }
         _ => raw.to_string(),
     }
 }
 
-/// A result for `--json`.
+/// Returns a result for `--json`.
 pub(crate) fn document(result: &CallOutput) -> impl Serialize {
     ResultJson::of(result)
 }
 
-/// A result, as UI-2 says; what is left of it as the server sent it is so byte for byte.
+/// A result for `--json` (UI-2). Unprocessed parts are byte for byte as the server sent them.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ResultJson<'a> {
@@ -92,7 +95,7 @@ struct ResultJson<'a> {
     meta: Option<&'a Json>,
 }
 
-/// What was saved instead of being in the content.
+/// A file that replaces part of the content.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct FileJson<'a> {

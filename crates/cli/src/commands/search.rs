@@ -1,4 +1,4 @@
-//! `trunkline search`: finds tools by what they are for, as a model does with `ToolSearch`.
+//! `trunkline search`: searches tools as a model does with `ToolSearch`.
 
 use super::tool_json::found_document;
 use super::tools::{table, with_servers};
@@ -14,8 +14,8 @@ pub(crate) async fn run(
 ) -> Exit {
     let query = words.join(" ");
     if query.trim().is_empty() {
-        let hint = "write a few words, such as `trunkline search read a file`; `trunkline tools` shows all tools";
-        output::error("what should the tool do?", Some(hint));
+        let hint = "describe it, for example `trunkline search read a file`; `trunkline tools` lists all tools";
+        output::error("the search is empty", Some(hint));
         return Exit::Usage;
     }
     with_servers(config, None, async |host| {
@@ -31,14 +31,12 @@ pub(crate) async fn run(
         }
         if found.is_empty() && !pool.tools().is_empty() {
             let searched = pool.offered().count();
-            output::note(Lines::one(format!(
-                "no tool fits; {searched} were searched"
-            )));
+            output::note(Lines::one(format!("no matches among {searched} tools")));
         }
         if count > found.len() {
             let shown = found.len();
             output::note(Lines::one(format!(
-                "{shown} of {count} that fit; -n {count} shows all"
+                "{shown} of {count} matches; show all with -n {count}"
             )));
         }
     })

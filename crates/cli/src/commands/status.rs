@@ -1,4 +1,4 @@
-//! `trunkline status`: everything about all servers at once (AGT-3).
+//! `trunkline status`: summarises all servers, or exports the whole state as JSON (AGT-3).
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::output::{self, Lines, name};
 use crate::session;
 
-/// In which order states are told, the good ones first.
+/// The order of states in the summary, good ones first.
 const STATES: [&str; 10] = [
     "connected",
     "not started",
@@ -34,7 +34,7 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
-    // The summary has the entries that cannot be used.
+    // The summary includes invalid entries.
     let is_known = |about: &str| configured.set.named(about).next().is_some();
     configured.warn_about(is_known);
     let connectors = session::connectors(configured.loader.layout());
@@ -55,13 +55,13 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
     .await
 }
 
-/// The state in a few lines; `list` and `tools` say more. `nothing` says why there are no servers.
+/// Summarises the state; `nothing` explains why there are no servers.
 async fn summary(host: &Host, nothing: Option<&str>) -> Lines {
     let set = host.config();
     let rows = list::rows(host, &set);
     let mut lines = Lines::new();
     if rows.is_empty() {
-        lines.push(nothing.unwrap_or("no servers are configured; `trunkline add` adds one"));
+        lines.push(nothing.unwrap_or("no servers are configured; add one with `trunkline add`"));
     }
     for state in STATES {
         let names: Vec<_> = rows
@@ -78,10 +78,10 @@ async fn summary(host: &Host, nothing: Option<&str>) -> Lines {
     }
     lines.push(counts(host));
     for row in &rows {
-        let troubles = row.troubles();
-        if !troubles.is_empty() {
+        let problems = row.problems();
+        if !problems.is_empty() {
             lines.push(format!("{}:", name(row.name())));
-            lines.append(troubles);
+            lines.append(problems);
         }
     }
     let (changed, problems) = host.changed_tools().await;
@@ -94,7 +94,7 @@ async fn summary(host: &Host, nothing: Option<&str>) -> Lines {
     lines
 }
 
-/// A server that nobody has asked for yet is not on its way.
+/// Returns the state; a lazy server that was never called is not pending.
 fn shown_state(row: &Row) -> &'static str {
     let state = row.status().map(|status| &status.state);
     match state {
@@ -103,7 +103,7 @@ fn shown_state(row: &Row) -> &'static str {
     }
 }
 
-/// How many servers there are by transport and state, as in "stdio: 2 connected, 1 failed; http: 1 connected".
+/// Counts servers by transport and state: `stdio: 2 connected, 1 failed; http: 1 connected`.
 fn by_transport(rows: &[Row]) -> String {
     let transports = counted(rows).into_iter().filter_map(|(transport, states)| {
         let in_order = STATES
@@ -118,7 +118,7 @@ fn by_transport(rows: &[Row]) -> String {
     format!("servers by transport: {}", transports.join("; "))
 }
 
-/// The number of servers by transport and state.
+/// Counts servers by transport and state.
 fn counted(rows: &[Row]) -> BTreeMap<&'static str, BTreeMap<&'static str, usize>> {
     let mut counts: BTreeMap<_, BTreeMap<_, usize>> = BTreeMap::new();
     for row in rows {
@@ -128,7 +128,7 @@ fn counted(rows: &[Row]) -> BTreeMap<&'static str, BTreeMap<&'static str, usize>
     counts
 }
 
-/// How much there is of everything.
+/// Counts tools, resources, templates and prompts.
 fn counts(host: &Host) -> String {
     let (servers, pool) = (host.servers(), host.pool());
     let of = |count: for<'s> fn(&'s trunkline::server::Catalog) -> usize| {
@@ -139,7 +139,7 @@ fn counts(host: &Host) -> String {
     };
     let own: Vec<&str> = pool.own().iter().map(|tool| tool.name.as_str()).collect();
     format!(
-        "tools: {}, resources: {}, resource templates: {}, prompts: {}; of the host's own: {}",
+        "tools: {}, resources: {}, resource templates: {}, prompts: {}; built-in tools: {}",
         pool.offered().count(),
         of(|catalog| catalog.resources.len()),
         of(|catalog| catalog.templates.len()),
@@ -148,7 +148,7 @@ fn counts(host: &Host) -> String {
     )
 }
 
-/// Everything as one document: what the host says of itself, those servers included that may not run, with what to do about each.
+/// Returns the host's export, extended by servers that may not run, and hints.
 async fn document(host: &Host) -> Members {
     let export = host.export().await;
     let set = host.config();
@@ -167,7 +167,7 @@ async fn document(host: &Host) -> Members {
     members
 }
 
-/// The servers that run as the host tells them, and the others, sorted by name.
+/// Merges the servers of the export with the rows, sorted by name.
 fn clients(told: &Json, rows: &[Row]) -> Vec<Value> {
     let mut clients = Vec::new();
     told.elements(|client| clients.push(client.decode().unwrap_or_else(|_| readable(&client))));
@@ -192,7 +192,7 @@ fn clients(told: &Json, rows: &[Row]) -> Vec<Value> {
     clients
 }
 
-/// What can be told of a client that says of itself what cannot be told, such as half a character.
+/// Returns the valid members of a client with invalid text, such as an unpaired surrogate.
 fn readable(client: &Json) -> Value {
     let mut members = serde_json::Map::new();
     client.members(|name, value| {

@@ -1,11 +1,11 @@
-//! `trunkline tools <server> <tool>`: everything about one tool, and how it is called.
+//! `trunkline tools <server> <tool>`: shows one tool with an example call.
 
 use serde_json::Value;
 use trunkline::tool::{Format, ModelTools, PoolTool};
 use trunkline::{Host, Json};
 
 use super::tool_json::{Denial, ToolJson};
-use super::wanted::{Found, Wanted};
+use super::tool_ref::{ResolvedTool, ToolRef};
 use crate::args::ToolFormat;
 use crate::example;
 use crate::exit::Exit;
@@ -19,7 +19,7 @@ pub(crate) async fn run(
     format: Option<ToolFormat>,
     as_json: bool,
 ) -> Exit {
-    let wanted = match Wanted::read(words, &configured) {
+    let wanted = match ToolRef::parse(words, &configured) {
         Ok(wanted) => wanted,
         Err(exit) => return exit,
     };
@@ -32,21 +32,21 @@ pub(crate) async fn run(
     .await
 }
 
-fn show(host: &Host, wanted: &Wanted, format: Option<ToolFormat>, as_json: bool) -> Exit {
+fn show(host: &Host, wanted: &ToolRef, format: Option<ToolFormat>, as_json: bool) -> Exit {
     let pool = host.pool();
     let Some(found) = wanted.find(&pool) else {
-        return wanted.explain_missing(host);
+        return wanted.report_missing(host);
     };
     let denied = match found {
-        Found::Server(tool) => Denial::of(host, &tool.name),
-        Found::Own(tool) => Denial::of(host, &tool.name),
+        ResolvedTool::Server(tool) => Denial::of(host, &tool.name),
+        ResolvedTool::BuiltIn(tool) => Denial::of(host, &tool.name),
     };
     match format {
         Some(format) => output::json_text(&exported(found, format.into())),
         None if as_json => {
             let tool = match found {
-                Found::Server(tool) => ToolJson::of(tool).whole(tool),
-                Found::Own(tool) => ToolJson::own(tool),
+                ResolvedTool::Server(tool) => ToolJson::of(tool).whole(tool),
+                ResolvedTool::BuiltIn(tool) => ToolJson::own(tool),
             };
             output::json(&tool.with_denial(denied));
         }
@@ -55,63 +55,61 @@ fn show(host: &Host, wanted: &Wanted, format: Option<ToolFormat>, as_json: bool)
     Exit::Done
 }
 
-/// It alone, as a model's interface takes it.
-fn exported(found: Found, format: Format) -> String {
+/// Exports one tool for a model's API.
+fn exported(found: ResolvedTool, format: Format) -> String {
     let mut tools = ModelTools::default();
     match found {
-        Found::Server(tool) => tools.loaded.push(tool.clone()),
-        Found::Own(tool) => tools.own.push(tool.clone()),
+        ResolvedTool::Server(tool) => tools.loaded.push(tool.clone()),
+        ResolvedTool::BuiltIn(tool) => tools.own.push(tool.clone()),
     }
     tools.export(format)
 }
 
-/// What there is to know, for people.
-fn text(found: Found, denied: Option<&Denial>) -> Lines {
+/// Formats the tool as text.
+fn text(found: ResolvedTool, denied: Option<&Denial>) -> Lines {
     let (name, description, schema) = match found {
-        Found::Server(tool) => (&tool.name, &*tool.description, &tool.shown_schema),
-        Found::Own(tool) => (&tool.name, &*tool.description, &tool.input_schema),
+        ResolvedTool::Server(tool) => (&tool.name, &*tool.description, &tool.shown_schema),
+        ResolvedTool::BuiltIn(tool) => (&tool.name, &*tool.description, &tool.input_schema),
     };
     let mut lines = Lines::one(name);
     match found {
-        Found::Server(tool) => about(tool, &mut lines),
-        Found::Own(_) => lines.push("  one of the host's own"),
+        ResolvedTool::Server(tool) => about(tool, &mut lines),
+        ResolvedTool::BuiltIn(_) => lines.push("  built-in"),
     }
     if let Some(denied) = denied {
         let (rule, source) = (&denied.rule, &denied.source);
-        lines.push(format!(
-            "  may not be called: the rule \"{rule}\" of {source} denies it"
-        ));
+        lines.push(format!("  denied by the rule \"{rule}\" in {source}"));
     }
     if !description.trim().is_empty() {
         lines.append("\n");
         lines.push_block("  ", description.trim());
     }
     match members(schema) {
-        Some(members) if members.is_empty() => lines.append("\nit takes no arguments"),
+        Some(members) if members.is_empty() => lines.append("\nno arguments"),
         Some(members) => {
             lines.append("\narguments:");
             for member in &members {
                 lines.push(member);
             }
         }
-        None => lines.append("\nits arguments cannot be shown; --json has its schema"),
+        None => lines.append("\nthe schema cannot be shown here; use --json"),
     }
-    if let Found::Server(tool) = found
+    if let ResolvedTool::Server(tool) = found
         && let Some(members) = tool.tool.output_schema.as_ref().and_then(members)
         && !members.is_empty()
     {
-        lines.append("\ngives back:");
+        lines.append("\nreturns:");
         for member in &members {
             lines.push(member);
         }
     }
     let (server, original, schema) = match found {
-        Found::Server(tool) => (
+        ResolvedTool::Server(tool) => (
             Some(&*tool.server),
             &*tool.tool.name,
             &tool.tool.input_schema,
         ),
-        Found::Own(tool) => (None, &*tool.name, &tool.input_schema),
+        ResolvedTool::BuiltIn(tool) => (None, &*tool.name, &tool.input_schema),
     };
     if let Ok(schema) = schema.to_value() {
         let line = example::call_line(server, original, name, schema);
@@ -121,14 +119,14 @@ fn text(found: Found, denied: Option<&Denial>) -> Lines {
     lines
 }
 
-/// Who has it, and what its server says about its effects.
+/// Formats the tool's server, names and annotations.
 fn about(tool: &PoolTool, lines: &mut Lines) {
     if let Some(title) = &tool.title {
         lines.push(format!("  title: {title}"));
     }
     lines.push(format!("  shown as: {}", tool.display_name()));
     let (server, original) = (&tool.server, &tool.tool.name);
-    lines.push(format!("  server: {server}, which calls it {original}"));
+    lines.push(format!("  server: {server} (tool {original})"));
     let hints = &tool.tool.hints;
     let flags: Vec<&str> = [
         (hints.read_only, "read-only"),
@@ -141,14 +139,14 @@ fn about(tool: &PoolTool, lines: &mut Lines) {
     .filter_map(|(is_so, name)| is_so.then_some(name))
     .collect();
     if !flags.is_empty() {
-        lines.push(format!("  says of itself: {}", flags.join(", ")));
+        lines.push(format!("  annotations: {}", flags.join(", ")));
     }
     if let Some(hint) = &tool.search_hint {
-        lines.push(format!("  found by: {hint}"));
+        lines.push(format!("  search hint: {hint}"));
     }
 }
 
-/// What a schema says, line by line; `None` if it cannot be read.
+/// Formats a schema, one line per member; `None` if it is invalid.
 fn members(schema: &Json) -> Option<Vec<String>> {
     let document = Document::new(schema.to_value().ok().filter(Value::is_object)?);
     Some(schema::lines(document.schema(), 2))

@@ -1,4 +1,4 @@
-//! Tools as JSON, for scripts.
+//! Tools for `--json`.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 use trunkline::tool::{HostTool, ModelTools, PoolTool, SearchHit};
 use trunkline::{CallError, Host, Json};
 
-/// The tools of servers, where those that a rule denies or that a model has to search for are marked.
+/// Returns the tools of servers, with denied and deferred ones marked.
 pub(crate) fn marked_document<'a>(
     host: &Host,
     tools: impl Iterator<Item = &'a PoolTool>,
@@ -24,7 +24,7 @@ pub(crate) fn marked_document<'a>(
     tools.map(marked).collect()
 }
 
-/// The host's own tools, where those that a rule denies are marked.
+/// Returns the host's built-in tools, with denied ones marked.
 pub(crate) fn own_document<'a>(
     host: &Host,
     tools: impl Iterator<Item = &'a HostTool>,
@@ -33,14 +33,14 @@ pub(crate) fn own_document<'a>(
     tools.map(marked).collect()
 }
 
-/// The tools that a model is shown.
+/// Returns the tools offered to a model.
 pub(crate) fn offered_document(tools: &ModelTools) -> Vec<ToolJson<'_>> {
     let own = tools.own.iter().map(ToolJson::own);
     own.chain(tools.loaded.iter().map(|tool| ToolJson::shown(tool)))
         .collect()
 }
 
-/// Tools that were found, for `--json`.
+/// Returns search results.
 pub(crate) fn found_document<'f>(host: &Host, found: &'f [SearchHit]) -> Vec<ToolJson<'f>> {
     let scored = |found: &'f SearchHit| ToolJson {
         score: Some((f64::from(found.score) * 1000.0).round() / 1000.0),
@@ -50,7 +50,7 @@ pub(crate) fn found_document<'f>(host: &Host, found: &'f [SearchHit]) -> Vec<Too
     found.iter().map(scored).collect()
 }
 
-/// One tool, as UI-2 says; its schema is what the server wrote, byte for byte.
+/// A tool (UI-2), with its schema byte for byte as the server sent it.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ToolJson<'a> {
@@ -75,10 +75,10 @@ pub(crate) struct ToolJson<'a> {
     score: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     denied: Option<Denial>,
-    /// A model has to search for it.
+    /// Whether a model has to search for it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     deferred: bool,
-    /// The name to show to a person.
+    /// The display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     display_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,7 @@ pub(crate) struct ToolJson<'a> {
     meta: Option<&'a Json>,
 }
 
-/// The rule by which a tool may not be called.
+/// The rule that denies a tool.
 #[derive(Serialize)]
 pub(crate) struct Denial {
     pub(crate) rule: String,
@@ -130,17 +130,17 @@ impl<'a> ToolJson<'a> {
         }
     }
 
-    /// One of a server's as a model sees it: nothing is hidden in the descriptions of its schema.
+    /// A server's tool as a model sees it, with a sanitised schema.
     fn shown(tool: &'a PoolTool) -> Self {
         Self {
             input_schema: Some(&tool.shown_schema),
-            // What it gives back is for whoever reads the result.
+            // Models do not see the output schema.
             output_schema: None,
             ..Self::of(tool)
         }
     }
 
-    /// One of the host's own.
+    /// A built-in tool.
     pub(crate) fn own(tool: &'a HostTool) -> Self {
         Self {
             name: &tool.name,
@@ -153,13 +153,13 @@ impl<'a> ToolJson<'a> {
         }
     }
 
-    /// The same with the rule that denies it, if one does.
+    /// Adds the rule that denies it.
     pub(crate) fn with_denial(mut self, denied: Option<Denial>) -> Self {
         self.denied = denied;
         self
     }
 
-    /// The same with the rest of what its server says about it.
+    /// Adds the remaining fields of the server.
     pub(crate) fn whole(mut self, tool: &'a PoolTool) -> Self {
         self.annotations = tool.tool.raw.get("annotations");
         self.meta = tool.tool.meta.as_ref();

@@ -1,4 +1,4 @@
-//! `trunkline tools`: shows the tools of all servers, or of one, as a model sees them.
+//! `trunkline tools`: lists tools as a model sees them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use trunkline_config::{Standing, env_vars};
 use super::resources::first_line;
 use super::tool;
 use super::tool_json::marked_document;
-use super::wanted::Wanted;
+use super::tool_ref::ToolRef;
 use crate::args::{ConfigArgs, ToolFormat};
 use crate::exit::Exit;
 use crate::output::{self, Lines, name};
@@ -31,7 +31,7 @@ pub(crate) async fn run(
     };
     let server = match words {
         [] => None,
-        [word] if !Wanted::is_tool(word, &configured) => Some(word.as_str()),
+        [word] if !ToolRef::is_tool(word, &configured) => Some(word.as_str()),
         words => return tool::run(configured, words, format, as_json).await,
     };
     with_configured(configured, server, async |host| {
@@ -43,41 +43,41 @@ pub(crate) async fn run(
             None => output::result(table(tools, |tool| is_denied(host, tool))),
         }
         if pool.offered().next().is_none() {
-            nothing(host, "tools");
+            note_empty(host, "tools");
         }
     })
     .await
 }
 
-/// Says that there is nothing to show, where that is not because no server runs.
-pub(super) fn nothing(host: &Host, what: &str) {
+/// Notes that a connected server has nothing to list.
+pub(super) fn note_empty(host: &Host, what: &str) {
     let servers = host.servers();
     if servers
         .iter()
         .any(|server| matches!(server.state, State::Connected(_)))
     {
-        output::note(Lines::one(format!("there are no {what}")));
+        output::note(Lines::one(format!("no {what}")));
     }
 }
 
-/// The tools that a model is shown, with notes on those that it is not.
+/// Returns the tools offered to a model, with notes on the others.
 fn offered(host: &Host) -> ModelTools {
     let tools = host.offered();
     let marks = "`trunkline tools` marks";
     match tools.denied.len() {
         0 => {}
         1 => output::note(Lines::one(format!(
-            "1 tool is left out, because a rule denies it; {marks} it"
+            "1 tool is denied by a rule and not included; {marks} it"
         ))),
         count => output::note(Lines::one(format!(
-            "{count} tools are left out, because rules deny them; {marks} them"
+            "{count} tools are denied by rules and not included; {marks} them"
         ))),
     }
     if !tools.deferred.is_empty() {
         let (count, set) = (tools.deferred.len(), env_vars::ENABLE_TOOL_SEARCH);
-        let are = if count == 1 { "tool is" } else { "tools are" };
+        let tools = if count == 1 { "tool is" } else { "tools are" };
         output::note(Lines::one(format!(
-            "{count} {are} left to be found with {TOOL_SEARCH}; {set}=false shows all"
+            "{count} {tools} deferred to {TOOL_SEARCH}; set {set}=false to include all"
         )));
     }
     tools
@@ -87,7 +87,7 @@ fn is_denied(host: &Host, tool: &PoolTool) -> bool {
     host.denial(&tool.name).is_some()
 }
 
-/// Reads the configuration, and does as [`with_configured`].
+/// Loads the configuration, then runs [`with_configured`].
 pub(super) async fn with_servers(
     config: &ConfigArgs,
     server: Option<&str>,
@@ -99,7 +99,7 @@ pub(super) async fn with_servers(
     }
 }
 
-/// Connects to all servers, or to one, shows what they offer, and says which cannot offer anything, and why.
+/// Connects to all servers or to one, runs `show`, and reports the servers that failed.
 async fn with_configured(
     configured: Configured,
     server: Option<&str>,
@@ -147,7 +147,7 @@ async fn with_configured(
     .await
 }
 
-/// Explains that there is nothing to work with.
+/// Reports that there are no servers.
 pub(crate) fn no_servers(configured: &Configured) -> Exit {
     configured.warn();
     let (what, hint) = if configured.set.exclusive.is_some() {
@@ -156,20 +156,15 @@ pub(crate) fn no_servers(configured: &Configured) -> Exit {
             None,
         )
     } else if let (true, Some(why)) = (configured.diagnostics().is_empty(), configured.left_out()) {
-        output::error(why, Some("name a file with --mcp-config FILE"));
+        output::error(why, Some("pass --mcp-config FILE"));
         return Exit::Usage;
     } else if configured.diagnostics().is_empty() {
         (
             NO_SERVERS,
-            Some(
-                "add one with `trunkline add`, name a file with --mcp-config FILE, or see it all at work with `trunkline demo`",
-            ),
+            Some("add one with `trunkline add`, pass --mcp-config FILE, or try `trunkline demo`"),
         )
     } else {
-        (
-            "no servers could be loaded",
-            Some("mend what is named above"),
-        )
+        ("no servers could be loaded", Some("fix the problems above"))
     };
     let loader = &configured.loader;
     let above = session::project_above(loader.layout(), &loader.project().cwd);
@@ -177,7 +172,7 @@ pub(crate) fn no_servers(configured: &Configured) -> Exit {
     Exit::Usage
 }
 
-/// Says which servers may not run, and why.
+/// Reports the servers that may not run.
 fn report_refusals(set: &ServerSet) {
     for server in &set.servers {
         if matches!(
@@ -198,10 +193,10 @@ fn report_refusals(set: &ServerSet) {
     }
 }
 
-/// What is said where there are no servers at all.
+/// The message without any servers.
 pub(crate) const NO_SERVERS: &str = "no servers are configured";
 
-/// Explains that there is no such server; `none` says that there are no others.
+/// Reports an unknown server; `none` is the hint if there are no others.
 pub(crate) fn unknown_server<'a>(
     wanted: &str,
     known: impl Iterator<Item = &'a str> + Clone,
@@ -210,14 +205,14 @@ pub(crate) fn unknown_server<'a>(
     let hint = match nearest(wanted, known.clone()) {
         Some(near) => format!("did you mean \"{near}\"?"),
         None if known.clone().next().is_none() => none.to_owned(),
-        None => format!("there are: {}", known.collect::<Vec<_>>().join(", ")),
+        None => format!("available: {}", known.collect::<Vec<_>>().join(", ")),
     };
     output::error(&format!("there is no server \"{wanted}\""), Some(&hint));
     Exit::Usage
 }
 
-/// Reports which servers failed, and which lists could not be used; an error only if no server is left. Of several servers
-/// each costs two lines at most: `get` and `logs` say more.
+/// Reports failed servers and bad lists; an error only if every server failed. Each of several
+/// servers takes at most two lines, because `get` and `logs` have the rest.
 fn report_failures(host: &Host, only: Option<&str>) -> Exit {
     let servers = host.servers();
     for server in &servers {
@@ -229,7 +224,7 @@ fn report_failures(host: &Host, only: Option<&str>) -> Exit {
         match &server.state {
             State::Disabled if only.is_some() => return standing::disabled(&server.name),
             State::Disabled => {
-                let how = standing::enabling(&server.name);
+                let how = standing::enable_hint(&server.name);
                 let name = name(&server.name);
                 output::warning(&format!("server \"{name}\" is disabled; {how}"));
             }
@@ -260,13 +255,13 @@ fn report_state(server: &ServerStatus, state: &State, only: Option<&str>) {
         output::error(&what, failure.hint());
         output::stderr_lines(&server.name, &failure.stderr);
     } else {
-        let more = format!("`trunkline get {}` says more", quoted(&server.name));
+        let more = format!("see `trunkline get {}`", quoted(&server.name));
         let hint = failure.hint().filter(|_| failure.stderr.is_empty());
         output::error(&what, hint.or(Some(&more)));
     }
 }
 
-/// The exit code where a sign-in is all that keeps the command from its servers.
+/// Returns [`Exit::NeedsAuth`] if every server needs a sign-in.
 pub(super) fn sign_in_exit(host: &Host) -> Exit {
     let servers = host.servers();
     let needs_auth = |server: &Arc<ServerStatus>| matches!(server.state, State::NeedsAuth(_));
@@ -277,7 +272,7 @@ pub(super) fn sign_in_exit(host: &Host) -> Exit {
     }
 }
 
-/// One tool a line; one that a rule denies is marked.
+/// Formats one tool per line; denied tools are marked.
 pub(crate) fn table<'a>(
     tools: impl Iterator<Item = &'a PoolTool>,
     is_denied: impl Fn(&PoolTool) -> bool,

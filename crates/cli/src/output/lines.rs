@@ -1,8 +1,8 @@
-//! Text for the terminal, built so that text from outside cannot pass for ours (SEC-3).
+//! Text for the terminal, in which foreign text cannot pass for ours (SEC-3).
 //!
-//! Foreign text comes in two forms. *Inline* text is part of one of our lines: line breaks in it are escaped, and its
-//! length is bounded. A *block* shows several lines, each behind the mark `| `. Lines that a terminal would wrap are
-//! wrapped here, with the continuation indented, so that foreign text never starts a row of the screen.
+//! Foreign text comes in two forms. *Inline* text is part of one of our lines: its line breaks are
+//! escaped, and its length is bounded. A *block* has several lines, each behind the mark `| `. Long
+//! lines are wrapped here with an indentation, so that foreign text never starts a row of the screen.
 
 use std::fmt::{self, Write as _};
 
@@ -23,15 +23,15 @@ const MAX_BLOCK_LINE: usize = 2000;
 /// The mark in front of each line of a block.
 const MARK: &str = "| ";
 
-/// The deepest indentation that a continuation keeps.
+/// The maximum indentation that a continuation keeps.
 const MAX_INDENT: usize = 12;
 
-/// How far the continuation of a wrapped line is indented, on top of the line's own indentation.
+/// The extra indentation of a continuation.
 const CONTINUATION: usize = 4;
 
-/// Lines of our own, with foreign text inside them. Only [`Lines::push`] starts a line.
+/// Lines of ours that may contain foreign text. Only [`Lines::push`] starts a line.
 ///
-/// A `&'static str` converts to lines, because it cannot hold foreign text; any other text is pushed.
+/// A `&'static str` converts to lines, because it cannot contain foreign text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lines(String);
 
@@ -40,26 +40,26 @@ impl Lines {
         Self::default()
     }
 
-    /// A single line.
+    /// Creates a single line.
     pub(crate) fn one(line: impl fmt::Display) -> Self {
         let mut lines = Self::new();
         lines.push(line);
         lines
     }
 
-    /// Adds one line. Anything in it that would break it or steer a terminal is escaped.
+    /// Adds a line. Line breaks and terminal controls in it are escaped.
     pub(crate) fn push(&mut self, line: impl fmt::Display) {
         self.0 += escape(&line.to_string()).trim_end_matches(' ');
         self.0.push('\n');
     }
 
-    /// Adds one line as [`Lines::push`] does, however long it is: where a person decides, nothing may hide behind a `…`.
+    /// Adds a line of any length: in an approval prompt, nothing may hide behind a `…`.
     pub(crate) fn push_whole(&mut self, line: impl fmt::Display) {
         self.0 += escape_whole(&line.to_string()).trim_end_matches(' ');
         self.0.push('\n');
     }
 
-    /// Adds one line made of parts, each behind a colour of ours. Its length is the caller's to bound.
+    /// Adds a line of coloured parts. The caller bounds its length.
     pub(crate) fn push_painted(&mut self, parts: &[(&'static str, &str)]) {
         for (colour, text) in parts {
             self.0 += colour;
@@ -68,7 +68,7 @@ impl Lines {
         self.0.push('\n');
     }
 
-    /// Adds a foreign text of several lines, each behind a mark.
+    /// Adds foreign text, each line behind a mark.
     pub(crate) fn push_block(&mut self, indent: &str, text: &str) {
         let mut lines = text.lines();
         for line in lines.by_ref().take(MAX_BLOCK_LINES) {
@@ -90,12 +90,12 @@ impl Lines {
         self.0.is_empty()
     }
 
-    /// The lines as text, for a pipe or a file.
+    /// Returns the text for a pipe or file.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The lines as text, for a terminal of that width.
+    /// Returns the text wrapped for a terminal.
     pub(crate) fn wrapped(&self, width: usize) -> String {
         let mut text = String::with_capacity(self.0.len());
         for line in self.0.split_inclusive('\n') {
@@ -121,12 +121,12 @@ impl From<&Self> for Lines {
     }
 }
 
-/// A foreign text as part of a line: without line breaks, bounded, and with everything masked that looks like a secret.
+/// Prepares foreign text for a line: escaped, bounded, with secrets masked.
 pub(crate) fn inline(text: &str) -> String {
     escape(&redact_text(text.trim()))
 }
 
-/// A foreign name as part of a line: short, and in quotes where it could pass for the beginning of a message.
+/// Prepares a foreign name for a line: short, and quoted if it could pass for a message.
 pub(crate) fn name(text: &str) -> String {
     let shown = bounded(&escape(text), MAX_NAME);
     let is_odd =
@@ -138,12 +138,12 @@ pub(crate) fn name(text: &str) -> String {
     }
 }
 
-/// The text on one line, with line breaks and whatever could steer a terminal escaped, and of bounded length.
+/// Escapes line breaks and terminal controls, and bounds the length.
 fn escape(text: &str) -> String {
     bounded(&escape_whole(text), MAX_INLINE)
 }
 
-/// As [`escape`], of any length.
+/// As [`escape`], for any length.
 fn escape_whole(text: &str) -> String {
     let escaped = trunkline::text::harmless_with(text, |c, shown| {
         let _ = match c {
@@ -155,7 +155,7 @@ fn escape_whole(text: &str) -> String {
     escaped.replace('\t', " ")
 }
 
-/// As many characters of a text as are allowed.
+/// Truncates a text to a number of characters.
 pub(super) fn bounded(text: &str, longest: usize) -> String {
     match text.char_indices().nth(longest) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -163,8 +163,7 @@ pub(super) fn bounded(text: &str, longest: usize) -> String {
     }
 }
 
-/// Writes a line, broken where it is wider than the terminal. It breaks at spaces where it can, and not inside of
-/// backquotes: a command in a hint stays fit to be pasted.
+/// Wraps a line at spaces, and not inside backquotes, so that a command in a hint can be pasted.
 fn wrap(line: &str, width: usize, text: &mut String) {
     let body = line.trim_end_matches('\n');
     let indent = body.len() - body.trim_start_matches(' ').len();
@@ -175,7 +174,7 @@ fn wrap(line: &str, width: usize, text: &mut String) {
     } else {
         " ".repeat(indent + CONTINUATION)
     };
-    // A terminal that is too narrow for anything wraps by itself.
+    // Leave wrapping to a terminal that is too narrow.
     if cells(body) <= width || width < next.len() + 20 {
         text.push_str(line);
         return;
@@ -197,14 +196,14 @@ fn wrap(line: &str, width: usize, text: &mut String) {
     text.push_str(&line[body.len()..]);
 }
 
-/// Where to break a text that is wider than `room` cells.
+/// Returns where to break a text that is wider than `room` cells.
 fn break_at(text: &str, room: usize) -> usize {
     let mut used = 0;
     let mut space = None;
     let mut quoted = false;
     let mut escape = false;
     for (at, c) in text.char_indices() {
-        // Colours, which are ours, take no room.
+        // Our colours take no cells.
         match c {
             '\u{1b}' => escape = true,
             'm' if escape => {
@@ -222,7 +221,7 @@ fn break_at(text: &str, room: usize) -> usize {
         }
         match c {
             '`' => quoted = !quoted,
-            // The indentation and the mark are no place to break.
+            // Never break inside the indentation or the mark.
             ' ' if !quoted && text[..at].contains(|c| !matches!(c, ' ' | '|')) => space = Some(at),
             _ => {}
         }
@@ -230,7 +229,7 @@ fn break_at(text: &str, room: usize) -> usize {
     text.len()
 }
 
-/// How many cells a text takes, colours aside.
+/// Returns the width of a text in cells, without colours.
 fn cells(text: &str) -> usize {
     let mut escape = false;
     text.chars()
@@ -254,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_starts_a_line_but_a_pushed_one() {
+    fn only_push_starts_a_line() {
         let mut lines = Lines::from("ours\ntoo");
         lines.push(format!(
             "server \"{}\"",
@@ -282,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_wrapped_and_foreign_text_starts_no_row() {
+    fn wrapped_foreign_text_starts_no_row() {
         for (line, expected) in [
             ("short", "short\n"),
             (
@@ -304,7 +303,7 @@ mod tests {
         ] {
             assert_eq!(Lines::one(line).wrapped(40), expected);
         }
-        // Each row is looked at once, however long the line is.
+        // Wrapping takes linear time.
         let mut long = Lines::new();
         long.push_whole("x".repeat(1 << 20));
         assert!(long.wrapped(40).len() > 1 << 20);

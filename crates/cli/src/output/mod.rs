@@ -1,5 +1,5 @@
-//! The only place that prints. Results go to standard output, everything else to standard error, and text that a server
-//! controls is made harmless for a terminal on the way (SEC-3): see [`Lines`].
+//! The only module that prints. Results go to stdout, everything else to stderr. Foreign text is
+//! escaped for a terminal (SEC-3); see [`Lines`].
 
 mod lines;
 mod report;
@@ -25,14 +25,14 @@ pub(crate) use report::{
 /// Whether a result could not be written.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// Whether nobody reads results any more.
+/// Whether the reader of stdout has gone away.
 static GONE: AtomicBool = AtomicBool::new(false);
 
-/// Whether a person was asked something, and whether the answer is still to come.
+/// Whether the user has been prompted, and whether a prompt is open.
 static ASKED: AtomicBool = AtomicBool::new(false);
 static ASKING: AtomicBool = AtomicBool::new(false);
 
-/// Writes a result of our own, wrapped on a terminal.
+/// Writes lines to stdout, wrapped on a terminal.
 pub(crate) fn result(lines: impl Into<Lines>) {
     let lines = lines.into();
     if io::stdout().is_terminal() {
@@ -46,7 +46,7 @@ pub(crate) fn result(lines: impl Into<Lines>) {
     }
 }
 
-/// Writes a result as it is. A reader that has gone away (`| head`) is no error; a full disk is one, see [`lost`].
+/// Writes bytes to stdout. A closed pipe (`| head`) is not an error; a full disk is, see [`lost`].
 pub(crate) fn result_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     let written = out.write_all(bytes).and_then(|()| out.flush());
@@ -57,23 +57,23 @@ pub(crate) fn result_bytes(bytes: &[u8]) {
         }
         Err(problem) => {
             if !LOST.swap(true, Ordering::Relaxed) {
-                error(&format!("the result could not be written: {problem}"), None);
+                error(&format!("could not write the result: {problem}"), None);
             }
         }
     }
 }
 
-/// Whether there is no point in writing more results: the reader has gone away, or there is no room.
+/// Returns whether further output is pointless: the reader has gone away, or writing failed.
 pub(crate) fn gone() -> bool {
     GONE.load(Ordering::Relaxed) || lost()
 }
 
-/// Whether a result was lost on its way out.
+/// Returns whether a result could not be written.
 pub(crate) fn lost() -> bool {
     LOST.load(Ordering::Relaxed)
 }
 
-/// Writes a JSON document, indented on a terminal. Raw parts of it stay as a server wrote them.
+/// Writes a JSON document, indented on a terminal. Raw parts stay as the server sent them.
 pub(crate) fn json(value: &impl Serialize) {
     let text = if io::stdout().is_terminal() {
         serde_json::to_string_pretty(value).map(|text| harmless_json(&text))
@@ -83,13 +83,13 @@ pub(crate) fn json(value: &impl Serialize) {
     match text {
         Ok(text) => result_bytes((text + "\n").as_bytes()),
         Err(problem) => error(
-            &format!("the result cannot be written as JSON: {problem}"),
+            &format!("could not encode the result as JSON: {problem}"),
             None,
         ),
     }
 }
 
-/// Writes one JSON document on one line.
+/// Writes a JSON document on one line.
 pub(crate) fn json_line(value: &impl Serialize) {
     if let Ok(text) = serde_json::to_string(value) {
         let text = if io::stdout().is_terminal() {
@@ -101,7 +101,7 @@ pub(crate) fn json_line(value: &impl Serialize) {
     }
 }
 
-/// Writes a JSON document that is text already: as it is into a pipe or file, made harmless on a terminal.
+/// Writes encoded JSON, escaped on a terminal.
 pub(crate) fn json_text(text: &str) {
     let text: Cow<str> = if io::stdout().is_terminal() {
         harmless_json(text).into()
@@ -111,7 +111,7 @@ pub(crate) fn json_text(text: &str) {
     result_bytes(format!("{text}\n").as_bytes());
 }
 
-/// Writes what a tool gave back: as it is into a pipe or file, made harmless on a terminal.
+/// Writes the text of a tool, escaped on a terminal.
 pub(crate) fn tool_text(text: &str) {
     let text: Cow<str> = if io::stdout().is_terminal() {
         harmless_lines(text).into()
@@ -122,22 +122,22 @@ pub(crate) fn tool_text(text: &str) {
     result_bytes(format!("{text}{newline}").as_bytes());
 }
 
-/// Whether there is a person who can be asked.
+/// Returns whether the user can be prompted.
 pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal() && !is_json()
 }
 
-/// Whether a person was asked something in this run.
+/// Returns whether the user has been prompted.
 pub(crate) fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
-/// Whether a person is being asked something.
+/// Returns whether a prompt is open.
 pub(crate) fn asking() -> bool {
     ASKING.load(Ordering::Relaxed)
 }
 
-/// Asks a person; anything but yes is no.
+/// Prompts the user. Anything but yes is no.
 pub(crate) fn ask(question: &str) -> bool {
     ASKED.store(true, Ordering::Relaxed);
     let mut lines = Lines::one(inline(question)).wrapped(width(terminal_size_of(io::stderr())));
@@ -150,19 +150,19 @@ pub(crate) fn ask(question: &str) -> bool {
     read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
 }
 
-/// Whether results go to a terminal.
+/// Returns whether stdout is a terminal.
 pub(crate) fn on_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Whether results may be coloured: on a terminal that can, unless the user wants none.
+/// Returns whether output may have colours, honouring `NO_COLOR` and `TERM`.
 pub(crate) fn coloured() -> bool {
     let unwanted = std::env::var_os(env_vars::NO_COLOR).is_some_and(|value| !value.is_empty());
     let unable = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
     on_terminal() && !unwanted && !unable
 }
 
-/// Writes lines to standard error, wrapped on a terminal.
+/// Writes lines to stderr, wrapped on a terminal.
 fn write_err(lines: &Lines) {
     if io::stderr().is_terminal() {
         write_raw_err(&lines.wrapped(width(terminal_size_of(io::stderr()))));
@@ -175,7 +175,7 @@ fn write_raw_err(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// A line on a terminal's standard error that the next one replaces; nothing where there is no terminal.
+/// A line on stderr that the next one replaces. Does nothing without a terminal.
 pub(crate) struct StatusLine {
     shown: bool,
 }
@@ -194,13 +194,13 @@ impl StatusLine {
     }
 }
 
-/// How wide the terminal is, less the last column, where some begin a new line.
+/// Returns the terminal's width without the last column, where some terminals wrap.
 fn width(size: Option<(Width, Height)>) -> usize {
     size.map_or(80, |(width, _)| usize::from(width.0))
         .saturating_sub(1)
 }
 
-/// As much of the text as fits: a line that wraps could not be taken back whole.
+/// Truncates a text to a width, because a wrapped line cannot be erased.
 fn fitting(text: &str, width: usize) -> String {
     let mut cells = 0;
     let fits = |c: &char| {
@@ -218,7 +218,7 @@ impl Drop for StatusLine {
     }
 }
 
-/// A text of several lines, with everything in it that could steer a terminal shown instead of sent.
+/// Escapes terminal controls in each line of a text.
 fn harmless_lines(text: &str) -> String {
     text.split('\n')
         .map(harmless)
@@ -226,8 +226,7 @@ fn harmless_lines(text: &str) -> String {
         .join("\n")
 }
 
-/// A JSON document that says the same, with what could steer a terminal written as escapes. Such characters stand only
-/// inside strings.
+/// Escapes terminal controls in a JSON document, where they occur only in strings.
 fn harmless_json(text: &str) -> String {
     let shown = harmless_with(text, |c, shown| {
         if c == '\n' {
@@ -248,19 +247,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_steer_a_terminal_is_shown_instead_in_every_line() {
+    fn terminal_controls_are_escaped_in_every_line() {
         assert_eq!(harmless_lines("a\x07\nb"), "a\\u{7}\nb");
     }
 
     #[test]
-    fn a_status_line_is_cut_by_the_cells_it_takes() {
+    fn a_status_line_is_truncated_by_width() {
         assert_eq!(fitting("abcdef", 4), "abcd");
         assert_eq!(fitting("宽字符", 5), "宽字");
         assert_eq!(fitting("e\u{301}x", 1), "e\u{301}");
     }
 
     #[test]
-    fn json_for_a_terminal_says_the_same_without_steering_it() {
+    fn escaped_json_parses_to_the_same_value() {
         let value = serde_json::json!({"a": ["\u{9b}31m\u{7f}", "\u{202e}\u{e0041}é\n"]});
         let shown = harmless_json(&serde_json::to_string_pretty(&value).unwrap());
         assert!(shown.chars().all(|c| c == '\n' || !is_harmful(c)));

@@ -1,4 +1,4 @@
-//! Errors, warnings and notes on standard error: lines for people, or with `--json` one JSON object at the end (UI-2).
+//! Errors, warnings and notes on stderr: as lines, or with `--json` as one object at the end (UI-2).
 
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,13 +12,13 @@ use super::write_err;
 use crate::exit::Exit;
 use crate::standing::quoted;
 
-/// Whether standard error is to be one JSON object.
+/// Whether stderr is one JSON object.
 static JSON: AtomicBool = AtomicBool::new(false);
 
-/// The most characters of a line of a server's stderr; its log has all of it.
+/// The maximum length of a line of a server's stderr. The log has all of it.
 const MAX_STDERR_LINE: usize = 400;
 
-/// What has been reported so far, where it is to be one JSON object.
+/// The reports so far, with `--json`.
 static REPORTED: Mutex<Reported> = Mutex::new(Reported {
     errors: Vec::new(),
     warnings: Vec::new(),
@@ -39,7 +39,7 @@ struct Problem {
     stderr: Vec<String>,
 }
 
-/// The object on standard error.
+/// The object on stderr.
 #[derive(Serialize)]
 struct Document {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,7 +48,7 @@ struct Document {
     warnings: Vec<String>,
 }
 
-/// Why the program ends with a code other than 0.
+/// The error behind a non-zero exit code.
 #[derive(Serialize)]
 struct Failure {
     #[serde(flatten)]
@@ -58,12 +58,12 @@ struct Failure {
     exit_code: u8,
 }
 
-/// From now on, errors are JSON.
+/// Switches reports to JSON.
 pub(crate) fn use_json() {
     JSON.store(true, Ordering::Relaxed);
 }
 
-/// Whether errors are JSON.
+/// Returns whether reports are JSON.
 pub(crate) fn is_json() -> bool {
     JSON.load(Ordering::Relaxed)
 }
@@ -72,7 +72,7 @@ fn reported() -> MutexGuard<'static, Reported> {
     REPORTED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reports an error and what to do about it. Each is one line, whatever stands in it.
+/// Reports an error with a hint, one line each.
 pub(crate) fn error(what: &str, hint: Option<&str>) {
     if is_json() {
         let masked = |text: &str| redact_text(text).into_owned();
@@ -90,13 +90,12 @@ pub(crate) fn error(what: &str, hint: Option<&str>) {
     write_err(&lines);
 }
 
-/// Shows an error of the command line's parser. Its text is ours but for the words of the command line, in which line
-/// breaks are escaped.
+/// Prints an error of the command-line parser. Line breaks in words of the command line are escaped.
 pub(crate) fn usage_error(text: &str, words: &[OsString]) {
     let mut text = text.to_owned();
     let words = words.iter().map(|word| word.to_string_lossy());
     for word in words.filter(|word| word.contains(['\n', '\r'])) {
-        // The parser repeats the whole word, or only the value in it.
+        // The parser repeats the whole word or only its value.
         let value = word.split_once('=').map_or("", |(_, value)| value);
         let attached = word.get(2..).unwrap_or_default();
         for part in [&*word, value, attached] {
@@ -122,7 +121,7 @@ pub(crate) fn warning(what: &str) {
     write_err(&Lines::one(format!("warning: {}", inline(what))));
 }
 
-/// Says what to do about the warning before.
+/// Adds a hint to the last warning.
 pub(crate) fn hint(text: &str) {
     if is_json() {
         if let Some(last) = reported().warnings.last_mut() {
@@ -134,21 +133,21 @@ pub(crate) fn hint(text: &str) {
     write_err(&Lines::one(format!("  hint: {}", inline(text))));
 }
 
-/// Tells a person something; a program is not told.
+/// Prints a note; nothing with `--json`.
 pub(crate) fn note(lines: impl Into<Lines>) {
     if !is_json() {
         write_err(&lines.into());
     }
 }
 
-/// Shows a foreign text of several lines below what was said before.
+/// Prints foreign text as a block.
 pub(crate) fn block(text: &str) {
     let mut lines = Lines::new();
     lines.push_block("  ", &redact_text(text));
     note(lines);
 }
 
-/// Shows the lines that a server wrote to stderr below the error they explain.
+/// Adds lines of a server's stderr to the last error.
 pub(crate) fn stderr_lines(server: &str, stderr: &[String]) {
     if is_json() {
         if let Some(error) = reported().errors.last_mut() {
@@ -159,23 +158,21 @@ pub(crate) fn stderr_lines(server: &str, stderr: &[String]) {
     write_err(&indented_stderr(server, stderr, "  "));
 }
 
-/// The lines that a server wrote to stderr, as shown below its failure.
+/// Formats lines of a server's stderr.
 pub(crate) fn indented_stderr(server: &str, stderr: &[String], indent: &str) -> Lines {
     let mut lines = Lines::new();
     if stderr.is_empty() {
         return lines;
     }
     let logs = quoted(server);
-    lines.push(format!(
-        "{indent}it wrote to stderr (`trunkline logs {logs}` shows all):"
-    ));
+    lines.push(format!("{indent}stderr (see `trunkline logs {logs}`):"));
     for line in stderr {
         lines.push_block(&format!("{indent}  "), &bounded(line, MAX_STDERR_LINE));
     }
     lines
 }
 
-/// Ends the reports: with `--json`, everything that went wrong as one object.
+/// Writes the reports as one object, with `--json`.
 pub(crate) fn finish(exit: Exit) {
     if !is_json() {
         return;
@@ -185,7 +182,7 @@ pub(crate) fn finish(exit: Exit) {
     let mut warnings = std::mem::take(&mut reported.warnings);
     let error = match exit {
         Exit::Done => None,
-        // The result says it: the tool reported an error.
+        // The result has the error of the tool.
         Exit::Failed if errors.as_slice().is_empty() => None,
         exit => Some(Failure {
             problem: errors.next().unwrap_or_else(|| Problem {

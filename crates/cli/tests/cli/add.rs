@@ -220,7 +220,7 @@ fn each_scope_has_its_file() {
         .is(
             0,
             "added the stdio server \"s\" to the project scope\n  written to [DIR]/.mcp.json\n",
-            "  it needs your approval before it runs: trunkline approve s\n",
+            "  needs your approval: `trunkline approve s`\n",
         );
     assert_eq!(
         lab.scratch.read(".mcp.json"),
@@ -268,8 +268,8 @@ fn local_means_the_repository_and_project_means_the_directory() {
     add("project").is(
         0,
         "added the stdio server \"s\" to the project scope\n  written to [DIR]/repo/deep/er/.mcp.json\n",
-        "  it needs your approval before it runs: trunkline approve s\n\
-         warning: the local scope has a \"s\" too, and that one counts here ([DIR]/home/.claude.json)\n",
+        "  needs your approval: `trunkline approve s`\n\
+         warning: the local scope also has a \"s\", which takes precedence ([DIR]/home/.claude.json)\n",
     );
     let repo = lab.at("repo");
     assert!(lab.global()["projects"][repo.to_str().unwrap()]["mcpServers"]["s"].is_object());
@@ -342,7 +342,7 @@ fn a_name_is_taken_only_in_its_own_scope() {
     ] {
         let error = format!("there is a server \"s\" in the {scope} scope already ([DIR]/{file})");
         let hint =
-            format!("--force replaces it, `trunkline edit s -s {scope}` changes parts of it");
+            format!("replace it with --force, or change it with `trunkline edit s -s {scope}`");
         lab.plainly(&["add", "--no-check", "-s", scope, "s", "two"])
             .fails(2, &error, &hint);
         lab.plainly(&[
@@ -365,7 +365,7 @@ fn whoever_adds_what_is_hidden_is_told() {
     lab.plainly(&["add", "--no-check", "-s", "user", "s", "cmd"]).is(
         0,
         "added the stdio server \"s\" to the user scope\n  written to [DIR]/home/.claude.json\n",
-        "warning: the local scope has a \"s\" too, and that one counts here ([DIR]/home/.claude.json)\n",
+        "warning: the local scope also has a \"s\", which takes precedence ([DIR]/home/.claude.json)\n",
     );
 }
 
@@ -441,7 +441,7 @@ fn json_is_written_as_it_is() {
         let lab = Lab::new();
         let run = lab.plainly(&["add-json", "--no-check", "weather", entry]);
         let note = if entry.contains("headersHelper") {
-            "  it needs your approval before it runs: trunkline approve weather\n"
+            "  needs your approval: `trunkline approve weather`\n"
         } else {
             ""
         };
@@ -504,7 +504,7 @@ fn a_client_secret_that_nobody_can_give_is_bad_usage() {
     let lab = Lab::new();
     lab.plainly(&ADD_WITH_SECRET).fails(
         2,
-        "there is no terminal on which to ask for the client secret",
+        "cannot prompt for the client secret without a terminal",
         "set MCP_CLIENT_SECRET",
     );
     assert!(!lab.at("home/.claude.json").exists());

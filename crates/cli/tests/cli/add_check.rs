@@ -63,12 +63,12 @@ fn a_server_that_does_not_work_stays_added_and_is_no_failure() {
     );
     let err = &run.err;
     assert!(
-        err.starts_with("warning: \"s\" is added, but does not connect\n"),
+        err.starts_with("warning: added \"s\", but could not connect\n"),
         "{err}"
     );
     assert!(err.contains("trunkline-no-such-program"), "{err}");
     assert!(
-        err.ends_with("next: `trunkline edit s` changes it, `trunkline get s` tries again\n"),
+        err.ends_with("next: change it with `trunkline edit s`, or retry with `trunkline get s`\n"),
         "{err}"
     );
     assert_eq!(added(&lab, "s")["command"], "trunkline-no-such-program");
@@ -92,10 +92,7 @@ fn a_project_s_server_is_not_started_before_it_is_approved() {
         .collect();
     let run = lab.plainly(&words);
     assert_eq!(run.code, Some(0), "{run:#?}");
-    assert_eq!(
-        run.err,
-        "  it needs your approval before it runs: trunkline approve s\n"
-    );
+    assert_eq!(run.err, "  needs your approval: `trunkline approve s`\n");
     assert!(!lab.started("s"));
     let run = lab.plainly(&[
         "add",
@@ -109,7 +106,7 @@ fn a_project_s_server_is_not_started_before_it_is_approved() {
     assert_eq!(check["state"], "pending-approval");
     assert_eq!(
         check["findings"][0],
-        "there is no program \"trunkline-no-such-program\" on PATH"
+        "\"trunkline-no-such-program\" is not on PATH"
     );
 }
 
@@ -120,7 +117,7 @@ fn a_command_line_in_one_word_is_split() {
     assert_eq!(run.code, Some(0), "{run:#?}");
     assert_eq!(
         run.err,
-        "note: the command line is split: the program \"npx\" and 4 arguments\n"
+        "note: split the command line into \"npx\" and 4 arguments\n"
     );
     let entry =
         json!({"type": "stdio", "command": "npx", "args": ["-y", "a b", "pkg", "more"], "env": {}});

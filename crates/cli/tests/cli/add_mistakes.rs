@@ -38,8 +38,8 @@ fn mistakes_are_bad_usage_and_write_nothing() {
         ),
         (
             &["add", "-t", "stdio", "s", "https://h.example"],
-            "\"https://h.example\" is a URL, and a stdio server is a command",
-            "leave out -t, or write -t http",
+            "\"https://h.example\" is a URL, but a stdio server needs a command",
+            "omit -t, or use -t http",
         ),
         (
             &["add", "-t", "http", "s", "npx"],
@@ -53,12 +53,12 @@ fn mistakes_are_bad_usage_and_write_nothing() {
         ),
         (
             &["add", "s", "https://h.example", "more"],
-            "a remote server has only a URL, and there is more after it",
-            "headers are written -H 'Name: value'",
+            "a remote server takes only a URL, without arguments",
+            "set headers with -H 'Name: value'",
         ),
         (
             &["add", "s", "https://h.example", "-H", "hunter2"],
-            "a header is not of the form 'Name: value'",
+            "a header must have the form 'Name: value'",
             "",
         ),
         (
@@ -69,7 +69,7 @@ fn mistakes_are_bad_usage_and_write_nothing() {
         (
             &["add-json", "s", "[]"],
             "the entry is not a JSON object",
-            "write for example '{\"type\": \"stdio\", \"command\": \"npx\", \"args\": [\"server\"]}'",
+            "for example '{\"type\": \"stdio\", \"command\": \"npx\", \"args\": [\"server\"]}'",
         ),
         (
             &["add-json", "s", "{\"type\": \"stdoi\", \"command\": \"x\"}"],

@@ -61,10 +61,7 @@ fn where_there_is_nothing_to_approve_that_is_said() {
 #[test]
 fn several_are_approved_at_once_and_again() {
     let lab = project();
-    for written in [
-        WRITTEN,
-        &WRITTEN.replace("written to", "nothing to change in"),
-    ] {
+    for written in [WRITTEN, &WRITTEN.replace("written to", "no change in")] {
         lab.plainly(&["approve", "one", "two", "--yes"]).is(
             0,
             &format!("approved \"one\", \"two\"\n{written}"),
@@ -112,7 +109,7 @@ fn without_a_name_nothing_is_approved_by_accident() {
         lab.plainly(words).fails(
             2,
             "which servers?",
-            "name them, or write --all; pending: one, two",
+            "name them or pass --all; pending: one, two",
         );
     }
     assert!(!lab.at("home/.claude.json").exists());
@@ -134,13 +131,13 @@ fn mistakes_are_explained() {
         lab.plainly(&[command, "weather"]).fails(
             2,
             "there is no server \"weather\"",
-            "there are: one, two",
+            "available: one, two",
         );
     }
     lab.plainly(&["approve", "mine"]).fails(
         2,
         "\"mine\" is in the user scope and needs no approval",
-        "only servers in a project's .mcp.json do",
+        "only servers of a project's .mcp.json need it",
     );
     // One wrong name approves none.
     let run = lab.plainly(&["approve", "one", "onne"]);
@@ -161,7 +158,7 @@ fn rejected_is_rejected_until_the_mind_is_changed() {
     lab.plainly(&["call", "one", "echo"]).fails(
         5,
         "the server \"one\" does not run: you rejected it ([DIR]/home/.claude.json)",
-        "if you changed your mind: `trunkline approve one`",
+        "to allow it again, run `trunkline approve one`",
     );
     assert_eq!(lab.state("one"), "rejected");
     // Not even for once.
@@ -181,7 +178,7 @@ fn choices_are_forgotten_on_demand() {
     lab.plainly(&["reset-project-choices"]).is(
         0,
         &format!(
-            "forgot which of the project's servers were approved and rejected\n{WRITTEN}  \
+            "forgot all approvals and rejections of this project\n{WRITTEN}  \
              written to [DIR]/home/.claude/trunkline/approvals.json\n"
         ),
         "",
@@ -193,7 +190,7 @@ fn choices_are_forgotten_on_demand() {
     assert!(!lab.started("one") && !lab.started("two"));
     lab.plainly(&["reset-project-choices"]).is(
         0,
-        "there are no approvals and rejections of this project's servers\n",
+        "this project has no approvals or rejections\n",
         "",
     );
     let empty = Lab::new();
@@ -223,7 +220,7 @@ fn what_was_so_already_is_not_said_to_be_written() {
         assert!(
             again
                 .out
-                .contains("\n  nothing to change in [DIR]/home/.claude.json"),
+                .contains("\n  no change in [DIR]/home/.claude.json"),
             "{again:#?}"
         );
     }
@@ -271,7 +268,7 @@ fn a_change_of_what_would_run_is_pending_again_and_shown() {
         lab.plainly(&["call", "one", "echo"]).fails(
             5,
             "the server \"one\" does not run: it has changed since you approved it",
-            "if the change is wanted: `trunkline approve one`",
+            "review the change with `trunkline approve one`",
         );
         let listed = lab.plainly(&["list", "--json"]).json();
         assert_eq!(listed[0]["state"], "pending-approval");
@@ -325,7 +322,7 @@ fn a_change_of_a_secret_says_that_and_not_the_secret() {
         run.never_says("hunter3");
         if words == ["list"] {
             assert!(
-                run.out.contains("headers.Authorization: another value"),
+                run.out.contains("headers.Authorization: different value"),
                 "{}",
                 run.out
             );

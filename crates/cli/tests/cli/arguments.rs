@@ -86,7 +86,7 @@ fn mistakes_in_the_arguments_are_explained_and_nothing_is_called() {
         ),
         (
             &["n:=three"],
-            "the value of \"n\" is not valid JSON: expected ident at line 1 column 2; for a text write n=three",
+            "the value of \"n\" is not valid JSON: expected ident at line 1 column 2; for a string, write n=three",
         ),
         (
             &["--json-args", "[1]"],
@@ -99,8 +99,11 @@ fn mistakes_in_the_arguments_are_explained_and_nothing_is_called() {
     ];
     for (arguments, complaint) in cases {
         let words = [&["call", "s", "echo"], arguments].concat();
-        lab.run(&words)
-            .fails(2, complaint, "`trunkline tools s echo` shows what it takes");
+        lab.run(&words).fails(
+            2,
+            complaint,
+            "see `trunkline tools s echo` for its arguments",
+        );
     }
     assert!(!lab.at("called").exists());
 }
@@ -117,17 +120,17 @@ fn a_tool_or_server_that_is_not_there_is_bad_usage_with_a_suggestion() {
         (
             &["mcp__flies__echo"],
             "there is no tool \"mcp__flies__echo\"",
-            "did you mean a tool of \"files\"? `trunkline tools files` shows them",
+            "did you mean a tool of \"files\"? list them with `trunkline tools files`",
         ),
         (
             &["echo", "s=x"],
             "there is no server \"echo\"",
-            "write `call <server> <tool>`; `trunkline search select:echo` finds whose tool it is",
+            "usage: `trunkline call <server> <tool>`; find its server with `trunkline search select:echo`",
         ),
         (
             &["files/echo"],
             "there is no server \"files/echo\"",
-            "write `call files echo`",
+            "use `trunkline call files echo`",
         ),
         (
             &["files", "ehco"],
@@ -137,7 +140,7 @@ fn a_tool_or_server_that_is_not_there_is_bad_usage_with_a_suggestion() {
         (
             &["files", "unrelated"],
             "the server \"files\" has no tool \"unrelated\"",
-            "`trunkline tools files` shows what there is",
+            "list them with `trunkline tools files`",
         ),
         (
             &["file", "echo"],
@@ -147,12 +150,12 @@ fn a_tool_or_server_that_is_not_there_is_bad_usage_with_a_suggestion() {
         (
             &["weather", "echo"],
             "there is no server \"weather\"",
-            "there are: files, time",
+            "available: files, time",
         ),
         (
             &["files"],
-            "which tool?",
-            "write `call <server> <tool>`; `trunkline tools <server>` shows them",
+            "no tool given",
+            "usage: `trunkline call <server> <tool>`; list them with `trunkline tools <server>`",
         ),
         (
             &["mcp__files__ecko"],
@@ -162,7 +165,7 @@ fn a_tool_or_server_that_is_not_there_is_bad_usage_with_a_suggestion() {
         (
             &["mcp__weather__today"],
             "there is no tool \"mcp__weather__today\"",
-            "`trunkline tools` shows what there is",
+            "list them with `trunkline tools`",
         ),
     ];
     for (words, what, hint) in cases {

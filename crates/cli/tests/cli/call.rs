@@ -162,7 +162,7 @@ fn a_call_that_takes_too_long_is_exit_6_and_the_server_is_told() {
             &["--timeout", "2500"],
             None,
             None,
-            "--timeout (ms) gives it more time",
+            "allow more time with --timeout (ms)",
         ),
         (&[], Some(300), None, entrys),
         (&[], None, Some("300"), settings),
@@ -184,8 +184,9 @@ fn a_call_that_takes_too_long_is_exit_6_and_the_server_is_told() {
         let begin = format!("error: \"t\" of \"s\" did not answer within {within}");
         assert!(run.err.starts_with(&begin), "{}", run.err);
         assert!(
-            run.err
-                .ends_with(&format!(" ms; the tool may have run\n  hint: {hint}; `trunkline logs s` shows what it said meanwhile\n")),
+            run.err.ends_with(&format!(
+                " ms; the tool may have run\n  hint: {hint}; see `trunkline logs s`\n"
+            )),
             "{}",
             run.err
         );
@@ -202,7 +203,7 @@ fn a_timeout_covers_connecting_too() {
     lab.run(&["call", "s", "t", "--timeout", "200"]).is(
         6,
         "",
-        "error: no connection to \"s\" within 200 ms\n  hint: --timeout (ms) gives it more time\n",
+        "error: no connection to \"s\" within 200 ms\n  hint: allow more time with --timeout (ms)\n",
     );
 }
 
@@ -220,7 +221,7 @@ fn a_server_lost_during_the_call_is_exit_1_with_its_last_words() {
         1,
         "",
         "error: the connection to \"s\" was lost during the call of \"t\": the server's process was ended by SIGKILL; \
-         the tool may have run\n  it wrote to stderr (`trunkline logs s` shows all):\n    | panic: index out of range\n",
+         the tool may have run\n  stderr (see `trunkline logs s`):\n    | panic: index out of range\n",
     );
 }
 
@@ -242,7 +243,8 @@ fn questions_are_cancelled_where_nobody_can_answer() {
         run.document()["inputResponses"],
         json!({"q": {"action": "cancel"}})
     );
-    let told = "warning: \"legacy\" asks: who?; trunkline cannot put this to you yet and answered \"cancel\"\n";
+    let told =
+        "warning: \"legacy\" asks: who?; trunkline cannot prompt for this yet and cancelled it\n";
     lab.run(&["call", "legacy", "t"])
         .is(0, "{\"action\":\"cancel\"}\n", told);
 }
@@ -263,7 +265,7 @@ fn the_hosts_own_tools_are_called_like_any_other() {
     lab.run(&["call", "ListMcpResources"]).fails(
         2,
         "there is no \"ListMcpResources\": no server has resources",
-        "`trunkline status` shows how the servers fare",
+        "see `trunkline status`",
     );
 }
 
@@ -287,7 +289,7 @@ fn an_argument_that_the_tool_says_nothing_of_is_told() {
     lab.run(&["call", "s", "t", "lod=x"]).is(
         0,
         "{\"lod\":\"x\"}\n",
-        "warning: \"t\" says nothing of an argument \"lod\"\n  hint: `trunkline tools s t` shows what it takes\n",
+        "warning: \"t\" does not declare an argument \"lod\"\n  hint: see `trunkline tools s t` for its arguments\n",
     );
 }
 

@@ -71,8 +71,7 @@ fn what_another_process_may_use_stays() {
         .join(".local/state/trunkline/running.lock");
     let held = std::fs::File::options().append(true).open(lock).unwrap();
     held.lock_shared().unwrap();
-    let stays =
-        "nothing to clean\n3 files of the last 24 hours stay: another trunkline process runs\n";
+    let stays = "nothing to clean\nkept 3 files of the last 24 hours: another trunkline process is running\n";
     lab.plainly(&["clean"]).is(0, stays, "");
     assert_eq!(kept(&lab), before);
     drop(held);

@@ -5,11 +5,12 @@ use serde_json::json;
 use crate::lab::{Lab, echo};
 
 /// What `list` says where there is nothing.
-const NOTHING: &str = "no servers are configured; add one with `trunkline add`, take over those of another client with \
-    `trunkline import`, or see it all at work with `trunkline demo`\n";
+const NOTHING: &str = "no servers are configured; add one with `trunkline add`, import those of another client with \
+    `trunkline import`, or try `trunkline demo`\n";
 
 /// What those say that need a server.
-const GIVE_ONE: &str = "add one with `trunkline add`, name a file with --mcp-config FILE, or see it all at work with `trunkline demo`";
+const GIVE_ONE: &str =
+    "add one with `trunkline add`, pass --mcp-config FILE, or try `trunkline demo`";
 
 const COMMANDS: [&[&str]; 3] = [&["list"], &["tools"], &["call", "good", "echo"]];
 
@@ -64,7 +65,7 @@ fn a_missing_file_is_bad_configuration() {
             .is(
                 2,
                 "",
-                "error: --mcp-config: there is no file \"missing.json\"\n",
+                "error: --mcp-config: no such file: \"missing.json\"\n",
             );
     }
 }
@@ -85,10 +86,10 @@ fn one_bad_entry_costs_only_itself() {
     lab.run(&["list"]).is(
         0,
         "bad    failed     -           -\n  from .mcp-config.json\n  \
-         its entry cannot be used: \"command\": expected a text\n  hint: mend it in .mcp-config.json:3:20\n\
+         invalid entry: \"command\": expected a text\n  hint: fix it in .mcp-config.json:3:20\n\
          good   connected  dynamic     stdio       1 tool  (testkit 1.0.0)  2026-07-28\n  from .mcp-config.json\n\
          worse  failed     -           -\n  from .mcp-config.json\n  \
-         its entry cannot be used: it has neither a \"command\" nor a \"url\"\n  hint: mend it in .mcp-config.json:4:10\n",
+         invalid entry: it has neither a \"command\" nor a \"url\"\n  hint: fix it in .mcp-config.json:4:10\n",
         "",
     );
     let run = lab.run(&["list", "--json"]);
@@ -117,7 +118,7 @@ fn a_file_that_is_missing_beside_a_good_one_is_a_mistake_too() {
     let lab = Lab::with([("good", echo())]);
     let configs = ["--mcp-config", "missing.json", "call", "good", "echo"];
     lab.run(&configs)
-        .fails(2, "--mcp-config: there is no file \"missing.json\"", "");
+        .fails(2, "--mcp-config: no such file: \"missing.json\"", "");
 }
 
 #[test]
@@ -186,18 +187,18 @@ fn a_broken_entry_is_there_and_explained() {
     let text = "{\"mcpServers\": {\n\"a\": {\"comand\": \"x\"},\n\"b\": {\"command\": 5},\n\
         \"c\": {\"command\": \"true\", \"arg\": [], \"url\": \"https://h.example\"}}}";
     lab.scratch.write("home/.claude.json", text);
-    let place = |at: &str| format!("mend its entry in [DIR]/home/.claude.json:{at}");
+    let place = |at: &str| format!("fix it in [DIR]/home/.claude.json:{at}");
     for words in [&["get", "a"][..], &["call", "a", "t"], &["tools", "a"]] {
         lab.plainly(words).fails(
             2,
-            "the server \"a\" cannot be used: it has neither a \"command\" nor a \"url\"; \
+            "the entry of \"a\" cannot be used: it has neither a \"command\" nor a \"url\"; \
              \"comand\" is not a field: did you mean \"command\"?",
             &place("2:6"),
         );
     }
     lab.plainly(&["get", "b"]).fails(
         2,
-        "the server \"b\" cannot be used: \"command\": expected a text",
+        "the entry of \"b\" cannot be used: \"command\": expected a text",
         &place("3:18"),
     );
     let run = lab.plainly(&["list"]);

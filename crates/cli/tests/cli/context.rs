@@ -42,7 +42,7 @@ fn resources_are_listed_as_they_are_mentioned() {
         json!({"server": "s 1", "uriTemplate": "note://{n}", "name": "notes", "title": "All notes"})
     );
     let run = lab.run(&["resources", "s"]);
-    run.fails(2, "there is no server \"s\"", "there are: s 1");
+    run.fails(2, "there is no server \"s\"", "available: s 1");
 }
 
 #[test]
@@ -104,13 +104,13 @@ fn text_is_read_as_it_is_and_a_mention_will_do() {
 fn bytes_go_to_a_file_or_where_they_are_sent() {
     let lab = Lab::with([("s", offering())]);
     let (code, shown) = Session::start(&mut lab.command(&["read", "s", "bin://1"])).end();
-    let told = "bin://1 is image/x-odd, 4 bytes; -o FILE writes it to a file, -o - here\n";
+    let told = "bin://1 is image/x-odd, 4 bytes; save it with -o FILE, or print it with -o -\n";
     assert_eq!(code, Some(0));
     assert!(shown.ends_with(told), "{shown}");
     let output = lab.command(&["read", "s", "bin://1"]).output().unwrap();
     assert_eq!(output.stdout, [0, 1, 2, 255]);
     lab.run(&["read", "s", "bin://1", "-o", "out.bin"])
-        .is(0, "", "4 bytes written to out.bin\n");
+        .is(0, "", "wrote 4 bytes to out.bin\n");
     assert_eq!(std::fs::read(lab.at("out.bin")).unwrap(), [0, 1, 2, 255]);
     let mut command = lab.command(&["read", "s", "bin://1", "-o", "-"]);
     let output = command.output().unwrap();
@@ -142,18 +142,18 @@ fn mistakes_in_reading_are_explained() {
     );
     lab.run(&["read", "github"]).fails(
         2,
-        "which resource?",
-        "write `read <server> <uri>` or `read @server:uri`; `trunkline resources` shows them",
+        "no resource given",
+        "usage: `trunkline read <server> <uri>`; list them with `trunkline resources`",
     );
     let run = lab.run(&["read", "github", "note://9"]);
     assert_eq!(run.code, Some(1), "{run:#?}");
     assert!(run.err.contains("resource not found"), "{run:#?}");
-    let hint = "  hint: `trunkline resources github` shows what there is\n";
+    let hint = "  hint: list them with `trunkline resources github`\n";
     assert!(run.err.ends_with(hint), "{run:#?}");
     lab.run(&["read", "github", "note://1", "more"]).fails(
         2,
-        "\"more\" is too much",
-        "behind the address come the variables of a template, as key=value",
+        "unexpected argument \"more\"",
+        "only template variables, as key=value, may follow the URI",
     );
     lab.run(&["read", "plain", "a:1"])
         .fails(1, "the server \"plain\" has no resources", "");
@@ -164,7 +164,7 @@ fn mistakes_in_reading_are_explained() {
     );
     let run = lab.run(&["read", "slow", "a:1", "--timeout", "1500"]);
     assert_eq!(run.code, Some(6), "{run:#?}");
-    let told = "no answer within 1500 ms\n  hint: --timeout (ms) gives it more time; `trunkline logs slow`";
+    let told = "no answer within 1500 ms\n  hint: allow more time with --timeout (ms); see `trunkline logs slow`";
     assert!(run.err.contains(told), "{run:#?}");
 }
 
@@ -207,7 +207,7 @@ fn a_prompt_takes_arguments_by_position_and_by_name() {
     }
     lab.run(&["prompt", "s", "talk"]).is(
         0,
-        "[user]\nhello\n[assistant]\n[image image/png, about 3 bytes; --json shows it]\n",
+        "[user]\nhello\n[assistant]\n[image image/png, about 3 bytes; --json has it]\n",
         "",
     );
     let said = lab.run(&["prompt", "s", "talk", "--json"]).json();
@@ -238,9 +238,9 @@ fn mistakes_in_prompting_are_explained() {
     lab.run(&["prompt", "s", "entirely other"]).fails(
         2,
         "there is no prompt \"entirely other\"",
-        "`trunkline prompts` shows what there is",
+        "list them with `trunkline prompts`",
     );
-    let after = "a word that is meant as it is comes after `--`";
+    let after = "put literal words after `--`";
     lab.run(&["prompt", "s", "greet it", "woh=Ada"]).fails(
         2,
         "the prompt \"greet it\" has no argument \"woh\"; it takes who, how",
@@ -248,13 +248,13 @@ fn mistakes_in_prompting_are_explained() {
     );
     lab.run(&["prompt", "s", "greet it", "who:=1"]).fails(
         2,
-        "the prompt \"greet it\" takes texts only; write who=1",
+        "the prompt \"greet it\" takes strings only; write who=1",
         after,
     );
     lab.run(&["prompt", "s"]).fails(
         2,
-        "which prompt?",
-        "write `prompt <server> <prompt>`; `trunkline prompts` shows them",
+        "no prompt given",
+        "usage: `trunkline prompt <server> <prompt>`; list them with `trunkline prompts`",
     );
 }
 
@@ -275,17 +275,17 @@ fn a_template_is_filled_in() {
     ] {
         lab.run(words).is(0, "no newline\n", "");
     }
-    let fill = "fill it in: `trunkline read s 'note://{n}' n=…`";
+    let fill = "set its variables: `trunkline read s 'note://{n}' n=…`";
     lab.run(&["read", "s", "note://{n}"])
         .fails(2, "note://{n} is a template", fill);
     lab.run(&["read", "s", "note://{n}", "x=1"]).fails(
         2,
-        "the template note://{n} cannot be filled in: it has no variable \"x\"; did you mean \"n\"?",
+        "cannot expand the template note://{n}: it has no variable \"x\"; did you mean \"n\"?",
         fill,
     );
     lab.run(&["read", "s", "note://1", "n=1"]).fails(
         2,
-        "note://1 is no template, and has no use for what follows it",
+        "note://1 is not a template and takes no variables",
         "",
     );
 }
@@ -305,7 +305,7 @@ fn text_in_bytes_is_shown_and_several_contents_go_to_several_files() {
     lab.run(&["read", "s", "two:1", "-o", "out.png"]).is(
         0,
         "",
-        "3 bytes written to out-1.png\n5 bytes written to out-2.png\n",
+        "wrote 3 bytes to out-1.png\nwrote 5 bytes to out-2.png\n",
     );
     assert_eq!(std::fs::read(lab.at("out-1.png")).unwrap(), [0, 1, 2]);
     assert_eq!(lab.scratch.read("out-2.png"), "words");

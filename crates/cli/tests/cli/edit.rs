@@ -33,7 +33,7 @@ fn what_changes_is_shown_without_secrets_and_the_next_command_is_named() {
     let run = lab.plainly(&["edit", "s", "-e", "TOKEN=hunter22", "--timeout", "5000"]);
     run.is(
         0,
-        "changed \"s\" in the user scope\n  env.TOKEN: \"***\" → \"***\" (another value)\n  timeout: (none) → 5000\n  \
+        "changed \"s\" in the user scope\n  env.TOKEN: \"***\" → \"***\" (different value)\n  timeout: (none) → 5000\n  \
          written to [DIR]/home/.claude.json\n",
         "next: trunkline get s\n",
     );
@@ -103,11 +103,11 @@ fn only_the_named_fields_change() {
 fn mistakes_are_explained_and_change_nothing() {
     let lab = lab();
     for (words, error) in [
-        (&["s"][..], "there is nothing to change"),
+        (&["s"][..], "no changes given"),
         (&["s", "--url", "https://h"], "\"s\" is a stdio server"),
         (&["r", "-e", "A=1"], "\"r\" is a remote server"),
-        (&["s", "-e", "hunter2"], "not of the form KEY=VALUE"),
-        (&["r", "-H", "hunter2"], "not of the form 'Name: value'"),
+        (&["s", "-e", "hunter2"], "must have the form KEY=VALUE"),
+        (&["r", "-H", "hunter2"], "must have the form 'Name: value'"),
         (
             &["s", "--unset-env", "TOKN"],
             "the entry has no env.TOKN\n  hint: did you mean \"TOKEN\"?",
@@ -250,7 +250,7 @@ fn a_text_that_cannot_be_written_is_kept() {
     let kept = lab.plain(kept[0].to_str().unwrap());
     assert_eq!(
         parsed(&run.err)["error"]["hint"],
-        format!("nothing was changed; your text is kept in {kept}")
+        format!("nothing changed; your text is in {kept}")
     );
 }
 
@@ -264,7 +264,7 @@ fn what_cannot_be_a_variable_or_a_url_is_refused() {
         let run = lab.plainly(&["edit", "s", "-e", &format!("{name}=x")]);
         run.fails(
             2,
-            "a variable's name has no spaces and no control characters",
+            "the name of a variable cannot have spaces or control characters",
             "",
         );
     }
@@ -284,7 +284,7 @@ fn a_person_can_go_on_editing() {
     lab.scratch.write("editor.sh", script);
     let mut command = lab.bare(&["edit", "s", "--editor"]);
     let mut session = Session::start(command.env("EDITOR", "sh editor.sh"));
-    session.answer("edit it again? [y/N]", "y");
+    session.answer("edit again? [y/N]", "y");
     let (code, screen) = session.end();
     assert_eq!(code, Some(0), "{screen}");
     assert!(screen.contains("command: \"c\" → \"d\""), "{screen}");

@@ -11,11 +11,8 @@ fn a_server_is_switched_off_and_on_for_this_project() {
     let lab = Lab::new();
     lab.servers("home/.claude.json", &json!({"s": lab.marking("s")}));
     lab.scratch.write("elsewhere/.git/HEAD", "");
-    lab.plainly(&["disable", "s"]).is(
-        0,
-        &format!("disabled \"s\" for this project\n{WRITTEN}"),
-        "",
-    );
+    lab.plainly(&["disable", "s"])
+        .is(0, &format!("disabled \"s\" in this project\n{WRITTEN}"), "");
     assert_eq!(lab.of_project(), json!({"disabledMcpServers": ["s"]}));
     assert_eq!(lab.state("s"), "disabled");
     let run = lab.plainly(&["call", "s", "echo"]);
@@ -38,7 +35,7 @@ fn a_server_is_switched_off_and_on_for_this_project() {
     elsewhere.is(0, "{}\n", "");
     assert!(lab.started("s"));
     lab.plainly(&["enable", "s"])
-        .is(0, &format!("enabled \"s\" for this project\n{WRITTEN}"), "");
+        .is(0, &format!("enabled \"s\" in this project\n{WRITTEN}"), "");
     assert_eq!(lab.of_project(), json!({"disabledMcpServers": []}));
     lab.plainly(&["call", "s", "echo"]).is(0, "{}\n", "");
 }
@@ -75,12 +72,12 @@ fn an_entry_that_switches_itself_off_is_overridden() {
 fn enabling_does_not_approve() {
     let lab = Lab::new();
     lab.servers(".mcp.json", &json!({"s": lab.marking("s")}));
-    let unchanged = WRITTEN.replace("written to", "nothing to change in");
+    let unchanged = WRITTEN.replace("written to", "no change in");
     lab.plainly(&["enable", "s"]).is(
         0,
-        &format!("enabled \"s\" for this project\n{unchanged}"),
+        &format!("enabled \"s\" in this project\n{unchanged}"),
         "warning: \"s\" still does not run: it comes with the project and needs your approval\n  \
-         hint: `trunkline approve s` shows it and asks\n",
+         hint: review it with `trunkline approve s`\n",
     );
     assert_eq!(lab.state("s"), "pending-approval");
     assert!(!lab.started("s"));

@@ -55,7 +55,7 @@ fn a_program_that_cannot_be_started_is_explained() {
         lab.run(&["call", &format!("mcp__{server}__t")])
             .is(3, "", &complaint);
     }
-    let hint = "`trunkline enable off` switches it on";
+    let hint = "enable it with `trunkline enable off`";
     for words in [
         &["call", "off", "t"][..],
         &["tools", "off", "t"],
@@ -99,7 +99,7 @@ fn a_server_that_crashes_on_start_is_shown_with_its_last_words() {
         let heading = if words.is_empty() {
             ""
         } else {
-            "  it wrote to stderr (`trunkline logs s` shows all):\n"
+            "  stderr (see `trunkline logs s`):\n"
         };
         lab.run(&["call", "s", "t"]).is(
             3,
@@ -199,6 +199,6 @@ fn a_list_that_could_not_be_fetched_explains_a_missing_tool() {
     lab.run(&["call", "s", "t"]).is(
         3,
         "",
-        "error: the tools of \"s\" are not known: tools/list failed: the database is down (error -32603)\n",
+        "error: the tools of \"s\" could not be listed: tools/list failed: the database is down (error -32603)\n",
     );
 }

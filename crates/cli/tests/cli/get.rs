@@ -36,7 +36,7 @@ fn one_server_is_shown_with_its_entry() {
         &format!(
             "s  connected  user        stdio       1 tool  (testkit 1.0.0)  2026-07-28\n  from [DIR]/home/.claude.json\n  \
              command: [SERVER]\n  args: [\"--script\",\"[DIR]/scripts/s.json\"]\n  env:\n    {variable}: ***\n  \
-             to remove it: trunkline remove s -s user\n"
+             remove with: trunkline remove s -s user\n"
         ),
         "",
     );
@@ -71,10 +71,10 @@ fn every_entry_of_a_name_is_shown_and_the_one_that_counts_first() {
         ]
     );
     for part in [
-        "  hides user ([DIR]/home/.claude.json)\n",
-        "  an entry of the same name hides it: local ([DIR]/home/.claude.json)\n",
-        "  hint: `trunkline approve s` shows it and asks\n",
-        "  to remove it: trunkline remove s -s project\n",
+        "  shadows user ([DIR]/home/.claude.json)\n",
+        "  an entry of the same name shadows it: local ([DIR]/home/.claude.json)\n",
+        "  hint: review it with `trunkline approve s`\n",
+        "  remove with: trunkline remove s -s project\n",
     ] {
         assert!(run.out.contains(part), "{part}: {}", run.out);
     }
@@ -156,8 +156,8 @@ fn secrets_are_not_shown_to_a_pipe() {
     ] {
         lab.plainly(words).fails(
             2,
-            "--show-secrets works on a terminal only",
-            "read the file itself where a program needs the values",
+            "--show-secrets works only on a terminal",
+            "scripts can read the configuration file",
         );
     }
 }

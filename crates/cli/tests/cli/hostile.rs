@@ -110,9 +110,9 @@ fn nothing_runs_and_the_list_says_pending() {
     for part in [
         "evil    pending-approval  project     stdio\n  from [DIR]/repo/.mcp.json\n  \
          it comes with the project and needs your approval\n  \
-         hint: `trunkline approve evil` shows it and asks\n",
+         hint: review it with `trunkline approve evil`\n",
         "denied  blocked           project     stdio\n  from [DIR]/repo/.mcp.json\n  \
-         policy does not allow it: denied by {\"serverName\":\"denied\"} ([DIR]/home/.claude/settings.json)\n",
+         blocked by policy: denied by {\"serverName\":\"denied\"} ([DIR]/home/.claude/settings.json)\n",
     ] {
         assert!(run.out.contains(part), "{part}: {}", run.out);
     }
@@ -131,7 +131,7 @@ fn nothing_runs_and_the_list_says_pending() {
     let refused = "it comes with the project and needs your approval";
     for name in ["evil", "remote"] {
         let error = format!("the server \"{name}\" does not run: {refused}");
-        let hint = format!("`trunkline approve {name}` shows it and asks");
+        let hint = format!("review it with `trunkline approve {name}`");
         for words in [
             vec!["call", name, "echo"],
             vec!["tools", name],
@@ -233,7 +233,7 @@ fn after_approval_it_runs_until_one_argument_changes() {
     repository.run(&["call", "evil", "echo"]).fails(
         5,
         "the server \"evil\" does not run: it has changed since you approved it",
-        "if the change is wanted: `trunkline approve evil`",
+        "review the change with `trunkline approve evil`",
     );
     let shown = repository.run(&["list"]);
     let old = lab.plain(&args.to_string());

@@ -70,14 +70,14 @@ fn with_cursor(servers: &Value) -> Lab {
     lab
 }
 
-const NOT_YET: &str = "nothing was written; --yes writes it\n";
+const NOT_YET: &str = "nothing written; pass --yes to write\n";
 
 #[test]
 fn it_shows_what_it_would_write_and_writes_nothing() {
     let lab = with_cursor(
         &json!({"files": {"command": "npx", "args": ["-y", "files"], "env": {"TOKEN": "hunter2", "REF": "${env:X}"}}}),
     );
-    let shown = "Cursor: [DIR]/home/.cursor/mcp.json\n  files  to be added to the user scope\n    \
+    let shown = "Cursor: [DIR]/home/.cursor/mcp.json\n  files  add to the user scope\n    \
         {\"type\":\"stdio\",\"command\":\"npx\",\"args\":[\"-y\",\"files\"],\"env\":{\"TOKEN\":\"***\",\"REF\":\"${X}\"}}\n";
     lab.plainly(&["import"]).is(0, shown, NOT_YET);
     lab.plainly(&["import", "--dry-run"]).is(0, shown, "");
@@ -86,14 +86,14 @@ fn it_shows_what_it_would_write_and_writes_nothing() {
     lab.plainly(&["import", "--yes"]).is(
         0,
         shown,
-        "added \"files\" to [DIR]/home/.claude.json\nnext: `trunkline list` connects to them\n",
+        "added \"files\" to [DIR]/home/.claude.json\nnext: trunkline list\n",
     );
     assert_eq!(
         lab.global(),
         json!({"mcpServers": {"files": {"type": "stdio", "command": "npx", "args": ["-y", "files"], "env": {"TOKEN": "hunter2", "REF": "${X}"}}}})
     );
     let before = lab.scratch.read("home/.claude.json");
-    let again = shown.replace("to be added to the user scope", "already there");
+    let again = shown.replace("add to the user scope", "already exists");
     lab.plainly(&["import", "--yes"]).is(0, &again, "");
     lab.plainly(&["import"]).is(0, &again, "");
     assert_eq!(lab.scratch.read("home/.claude.json"), before);
@@ -174,9 +174,9 @@ fn as_json_it_is_one_document() {
         &json!({"my-files": {"command": "other"}}),
     );
     let mut taken = expected("taken");
-    taken[0]["reason"] = json!("the user scope has another server of that name");
+    taken[0]["reason"] = json!("the user scope has a different server of that name");
     taken[0]["hint"] = json!(
-        "`trunkline import cursor -s user --only my-files` with --force replaces it, with --as NAME adds both"
+        "`trunkline import cursor -s user --only my-files` with --force replaces it, with --as NAME keeps both"
     );
     assert_eq!(import(&["--yes"]), taken);
 }
@@ -191,8 +191,8 @@ fn as_json_it_says_what_is_left_out_and_why() {
     let warnings = &parsed(&run.err)["warnings"];
     assert_eq!(
         warnings[0],
-        "left out, as they come with the project: secret ([DIR]/.cursor/mcp.json); \
-         `trunkline import cursor -s project` takes them over, for approval"
+        "skipped the project's servers: secret ([DIR]/.cursor/mcp.json); import them for approval \
+         with `trunkline import cursor -s project`"
     );
     let run = lab.plainly(&["import", "cursor", "-s", "project", "--json", "--yes"]);
     assert_eq!(run.code, Some(5), "{run:#?}");
@@ -201,18 +201,41 @@ fn as_json_it_says_what_is_left_out_and_why() {
     assert_eq!(
         told["error"],
         json!({"kind": "refused", "exitCode": 5,
-            "message": "\"secret\" is left out: it would write a literal secret into the repository: env.API_KEY",
+            "message": "\"secret\" is skipped: it would write a literal secret into the repository: env.API_KEY",
             "hint": "write \"${API_KEY}\" in [DIR]/.cursor/mcp.json and set API_KEY"})
     );
     let warning = told["warnings"][0].as_str().unwrap();
     assert!(
-        warning.starts_with("left out, as they are your own: mine ("),
+        warning.starts_with("skipped your own servers: mine ("),
         "{warning}"
     );
 }
 
 #[test]
-fn what_came_with_the_project_is_told_so() {
+fn a_named_file_that_does_not_fit_the_scope_is_an_error() {
+    let lab = Lab::new();
+    let servers = json!({"a": {"command": "a"}, "b": {"command": "b"}});
+    lab.servers(".cursor/mcp.json", &servers);
+    let words = ["import", "cursor", "-s", "user", "--yes"];
+    let file = [&words[..], &["--file", ".cursor/mcp.json"]].concat();
+    lab.plainly(&file).fails(
+        2,
+        "nothing to import: .cursor/mcp.json belongs to the project (it has a, b)",
+        "import it with -s project, then approve it",
+    );
+    // Without --file, nothing was asked for by name.
+    let run = lab.plainly(&words);
+    assert_eq!((run.code, &*run.out), (Some(0), "nothing to import\n"));
+    assert!(
+        run.err.starts_with("skipped the project's servers: a, b ("),
+        "{}",
+        run.err
+    );
+    assert!(!lab.at("home/.claude.json").exists());
+}
+
+#[test]
+fn the_project_s_servers_are_skipped_with_a_reason() {
     let lab = with_cursor(&json!({"mine": {"command": "mine"}}));
     lab.servers(
         ".cursor/mcp.json",
@@ -224,8 +247,8 @@ fn what_came_with_the_project_is_told_so() {
     for more in [&[][..], &["--from-user"], &named] {
         lab.plainly(&[&words[..], more].concat()).fails(
             2,
-            "\"shared\" is left out: [DIR]/.cursor/mcp.json came with the project",
-            "-s project takes it, for approval",
+            "\"shared\" is skipped: [DIR]/.cursor/mcp.json belongs to the project",
+            "import it with -s project, then approve it",
         );
     }
     // The others are taken all the same.
@@ -293,7 +316,7 @@ fn some_servers_alone_can_be_taken_into_any_scope() {
     assert_eq!(lab.of_project()["mcpServers"]["a"]["command"], "a");
     let run = lab.plainly(&["import", "--only", "nothing"]);
     assert!(
-        !run.out.contains("no servers of other clients were found\n"),
+        !run.out.contains("no servers of other clients found\n"),
         "there are some, of other names: {}",
         run.out
     );
@@ -352,7 +375,7 @@ fn a_name_that_is_taken_is_left_alone() {
     assert_eq!(run.code, Some(0), "{run:#?}");
     assert!(
         run.out
-            .contains("  a  left out: the user scope has another server of that name\n"),
+            .contains("  a  skip: the user scope has a different server of that name\n"),
         "{}",
         run.out
     );
@@ -406,7 +429,7 @@ fn what_policy_denies_is_left_out() {
 fn mistakes_are_explained() {
     let lab = Lab::new();
     lab.plainly(&["import"])
-        .is(0, "no servers of other clients were found\n", "");
+        .is(0, "no servers of other clients found\n", "");
     assert_eq!(lab.plainly(&["import", "--json"]).json(), json!([]));
     lab.plainly(&["import", "curser"]).fails(
         2,
@@ -416,7 +439,7 @@ fn mistakes_are_explained() {
     lab.plainly(&["import", "emacs"]).fails(
         2,
         "there is no client \"emacs\"",
-        "there are: claude-desktop, cursor, vscode, windsurf, zed, gemini, codex, opencode, goose",
+        "available: claude-desktop, cursor, vscode, windsurf, zed, gemini, codex, opencode, goose",
     );
     assert_eq!(lab.plainly(&["import", "--yes", "--dry-run"]).code, Some(2));
     lab.scratch
@@ -452,7 +475,7 @@ fn what_is_the_user_s_stays_out_of_the_project_unless_asked_for_by_name() {
     assert_eq!(run.code, Some(0), "{run:#?}");
     assert!(
         run.err
-            .starts_with("left out, as they are your own: mine ([DIR]/home/.cursor/mcp.json); "),
+            .starts_with("skipped your own servers: mine ([DIR]/home/.cursor/mcp.json); "),
         "{}",
         run.err
     );
@@ -467,8 +490,8 @@ fn what_is_the_user_s_stays_out_of_the_project_unless_asked_for_by_name() {
     ])
     .fails(
         2,
-        "\"mine\" is left out: [DIR]/home/.cursor/mcp.json is your own file, not the project's",
-        "--from-user takes it into .mcp.json, for everyone who has the repository",
+        "\"mine\" is skipped: [DIR]/home/.cursor/mcp.json is your own file, not the project's",
+        "to share it in .mcp.json, add --from-user --only NAME",
     );
     let file = lab.at("home/.cursor/mcp.json");
     let words = ["import", "cursor", "-s", "project", "--yes", "--file"];
@@ -495,8 +518,7 @@ fn what_is_the_user_s_stays_out_of_the_project_unless_asked_for_by_name() {
     ]);
     assert_eq!(run.code, Some(0), "{run:#?}");
     assert!(
-        run.err
-            .ends_with("next: `trunkline approve` shows them and asks\n"),
+        run.err.ends_with("next: trunkline approve\n"),
         "{}",
         run.err
     );
@@ -552,7 +574,7 @@ fn a_taken_name_can_be_overwritten_or_avoided() {
     let run = lab.plainly(&["import", "--yes"]);
     assert!(
         run.out.contains(
-            "    hint: `trunkline import cursor -s user --only a` with --force replaces it, with --as NAME adds both\n"
+            "    hint: `trunkline import cursor -s user --only a` with --force replaces it, with --as NAME keeps both\n"
         ),
         "{}",
         run.out
@@ -560,7 +582,7 @@ fn a_taken_name_can_be_overwritten_or_avoided() {
     let run = lab.plainly(&["import", "--yes", "--as", "b"]);
     assert_eq!(run.code, Some(0), "{run:#?}");
     assert!(
-        run.out.contains("  b  to be added to the user scope\n"),
+        run.out.contains("  b  add to the user scope\n"),
         "{}",
         run.out
     );
@@ -576,7 +598,7 @@ fn a_taken_name_can_be_overwritten_or_avoided() {
     run.never_says("hunter2");
     assert!(
         run.out
-            .contains("  a  to replace the one in the user scope\n    was: {\"command\":\"mine\""),
+            .contains("  a  replace in the user scope\n    was: {\"command\":\"mine\""),
         "{}",
         run.out
     );
@@ -593,8 +615,8 @@ fn a_taken_name_can_be_overwritten_or_avoided() {
     );
     lab.plainly(&["import", "--as", "c"]).fails(
         2,
-        "--as names one server, and 2 were found",
-        "choose one with a client and --only NAME",
+        "--as takes exactly one server, but 2 were found",
+        "select one with a client and --only NAME",
     );
 }
 

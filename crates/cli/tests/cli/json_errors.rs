@@ -89,7 +89,7 @@ fn the_list_has_entries_that_cannot_be_used_and_what_is_wrong_with_them() {
         broken["error"]
             .as_str()
             .unwrap()
-            .starts_with("its entry cannot be used: "),
+            .starts_with("invalid entry: "),
         "{broken}"
     );
     assert!(
@@ -103,7 +103,7 @@ fn the_list_has_entries_that_cannot_be_used_and_what_is_wrong_with_them() {
     assert_eq!(run.err, "");
     let listed = lab.run(&["list"]).out;
     assert!(
-        listed.contains("broken") && listed.contains("  its entry cannot be used: "),
+        listed.contains("broken") && listed.contains("  invalid entry: "),
         "{listed}"
     );
 }
@@ -130,7 +130,7 @@ fn a_failing_server_costs_two_lines_where_others_are_shown() {
             .filter(|line| !line.starts_with("there are no"))
             .collect();
         assert_eq!(said.len(), 2, "{}", run.err);
-        assert_eq!(said[1], "  hint: `trunkline get noisy` says more");
+        assert_eq!(said[1], "  hint: see `trunkline get noisy`");
     }
     assert!(lab.run(&["get", "noisy"]).out.contains("| line 0\n"));
 }
@@ -149,7 +149,7 @@ fn a_mistake_in_the_arguments_starts_nothing() {
         assert_eq!(run.code, Some(2), "{run:#?}");
         assert!(
             run.err
-                .contains("  hint: `trunkline tools s echo` shows what it takes\n"),
+                .contains("  hint: see `trunkline tools s echo` for its arguments\n"),
             "{}",
             run.err
         );

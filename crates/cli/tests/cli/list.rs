@@ -40,7 +40,7 @@ crashes  failed     dynamic     stdio
   the server's process exited with status 3 before it was connected
   command: [SERVER] --script [DIR]/scripts/crashes.json
   hint: run the command by itself to see why it ends
-  it wrote to stderr (`trunkline logs crashes` shows all):
+  stderr (see `trunkline logs crashes`):
     | no licence found
 good     connected  dynamic     stdio       1 tool, 2 prompts, 1 resource  (testkit 1.0.0)  2026-07-28
   from .mcp-config.json
@@ -51,7 +51,7 @@ missing  failed     dynamic     stdio
   hint: install the program, or write its full path as the \"command\"
 off      disabled   dynamic     stdio
   from .mcp-config.json
-  hint: `trunkline enable off` switches it on
+  hint: enable it with `trunkline enable off`
 old      connected  dynamic     stdio       0 tools  (old 0.9)  2025-11-25
   from .mcp-config.json
 remote   failed     dynamic     http
@@ -201,7 +201,7 @@ fn below_a_project_the_project_is_named() {
     let lab = Lab::new();
     lab.plainly(&["add", "--no-check", "s", "--", "cat"]);
     std::fs::create_dir(lab.at("sub")).unwrap();
-    let above = "there are servers for [DIR]; go there to use them";
+    let above = "[DIR] has servers; run trunkline there";
     let run = lab.finish(lab.bare(&["list"]).current_dir(lab.at("sub")));
     run.is(0, &format!("no servers are configured here; {above}\n"), "");
     let run = lab.finish(lab.bare(&["call", "s", "t"]).current_dir(lab.at("sub")));

@@ -138,21 +138,19 @@ fn without_a_server_all_are_merged_by_time_with_their_names() {
 #[test]
 fn a_server_that_nobody_knows_is_a_mistake_and_one_without_a_log_is_not() {
     let lab = Lab::with([("github", echo()), ("other", talkative().into())]);
-    let hint = "hint: commands that connect to servers write logs, for example";
+    let hint = "hint: commands that connect, such as";
     let place = "they go to [DIR]/home/.local/state/trunkline/logs";
     lab.run(&["logs"]).is(
         0,
         "",
-        &format!("nothing is logged yet\n  {hint} `trunkline list`; {place}\n"),
+        &format!("no logs yet\n  {hint} `trunkline list`; {place}\n"),
     );
     lab.run(&["logs", "--json"]).is(0, "[]\n", "");
     talk(&lab, "other");
     lab.run(&["logs", "github"]).is(
         0,
         "",
-        &format!(
-            "nothing is logged of the server \"github\" yet\n  {hint} `trunkline tools github`; {place}\n"
-        ),
+        &format!("no logs of \"github\" yet\n  {hint} `trunkline tools github`; {place}\n"),
     );
     lab.run(&["logs", "githib"]).fails(
         2,
@@ -189,8 +187,8 @@ fn without_a_home_there_are_no_logs_and_that_is_said() {
     if run.code != Some(0) {
         run.fails(
             2,
-            "there are no logs, because there is no home directory to keep them in",
-            "set HOME, or XDG_STATE_HOME",
+            "there are no logs without a home directory",
+            "set HOME or XDG_STATE_HOME",
         );
     }
 }

@@ -132,7 +132,7 @@ fn the_companys_servers_alone_count() {
         company.run(words).fails(
             5,
             &format!("the enterprise configuration {MANAGED} has exclusive control, so servers cannot be added or removed here"),
-            "ask whoever manages this machine",
+            "ask the administrator of this machine",
         );
     }
     assert_eq!(lab.scratch.read("home/.claude.json"), before);
@@ -284,7 +284,7 @@ fn a_name_is_not_enough_where_commands_are_listed() {
     assert!(!lab.started("evil"));
     let run = company.run(&["list"]);
     assert!(
-        run.out.contains("policy does not allow it: its command is not in allowedMcpServers (/etc/claude-code/managed-settings.json)\n"),
+        run.out.contains("blocked by policy: its command is not in allowedMcpServers (/etc/claude-code/managed-settings.json)\n"),
         "{}",
         run.out
     );

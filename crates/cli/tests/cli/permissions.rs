@@ -22,7 +22,7 @@ fn a_rule_in_the_settings_forbids_a_call() {
         let error = format!(
             "\"mcp__s__t\" may not be called: the rule \"{rule}\" of [DIR]/{file} denies it"
         );
-        let hint = "if it is wanted, take the rule out of there";
+        let hint = "to allow it, remove the rule";
         lab.run(&["call", "s", "t"]).fails(5, &error, hint);
     };
     denied("mcp__s__t", "home/.claude/settings.json");
@@ -48,7 +48,7 @@ fn a_tool_that_a_rule_denies_is_marked_for_people_and_not_shown_to_a_model() {
     assert_eq!(tools[0]["denied"], denied);
     assert_eq!(tools[1].get("denied"), None);
     let one = lab.run(&["tools", "s", "t"]);
-    let told = "  may not be called: the rule \"mcp__s__t\" of [DIR]/home/.claude/settings.json denies it\n";
+    let told = "  denied by the rule \"mcp__s__t\" in [DIR]/home/.claude/settings.json\n";
     assert!(one.out.contains(told), "{}", one.out);
     let shown = lab.run(&["tools", "--format", "anthropic"]);
     let names: Vec<_> = shown
@@ -61,7 +61,7 @@ fn a_tool_that_a_rule_denies_is_marked_for_people_and_not_shown_to_a_model() {
     assert_eq!(names, ["ListMcpResources", "mcp__s__u"]);
     assert_eq!(
         shown.err,
-        "2 tools are left out, because rules deny them; `trunkline tools` marks them\n"
+        "2 tools are denied by rules and not included; `trunkline tools` marks them\n"
     );
 }
 
@@ -76,7 +76,7 @@ fn a_tool_that_has_changed_is_called_only_when_that_is_accepted() {
         "",
         "  |   description:\n  |      reads mail\n  |     +and sends it on\n\
          error: \"mcp__s__t\" may not be called: the tool \"t\" of \"s\" is not what it was when it was first called (changed: description)\n  \
-         hint: if this is what you want, --accept-changes calls it and takes it for what it is now\n",
+         hint: to accept the change, pass --accept-changes\n",
     );
     let told = lab.run(&["status"]);
     assert!(told.out.contains("is not what it was"), "{}", told.out);
@@ -95,7 +95,7 @@ fn at_a_terminal_a_change_is_shown_and_asked_about() {
     lab.configure([("s", described("sends mail"))]);
     for (answer, code) in [("n", 5), ("y", 0)] {
         let mut session = Session::start(&mut lab.command(&["call", "s", "t"]));
-        session.answer("call it as it is now? [y/N] ", answer);
+        session.answer("accept the change and call it? [y/N] ", answer);
         let (ended, shown) = session.end();
         assert_eq!(ended, Some(code), "{shown}");
         assert_eq!(shown.matches("+sends mail").count(), 1, "{shown}");
@@ -109,7 +109,7 @@ fn arguments_that_do_not_fit_are_told_by_name_and_sent_only_on_request() {
     let script = Script::default()
         .tool_with(json!({"name": "t", "inputSchema": schema, "do": [{"echo": true}]}));
     let lab = Lab::with([("s", script)]);
-    let hint = "`trunkline tools s t` shows what it takes; --no-validate sends them all the same";
+    let hint = "see `trunkline tools s t` for its arguments; --no-validate sends them anyway";
     for (arguments, problem) in [
         (&[][..], "\"path\" is missing"),
         (&["path=x", "n:=1.5"], "\"n\" must be integer, not 1.5"),

@@ -61,7 +61,7 @@ fn an_empty_allow_list_allows_nothing() {
     assert_eq!(lab.state("s"), "blocked");
     lab.plainly(&["call", "s", "echo"]).fails(
         5,
-        "the server \"s\" does not run: policy does not allow it: its name is not in allowedMcpServers \
+        "the server \"s\" does not run: blocked by policy: its name is not in allowedMcpServers \
          ([DIR]/home/.claude/settings.json)",
         "",
     );

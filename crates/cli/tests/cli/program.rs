@@ -113,7 +113,7 @@ fn the_demo_shows_the_whole_path() {
         "mcp__kitchen__bake  Bakes something",
         "{\"sum\":5.0}",
         "[1/4] mixing\n[2/4] kneading\n[3/4] baking\n[4/4] cooling\nThe bread is ready.\n",
-        "the tool failed: division by zero: b must not be 0",
+        "tool error: division by zero: b must not be 0",
         "error: there is no tool \"mcp__calculator__ad\"\n  hint: did you mean \"mcp__calculator__add\"?",
     ] {
         assert!(run.out.contains(part), "{part}\n{}", run.out);

@@ -38,7 +38,7 @@ fn approving_shows_what_would_run_and_asks() {
             "  command: \"[SERVER]\"\n",
             "  args: [\"--script\",\"[DIR]/scripts/one.json\"]\n",
             "\"TOKEN\":\"***\"",
-            "nothing was approved\n",
+            "nothing approved\n",
         ] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
@@ -70,7 +70,7 @@ fn a_change_is_shown_with_old_and_new() {
     for part in [
         "  changed since you approved it:\n",
         "    - args: [\"--script\",\"[DIR]/scripts/one.json\"]\n    + args: [\"--evil\"]\n",
-        "    ~ env.TOKEN: another value\n",
+        "    ~ env.TOKEN: different value\n",
         "\"TOKEN\":\"***\"",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
@@ -101,7 +101,7 @@ fn whoever_goes_away_has_not_said_yes() {
     session.type_after("approve \"one\"? [y/N] ", "\u{4}");
     let (code, shown) = session.end();
     assert_eq!(code, Some(0), "{shown}");
-    assert!(shown.contains("nothing was approved\n"), "{shown}");
+    assert!(shown.contains("nothing approved\n"), "{shown}");
     assert_eq!(lab.state("one"), "pending-approval");
 }
 
@@ -147,7 +147,7 @@ fn import_asks_before_it_writes() {
     session.answer("add 2 servers? [y/N] ", "n");
     let (code, shown) = session.end();
     assert_eq!(code, Some(0), "{shown}");
-    assert!(shown.contains("to be added to the user scope"), "{shown}");
+    assert!(shown.contains("add to the user scope"), "{shown}");
     assert!(!lab.at("home/.claude.json").exists());
     let mut session = Session::start(&mut lab.bare(&["import", "--only", "one"]));
     session.answer("add 1 server? [y/N] ", "y");

@@ -110,7 +110,7 @@ fn a_near_miss_suggests_the_right_name() {
     lab.plainly(&["remove", "weather"]).fails(
         2,
         "there is no server \"weather\"",
-        "there are: github",
+        "available: github",
     );
 }
 
@@ -120,14 +120,14 @@ fn what_is_in_no_file_of_ours_can_only_be_switched_off() {
     lab.servers("plugin/.mcp.json", &json!({"s": {"command": "cmd"}}));
     lab.plainly(&["--plugin-dir", "plugin", "remove", "plugin:plugin:s"]).fails(
         2,
-        "\"plugin:plugin:s\" comes from the plugin scope ([DIR]/plugin/.mcp.json) and cannot be removed here",
-        "switch it off with `trunkline disable plugin:plugin:s`",
+        "\"plugin:plugin:s\" comes from the plugin scope ([DIR]/plugin/.mcp.json), which cannot be edited",
+        "disable it with `trunkline disable plugin:plugin:s`",
     );
     lab.servers(".mcp-config.json", &json!({"d": {"command": "cmd"}}));
     lab.run(&["remove", "d"]).fails(
         2,
-        "\"d\" comes from the dynamic scope (.mcp-config.json) and cannot be removed here",
-        "switch it off with `trunkline disable d`",
+        "\"d\" comes from the dynamic scope (.mcp-config.json), which cannot be edited",
+        "disable it with `trunkline disable d`",
     );
 }
 

@@ -35,7 +35,7 @@ fn the_strongest_scope_wins_and_says_whom_it_hides() {
     run.is(
         0,
         "s  connected  dynamic     stdio       1 tool  (testkit 1.0.0)  2026-07-28\n  from .mcp-config.json\n  \
-         hides local ([DIR]/home/.claude.json)\n  hides project ([DIR]/.mcp.json)\n  hides user ([DIR]/home/.claude.json)\n",
+         shadows local ([DIR]/home/.claude.json)\n  shadows project ([DIR]/.mcp.json)\n  shadows user ([DIR]/home/.claude.json)\n",
         "",
     );
     let listed = lab.run(&["list", "--json"]).json();
@@ -91,16 +91,13 @@ fn only_what_the_flag_names_counts_when_strict() {
     let run = lab.run(&["--strict-mcp-config", "tools"]);
     run.is(0, "mcp__dynamic__echo  Echoes\n", "");
     assert!(!lab.started("user"));
-    let none = "--strict-mcp-config leaves out all configured servers, and --mcp-config names none";
+    let none = "--strict-mcp-config excludes all configured servers, and --mcp-config names none";
     lab.plainly(&["--strict-mcp-config", "list"])
         .is(0, &format!("{none}\n"), "");
     let run = lab.plainly(&["--strict-mcp-config", "status"]);
     assert!(run.out.starts_with(none), "{}", run.out);
-    lab.plainly(&["--strict-mcp-config", "tools"]).fails(
-        2,
-        none,
-        "name a file with --mcp-config FILE",
-    );
+    lab.plainly(&["--strict-mcp-config", "tools"])
+        .fails(2, none, "pass --mcp-config FILE");
     lab.plainly(&["--strict-mcp-config", "get", "user"]).fails(
         2,
         "there is no server \"user\"",
@@ -124,7 +121,7 @@ fn the_nearest_project_file_wins() {
     assert_eq!(
         about(&run.out, "s"),
         "s           connected  project     stdio       1 tool  (testkit 1.0.0)  2026-07-28\n  \
-         from [DIR]/a/.mcp.json\n  hides project ([DIR]/.mcp.json)\n"
+         from [DIR]/a/.mcp.json\n  shadows project ([DIR]/.mcp.json)\n"
     );
     assert!(lab.started("inner") && lab.started("only") && !lab.started("outer"));
 }
@@ -160,7 +157,11 @@ fn plugins_bring_their_servers() {
         "home/.claude/plugins/installed_plugins.json",
         &json!({"version": 1, "plugins": {"tools@market": {"version": "1.0", "installPath": lab.at(root)}}}),
     );
-    lab.plainly(&["tools"]).fails(2, "no servers are configured", "add one with `trunkline add`, name a file with --mcp-config FILE, or see it all at work with `trunkline demo`");
+    lab.plainly(&["tools"]).fails(
+        2,
+        "no servers are configured",
+        "add one with `trunkline add`, pass --mcp-config FILE, or try `trunkline demo`",
+    );
     lab.write_json(
         "home/.claude/settings.json",
         &json!({"enabledPlugins": {"tools@market": true, "gone@market": true}}),
@@ -205,7 +206,7 @@ fn twins_give_way_and_the_winner_is_named() {
             "{about}"
         );
         assert!(
-            about.contains(&format!("  it is the same server as \"{winner}\"\n")),
+            about.contains(&format!("  it duplicates \"{winner}\"\n")),
             "{about}"
         );
     }
@@ -222,11 +223,7 @@ fn twins_give_way_and_the_winner_is_named() {
     );
     let run = lab.plainly(&["--plugin-dir", "first", "call", "plugin:first:twin", "echo"]);
     assert_eq!(run.code, Some(5), "{run:#?}");
-    assert!(
-        run.err.contains("it is the same server as \"mine\""),
-        "{}",
-        run.err
-    );
+    assert!(run.err.contains("it duplicates \"mine\""), "{}", run.err);
 }
 
 #[test]
@@ -291,18 +288,18 @@ fn each_state_is_shown_with_its_reason() {
         0,
         "blocked   blocked           project     stdio
   from [DIR]/.mcp.json
-  policy does not allow it: denied by {\"serverCommand\":[\"c\"]} ([DIR]/home/.claude/settings.json)
+  blocked by policy: denied by {\"serverCommand\":[\"c\"]} ([DIR]/home/.claude/settings.json)
 off       disabled          user        stdio
   from [DIR]/home/.claude.json
-  hint: `trunkline enable off` switches it on
+  hint: enable it with `trunkline enable off`
 pending   pending-approval  project     stdio
   from [DIR]/.mcp.json
   it comes with the project and needs your approval
-  hint: `trunkline approve pending` shows it and asks
+  hint: review it with `trunkline approve pending`
 rejected  rejected          project     stdio
   from [DIR]/.mcp.json
   you rejected it ([DIR]/home/.claude.json)
-  hint: if you changed your mind: `trunkline approve rejected`
+  hint: to allow it again, run `trunkline approve rejected`
 running   connected         user        stdio       1 tool  (testkit 1.0.0)  2026-07-28
   from [DIR]/home/.claude.json
 ",
@@ -322,17 +319,17 @@ running   connected         user        stdio       1 tool  (testkit 1.0.0)  202
             of(
                 "blocked",
                 json!({"state": "blocked", "error":
-                "policy does not allow it: denied by {\"serverCommand\":[\"c\"]} ([DIR]/home/.claude/settings.json)"})
+                "blocked by policy: denied by {\"serverCommand\":[\"c\"]} ([DIR]/home/.claude/settings.json)"})
             ),
             of(
                 "pending",
                 json!({"state": "pending-approval", "error": "it comes with the project and needs your approval",
-                "hint": "`trunkline approve pending` shows it and asks"})
+                "hint": "review it with `trunkline approve pending`"})
             ),
             of(
                 "rejected",
                 json!({"state": "rejected", "error": "you rejected it ([DIR]/home/.claude.json)",
-                "hint": "if you changed your mind: `trunkline approve rejected`"})
+                "hint": "to allow it again, run `trunkline approve rejected`"})
             ),
         ])
     );

@@ -40,7 +40,7 @@ fn the_tools_that_fit_are_shown_the_best_first() {
     lab.run(&["search", "-n", "1", "+mcp__chat"]).is(
         0,
         "mcp__chat__read  Reads messages\n",
-        "1 of 2 that fit; -n 2 shows all\n",
+        "1 of 2 matches; show all with -n 2\n",
     );
     let found = lab.run(&["search", "+chat", "read"]);
     assert!(found.out.starts_with("mcp__chat__read  "), "{}", found.out);
@@ -74,14 +74,14 @@ fn as_json_a_tool_has_its_score() {
 fn finding_nothing_is_said_and_no_error() {
     let lab = lab();
     lab.run(&["search", "quantum"])
-        .is(0, "", "no tool fits; 4 were searched\n");
+        .is(0, "", "no matches among 4 tools\n");
     lab.run(&["search", "quantum", "--json"]).is(0, "[]\n", "");
     assert_eq!(lab.run(&["search"]).code, Some(2));
     assert_eq!(lab.run(&["search", "-n", "0", "file"]).code, Some(2));
     let run = lab.run(&["search", " "]);
     assert_eq!(run.code, Some(2));
     assert!(
-        run.err.starts_with("error: what should the tool do?\n"),
+        run.err.starts_with("error: the search is empty\n"),
         "{}",
         run.err
     );

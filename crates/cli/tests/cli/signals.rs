@@ -146,6 +146,6 @@ fn a_signal_during_the_check_of_a_new_server_leaves_the_entry() {
     send(&running, Signal::INT);
     let run = running.end();
     assert_eq!(run.code, Some(130), "{run:#?}");
-    assert_eq!(run.err, "\"s\" is added, and was not checked\n");
+    assert_eq!(run.err, "added \"s\" without checking it\n");
     assert_eq!(lab.of_project()["mcpServers"]["s"], entry);
 }

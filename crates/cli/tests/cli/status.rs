@@ -24,12 +24,12 @@ fn every_server_is_told_with_what_to_do_about_it() {
         0,
         "connected: 1 (good)\nfailed: 1 (crash)\npending-approval: 1 (proj)\ndisabled: 1 (off)\n\
          servers by transport: stdio: 1 connected, 1 failed, 1 pending-approval, 1 disabled\n\
-         tools: 1, resources: 0, resource templates: 0, prompts: 0; of the host's own: ToolSearch\n\
+         tools: 1, resources: 0, resource templates: 0, prompts: 0; built-in tools: ToolSearch\n\
          crash:\n  the server's process exited with status 3 before it was connected\n  command: [SERVER] --script [DIR]/scripts/crash.json\n  \
          hint: run the command by itself to see why it ends\n  \
-         it wrote to stderr (`trunkline logs crash` shows all):\n    | no key\n\
-         off:\n  hint: `trunkline enable off` switches it on\n\
-         proj:\n  it comes with the project and needs your approval\n  hint: `trunkline approve proj` shows it and asks\n",
+         stderr (see `trunkline logs crash`):\n    | no key\n\
+         off:\n  hint: enable it with `trunkline enable off`\n\
+         proj:\n  it comes with the project and needs your approval\n  hint: review it with `trunkline approve proj`\n",
         "",
     );
     assert!(!lab.started("proj"));
@@ -56,11 +56,11 @@ fn as_json_they_are_all_among_the_clients() {
                 "run the command by itself to see why it ends"
             ],
             ["good", "connected", ""],
-            ["off", "disabled", "`trunkline enable off` switches it on"],
+            ["off", "disabled", "enable it with `trunkline enable off`"],
             [
                 "proj",
                 "pending-approval",
-                "`trunkline approve proj` shows it and asks"
+                "review it with `trunkline approve proj`"
             ],
         ]
     );

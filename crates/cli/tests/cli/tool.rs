@@ -33,8 +33,8 @@ const SHOWN: &str = "\
 mcp__my_hub__create_issue
   title: Create
   shown as: my hub - Create (MCP)
-  server: my hub, which calls it create issue
-  says of itself: destructive, open-world
+  server: my hub (tool create issue)
+  annotations: destructive, open-world
 
   | Creates an issue.
   | Tells its number.
@@ -48,7 +48,7 @@ arguments:
       colour  string or null
   draft  boolean, by default false
 
-gives back:
+returns:
   number  integer
 
 example:
@@ -67,7 +67,7 @@ fn it_is_shown_by_server_and_name_or_by_its_whole_name() {
     }
     lab.run(&["tools", "my hub", "ping"]).is(
         0,
-        "mcp__my_hub__ping\n  shown as: my hub - ping (MCP)\n  server: my hub, which calls it ping\n\nit takes no arguments\n\nexample:\n  trunkline call 'my hub' ping\n",
+        "mcp__my_hub__ping\n  shown as: my hub - ping (MCP)\n  server: my hub (tool ping)\n\nno arguments\n\nexample:\n  trunkline call 'my hub' ping\n",
         "",
     );
 }

@@ -81,7 +81,7 @@ fn a_server_that_is_not_configured_is_bad_usage() {
     lab.run(&["tools", "weather"]).is(
         2,
         "",
-        "error: there is no server \"weather\"\n  hint: there are: github, gitlab\n",
+        "error: there is no server \"weather\"\n  hint: available: github, gitlab\n",
     );
 }
 
@@ -178,7 +178,7 @@ fn a_variable_that_means_nothing_is_told() {
         ),
     ] {
         let run = lab.finish(lab.command(&["tools"]).env(name, value));
-        let told = format!("warning: {name} is \"{value}\", not {expected}; it does not count\n");
+        let told = format!("warning: {name} is \"{value}\", expected {expected}; ignored\n");
         run.is(0, "mcp__s__echo  Echoes\n", &told);
     }
     let help = lab.plainly(&["call", "--help"]);
@@ -197,7 +197,7 @@ fn tool_search_decides_what_a_model_is_shown() {
         "home/.claude/settings.json",
         &json!({"permissions": {"deny": ["mcp__s__denied"]}}),
     );
-    let note = "1 tool is left out, because a rule denies it; `trunkline tools` marks it\n";
+    let note = "1 tool is denied by a rule and not included; `trunkline tools` marks it\n";
     let all = "mcp__s__big mcp__s__pinned";
     let few = "ToolSearch mcp__s__pinned";
     for (value, shown) in [
@@ -222,7 +222,7 @@ fn tool_search_decides_what_a_model_is_shown() {
             let names: Vec<_> = listed.as_array().unwrap().iter().map(name).collect();
             assert_eq!(names.join(" "), shown, "{value:?} {format}");
             let deferred =
-                "1 tool is left to be found with ToolSearch; ENABLE_TOOL_SEARCH=false shows all\n";
+                "1 tool is deferred to ToolSearch; set ENABLE_TOOL_SEARCH=false to include all\n";
             let told = if shown == few {
                 format!("{note}{deferred}")
             } else {

@@ -155,8 +155,8 @@ fn a_place_that_cannot_be_written_to_is_said_before_anything_is_done() {
     lab.servers(".mcp-config.json", &json!({"s": lab.marking("s")}));
     lab.run(&["tools", "--trace", "no/such/trace"]).fails(
         2,
-        "the trace cannot be written to no/such/trace: No such file or directory (os error 2)",
-        "name a file in a directory that exists",
+        "cannot write the trace to no/such/trace: No such file or directory (os error 2)",
+        "choose a file in an existing directory",
     );
     assert!(!lab.started("s"));
     // One that takes nothing costs a warning.

@@ -1,4 +1,4 @@
-//! An entry in the user's own editor.
+//! Opens an entry in the user's editor.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,9 +16,8 @@ use crate::interrupt::interrupted;
 use crate::output;
 use crate::session::Configured;
 
-/// Opens the entry in the editor and writes the result once it is valid; `None` if it stays as it
-/// is. A result that cannot be written is not lost: the user may go on editing, or the text is
-/// kept.
+/// Opens the entry in the editor and writes the result once it is valid; `None` if unchanged. If it
+/// cannot be written, the user may continue editing; otherwise the text is kept in a file.
 pub(super) async fn edit(
     configured: &Configured,
     scope: Scope,
@@ -32,7 +31,7 @@ pub(super) async fn edit(
         _ => seen.text.clone(),
     };
     let mut draft = Draft::new(name, &shown).map_err(|error| {
-        output::error(&format!("no temporary file can be written: {error}"), None);
+        output::error(&format!("cannot write a temporary file: {error}"), None);
         Exit::Failed
     })?;
     loop {
@@ -40,7 +39,7 @@ pub(super) async fn edit(
         let text = match draft.read() {
             Ok(text) => text,
             Err(error) => {
-                let what = format!("the edited file cannot be read: {error}");
+                let what = format!("cannot read the edited file: {error}");
                 draft.keep();
                 output::error(&what, Some(&draft.place()));
                 return Err(Exit::Usage);
@@ -54,7 +53,7 @@ pub(super) async fn edit(
             Err(error) => {
                 let (line, column) = (error.line(), error.column());
                 let what = format!("the entry is not valid JSON (line {line}, column {column})");
-                if draft.goes_on(&what, true) {
+                if draft.edit_again(&what, true) {
                     continue;
                 }
                 return Err(Exit::Usage);
@@ -72,12 +71,12 @@ pub(super) async fn edit(
         match editor.edit_entry(scope, name, seen, &edits, policy) {
             Ok(changed) => return Ok(Some(changed)),
             Err(error) => {
-                // More editing mends a bad entry, and nothing else.
-                let is_mendable = matches!(
+                // Editing can fix only a bad or blocked entry.
+                let is_fixable = matches!(
                     error,
                     ChangeError::BadEntry { .. } | ChangeError::Blocked { .. }
                 );
-                if !draft.goes_on(&error.to_string(), is_mendable) {
+                if !draft.edit_again(&error.to_string(), is_fixable) {
                     return Err(change::exit(&error));
                 }
             }
@@ -85,8 +84,7 @@ pub(super) async fn edit(
     }
 }
 
-/// The text that is being edited, in a directory that only its owner can look into. It goes away
-/// unless it is kept.
+/// The text being edited, in a private directory. Deleted on drop unless kept.
 struct Draft {
     dir: TempDir,
     file: PathBuf,
@@ -112,24 +110,24 @@ impl Draft {
         Ok(Self { dir, file })
     }
 
-    /// Runs the editor to its end.
+    /// Runs the editor and waits for it.
     async fn open(&self) -> Result<(), Exit> {
         let mut command = editor(&self.file);
         let mut running = tokio::task::spawn_blocking(move || command.status());
         let status = loop {
             tokio::select! {
                 status = &mut running => break status,
-                // Ctrl-C is the editor's.
+                // Ctrl-C belongs to the editor.
                 () = interrupted() => {}
             }
         };
         let problem = match status {
             Ok(Ok(status)) if status.success() => return Ok(()),
             Ok(Ok(status)) => describe(status),
-            Ok(Err(error)) => format!("it cannot be started: {error}"),
+            Ok(Err(error)) => format!("could not start: {error}"),
             Err(error) => error.to_string(),
         };
-        let what = format!("nothing was changed: the editor failed, {problem}");
+        let what = format!("nothing changed: the editor failed ({problem})");
         output::error(&what, Some("set VISUAL or EDITOR to an editor"));
         Err(Exit::Failed)
     }
@@ -138,16 +136,15 @@ impl Draft {
         std::fs::read_to_string(&self.file)
     }
 
-    /// Says what is wrong with the text. Whether the user goes on editing; otherwise it is kept, and
-    /// the user told where.
-    fn goes_on(&mut self, what: &str, is_mendable: bool) -> bool {
-        if !(is_mendable && output::can_ask()) {
+    /// Reports a problem and returns whether the user continues editing. Otherwise keeps the text.
+    fn edit_again(&mut self, what: &str, is_fixable: bool) -> bool {
+        if !(is_fixable && output::can_ask()) {
             self.keep();
             output::error(what, Some(&self.place()));
             return false;
         }
         output::error(what, None);
-        let again = output::ask("edit it again?");
+        let again = output::ask("edit again?");
         if !again {
             self.keep();
             output::note(output::Lines::one(self.place()));
@@ -155,26 +152,26 @@ impl Draft {
         again
     }
 
-    /// Leaves the text where it is.
+    /// Keeps the file.
     fn keep(&mut self) {
         self.dir.disable_cleanup(true);
     }
 
-    /// Where the text is kept.
+    /// Returns a hint to the kept file.
     fn place(&self) -> String {
         let file = self.file.display();
-        format!("nothing was changed; your text is kept in {file}")
+        format!("nothing changed; your text is in {file}")
     }
 }
 
 fn describe(status: ExitStatus) -> String {
     match status.code() {
-        Some(code) => format!("with exit code {code}"),
-        None => "by a signal".to_owned(),
+        Some(code) => format!("exit code {code}"),
+        None => "killed by a signal".to_owned(),
     }
 }
 
-/// The user's editor, which may be a command line.
+/// Returns the user's editor, which may be a command line.
 fn editor(file: &Path) -> Command {
     let wanted = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let fallback = if cfg!(windows) { "notepad" } else { "vi" };

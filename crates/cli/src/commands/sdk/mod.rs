@@ -1,5 +1,5 @@
-//! `trunkline sdk`: serves the program that started this one, over standard input and output (TRN-1, sdk). `docs/sdk.md`
-//! describes what is spoken. Nothing but that goes to standard output.
+//! `trunkline sdk`: serves an embedding program over stdin and stdout (TRN-1). `docs/sdk.md`
+//! describes the protocol. Nothing else goes to stdout.
 
 mod offers;
 mod permit;
@@ -24,18 +24,18 @@ use crate::interrupt::interrupted;
 use crate::output;
 use crate::session;
 
-/// How many lines that are of no use are told; a program that prints where it should not may print a lot.
-const TOLD: usize = 20;
+/// The maximum number of bad lines to report.
+const MAX_REPORTED: usize = 20;
 
-/// How much of such a line is shown, in bytes.
-const SHOWN: usize = 200;
+/// The maximum length of a reported line, in bytes.
+const MAX_REPORTED_BYTES: usize = 200;
 
-/// How long the last answers may take to be read.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long flushing the last responses may take.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(config: ConfigArgs) -> Exit {
     if std::io::stdin().is_terminal() {
-        output::note("this is for programs: it waits for JSON on standard input; Ctrl-D ends it");
+        output::note("waiting for JSON from an embedding program on stdin; press Ctrl-D to end");
     }
     let (bridge, mut inquiries) =
         SdkBridge::start(tokio::io::stdin(), tokio::io::stdout(), reporter());
@@ -44,43 +44,44 @@ pub(crate) async fn run(config: ConfigArgs) -> Exit {
         () = interrupted() => return Exit::Interrupted,
     };
     let Some((inquiry, builder, notes)) = begun else {
-        // It has gone without wanting anything.
+        // The program left without initializing.
         return Exit::Done;
     };
     let exit = session::with_host(builder, |host| {
         serve(host, &bridge, inquiries, inquiry, notes)
     });
     let exit = exit.await;
-    let _ = tokio::time::timeout(LAST_WORDS, bridge.flush()).await;
+    let _ = tokio::time::timeout(FLUSH_TIMEOUT, bridge.flush()).await;
     exit
 }
 
-/// Tells of lines that are of no use.
+/// Returns a callback that reports bad lines.
 fn reporter() -> impl Fn(&str, &[u8]) + Send + Sync + 'static {
-    let told = AtomicUsize::new(0);
-    move |what, line| match told.fetch_add(1, Ordering::Relaxed) {
-        count if count < TOLD => {
-            let line = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]).into_owned();
-            output::warning(&format!("standard input: {what}: {line:?}"));
+    let reported = AtomicUsize::new(0);
+    move |what, line| match reported.fetch_add(1, Ordering::Relaxed) {
+        count if count < MAX_REPORTED => {
+            let line =
+                String::from_utf8_lossy(&line[..line.len().min(MAX_REPORTED_BYTES)]).into_owned();
+            output::warning(&format!("stdin: {what}: {line:?}"));
         }
-        TOLD => output::warning("standard input: more such lines are not shown"),
+        MAX_REPORTED => output::warning("stdin: further bad lines are not reported"),
         _ => {}
     }
 }
 
-/// What `initialize` says.
+/// The `initialize` request.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Initialize {
-    /// The servers that live in the embedding program, by name.
+    /// The names of the embedding program's servers.
     #[serde(default)]
     sdk_mcp_servers: Option<Vec<String>>,
-    /// Whether it answers `can_use_tool`.
+    /// Whether the program answers `can_use_tool`.
     #[serde(default)]
     can_use_tool: Option<bool>,
 }
 
-/// Waits for `initialize` and puts the host together. `None` when the embedding program went first.
+/// Waits for `initialize` and configures the host. `None` if the program leaves before.
 async fn begin(
     config: &ConfigArgs,
     bridge: &SdkBridge,
@@ -100,7 +101,8 @@ async fn begin(
     }
 }
 
-/// A host with the servers that are configured and those of the embedding program, and what there is to say about them.
+/// Returns a builder for a host with all configured servers and those of the embedding program,
+/// and the diagnostics.
 fn configure(
     config: &ConfigArgs,
     bridge: &SdkBridge,
@@ -117,13 +119,13 @@ fn configure(
             .iter()
             .map(|name| (name.clone(), json!({"type": "sdk"})));
         let entries: serde_json::Map<_, _> = entries.collect();
-        // They are taken as if they stood on the command line, so that policy and switches apply to them as to all others.
+        // Load them as if by --mcp-config, so that policy and `disable` apply.
         config
             .mcp_config
             .push(json!({"mcpServers": entries}).to_string());
     }
     let configured = session::configuration(&config).map_err(|_| {
-        let error = "the configuration cannot be used; standard error says why";
+        let error = "the configuration is invalid; see stderr";
         Refusal::new(codes::BAD_REQUEST, error)
     })?;
     configured.warn();
@@ -141,8 +143,8 @@ fn configure(
         notes.push(note);
     }
     let connectors = session::connectors(configured.loader.layout());
-    let elicit = Asker(bridge.clone());
-    let permit = permit::Embedder {
+    let elicit = BridgeElicit(bridge.clone());
+    let permit = permit::BridgePermit {
         bridge: bridge.clone(),
         can_be_asked: can_use_tool.unwrap_or_default(),
     };
@@ -158,7 +160,7 @@ fn configure(
     Ok((builder, notes))
 }
 
-/// Answers until the embedding program is gone.
+/// Answers requests until the embedding program leaves.
 async fn serve(
     host: Host,
     bridge: &SdkBridge,
@@ -182,7 +184,7 @@ async fn serve(
     }
 }
 
-/// Answers one request, or drops the work on it when the answer is no longer wanted.
+/// Answers a request, or drops it when withdrawn.
 async fn answer(host: Host, bridge: SdkBridge, inquiry: Inquiry) {
     let outcome = tokio::select! {
         outcome = requests::answer(&host, &bridge, &inquiry) => outcome,
@@ -191,10 +193,10 @@ async fn answer(host: Host, bridge: SdkBridge, inquiry: Inquiry) {
     inquiry.answer(outcome).await;
 }
 
-/// Has the embedding program ask its user (ELI-1).
-struct Asker(SdkBridge);
+/// Forwards elicitation requests to the embedding program (ELI-1).
+struct BridgeElicit(SdkBridge);
 
-impl Elicit for Asker {
+impl Elicit for BridgeElicit {
     fn elicit(&self, server: &str, params: Json) -> Pin<Box<dyn Future<Output = Json> + Send>> {
         let bridge = self.0.clone();
         let request = requests::elicitation(server, &params);

@@ -1,5 +1,5 @@
-//! What the embedding program can show to its model: tools, prompts, resources and instructions, each fit for a model (TOOL-3,
-//! TOOL-7, TOOL-9, CTX-1, CTX-2, LIF-7).
+//! Tools, prompts, resources and instructions for the embedding program's model (TOOL-3, TOOL-7,
+//! TOOL-9, CTX-1, CTX-2, LIF-7).
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ use super::super::tool_json::{ToolJson, marked_document, offered_document, own_d
 use super::super::{prompt, prompts, resources};
 use super::requests::{known, written};
 
-/// How many characters of instructions are given unless the request says otherwise.
-const INSTRUCTIONS: usize = 16_384;
+/// The default maximum length of instructions, in characters.
+const MAX_INSTRUCTIONS: usize = 16_384;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ListTools {
-    /// Only this server's.
+    /// List only this server's tools.
     server: Option<String>,
     /// Whether to wait until every server is connected or has failed.
     wait: Option<bool>,
-    /// Every tool that can be offered, marked, instead of those to show to the model.
+    /// List all tools, with denied and deferred ones marked.
     all: Option<bool>,
     /// The context size of the model, in tokens.
     #[serde(alias = "context_tokens")]
     context_tokens: Option<usize>,
-    /// The tools that `ToolSearch` has found, to be shown from now on.
+    /// Tools that `ToolSearch` found, to include.
     #[serde(default)]
     found: Vec<String>,
 }
@@ -36,9 +36,9 @@ pub(super) struct ListTools {
 #[derive(Serialize)]
 struct ListedTools<'a> {
     tools: Vec<ToolJson<'a>>,
-    /// The names of those that are found by searching.
+    /// The names of tools left to `ToolSearch`.
     deferred: Vec<&'a str>,
-    /// The names of those that a rule denies.
+    /// The names of denied tools.
     denied: Vec<&'a str>,
 }
 
@@ -75,7 +75,7 @@ pub(super) async fn tools(host: &Host, request: ListTools) -> Result<Json, Refus
     })
 }
 
-/// Leaves only what is of one server.
+/// Keeps only the tools of one server.
 fn only(host: &Host, offered: &mut ModelTools, server: &str) {
     let pool = host.pool();
     offered.own.clear();
@@ -163,13 +163,14 @@ pub(super) async fn instructions(host: &Host, request: Instructions) -> Result<J
     }
 
     ready(host, request.wait, None).await?;
-    let most = request.max_chars.unwrap_or(INSTRUCTIONS);
+    let most = request.max_chars.unwrap_or(MAX_INSTRUCTIONS);
     written(&Composed {
         instructions: host.instructions(most),
     })
 }
 
-/// Waits until every server is connected or has failed, unless it need not, and makes sure that there is such a server.
+/// Waits until every server is connected or has failed, unless `wait` is false, and checks that the
+/// server exists.
 async fn ready(host: &Host, wait: Option<bool>, server: Option<&str>) -> Result<(), Refusal> {
     if wait.unwrap_or(true) {
         host.ready().await;

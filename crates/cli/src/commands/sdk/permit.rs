@@ -1,4 +1,4 @@
-//! Has the embedding program decide about calls that no rule decides (TOOL-10). Standard input is its own: nobody is asked there.
+//! Forwards permission questions to the embedding program (TOOL-10).
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -10,13 +10,13 @@ use trunkline::permission::{AskReason, AskedTool, PermissionAnswer, PermissionQu
 use trunkline::text::shown;
 use trunkline::transport::sdk::SdkBridge;
 
-/// Asks the embedding program, if it said that it can be asked.
-pub(super) struct Embedder {
+/// Asks the embedding program, if it takes questions.
+pub(super) struct BridgePermit {
     pub(super) bridge: SdkBridge,
     pub(super) can_be_asked: bool,
 }
 
-impl Permit for Embedder {
+impl Permit for BridgePermit {
     fn permit(
         &self,
         question: PermissionQuestion,
@@ -27,7 +27,7 @@ impl Permit for Embedder {
         let bridge = self.bridge.clone();
         Box::pin(async move {
             let Ok(request) = Json::encode(&Question::of(&question)) else {
-                return PermissionAnswer::No("it cannot be asked about".to_owned());
+                return PermissionAnswer::No("the question cannot be encoded".to_owned());
             };
             match bridge.request(&request).await {
                 Ok(answer) => read(&answer, &question.arguments),
@@ -41,7 +41,7 @@ impl Permit for Embedder {
     }
 }
 
-/// What the embedding program is asked.
+/// The `can_use_tool` request.
 #[derive(Serialize)]
 struct Question<'a> {
     subtype: &'static str,
@@ -79,15 +79,15 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Why a call is refused that nobody can be asked about, and what to do.
+/// Returns why a call is refused without a question, and how to allow it.
 fn unasked(question: &PermissionQuestion) -> String {
     let name = question.tool.rule();
     match &question.reason {
         AskReason::Rule(rule) => format!(
-            "the rule \"{rule}\" has it asked about, and the embedding program takes no questions (\"canUseTool\")"
+            "the rule \"{rule}\" asks about it, and the embedding program takes no questions (\"canUseTool\")"
         ),
         AskReason::Destructive(rule) => format!(
-            "it may destroy something, the rule \"{rule}\" does not name it, and the embedding program takes no questions \
+            "it is marked destructive, the rule \"{rule}\" does not name it, and the embedding program takes no questions \
              (\"canUseTool\"); \"{name}\" under \"permissions\", \"allow\" of ~/.claude/settings.json allows it"
         ),
         _ => format!(
@@ -97,7 +97,7 @@ fn unasked(question: &PermissionQuestion) -> String {
     }
 }
 
-/// Whether two values are the same for a program that has one kind of number.
+/// Returns whether two values are equal in a language with one number type.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => {
@@ -114,7 +114,7 @@ fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// What an answer comes to. What is not clearly a yes is a no.
+/// Interprets an answer. Anything but a clear yes is a no.
 fn read(answer: &Json, arguments: &Json) -> PermissionAnswer {
     let no = |why: &str| PermissionAnswer::No(why.to_owned());
     match answer.field::<String>("behavior").as_deref() {
@@ -126,7 +126,7 @@ fn read(answer: &Json, arguments: &Json) -> PermissionAnswer {
         }
         _ => return no("the embedding program said neither \"allow\" nor \"deny\""),
     }
-    // Whoever wants it called with something else does not agree to this.
+    // Different arguments are not an agreement to this call.
     let is_same = |other: &Json| match (other.to_value(), arguments.to_value()) {
         (Ok(other), Ok(ours)) => same(&other, &ours),
         _ => false,
@@ -162,7 +162,7 @@ mod tests {
             (json!({"behavior": "allow", "always": true}), Always),
             (json!({"behavior": "allow", "always": "yes"}), Once),
             (json!({"behavior": "allow", "updatedInput": {"a": 1}}), Once),
-            // A program in JavaScript cannot tell them apart.
+            // JavaScript cannot tell them apart.
             (
                 json!({"behavior": "allow", "updatedInput": {"a": 1.0}}),
                 Once,

@@ -1,4 +1,4 @@
-//! What the embedding program can ask for once it is initialized.
+//! Requests of the embedding program after `initialize`.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use super::offers;
 use crate::session;
 use crate::standing;
 
-/// How much progress may wait to be told; the oldest of what does not fit is told, the newest is not.
+/// The maximum number of queued progress messages. Newer ones are dropped.
 const MAX_PROGRESS: usize = 256;
 
 pub(super) async fn answer(
@@ -46,12 +46,12 @@ pub(super) async fn answer(
             } => enable(host, &server).await,
             Toggle { server, .. } => disable(host, &server).await,
         },
-        "initialize" => Err(bad("it is initialized already")),
-        other => Err(bad(format!("the subtype {other:?} is not known"))),
+        "initialize" => Err(bad("already initialized")),
+        other => Err(bad(format!("unknown subtype {other:?}"))),
     }
 }
 
-/// Reads what a request says.
+/// Decodes a request.
 pub(super) fn read<T: DeserializeOwned>(request: &Json) -> Result<T, Refusal> {
     request.decode().map_err(|error| bad(error.to_string()))
 }
@@ -60,12 +60,12 @@ fn bad(error: impl Into<String>) -> Refusal {
     Refusal::new(codes::BAD_REQUEST, error)
 }
 
-/// A document in an answer; what servers wrote stays as it is.
+/// Encodes a response. Text of servers stays as it is.
 pub(super) fn written(document: &impl Serialize) -> Result<Json, Refusal> {
     Json::encode(document).map_err(|error| Refusal::new(codes::FAILED, error.to_string()))
 }
 
-/// All servers as they stand now: the rows of `list --json`, with the state also under the name that Claude Code gives it.
+/// Returns all servers as `list --json` does, with the state also under Claude Code's name.
 pub(super) fn status(host: &Host) -> Value {
     let set = host.config();
     let rows = list::rows(host, &set);
@@ -101,7 +101,7 @@ async fn call_tool(
     let arguments = arguments.unwrap_or_else(Json::empty_object);
     let started = Instant::now();
     let timeout = timeout_ms.map(Duration::from_millis);
-    // Its server may just be starting.
+    // The server may still be starting.
     if host.pool().get(&name).is_none() {
         wait_for_servers(host, &name, timeout).await?;
     }
@@ -114,18 +114,18 @@ async fn call_tool(
     let call = host.call(&name, arguments, options);
     let tell = async {
         while let Some(step) = progress.recv().await {
-            // Whoever is gone needs no progress, and is noticed elsewhere.
+            // The main loop notices a program that has left.
             let _ = bridge.say(&progress_line(id, &step)).await;
         }
     };
-    // The sender goes away with the call, so that everything is told before the answer.
+    // The sender is dropped with the call, so progress precedes the response.
     match tokio::join!(call, tell).0 {
         Ok(output) => result(&output),
         Err(error) => Err(failed(host, &name, &error)),
     }
 }
 
-/// Waits until every server is connected or has failed, for a tool of this name.
+/// Waits until the servers that may have this tool are connected or have failed.
 async fn wait_for_servers(
     host: &Host,
     name: &str,
@@ -175,7 +175,7 @@ fn result(output: &CallOutput) -> Result<Json, Refusal> {
     written(&call::document(output))
 }
 
-/// Why a call has no result.
+/// Converts a failed call.
 fn failed(host: &Host, name: &str, error: &CallError) -> Refusal {
     let code = if error.is_usage() {
         let unknown = matches!(error, CallError::UnknownTool { .. });
@@ -205,7 +205,7 @@ fn failed(host: &Host, name: &str, error: &CallError) -> Refusal {
     }
 }
 
-/// Why the servers of such names may not run, if none of them may.
+/// Returns why none of the named servers may run.
 fn refused(host: &Host, named: impl Fn(&str) -> bool) -> Option<Refusal> {
     let set = host.config();
     let of_it = || {
@@ -247,7 +247,7 @@ struct Toggle {
     enabled: bool,
 }
 
-/// Makes sure that there is such a server and that it may run.
+/// Checks that a server exists and may run.
 pub(super) fn known(host: &Host, name: &str) -> Result<(), Refusal> {
     if host.server(name).is_some() {
         return Ok(());
@@ -285,7 +285,7 @@ async fn reconnect(host: &Host, name: &str) -> Result<Json, Refusal> {
             let failure = state.as_ref().and_then(State::failure);
             let why = match failure {
                 Some(failure) => failure.to_string(),
-                None => "it was switched off".to_owned(),
+                None => "it was disabled".to_owned(),
             };
             let error = format!("could not connect to \"{name}\": {why}");
             Err(Refusal::new(codes::NOT_CONNECTED, error))
@@ -307,7 +307,7 @@ async fn disable(host: &Host, name: &str) -> Result<Json, Refusal> {
     server(host, name)
 }
 
-/// One server as it stands now.
+/// Returns the status of one server.
 fn server(host: &Host, name: &str) -> Result<Json, Refusal> {
     let all = status(host);
     let rows = all["mcpServers"].as_array();
@@ -316,7 +316,7 @@ fn server(host: &Host, name: &str) -> Result<Json, Refusal> {
         .ok_or_else(|| bad(format!("there is no server \"{name}\"")))
 }
 
-/// Asks the embedding program to ask its user.
+/// Encodes an elicitation request.
 pub(super) fn elicitation(server: &str, params: &Json) -> Result<Json, Refusal> {
     #[derive(Serialize)]
     struct Elicitation<'a> {

@@ -72,11 +72,7 @@ pub(super) fn by_another_script() {
         .write("run.sh", "#!/bin/sh\n: evil\nexec \"$@\"\n");
     let run = lab.plainly(&["list"]);
     assert!(run.out.contains("pending-approval"), "{}", run.out);
-    assert!(
-        run.out.contains("~ run.sh: its content has changed"),
-        "{}",
-        run.out
-    );
+    assert!(run.out.contains("~ run.sh: content changed"), "{}", run.out);
     assert!(!lab.started("evil"));
     lab.plainly(&["approve", "evil"]);
     assert_eq!(lab.state("evil"), "connected");
@@ -195,7 +191,7 @@ pub(super) fn by_a_script_behind_a_decoy() {
         lab.servers(".mcp.json", &json!({"evil": entry}));
         lab.plainly(&["approve", "evil"]);
         lab.scratch.write(script, "evil");
-        let told = format!("~ {script}: its content has changed");
+        let told = format!("~ {script}: content changed");
         let run = lab.plainly(&["list"]);
         assert!(run.out.contains(&told), "{args}: {}", run.out);
     }

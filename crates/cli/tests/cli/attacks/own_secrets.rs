@@ -91,7 +91,7 @@ pub(super) fn in_the_file_of_approvals() {
         "headers.H",
         "headersHelper",
     ] {
-        let told = format!("~ {field}: another value");
+        let told = format!("~ {field}: different value");
         assert!(run.out.contains(&told), "{told}: {}", run.out);
     }
 }

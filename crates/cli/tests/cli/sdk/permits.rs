@@ -96,7 +96,7 @@ fn where_the_embedder_takes_no_questions_only_rules_allow() {
     for (permissions, why) in [
         (
             json!({"ask": ["mcp__other"]}),
-            "the rule \"mcp__other\" has it asked about, and the embedding program takes no questions (\"canUseTool\")".to_owned(),
+            "the rule \"mcp__other\" asks about it, and the embedding program takes no questions (\"canUseTool\")".to_owned(),
         ),
         (
             json!({}),

@@ -61,14 +61,8 @@ fn every_way_to_fail_has_a_code_and_says_whether_the_tool_may_have_run() {
             json!({"subtype": "call_tool"}),
             "not valid JSON: missing field `name` at line 1 column 23",
         ),
-        (
-            json!({"subtype": "fly"}),
-            "the subtype \"fly\" is not known",
-        ),
-        (
-            json!({"subtype": "initialize"}),
-            "it is initialized already",
-        ),
+        (json!({"subtype": "fly"}), "unknown subtype \"fly\""),
+        (json!({"subtype": "initialize"}), "already initialized"),
         (
             json!({"subtype": "tools", "server": "calk"}),
             "there is no server \"calk\"; did you mean \"calc\"?",
@@ -108,12 +102,12 @@ fn lines_that_are_no_use_are_told_on_standard_error_and_harm_nothing() {
     assert_eq!(sum["content"][0]["text"], "4");
     let err = embedder.finish();
     assert!(
-        err.starts_with("warning: standard input: a line cannot be used: not valid JSON: "),
+        err.starts_with("warning: stdin: a line cannot be used: not valid JSON: "),
         "{err}"
     );
     assert_eq!(err.lines().count(), 21, "{err}");
     assert!(
-        err.ends_with("warning: standard input: more such lines are not shown\n"),
+        err.ends_with("warning: stdin: further bad lines are not reported\n"),
         "{err}"
     );
 }
@@ -137,7 +131,7 @@ fn the_embedders_servers_are_held_against_policy() {
             .contains("names that begin with \"plugin:\" are reserved"),
         "{notes:?}"
     );
-    let error = "the server \"calc\" does not run: policy does not allow it: denied by {\"serverName\":\"calc\"} ([DIR]/home/.claude/settings.json)";
+    let error = "the server \"calc\" does not run: blocked by policy: denied by {\"serverName\":\"calc\"} ([DIR]/home/.claude/settings.json)";
     for request in [
         json!({"subtype": "call_tool", "name": "mcp__calc__add"}),
         json!({"subtype": "enable", "server": "calc"}),
@@ -180,9 +174,6 @@ fn a_configuration_that_cannot_be_used_is_told_to_both_sides() {
     );
     let (code, error) = embedder.refused(&json!({"subtype": "initialize"}));
     assert_eq!(code, "bad_request");
-    assert_eq!(
-        error,
-        "the configuration cannot be used; standard error says why"
-    );
+    assert_eq!(error, "the configuration is invalid; see stderr");
     assert!(embedder.finish().contains("missing.json"));
 }

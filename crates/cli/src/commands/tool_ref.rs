@@ -1,4 +1,4 @@
-//! Which tool is wanted, from the words of a command line to the tool, or to why there is none.
+//! Resolves the words of a command line to a tool, or reports why there is none.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::output;
 use crate::session::{self, Configured};
 use crate::standing::{self, quoted};
 
-/// The host's own tools, which no server has.
-const OWN: [&str; 3] = ["ListMcpResources", "ReadMcpResource", TOOL_SEARCH];
+/// The host's built-in tools.
+const BUILT_IN: [&str; 3] = ["ListMcpResources", "ReadMcpResource", TOOL_SEARCH];
 
-/// Which tool is wanted, and the words behind it.
-pub(crate) enum Wanted<'a> {
+/// A tool as named on the command line, and the words after it.
+pub(crate) enum ToolRef<'a> {
     /// `<server> <tool>`
     Of {
         server: &'a str,
@@ -28,28 +28,28 @@ pub(crate) enum Wanted<'a> {
     },
     /// `mcp__<server>__<tool>`
     Named { name: &'a str, words: &'a [String] },
-    /// One of the host's own.
-    Own { name: &'a str, words: &'a [String] },
+    /// A built-in tool of the host.
+    BuiltIn { name: &'a str, words: &'a [String] },
 }
 
-/// A tool that is there.
+/// A tool in the pool.
 #[derive(Clone, Copy)]
-pub(crate) enum Found<'p> {
+pub(crate) enum ResolvedTool<'p> {
     Server(&'p Arc<PoolTool>),
-    Own(&'p HostTool),
+    BuiltIn(&'p HostTool),
 }
 
-impl<'a> Wanted<'a> {
-    /// What the words mean; an `Err` has been explained to the user.
-    pub(crate) fn read(words: &'a [String], configured: &Configured) -> Result<Self, Exit> {
+impl<'a> ToolRef<'a> {
+    /// Parses the words. An `Err` has been reported.
+    pub(crate) fn parse(words: &'a [String], configured: &Configured) -> Result<Self, Exit> {
         let names = configured.names();
         let is_known = |name: &str| names.contains(&name) || name.starts_with(CONNECTOR_PREFIX);
         if names.is_empty() && session::connectors(configured.loader.layout()).is_none() {
             return Err(no_servers(configured));
         }
         match words {
-            [name, words @ ..] if OWN.contains(&name.as_str()) && !is_known(name) => {
-                Ok(Self::Own { name, words })
+            [name, words @ ..] if BUILT_IN.contains(&name.as_str()) && !is_known(name) => {
+                Ok(Self::BuiltIn { name, words })
             }
             [name, words @ ..] if name.starts_with("mcp__") && !is_known(name) => {
                 let of_it = || {
@@ -79,25 +79,25 @@ impl<'a> Wanted<'a> {
                 })
             }
             _ => {
-                let hint = "write `call <server> <tool>`; `trunkline tools <server>` shows them";
-                output::error("which tool?", Some(hint));
+                let hint = "usage: `trunkline call <server> <tool>`; list them with `trunkline tools <server>`";
+                output::error("no tool given", Some(hint));
                 Err(Exit::Usage)
             }
         }
     }
 
-    /// Whether a word alone names a tool, not a server.
+    /// Returns whether a single word names a tool rather than a server.
     pub(crate) fn is_tool(word: &str, configured: &Configured) -> bool {
-        let looks_so = word.starts_with("mcp__") || OWN.contains(&word);
+        let looks_so = word.starts_with("mcp__") || BUILT_IN.contains(&word);
         looks_so && !configured.names().contains(&word)
     }
 
-    /// Which servers may have it; no other need start.
+    /// Returns a filter for the servers that may have the tool; no other needs to start.
     pub(crate) fn servers(&self) -> impl Fn(&str) -> bool + Send + Sync + 'static + use<> {
         let (exact, name) = match self {
             Self::Of { server, .. } => (Some(true), (*server).to_owned()),
             Self::Named { name, .. } => (Some(false), (*name).to_owned()),
-            Self::Own { .. } => (None, String::new()),
+            Self::BuiltIn { .. } => (None, String::new()),
         };
         move |server| match exact {
             Some(true) => server == name,
@@ -106,12 +106,12 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// A host with the servers that may have it.
+    /// Returns a builder for a host with the servers that may have the tool.
     pub(crate) fn host(&self, configured: Configured) -> HostBuilder {
         let may_be_connector = match self {
             Self::Of { server, .. } => server.starts_with(CONNECTOR_PREFIX),
             Self::Named { name, .. } => name.starts_with("mcp__claude_ai_"),
-            Self::Own { .. } => true,
+            Self::BuiltIn { .. } => true,
         };
         let builder = configured.host().only(self.servers());
         let connectors = may_be_connector.then(|| session::connectors(&session::layout()));
@@ -121,31 +121,33 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// What stands behind the tool's name.
+    /// Returns the words after the tool's name.
     pub(crate) fn words(&self) -> &'a [String] {
         match self {
-            Self::Of { words, .. } | Self::Named { words, .. } | Self::Own { words, .. } => words,
+            Self::Of { words, .. } | Self::Named { words, .. } | Self::BuiltIn { words, .. } => {
+                words
+            }
         }
     }
 
-    /// The tool, if it is there.
-    pub(crate) fn find<'p>(&self, pool: &'p Pool) -> Option<Found<'p>> {
+    /// Looks the tool up in the pool.
+    pub(crate) fn find<'p>(&self, pool: &'p Pool) -> Option<ResolvedTool<'p>> {
         match self {
-            Self::Of { server, tool, .. } => pool.find(server, tool).map(Found::Server),
-            Self::Named { name, .. } => pool.get(name).map(Found::Server),
-            Self::Own { name, .. } => pool.own_tool(name).map(Found::Own),
+            Self::Of { server, tool, .. } => pool.find(server, tool).map(ResolvedTool::Server),
+            Self::Named { name, .. } => pool.get(name).map(ResolvedTool::Server),
+            Self::BuiltIn { name, .. } => pool.own_tool(name).map(ResolvedTool::BuiltIn),
         }
     }
 
-    /// Says why a tool is not there: its server failed, or there is none of that name.
-    pub(crate) fn explain_missing(&self, host: &Host) -> Exit {
+    /// Reports why the tool is missing: its server failed, or the name is unknown.
+    pub(crate) fn report_missing(&self, host: &Host) -> Exit {
         let servers = host.servers();
-        if let Some(exit) = servers.iter().find_map(|server| explain_down(server)) {
+        if let Some(exit) = servers.iter().find_map(|server| report_down(server)) {
             return exit;
         }
-        if let Self::Own { name, .. } = self {
+        if let Self::BuiltIn { name, .. } = self {
             let what = format!("there is no \"{name}\": no server has resources");
-            output::error(&what, Some("`trunkline status` shows how the servers fare"));
+            output::error(&what, Some("see `trunkline status`"));
             return Exit::Usage;
         }
         let pool = host.pool();
@@ -154,7 +156,7 @@ impl<'a> Wanted<'a> {
                 format!("the server \"{server}\" has no tool \"{tool}\""),
                 similar(tool, pool.tools().iter().map(|tool| &*tool.tool.name)),
             ),
-            Self::Named { name, .. } | Self::Own { name, .. } => (
+            Self::Named { name, .. } | Self::BuiltIn { name, .. } => (
                 format!("there is no tool \"{name}\""),
                 similar(name, pool.tools().iter().map(|tool| tool.name.as_str())),
             ),
@@ -163,9 +165,9 @@ impl<'a> Wanted<'a> {
             (Some(near), _) => format!("did you mean \"{near}\"?"),
             (None, [server]) => {
                 let server = quoted(&server.name);
-                format!("`trunkline tools {server}` shows what there is")
+                format!("list them with `trunkline tools {server}`")
             }
-            (None, _) => "`trunkline tools` shows what there is".to_owned(),
+            (None, _) => "list them with `trunkline tools`".to_owned(),
         };
         for problem in servers
             .iter()
@@ -178,8 +180,8 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Says why a server has no tools, where that is because of how it fares.
-fn explain_down(server: &trunkline::server::ServerStatus) -> Option<Exit> {
+/// Reports a server that has no tools because of its state.
+fn report_down(server: &trunkline::server::ServerStatus) -> Option<Exit> {
     if let Some(failure) = server.state.failure() {
         output::error(
             &format!("could not connect to \"{}\": {failure}", server.name),
@@ -196,11 +198,14 @@ fn explain_down(server: &trunkline::server::ServerStatus) -> Option<Exit> {
     if matches!(server.state, State::Disabled) {
         return Some(standing::disabled(&server.name));
     }
-    // A list that could not be fetched explains it better than any guess.
+    // A failed list explains the missing tool better than a suggestion.
     let failed = |problem: &&String| problem.starts_with("tools/list failed");
     let problem = server.catalog.diagnostics.iter().find(failed)?;
     output::error(
-        &format!("the tools of \"{}\" are not known: {problem}", server.name),
+        &format!(
+            "the tools of \"{}\" could not be listed: {problem}",
+            server.name
+        ),
         None,
     );
     if let State::Connected(connected) = &server.state {
@@ -209,7 +214,7 @@ fn explain_down(server: &trunkline::server::ServerStatus) -> Option<Exit> {
     Some(Exit::NotConnected)
 }
 
-/// The name that was meant, perhaps: one that is spelt nearly so, or the only one that has it in it.
+/// Returns a similar name: the nearest by spelling, or the only one that contains it.
 fn similar<'n>(wanted: &str, names: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
     nearest(wanted, names.clone()).or_else(|| {
         let lowered = wanted.to_lowercase();
@@ -219,7 +224,7 @@ fn similar<'n>(wanted: &str, names: impl Iterator<Item = &'n str> + Clone) -> Op
     })
 }
 
-/// Explains that no server has tools of such a name.
+/// Reports a tool name that belongs to no server.
 fn no_server_of(name: &str, configured: &Configured) -> Exit {
     configured.warn();
     let servers = configured.names();
@@ -230,17 +235,17 @@ fn no_server_of(name: &str, configured: &Configured) -> Exit {
     let meant = near.and_then(|near| normalized.iter().position(|name| name == near));
     let hint = match meant {
         Some(at) => format!(
-            "did you mean a tool of \"{}\"? `trunkline tools {}` shows them",
+            "did you mean a tool of \"{}\"? list them with `trunkline tools {}`",
             servers[at],
             quoted(servers[at])
         ),
-        None => "`trunkline tools` shows what there is".to_owned(),
+        None => "list them with `trunkline tools`".to_owned(),
     };
     output::error(&format!("there is no tool \"{name}\""), Some(&hint));
     Exit::Usage
 }
 
-/// Explains that the first word is no server; the tool alone, or both as one word, may have been meant.
+/// Reports an unknown server. The word may be a tool, or a server and a tool in one.
 fn unknown_server(words: &[String], configured: &Configured) -> Exit {
     let [word, rest @ ..] = words else {
         return configured.unknown("");
@@ -252,9 +257,9 @@ fn unknown_server(words: &[String], configured: &Configured) -> Exit {
     });
     let is_alone = rest.first().is_none_or(|next| next.contains('='));
     let hint = match both {
-        Some((server, tool)) => format!("write `call {} {}`", quoted(server), quoted(tool)),
+        Some((server, tool)) => format!("use `trunkline call {} {}`", quoted(server), quoted(tool)),
         None if is_alone && nearest(word, names.iter().copied()).is_none() => format!(
-            "write `call <server> <tool>`; `trunkline search select:{}` finds whose tool it is",
+            "usage: `trunkline call <server> <tool>`; find its server with `trunkline search select:{}`",
             quoted(word)
         ),
         None => return configured.unknown(word),

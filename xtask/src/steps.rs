@@ -1,4 +1,5 @@
-//! `cargo xtask test`: everything CI checks, cheapest first, stopping at the first step that fails.
+//! `cargo xtask test` and `cargo xtask check`: steps in order, cheapest first, up to the first that
+//! fails.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -6,18 +7,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 
-use crate::{conformance, docs, interop, sh, tools};
+use crate::{conformance, docs, interop, sh, tidy, tools};
 
 /// A cold build of the whole workspace on two cores stays well under this.
 const BUILD_LIMIT: Duration = Duration::from_mins(30);
 
-/// What `cargo xtask test` is asked to do.
+/// Options of `cargo xtask test`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Leave out the foreign servers and the conformance suite, which need a package registry the first time
+    /// Skip third-party servers and the conformance suite, which are downloaded on first use
     #[arg(long)]
     skip_interop: bool,
-    /// Run this step only (may be given more than once)
+    /// Run only this step (repeatable)
     #[arg(long, value_name = "STEP")]
     only: Vec<Step>,
 }
@@ -26,42 +27,66 @@ pub(crate) struct Options {
 enum Step {
     /// rustfmt
     Fmt,
-    /// The pages and the schema in docs/ that are made from the code
+    /// Contract numbers, comment widths and links between pages
+    Tidy,
+    /// Pages and schema in docs/ that are generated from the code
     Docs,
-    /// clippy, all targets and features, warnings are errors
-    Clippy,
-    /// The fuzz targets, a workspace of their own, compile
-    FuzzTargets,
-    /// rustdoc, warnings are errors
-    Doc,
-    /// Licences, bans and sources of the dependencies
+    /// Licences, bans and sources of dependencies
     Deny,
-    /// All tests that need nothing foreign
+    /// clippy on all targets and features, with warnings as errors
+    Clippy,
+    /// clippy on the fuzz targets, which are a separate workspace
+    FuzzTargets,
+    /// rustdoc, with warnings as errors
+    Doc,
+    /// Tests that need no third-party software
     Tests,
     /// Documentation examples
     Doctests,
-    /// The program against foreign MCP servers
+    /// Tests against third-party MCP servers
     Interop,
-    /// The official conformance suite, without what the baseline says does not pass
+    /// Scenarios of the official conformance suite that are expected to pass
     Conformance,
 }
 
-/// How a step went; the note is a line worth repeating in the summary.
+/// The steps of `cargo xtask check`, which finish within a minute on a warm build.
+const CHECK: [Step; 5] = [Step::Fmt, Step::Tidy, Step::Docs, Step::Deny, Step::Clippy];
+
+/// The result of a step, with an optional note for the summary.
 struct Outcome {
     step: Step,
     took: Duration,
     result: Result<Option<String>>,
 }
 
-/// Runs the steps and prints the summary.
-pub(crate) fn run(options: &Options) -> Result<()> {
+/// Runs the steps of `cargo xtask test`.
+pub(crate) fn test(options: &Options) -> Result<()> {
     let steps: Vec<Step> = Step::value_variants()
         .iter()
         .copied()
         .filter(|step| options.only.is_empty() || options.only.contains(step))
-        .filter(|step| !(options.skip_interop && step.is_foreign()))
+        .filter(|step| !(options.skip_interop && step.is_third_party()))
         .collect();
+    run(&steps)
+}
 
+/// Runs the steps of `cargo xtask check`.
+pub(crate) fn check() -> Result<()> {
+    run(&CHECK)
+}
+
+/// Runs nextest and returns its closing line.
+pub(crate) fn nextest(mut command: Command) -> Result<Option<String>> {
+    tools::NEXTEST.ensure()?;
+    let lines = sh::Lines {
+        noted: "tests run:",
+        hidden: &[],
+    };
+    sh::run_noting(&mut command, BUILD_LIMIT, lines)
+}
+
+/// Runs the steps and prints a summary.
+fn run(steps: &[Step]) -> Result<()> {
     let mut outcomes = Vec::new();
     for (index, step) in steps.iter().copied().enumerate() {
         println!("\n── {} ({} of {})", step.title(), index + 1, steps.len());
@@ -76,7 +101,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             break;
         }
     }
-    summarise(&steps, outcomes)
+    summarise(steps, outcomes)
 }
 
 fn summarise(steps: &[Step], outcomes: Vec<Outcome>) -> Result<()> {
@@ -104,7 +129,7 @@ fn summarise(steps: &[Step], outcomes: Vec<Outcome>) -> Result<()> {
     }
     match failure {
         None => {
-            println!("everything passed in {}", sh::human(total));
+            println!("all steps passed in {}", sh::human(total));
             Ok(())
         }
         Some((step, error)) => {
@@ -123,22 +148,23 @@ impl Step {
             .unwrap_or_default()
     }
 
-    fn is_foreign(self) -> bool {
+    fn is_third_party(self) -> bool {
         matches!(self, Self::Interop | Self::Conformance)
     }
 
     fn title(self) -> &'static str {
         match self {
             Self::Fmt => "format",
-            Self::Docs => "generated pages are up to date",
-            Self::Clippy => "clippy",
-            Self::FuzzTargets => "fuzz targets compile",
-            Self::Doc => "documentation",
+            Self::Tidy => "contract numbers, comment widths, links",
+            Self::Docs => "generated pages",
             Self::Deny => "licences, bans and sources of dependencies",
+            Self::Clippy => "clippy",
+            Self::FuzzTargets => "fuzz targets",
+            Self::Doc => "rustdoc",
             Self::Tests => "tests",
             Self::Doctests => "documentation examples",
-            Self::Interop => "foreign MCP servers",
-            Self::Conformance => "the official conformance suite",
+            Self::Interop => "third-party MCP servers",
+            Self::Conformance => "official conformance suite",
         }
     }
 
@@ -149,7 +175,9 @@ impl Step {
                 let fuzz = ["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"];
                 build(sh::cargo(&fuzz))
             }
+            Self::Tidy => tidy::run().map(Some),
             Self::Docs => docs::run(&docs::Options::CHECK).map(|()| None),
+            Self::Deny => deny(),
             Self::Clippy => build(sh::cargo(&[
                 "clippy",
                 "--workspace",
@@ -165,7 +193,6 @@ impl Step {
                 doc.env("RUSTDOCFLAGS", "-D warnings");
                 build(doc)
             }
-            Self::Deny => deny(),
             Self::Tests => nextest(sh::cargo(&["nextest", "run", "--workspace"])),
             Self::Doctests => build(sh::cargo(&["test", "--doc", "--workspace"])),
             Self::Interop => {
@@ -181,17 +208,7 @@ fn build(mut command: Command) -> Result<Option<String>> {
     sh::run(&mut command, BUILD_LIMIT).map(|()| None)
 }
 
-/// Runs nextest and notes its closing line.
-pub(crate) fn nextest(mut command: Command) -> Result<Option<String>> {
-    tools::NEXTEST.ensure()?;
-    let lines = sh::Lines {
-        noted: "tests run:",
-        hidden: &[],
-    };
-    sh::run_noting(&mut command, BUILD_LIMIT, lines)
-}
-
-/// Checks without linking, so libFuzzer itself (C++) need not be built: the path only has to be set.
+/// Checks without linking, so libFuzzer (C++) need not be built: the path only has to be set.
 fn check_fuzz_targets() -> Command {
     let mut check = sh::cargo(&[
         "clippy",
