@@ -1,7 +1,7 @@
-//! Keeps the host's servers in step with the configuration files (CFG-9).
+//! Keeps the host's servers in sync with the configuration files (CFG-9).
 //!
-//! One task owns the loader: it reads the files when they change, or when somebody asks, and hands the host the new set. Files
-//! are read on a thread of their own, so that a slow disk holds up nobody.
+//! One task owns the loader. It reads the files when they change or on request, and passes the new
+//! set to the host. Files are read on the blocking pool, so a slow disk delays nobody.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,49 +17,49 @@ use trunkline_transport::net::Dialer;
 use crate::connectors::{Connector, Connectors};
 use crate::host::{Host, Inner};
 
-/// How long files must rest before they are read: who writes a file may not have finished.
+/// Files are read once unchanged for this long, since a write may be incomplete.
 const DEBOUNCE: Duration = Duration::from_millis(100);
 
-/// How long files that never rest are waited for.
+/// Maximum wait for files that keep changing.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// How long the list of connectors may take (CFG-1).
+/// Time limit for the list of connectors (CFG-1).
 const CONNECTORS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the host holds of it.
+/// The host's handle of the discovery task.
 pub(crate) struct Discovery {
     set: Arc<ArcSwap<ServerSet>>,
     commands: mpsc::Sender<Command>,
     stop: Arc<Notify>,
-    /// Whether everything has been looked at once, connectors included.
+    /// Whether everything was loaded once, connectors included.
     complete: watch::Receiver<bool>,
     loader: Loader,
     /// Whether the files have been read.
     loaded: Arc<AtomicBool>,
-    /// The embedding program's servers that policy refuses; they are part of every set.
+    /// The embedder's servers that policy refuses; they are part of every set.
     refused: Arc<Mutex<Vec<Server>>>,
 }
 
 enum Command {
-    /// Read everything again; answered once the host has the new set.
+    /// Read everything again; answered when the host has the new set.
     Reload(oneshot::Sender<()>),
     /// A file may have changed.
     Changed,
 }
 
-/// Tells by its name whether a server is filtered.
+/// Selects servers by name.
 pub(crate) type ServerFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
-/// How servers are discovered.
+/// Options of the discovery task.
 pub(crate) struct DiscoveryOptions {
     pub(crate) loader: Loader,
-    /// What the loader has already found.
+    /// A set that the loader has already loaded.
     pub(crate) initial_set: Option<ServerSet>,
     pub(crate) connectors: Option<Arc<dyn Connectors>>,
-    /// How the list of connectors is reached; by default as the environment says.
+    /// The dialer for the list of connectors; from the environment by default.
     pub(crate) dialer: Option<Dialer>,
     pub(crate) watch: bool,
-    /// Which servers the host wants to know of.
+    /// The servers to consider.
     pub(crate) filter: Option<ServerFilter>,
 }
 
@@ -75,7 +75,7 @@ impl DiscoveryOptions {
         self.connectors.is_some() && self.loader.wants_connectors()
     }
 
-    /// The set with filter the servers that are filtered.
+    /// Removes the servers that the filter rejects.
     fn filtered(&self, mut set: ServerSet) -> ServerSet {
         if let Some(filter) = &self.filter {
             set.servers.retain(|server| filter(&server.entry.name));
@@ -85,7 +85,8 @@ impl DiscoveryOptions {
 }
 
 impl Discovery {
-    /// Begins to keep watch. What the loader has found already is there at once; otherwise the task reads the files initial_set.
+    /// Creates the handle and the task. An initial set is available immediately; otherwise the task
+    /// reads the files first.
     pub(crate) fn start(mut options: DiscoveryOptions) -> (Self, DiscoveryTask) {
         let initial_set = options.initial_set.take();
         let loader = options.loader.clone();
@@ -125,7 +126,7 @@ impl Discovery {
         (discovery, task)
     }
 
-    /// Ends it: nothing is read any more.
+    /// Stops the task.
     pub(crate) fn stop(&self) {
         self.stop.notify_one();
     }
@@ -134,8 +135,8 @@ impl Discovery {
         self.set.load_full()
     }
 
-    /// The set that decides about the embedding program's own servers. Before the files have been read for the initial_set time,
-    /// they are read here and now: no server may start before it is known whether it may.
+    /// Returns the set whose policy applies to the embedder's own servers. Reads the files now if
+    /// they have not been read yet: no server may start before policy is known.
     pub(crate) fn policy(&self) -> Arc<ServerSet> {
         if self.loaded.load(Ordering::Acquire) {
             return self.set();
@@ -143,7 +144,7 @@ impl Discovery {
         Arc::new(self.loader.load(&[]))
     }
 
-    /// Lists servers of the embedding program as blocked, in place of those that were before.
+    /// Replaces the embedder's servers that are listed as blocked.
     pub(crate) fn list_refused(&self, servers: Vec<Server>) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         if refused.is_empty() && servers.is_empty() {
@@ -166,14 +167,14 @@ impl Discovery {
         }
     }
 
-    /// Waits until the connectors are known, or known not to come.
+    /// Waits until the connectors are known or have failed.
     pub(crate) async fn complete(&self) {
         let mut complete = self.complete.clone();
         let _ = complete.wait_for(|complete| *complete).await;
     }
 }
 
-/// The task's end.
+/// The discovery task.
 pub(crate) struct DiscoveryTask {
     options: Arc<DiscoveryOptions>,
     set: Arc<ArcSwap<ServerSet>>,
@@ -186,14 +187,13 @@ pub(crate) struct DiscoveryTask {
     refused: Arc<Mutex<Vec<Server>>>,
     watcher: Option<Watcher>,
     connectors: Vec<ConnectorEntry>,
-    /// What is wrong with the connectors.
     connector_diagnostics: Vec<Diagnostic>,
     /// Why changes are not noticed.
     watch_diagnostic: Option<Diagnostic>,
 }
 
 impl DiscoveryTask {
-    /// Keeps the host in step for as long as there is one.
+    /// Runs until the host is dropped or stopped.
     pub(crate) async fn run(mut self, host: Weak<Inner>) {
         let stop = Arc::clone(&self.stop);
         tokio::select! {
@@ -231,7 +231,7 @@ impl DiscoveryTask {
                     None => return,
                 },
             }
-            // Whoever asks wants to know everything anew; what was signed in to meanwhile, for example.
+            // An explicit reload also fetches connectors, which may have changed with a sign-in.
             if !waiters.is_empty() && *self.done.borrow() && self.options.wants_connectors() {
                 let connectors = self.options.connectors.clone();
                 (self.connectors, self.connector_diagnostics) =
@@ -244,7 +244,8 @@ impl DiscoveryTask {
         }
     }
 
-    /// Waits until the files rest; whoever asks meanwhile is answered by the same reading.
+    /// Waits until the files are unchanged. Reload requests that arrive meanwhile share the same
+    /// read.
     async fn debounce(&mut self, waiters: &mut Vec<oneshot::Sender<()>>) {
         let latest = Instant::now() + MAX_WAIT;
         loop {
@@ -268,7 +269,7 @@ impl DiscoveryTask {
             return;
         };
         if set.doubtful && !self.set.load().doubtful {
-            // Nothing may run by a company's file that cannot be read, but who writes one gets time to finish it.
+            // An unreadable managed file blocks all servers, but its writer gets time to finish.
             tokio::time::sleep(MAX_WAIT).await;
             match self.load().await {
                 Some(again) => set = again,
@@ -288,7 +289,6 @@ impl DiscoveryTask {
         }
     }
 
-    /// The embedding program's servers that policy refuses.
     fn refused(&self) -> Vec<Server> {
         let refused = self.refused.lock();
         refused.unwrap_or_else(PoisonError::into_inner).clone()
@@ -306,11 +306,11 @@ impl DiscoveryTask {
         loaded.await.ok()
     }
 
-    /// Watches the files that count now. A directory that has come since the last time may already hold something new.
+    /// Watches the current files. A new directory may already contain changes.
     async fn watch(&mut self) {
         let files = self.set.load().files.clone();
         let commands = self.commands.clone();
-        // Many changes are one: what does not fit into the queue is already in it.
+        // Changes are coalesced: a full queue already holds one.
         let changed = move || {
             if let Some(commands) = commands.upgrade() {
                 let _ = commands.try_send(Command::Changed);
@@ -318,10 +318,10 @@ impl DiscoveryTask {
         };
         let again = changed.clone();
         let before = self.watcher.take();
-        // Where files are is waiters of the disk.
+        // Resolving paths touches the disk.
         let watching = tokio::task::spawn_blocking(move || match before {
             Some(watcher) if watcher.covers(&files) => (Ok(watcher), false),
-            // The one before goes filter when the new one watches.
+            // Drop the old watcher only once the new one runs.
             before => {
                 let new = Watcher::new(&files, changed);
                 drop(before);
@@ -337,7 +337,7 @@ impl DiscoveryTask {
                 }
             }
             Ok((Err(problem), _)) => {
-                let message = format!("changes to the files are not noticed: {problem}");
+                let message = format!("cannot watch the files for changes: {problem}");
                 self.watch_diagnostic = Some(Diagnostic::warning("configuration", message));
             }
             Err(_) => {}
@@ -345,7 +345,7 @@ impl DiscoveryTask {
     }
 }
 
-/// The connectors, or what is wrong with them, within the time that they have.
+/// Fetches the connectors within the time limit.
 async fn fetch_connectors(
     connectors: Option<Arc<dyn Connectors>>,
     dialer: Option<Dialer>,
@@ -374,7 +374,7 @@ async fn fetch_connectors(
         }
         Err(_) => {
             let seconds = CONNECTORS_TIMEOUT.as_secs();
-            let message = format!("the list did not come within {seconds} s");
+            let message = format!("the list took longer than {seconds} s");
             (Vec::new(), vec![Diagnostic::warning(source, message)])
         }
     }

@@ -1,29 +1,30 @@
-//! Files that are nobody else's business and never half written: pins, catalogs, eras.
+//! Private files that are never partially written: pins, catalogs, eras.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the name of a file ends in that is being written.
+/// Extension of temporary files.
 pub(crate) const TEMP_EXTENSION: &str = "tmp";
 
-/// Tells apart the files that one process writes at the same time.
+/// Distinguishes temporary files of one process.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// How many names are tried.
+/// Maximum number of names to try.
 const MAX_ATTEMPTS: usize = 1000;
 
-/// Whether a file must be there after the power fails, too.
+/// Whether a file must survive a power failure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// What it holds can be found out anew.
+    /// The contents can be reconstructed.
     BestEffort,
-    /// What it holds is lost with it.
+    /// The contents cannot be reconstructed.
     Synced,
 }
 
-/// Writes temp the file and moves it into place, so that nobody ever reads half of it. Only the owner can read it.
+/// Writes a temporary file and renames it into place, so readers never see a partial file. Only the
+/// owner can read it.
 pub(crate) fn write_atomic(path: &Path, text: &[u8], durability: Durability) -> io::Result<()> {
     let (mut file, temp) = create_temp_file(path)?;
     let written = file
@@ -39,7 +40,8 @@ pub(crate) fn write_atomic(path: &Path, text: &[u8], durability: Durability) -> 
     written
 }
 
-/// A new file temp the other. A process that was killed may have left one, and a container gives every process the same number.
+/// Creates a temporary file next to `path`. A killed process may have left one, and containers
+/// reuse process IDs.
 fn create_temp_file(path: &Path) -> io::Result<(File, PathBuf)> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -59,7 +61,7 @@ fn create_temp_file(path: &Path) -> io::Result<(File, PathBuf)> {
     }
 }
 
-/// Makes a directory, and those above it that are missing, for the owner alone.
+/// Creates a directory and its missing parents, accessible to the owner only.
 pub(crate) fn create_private_dir(directory: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);

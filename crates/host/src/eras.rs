@@ -1,7 +1,7 @@
-//! Which era each server was found to belong to, so that the probe is paid once (LIF-5).
+//! Remembers each server's era, so it is probed only once (LIF-5).
 //!
-//! A file shared by all processes of a user. It only saves time: a file that cannot be read or written does no harm, and
-//! a wrong detected is corrected by the next connection.
+//! The file is shared by all processes of a user. It is an optimization: I/O errors are ignored,
+//! and the next connection corrects a wrong entry.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,25 +12,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::{Durability, create_private_dir, write_atomic};
 
-/// How many entries the file keeps.
+/// Maximum number of entries in the file.
 const MAX_ENTRIES: usize = 1000;
 
-/// How long the file may be: a little more than that many entries.
+/// Maximum file size, slightly more than all entries take.
 const MAX_BYTES: u64 = 256 * 1024;
 
-/// What was found out about a server, which need not be found out again.
+/// The protocol detected for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum DetectedProtocol {
-    /// It is modern.
+    /// The modern era.
     Modern,
-    /// It is legacy, over whatever transport its entry names first.
+    /// The legacy era, over the entry's first transport.
     Legacy,
-    /// It is legacy and speaks HTTP+SSE.
+    /// The legacy era over HTTP+SSE.
     Sse,
 }
 
-/// Remembers each server entry's era, by the entry's hash.
+/// Remembers the era of each server by the hash of its entry.
 #[derive(Default)]
 pub struct EraMemory {
     file: Option<PathBuf>,
@@ -38,12 +38,12 @@ pub struct EraMemory {
 }
 
 impl EraMemory {
-    /// Forgets when the program ends.
+    /// Creates a memory that lasts as long as the program.
     pub fn in_memory() -> Self {
         Self::default()
     }
 
-    /// Kept in `file`, which need not exist.
+    /// Creates a memory stored in `file`, which need not exist.
     pub fn at(file: PathBuf) -> Self {
         Self {
             entries: Mutex::new(read(&file)),
@@ -59,7 +59,7 @@ impl EraMemory {
             .copied()
     }
 
-    /// Remembers a detected; writes the file only when it is news.
+    /// Remembers a protocol; writes the file only if it changed.
     pub(crate) fn set(&self, hash: &str, detected: Option<DetectedProtocol>) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if entries.get(hash).copied() == detected {
@@ -70,7 +70,7 @@ impl EraMemory {
             None => entries.remove(hash),
         };
         if let Some(file) = &self.file {
-            // Others may have learned something meanwhile; only what is news here is changed.
+            // Other processes may have added entries; change only this one.
             let mut merged = read(file);
             merged.remove(hash);
             while merged.len() >= MAX_ENTRIES {
@@ -82,7 +82,7 @@ impl EraMemory {
     }
 }
 
-/// What the file says; nothing if it is no file, too large to be is_readable, or broken.
+/// Reads the file; empty if it is not a file, too large or invalid.
 fn read(file: &Path) -> BTreeMap<String, DetectedProtocol> {
     let is_readable = |found: &fs::Metadata| found.is_file() && found.len() <= MAX_BYTES;
     if !fs::metadata(file).is_ok_and(|found| is_readable(&found)) {

@@ -1,11 +1,11 @@
-//! Text that somebody else wrote, fit for a terminal (SEC-3).
+//! Makes untrusted text safe for a terminal (SEC-3).
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::sanitize::is_part_of_emoji;
 
-/// One line, with everything in it that could steer a terminal shown instead of sent. What an emoji is made with stays in it.
+/// Escapes every character of a line that could control a terminal. Emoji sequences are preserved.
 ///
 /// ```
 /// assert_eq!(trunkline::text::harmless("\u{1b}[31mred"), "\\u{1b}[31mred");
@@ -16,7 +16,7 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// As [`harmless`], where `show` writes down in its own way each character that could steer a terminal.
+/// Like [`harmless`], but `show` writes each unsafe character.
 pub fn harmless_with(text: &str, mut show: impl FnMut(char, &mut String)) -> Cow<'_, str> {
     let plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'));
     if plain || !text.chars().any(is_harmful) {
@@ -34,7 +34,8 @@ pub fn harmless_with(text: &str, mut show: impl FnMut(char, &mut String)) -> Cow
     shown.into()
 }
 
-/// Control characters, and those that are invisible, break lines, or turn the direction of writing.
+/// Returns whether a character is a control character, invisible, a line break, or changes the text
+/// direction.
 pub fn is_harmful(c: char) -> bool {
     (c.is_control() && c != '\t')
         || matches!(

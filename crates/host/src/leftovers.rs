@@ -1,8 +1,7 @@
-//! Files that were kept for servers that are no longer configured.
+//! Finds files of servers that are no longer configured.
 //!
-//! Nothing here decides which servers are gone: the caller names those that are not. Removing a
-//! leftover of a server that still runs loses its log lines or its cached lists, and a pin is made
-//! anew at the next call.
+//! The caller decides which servers are known. Deleting a leftover of a running server loses its
+//! log lines or cached lists; a pin is created again at the next call.
 
 use std::collections::HashSet;
 use std::fs;
@@ -18,19 +17,19 @@ use crate::logs::{LogStore, log_path, rotated_path};
 use crate::pins::pin_file;
 use crate::result::{is_result_of, is_saved_result};
 
-/// The most that is read of a pin file to find its server.
+/// Maximum size of a pin file to inspect.
 const MAX_PIN_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The directories that a host keeps files in.
+/// The directories in which a host stores files.
 #[derive(Clone, Debug, Default)]
 pub struct KeptFiles {
-    /// The logs.
+    /// Logs.
     pub logs: Option<PathBuf>,
-    /// The saved results.
+    /// Saved results.
     pub results: Option<PathBuf>,
-    /// The catalogs of earlier runs.
+    /// Catalogs of earlier runs.
     pub catalogs: Option<PathBuf>,
-    /// The pins.
+    /// Pins.
     pub pins: Option<PathBuf>,
 }
 
@@ -48,7 +47,7 @@ pub enum LeftoverKind {
 }
 
 impl LeftoverKind {
-    /// Its name in `clean --json`.
+    /// Returns the kind's name in `clean --json`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Log => "log",
@@ -59,23 +58,23 @@ impl LeftoverKind {
     }
 }
 
-/// A file of a server that is gone.
+/// A file of a removed server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
-    /// What it holds.
+    /// The kind.
     pub kind: LeftoverKind,
-    /// Whose it is, where the file tells.
+    /// The server, if the file names it.
     pub server: Option<String>,
     /// The file.
     pub path: PathBuf,
-    /// Its size.
+    /// The size.
     pub bytes: u64,
-    /// When it was last written.
+    /// The time of the last write.
     pub modified: Option<SystemTime>,
 }
 
-/// The files that belong to none of these servers. Connectors are not configured anywhere, so
-/// theirs are never leftovers, but for their catalogs, which only save time. May block.
+/// Returns the files that belong to none of these servers. Connectors are not configured, so only
+/// their catalogs count as leftovers. May block.
 ///
 /// ```
 /// use trunkline::storage::{KeptFiles, leftovers};
@@ -139,7 +138,7 @@ pub fn leftovers(kept: &KeptFiles, known: &[ServerEntry]) -> Vec<Leftover> {
     found
 }
 
-/// The regular files of a directory.
+/// Returns the regular files of a directory.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
@@ -157,7 +156,7 @@ fn leftover(kind: LeftoverKind, server: Option<String>, path: PathBuf) -> Option
     })
 }
 
-/// The server that a file of pins names; `None` for any other file.
+/// Returns the server named in a pin file; `None` for other files.
 fn server_of_pins(path: &Path) -> Option<String> {
     #[derive(Deserialize)]
     struct Pinned {
@@ -213,7 +212,7 @@ mod tests {
         fs::write(key("another"), "x").unwrap();
         write("catalogs/mine.json", "x");
         fs::write(pins(&source.pin_key()), pinned("known")).unwrap();
-        // Another server of the same name is gone, too.
+        // Another server of the same name was removed too.
         fs::write(pins("known\nother"), pinned("known")).unwrap();
         fs::write(pins("gone\nx"), pinned("gone")).unwrap();
         fs::write(pins("claude.ai X\nx"), pinned("claude.ai X")).unwrap();

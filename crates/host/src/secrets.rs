@@ -1,4 +1,4 @@
-//! Secrets that entries refer to instead of holding them (CFG-5).
+//! Resolves secrets that entries refer to (CFG-5).
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use trunkline_config::{KeyringRef, Secret, SecretError, ServerEntry};
 
 use crate::logs::Recorder;
 
-/// Who knows secrets: the operating system's keychain, or whatever the embedding program has in its place.
+/// A source of secrets: the operating system's keychain, or the embedder's replacement.
 pub trait Secrets: Send + Sync + 'static {
-    /// Looks a secret up; may block. The error is in words and holds no secret.
+    /// Looks up a secret; may block. The error message must not contain a secret.
     fn get(&self, wanted: &KeyringRef) -> Result<Option<Secret>, String>;
 }
 
@@ -28,8 +28,8 @@ impl Secrets for Vault {
     }
 }
 
-/// The entry with its secrets in place, each of which is hidden from the recorder's logs wherever it was put. A keychain
-/// may ask the user for a password, so it is asked on a thread of its own.
+/// Resolves an entry's secrets and hides them from logs. Runs on the blocking pool, since a
+/// keychain may prompt the user.
 pub(crate) async fn resolve(
     entry: &ServerEntry,
     secrets: Option<&Arc<dyn Secrets>>,

@@ -1,6 +1,6 @@
-//! The name somebody may have meant.
+//! Suggests names for typos.
 
-/// The candidate nearest to `wanted`, if it is near enough to be worth suggesting.
+/// Returns the candidate nearest to `wanted`, if it is near enough to suggest.
 ///
 /// ```
 /// assert_eq!(trunkline::text::nearest("get-smu", ["get-sum", "echo"]), Some("get-sum"));
@@ -8,7 +8,7 @@
 /// assert_eq!(trunkline::text::nearest("web", ["db"]), None);
 /// ```
 pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Of three letters, two others are another word.
+    // In a word of three letters, two edits make another word.
     let near_enough = match wanted.chars().count() {
         0..=3 => 1,
         length => length / 3 + 1,
@@ -23,7 +23,7 @@ pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
-/// How many single-character changes lead from one word to the other (Levenshtein).
+/// Returns the Levenshtein distance.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

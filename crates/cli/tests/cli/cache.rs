@@ -99,6 +99,6 @@ fn a_list_that_the_server_does_not_know_is_a_note_and_no_warning() {
     lab.run(&["tools"]).is(0, TOOLS, "");
     lab.run(&["--lazy", "tools"]).is(0, TOOLS, "");
     let get = lab.run(&["get", "s"]);
-    let note = "  note: it declares resources/list but does not know it\n";
+    let note = "  note: it declares resources/list but does not support it\n";
     assert!(get.out.contains(note), "{}", get.out);
 }

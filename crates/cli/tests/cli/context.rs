@@ -57,8 +57,8 @@ fn a_resource_with_something_hidden_in_its_address_is_left_out() {
     lab.run(&["resources"]).is(
         0,
         "@s:note://2  evil\n",
-        "warning: server \"s\": resources/list: 1 hidden character (1 escape sequence) was removed from the texts of its entries\n\
-         warning: server \"s\": resources/list: 1 entry was left out: hidden characters in the uri\n",
+        "warning: server \"s\": resources/list: removed 1 hidden character (1 escape sequence) from its texts\n\
+         warning: server \"s\": resources/list: skipped 1 item: hidden characters in the uri\n",
     );
 }
 
@@ -69,13 +69,13 @@ fn a_server_that_failed_is_reported_beside_the_others_resources() {
         json!({"good": lab.scratch.entry("good", &good), "bad": {"command": "no-such-program"}})
     });
     let complaint = "error: server \"bad\": command not found: no-such-program\n  \
-                     hint: install the program, or write its full path as the \"command\"\n";
+                     hint: install the program, or set \"command\" to its full path\n";
     lab.run(&["resources"]).is(0, "@good:a:1  one\n", complaint);
     lab.run(&["read", "bad", "a:1"]).is(
         3,
         "",
         "error: the server \"bad\" is not connected: command not found: no-such-program\n  \
-         hint: install the program, or write its full path as the \"command\"\n",
+         hint: install the program, or set \"command\" to its full path\n",
     );
 }
 

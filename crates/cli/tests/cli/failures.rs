@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::lab::Lab;
 
-const RUN_IT: &str = "  hint: run the command by itself to see why it ends\n";
+const RUN_IT: &str = "  hint: run the command in a terminal to see why it exits\n";
 
 #[test]
 fn a_program_that_cannot_be_started_is_explained() {
@@ -24,7 +24,7 @@ fn a_program_that_cannot_be_started_is_explained() {
             "off": {"command": "cat", "disabled": true},
         })
     });
-    let install = "  hint: install the program, or write its full path as the \"command\"\n";
+    let install = "  hint: install the program, or set \"command\" to its full path\n";
     let cases = [
         ("missing", "command not found: no-such-program", install),
         ("gone", "command not found: /no/such/program", install),
@@ -46,7 +46,7 @@ fn a_program_that_cannot_be_started_is_explained() {
         (
             "remote",
             "127.0.0.1:9 refused the connection",
-            "  hint: check that it runs, and the \"url\" of its entry\n",
+            "  hint: check that it runs, and check the \"url\" in its entry\n",
         ),
     ];
     for (server, cause, hint) in cases {
@@ -143,12 +143,12 @@ fn a_server_that_never_answers_is_given_up_in_time() {
         (
             "mute",
             " s\n",
-            "check that it is an MCP server; MCP_TIMEOUT, or connectTimeout in its entry (ms), gives it more time",
+            "check that it is an MCP server, or raise MCP_TIMEOUT or connectTimeout in its entry (ms)",
         ),
         (
             "garbage",
-            "it wrote to stdout what is not a message: \"Hello!\"\n",
-            "an MCP server may write only messages to stdout; have it log to stderr",
+            "stdout has output that is not a message: \"Hello!\"\n",
+            "an MCP server must write only messages to stdout; make it log to stderr",
         ),
     ];
     for (server, cause, hint) in cases {
@@ -175,7 +175,7 @@ fn a_server_that_turns_us_down_is_explained() {
     let cases = [
         (
             json!({"era": "legacy", "on": {"initialize": refusal}}),
-            "the server turned down the handshake: licence expired (error -32000)",
+            "the server rejected the handshake: licence expired (error -32000)",
         ),
         (
             json!({"era": "modern", "versions": ["2030-01-01"]}),

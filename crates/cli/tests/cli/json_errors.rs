@@ -27,7 +27,7 @@ fn errors_tell_what_why_and_what_to_do() {
         crashed["error"],
         json!({"kind": "not-connected", "exitCode": 3, "stderr": ["no licence"],
             "message": "could not connect to \"crash\": the server's process exited with status 3 before it was connected",
-            "hint": "run the command by itself to see why it ends"})
+            "hint": "run the command in a terminal to see why it exits"})
     );
 }
 

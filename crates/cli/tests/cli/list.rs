@@ -39,7 +39,7 @@ crashes  failed     dynamic     stdio
   from .mcp-config.json
   the server's process exited with status 3 before it was connected
   command: [SERVER] --script [DIR]/scripts/crashes.json
-  hint: run the command by itself to see why it ends
+  hint: run the command in a terminal to see why it exits
   stderr (see `trunkline logs crashes`):
     | no licence found
 good     connected  dynamic     stdio       1 tool, 2 prompts, 1 resource  (testkit 1.0.0)  2026-07-28
@@ -48,7 +48,7 @@ missing  failed     dynamic     stdio
   from .mcp-config.json
   command not found: no-such-program
   command: no-such-program
-  hint: install the program, or write its full path as the \"command\"
+  hint: install the program, or set \"command\" to its full path
 off      disabled   dynamic     stdio
   from .mcp-config.json
   hint: enable it with `trunkline enable off`
@@ -58,7 +58,7 @@ remote   failed     dynamic     http
   from .mcp-config.json
   127.0.0.1:9 refused the connection
   url: http://127.0.0.1:9/mcp
-  hint: check that it runs, and the \"url\" of its entry
+  hint: check that it runs, and check the \"url\" in its entry
 ",
         "",
     );
@@ -83,7 +83,7 @@ fn as_json_it_is_one_document_of_the_promised_shape() {
             "crashes",
             json!({"state": "failed", "stderr": ["no licence found"],
             "error": "the server's process exited with status 3 before it was connected",
-            "hint": "run the command by itself to see why it ends"})
+            "hint": "run the command in a terminal to see why it exits"})
         ),
         of(
             "good",
@@ -93,7 +93,7 @@ fn as_json_it_is_one_document_of_the_promised_shape() {
         of(
             "missing",
             json!({"state": "failed", "stderr": [], "error": "command not found: no-such-program",
-            "hint": "install the program, or write its full path as the \"command\""})
+            "hint": "install the program, or set \"command\" to its full path"})
         ),
         of("off", json!({"state": "disabled"})),
         of(
@@ -104,7 +104,7 @@ fn as_json_it_is_one_document_of_the_promised_shape() {
         of(
             "remote",
             json!({"transport": "http", "state": "failed", "stderr": [],
-            "error": "127.0.0.1:9 refused the connection", "hint": "check that it runs, and the \"url\" of its entry"})
+            "error": "127.0.0.1:9 refused the connection", "hint": "check that it runs, and check the \"url\" in its entry"})
         ),
     ]);
     assert_eq!(servers, expected);
@@ -124,7 +124,7 @@ fn what_is_wrong_with_servers_lists_is_shown_below() {
         "s  connected  dynamic     stdio       2 tools  (testkit 1.0.0)  2026-07-28\n  from .mcp-config.json\n"
     );
     assert!(
-        problems.contains("  s: tools/list: entry 2 was left out: it has no name\n"),
+        problems.contains("  s: tools/list: skipped item 2: it has no name\n"),
         "{problems}"
     );
     assert!(
@@ -157,18 +157,18 @@ fn a_server_that_never_answers_or_prints_garbage_is_explained_in_time() {
     assert_eq!(lines[1], "  from .mcp-config.json");
     assert!(lines[2].starts_with(given_up), "{}", lines[2]);
     assert!(
-        lines[2].ends_with("; it wrote to stdout what is not a message: \"Hello from my server\""),
+        lines[2].ends_with("; stdout has output that is not a message: \"Hello from my server\""),
         "{}",
         lines[2]
     );
     assert_eq!(
         lines[4],
-        "  hint: an MCP server may write only messages to stdout; have it log to stderr"
+        "  hint: an MCP server must write only messages to stdout; make it log to stderr"
     );
     assert_eq!(lines[5], "mute     failed  dynamic     stdio");
     assert!(lines[7].starts_with(given_up), "{}", lines[7]);
     assert!(
-        lines[9].contains("MCP_TIMEOUT, or connectTimeout in its entry (ms), gives it more time"),
+        lines[9].contains("raise MCP_TIMEOUT or connectTimeout in its entry (ms)"),
         "{}",
         lines[9]
     );

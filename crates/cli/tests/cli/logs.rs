@@ -63,7 +63,7 @@ fn everything_that_a_server_says_is_there_with_what_became_of_it() {
         "stderr warming up",
         "stderr working",
         "state  connected: testkit 1.0.0, protocol 2026-07-28, 1 tool, 0 resources, 0 prompts",
-        "notice tools/list: entry 1 was left out: it has no name",
+        "notice tools/list: skipped item 1: it has no name",
         "notice [warning db] slow",
     ] {
         assert!(lines.contains(&line), "{line} is not in {lines:#?}");
@@ -366,7 +366,7 @@ fn a_disk_that_takes_nothing_costs_a_warning_and_no_more() {
     lab.run(&["call", "s", "t"]).is(
         0,
         "done\n",
-        "warning: logs cannot be written to [DIR]/home/.local/state/trunkline/logs/s.log: No space left on device (os error 28)\n",
+        "warning: cannot write logs to [DIR]/home/.local/state/trunkline/logs/s.log: No space left on device (os error 28)\n",
     );
     // Where there is not even a place, somebody wants it so; only that no change can be noticed is told.
     std::fs::remove_dir_all(lab.scratch.home().join(".local")).unwrap();
@@ -374,7 +374,7 @@ fn a_disk_that_takes_nothing_costs_a_warning_and_no_more() {
     let run = lab.run(&["call", "s", "t"]);
     assert_eq!((run.code, run.out.as_str()), (Some(0), "done\n"));
     assert!(
-        run.err.lines().count() == 1 && run.err.contains("could not be noted down"),
+        run.err.lines().count() == 1 && run.err.contains("cannot store the pin"),
         "{}",
         run.err
     );

@@ -75,11 +75,15 @@ fn a_tool_that_has_changed_is_called_only_when_that_is_accepted() {
         5,
         "",
         "  |   description:\n  |      reads mail\n  |     +and sends it on\n\
-         error: \"mcp__s__t\" may not be called: the tool \"t\" of \"s\" is not what it was when it was first called (changed: description)\n  \
+         error: \"mcp__s__t\" may not be called: tool \"t\" of \"s\" has changed since its first call (description)\n  \
          hint: to accept the change, pass --accept-changes\n",
     );
     let told = lab.run(&["status"]);
-    assert!(told.out.contains("is not what it was"), "{}", told.out);
+    assert!(
+        told.out.contains("has changed since its first call"),
+        "{}",
+        told.out
+    );
     let status = lab.run(&["status", "--json"]).json();
     let changed = json!([{"server": "s", "tool": "t", "parts": ["description"]}]);
     assert_eq!(status["changedTools"], changed);

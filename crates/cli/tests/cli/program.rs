@@ -225,7 +225,7 @@ fn a_home_that_is_missing_or_cannot_be_written_does_no_harm() {
             "{what}: {}",
             run.err
         );
-        assert_eq!(run.err.contains("could not be noted down"), told, "{what}");
+        assert_eq!(run.err.contains("cannot store the pin"), told, "{what}");
     }
 }
 

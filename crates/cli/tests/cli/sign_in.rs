@@ -5,8 +5,7 @@ use serde_json::json;
 use crate::connectors::{Api, http};
 use crate::lab::{Lab, echo, parsed};
 
-const SIGN_IN: &str =
-    "give it a token that it accepts, for example as a header \"Authorization\" in its entry";
+const SIGN_IN: &str = "add a valid token to its entry, for example as an \"Authorization\" header";
 
 /// A lab whose only server answers with 401 and these words.
 fn locked() -> (Lab, Api) {

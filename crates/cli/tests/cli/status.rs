@@ -26,7 +26,7 @@ fn every_server_is_told_with_what_to_do_about_it() {
          servers by transport: stdio: 1 connected, 1 failed, 1 pending-approval, 1 disabled\n\
          tools: 1, resources: 0, resource templates: 0, prompts: 0; built-in tools: ToolSearch\n\
          crash:\n  the server's process exited with status 3 before it was connected\n  command: [SERVER] --script [DIR]/scripts/crash.json\n  \
-         hint: run the command by itself to see why it ends\n  \
+         hint: run the command in a terminal to see why it exits\n  \
          stderr (see `trunkline logs crash`):\n    | no key\n\
          off:\n  hint: enable it with `trunkline enable off`\n\
          proj:\n  it comes with the project and needs your approval\n  hint: review it with `trunkline approve proj`\n",
@@ -53,7 +53,7 @@ fn as_json_they_are_all_among_the_clients() {
             [
                 "crash",
                 "failed",
-                "run the command by itself to see why it ends"
+                "run the command in a terminal to see why it exits"
             ],
             ["good", "connected", ""],
             ["off", "disabled", "enable it with `trunkline enable off`"],

@@ -58,7 +58,7 @@ fn a_server_that_failed_is_reported_and_the_others_tools_are_shown() {
         |lab| json!({"good": lab.scratch.entry("good", &echo()), "bad": {"command": "no-such-program"}}),
     );
     let complaint = "error: server \"bad\": command not found: no-such-program\n  \
-                     hint: install the program, or write its full path as the \"command\"\n";
+                     hint: install the program, or set \"command\" to its full path\n";
     lab.run(&["tools"])
         .is(0, "mcp__good__echo  Echoes\n", complaint);
     lab.run(&["tools", "bad"]).is(3, "", complaint);
@@ -156,9 +156,9 @@ fn what_is_hidden_in_a_description_is_removed_and_told() {
     let told: Value = serde_json::from_str(&run.err).unwrap();
     let warnings = told["warnings"].as_array().unwrap();
     for told in [
-        "server \"s\": 19 hidden characters (2 escape sequence, 1 zero-width, 1 bidirectional, 15 tag) were removed from the description of the tool \"add\"",
-        "look alike; make sure that the right one is called",
-        "server \"s\": 1 hidden character (1 zero-width) was removed from its instructions",
+        "server \"s\": removed 19 hidden characters (2 escape sequence, 1 zero-width, 1 bidirectional, 15 tag) from the description of tool \"add\"",
+        "have confusable names; check which one is called",
+        "server \"s\": removed 1 hidden character (1 zero-width) from its instructions",
     ] {
         let says = |warning: &Value| warning.as_str().is_some_and(|text| text.contains(told));
         assert!(warnings.iter().any(says), "{told}: {}", run.err);

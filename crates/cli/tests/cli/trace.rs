@@ -164,6 +164,6 @@ fn a_place_that_cannot_be_written_to_is_said_before_anything_is_done() {
     run.is(
         0,
         "{\"s\":\"x\"}\n",
-        "warning: the trace is not complete: No space left on device (os error 28)\n",
+        "warning: the trace is incomplete: No space left on device (os error 28)\n",
     );
 }

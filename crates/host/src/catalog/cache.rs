@@ -1,7 +1,7 @@
-//! What was fetched from a server and may be used again while it is fresh (LIF-9).
+//! Caches results of single requests while they are fresh (LIF-9).
 //!
-//! Lists are not kept here: the catalog holds those, and fetches them again by rules of its own. This is for what is asked for
-//! one at a time, such as the content of a resource.
+//! Lists are not cached here: the catalog holds them and refreshes them by its own rules. This
+//! cache is for single items, such as the contents of a resource.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,13 +10,13 @@ use trunkline_wire::Json;
 
 use super::lists::Freshness;
 
-/// How many results are kept for one server.
+/// Maximum number of results per server.
 const CAPACITY: usize = 20;
 
-/// How long a result may be, in bytes: twenty of them should not be noticed.
+/// Maximum size of one result; twenty of these must stay negligible.
 const MAX_RESULT_BYTES: usize = 1024 * 1024;
 
-/// The results of one connection, the one that was used last at the end.
+/// The results of one connection, most recently used last.
 #[derive(Default)]
 pub(crate) struct FetchCache(Mutex<Vec<Entry>>);
 
@@ -28,7 +28,7 @@ struct Entry {
 }
 
 impl FetchCache {
-    /// A result that is still fresh.
+    /// Returns a result that is still fresh.
     pub(crate) fn get(&self, method: &str, params: &str) -> Option<Json> {
         let mut entries = self.lock();
         let now = Instant::now();
@@ -40,7 +40,7 @@ impl FetchCache {
         Some(result)
     }
 
-    /// Keeps a result for as long as it says itself, by its `ttlMs`.
+    /// Caches a result for its own `ttlMs`.
     pub(crate) fn put(&self, method: &'static str, params: &str, result: &Json) {
         let mut entries = self.lock();
         entries.retain(|entry| !entry.is(method, params));
@@ -60,12 +60,12 @@ impl FetchCache {
         });
     }
 
-    /// Forgets what a method was answered, because the server says that it has changed.
+    /// Drops a result that the server reports as changed.
     pub(crate) fn forget(&self, method: &str, params: &str) {
         self.lock().retain(|entry| !entry.is(method, params));
     }
 
-    /// Forgets everything: the connection has ended.
+    /// Drops all results when the connection ends.
     pub(crate) fn clear(&self) {
         self.lock().clear();
     }

@@ -1,13 +1,15 @@
-//! Names that a person or a model would take for one another: `get_issue` with a Cyrillic `і`, `GetItem` and `Getltem`.
+//! Finds names that a person or a model could mistake for one another: `get_issue` with a Cyrillic
+//! `і`, `GetItem` and `Getltem`.
 
 use std::collections::HashMap;
 
 use unicode_security::skeleton;
 
-/// How many pairs are reported.
+/// Maximum number of reported pairs.
 const MAX_PAIRS: usize = 100;
 
-/// Pairs of names that differ and look the same; each name with the first that it appearance like.
+/// Returns pairs of distinct names that look the same, each name paired with the first it
+/// resembles.
 pub(super) fn confusable_pairs<'n>(names: impl Iterator<Item = &'n str>) -> Vec<[&'n str; 2]> {
     let mut seen: HashMap<String, &str> = HashMap::with_capacity(names.size_hint().0);
     let mut pairs = Vec::new();
@@ -20,8 +22,8 @@ pub(super) fn confusable_pairs<'n>(names: impl Iterator<Item = &'n str>) -> Vec<
     pairs
 }
 
-/// What a name appearance like: the same for all that look the same. The idea is that of Unicode's UTS 39; capitals and hyphens are taken
-/// for what they are easily misread as.
+/// Maps a name to a form shared by all names that look like it, in the spirit of Unicode's UTS 39.
+/// Capitals and hyphens map to the characters they are easily misread as.
 fn appearance(name: &str) -> String {
     let mut appearance = String::with_capacity(name.len() + 4);
     if name.is_ascii() {

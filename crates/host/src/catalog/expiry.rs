@@ -1,5 +1,5 @@
-//! When the next list of any server becomes stale: looked at with every call, and so no more than one load while no server
-//! says how long its lists are fresh.
+//! Tracks when the next list of any server becomes stale. Every call checks it, so it costs one
+//! atomic load while no server sets a TTL.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::time::Instant;
 
 const NEVER: u64 = u64::MAX;
 
-/// The earliest of all moments at which a list becomes stale.
+/// The earliest time at which a list becomes stale.
 pub(crate) struct Expiry {
     since: Instant,
-    /// In milliseconds since then.
+    /// Milliseconds after `since`.
     next: AtomicU64,
 }
 
@@ -23,18 +23,19 @@ impl Expiry {
         }
     }
 
-    /// Takes schedule that a list becomes stale at `when`.
+    /// Schedules a check for a list that becomes stale at `when`.
     pub(crate) fn schedule(&self, when: Option<Instant>) {
         if let Some(when) = when {
             let after = when.saturating_duration_since(self.since);
-            // Rounded up: looked at too early, nothing would be stale yet.
+            // Round up: a check that comes too early finds nothing stale.
             let after = after + Duration::from_millis(1);
             let after = u64::try_from(after.as_millis()).unwrap_or(NEVER);
             self.next.fetch_min(after, Ordering::AcqRel);
         }
     }
 
-    /// Whether a list may have become stale. True for one caller only, who then looks at all of them and notes what is to come.
+    /// Returns whether a list may be stale. Returns true to one caller only, which then checks all
+    /// lists and schedules the next check.
     pub(crate) fn is_due(&self) -> bool {
         let next = self.next.load(Ordering::Relaxed);
         if next == NEVER || self.since.elapsed().as_millis() < u128::from(next) {

@@ -1,4 +1,4 @@
-//! Fetches a server's lists, all at once (LIF-8), or those that have changed (LIF-9).
+//! Fetches a server's lists: all at once (LIF-8), or those that changed (LIF-9).
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use trunkline_wire::{Client, RequestError, RpcError};
 use super::lists::{Freshness, ListState, Lists, Origin, PerList};
 use super::{Catalog, ServerTools, ToolOptions, server_tools};
 
-/// Fetches those of `which` that the server says it has; the others stay as they were. A list that cannot be fetched is a
-/// diagnostic; what the server had before stays in its place, and the others stand.
+/// Fetches those lists in `which` that the server declares and keeps the others. A list that cannot
+/// be fetched keeps its previous items and adds a diagnostic.
 pub(crate) async fn fetch(
     options: &ToolOptions<'_>,
     client: &Client,
@@ -27,7 +27,7 @@ pub(crate) async fn fetch(
         deadline,
     };
     let budget = &CatalogBudget::default();
-    // On the heap: together they are large.
+    // Boxed because the futures are large.
     let (mut tools, resources, templates, prompts) = tokio::join!(
         Box::pin(list(
             client,
@@ -78,7 +78,7 @@ pub(crate) async fn fetch(
     .with(merge.lists)
 }
 
-/// Names more tools than a task should at a time, on a thread of its own (CALL-7).
+/// Builds the tools on the blocking pool when there are too many for one task turn (CALL-7).
 async fn server_tools_blocking(
     options: &ToolOptions<'_>,
     tools: Vec<Tool>,
@@ -110,13 +110,13 @@ async fn server_tools_blocking(
     made.await.unwrap_or_else(failed)
 }
 
-/// More tools than this are named on a thread of their own.
+/// Longer tool lists are built on the blocking pool.
 const BLOCKING_THRESHOLD: usize = 200;
 
-/// How many bad entries of one list are named one by one.
+/// Maximum number of invalid items reported individually per list.
 const MAX_REPORTED: usize = 20;
 
-/// One list to fetch.
+/// A list to fetch.
 struct ListRequest {
     kind: ListKind,
     is_wanted: bool,
@@ -125,23 +125,22 @@ struct ListRequest {
 }
 
 enum FetchOutcome<T> {
-    /// Nobody asked for it.
     NotRequested,
-    /// The list, or as much of it as there is.
+    /// The list, possibly without its last pages.
     Listed {
         items: T,
         problems: Vec<String>,
         ttl_ms: Option<u64>,
-        /// A later page of it could not be had.
+        /// A later page failed.
         incomplete: bool,
     },
-    /// The server does not know the method, although it declares the capability.
+    /// The server declares the capability but rejects the method.
     Unsupported(String),
     Failed(String),
 }
 
 impl<T> FetchOutcome<T> {
-    /// Makes something else of the entries, with more to say about them.
+    /// Converts the items and adds the diagnostics of the conversion.
     fn map<U>(self, make: impl FnOnce(T) -> (U, Vec<String>)) -> FetchOutcome<U> {
         match self {
             Self::NotRequested => FetchOutcome::NotRequested,
@@ -196,11 +195,10 @@ async fn list<T: Item>(
             ..
         }) => {
             let more = bad.len().saturating_sub(MAX_REPORTED);
-            let more =
-                (more > 0).then(|| format!("{}: {more} more entries were left out", kind.method()));
+            let more = (more > 0).then(|| format!("{}: skipped {more} more items", kind.method()));
             let bad = bad.into_iter().take(MAX_REPORTED).map(|bad| {
                 format!(
-                    "{}: entry {} was left out: {}",
+                    "{}: skipped item {}: {}",
                     kind.method(),
                     bad.index,
                     bad.reason
@@ -220,13 +218,13 @@ async fn list<T: Item>(
             if error.code == RpcError::METHOD_NOT_FOUND && kind != ListKind::Tools =>
         {
             let method = kind.method();
-            FetchOutcome::Unsupported(format!("it declares {method} but does not know it"))
+            FetchOutcome::Unsupported(format!("it declares {method} but does not support it"))
         }
         Err(error) => FetchOutcome::Failed(format!("{} failed: {error}", kind.method())),
     }
 }
 
-/// Decides, list by list, between what was there and what was fetched.
+/// Chooses between the previous and the fetched items of each list.
 struct Merge {
     lists: PerList<ListState>,
     now: Instant,
@@ -257,7 +255,7 @@ impl Merge {
         }
     }
 
-    /// The new entries, unless the old ones are to stay.
+    /// Returns the new items, or `None` to keep the previous ones.
     fn decide<T: Default>(&mut self, kind: ListKind, fetched: FetchOutcome<T>) -> Option<T> {
         let before = PerList::of(kind, &self.lists).clone();
         let problems = match fetched {
@@ -282,7 +280,7 @@ impl Merge {
                 self.lists.set(kind, state);
                 return Some(items);
             }
-            // Nothing is what it has; but one that had entries a moment ago has failed.
+            // The list is empty, unless the server had items a moment ago: then the fetch failed.
             FetchOutcome::Unsupported(note)
                 if before.origin != Origin::Server || before.note.is_some() =>
             {
@@ -294,7 +292,7 @@ impl Merge {
                 self.lists.set(kind, state);
                 return Some(T::default());
             }
-            // Half a list is worse than a whole one that is a little older.
+            // A complete older list is better than a partial new one.
             FetchOutcome::Listed { problems, .. } => problems,
             FetchOutcome::Unsupported(problem) | FetchOutcome::Failed(problem) => vec![problem],
         };
@@ -337,7 +335,7 @@ mod tests {
                 1,
             ),
             (Origin::Cache, listed(false), Some("new"), Origin::Server, 1),
-            // Half a list is better than none, but not to be kept for the next run.
+            // A partial list is better than none, but is not stored for the next run.
             (
                 Origin::NotFetched,
                 listed(true),
@@ -361,10 +359,10 @@ mod tests {
                 Origin::Server,
                 0,
             ),
-            // A list that the server does not know is empty, and no problem.
+            // An unsupported list is empty, not a problem.
             (Origin::NotFetched, unknown(), Some(""), Origin::Server, 0),
             (Origin::Cache, unknown(), Some(""), Origin::Server, 0),
-            // It knew it before.
+            // The server supported it before.
             (Origin::Server, unknown(), None, Origin::Server, 1),
         ] {
             let mut lists = PerList::default();

@@ -1,4 +1,4 @@
-//! Which of a server's lists are meant, and what is known about each besides its entries.
+//! The kinds of lists and the state kept for each besides its items.
 
 use std::ops::{BitOr, BitOrAssign};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) const KINDS: [ListKind; 4] = [
     ListKind::Prompts,
 ];
 
-/// Something for each list.
+/// One value per list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PerList<T>([T; 4]);
 
@@ -42,7 +42,7 @@ fn index(kind: ListKind) -> usize {
     }
 }
 
-/// Some of a server's lists.
+/// A set of lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lists(u8);
 
@@ -50,7 +50,7 @@ impl Lists {
     pub(crate) const NONE: Self = Self(0);
     pub(crate) const ALL: Self = Self(0b1111);
     pub(crate) const TOOLS: Self = Self(0b0001);
-    /// Templates have no notification of their own: they change with the resources.
+    /// Templates have no notification of their own; they change with the resources.
     pub(crate) const RESOURCES: Self = Self(0b0110);
     pub(crate) const PROMPTS: Self = Self(0b1000);
 
@@ -58,7 +58,7 @@ impl Lists {
         Self(1 << index(kind))
     }
 
-    /// The lists that a `list_changed` notification is about; none for any other notification.
+    /// Returns the lists that a `list_changed` notification covers; none for other notifications.
     pub(crate) fn changed_by(notification: &str) -> Self {
         match notification {
             "notifications/tools/list_changed" => Self::TOOLS,
@@ -99,47 +99,47 @@ impl BitOrAssign for Lists {
     }
 }
 
-/// Where the entries of a list come from.
+/// The source of a list's items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// It has never been fetched whole.
+    /// Never fetched completely.
     #[default]
     NotFetched,
     /// An earlier run of the program.
     Cache,
-    /// This server, in this run.
+    /// The server, in this run.
     Server,
 }
 
-/// What is known about a list besides its entries.
+/// The state of a list besides its items.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListState {
     pub(crate) origin: Origin,
-    /// What was wrong with it.
+    /// Problems found in the list.
     pub(crate) problems: Arc<[String]>,
-    /// What is worth knowing about it, and no harm.
+    /// A harmless remark about the list.
     pub(crate) note: Option<Arc<str>>,
-    /// It could not be fetched when it was last asked for.
+    /// Whether the last fetch failed.
     pub(crate) failed: bool,
     pub(crate) freshness: Option<Freshness>,
 }
 
-/// How long a list is fresh, as its server says.
+/// The period for which the server declares a list fresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Freshness {
     pub(crate) ttl: Duration,
     pub(crate) until: Instant,
 }
 
-/// How soon a list that has become stale and could not be fetched may be tried again.
+/// Minimum time before a stale list that could not be fetched is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Longer than this is for ever, for a host that is told so by a server.
+/// Longer TTLs are clamped to this.
 const MAX_TTL: Duration = Duration::from_hours(24 * 365);
 
 impl Freshness {
-    /// What follows from a server's `ttlMs`. Zero says that a list may change at any time, not that it should be fetched all
-    /// the time: such a list has no end of its own, as one without `ttlMs` has none.
+    /// Converts a server's `ttlMs`. Zero means that the list may change at any time, not that it
+    /// should be polled: like a missing `ttlMs`, it never expires.
     pub(crate) fn starting(ttl_ms: Option<u64>, now: Instant) -> Option<Self> {
         let ttl = Duration::from_millis(ttl_ms.filter(|ttl| *ttl > 0)?).min(MAX_TTL);
         Some(Self {
@@ -148,7 +148,7 @@ impl Freshness {
         })
     }
 
-    /// The same list, kept because the newer one could not be had.
+    /// Extends the previous list because a newer one could not be fetched.
     pub(crate) fn extended(self, now: Instant) -> Self {
         Self {
             until: now + self.ttl.max(RETRY_INTERVAL),

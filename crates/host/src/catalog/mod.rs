@@ -1,4 +1,4 @@
-//! What servers options, and the pool of all their tools.
+//! The catalog of each server and the pool of all tools.
 
 mod cache;
 mod confusables;
@@ -40,47 +40,47 @@ pub(crate) use unique::unique_name;
 use crate::sanitize::shown;
 use sanitize_list::sanitize_list;
 
-/// What one server offers.
+/// The lists that one server offers.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     pub(crate) tools: Arc<ServerTools>,
-    /// Its resources; their texts are sanitised.
+    /// The resources, with sanitized texts.
     pub resources: Arc<[Resource]>,
-    /// Its resource templates; their texts are sanitised.
+    /// The resource templates, with sanitized texts.
     pub templates: Arc<[ResourceTemplate]>,
-    /// Its prompts; their texts are sanitised.
+    /// The prompts, with sanitized texts.
     pub prompts: Arc<[Prompt]>,
-    /// What was wrong with its lists: bad entries, lists that could not be fetched.
+    /// Problems with the lists: invalid items, lists that could not be fetched.
     pub diagnostics: Arc<[String]>,
-    /// What is worth knowing about its lists, and no harm: one that it declares and does not have, one
-    /// that could not be fetched in an earlier run.
+    /// Harmless remarks: a list that the server declares but does not have, or one that could not
+    /// be fetched in an earlier run.
     pub notes: Arc<[String]>,
-    /// Who the server said it is when it offered this.
+    /// The identity that the server reported with these lists.
     pub identity: Option<Arc<ServerIdentity>>,
-    /// Some of it is what the server offered in an earlier run (LIF-13): until a fresh list takes its place, it may be out of
-    /// date.
+    /// Whether some of it comes from an earlier run (LIF-13) and may be out of date.
     pub cached: bool,
     lists: PerList<ListState>,
 }
 
 impl Catalog {
-    /// Its tools, sorted by name.
+    /// The tools, sorted by name.
     pub fn tools(&self) -> &[Arc<PoolTool>] {
         &self.tools
     }
 
-    /// What the server says about how to use it, as a model sees it: sanitised, and cut after 2,048 characters (TOOL-3, LIF-7).
+    /// Returns the server's instructions as a model sees them: sanitized and truncated to 2,048
+    /// characters (TOOL-3, LIF-7).
     pub fn instructions(&self) -> Option<Cow<'_, str>> {
         let (text, _) = shown(self.raw_instructions()?);
         Some(text).filter(|text| !text.is_empty())
     }
 
-    /// What the server says about how to use it, as it says it.
+    /// Returns the server's instructions verbatim.
     pub(crate) fn raw_instructions(&self) -> Option<&str> {
         self.identity.as_ref()?.instructions.as_deref()
     }
 
-    /// Whether the server offers nothing at all.
+    /// Returns whether the server offers nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.tools.is_empty()
             && self.resources.is_empty()
@@ -88,15 +88,15 @@ impl Catalog {
             && self.prompts.is_empty()
     }
 
-    /// Whether it is worth keeping for the next run: its tools were fetched from the server in this one, and
-    /// each other list was as well, or is known to have failed.
+    /// Returns whether to store the catalog for the next run: the tools were fetched in this one,
+    /// and every other list was fetched or failed.
     pub(crate) fn is_worth_keeping(&self) -> bool {
         let fetched = |list: &ListState| list.origin == Origin::Server && !list.failed;
         let mut lists = self.lists.iter();
         lists.all(|(kind, list)| fetched(list) || (list.failed && kind != ListKind::Tools))
     }
 
-    /// The lists that are no longer fresh.
+    /// Returns the lists that are no longer fresh.
     pub(crate) fn stale(&self, now: Instant) -> Lists {
         let stale = self.lists.iter().filter(|(_, list)| {
             let freshness = list.freshness;
@@ -105,7 +105,7 @@ impl Catalog {
         stale.fold(Lists::NONE, |lists, (kind, _)| lists | Lists::of(kind))
     }
 
-    /// When the first of its lists that are still fresh becomes stale.
+    /// Returns when the next fresh list becomes stale.
     pub(crate) fn stale_after(&self, now: Instant) -> Option<Instant> {
         let ends = self.lists.iter().filter_map(|(_, list)| list.freshness);
         ends.map(|freshness| freshness.until)
@@ -113,8 +113,9 @@ impl Catalog {
             .min()
     }
 
-    /// Takes note of what is known about its lists. Every catalog passes here, fetched or cached, so that the texts of resources,
-    /// templates and prompts are fit for a model (TOOL-3); a tool has its shown texts beside what its server says.
+    /// Sets the list states. Every catalog, fetched or cached, passes through here, so the texts of
+    /// resources, templates and prompts are always sanitized (TOOL-3). A tool carries its sanitized
+    /// texts beside the originals.
     fn with(mut self, mut lists: PerList<ListState>) -> Self {
         self.resources = sanitize_list(ListKind::Resources, &self.resources, &mut lists);
         self.templates = sanitize_list(ListKind::ResourceTemplates, &self.templates, &mut lists);
@@ -128,15 +129,13 @@ impl Catalog {
         self
     }
 
-    /// What was hidden in the server's instructions.
+    /// Reports hidden characters in the server's instructions.
     fn hidden(&self) -> Option<String> {
-        let identity = self.identity.as_ref()?;
-        let (_, removed) = shown(identity.instructions.as_deref()?);
-        let were = if removed.total() == 1 { "was" } else { "were" };
-        (!removed.is_empty()).then(|| format!("{removed} {were} removed from its instructions"))
+        let (_, removed) = shown(self.raw_instructions()?);
+        (!removed.is_empty()).then(|| format!("removed {removed} from its instructions"))
     }
 
-    /// Whether everything that anybody can see is as it is in `other`.
+    /// Returns whether all visible content equals that of `other`.
     pub(crate) fn shows_the_same(&self, other: &Self) -> bool {
         fn same<T>(one: &[T], other: &[T], raw: impl Fn(&T) -> &str) -> bool {
             one.len() == other.len() && one.iter().zip(other).all(|(a, b)| raw(a) == raw(b))

@@ -1,17 +1,18 @@
-//! The names by which a model calls tools (TOOL-1).
+//! The names by which models call tools (TOOL-1).
 
 use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
 use trunkline_config::normalize_name;
 
-/// How long a tool's name may be.
+/// Maximum length of a tool name.
 pub(crate) const MAX_NAME: usize = 64;
 
 /// The length of a hash suffix: `_` and eight hex digits.
 const SUFFIX: usize = 9;
 
-/// The name by which a model calls `tool` of `server`, shortened with a stable suffix where it would be too long.
+/// Returns the name by which a model calls `tool` of `server`. Names that are too long are
+/// shortened and get a stable suffix.
 ///
 /// ```
 /// assert_eq!(trunkline::tool::tool_name("github", "create issue"), "mcp__github__create_issue");
@@ -25,7 +26,8 @@ pub fn tool_name(server: &str, tool: &str) -> String {
     }
 }
 
-/// The name of a tool that needs no prefix (TOOL-2). One that looks as if it had somebody's gets its own.
+/// Returns the name of a tool without a prefix (TOOL-2). A name that imitates a prefix gets the
+/// server's prefix instead.
 pub(super) fn bare_name(server: &str, tool: &str) -> String {
     let name = normalize_name(tool);
     if name.starts_with("mcp__") {
@@ -37,7 +39,7 @@ pub(super) fn bare_name(server: &str, tool: &str) -> String {
     }
 }
 
-/// Whether `name` may be the name of one of `server`'s tools, as far as the name tells.
+/// Returns whether `name` could belong to a tool of `server`, judging by the name alone.
 ///
 /// ```
 /// assert!(trunkline::tool::may_belong_to("mcp__github__create_issue", "github"));
@@ -45,11 +47,12 @@ pub(super) fn bare_name(server: &str, tool: &str) -> String {
 /// ```
 pub fn may_belong_to(name: &str, server: &str) -> bool {
     let prefix = format!("mcp__{}__", normalize_name(server));
-    // A name that was shortened may have lost the end of its server's name.
+    // A shortened name may have lost the end of its server's name.
     name.starts_with(&prefix[..prefix.len().min(MAX_NAME - SUFFIX)])
 }
 
-/// `name` made unique by a suffix that depends only on the original names, and on how many such suffixes others had already.
+/// Appends a suffix that depends only on the original names and on `attempt`, the number of
+/// suffixes already tried.
 pub(super) fn with_suffix(name: &str, server: &str, tool: &str, attempt: usize) -> String {
     let mut original = format!("{server}\0{tool}");
     if attempt > 0 {

@@ -19,23 +19,23 @@ use crate::host_tool::HostTool;
 pub struct Pool {
     host_tools: Arc<[HostTool]>,
     tools: Vec<Arc<PoolTool>>,
-    /// The servers' parts, each with its index.
+    /// The tools of each server, with their search index.
     parts: Vec<Arc<ServerTools>>,
     diagnostics: Vec<String>,
 }
 
-/// Which original names the normalised ones stand for (TOOL-1).
+/// Maps normalized names to the original ones (TOOL-1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NormalizedNames {
-    /// Servers, by their normalised names; two servers may have the same.
+    /// Servers by normalized name; several may share one.
     pub servers: BTreeMap<String, Vec<String>>,
-    /// Tools: what each server calls them, by the names in the pool.
+    /// Original tool names by pool name.
     pub tools: BTreeMap<String, String>,
 }
 
 impl Pool {
-    /// A pool of lists that are at hand: for each server, the result of its `tools/list`. Entries that are no tools are left out. A
-    /// host makes its own pool, of what its servers say; see [`Host::pool`](crate::Host::pool).
+    /// Builds a pool from the `tools/list` result of each server; items that are not tools are
+    /// skipped. A host builds its own pool: see [`Host::pool`](crate::Host::pool).
     ///
     /// ```
     /// use trunkline::tool::Pool;
@@ -54,7 +54,7 @@ impl Pool {
         Self::of(&Arc::default(), &parts)
     }
 
-    /// The same pool with another list for one server, whose part alone is made anew.
+    /// Returns the pool with a new list for one server; the tools of the others are shared.
     #[must_use]
     pub fn with_list(&self, server: &str, list: &Json) -> Self {
         let new = server_tools_of_list(server, list);
@@ -64,7 +64,7 @@ impl Pool {
         Self::of(&self.host_tools, others.chain([&new]))
     }
 
-    /// Puts the servers' parts together; they must come in an order that does not change by itself.
+    /// Combines the servers' tools, which must come in a stable order.
     pub(crate) fn of<'a>(
         host_tools: &Arc<[HostTool]>,
         parts: impl IntoIterator<Item = &'a Arc<ServerTools>>,
@@ -74,7 +74,7 @@ impl Pool {
             .filter(|part| !part.is_empty())
             .cloned()
             .collect();
-        // By name, so that mostly nothing is left to sort.
+        // Sorted by name, so usually nothing is left to sort.
         let mut by_name: Vec<&[Arc<PoolTool>]> = parts.iter().map(|part| &***part).collect();
         by_name.sort_by(|a, b| name_of(a.first()).cmp(&name_of(b.first())));
         let (tools, mut diagnostics) = if are_disjoint(&by_name, host_tools) {
@@ -86,7 +86,7 @@ impl Pool {
         let servers = parts.iter().filter_map(|part| part.first());
         for [one, other] in confusable_pairs(servers.map(|tool| &*tool.server)) {
             diagnostics.push(format!(
-                "the names of the servers \"{one}\" and \"{other}\" look alike; make sure that both are meant"
+                "servers \"{one}\" and \"{other}\" have confusable names; check that both are intended"
             ));
         }
         Self {
@@ -97,12 +97,13 @@ impl Pool {
         }
     }
 
-    /// The host's own tools, sorted by name. They come first, and one of them wins over a server's tool of the same name.
+    /// The host's own tools, sorted by name. They come first and win over a server's tool of the
+    /// same name.
     pub fn own(&self) -> &[HostTool] {
         &self.host_tools
     }
 
-    /// The host's own tool called `name`.
+    /// Returns the host's own tool called `name`.
     pub fn own_tool(&self, name: &str) -> Option<&HostTool> {
         let at = self
             .host_tools
@@ -110,17 +111,17 @@ impl Pool {
         at.ok().map(|at| &self.host_tools[at])
     }
 
-    /// The tools, sorted by name: all that can be called.
+    /// All callable tools, sorted by name.
     pub fn tools(&self) -> &[Arc<PoolTool>] {
         &self.tools
     }
 
-    /// Those of the tools that are offered to a model, sorted by name (TOOL-7).
+    /// The tools offered to a model, sorted by name (TOOL-7).
     pub fn offered(&self) -> impl Iterator<Item = &Arc<PoolTool>> {
         self.tools.iter().filter(|tool| tool.offered)
     }
 
-    /// The tool called `name`.
+    /// Returns the tool called `name`.
     pub fn get(&self, name: &str) -> Option<&Arc<PoolTool>> {
         let at = self
             .tools
@@ -128,7 +129,7 @@ impl Pool {
         at.ok().map(|at| &self.tools[at])
     }
 
-    /// The tool that `server` knows as `tool`, or whose name is so when normalised.
+    /// Returns the tool that `server` calls `tool`, also by its normalized name.
     pub fn find(&self, server: &str, tool: &str) -> Option<&Arc<PoolTool>> {
         let of_server = || {
             self.tools
@@ -143,7 +144,7 @@ impl Pool {
             })
     }
 
-    /// Which original names the normalised ones stand for.
+    /// Maps normalized names to the original ones.
     pub fn normalized_names(&self) -> NormalizedNames {
         let mut names = NormalizedNames::default();
         for tool in &self.tools {
@@ -163,7 +164,7 @@ impl Pool {
         names
     }
 
-    /// Which tools had to be renamed because another came to the same name, and which servers look alike.
+    /// Reports renamed tools and confusable server names.
     pub fn diagnostics(&self) -> &[String] {
         &self.diagnostics
     }
@@ -172,7 +173,7 @@ impl Pool {
         &self.parts
     }
 
-    /// The tool of the pool that `tool`, of a part, has become: they differ where it had to be renamed.
+    /// Returns the pool's version of a server's tool; the two differ if the tool was renamed.
     pub(crate) fn of_part(&self, tool: &Arc<PoolTool>) -> Option<&Arc<PoolTool>> {
         let same = |found: &&Arc<PoolTool>| {
             found.server == tool.server && found.tool.name == tool.tool.name
@@ -187,8 +188,8 @@ fn name_of(tool: Option<&Arc<PoolTool>>) -> Option<&str> {
     tool.map(|tool| tool.name.as_str())
 }
 
-/// Whether sorted parts that follow each other in order of their first names have no name among each other's, and none has one of
-/// the host's. As most names begin with their server's, they hardly ever do.
+/// Returns whether the sorted parts, ordered by their first names, do not overlap each other or the
+/// host's tools. They rarely do, since most names start with their server's.
 fn are_disjoint(parts: &[&[Arc<PoolTool>]], host_tools: &[HostTool]) -> bool {
     let in_a_row = parts
         .windows(2)
@@ -379,8 +380,8 @@ mod tests {
         assert_eq!(
             pool.diagnostics(),
             [
-                "the tool \"Read\" of \"one\" is called mcp__one__Read, because another has its name",
-                "the tool \"add\" of \"two\" is called mcp__two__add, because another has its name",
+                "tool \"Read\" of \"one\" is named mcp__one__Read because its name is taken",
+                "tool \"add\" of \"two\" is named mcp__two__add because its name is taken",
             ]
         );
         assert_eq!(pool.find("two", "add").unwrap().name, "mcp__two__add");
@@ -403,7 +404,7 @@ mod tests {
         assert_eq!(
             pool.diagnostics(),
             [
-                "the names of the servers \"github\" and \"g\u{456}thub\" look alike; make sure that both are meant"
+                "servers \"github\" and \"g\u{456}thub\" have confusable names; check that both are intended"
             ]
         );
     }

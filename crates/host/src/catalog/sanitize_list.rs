@@ -1,4 +1,4 @@
-//! Lists of resources, templates and prompts as a model may see them (TOOL-3).
+//! Sanitizes lists of resources, templates and prompts (TOOL-3).
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use trunkline_wire::mcp::{Item, ListKind, Prompt, Resource, ResourceTemplate};
 use super::lists::{ListState, PerList};
 use crate::sanitize::{Removed, sanitize_item};
 
-/// An entry of a list whose texts a model may see.
+/// A list item with texts that a model may see.
 pub(super) trait ListItem: Item + Clone {
-    /// The member that its server knows it by.
+    /// The member that identifies the item to its server.
     const IDENTIFIER: &'static str;
 
     fn raw(&self) -> &Json;
@@ -40,8 +40,8 @@ impl ListItem for Prompt {
     }
 }
 
-/// The list with its texts sanitised, without the entries whose identifiers have hidden characters. Removed characters and
-/// entries are added to the problems of the list.
+/// Sanitizes the texts of a list and drops items whose identifier contains hidden characters. Both
+/// are recorded as problems of the list.
 pub(super) fn sanitize_list<T: ListItem>(
     kind: ListKind,
     items: &Arc<[T]>,
@@ -70,24 +70,18 @@ pub(super) fn sanitize_list<T: ListItem>(
     }
     let mut state = PerList::of(kind, lists).clone();
     let method = kind.method();
-    let taken = (!removed.is_empty()).then(|| {
-        let were = if removed.total() == 1 { "was" } else { "were" };
-        format!("{method}: {removed} {were} removed from the texts of its entries")
-    });
-    let problem = |count: usize, why: &str| {
-        let entries = match count {
-            0 => return None,
-            1 => "entry was",
-            _ => "entries were",
-        };
-        Some(format!("{method}: {count} {entries} left out: {why}"))
+    let removed =
+        (!removed.is_empty()).then(|| format!("{method}: removed {removed} from its texts"));
+    let skipped = |count: usize, why: &str| {
+        let s = if count == 1 { "" } else { "s" };
+        (count > 0).then(|| format!("{method}: skipped {count} item{s}: {why}"))
     };
     let hidden = format!("hidden characters in the {}", T::IDENTIFIER);
-    let hidden = problem(left_out, &hidden);
-    let unreadable = problem(unreadable, "unreadable once hidden characters are removed");
+    let hidden = skipped(left_out, &hidden);
+    let unreadable = skipped(unreadable, "unreadable once hidden characters are removed");
     let problems = state.problems.iter().cloned();
     state.problems = problems
-        .chain(taken)
+        .chain(removed)
         .chain(hidden)
         .chain(unreadable)
         .collect();
@@ -122,11 +116,11 @@ mod tests {
         assert_eq!(
             *PerList::of(ListKind::Prompts, &lists).problems,
             [
-                "prompts/list: 2 hidden characters (1 zero-width, 1 bidirectional) were removed from the texts of its entries",
-                "prompts/list: 2 entries were left out: hidden characters in the name",
+                "prompts/list: removed 2 hidden characters (1 zero-width, 1 bidirectional) from its texts",
+                "prompts/list: skipped 2 items: hidden characters in the name",
             ]
         );
-        // Once is enough.
+        // Sanitizing is idempotent.
         let again = sanitize_list(ListKind::Prompts, &shown, &mut lists);
         assert!(Arc::ptr_eq(&again, &shown));
     }

@@ -1,4 +1,4 @@
-//! One server's tools: named, sorted, and remade only when that server's list changes.
+//! One server's tools: named, sorted, and rebuilt only when that server's list changes.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -11,10 +11,10 @@ use super::tool::{HiddenCharacters, PoolTool, pool_tool};
 use super::unique::sorted_and_unique;
 use crate::search::Index;
 
-/// How many tools are named one by one in each kind of complaint.
+/// Maximum number of tools named individually per kind of diagnostic.
 const MAX_REPORTED: usize = 20;
 
-/// One server's tools, sorted by name, and what they are found by.
+/// One server's tools, sorted by name, with their search index.
 #[derive(Debug, Default)]
 pub(crate) struct ServerTools {
     tools: Vec<Arc<PoolTool>>,
@@ -30,7 +30,7 @@ impl Deref for ServerTools {
 }
 
 impl ServerTools {
-    /// Only some of them.
+    /// Returns the tools that match `wanted`.
     pub(crate) fn filtered(&self, wanted: impl Fn(&PoolTool) -> bool) -> Self {
         let tools = self.tools.iter().filter(|tool| wanted(tool));
         Self {
@@ -39,31 +39,31 @@ impl ServerTools {
         }
     }
 
-    /// What they are found by, made when somebody searches for the first time.
+    /// Returns the search index, building it on first use.
     pub(crate) fn index(&self) -> &Index {
         self.index.get_or_init(|| Index::of(&self.tools))
     }
 }
 
-/// How a server's tools are offered.
+/// Options for turning a server's tool list into pool tools.
 #[derive(Clone, Copy)]
 pub(crate) struct ToolOptions<'o> {
     /// The server's name.
     pub(crate) server: &'o Arc<str>,
-    /// Which of them; `None` is all.
+    /// The tools to offer; `None` offers all.
     pub(crate) filter: Option<&'o ToolFilter>,
-    /// Whether all of them are always shown.
+    /// Whether the tools are always loaded.
     pub(crate) always_load: bool,
-    /// Whether some arguments may have to be repeated in header_parameters, as modern servers behind HTTP can ask for.
+    /// Whether arguments may have to be repeated in HTTP headers, which modern servers can request.
     pub(crate) header_parameters: bool,
-    /// Whether their names begin with the server's (TOOL-2).
+    /// Whether tool names start with the server's name (TOOL-2).
     pub(crate) prefix: bool,
-    /// Whether the server is an IDE, which offers little of what it has to a model (TOOL-7).
+    /// Whether the server is an IDE, which offers only some tools to a model (TOOL-7).
     pub(crate) is_ide: bool,
 }
 
 impl<'o> ToolOptions<'o> {
-    /// All tools, as any server offers them.
+    /// Default options for an ordinary server.
     pub(crate) fn plain(server: &'o Arc<str>) -> Self {
         Self {
             server,
@@ -76,8 +76,8 @@ impl<'o> ToolOptions<'o> {
     }
 }
 
-/// Names and sorts one server's tools; says which could not be offered, were listed twice or had to be renamed, what was hidden in
-/// them, and which look confusable.
+/// Names and sorts one server's tools. Returns diagnostics for tools that were dropped, duplicated
+/// or renamed, that contain hidden characters, or whose names are confusable.
 pub(crate) fn server_tools(options: &ToolOptions, tools: Vec<Tool>) -> (ServerTools, Vec<String>) {
     let mut diagnostics = ToolDiagnostics::default();
     let mut named = Vec::with_capacity(tools.len());
@@ -93,7 +93,7 @@ pub(crate) fn server_tools(options: &ToolOptions, tools: Vec<Tool>) -> (ServerTo
         {
             diagnostics
                 .dropped
-                .add(|| format!("the tool \"{}\" was remaining out: {reason}", tool.name));
+                .add(|| format!("skipped tool \"{}\": {reason}", tool.name));
             continue;
         }
         let (tool, hidden) = pool_tool(options, tool);
@@ -106,7 +106,9 @@ pub(crate) fn server_tools(options: &ToolOptions, tools: Vec<Tool>) -> (ServerTo
     }
     for [one, other] in confusable_pairs(tools.iter().map(|tool| &*tool.tool.name)) {
         diagnostics.confusable.add(|| {
-            format!("the names of the tools \"{one}\" and \"{other}\" look confusable; make sure that the right one is called")
+            format!(
+                "tools \"{one}\" and \"{other}\" have confusable names; check which one is called"
+            )
         });
     }
     let part = ServerTools {
@@ -116,7 +118,7 @@ pub(crate) fn server_tools(options: &ToolOptions, tools: Vec<Tool>) -> (ServerTo
     (part, diagnostics.into_messages())
 }
 
-/// What is to be said about a server's tools.
+/// Diagnostics about a server's tools.
 #[derive(Default)]
 struct ToolDiagnostics {
     dropped: CappedMessages,
@@ -130,44 +132,36 @@ impl ToolDiagnostics {
     fn hidden(&mut self, tool: &PoolTool, hidden: &HiddenCharacters) {
         let name = &tool.tool.name;
         if !hidden.removed.is_empty() {
-            let (removed, places) = (&hidden.removed, hidden.fields.join(", "));
-            let were = if removed.total() == 1 { "was" } else { "were" };
-            self.removed.add(|| {
-                format!("{removed} {were} removed from the {places} of the tool \"{name}\"")
-            });
+            let (removed, fields) = (&hidden.removed, hidden.fields.join(", "));
+            self.removed
+                .add(|| format!("removed {removed} from the {fields} of tool \"{name}\""));
         }
         if !hidden.remaining.is_empty() {
-            let remaining = &hidden.remaining;
-            let stand = if remaining.total() == 1 {
-                "stands"
-            } else {
-                "stand"
-            };
-            self.remaining.add(|| {
-                format!("{remaining} {stand} in names or values of the schema of the tool \"{name}\", which would not work without")
-            });
+            let kept = &hidden.remaining;
+            self.remaining
+                .add(|| format!("kept {kept} in names or values of the schema of tool \"{name}\""));
         }
     }
 
     fn into_messages(self) -> Vec<String> {
         let mut all = Vec::new();
-        for (into_messages, what) in [
-            (self.dropped, "were remaining out"),
+        for (messages, summary) in [
+            (self.dropped, "were skipped"),
             (self.renamed, "were renamed or listed twice"),
-            (self.removed, "had hidden characters, which were removed"),
+            (self.removed, "had hidden characters"),
             (self.remaining, "have hidden characters in their schemas"),
-            (self.confusable, "look like others"),
+            (self.confusable, "have confusable names"),
         ] {
-            all.extend(into_messages.texts);
-            if into_messages.more > 0 {
-                all.push(format!("{} more tools {what}", into_messages.more));
+            all.extend(messages.texts);
+            if messages.more > 0 {
+                all.push(format!("{} more tools {summary}", messages.more));
             }
         }
         all
     }
 }
 
-/// ToolDiagnostics of one kind: the first are into_messages, the others counted.
+/// Diagnostics of one kind: the first are listed, the others counted.
 #[derive(Default)]
 struct CappedMessages {
     texts: Vec<String>,
@@ -211,9 +205,9 @@ mod tests {
         assert_eq!(
             into_messages,
             [
-                "3 hidden characters (2 zero-width, 1 bidirectional) were removed from the title, description of the tool \"a\"",
-                "1 hidden character (1 zero-width) was removed from the schema of the tool \"b\"",
-                "1 hidden character (1 zero-width) stands in names or values of the schema of the tool \"b\", which would not work without",
+                "removed 3 hidden characters (2 zero-width, 1 bidirectional) from the title, description of tool \"a\"",
+                "removed 1 hidden character (1 zero-width) from the schema of tool \"b\"",
+                "kept 1 hidden character (1 zero-width) in names or values of the schema of tool \"b\"",
             ]
         );
     }
@@ -227,7 +221,7 @@ mod tests {
         assert_eq!((part.len(), into_messages.len()), (100, MAX_REPORTED + 1));
         assert_eq!(
             into_messages[MAX_REPORTED],
-            "80 more tools had hidden characters, which were removed"
+            "80 more tools had hidden characters"
         );
     }
 
@@ -241,7 +235,7 @@ mod tests {
         assert_eq!(
             into_messages,
             [
-                "the names of the tools \"get_\u{456}ssue\" and \"get_issue\" look confusable; make sure that the right one is called"
+                "tools \"get_\u{456}ssue\" and \"get_issue\" have confusable names; check which one is called"
             ]
         );
     }

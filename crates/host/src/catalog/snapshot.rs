@@ -1,5 +1,5 @@
-//! A catalog as text, and back (LIF-13). Every entry stays as its server wrote it, byte for byte, so that it can be compared
-//! with what the server says later.
+//! Serializes a catalog (LIF-13). Every item keeps its original bytes, so it can be compared with
+//! what the server sends later.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use trunkline_wire::version::MODERN;
 use super::lists::{Freshness, ListState, Origin, PerList};
 use super::{Catalog, ToolOptions, server_tools};
 
-/// How long the text may be: a larger catalog is not worth reading at every start.
+/// Maximum size; a larger catalog is not worth reading at every start.
 pub(super) const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// The names of its members are those of MCP, as far as MCP has any.
+/// Member names follow MCP where it defines any.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CatalogDocument<'a> {
@@ -34,14 +34,14 @@ struct CatalogDocument<'a> {
 struct ListDocument<'a> {
     ttl_ms: Option<u64>,
     items: Vec<&'a Json>,
-    /// Why it could not be fetched, or is not there.
+    /// Why the fetch failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'a str>,
 }
 
-/// The catalog as text; `None` if it is too large, or not known to be the server's.
+/// Serializes a catalog; `None` if it is too large or has no identity.
 pub(super) fn write(catalog: &Catalog) -> Option<String> {
     let identity = catalog.identity.as_ref()?;
     let lists: [(ListKind, Vec<&Json>); 4] = [
@@ -91,7 +91,7 @@ pub(super) fn write(catalog: &Catalog) -> Option<String> {
     text.ok().filter(|text| text.len() <= MAX_BYTES)
 }
 
-/// The catalog that the text stands for, marked as cached; `None` if it stands for none.
+/// Parses a catalog and marks it as cached; `None` if the text is not a catalog.
 pub(super) fn read(options: ToolOptions, text: &Json) -> Option<Catalog> {
     let protocol_version: String = text.field("protocolVersion")?;
     let options = ToolOptions {
@@ -113,10 +113,10 @@ pub(super) fn read(options: ToolOptions, text: &Json) -> Option<Catalog> {
 
 fn items<T: Item>(text: &Json, kind: ListKind, lists: &mut PerList<ListState>) -> Option<Vec<T>> {
     let list = text.get(kind.member())?;
-    // What failed in an earlier run is no warning in this one.
+    // A failure in an earlier run is a note, not a warning.
     let failed: Option<String> = list.field("failed");
     let note = match &failed {
-        Some(problem) => Some(format!("when it was last asked: {problem}")),
+        Some(problem) => Some(format!("last attempt: {problem}")),
         None => list.field("note"),
     };
     let state = ListState {

@@ -1,7 +1,7 @@
-//! The last catalog of each server, stored on disk from one run to the next (LIF-13).
+//! Stores the last catalog of each server on disk between runs (LIF-13).
 //!
-//! It only saves time: what cannot be read counts as absent, what cannot be flush is not stored, and neither does harm. Inner
-//! are flush by one job at a time, off the runtime's threads.
+//! The store is an optimization: unreadable files count as absent, and write errors are ignored.
+//! One blocking task writes the files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,24 +18,24 @@ use super::snapshot::{self, MAX_BYTES};
 use super::{Catalog, ToolOptions};
 use crate::disk::{Durability, TEMP_EXTENSION, create_private_dir, write_atomic};
 
-/// What the inner look like; another number is another version's.
+/// Version of the file format.
 const FORMAT: u64 = 1;
 
-/// How many catalogs are stored.
+/// Maximum number of stored catalogs.
 const MAX_FILES: usize = 1000;
 
-/// How old a file becomes before it is flush again although nothing has changed, so that what is in use does not count as old.
+/// Unchanged files are rewritten after this time, so files in use do not look old.
 const REWRITE_AFTER: Duration = Duration::from_hours(24);
 
-/// After this time, a file that was being flush never will be.
+/// Temporary files older than this are abandoned.
 const ABANDONED_AFTER: Duration = Duration::from_hours(1);
 
-/// How long the end of a host waits for what is still to be flush.
+/// Maximum time that shutdown waits for pending writes.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 const EXTENSION: &str = "json";
 
-/// Where the last catalog of each server is stored.
+/// Stores the last catalog of each server.
 ///
 /// ```
 /// # let cache_dir = std::env::temp_dir();
@@ -45,7 +45,7 @@ const EXTENSION: &str = "json";
 /// ```
 pub struct CatalogStore(Arc<Inner>);
 
-/// Which catalog: of which entry, for whom.
+/// Identifies a catalog by its entry and the signed-in identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CatalogKey(String);
 
@@ -57,14 +57,14 @@ struct Inner {
 
 #[derive(Default)]
 struct WriteQueue {
-    /// The newest of each.
+    /// The newest catalog per key.
     catalogs: BTreeMap<CatalogKey, Arc<Catalog>>,
-    /// Somebody is at drain on them.
+    /// Whether a task is writing.
     is_running: bool,
 }
 
 impl CatalogKey {
-    /// The catalog of the entry with this hash, for the identity that is signed in.
+    /// Returns the key for an entry's hash and the signed-in identity.
     pub(crate) fn new(hash: &str, identity: Option<&str>) -> Self {
         let mut digest = Sha256::new();
         digest.update(hash);
@@ -78,20 +78,20 @@ impl CatalogKey {
         Self(hex.collect())
     }
 
-    /// The file in `directory` that holds it.
+    /// Returns the catalog's file in `directory`.
     pub(crate) fn path(&self, directory: &Path) -> PathBuf {
         directory.join(&self.0).with_extension(EXTENSION)
     }
 
-    /// Whether a file may hold a catalog.
+    /// Returns whether a file may hold a catalog.
     pub(crate) fn is_of(path: &Path) -> bool {
         is_key(path)
     }
 }
 
 impl CatalogStore {
-    /// Keeps catalogs in `directory`, which need not exist. They hold what servers say about themselves, which may be meant for
-    /// one user only: a directory that others may write to is not used.
+    /// Creates a store in `directory`, which need not exist. Catalogs may be private to one user,
+    /// so a directory that others can write to is not used.
     pub fn at(directory: impl Into<PathBuf>) -> Self {
         Self(Arc::new(Inner {
             directory: directory.into(),
@@ -100,7 +100,7 @@ impl CatalogStore {
         }))
     }
 
-    /// The catalog as it was stored, if it was.
+    /// Loads a stored catalog.
     pub(crate) fn load(&self, key: &CatalogKey, options: ToolOptions) -> Option<Catalog> {
         if !self.0.is_trusted() {
             return None;
@@ -109,7 +109,7 @@ impl CatalogStore {
         snapshot::read(options, &stored.catalog)
     }
 
-    /// Keeps a catalog, soon. Must be called on a Tokio runtime.
+    /// Queues a catalog for writing. Must be called on a Tokio runtime.
     pub(crate) fn save(&self, key: CatalogKey, catalog: Arc<Catalog>) {
         let mut queue = self.0.lock();
         queue.catalogs.insert(key, catalog);
@@ -121,7 +121,7 @@ impl CatalogStore {
         }
     }
 
-    /// Waits until everything is flush, but not for ever.
+    /// Waits, for a limited time, until all catalogs are written.
     pub(crate) async fn flush(&self) {
         let mut busy = self.0.busy.subscribe();
         let idle = busy.wait_for(|busy| !busy);
@@ -134,7 +134,7 @@ impl Inner {
         key.path(&self.directory)
     }
 
-    /// Writes what is queue until nothing is.
+    /// Writes queued catalogs until the queue is empty.
     fn drain(&self) {
         loop {
             let next = {
@@ -149,7 +149,7 @@ impl Inner {
             let Some((key, catalog)) = next else {
                 return;
             };
-            // A disk that is full or read-only costs the next start some time, and nothing else.
+            // A full or read-only disk only makes the next start slower.
             let _ = self.write(&key, &catalog);
         }
     }
@@ -157,7 +157,7 @@ impl Inner {
     fn write(&self, key: &CatalogKey, catalog: &Catalog) -> io::Result<()> {
         let path = self.path(key);
         let Some(text) = snapshot::write(catalog) else {
-            // What is stored is no longer true, and the truth is too large.
+            // The stored catalog is outdated and the new one too large.
             return fs::remove_file(path);
         };
         let now = SystemTime::now();
@@ -178,7 +178,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Removes what nobody will finish, and the oldest catalogs if there are too many. What is not ours is left alone.
+    /// Removes abandoned temporary files, and the oldest catalogs beyond `most`. Foreign files are
+    /// left alone.
     fn prune(&self, now: SystemTime, most: usize) -> io::Result<()> {
         let mut stored = Vec::new();
         for file in fs::read_dir(&self.directory)?.flatten() {
@@ -206,7 +207,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether nobody else can have put anything there.
+    /// Returns whether only the owner can write to the directory.
     fn is_trusted(&self) -> bool {
         fs::metadata(&self.directory).is_ok_and(|found| found.is_dir() && is_private(&found))
     }
@@ -216,23 +217,23 @@ impl Inner {
     }
 }
 
-/// Whether the file's name begins like one of ours.
+/// Returns whether the file name starts with a catalog key.
 fn is_key(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let key = name.and_then(|name| name.split('.').next());
     key.is_some_and(|key| key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// What stands in a file.
+/// The contents of a file.
 struct StoredCatalog {
     fetched: SystemTime,
     catalog: Json,
 }
 
 impl StoredCatalog {
-    /// What the file says; nothing if it is no file, too large to be ours, broken, or another's.
+    /// Reads a file; `None` if it is not a file, too large, invalid, or belongs to another key.
     fn read(path: &Path, key: &CatalogKey) -> Option<Self> {
-        // A little more than the catalog stands in it.
+        // The file holds a little more than the catalog.
         let limit = u64::try_from(MAX_BYTES).ok()? + 1024;
         let found = fs::symlink_metadata(path).ok()?;
         if !found.is_file() || found.len() > limit {

@@ -1,4 +1,4 @@
-//! Tools for tests.
+//! Builders for test tools.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use trunkline_wire::mcp::{Item, Tool};
 
 use super::{PoolTool, ServerTools, ToolOptions, server_tools};
 
-/// One server's part of the pool, as it comes of what the server lists.
+/// Builds one server's tools from listed values.
 pub(crate) fn server_tools_of(
     server: &str,
     listed: impl IntoIterator<Item = Value>,
@@ -20,12 +20,12 @@ pub(crate) fn server_tools_of(
     Arc::new(server_tools(&ToolOptions::plain(&server), tools.collect()).0)
 }
 
-/// A tool in the pool.
+/// Builds a pool tool from a listed value.
 pub(crate) fn tool_of(server: &str, listed: &Value) -> PoolTool {
     (*server_tools_of(server, [listed.clone()])[0]).clone()
 }
 
-/// One of which nothing matters but its name.
+/// Builds a pool tool with nothing but a name.
 pub(crate) fn tool(server: &str, name: &str) -> PoolTool {
     tool_of(server, &json!({"name": name}))
 }

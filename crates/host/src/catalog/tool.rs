@@ -1,4 +1,4 @@
-//! A tool as a model sees it: what its server says, made harmless and cut to size once, when its list arrives.
+//! A tool as a model sees it, sanitized and truncated once, when its list arrives.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use super::server_tools::ToolOptions;
 use crate::call::Checks;
 use crate::sanitize::{Removed, one_line, sanitize_schema, shared, shown};
 
-/// The member of a tool's `_meta` by which its server has it always shown (TOOL-5).
+/// The `_meta` member that marks a tool as always loaded (TOOL-5).
 const ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
-/// The member that says what it may be looked for by (TOOL-5).
+/// The `_meta` member with search terms (TOOL-5).
 const SEARCH_HINT: &str = "anthropic/searchHint";
-/// The member that says how long its results may be (TOOL-5).
+/// The `_meta` member with the maximum result size (TOOL-5).
 const MAX_RESULT_CHARS: &str = "anthropic/maxResultSizeChars";
 
-/// How long a tool can ask for its results to be (TOOL-5).
+/// Upper bound of the result size that a tool can request (TOOL-5).
 const MAX_RESULT_CHARS_LIMIT: usize = 500_000;
 
-/// What an IDE offers to a model (TOOL-7); the rest is for the program.
+/// The IDE tools offered to a model (TOOL-7); the program can call all of them.
 const IDE_TOOLS: [&str; 2] = ["executeCode", "getDiagnostics"];
 
 /// A tool as a model sees it.
@@ -28,32 +28,33 @@ const IDE_TOOLS: [&str; 2] = ["executeCode", "getDiagnostics"];
 pub struct PoolTool {
     /// The name by which it is called: `mcp__<server>__<tool>`.
     pub name: String,
-    /// The server's name as configured.
+    /// The server's configured name.
     pub server: Arc<str>,
-    /// What the server says about it, under its original name; untrusted text, as it came.
+    /// The server's definition, under its original name; untrusted text, verbatim.
     pub tool: Tool,
-    /// A name for people, sanitised.
+    /// The display name, sanitized.
     pub title: Option<ByteString>,
-    /// What a model is told about it: sanitised, and cut after 2,048 characters (TOOL-3, LIF-7). Empty if the server says nothing.
+    /// The description: sanitized, truncated to 2,048 characters (TOOL-3, LIF-7), and empty if the
+    /// server gives none.
     pub description: ByteString,
-    /// What it may be looked for by, besides all this; on one line, sanitised.
+    /// Additional search terms, sanitized, on one line.
     pub search_hint: Option<ByteString>,
-    /// How many characters its results may have, where its server asks for more or fewer than others get.
+    /// Maximum number of characters in results, if the server sets one.
     pub max_result_chars: Option<usize>,
-    /// The schema of its arguments as a model sees it: the same bytes as in [`PoolTool::tool`], unless something is hidden in
-    /// descriptions there.
+    /// The input schema as a model sees it: the bytes of [`PoolTool::tool`], without hidden
+    /// characters in descriptions.
     pub shown_schema: Json,
-    /// Whether a model sees it however many tools there are: its server's entry says so, or its server.
+    /// Whether a model always sees the tool; set by the server's entry or by the server.
     pub always_load: bool,
-    /// Whether it is offered to a model at all; otherwise only the program calls it (TOOL-7).
+    /// Whether the tool is offered to models; otherwise only the program calls it (TOOL-7).
     pub offered: bool,
-    /// What arguments and results are held against.
+    /// Validators for arguments and results.
     pub(crate) checks: Arc<Checks>,
 }
 
 impl PoolTool {
-    /// The name to show to a person: `server - title (MCP)`, with the original name where there is no title. On one line,
-    /// sanitised; still escape it for a terminal.
+    /// Returns the name to show to a person: `server - title (MCP)`, with the original name if
+    /// there is no title. The name is sanitized and on one line, but not escaped for a terminal.
     ///
     /// ```
     /// use trunkline::tool::Pool;
@@ -69,39 +70,39 @@ impl PoolTool {
         format!("{} - {} (MCP)", one_line(&self.server).0, one_line(title).0)
     }
 
-    /// Whether it changes nothing, as its server says (TOOL-4).
+    /// Returns whether the server declares the tool read-only (TOOL-4).
     pub fn is_read_only(&self) -> bool {
         self.tool.hints.read_only
     }
 
-    /// Whether several calls of it may run at once: it changes nothing.
+    /// Returns whether calls may run concurrently, which holds for read-only tools.
     pub fn is_concurrency_safe(&self) -> bool {
         self.is_read_only()
     }
 
-    /// Whether it may destroy something, as its server says.
+    /// Returns whether the server declares the tool destructive.
     pub fn is_destructive(&self) -> bool {
         self.tool.hints.destructive
     }
 
-    /// Whether it reaches out into the world, as its server says.
+    /// Returns whether the server declares that the tool reaches external systems.
     pub fn is_open_world(&self) -> bool {
         self.tool.hints.open_world
     }
 
-    /// The name it has where it must not be confused with a tool that needs no prefix (TOOL-2).
+    /// Returns the prefixed name, which cannot collide with an unprefixed tool (TOOL-2).
     pub(super) fn full_name(&self) -> String {
         tool_name(&self.server, &self.tool.name)
     }
 }
 
-/// What was hidden in one tool.
+/// Hidden characters found in one tool.
 #[derive(Debug, Default)]
 pub(super) struct HiddenCharacters {
-    /// The fields from which something was removed.
+    /// The fields from which characters were removed.
     pub(super) fields: Vec<&'static str>,
     pub(super) removed: Removed,
-    /// What stays in its schema.
+    /// Characters that remain in the schema.
     pub(super) remaining: Removed,
 }
 
@@ -114,7 +115,7 @@ impl HiddenCharacters {
     }
 }
 
-/// Makes of a tool what a model sees, and says what was hidden in it.
+/// Builds the pool tool and reports its hidden characters.
 pub(super) fn pool_tool(options: &ToolOptions, tool: Tool) -> (PoolTool, HiddenCharacters) {
     let mut hidden = HiddenCharacters::default();
     let name = if options.prefix {
@@ -157,7 +158,7 @@ pub(super) fn pool_tool(options: &ToolOptions, tool: Tool) -> (PoolTool, HiddenC
     (made, hidden)
 }
 
-/// What a tool's `_meta` says to us.
+/// The members of a tool's `_meta` that concern us.
 #[derive(Default)]
 struct Meta {
     always_load: bool,

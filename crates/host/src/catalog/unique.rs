@@ -1,4 +1,4 @@
-//! Sorts tools and gives each a name of its own (TOOL-1, TOOL-8).
+//! Sorts tools and makes their names unique (TOOL-1, TOOL-8).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use super::names::with_suffix;
 use super::tool::PoolTool;
 use crate::host_tool::HostTool;
 
-/// Sorts by name; of several with one name the first keeps it and the others get another, as does whoever has the name of one of the
-/// host's `host_tools` tools. Which is first depends on the original names alone, so that a server that lists its tools in another by_name does
-/// not change what is called what.
+/// Sorts by name. Among tools with the same name the first keeps it; the others, and any tool named
+/// like a host tool, are renamed. The order depends only on the original names, so a server that
+/// reorders its list does not rename tools.
 pub(super) fn sorted_and_unique(
     mut tools: Vec<Arc<PoolTool>>,
     host_tools: &[HostTool],
 ) -> (Vec<Arc<PoolTool>>, Vec<String>) {
     let mut diagnostics = Vec::new();
-    // Stable, so the one that was listed first comes first.
+    // The sort is stable: the tool listed first comes first.
     tools.sort_by(by_name);
     tools.dedup_by(|later, first| {
         let same = later.name == first.name
@@ -23,7 +23,7 @@ pub(super) fn sorted_and_unique(
             && later.tool.name == first.tool.name;
         if same {
             diagnostics.push(format!(
-                "the tool \"{}\" is listed twice; the first counts",
+                "tool \"{}\" is listed twice; using the first",
                 later.tool.name
             ));
         }
@@ -44,7 +44,7 @@ pub(super) fn sorted_and_unique(
         let later = &tools[at];
         let name = free_name(later, &taken);
         diagnostics.push(format!(
-            "the tool \"{}\" of \"{}\" is called {name}, because another has its name",
+            "tool \"{}\" of \"{}\" is named {name} because its name is taken",
             later.tool.name, later.server
         ));
         taken.insert(name.clone());
@@ -62,7 +62,7 @@ fn by_name(a: &Arc<PoolTool>, b: &Arc<PoolTool>) -> std::cmp::Ordering {
     a.name.cmp(&b.name).then_with(originals)
 }
 
-/// Another name for a tool: with its server's prefix if it had none, or else with a suffix.
+/// Returns the prefixed name if it is free, else a suffixed one.
 fn free_name(tool: &PoolTool, taken: &HashSet<String>) -> String {
     let full = tool.full_name();
     if taken.contains(&full) {
@@ -72,7 +72,7 @@ fn free_name(tool: &PoolTool, taken: &HashSet<String>) -> String {
     }
 }
 
-/// A name that nobody else has: with a suffix that depends on the original names, and on what others are called already.
+/// Returns a free name: `name` with a suffix that depends on the original names.
 pub(crate) fn unique_name(
     name: &str,
     server: &str,

@@ -1,18 +1,18 @@
-//! When to try again (LIF-10).
+//! Reconnection delays (LIF-10).
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-/// How often a lost connection is tried again.
+/// Number of reconnection attempts.
 pub(super) const MAX_ATTEMPTS: u32 = 5;
 
-/// How long a connection must have stood for its earlier failures to be forgotten.
+/// A connection that lasted this long resets the attempt count.
 pub(super) const STABLE: Duration = Duration::from_mins(1);
 
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// How long to wait before attempt `attempt`, which counts from 1: `first`, then doubling, and up to a quarter more or less by chance so
-/// that many servers lost at once do not all come back at once.
+/// Returns the delay before `attempt`, counted from 1: `first`, doubled for each attempt, with up
+/// to 25 % jitter so that servers lost together do not return together.
 pub(super) fn delay(first: Duration, attempt: u32) -> Duration {
     jittered(first, attempt, RandomState::new().build_hasher().finish())
 }

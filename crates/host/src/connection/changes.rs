@@ -1,7 +1,7 @@
-//! Keeps the lists of a connected server in step with what it says of them (LIF-9).
+//! Refreshes a connected server's lists when it reports changes (LIF-9).
 //!
-//! Both halves run inside the task that owns the connection, for as long as the connection stands: one fetches the lists that
-//! are said to have changed, the other keeps a modern server's subscription open. Neither is in the way of a call.
+//! Both halves run inside the task that owns the connection and end with it: one refetches changed
+//! lists, the other keeps a modern server's subscription open. Neither delays calls.
 
 use std::convert::Infallible;
 use std::future::{Future, pending};
@@ -21,28 +21,28 @@ use super::{Core, task};
 use crate::catalog::{self, Lists};
 use crate::settings;
 
-/// How long to wait after a server says that a list has changed: it may be about to say more.
+/// Delay after a change notification, since more may follow.
 const DEBOUNCE: Duration = Duration::from_millis(50);
 
-/// How soon one fetch may refresh_changed_lists another, however much the server says.
+/// Minimum interval between two fetches.
 const MIN_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How often in a row a subscription may fail without having been acknowledged.
+/// Maximum number of consecutive subscription failures without an acknowledgement.
 const MAX_REFUSALS: u32 = 5;
 
-/// Fetches again whatever is said to have changed.
+/// Refetches the lists reported as changed.
 pub(super) async fn refresh_changed_lists(core: &Core, connected: &Arc<Connected>) -> Infallible {
     let mut earliest = Instant::now();
     loop {
         core.notifications.lists_changed().await;
         sleep_until(earliest.max(Instant::now() + DEBOUNCE)).await;
         earliest = Instant::now() + MIN_INTERVAL;
-        // On the heap: it is large, and seldom needed.
+        // Boxed because it is large and rarely needed.
         Box::pin(refetch(core, connected, core.notifications.take_changed())).await;
     }
 }
 
-/// Passes on which resources have changed.
+/// Forwards resource updates as events.
 pub(super) async fn forward_resource_updates(core: &Core) -> Infallible {
     loop {
         for uri in core.notifications.next_updates().await {
@@ -58,23 +58,23 @@ async fn refetch(core: &Core, connected: &Arc<Connected>, lists: Lists) {
     let options = core.tool_options(needs_header_parameters(client));
     let deadline = settings::deadline(task::connect_timeout(core));
     let fetched = catalog::fetch(&options, client, deadline, &previous, lists).await;
-    // What a connection that is lost could not say is no news about its lists.
+    // A lost connection says nothing about the lists.
     if !client.peer().is_closed() {
         core.publish_refreshed(Arc::clone(connected), &previous, Arc::new(fetched));
     }
 }
 
-/// Whether the server may want to see arguments in headers.
+/// Returns whether the server may require arguments in HTTP headers.
 pub(super) fn needs_header_parameters(client: &Client) -> bool {
     client.era() == Era::Modern && client.peer().uses_routing()
 }
 
-/// A subscription that is kept open; nothing, where the server has no use for one.
+/// A subscription kept open; empty if the server needs none.
 pub(super) struct ChangeSubscription(Option<Pin<Box<dyn Future<Output = Infallible> + Send>>>);
 
 impl ChangeSubscription {
-    /// Subscribes to changes of the lists that the server says can change, and of the resources that somebody watches. Nothing is
-    /// sent before it is first polled.
+    /// Subscribes to the lists that can change and to watched resources. Sends nothing until first
+    /// polled.
     pub(super) fn new(core: &Arc<Core>, client: &Client) -> Self {
         let capabilities = &client.identity().capabilities;
         let [tools, resources, prompts] = capabilities.list_changed;
@@ -102,7 +102,7 @@ impl ChangeSubscription {
         }
     }
 
-    /// Keeps it open for as long as it is polled.
+    /// Keeps the subscription open while polled.
     pub(super) async fn run(&mut self) -> Infallible {
         match &mut self.0 {
             Some(subscribed) => subscribed.await,
@@ -111,7 +111,7 @@ impl ChangeSubscription {
     }
 }
 
-/// The lists that a subscription is about.
+/// Returns the lists that a subscription covers.
 fn lists_of(subscription: &Subscription) -> Lists {
     let wanted = [
         (subscription.tools, Lists::TOOLS),
@@ -125,7 +125,7 @@ fn lists_of(subscription: &Subscription) -> Lists {
 async fn stay_subscribed(core: &Core, client: &Client, lists: &Subscription) -> Infallible {
     let (mut attempt, mut refusals) = (0, 0);
     let mut subscriptions = core.subscriptions.changes();
-    // What was watched before may have changed while nobody listened.
+    // Watched resources may have changed before this subscription.
     let mut before = core.subscriptions.uris();
     loop {
         let subscription = Subscription {
@@ -143,7 +143,7 @@ async fn stay_subscribed(core: &Core, client: &Client, lists: &Subscription) -> 
             Ok(()) = subscriptions.changed() => None,
         };
         before = subscription.uris;
-        // Another takes its place at once.
+        // The next iteration replaces it.
         let Some(outcome) = outcome else {
             continue;
         };
@@ -175,7 +175,7 @@ async fn stay_subscribed(core: &Core, client: &Client, lists: &Subscription) -> 
     }
 }
 
-/// One subscription, from its beginning to its end.
+/// Runs one subscription to its end.
 async fn subscribe(
     core: &Core,
     client: &Client,
@@ -184,13 +184,13 @@ async fn subscribe(
 ) -> Result<(), RequestError> {
     let mut open = pin!(client.listen(subscription));
     tokio::select! {
-        // Looked at first: one that is acknowledged and ends at once was a subscription all the same.
+        // Polled first: a subscription that is acknowledged and ends immediately still counts.
         biased;
         () = core.notifications.acknowledged() => {}
         outcome = &mut open => return outcome,
     }
-    // Lists that were fetched before the server began to tell of changes may have changed in between. While they are being
-    // fetched for the first time, the connection does not stand yet.
+    // Lists fetched before the acknowledgement may have changed since. During the initial fetch the
+    // connection is not established yet.
     if matches!(core.status.load().state, State::Connected(_)) {
         core.notifications.mark_changed(lists_of(subscription));
     }

@@ -1,4 +1,4 @@
-//! From a server's entry to a link: one arm for each transport of TRN-1.
+//! Opens the transport that a server's entry describes (TRN-1).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,25 +20,25 @@ use url::Url;
 use super::state::{ConnectFailure, FailureKind};
 use super::{Core, Source};
 
-/// The header by which an IDE knows whom it started.
+/// The header that carries an IDE's token.
 const IDE_AUTHORIZATION: &str = "X-Claude-Code-Ide-Authorization";
 
-/// Which of the two protocols new HTTP is spoken.
+/// The two HTTP protocols of MCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HttpProtocol {
     Streamable,
     Sse,
 }
 
-/// A link that has been opened.
+/// An opened transport with its peer.
 pub(super) struct OpenedLink {
     pub(super) peer: Peer,
     pub(super) stderr: Option<StderrLog>,
-    /// The process that was started for it.
+    /// The process started for the link, if any.
     pub(super) process: Option<StartedProcess>,
 }
 
-/// A process that was started for a link.
+/// A process started for a link.
 pub(super) struct StartedProcess {
     pub(super) pid: u32,
     pub(super) uptake: Uptake,
@@ -54,7 +54,7 @@ impl OpenedLink {
     }
 }
 
-/// Opens a link to a server, new HTTP in this `protocol`.
+/// Opens a link to a server; HTTP entries use `protocol`.
 pub(super) async fn open(
     core: &Core,
     source: &Source,
@@ -96,7 +96,7 @@ pub(super) async fn open(
         }
         TransportEntry::ClaudeAiProxy { proxy, .. } => {
             let Some(proxy) = proxy else {
-                return Err(invalid_entry("the connector's address is not known"));
+                return Err(invalid_entry("the connector has no proxy URL"));
             };
             let mut server = HttpServer::at(parse(proxy)?);
             let credentials = shared.connector_credentials.clone();
@@ -148,7 +148,7 @@ async fn over_http(
     }
 }
 
-/// Opens a WebSocket; one that turns us down is tried may_retry if the helper has other headers.
+/// Opens a WebSocket. A refused connection is retried once if the helper returns other headers.
 async fn over_websocket(
     core: &Core,
     mut server: WsServer,
@@ -167,7 +167,7 @@ async fn over_websocket(
             None => None,
         };
         if let Some(helper_headers) = &helper_headers {
-            // What was helper_headers takes the place of what was written.
+            // Headers from the helper override those of the entry.
             let kept = static_headers
                 .iter()
                 .filter(|(name, _)| !helper_headers.contains_key(name));
@@ -208,7 +208,7 @@ fn http_server(
     })
 }
 
-/// An IDE runs on this machine, and what it is told must stay here.
+/// An IDE must be on this machine, since it receives local data.
 fn ide_server(ide: &IdeEntry) -> Result<HttpServer, ConnectFailure> {
     let mut server = HttpServer::at(require_loopback(&ide.url)?);
     server.headers = ide_headers(ide).collect();
@@ -227,7 +227,7 @@ fn require_loopback(url: &ServerUrl) -> Result<Url, ConnectFailure> {
     match Target::of(&parsed) {
         Ok(target) if target.is_loopback() => Ok(parsed),
         _ => Err(invalid_entry(
-            "an IDE is reached on this machine only, at localhost or 127.0.0.1",
+            "an IDE must run on this machine; use localhost or 127.0.0.1",
         )),
     }
 }
@@ -256,7 +256,7 @@ fn helper(
     })
 }
 
-/// Our static_headers secrets, which no child gets.
+/// Our own secrets, which no child process inherits.
 fn withheld_vars() -> Vec<String> {
     env_vars::secrets().map(str::to_owned).collect()
 }
@@ -277,7 +277,7 @@ fn expose_all(secrets: &BTreeMap<String, Secret>) -> impl Iterator<Item = (Strin
 
 fn parse(url: &ServerUrl) -> Result<Url, ConnectFailure> {
     url.parse()
-        .map_err(|error| invalid_entry(&format!("its URL cannot be used: {error}")))
+        .map_err(|error| invalid_entry(&format!("invalid URL: {error}")))
 }
 
 fn invalid_entry(what: &str) -> ConnectFailure {
@@ -285,7 +285,7 @@ fn invalid_entry(what: &str) -> ConnectFailure {
     ConnectFailure::new(FailureKind::Unreachable(failure))
 }
 
-/// The ways to try a server new HTTP, in turn; `known` is what worked before.
+/// Returns the HTTP protocols to try in order; `known` is the one that worked before.
 pub(super) fn protocols(source: &Source, known: Option<HttpProtocol>) -> Vec<HttpProtocol> {
     let flavour = match source {
         Source::Entry(entry) => match &entry.transport {
@@ -305,8 +305,8 @@ pub(super) fn protocols(source: &Source, known: Option<HttpProtocol>) -> Vec<Htt
     }
 }
 
-/// Where a server runs: in the directory that its entry names, or else in the project's. A host may serve another
-/// project than the one that its process was started in.
+/// Returns the server's working directory: the entry's `cwd`, relative to the project. The host may
+/// serve another project than the one its process runs in.
 fn working_dir(project_dir: Option<&PathBuf>, cwd: Option<&Path>) -> Option<PathBuf> {
     match (project_dir, cwd) {
         (Some(project), Some(cwd)) => Some(project.join(cwd)),

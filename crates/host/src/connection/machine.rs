@@ -1,4 +1,4 @@
-//! What the machine can bear, and what it lets a starting server do (LIF-2, LIF-4).
+//! Measures the CPU capacity available to starting servers (LIF-2, LIF-4).
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,30 +7,30 @@ use std::time::Duration;
 use tokio::time::Instant;
 use trunkline_transport::stdio::proc_fs::{self, Activity, MachineUsage, Usage};
 
-/// The machine is looked at no more often than this.
+/// Minimum interval between two samples of the machine.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
-/// With less than half a processor idle there is none to spare.
+/// With fewer idle cores than this, the machine is busy.
 const MIN_IDLE_CORES: f64 = 0.5;
 
-/// So many starters for each processor are enough.
+/// Maximum number of CPU-bound starters per core.
 const CPU_BOUND_PER_CORE: usize = 3;
 
-/// A starter that has had a processor for a quarter of the time, or waits for one, burns it.
+/// A starter that used at least 1/4 of a core, or waits for one, is CPU-bound.
 const CPU_BOUND_SHARE: u32 = 4;
 
-/// One that has had less than a twentieth waits for something else.
+/// A starter that used less than 1/20 of a core is waiting for something else.
 const WAITING_SHARE: u32 = 20;
 
-/// Where the source come from.
+/// Source of CPU usage figures.
 pub(crate) trait UsageSource: Send + Sync {
-    /// What a process and its descendants have done so far, if that can be told.
+    /// Returns the usage of a process and its descendants, if known.
     fn usage(&self, pid: u32) -> Option<Usage>;
-    /// What the machine has done so far, if that can be told.
+    /// Returns the usage of the whole machine, if known.
     fn machine(&self) -> Option<MachineUsage>;
 }
 
-/// The kernel's own.
+/// Figures from the kernel.
 struct ProcFs;
 
 impl UsageSource for ProcFs {
@@ -43,11 +43,11 @@ impl UsageSource for ProcFs {
     }
 }
 
-/// The machine that local servers start on.
+/// The machine on which local servers start.
 pub(crate) struct Machine {
     cores: usize,
     source: Box<dyn UsageSource>,
-    /// How many starters burn a processor now.
+    /// Number of CPU-bound starters.
     cpu_bound: AtomicUsize,
     last: Mutex<LastSample>,
 }
@@ -55,12 +55,12 @@ pub(crate) struct Machine {
 #[derive(Default)]
 struct LastSample {
     at: Option<(Instant, MachineUsage)>,
-    /// How many processors were idle between the last two looks.
+    /// Idle cores between the last two samples.
     idle: Option<f64>,
 }
 
 impl Machine {
-    /// This one.
+    /// Returns the machine that runs this process.
     pub(crate) fn here() -> Self {
         let cores = std::thread::available_parallelism();
         Self::new(cores.map_or(1, Into::into), Box::new(ProcFs))
@@ -75,26 +75,26 @@ impl Machine {
         }
     }
 
-    /// How many local servers may be starting at once (LIF-2).
+    /// Maximum number of local servers starting concurrently (LIF-2).
     pub(super) fn max_starters(&self) -> usize {
         self.cores.saturating_mul(4).max(6)
     }
 
-    /// Whether there is no processor to spare: those that we may use are taken by our own starters, or
-    /// all of the machine's by whomever.
+    /// Returns whether no core is idle: our starters use all cores available to us, or other
+    /// processes use the whole machine.
     pub(super) fn is_busy(&self) -> bool {
         let idle = self.idle();
         self.cpu_bound.load(Ordering::Relaxed) >= self.cores || idle.is_some_and(has_no_idle_core)
     }
 
-    /// Whether as many starters burn a processor as should at once. More than there are processors, so that
-    /// other programs do not leave ours with nothing, and fewer than may start.
+    /// Returns whether enough starters are CPU-bound. The limit exceeds the number of cores, so
+    /// that other programs do not starve ours, but is below the starter limit.
     pub(super) fn is_crowded(&self) -> bool {
         let enough = self.cores.saturating_mul(CPU_BOUND_PER_CORE);
         self.cpu_bound.load(Ordering::Relaxed) >= enough
     }
 
-    /// Takes note that one starter more, or one less, burns a processor.
+    /// Adds or removes a CPU-bound starter.
     pub(super) fn count_cpu_bound(&self, is_cpu_bound: bool) {
         if is_cpu_bound {
             self.cpu_bound.fetch_add(1, Ordering::Relaxed);
@@ -124,21 +124,21 @@ fn has_no_idle_core(idle: f64) -> bool {
     idle < MIN_IDLE_CORES
 }
 
-/// A server that is starting, as the kernel knows it.
+/// A starting server.
 #[derive(Default)]
 pub(super) struct Starter {
-    /// Its process; 0 while it has none.
+    /// The process ID; 0 before the process starts.
     pid: AtomicU32,
 }
 
 impl Starter {
-    /// Its process has been started, perhaps not for the first time.
+    /// Sets the process, which may have been restarted.
     pub(super) fn started(&self, pid: u32) {
         self.pid.store(pid, Ordering::Relaxed);
     }
 }
 
-/// Looks at a starter now and then.
+/// Samples the CPU usage of a starter.
 pub(super) struct UsageSampler<'a> {
     machine: &'a Machine,
     starter: &'a Starter,
@@ -147,26 +147,24 @@ pub(super) struct UsageSampler<'a> {
     cpu: Duration,
 }
 
-/// What a starter cpu_use between two looks.
+/// The CPU usage of a starter between two samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sample {
-    /// How long that was.
+    /// The time between the samples.
     pub(super) elapsed: Duration,
-    /// What it cpu_use with that, where that can be told.
+    /// The usage, if known.
     pub(super) cpu_use: Option<CpuUse>,
 }
 
-/// How a starter spent its time.
+/// CPU time and final activity of a starter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CpuUse {
-    /// The processor time that it had.
     pub(super) cpu: Duration,
-    /// What it was about at the end.
     pub(super) activity: Activity,
 }
 
 impl CpuUse {
-    /// Nothing, as far as this machine is concerned.
+    /// A starter without a process.
     pub(super) const IDLE: Self = Self {
         cpu: Duration::ZERO,
         activity: Activity::Waiting,
@@ -174,15 +172,14 @@ impl CpuUse {
 }
 
 impl Sample {
-    /// Whether it needs a processor.
+    /// Returns whether the starter needs a core.
     pub(super) fn is_cpu_bound(self) -> bool {
         self.cpu_use.is_some_and(|cpu_use| {
             cpu_use.activity == Activity::Running || cpu_use.cpu * CPU_BOUND_SHARE >= self.elapsed
         })
     }
 
-    /// Whether it is known to have done next to nothing: one that waits may sample now and then whether
-    /// its wait is new.
+    /// Returns whether the starter did next to nothing. A waiting process may still poll.
     pub(super) fn is_waiting(self) -> bool {
         self.cpu_use.is_some_and(|cpu_use| {
             cpu_use.activity == Activity::Waiting && cpu_use.cpu * WAITING_SHARE <= self.elapsed
@@ -201,14 +198,14 @@ impl<'a> UsageSampler<'a> {
         }
     }
 
-    /// What it cpu_use since the last sample.
+    /// Returns the usage since the last sample.
     pub(super) fn sample(&mut self) -> Sample {
         let now = Instant::now();
         let elapsed = now - self.at;
         self.at = now;
         let pid = self.starter.pid.load(Ordering::Relaxed);
         if pid != self.pid {
-            // A process that is new has had all its time since.
+            // A new process starts counting at zero.
             self.pid = pid;
             self.cpu = Duration::ZERO;
         }
@@ -237,12 +234,11 @@ pub(super) mod testing {
 
     use super::*;
 
-    /// A machine on which every process usage_of what its number says, and so usage_of the machine.
+    /// A machine with scripted usage.
     pub(crate) struct FakeUsage {
         pub(crate) began: Instant,
-        /// How many processors are idle.
         pub(crate) idle: f64,
-        /// What process `n` usage_of.
+        /// Usage of process `n` after a given time.
         pub(crate) usage_of: fn(u32, Duration) -> Option<Usage>,
     }
 
@@ -276,7 +272,7 @@ pub(super) mod testing {
         )
     }
 
-    /// It has had every second processor cycle since the beginning.
+    /// Uses half a core.
     pub(crate) fn cpu_bound(_: u32, time: Duration) -> Option<Usage> {
         Some(Usage {
             cpu: time / 2,
@@ -284,12 +280,12 @@ pub(super) mod testing {
         })
     }
 
-    /// It usage_of nothing.
+    /// Uses nothing.
     pub(crate) fn waiting(_: u32, _: Duration) -> Option<Usage> {
         Some(Usage::default())
     }
 
-    /// Nothing is known of it.
+    /// Reports nothing.
     pub(crate) fn unknown(_: u32, _: Duration) -> Option<Usage> {
         None
     }
@@ -319,7 +315,7 @@ mod tests {
         for (cpu, activity, burns, waits) in [
             (0, Activity::Waiting, false, true),
             (0, Activity::Disk, false, false),
-            // It wants to run, and the machine usage_of not let it.
+            // Runnable, but without a core.
             (0, Activity::Running, true, false),
             (5, Activity::Waiting, false, true),
             (10, Activity::Waiting, false, false),
@@ -354,7 +350,7 @@ mod tests {
             (0.4, 0, true),
             (0.0, 0, true),
             (0.6, 1, false),
-            // Others may have processors to spare that we are not allowed to use.
+            // Idle cores that this process may not use do not count.
             (6.0, 2, true),
         ] {
             let machine = machine(2, idle, waiting);
@@ -379,7 +375,7 @@ mod tests {
                 (step, step / 2)
             );
         }
-        // Another process has a count of its own.
+        // Each process has its own count.
         starter.started(2);
         assert_eq!(
             watch.sample().cpu_use.unwrap().cpu,

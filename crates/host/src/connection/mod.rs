@@ -1,4 +1,4 @@
-//! Connections: one task owns each, everyone else holds a handle and reads snapshots.
+//! Connections: one task owns each; everyone else holds a handle and reads snapshots.
 
 mod backoff;
 mod changes;
@@ -47,35 +47,34 @@ use crate::result::Results;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 
-/// What all connections of a host share.
+/// State shared by all connections of a host.
 pub(crate) struct HostShared {
     pub(crate) settings: Settings,
     pub(crate) eras: EraMemory,
     pub(crate) limiter: StartupLimiter,
     pub(crate) events: EventSender,
     pub(crate) elicit: Option<Arc<dyn Elicit>>,
-    /// The embedder's model, for servers that ask for one.
+    /// The embedder's model, for servers that request sampling.
     pub(crate) sampling: Option<Arc<dyn Sampling>>,
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
     pub(crate) dialer: Dialer,
-    /// The way to the process that we are embedded in.
+    /// The bridge to the embedding process.
     pub(crate) sdk: Option<SdkBridge>,
     pub(crate) credentials: Option<CredentialsLookup>,
-    /// Who we are to the proxy of claude.ai's connectors.
+    /// Credentials for the proxy of claude.ai's connectors.
     pub(crate) connector_credentials: Option<Arc<dyn Credentials>>,
     pub(crate) logs: Option<LogStore>,
     pub(crate) tracer: Option<Tracer>,
     pub(crate) results: Results,
-    /// Counts the changes to any catalog, so that the pool has_credentials when it is out of date.
+    /// Incremented when any catalog changes, so the pool knows when to rebuild.
     pub(crate) catalogs: AtomicU64,
-    /// When the next list becomes stale.
     pub(crate) expiry: Expiry,
-    /// Where catalogs are kept from one run to the next.
+    /// Stores catalogs between runs.
     pub(crate) store: Option<CatalogStore>,
 }
 
 impl HostShared {
-    /// Whether we are somebody to this server, whose catalog may then be another's tomorrow.
+    /// Returns whether the host signs in to this server, so its catalog may depend on the account.
     fn has_credentials(&self, source: &Source) -> bool {
         match (source, &self.credentials) {
             (Source::Entry(entry), Some(find)) => find(entry).is_some(),
@@ -84,11 +83,11 @@ impl HostShared {
     }
 }
 
-/// Finds out who we are to a server.
+/// Looks up the credentials for a server.
 pub(crate) type CredentialsLookup =
     Arc<dyn Fn(&ServerEntry) -> Option<Arc<dyn Credentials>> + Send + Sync>;
 
-/// Where a server comes from.
+/// The origin of a server.
 #[derive(Clone)]
 pub(crate) enum Source {
     Entry(Arc<ServerEntry>),
@@ -110,7 +109,7 @@ impl Source {
         }
     }
 
-    /// Where its tools are pinned (TOOL-11): another server of the same name is none of its business.
+    /// Returns the key of its pins (TOOL-11), which differs between servers of the same name.
     pub(crate) fn pin_key(&self) -> String {
         match self {
             Self::Entry(entry) => {
@@ -121,8 +120,9 @@ impl Source {
         }
     }
 
-    /// Under which key its catalog is kept (LIF-13). Only what can be told apart from everything else is kept: not what lives in
-    /// the embedding program or in an IDE that is open now, nor what a `headersHelper` signs in to as somebody we do not know.
+    /// Returns the key of its stored catalog (LIF-13). Only servers that can be identified have
+    /// one: not those in the embedding program or an IDE, nor those that a `headersHelper` signs in
+    /// to.
     fn catalog_key(&self, hash: &str) -> Option<CatalogKey> {
         let Self::Entry(entry) = self else {
             return None;
@@ -135,11 +135,12 @@ impl Source {
                 false
             }
         };
-        // A reference to the keychain names its account; signing in will name an identity of its own.
+        // A keychain reference names its account.
         known.then(|| CatalogKey::new(hash, None))
     }
 
-    /// Whether it is reached over HTTP, where a modern server may ask for arguments in headers.
+    /// Returns whether it is reached over HTTP, where modern servers may request arguments in
+    /// headers.
     fn is_http(&self) -> bool {
         match self {
             Self::Entry(entry) => matches!(
@@ -150,7 +151,8 @@ impl Source {
         }
     }
 
-    /// Whether it lives in the embedding program, and its tools need no prefix if that asks for none (TOOL-2).
+    /// Returns whether it runs in the embedding program, where tools may go without a prefix
+    /// (TOOL-2).
     pub(crate) fn is_embedded(&self) -> bool {
         match self {
             Self::Entry(entry) => matches!(entry.transport, TransportEntry::Sdk),
@@ -158,8 +160,8 @@ impl Source {
         }
     }
 
-    /// How its tools are offered; `headers` says whether arguments may have to be repeated there, `bare` whether servers in the
-    /// embedding program go without a prefix.
+    /// Returns the options for its tools. `bare` omits the prefix for servers in the embedding
+    /// program.
     fn tool_options<'s>(
         &'s self,
         server: &'s Arc<str>,
@@ -180,7 +182,7 @@ impl Source {
         }
     }
 
-    /// Whether it is started by its first call (LIF-13), as its entry says, or else `all`.
+    /// Returns whether it starts with its first call (LIF-13); `all` is the default.
     fn is_lazy(&self, all: bool) -> bool {
         match self {
             Self::Entry(entry) => entry.lazy.unwrap_or(all),
@@ -188,7 +190,7 @@ impl Source {
         }
     }
 
-    /// Whether it starts something on this machine, or only connects to something elsewhere (LIF-2).
+    /// Returns whether connecting starts a local process (LIF-2).
     fn is_local(&self) -> bool {
         match self {
             Self::Entry(entry) => matches!(
@@ -200,59 +202,55 @@ impl Source {
     }
 }
 
-/// A server as it stands now: an immutable snapshot.
+/// An immutable snapshot of a server's status.
 #[derive(Clone, Debug)]
 pub struct ServerStatus {
-    /// Its name.
+    /// The name.
     pub name: Arc<str>,
-    /// Its entry; absent for one that is built into the embedding program.
+    /// The entry; `None` for a built-in server.
     pub entry: Option<Arc<ServerEntry>>,
-    /// Where its connection stands.
+    /// The state of the connection.
     pub state: State,
-    /// What it offers. A connection that was lost keeps what it last offered.
+    /// The catalog; a lost connection keeps its last one.
     pub catalog: Arc<Catalog>,
 }
 
-/// The handle of a connection. The connection ends when it is dropped.
+/// The handle of a connection, which ends when the handle is dropped.
 pub(crate) struct Connection {
     core: Arc<Core>,
     commands: mpsc::Sender<Command>,
 }
 
-/// What the task and the handles share.
+/// State shared by the task and the handles.
 struct Core {
     name: Arc<str>,
     source: Source,
     hash: String,
     status: ArcSwap<ServerStatus>,
-    /// Counts the changes of `status`.
+    /// Incremented when `status` changes.
     version: watch::Sender<u64>,
     shared: Arc<HostShared>,
-    /// What the server said about its lists.
     notifications: Arc<PendingNotifications>,
-    /// Which of its resources somebody wants to hear about.
     subscriptions: ResourceSubscriptions,
-    /// What was fetched from it and is still fresh.
     fetched: FetchCache,
-    /// Under which key its catalog is kept.
     catalog_key: Option<CatalogKey>,
-    /// Writes down what happens to it.
     recorder: Recorder,
 }
 
 enum Command {
-    /// Drop what stands and connect afresh; answered once that is under way.
+    /// Disconnect and connect again; answered when connecting starts.
     Reconnect(oneshot::Sender<()>),
-    /// Connect if the last attempt has failed or none was made yet; many callers may ask for it at once.
+    /// Connect if the last attempt failed or none was made; concurrent requests share one attempt.
     Retry,
-    /// Drop what stands and rest; answered once nothing is left.
+    /// Disconnect and stay idle; answered when everything is released.
     Disable(oneshot::Sender<()>),
-    /// As `Disable`, for good.
+    /// Like `Disable`, permanently.
     ShutDown(oneshot::Sender<()>),
 }
 
 impl Connection {
-    /// Starts to connect, once `before` is gone; a lazy one whose catalog is known waits for somebody to need it.
+    /// Starts connecting once `before` is gone. A lazy server with a stored catalog waits until it
+    /// is needed.
     pub(crate) fn start(
         source: Source,
         hash: String,
@@ -274,7 +272,7 @@ impl Connection {
             .zip(catalog_key.as_ref())
             .and_then(|(store, key)| store.load(key, options))
             .unwrap_or_default();
-        // With nothing to show, nobody would ever ask for it.
+        // Without a stored catalog nothing would ever call it.
         let lazy = source.is_lazy(shared.settings.lazy) && !warm.is_empty();
         let state = if disabled {
             State::Disabled
@@ -332,7 +330,7 @@ impl Connection {
         &self.core.source
     }
 
-    /// How long one call may take, where the server's entry says so.
+    /// Returns the call timeout of the server's entry.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         match &self.core.source {
             Source::Entry(entry) => entry.timeout,
@@ -340,7 +338,7 @@ impl Connection {
         }
     }
 
-    /// Whether it is to an IDE, whose results may have any size (RES-6).
+    /// Returns whether the server is an IDE, whose results are unbounded (RES-6).
     pub(crate) fn is_ide(&self) -> bool {
         match &self.core.source {
             Source::Entry(entry) => matches!(entry.transport, TransportEntry::Ide(_)),
@@ -348,12 +346,12 @@ impl Connection {
         }
     }
 
-    /// What the server said, without our secrets.
+    /// Removes our secrets from the server's text.
     pub(crate) fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.core.recorder.redact(text)
     }
 
-    /// How long the server may send nothing while a call waits (TRN-4).
+    /// Returns how long the server may stay silent during a call (TRN-4).
     pub(crate) fn idle_timeout(&self) -> Option<Duration> {
         let settings = &self.core.shared.settings;
         if self.core.source.is_local() {
@@ -363,7 +361,7 @@ impl Connection {
         }
     }
 
-    /// The connection if it stands, without waiting.
+    /// Returns the connection if it is established, without waiting.
     pub(crate) fn connected(&self) -> Option<Arc<Connected>> {
         match &self.core.status.load().state {
             State::Connected(connected) if !connected.client.peer().is_closed() => {
@@ -373,8 +371,8 @@ impl Connection {
         }
     }
 
-    /// Waits until it stands or has failed for the first time; not for attempts to get it back, nor for a lazy server that
-    /// nobody has asked for.
+    /// Waits for the outcome of the first attempt. Does not wait for reconnection attempts or lazy
+    /// servers.
     pub(crate) async fn settled(&self) {
         let mut version = self.core.version.subscribe();
         loop {
@@ -394,8 +392,8 @@ impl Connection {
         }
     }
 
-    /// Waits until it stands, asking for one more try if it has failed (CALL-1), and for the first if it is lazy. `Err` holds the
-    /// state it ended in, or the one it is still in at the deadline.
+    /// Waits until connected. A failed connection gets one more attempt (CALL-1), a lazy one its
+    /// first. `Err` holds the final state, or the current one at the deadline.
     pub(crate) async fn ensure_connected(
         &self,
         deadline: Instant,
@@ -437,7 +435,7 @@ impl Connection {
         }
     }
 
-    /// Has its lists fetched again, in the background.
+    /// Refetches all lists in the background.
     pub(crate) async fn refresh(&self) {
         self.core.notifications.mark_changed(Lists::ALL);
         if self.status().state.is_lazy() {
@@ -445,11 +443,10 @@ impl Connection {
         }
     }
 
-    /// Has those of its lists fetched again that are no longer fresh, in the background. Gives the moment at which the next of
-    /// them will not be.
+    /// Refetches stale lists in the background. Returns when the next list becomes stale.
     pub(crate) fn refresh_stale(&self, now: Instant) -> Option<Instant> {
         let status = self.core.status.load();
-        // Whoever connects fetches all of them anyway, and a lazy server is not started for this.
+        // Connecting fetches all lists anyway, and a lazy server is not started for this.
         if !matches!(status.state, State::Connected(_)) {
             return None;
         }
@@ -459,22 +456,22 @@ impl Connection {
         status.catalog.stale_after(now)
     }
 
-    /// Drops what stands and begins to connect afresh.
+    /// Disconnects and starts connecting again.
     pub(crate) async fn reconnect(&self) {
         self.command(Command::Reconnect).await;
     }
 
-    /// Ends the connection until it is asked for again.
+    /// Disconnects until reconnected.
     pub(crate) async fn disable(&self) {
         self.command(Command::Disable).await;
     }
 
-    /// Ends the connection and waits until nothing of it is left.
+    /// Disconnects permanently and waits until everything is released.
     pub(crate) async fn shut_down(&self) {
         self.command(Command::ShutDown).await;
     }
 
-    /// Gives an order and waits until it has been carried out.
+    /// Sends a command and waits until it is done.
     async fn command(&self, command: impl FnOnce(oneshot::Sender<()>) -> Command) {
         let (done, done_receiver) = oneshot::channel();
         if self.commands.send(command(done)).await.is_ok() {
@@ -490,7 +487,7 @@ impl Core {
             .tool_options(&self.name, header_parameters, bare)
     }
 
-    /// Publishes a catalog that was fetched again from a server that has been connected all along.
+    /// Publishes a refetched catalog of a connected server.
     fn publish_refreshed(
         &self,
         connected: Arc<Connected>,
@@ -498,7 +495,7 @@ impl Core {
         catalog: Arc<Catalog>,
     ) {
         if catalog.shows_the_same(previous) {
-            // Nobody need look again, but how long it is fresh counts anew.
+            // Nothing visible changed, but the freshness period restarts.
             let status = ServerStatus {
                 catalog: Arc::clone(&catalog),
                 ..ServerStatus::clone(&self.status.load())
@@ -511,7 +508,7 @@ impl Core {
         self.store_catalog(catalog);
     }
 
-    /// Takes note of a catalog as it came from the server: when it becomes stale, and for the next run.
+    /// Schedules the refresh of a fetched catalog and stores it for the next run.
     fn store_catalog(&self, catalog: Arc<Catalog>) {
         let fresh_until = catalog.stale_after(Instant::now());
         self.shared.expiry.schedule(fresh_until);

@@ -1,4 +1,5 @@
-//! Makes one connection: opens the transport, finds out the era, introduces us (LIF-4, LIF-5).
+//! Makes one connection: opens the transport, detects the era and performs the handshake (LIF-4,
+//! LIF-5).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use super::{Core, HostShared, Source};
 use crate::eras::DetectedProtocol;
 use crate::secrets;
 
-/// Makes the connection, or tears down whatever it had opened. `stop` makes it give up.
+/// Connects, or releases everything it opened. `stop` cancels the attempt.
 pub(super) async fn open(
     core: &Core,
     clock: &StartClock<'_>,
@@ -56,13 +57,13 @@ pub(super) async fn open(
             }
             Err(failure) => failure,
         };
-        // Whatever we believed about it was no help.
+        // The remembered protocol did not help.
         if !matches!(failure.kind, FailureKind::Abandoned) {
             shared.eras.set(&core.hash, None);
             attempt.known = None;
         }
         let try_other = failure.suggests_other_protocol();
-        // That the second way failed too says less than why the first did.
+        // The first failure explains more than the second.
         let failure = first_failure.get_or_insert(failure);
         if !try_other {
             let failure = failure.clone();
@@ -72,7 +73,7 @@ pub(super) async fn open(
     Err(first_failure.unwrap_or_else(|| ConnectFailure::new(FailureKind::Abandoned)))
 }
 
-/// One attempt to connect, whatever ways it takes.
+/// One attempt to connect, over one or more protocols.
 struct Attempt<'a, 'c> {
     core: &'a Core,
     clock: &'a StartClock<'c>,
@@ -82,7 +83,7 @@ struct Attempt<'a, 'c> {
 }
 
 impl Attempt<'_, '_> {
-    /// Opens and introduces us in one way. A server that died of the probe is opened again without.
+    /// Connects over one protocol. A server that died of the probe is restarted without it.
     async fn connect_over(
         &self,
         source: &Source,
@@ -132,7 +133,7 @@ impl Attempt<'_, '_> {
                 Ok(Err(error)) => ConnectFailure::new(FailureKind::from_handshake(error)),
                 Err(failure) => failure,
             };
-            // What it says when it is told to end is not why it failed.
+            // Output during shutdown does not explain the failure.
             let stderr_lines = stderr.as_ref().map(StderrLog::relevant_lines);
             peer.close().await;
             let died_of_probe = matches!(
@@ -155,7 +156,7 @@ impl Attempt<'_, '_> {
         }
     }
 
-    /// Waits for something, but no longer than the attempt may take.
+    /// Runs `work` within the time limit of the attempt.
     async fn within_limit<T>(&self, work: impl Future<Output = T>) -> Result<T, ConnectFailure> {
         tokio::select! {
             biased;
@@ -166,15 +167,15 @@ impl Attempt<'_, '_> {
     }
 }
 
-/// Whether a server that died while it was asked for its era may have died of that question. One that has
-/// read nothing has not; one that has read the legacy handshake as well had its chance. Neither is started
-/// again: that would double what it does when it starts, and the time it takes.
+/// Returns whether a server that died during the probe may have died because of it. A server that
+/// read nothing did not, and one that also read the legacy handshake had its chance: restarting
+/// either would only repeat its side effects and start time.
 fn may_have_died_of_probe(uptake: &Uptake) -> bool {
     !uptake.is_nothing() && !uptake.may_include_handshake()
 }
 
 impl ConnectFailure {
-    /// Whether the server may only speak another protocol over HTTP than the one that was tried.
+    /// Returns whether the server may speak the other HTTP protocol.
     fn suggests_other_protocol(&self) -> bool {
         let FailureKind::Handshake(ConnectError::Request(error)) = &self.kind else {
             return matches!(&self.kind, FailureKind::Unreachable(failure) if failure.status().is_some());
@@ -188,14 +189,15 @@ impl ConnectFailure {
                         | DeliveryErrorKind::Redirected
                 )
             }
-            // Anything may be said to a message that nobody expected.
+            // Servers answer unexpected messages in any way.
             RequestError::Rpc(_) | RequestError::Malformed(_) => true,
             _ => false,
         }
     }
 }
 
-/// A server of the embedding program costs nothing to probe, and the file is shared with other programs.
+/// Remembers the detected protocol. Servers of the embedding program are cheap to probe and do not
+/// belong in a shared file.
 fn remember_protocol(
     shared: &HostShared,
     source: &Source,
@@ -215,7 +217,7 @@ fn remember_protocol(
     }
 }
 
-/// The source with the secrets of its entry in place.
+/// Resolves the secrets of the entry.
 async fn resolve_secrets<'s>(
     core: &Core,
     source: &'s Source,

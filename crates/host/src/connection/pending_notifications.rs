@@ -1,4 +1,4 @@
-//! What a server has said about its lists and resources and nobody has acted on yet.
+//! Notifications about lists and resources that have not been handled yet.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -9,12 +9,12 @@ use trunkline_wire::Json;
 
 use crate::catalog::Lists;
 
-/// How many changed resources are remembered, and how long an address may be (SEC-4).
+/// Maximum number of pending resource updates and maximum URI length (SEC-4).
 const MAX_PENDING_UPDATES: usize = 1024;
 const MAX_URI: usize = 8 * 1024;
 
-/// Where whoever hears of a change leaves word for the task that owns the connection. However often a list is said to have
-/// changed, it is on the slate once.
+/// Collects change notifications for the task that owns the connection. Repeated changes of a list
+/// are coalesced.
 #[derive(Default)]
 pub(super) struct PendingNotifications {
     changed: AtomicU8,
@@ -26,7 +26,7 @@ pub(super) struct PendingNotifications {
 }
 
 impl PendingNotifications {
-    /// Takes note of a notification, if it is about lists or resources.
+    /// Records a notification about lists or resources.
     pub(super) fn record(&self, notification: &str, params: Option<&Json>) {
         if notification == "notifications/subscriptions/acknowledged" {
             self.acknowledged.store(true, Ordering::Release);
@@ -41,7 +41,7 @@ impl PendingNotifications {
         }
     }
 
-    /// This resource has changed.
+    /// Marks a resource as updated.
     pub(super) fn mark_updated(&self, uri: String) {
         let mut updated = self.updated.lock().unwrap_or_else(PoisonError::into_inner);
         if uri.len() <= MAX_URI && updated.len() < MAX_PENDING_UPDATES {
@@ -50,7 +50,7 @@ impl PendingNotifications {
         }
     }
 
-    /// Waits until some resource has changed, and gives all that have.
+    /// Waits for resource updates and takes all of them.
     pub(super) async fn next_updates(&self) -> BTreeSet<String> {
         loop {
             let updated =
@@ -62,7 +62,7 @@ impl PendingNotifications {
         }
     }
 
-    /// These lists should be fetched again.
+    /// Marks lists for refetching.
     pub(super) fn mark_changed(&self, lists: Lists) {
         if !lists.is_empty() {
             self.changed.fetch_or(lists.bits(), Ordering::AcqRel);
@@ -70,19 +70,19 @@ impl PendingNotifications {
         }
     }
 
-    /// Waits until some list should be fetched again.
+    /// Waits until a list needs refetching.
     pub(super) async fn lists_changed(&self) {
         while self.changed.load(Ordering::Acquire) == 0 {
             self.list_changed.notified().await;
         }
     }
 
-    /// The lists that should be fetched again; whoever takes them does so.
+    /// Takes the lists that need refetching.
     pub(super) fn take_changed(&self) -> Lists {
         Lists::from_bits(self.changed.swap(0, Ordering::AcqRel))
     }
 
-    /// Forgets what an earlier connection, or an earlier subscription, has said.
+    /// Discards an earlier acknowledgement.
     pub(super) fn expect_acknowledgement(&self) {
         self.acknowledged.store(false, Ordering::Release);
     }

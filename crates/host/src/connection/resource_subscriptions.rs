@@ -1,4 +1,4 @@
-//! The resources of a server that somebody wants to hear about, however often its connection is made anew (CTX-1).
+//! Resource subscriptions that survive reconnects (CTX-1).
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -12,23 +12,24 @@ use trunkline_wire::{Client, Json, RequestError};
 use super::{Connected, Connection, Core};
 use crate::settings;
 
-/// How many resources of one server can be watched (SEC-4).
+/// Maximum number of subscriptions per server (SEC-4).
 const MAX_SUBSCRIPTIONS: usize = 1000;
 
-/// The method whose results are kept while they are fresh.
+/// The method whose results are cached.
 pub(super) const RESOURCES_READ: &str = "resources/read";
 
-/// What is watched.
+/// The subscribed resources of a server.
 #[derive(Default)]
 pub(super) struct ResourceSubscriptions {
-    /// The addresses, each with the count of those who want to hear about it.
+    /// Number of subscribers by URI.
     counts: watch::Sender<BTreeMap<String, usize>>,
-    /// Whoever asks the server for an address holds this meanwhile: nobody else is told that it is watched before it is.
+    /// Held while a URI is being subscribed, so concurrent subscribers wait for the server's
+    /// answer.
     in_flight: Mutex<HashMap<String, Weak<AsyncMutex<()>>>>,
 }
 
 impl ResourceSubscriptions {
-    /// One more wants to hear about it; true for the first, `Err` where there are too many.
+    /// Adds a subscriber; returns true for the first and `Err` at the limit.
     fn add(&self, uri: &str) -> Result<bool, RequestError> {
         let mut first = Ok(false);
         self.counts.send_if_modified(|subscriptions| {
@@ -39,8 +40,9 @@ impl ResourceSubscriptions {
                     false
                 }
                 Entry::Vacant(_) if full => {
-                    let problem =
-                        format!("{MAX_SUBSCRIPTIONS} of its resources are watched already");
+                    let problem = format!(
+                        "the limit of {MAX_SUBSCRIPTIONS} resource subscriptions is reached"
+                    );
                     first = Err(RequestError::Malformed(problem));
                     false
                 }
@@ -54,7 +56,7 @@ impl ResourceSubscriptions {
         first
     }
 
-    /// One less wants to hear about it; true for the last.
+    /// Removes a subscriber; returns true for the last.
     fn remove(&self, uri: &str) -> bool {
         self.counts.send_if_modified(|subscriptions| {
             let Some(count) = subscriptions.get_mut(uri) else {
@@ -77,7 +79,7 @@ impl ResourceSubscriptions {
         self.counts.borrow().keys().cloned().collect()
     }
 
-    /// What is guard by whoever asks the server for an address.
+    /// Returns the lock for a subscription in flight.
     fn in_flight(&self, uri: &str) -> Arc<AsyncMutex<()>> {
         let mut in_flight = self
             .in_flight
@@ -94,8 +96,8 @@ impl ResourceSubscriptions {
 }
 
 impl Connection {
-    /// Has the server tell when a resource changes. Who comes while the server is being asked already waits for what it says, and asks
-    /// it again if that was no.
+    /// Subscribes to a resource. Concurrent callers share the request in flight and retry if it
+    /// fails.
     pub(crate) async fn subscribe(
         &self,
         connected: &Connected,
@@ -104,7 +106,7 @@ impl Connection {
     ) -> Result<(), RequestError> {
         let client = &connected.client;
         if client.era() == Era::Modern {
-            // It is asked for by whoever listens.
+            // The open subscription stream picks it up.
             return self.core.subscriptions.add(uri).map(drop);
         }
         let in_flight = self.core.subscriptions.in_flight(uri);
@@ -114,7 +116,7 @@ impl Connection {
             after: started.elapsed(),
             sent: false,
         })?;
-        // Noted before it is asked for: a connection that is made meanwhile asks for it, too.
+        // Added first, so a connection made meanwhile subscribes too.
         if self.core.subscriptions.add(uri)? {
             let mut roll_back = RollBack {
                 core: &self.core,
@@ -126,9 +128,9 @@ impl Connection {
         Ok(())
     }
 
-    /// No longer has the server tell when a resource changes.
+    /// Unsubscribes from a resource.
     pub(crate) async fn unsubscribe(&self, uri: &str) {
-        // Whoever wants it again meanwhile waits, or the server might hear of it in the wrong order.
+        // Serializes with a concurrent subscribe, so the server sees both in order.
         let in_flight = self.core.subscriptions.in_flight(uri);
         let _guard = in_flight.lock().await;
         if self.core.subscriptions.remove(uri)
@@ -136,24 +138,24 @@ impl Connection {
             && connected.era() == Era::Legacy
         {
             let deadline = settings::deadline(self.core.shared.settings.connect_timeout);
-            // What it says after this is of no use to anybody, and no harm.
+            // The server's answer does not matter.
             let _ = connected.client.unsubscribe(uri, Some(deadline)).await;
         }
     }
 
-    /// A content that was read before and is still fresh.
+    /// Returns the cached contents of a resource.
     pub(crate) fn cached_read(&self, uri: &str) -> Option<Json> {
         self.connected()?;
         self.core.fetched.get(RESOURCES_READ, uri)
     }
 
-    /// Keeps a content for as long as its server says that it is fresh.
+    /// Caches the contents of a resource while they are fresh.
     pub(crate) fn cache_read(&self, uri: &str, result: &Json) {
         self.core.fetched.put(RESOURCES_READ, uri, result);
     }
 }
 
-/// Takes back what was noted, if in_flight for it fails or is given up.
+/// Removes the subscriber if the request fails or is dropped.
 struct RollBack<'a> {
     core: &'a Core,
     uri: Option<&'a str>,
@@ -167,8 +169,8 @@ impl Drop for RollBack<'_> {
     }
 }
 
-/// Asks a legacy server for what was asked of it over an earlier connection. What changed in between nobody knows, so all of it counts
-/// as changed.
+/// Subscribes a legacy server again after a reconnect. Changes in between are unknown, so all
+/// resources count as updated.
 pub(super) async fn resubscribe(core: &Core, client: &Client) {
     for uri in core.subscriptions.uris() {
         let deadline = settings::deadline(core.shared.settings.connect_timeout);

@@ -1,4 +1,5 @@
-//! The time limit of a connection attempt (LIF-4), counted in time in which the machine let the server run.
+//! The time limit of a connection attempt (LIF-4), charged only while the machine lets the server
+//! run.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,16 +8,16 @@ use tokio::time::Instant;
 
 use super::machine::{Machine, Sample, Starter, UsageSampler};
 
-/// How often the time is counted.
+/// Interval at which time is charged.
 const CHARGE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// However busy the machine is, an attempt ends after this many times its limit.
+/// An attempt ends after this multiple of its limit, however busy the machine is.
 const MAX_STRETCH: u32 = 4;
 
-/// The machine counts as busy if it kept a server waiting for one part in this many of its time.
+/// The machine counts as busy if it starved the server for 1/4 of its time.
 const BUSY_SHARE: u32 = 4;
 
-/// Counts the time of one attempt.
+/// Charges the time of one attempt.
 pub(super) struct StartClock<'a> {
     machine: &'a Machine,
     limit: Duration,
@@ -30,24 +31,24 @@ struct Progress<'a> {
     charged: Duration,
 }
 
-/// An attempt whose time is up.
+/// An expired attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Expired {
-    /// How long it took.
+    /// Wall-clock time of the attempt.
     pub(super) after: Duration,
-    /// How much of that the machine gave to others.
+    /// Time that the machine gave to other processes.
     pub(super) starved: Duration,
 }
 
 impl Expired {
-    /// Whether the machine is to blame, rather than the server.
+    /// Returns whether the machine rather than the server was slow.
     pub(super) fn is_machine_busy(&self) -> bool {
         !self.starved.is_zero() && self.starved * BUSY_SHARE >= self.after
     }
 }
 
 impl<'a> StartClock<'a> {
-    /// Starts to count.
+    /// Starts the clock.
     pub(super) fn start(machine: &'a Machine, starter: &'a Starter, limit: Duration) -> Self {
         let began = Instant::now();
         Self {
@@ -62,7 +63,7 @@ impl<'a> StartClock<'a> {
         }
     }
 
-    /// Waits until the time is up. Safe to drop while it waits.
+    /// Waits until the time is up. Cancel safe.
     pub(super) async fn expired(&self) -> Expired {
         loop {
             let (until, rest) = {
@@ -79,7 +80,7 @@ impl<'a> StartClock<'a> {
         }
     }
 
-    /// How long what follows may take: more where the machine has proved to be busy.
+    /// Returns the time limit for fetching lists, extended on a busy machine.
     pub(super) fn list_timeout(&self) -> Duration {
         let expired_now = self.expired_now();
         if expired_now.is_machine_busy() {
@@ -90,7 +91,7 @@ impl<'a> StartClock<'a> {
     }
 
     fn charge_elapsed(&self) {
-        // The machine is asked first: it wants to have been looked at before.
+        // Sample the machine first: it compares with its previous sample.
         let busy = self.machine.is_busy();
         let mut progress = self.lock();
         let sample = progress.sampler.sample();
@@ -113,8 +114,8 @@ impl<'a> StartClock<'a> {
     }
 }
 
-/// How much of the time that has passed counts. On a machine with a processor to spare all of it usage_of, and
-/// so usage_of time in which the server waited for something else; otherwise the processor time that it had.
+/// Returns how much of the elapsed time to charge: all of it on a machine with an idle core or when
+/// the server waited for something else, otherwise the CPU time it used.
 fn charge(sample: Sample, busy: bool) -> Duration {
     match sample.cpu_use {
         Some(cpu_use) if busy && !sample.is_waiting() => cpu_use.cpu.min(sample.elapsed),
@@ -152,11 +153,11 @@ mod tests {
             (cpu_use(0, Activity::Running), true, 0),
             (cpu_use(0, Activity::Disk), true, 0),
             (cpu_use(100, Activity::Waiting), true, 100),
-            // It waits for something that is not of this machine.
+            // Waits for something outside this machine.
             (cpu_use(0, Activity::Waiting), true, 500),
             (cpu_use(20, Activity::Waiting), true, 500),
             (cpu_use(0, Activity::Waiting), false, 500),
-            // Several threads at once.
+            // Several threads.
             (cpu_use(900, Activity::Running), true, 500),
             (None, true, 500),
         ] {
@@ -168,7 +169,7 @@ mod tests {
         }
     }
 
-    /// It gets a tenth of a processor.
+    /// Uses a tenth of a core.
     fn starved(_: u32, time: Duration) -> Option<Usage> {
         Some(Usage {
             cpu: time / 10,
@@ -176,7 +177,7 @@ mod tests {
         })
     }
 
-    /// It gets half of one.
+    /// Uses half a core.
     fn half_speed(_: u32, time: Duration) -> Option<Usage> {
         Some(Usage {
             cpu: time / 2,
@@ -196,7 +197,7 @@ mod tests {
             (starved, 0.0, 120, 108),
         ] {
             let (machine, starter) = (machine(2, idle, usage_of), starter(1));
-            // The first sample has nothing to compare with.
+            // The first sample has no predecessor.
             machine.is_busy();
             tokio::time::advance(Duration::from_millis(100)).await;
             let clock = StartClock::start(&machine, &starter, LIMIT);

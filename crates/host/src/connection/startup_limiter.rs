@@ -1,8 +1,8 @@
-//! How many servers start at once (LIF-2).
+//! Limits how many servers start concurrently (LIF-2).
 //!
-//! A local starter holds one of a few permits. One that waits gives its permit to the next and goes on, so
-//! that monitor starters overlap; one that burns a processor keeps it while the processors are full of them.
-//! Beside the permits there is a bound on all starters that have not answered and are not idle.
+//! A local starter holds one of a few permits. A waiting starter releases its permit and continues,
+//! so slow starters overlap; a CPU-bound one keeps it while the cores are full. The total number of
+//! active starters without an answer is bounded as well.
 
 use std::future::Future;
 use std::pin::pin;
@@ -15,47 +15,47 @@ use tokio::time::Instant;
 
 use super::machine::{Machine, Sample, Starter, UsageSampler};
 
-/// How long a monitor local starter keeps others waiting.
+/// A local starter that takes longer counts as slow.
 const SLOW_AFTER: Duration = Duration::from_millis(250);
 
-/// How long it keeps them waiting at least: below that, it may just not have had its turn on a processor.
+/// Lower bound of the slow threshold: a shorter delay may be mere scheduling.
 const MIN_SLOW_AFTER: Duration = Duration::from_millis(10);
 
-/// How long one that burns a processor keeps its permit: some never do anything else.
+/// Maximum time that a CPU-bound starter keeps its permit; some never stop.
 const MAX_HOLD: Duration = Duration::from_secs(5);
 
-/// How often one that is monitor is looked at while it has a permit, and afterwards.
+/// Sampling intervals with and without a permit.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 const BACKGROUND_INTERVAL: Duration = Duration::from_millis(250);
 
-/// One that has done nothing for this long is no load and does not count towards the bound, until it
-/// does something again.
+/// A starter idle for this long does not count towards the bound until it becomes active again.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 
-/// How many must have answered before it is known how long answering takes.
+/// Number of answers needed to estimate how long an answer takes.
 const MIN_ANSWERS: usize = 3;
 
-/// For each local permit but one, how many starters may have given theirs up before their time. It bounds how many processes start at
-/// once should those that answered first have been the quick ones; and who wants them one by one gets them so.
+/// Early releases allowed per local permit beyond the first. Bounds concurrent starts if the first
+/// answers came from quick servers; a limit of one starts servers one by one.
 const EARLY_PER_PERMIT: usize = 3;
 
-/// The two groups of permits: starting processes is heavy, connecting over a network is not.
+/// Permits for local processes, which are expensive to start, and for remote connections, which are
+/// not.
 pub(crate) struct StartupLimiter {
     machine: Machine,
     local: Semaphore,
     remote: Semaphore,
     early_releases: Semaphore,
-    /// Whether one local starter may give its permit to another at all.
+    /// Whether a local starter may pass on its permit.
     may_overlap: bool,
-    /// How many local starters have not answered and are not idle.
+    /// Number of local starters that have not answered and are not idle.
     active: AtomicUsize,
-    /// Told when one more may become active.
+    /// Notified when another starter may become active.
     slot_freed: Notify,
     answer_times: Mutex<AnswerTimes>,
     answered: Notify,
 }
 
-/// How long local servers took to answer.
+/// Times that local servers took to answer.
 #[derive(Default)]
 struct AnswerTimes {
     answers: usize,
@@ -63,7 +63,7 @@ struct AnswerTimes {
 }
 
 impl AnswerTimes {
-    /// How long one more may take before it counts as monitor: twice as long as any before it.
+    /// Returns the slow threshold: twice the slowest answer so far.
     fn slow_after(&self) -> Duration {
         if self.answers < MIN_ANSWERS {
             return SLOW_AFTER;
@@ -72,27 +72,25 @@ impl AnswerTimes {
     }
 }
 
-/// What is known of a starter when it is decided whether it keeps its permit.
+/// Input for the decision whether a starter keeps its permit.
 #[derive(Clone, Copy, Debug)]
 struct StarterState {
-    /// How long it has been starting.
+    /// Time since the start.
     age: Duration,
-    /// From when on it counts as monitor.
+    /// Age from which the starter counts as slow.
     slow_after: Duration,
-    /// It burns a processor, and so do as many others as the machine should bear.
+    /// It is CPU-bound, and so are as many others as the machine supports.
     needs_cpu: bool,
-    /// It may go before its time.
     may_release_early: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decision {
-    /// It keeps its permit, and is looked at again after this long.
+    /// Keep the permit and decide again after this time.
     Keep(Duration),
     Release,
 }
 
-/// Decides whether a starter keeps its permit.
 fn decide(state: StarterState) -> Decision {
     let StarterState {
         age,
@@ -128,12 +126,10 @@ impl StartupLimiter {
         }
     }
 
-    /// The machine that local servers start on.
     pub(super) fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// Waits for a permit.
     pub(crate) async fn acquire(&self, local: bool) -> StartupPermit<'_> {
         let permits = if local { &self.local } else { &self.remote };
         // The semaphore is never closed; if it were, starting anyway would be right.
@@ -150,7 +146,7 @@ impl StartupLimiter {
         }
     }
 
-    /// Waits until the machine bears one starter more.
+    /// Waits until the machine supports another starter.
     async fn wait_for_load(&self) -> StarterLoad<'_> {
         let most = self.machine.max_starters();
         loop {
@@ -184,7 +180,7 @@ impl StartupLimiter {
     }
 }
 
-/// What a local starter that has not answered costs the machine.
+/// The load of a local starter that has not answered.
 struct StarterLoad<'a> {
     limiter: &'a StartupLimiter,
     active: bool,
@@ -196,7 +192,7 @@ impl StarterLoad<'_> {
         if active != self.active {
             self.active = active;
             if active {
-                // It is there, whether or not there is slot_freed for it.
+                // The process exists, whether or not there is a slot for it.
                 self.limiter.active.fetch_add(1, Ordering::Relaxed);
             } else {
                 self.limiter.active.fetch_sub(1, Ordering::Relaxed);
@@ -216,16 +212,16 @@ impl Drop for StarterLoad<'_> {
     }
 }
 
-/// A permit in the window.
+/// A permit to start a server.
 pub(crate) struct StartupPermit<'a> {
     limiter: &'a StartupLimiter,
     permit: Option<SemaphorePermit<'a>>,
-    /// Of a local starter alone.
+    /// Set for local starters only.
     load: Option<StarterLoad<'a>>,
 }
 
 impl StartupPermit<'_> {
-    /// Runs `start` in this permit. A local one that is not done soon may give its permit to the next and go on.
+    /// Runs `start` with this permit. A slow local starter may release the permit and continue.
     pub(super) async fn run<T, E>(
         self,
         starter: &Starter,
@@ -263,18 +259,18 @@ impl StartupPermit<'_> {
     }
 }
 
-/// A starter that may turn out to be monitor.
+/// Watches a starter that may turn out to be slow.
 struct StarterMonitor<'a> {
     limiter: &'a StartupLimiter,
     since: Instant,
     load: StarterLoad<'a>,
     sampler: UsageSampler<'a>,
-    /// For how long it has done nothing.
+    /// How long it has been idle.
     idle: Duration,
 }
 
 impl<'a> StarterMonitor<'a> {
-    /// Keeps the permit as long as it should, then only counts.
+    /// Releases the permit when due, then keeps sampling.
     async fn watch<T>(&mut self, permit: Option<SemaphorePermit<'_>>) -> T {
         let early_releases = self.until_release().await;
         drop(permit);
@@ -287,7 +283,7 @@ impl<'a> StarterMonitor<'a> {
         }
     }
 
-    /// Returns when it should give its permit up.
+    /// Waits until the permit should be released.
     async fn until_release(&mut self) -> Option<SemaphorePermit<'a>> {
         let limiter = self.limiter;
         loop {
@@ -314,7 +310,7 @@ impl<'a> StarterMonitor<'a> {
             drop(early_releases);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                // Others set the answer_times.
+                // Answers of others change the threshold.
                 () = answered => {}
             }
         }
@@ -347,7 +343,7 @@ mod tests {
     use super::super::machine::testing::{cpu_bound, machine, starter, unknown, waiting};
     use super::*;
 
-    /// A window on two processors, none of which is idle.
+    /// Two busy cores.
     fn limiter(local: usize) -> StartupLimiter {
         StartupLimiter::new(local, 20, machine(2, 0.0, waiting))
     }
@@ -357,7 +353,7 @@ mod tests {
         Ok(())
     }
 
-    /// When each of the servers that take so many milliseconds has answered, in milliseconds from the start.
+    /// Returns when each server answered, in milliseconds, given how long each takes.
     async fn answers(limiter: &StartupLimiter, take: &[u64]) -> Vec<u128> {
         let started = Instant::now();
         let starts = take.iter().map(|&take| async move {
@@ -377,7 +373,7 @@ mod tests {
             (9, 10, false, true, Decision::Keep(ms(1))),
             (10, 10, false, true, Decision::Release),
             (10, 10, true, true, Decision::Keep(SAMPLE_INTERVAL)),
-            // Enough have gone early_releases.
+            // No early releases left.
             (10, 10, false, false, Decision::Keep(SAMPLE_INTERVAL)),
             (230, 10, false, false, Decision::Keep(ms(20))),
             (250, 250, false, false, Decision::Release),
@@ -407,7 +403,7 @@ mod tests {
         let last = mixed.iter().filter(|&&at| at < 1_000).max().unwrap();
         assert!(last * 10 <= quick.iter().max().unwrap() * 12, "{mixed:?}");
 
-        // The first three say how long it takes here: those that follow find a permit at once, but not all of them.
+        // The first three set the threshold; only some of the others start immediately.
         let mut take = vec![5; 3];
         take.extend([2_000; 20]);
         let limiter = limiter(3);
@@ -419,13 +415,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn slow_local_starters_overlap_up_to_the_machine_limit() {
-        // Eight at once on two processors: three, three more after 250 ms, two more after 500 ms; those after them begin
-        // when the first have answered.
+        // Eight at once on two cores: three, three more after 250 ms, two more after 500 ms. The
+        // rest start as the first ones answer.
         let at = answers(&limiter(3), &[900; 12]).await;
         assert_eq!(at[..8].iter().max().unwrap() / 10, 140, "{at:?}");
         assert_eq!(at.iter().max().unwrap() / 10, 205, "{at:?}");
 
-        // Without figures nobody is known to be idle.
+        // Without usage figures no starter counts as idle.
         let untold = StartupLimiter::new(3, 20, machine(2, 0.0, unknown));
         let at = answers(&untold, &[10_000; 9]).await;
         assert!(at[8] >= 20_000, "{at:?}");
@@ -442,17 +438,17 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn cpu_bound_starters_keep_their_permits_while_cores_are_full() {
-        // Three for each processor. When the first are looked at, the others are not known to burn yet.
+        // Three per core. At the first decision the others are not known to be CPU-bound.
         let crowded = StartupLimiter::new(3, 20, machine(1, 0.0, cpu_bound));
         let at = answers(&crowded, &[2_000; 9]).await;
         let first = at.iter().filter(|&&at| at < 3_000).count();
         assert!((3..=5).contains(&first), "{at:?}");
-        // For ever is too long.
+        // No permit is kept forever.
         let mut take = [60_000; 6];
         take[5] = 100;
         let at = answers(&crowded, &take).await;
         assert!((5_000..5_500).contains(&at[5]), "{at:?}");
-        // With processors to spare, others may have them.
+        // With idle cores, others may start.
         let roomy = StartupLimiter::new(3, 20, machine(16, 9.0, cpu_bound));
         let at = answers(&roomy, &[2_000; 6]).await;
         assert!(at[5] < 2_400, "{at:?}");

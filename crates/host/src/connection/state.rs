@@ -1,4 +1,4 @@
-//! The states of a connection (LIF-1): one enum, so that nothing contradictory can be written down.
+//! The states of a connection (LIF-1), as one enum without contradictory combinations.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,32 +17,33 @@ use trunkline_wire::{Client, RequestError};
 use super::start_clock::Expired;
 use crate::logs::Recorder;
 
-/// What to do about a server that wants to know who we are.
+/// The hint for a server that requires a sign-in.
 pub(crate) const SIGN_IN_HINT: &str =
-    "give it a token that it accepts, for example as a header \"Authorization\" in its entry";
+    "add a valid token to its entry, for example as an \"Authorization\" header";
 
-/// Where a connection stands.
+/// The state of a connection.
 #[derive(Clone, Debug)]
 pub enum State {
-    /// It is being made, will be tried again, or waits for somebody to need it.
+    /// Connecting, waiting for the next attempt, or lazy.
     Pending {
-        /// The first attempt is 1; 0 is a lazy server that nobody has asked for yet (LIF-13).
+        /// The current attempt, counted from 1; 0 for a lazy server that was not needed yet
+        /// (LIF-13).
         attempt: u32,
-        /// Why the one before failed.
+        /// The failure of the previous attempt.
         last_failure: Option<Arc<ConnectFailure>>,
     },
-    /// It stands.
+    /// Connected.
     Connected(Arc<Connected>),
-    /// The server wants a sign-in first; the failure tells how it said so.
+    /// The server requires a sign-in; the failure says how it reported that.
     NeedsAuth(Arc<ConnectFailure>),
-    /// It could not be made; nothing happens until somebody asks for it again.
+    /// Connecting failed; no further attempt is made until requested.
     Failed(Arc<ConnectFailure>),
-    /// It is switched off.
+    /// Switched off.
     Disabled,
 }
 
 impl State {
-    /// Why it is not connected: the last attempt's failure, whether or not another will be made.
+    /// Returns the failure of the last attempt, whether or not another follows.
     pub fn failure(&self) -> Option<&Arc<ConnectFailure>> {
         match self {
             Self::Failed(failure) => Some(failure),
@@ -51,7 +52,7 @@ impl State {
         }
     }
 
-    /// How the server asks for a sign-in, if it does; its own words included.
+    /// Returns the failure with which the server requires a sign-in.
     pub fn sign_in(&self) -> Option<&Arc<ConnectFailure>> {
         match self {
             Self::NeedsAuth(failure) => Some(failure),
@@ -59,12 +60,12 @@ impl State {
         }
     }
 
-    /// Whether it waits for somebody to need the server.
+    /// Returns whether the server was not needed yet.
     pub(crate) fn is_lazy(&self) -> bool {
         matches!(self, Self::Pending { attempt: 0, .. })
     }
 
-    /// What the user can do about it.
+    /// Returns what the user can do about the state.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NeedsAuth(_) => Some(SIGN_IN_HINT),
@@ -72,7 +73,7 @@ impl State {
         }
     }
 
-    /// The state's name in `list --json`.
+    /// Returns the state's name in `list --json`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Pending { .. } => "pending",
@@ -84,7 +85,7 @@ impl State {
     }
 }
 
-/// A connection that stands.
+/// An established connection.
 pub struct Connected {
     pub(crate) client: Client,
     pub(crate) stderr: Option<StderrLog>,
@@ -92,22 +93,22 @@ pub struct Connected {
 }
 
 impl Connected {
-    /// Who the server says it is, and what it offers.
+    /// Returns the server's identity and capabilities.
     pub fn identity(&self) -> &ServerIdentity {
         self.client.identity()
     }
 
-    /// Which era the server belongs to.
+    /// Returns the server's era.
     pub fn era(&self) -> Era {
         self.client.era()
     }
 
-    /// Whether it speaks HTTP+SSE, which an entry with a URL and no `type` does not tell.
+    /// Returns whether it uses HTTP+SSE, which an entry without a `type` does not tell.
     pub fn is_sse(&self) -> bool {
         self.is_sse
     }
 
-    /// The newest lines on the server's stderr; untrusted text.
+    /// Returns the last lines of the server's stderr; untrusted text.
     pub fn stderr(&self, lines: usize) -> Vec<String> {
         let log = self.stderr.as_ref();
         log.map(|log| log.last_lines(lines)).unwrap_or_default()
@@ -123,51 +124,50 @@ impl fmt::Debug for Connected {
     }
 }
 
-/// Why a connection could not be made, or was lost.
+/// Why connecting failed or a connection was lost.
 #[derive(Clone, Debug)]
 pub struct ConnectFailure {
-    /// What went wrong.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// The server's last lines on stderr; untrusted text.
+    /// The last lines of the server's stderr; untrusted text.
     pub stderr: Vec<String>,
-    /// What it wrote to stdout that was no message, if anything; untrusted text.
+    /// The first output on stdout that is not a message; untrusted text.
     pub nonsense: Option<String>,
-    /// The whole in words, where those would hold a secret of ours.
+    /// The redacted message, if the original contains one of our secrets.
     redacted: Option<Arc<String>>,
 }
 
-/// What went wrong with a connection.
+/// The kind of a connection failure.
 #[derive(Clone, Debug)]
 pub enum FailureKind {
     /// The process could not be started.
     Spawn(SpawnError),
     /// The handshake failed.
     Handshake(ConnectError),
-    /// The server could not be reached, or not in the way its entry says.
+    /// The server cannot be reached as its entry describes.
     Unreachable(DeliveryError),
-    /// The server wants to know who we are.
+    /// The server requires a sign-in.
     Unauthorized {
-        /// What it asked for: its `WWW-Authenticate` header.
+        /// The `WWW-Authenticate` header.
         challenge: Option<String>,
-        /// What the answer says besides; untrusted text.
+        /// The text of the response; untrusted.
         said: Option<String>,
     },
-    /// It took too long.
+    /// The time limit expired.
     TimedOut(Duration),
-    /// It took too long, because the machine was busy with other things.
+    /// The time limit expired because the machine was busy.
     MachineBusy(Duration),
-    /// It stood, and was lost.
+    /// The established connection was lost.
     Lost(Closed),
-    /// A secret that its entry refers to could not be had.
+    /// A secret of the entry could not be resolved.
     Secret(SecretError),
-    /// The server lives in an embedding process, and there is none.
+    /// The server runs in an embedding process, and there is none.
     NoBridge,
-    /// It was given up on our side before it stood.
+    /// The attempt was cancelled.
     Abandoned,
 }
 
 impl FailureKind {
-    /// What it means that nothing could be delivered.
     pub(super) fn from_delivery(failure: DeliveryError) -> Self {
         let said = failure.to_string();
         match failure.kind {
@@ -222,7 +222,7 @@ impl FailureKind {
     }
 }
 
-/// What ended the link, where that is why the handshake failed.
+/// Returns why the link closed, if that ended the handshake.
 fn closed(error: &ConnectError) -> Option<&Closed> {
     match error {
         ConnectError::ClosedDuringProbe(cause)
@@ -232,7 +232,7 @@ fn closed(error: &ConnectError) -> Option<&Closed> {
 }
 
 impl ConnectFailure {
-    /// Whether a sign-in would help.
+    /// Returns whether a sign-in would help.
     pub fn is_auth_required(&self) -> bool {
         matches!(self.kind, FailureKind::Unauthorized { .. })
     }
@@ -261,12 +261,12 @@ impl ConnectFailure {
         })
     }
 
-    /// Whether it timed out because the machine was busy with other things.
+    /// Returns whether the time limit expired because the machine was busy.
     pub fn is_machine_busy(&self) -> bool {
         matches!(self.kind, FailureKind::MachineBusy(_))
     }
 
-    /// The same without our secrets, which the server may have repeated to us (SEC-1).
+    /// Returns the failure without our secrets, which the server may have echoed (SEC-1).
     pub(crate) fn redacted(&self, recorder: &Recorder) -> Self {
         let redact = |text: &String| recorder.redact(text).into_owned();
         let text = self.to_string();
@@ -282,20 +282,20 @@ impl ConnectFailure {
         }
     }
 
-    /// What the user can do about it.
+    /// Returns what the user can do about the failure.
     pub fn hint(&self) -> Option<&'static str> {
         match &self.kind {
             FailureKind::Spawn(SpawnError::NotFound(command)) if command.starts_with('~') => {
-                Some("write the full path: \"~\" is the shell's, and there is no shell")
+                Some("write the full path: only a shell expands \"~\"")
             }
             FailureKind::Spawn(SpawnError::NotFound(command)) if command.contains('$') => {
                 Some("a variable in the \"command\" is not set")
             }
             FailureKind::Spawn(SpawnError::NotFound(command)) if command.contains(' ') => {
-                Some("the \"command\" is the program alone; its arguments belong into \"args\"")
+                Some("put only the program into \"command\", and its arguments into \"args\"")
             }
             FailureKind::Spawn(SpawnError::NotFound(_)) => {
-                Some("install the program, or write its full path as the \"command\"")
+                Some("install the program, or set \"command\" to its full path")
             }
             FailureKind::Spawn(SpawnError::NotExecutable(_)) => {
                 Some("make the file executable, or start it through its interpreter")
@@ -304,19 +304,19 @@ impl ConnectFailure {
                 Some("correct the \"cwd\" of its entry")
             }
             FailureKind::TimedOut(_) if self.nonsense.is_some() => {
-                Some("an MCP server may write only messages to stdout; have it log to stderr")
+                Some("an MCP server must write only messages to stdout; make it log to stderr")
             }
             FailureKind::MachineBusy(_) => Some(
-                "try again when the machine has less to do; MCP_TIMEOUT, or connectTimeout in its entry (ms), gives it more time",
+                "retry when the machine is less busy, or raise MCP_TIMEOUT or connectTimeout in its entry (ms)",
             ),
             FailureKind::TimedOut(_) => Some(
-                "check that it is an MCP server; MCP_TIMEOUT, or connectTimeout in its entry (ms), gives it more time",
+                "check that it is an MCP server, or raise MCP_TIMEOUT or connectTimeout in its entry (ms)",
             ),
             FailureKind::Secret(SecretError::Missing(_)) => Some(
                 "store it, for example with `secret-tool store --label=NAME service SERVICE username ACCOUNT`",
             ),
             FailureKind::Secret(SecretError::Unavailable(_)) => {
-                Some("unlock the keychain, or write the secret as ${VARIABLE}")
+                Some("unlock the keychain, or use ${VARIABLE}")
             }
             FailureKind::Unauthorized { .. } => Some(SIGN_IN_HINT),
             FailureKind::Unreachable(failure) => hint_for(failure),
@@ -324,18 +324,16 @@ impl ConnectFailure {
                 hint_for(failure)
             }
             FailureKind::Handshake(error) if closed(error).is_some_and(is_process) => {
-                Some("run the command by itself to see why it ends")
+                Some("run the command in a terminal to see why it exits")
             }
             FailureKind::Lost(cause) if is_process(cause) => {
-                Some("run the command by itself to see why it ends")
+                Some("run the command in a terminal to see why it exits")
             }
             FailureKind::Spawn(_)
             | FailureKind::Handshake(_)
             | FailureKind::Lost(_)
             | FailureKind::Abandoned => None,
-            FailureKind::NoBridge => {
-                Some("`trunkline sdk` is for programs that bring such servers along")
-            }
+            FailureKind::NoBridge => Some("run it from an embedding program over `trunkline sdk`"),
         }
     }
 }
@@ -346,16 +344,14 @@ fn is_process(cause: &Closed) -> bool {
 
 fn hint_for(failure: &DeliveryError) -> Option<&'static str> {
     match failure.kind {
-        // What is wrong with a certificate or a proxy says itself what to do.
+        // Certificate and proxy errors contain their own hint.
         DeliveryErrorKind::Unreachable if !failure.to_string().contains("; ") => {
-            Some("check that it runs, and the \"url\" of its entry")
+            Some("check that it runs, and check the \"url\" in its entry")
         }
         DeliveryErrorKind::Status(404 | 405) => {
             Some("check the path in its \"url\", and its \"type\": \"http\" or \"sse\"")
         }
-        DeliveryErrorKind::Forbidden { .. } => {
-            Some("check the token or the headers that its entry sends")
-        }
+        DeliveryErrorKind::Forbidden { .. } => Some("check the token or headers in its entry"),
         _ => None,
     }
 }
@@ -372,7 +368,7 @@ impl fmt::Display for ConnectFailure {
                 | ConnectError::Request(RequestError::Closed { .. })),
             ) => write!(f, "{error} before it was connected"),
             FailureKind::Handshake(ConnectError::Request(RequestError::Rpc(error))) => {
-                write!(f, "the server turned down the handshake: {error}")
+                write!(f, "the server rejected the handshake: {error}")
             }
             FailureKind::Handshake(error) => write!(f, "{error}"),
             FailureKind::TimedOut(after) | FailureKind::MachineBusy(after) => {
@@ -394,15 +390,12 @@ impl fmt::Display for ConnectFailure {
             FailureKind::Unauthorized { .. } => f.write_str("the server asks for a sign-in"),
             FailureKind::Secret(error) => write!(f, "{error}"),
             FailureKind::NoBridge => {
-                f.write_str("the server lives in an embedding program, and there is none")
+                f.write_str("the server runs in an embedding program, and there is none")
             }
-            FailureKind::Abandoned => f.write_str("connecting was given up"),
+            FailureKind::Abandoned => f.write_str("connecting was cancelled"),
         }?;
         if let Some(nonsense) = &self.nonsense {
-            write!(
-                f,
-                "; it wrote to stdout what is not a message: {nonsense:?}"
-            )?;
+            write!(f, "; stdout has output that is not a message: {nonsense:?}")?;
         }
         Ok(())
     }

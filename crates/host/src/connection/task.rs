@@ -1,4 +1,4 @@
-//! The task that owns a connection and is alone in changing its state.
+//! The task that owns a connection; only it changes the connection's state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,25 +17,25 @@ use super::{Command, Core, Source};
 use crate::catalog::{self, Catalog, Lists};
 use crate::settings;
 
-/// What to do next.
+/// The next step of the task.
 enum Next {
-    /// Connect for the first time, or because somebody asked: a failure is final.
+    /// Connect for the first time or on request: a failure is final.
     Connect,
-    /// Connect retry, for the `attempt`th time in a row, counted from 1: a failure is followed by another attempt.
+    /// Reconnect with the given attempt, counted from 1: a failure leads to another attempt.
     Reconnect {
         attempt: u32,
     },
-    /// Serve the connection, which took `attempts` attempts to get back, until it is lost.
+    /// Serve the connection, which took `attempts` attempts, until it is lost.
     Serve {
         connected: Arc<Connected>,
         subscription: ChangeSubscription,
         attempts: u32,
     },
-    /// Wait, then connect retry.
+    /// Wait, then reconnect.
     Wait {
         attempt: u32,
     },
-    /// Do nothing until told to.
+    /// Wait for a command.
     Idle,
     End,
 }
@@ -68,7 +68,7 @@ pub(super) async fn run(core: Arc<Core>, mut commands: mpsc::Receiver<Command>) 
     }
 }
 
-/// The next command, while a connection stands or is under way: another try is what is being made already.
+/// Returns the next command while connected or connecting, when `Retry` has no effect.
 async fn next_command(commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
     loop {
         match commands.recv().await {
@@ -78,13 +78,13 @@ async fn next_command(commands: &mut mpsc::Receiver<Command>) -> Option<Command>
     }
 }
 
-/// What a command leads to, once nothing is connected.
+/// Executes a command once nothing is connected.
 fn handle(core: &Core, command: Option<Command>) -> Next {
     let off = || core.publish(State::Disabled, Some(Arc::default()));
     match command {
         Some(Command::Retry) => {
             let state = &core.status.load().state;
-            // Whoever asked saw a failure, or a server that waits to be asked; by now it may have been switched off instead.
+            // The caller saw a failed or lazy server, which may have been disabled since.
             if !matches!(state, State::Failed(_) | State::NeedsAuth(_)) && !state.is_lazy() {
                 return Next::Idle;
             }
@@ -123,12 +123,12 @@ async fn connect(
     retry: Option<u32>,
 ) -> Next {
     let stop = Notify::new();
-    // On the heap: it is large, and needed only until the connection stands.
+    // Boxed because it is large and dropped once connected.
     let mut connecting = Box::pin(establish(core, &stop));
     let outcome = tokio::select! {
         outcome = &mut connecting => outcome,
         command = next_command(commands) => {
-            // Give up in good order first: what was opened must be gone before anyone is told so.
+            // Release everything that was opened before the command is answered.
             stop.notify_one();
             if let Ok((connected, ..)) = connecting.await {
                 connected.client.peer().close().await;
@@ -150,7 +150,7 @@ async fn connect(
                 attempts: retry.unwrap_or(0),
             }
         }
-        // Trying retry without a sign-in leads nowhere.
+        // Retrying without a sign-in is pointless.
         Err(failure) if failure.is_auth_required() => {
             core.publish(State::NeedsAuth(Arc::new(failure)), None);
             Next::Idle
@@ -166,7 +166,7 @@ async fn connect(
     }
 }
 
-/// Makes attempt `attempt` after a while, unless that would be one too many.
+/// Schedules the next attempt, unless the limit is reached.
 fn retry_later(core: &Core, attempt: u32, failure: ConnectFailure) -> Next {
     let failure = Arc::new(failure);
     if attempt > MAX_ATTEMPTS {
@@ -177,7 +177,7 @@ fn retry_later(core: &Core, attempt: u32, failure: ConnectFailure) -> Next {
     Next::Wait { attempt }
 }
 
-/// How long connecting may take; fetching lists may take as long retry.
+/// Returns the time limit for connecting; fetching lists gets the same again.
 pub(super) fn connect_timeout(core: &Core) -> Duration {
     let connect_timeout = match &core.source {
         Source::Entry(entry) => entry.connect_timeout,
@@ -186,7 +186,7 @@ pub(super) fn connect_timeout(core: &Core) -> Duration {
     connect_timeout.unwrap_or(core.shared.settings.connect_timeout)
 }
 
-/// Connects and fetches the catalog, each within its time connect_timeout.
+/// Connects and fetches the catalog, each within its time limit.
 async fn establish(
     core: &Arc<Core>,
     stop: &Notify,
@@ -195,18 +195,18 @@ async fn establish(
     let starter = Starter::default();
     let start = async {
         let clock = StartClock::start(shared.limiter.machine(), &starter, connect_timeout(core));
-        // What an earlier connection said or fetched is no concern of this one.
+        // State of an earlier connection does not apply.
         core.notifications.take_changed();
         core.fetched.clear();
         let connected = open(core, &clock, &starter, stop).await?;
         let client = &connected.client;
         let mut subscription = ChangeSubscription::new(core, client);
-        // The lists have their own time: a slow handshake must not leave them none.
+        // The lists have their own time limit, so a slow handshake leaves them enough.
         let deadline = settings::deadline(clock.list_timeout());
         let previous = Arc::clone(&core.status.load().catalog);
         let options = core.tool_options(changes::needs_header_parameters(client));
         let catalog = tokio::select! {
-            // It comes first, so that no change after the lists were fetched goes unnoticed.
+            // Polled first, so no change after the fetch goes unnoticed.
             biased;
             never = subscription.run() => match never {},
             catalog = catalog::fetch(&options, client, deadline, &previous, Lists::ALL) => catalog,
@@ -218,7 +218,7 @@ async fn establish(
         permit = shared.limiter.acquire(core.source.is_local()) => permit,
         () = stop.notified() => return Err(ConnectFailure::new(FailureKind::Abandoned)),
     };
-    // On the heap: it is large.
+    // Boxed because it is large.
     Box::pin(permit.run(&starter, start)).await
 }
 
@@ -240,7 +240,7 @@ async fn serve(
     };
     let next = match outcome {
         Ok(cause) => {
-            // One that stood for a while has earned a fresh count; one that keeps dying has not.
+            // A connection that lasted resets the count; one that keeps failing does not.
             let before = if since.elapsed() >= STABLE {
                 0
             } else {
@@ -252,7 +252,7 @@ async fn serve(
                     core.publish(State::NeedsAuth(Arc::new(failure)), None);
                     Ok(Next::Idle)
                 }
-                // The server is there and well; only what it knew of us is gone (CALL-2).
+                // The server is healthy; only the session is gone (CALL-2).
                 CloseReason::SessionExpired if before == 0 => {
                     let failure = Arc::new(ConnectFailure::new(FailureKind::Lost(cause)));
                     core.publish(pending(1, Some(failure)), None);
@@ -266,7 +266,7 @@ async fn serve(
         }
         Err(command) => Err(command),
     };
-    // Either way: what the transport had opened must be gone before anything new is opened.
+    // Everything that was opened must be released before anything new is opened.
     peer.close().await;
     next.unwrap_or_else(|command| handle(core, command))
 }

@@ -1,4 +1,4 @@
-//! Who we are to the proxy that claude.ai's connectors are behind: the account that is signed in to (TRN-1, claudeai-proxy).
+//! Credentials for the proxy of claude.ai's connectors: the signed-in account (TRN-1).
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +8,8 @@ use trunkline_transport::http::{
 
 use super::credentials::TokenSource;
 
-/// Sends the account's token. Claude Code renews it where it is kept; a token that was turned down is looked for there afresh.
+/// Sends the account's token. Claude Code renews the token in its file, so a refused token is read
+/// again from there.
 pub(super) struct AccountCredentials {
     source: TokenSource,
     current: Mutex<Option<Token>>,
@@ -52,7 +53,8 @@ impl Credentials for AccountCredentials {
 
     fn refused(&self, refusal: Refusal) -> Later<'_, AfterRefusal> {
         Box::pin(async move {
-            // Compared with what was sent, not with what is current: another request may have found the new one already.
+            // Compare with the token that was sent: another request may already have read a new
+            // one.
             let current = self.lock().clone();
             if current.is_some() && current != refusal.sent {
                 return AfterRefusal::Retry;
@@ -102,7 +104,7 @@ mod tests {
             AfterRefusal::Retry
         );
         assert_eq!(account.token().await.unwrap(), Token::bearer("new"));
-        // One that was still under way with the old one need not look again.
+        // A request still in flight with the old token need not read the file again.
         fs::remove_file(&file).unwrap();
         assert_eq!(account.refused(refusal(old)).await, AfterRefusal::Retry);
         assert_eq!(

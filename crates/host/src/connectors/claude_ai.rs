@@ -1,4 +1,4 @@
-//! The list as claude.ai gives it.
+//! Lists the connectors of a claude.ai account.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -19,14 +19,14 @@ use super::credentials::TokenSource;
 use super::page::{self, Page};
 use super::{ConnectorList, Connectors, ConnectorsError, Listing};
 
-/// Where the list is.
+/// Base URL of the list.
 const BASE_URL: &str = "https://api.anthropic.com";
-/// Where the connectors are.
+/// Base URL of the connectors.
 const PROXY_URL: &str = "https://mcp-proxy.anthropic.com";
 const API_VERSION: &str = "2023-06-01";
 const BETA: &str = "mcp-servers-2025-12-04";
 const USER_AGENT: &str = concat!("trunkline/", env!("CARGO_PKG_VERSION"));
-/// The headers of every request.
+/// Headers sent with every request.
 const HEADERS: [(&str, &str); 4] = [
     ("accept", "application/json"),
     ("user-agent", USER_AGENT),
@@ -34,19 +34,19 @@ const HEADERS: [(&str, &str); 4] = [
     ("anthropic-beta", BETA),
 ];
 
-/// How long listing may take, all pages together (CFG-1).
+/// Time limit for all pages together (CFG-1).
 const LIST_LIMIT: Duration = Duration::from_secs(5);
-/// How long one page may be.
+/// Maximum size of one page.
 const MAX_BODY: usize = 1024 * 1024;
-/// How many pages are read.
+/// Maximum number of pages.
 const MAX_PAGES: usize = 20;
-/// How many connectors a page may have.
+/// Requested number of connectors per page.
 const PAGE_SIZE: &str = "1000";
 
 /// The connectors of the user's claude.ai account.
 ///
-/// Nothing is read, built or connected before [`Connectors::list`] is called, except that [`ClaudeAi::from_env`] looks for
-/// a token.
+/// Nothing is read or connected before [`Connectors::list`], except that [`ClaudeAi::from_env`]
+/// looks for a token.
 #[derive(Clone, Debug)]
 pub struct ClaudeAi {
     base_url: String,
@@ -56,9 +56,9 @@ pub struct ClaudeAi {
 }
 
 impl ClaudeAi {
-    /// With the token that Claude Code uses: `CLAUDE_CODE_OAUTH_TOKEN`, or that in `credentials_file`
-    /// (`~/.claude/.credentials.json`). `None` when there is none, when it is not for this, or when
-    /// `ENABLE_CLAUDEAI_MCP_SERVERS` says no.
+    /// Uses Claude Code's token: `CLAUDE_CODE_OAUTH_TOKEN`, or the one in `credentials_file`
+    /// (`~/.claude/.credentials.json`). Returns `None` without a suitable token, or if
+    /// `ENABLE_CLAUDEAI_MCP_SERVERS` is false.
     pub fn from_env(credentials_file: &Path) -> Option<Self> {
         Self::from_vars(credentials_file, |name| std::env::var(name).ok())
     }
@@ -72,11 +72,11 @@ impl ClaudeAi {
         let custom_url = set(TRUNKLINE_CLAUDEAI_URL);
         let token = match (set(CLAUDE_CODE_OAUTH_TOKEN), &custom_url) {
             (Some(token), _) => TokenSource::Environment(Secret::new(token)),
-            // Whoever can set a variable must not have the account's own token sent where it says.
+            // Setting a variable must not redirect the account's own token.
             (None, Some(_)) => return None,
             (None, None) => TokenSource::File(credentials_file.to_owned()),
         };
-        // A file that is there but no good is for `list` to complain of.
+        // A broken file is reported by `list`.
         if let Ok(None) = token.read() {
             return None;
         }
@@ -84,14 +84,14 @@ impl ClaudeAi {
         Some(Self::with_token(base_url, token))
     }
 
-    /// The list at `base_url`, with this token. The connectors are thought to be at the same place, except for
-    /// Anthropic's own.
+    /// Uses the list at `base_url` with this token. The proxy is assumed at the same URL, except
+    /// for Anthropic's.
     pub fn new(base_url: impl Into<String>, token: Secret) -> Self {
         Self::with_token(base_url.into(), TokenSource::Given(token))
     }
 
     fn with_token(base_url: String, token: TokenSource) -> Self {
-        // One setting moves both, so that a token for another place never goes to Anthropic.
+        // One setting changes both URLs, so a token for another host never goes to Anthropic.
         let proxy_url = if base_url == BASE_URL {
             PROXY_URL.to_owned()
         } else {
@@ -105,14 +105,14 @@ impl ClaudeAi {
         }
     }
 
-    /// Where the connectors are.
+    /// Sets the base URL of the connectors.
     #[must_use]
     pub fn with_proxy_url(mut self, proxy_url: impl Into<String>) -> Self {
         self.proxy_url = proxy_url.into();
         self
     }
 
-    /// How long listing may take, all pages together. Default: 5 s.
+    /// Sets the time limit for all pages together. Default: 5 s.
     #[must_use]
     pub fn with_limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
@@ -130,7 +130,7 @@ impl ClaudeAi {
             Ok(Err(_)) => None,
             Err(_) => return Err(self.timed_out()),
         };
-        // Signed out since this was made.
+        // Signed out meanwhile.
         let Some(token) = token else {
             return Ok(ConnectorList::default());
         };
@@ -161,11 +161,11 @@ impl ClaudeAi {
             };
             for (index, item) in page.items.iter().enumerate() {
                 match page::connector(item, &proxy) {
-                    // Pages that overlap are no reason for two servers.
+                    // Overlapping pages must not yield two servers.
                     Ok(connector) if !ids.insert(connector.id.clone()) => {}
                     Ok(connector) => list.connectors.push(connector),
                     Err(problem) => list.warnings.push(format!(
-                        "connector {} of page {number} is left out: {problem}",
+                        "skipped connector {} of page {number}: {problem}",
                         index + 1
                     )),
                 }
@@ -173,7 +173,7 @@ impl ClaudeAi {
             match page.next {
                 None => break,
                 Some(next) if cursors.contains(&next) => {
-                    let warning = "some connectors may be missing: a page names itself as the next";
+                    let warning = "some connectors may be missing: the list repeats a page";
                     list.warnings.push(warning.to_owned());
                     break;
                 }
@@ -186,7 +186,8 @@ impl ClaudeAi {
         Ok(list)
     }
 
-    /// Whether nobody can tell what the token is good for. One made by `claude setup-token` is not good for this.
+    /// Returns whether the token's scope is unknown. `claude setup-token` creates tokens without
+    /// the required one.
     fn is_environment_token(&self) -> bool {
         matches!(self.token, TokenSource::Environment(_))
     }
@@ -216,11 +217,11 @@ fn is_false(value: &str) -> bool {
         .any(|no| value.eq_ignore_ascii_case(no))
 }
 
-/// A URL that a token may be sent to.
+/// Parses a URL that a token may be sent to.
 fn checked_url(text: &str) -> Result<Url, ConnectorsError> {
     let refused = |url: String, reason| Err(ConnectorsError::Url { url, reason });
     let Ok(url) = Url::parse(text) else {
-        // It may hold a password, and nobody can tell where.
+        // The text may contain a password in an unknown position.
         return refused("that address".to_owned(), "it is not a URL");
     };
     let host = url.host_str().unwrap_or_default();
@@ -243,7 +244,7 @@ fn is_loopback(host: &str) -> bool {
             .is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
-/// Requests to the origin of `base`, with the token.
+/// Creates a client for the origin of `base` that sends the token.
 fn fetcher(dialer: &Dialer, base: &Url, token: &Secret) -> Result<Fetcher, ConnectorsError> {
     let token = Token::bearer(token.expose()).ok_or(ConnectorsError::BadToken)?;
     Fetcher::new(dialer, base, &HEADERS, Some(token)).map_err(|error| failed(&error))
@@ -264,7 +265,7 @@ async fn fetch(
         200 => page::read(&body),
         401 => Err(ConnectorsError::Unauthorized),
         403 => Err(ConnectorsError::Forbidden),
-        // The token must not travel.
+        // Redirects are not followed with a token.
         300..=399 => Err(ConnectorsError::Redirected { status }),
         _ => Err(ConnectorsError::Status { status }),
     }
@@ -297,7 +298,7 @@ mod tests {
         })?;
         let token = made.token.read();
         Some(ClaudeAi {
-            // The file is gone when this returns.
+            // The file is deleted on return.
             token: token.map_or(made.token, |token| TokenSource::Given(token.unwrap())),
             ..made
         })
@@ -340,7 +341,7 @@ mod tests {
         assert_eq!(usual.base_url, "https://api.anthropic.com");
         assert_eq!(usual.proxy_url, "https://mcp-proxy.anthropic.com");
         let there = (TRUNKLINE_CLAUDEAI_URL, "http://localhost:1");
-        // The account's own token goes to its own place and nowhere else.
+        // The account's own token is sent to its own host only.
         assert!(from(GOOD, &[there]).is_none());
         let custom_url = from(GOOD, &[there, (CLAUDE_CODE_OAUTH_TOKEN, "t")]).unwrap();
         assert_eq!(custom_url.base_url, "http://localhost:1");
@@ -390,7 +391,7 @@ mod tests {
         assert!(!shown.contains("hunter2"), "{shown}");
     }
 
-    /// A server that answers every request with 403.
+    /// Starts a server that answers every request with 403.
     async fn forbidding() -> String {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! The token of the user's claude.ai sign-in, as Claude Code keeps it.
+//! Reads the token of the user's claude.ai sign-in from Claude Code's file.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -10,25 +10,25 @@ use trunkline_config::Secret;
 
 use super::ConnectorsError;
 
-/// How long the file may be; it holds the tokens of MCP servers too.
+/// Maximum file size; the file also holds the tokens of MCP servers.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
-/// What a token must be good for.
+/// The scope a token needs.
 const SCOPE: &str = "user:mcp_servers";
 
-/// Where the token comes from.
+/// The source of the token.
 #[derive(Clone, Debug)]
 pub(super) enum TokenSource {
-    /// It was given.
+    /// Passed by the caller.
     Given(Secret),
-    /// It is in the environment: nobody knows what it is good for.
+    /// From the environment; its scope is unknown.
     Environment(Secret),
-    /// It is in this file, and read each time: Claude Code renews it there.
+    /// From this file, reread each time because Claude Code renews it there.
     File(PathBuf),
 }
 
 impl TokenSource {
-    /// The token as it is now; `None` when there is none that is good for this.
+    /// Returns the current token, or `None` if there is no suitable one.
     pub(super) fn read(&self) -> Result<Option<Secret>, ConnectorsError> {
         match self {
             Self::Given(token) | Self::Environment(token) => Ok(Some(token.clone())),
@@ -47,7 +47,7 @@ struct Credentials {
 #[serde(rename_all = "camelCase")]
 struct SignIn {
     access_token: Option<String>,
-    /// Milliseconds since 1970.
+    /// Milliseconds since the Unix epoch.
     expires_at: Option<f64>,
     scopes: Option<Vec<String>>,
 }
@@ -69,7 +69,7 @@ fn read(path: &Path, now: SystemTime) -> Result<Option<Secret>, ConnectorsError>
         }
         Err(error) => return Err(failed(error.to_string())),
     };
-    // What serde_json says may quote the file; where it says it cannot.
+    // The message of serde_json may quote the file; the position does not.
     let credentials: Credentials = serde_json::from_slice(&text).map_err(|error| {
         failed(format!(
             "it is not what Claude Code writes (line {}, column {})",
@@ -99,7 +99,7 @@ fn read(path: &Path, now: SystemTime) -> Result<Option<Secret>, ConnectorsError>
 }
 
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    // Opening a pipe would wait for a writer.
+    // Opening a pipe would block.
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a file"));
     }

@@ -1,91 +1,89 @@
-//! Why the connectors could not be listed.
+//! The error type of connector lists.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why the connectors could not be listed. Never holds the token.
+/// Why the connectors could not be listed. Never contains the token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectorsError {
     /// The sign-in has expired.
     #[error(
-        "the claude.ai sign-in has expired; start Claude Code, which renews it, or sign in there again"
+        "the claude.ai sign-in has expired; start Claude Code to renew it, or sign in there again"
     )]
     Expired,
     /// The token was refused.
     #[error("claude.ai refused the token (status 401); sign in again in Claude Code")]
     Unauthorized,
-    /// The token is good, but not for this.
+    /// The token lacks the required scope.
     #[error(
-        "claude.ai does not let this token list connectors (status 403); sign in again in Claude Code, with an account that has them"
+        "this token may not list claude.ai connectors (status 403); sign in again in Claude Code"
     )]
     Forbidden,
-    /// The token has characters that no token has.
-    #[error(
-        "the claude.ai token cannot be sent: it has line breaks or other characters that no token has"
-    )]
+    /// The token contains characters that no token has.
+    #[error("the claude.ai token contains line breaks or other invalid characters")]
     BadToken,
     /// The file with the token cannot be read.
-    #[error("the claude.ai sign-in in {} cannot be read: {reason}; sign in again in Claude Code", path.display())]
+    #[error("cannot read the claude.ai sign-in in {}: {reason}; sign in again in Claude Code", path.display())]
     Credentials {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// The token must not be sent there.
-    #[error("the claude.ai token is not sent to {url}: {reason}")]
+    /// The token must not be sent to this URL.
+    #[error("refusing to send the claude.ai token to {url}: {reason}")]
     Url {
-        /// Where it was to be sent, without credentials.
+        /// The URL, without credentials.
         url: String,
-        /// Why not.
+        /// The reason.
         reason: &'static str,
     },
-    /// It answered with an error.
+    /// The server answered with an error.
     #[error("claude.ai answered with status {status}; try again later")]
     Status {
         /// The HTTP status.
         status: u16,
     },
-    /// It sent us elsewhere, where the token must not go.
+    /// The server redirected, and the token must not follow.
     #[error(
-        "claude.ai answered with a redirect (status {status}), which is not followed with a token; is a proxy in the way?"
+        "claude.ai answered with a redirect (status {status}), which is not followed; check for a proxy"
     )]
     Redirected {
         /// The HTTP status.
         status: u16,
     },
-    /// The answer is not what was expected.
-    #[error("the answer of claude.ai cannot be read: {reason}; is a proxy in the way?")]
+    /// The response is malformed.
+    #[error("malformed response from claude.ai: {reason}; check for a proxy")]
     Malformed {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// The answer is too long.
-    #[error("the answer of claude.ai is longer than {limit} bytes")]
+    /// The response is too long.
+    #[error("the response from claude.ai is longer than {limit} bytes")]
     TooLarge {
-        /// How long it may be.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// It took too long.
+    /// The time limit expired.
     #[error("claude.ai did not list the connectors within {:.1} s; try again later", after.as_secs_f64())]
     TimedOut {
-        /// How long it had.
+        /// The time limit.
         after: Duration,
     },
-    /// There was no connection, or it broke.
+    /// The connection failed.
     #[error("could not reach claude.ai: {reason}")]
     Network {
-        /// What went wrong.
+        /// The reason.
         reason: String,
     },
-    /// What an embedder's own list of connectors met with.
+    /// An error of an embedder's own [`Connectors`](super::Connectors).
     #[error("{0}")]
     Other(String),
 }
 
 impl ConnectorsError {
-    /// Whether the user must sign in again.
+    /// Returns whether the user must sign in again.
     pub fn is_auth_required(&self) -> bool {
         matches!(
             self,
@@ -93,7 +91,7 @@ impl ConnectorsError {
         )
     }
 
-    /// Whether the same request may well succeed later.
+    /// Returns whether the request may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::TimedOut { .. } | Self::Network { .. } => true,

@@ -1,7 +1,7 @@
 //! The connectors of the user's claude.ai account: the `claudeai` scope of CFG-1.
 //!
-//! `claude_ai` asks for the list, `credentials` finds the token to ask with, `page` reads an answer. An embedder that knows
-//! the connectors from elsewhere implements [`Connectors`]. `account` is who we are to the proxy that they are behind.
+//! `claude_ai` requests the list, `credentials` finds the token for it, `page` parses a response,
+//! and `account` signs in to the connectors' proxy. Embedders can implement [`Connectors`] instead.
 
 mod account;
 mod claude_ai;
@@ -21,30 +21,32 @@ use trunkline_config::normalize_name;
 use trunkline_transport::http::Credentials;
 use trunkline_transport::net::Dialer;
 
-/// One connector of the user's claude.ai account.
+/// A connector of the user's claude.ai account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connector {
-    /// What claude.ai calls it.
+    /// The ID.
     pub id: String,
-    /// What people call it.
+    /// The display name.
     pub display_name: String,
-    /// Where the vendor's server is, which nobody connects to directly; by it a connector's twin is known (CFG-8).
+    /// The URL of the vendor's server. Connections go through the proxy; this URL identifies
+    /// duplicates (CFG-8).
     pub url: String,
-    /// Where the `claudeai-proxy` transport connects.
+    /// The URL for the `claudeai-proxy` transport.
     pub proxy_url: String,
 }
 
-/// The connectors, and what was wrong with those that are missing.
+/// The connectors and warnings about omitted ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConnectorList {
-    /// In the order they were listed.
+    /// The connectors in the order of the list.
     pub connectors: Vec<Connector>,
-    /// What was left out, and why.
+    /// Omitted connectors, with reasons.
     pub warnings: Vec<String>,
 }
 
 impl ConnectorList {
-    /// The server name of each connector, in the same order, no two of which normalise to the same one.
+    /// Returns the server name of each connector in order. All names are unique after
+    /// normalization.
     ///
     /// ```
     /// use trunkline::connectors::{Connector, ConnectorList};
@@ -70,28 +72,29 @@ impl ConnectorList {
     }
 }
 
-/// The future list of connectors.
+/// The future returned by [`Connectors::list`].
 pub type Listing<'a> =
     Pin<Box<dyn Future<Output = Result<ConnectorList, ConnectorsError>> + Send + 'a>>;
 
-/// Who lists the connectors; an embedder may supply its own.
+/// Lists connectors; embedders can supply their own implementation.
 pub trait Connectors: Send + Sync + 'static {
-    /// All connectors of the account. Must end by itself.
+    /// Lists all connectors of the account. Must complete on its own.
     fn list(&self) -> Listing<'_>;
 
-    /// As [`Connectors::list`], over the host's own way to the network: its proxies, authorities and client certificate.
+    /// Like [`Connectors::list`], over the host's dialer with its proxies, CA certificates and
+    /// client certificate.
     fn list_over<'a>(&'a self, dialer: &'a Dialer) -> Listing<'a> {
         let _ = dialer;
         self.list()
     }
 
-    /// Who we are to the proxy that the connectors are behind.
+    /// Returns the credentials for the connectors' proxy.
     fn credentials(&self) -> Option<Arc<dyn Credentials>> {
         None
     }
 }
 
-/// The name of the server that stands for a connector (CFG-1).
+/// Returns the server name of a connector (CFG-1).
 ///
 /// ```
 /// assert_eq!(trunkline::connectors::name_of("Google Drive"), "claude.ai Google Drive");

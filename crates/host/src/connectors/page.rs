@@ -1,4 +1,4 @@
-//! One page of the list, read leniently: a bad item costs that item.
+//! Parses one page of the list leniently: an invalid item is skipped.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,15 +6,15 @@ use url::Url;
 
 use super::{Connector, ConnectorsError};
 
-/// How long a display name may be, in characters: it becomes a server's name.
+/// Maximum length of a display name in characters; it becomes part of a server name.
 const MAX_DISPLAY_NAME: usize = 200;
 
-/// How long an id may be.
+/// Maximum length of an ID.
 const MAX_ID: usize = 200;
 
 pub(super) struct Page {
     pub(super) items: Vec<Value>,
-    /// Where the next page begins, if there is one.
+    /// The cursor of the next page.
     pub(super) next: Option<String>,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn read(body: &[u8]) -> Result<Page, ConnectorsError> {
     })
 }
 
-/// Reads one item; `Err` says what is wrong with it.
+/// Parses one item; `Err` holds the reason it is invalid.
 pub(super) fn connector(item: &Value, proxy: &Url) -> Result<Connector, &'static str> {
     let text = |key| item.get(key).and_then(Value::as_str).map(str::trim);
     if text("type").is_some_and(|kind| kind != "mcp_server") {
@@ -61,7 +61,7 @@ pub(super) fn connector(item: &Value, proxy: &Url) -> Result<Connector, &'static
     let id = text("id")
         .filter(|id| !id.is_empty())
         .ok_or("it has no id")?;
-    // Dots would climb up the proxy's path.
+    // Dots would traverse the proxy's path.
     if id.len() > MAX_ID || id.contains(char::is_control) || matches!(id, "." | "..") {
         return Err("its id cannot be part of a URL");
     }
@@ -87,10 +87,10 @@ pub(super) fn connector(item: &Value, proxy: &Url) -> Result<Connector, &'static
     })
 }
 
-/// `base` with more segments, each escaped.
+/// Appends escaped path segments to `base`.
 pub(super) fn with_path(base: &Url, segments: &[&str]) -> Url {
     let mut url = base.clone();
-    // Fails only for URLs without a host, which are refused before they come here.
+    // Fails only for URLs without a host, which were rejected earlier.
     if let Ok(mut path) = url.path_segments_mut() {
         path.pop_if_empty().extend(segments);
     }

@@ -1,7 +1,7 @@
-//! Where a server's lines are kept: one file per server, rotated by size, shared by all processes of a user.
+//! Log files: one per server, rotated by size, shared by all processes of a user.
 //!
-//! A file is opened for each piece that is written, so that one which another process has rotated, or somebody has deleted,
-//! is simply there anew. A piece is whole lines and is appended in one go, which the system keeps whole.
+//! The file is opened for every write, so rotation by another process or deletion needs no
+//! handling. Each write appends whole lines in one call, which the system keeps intact.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use sha2::{Digest, Sha256};
 
-/// How large files may become.
+/// Size limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// One file; beside it stands the one before it, of about the same size.
+    /// Size of one file; the rotated file may be as large again.
     pub(super) file: u64,
-    /// All files of all servers together.
+    /// Total size of all files.
     pub(super) total: u64,
 }
 
@@ -29,23 +29,23 @@ impl Default for Limits {
     }
 }
 
-/// How long another process's rotation is waited for.
+/// Maximum wait for another process's rotation.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// What a file's name ends in, and that of the one before it.
+/// Extensions of the current and the rotated file.
 const EXTENSION: &str = ".log";
 const ROTATED_EXTENSION: &str = ".log.1";
 
-/// What stands before the name of the server, in the first line of a file that is not called after it.
+/// Prefix of the server's name in the first line of a file that is not named after it.
 const HEADING: &str = "log of the server ";
 
-/// The file of a server in `dir`. A plain name is the file's own; any other is made safe and gets a hash, so that no two
-/// servers share a file, on file systems that know no upper and lower case included.
+/// Returns the log file of a server. A plain name is used as is; any other name is made safe and
+/// gets a hash, so servers never share a file, even on case-insensitive file systems.
 pub(crate) fn log_path(dir: &Path, server: &str) -> PathBuf {
     dir.join(format!("{}{EXTENSION}", file_stem(server)))
 }
 
-/// The file that was rotated away.
+/// Returns the path of the rotated file.
 pub(crate) fn rotated_path(path: &Path) -> PathBuf {
     path.with_extension("log.1")
 }
@@ -63,7 +63,7 @@ fn file_stem(server: &str) -> String {
         .map(|c| if safe(c) { c } else { '_' })
         .collect();
     let hash = Sha256::digest(server.as_bytes());
-    // No plain name has a tilde in it.
+    // Plain names never contain a tilde.
     let mut stem = format!("{}~", made.trim_start_matches('.'));
     for byte in hash.iter().take(6) {
         let _ = write!(stem, "{byte:02x}");
@@ -71,10 +71,10 @@ fn file_stem(server: &str) -> String {
     stem
 }
 
-/// Whether a file can be called after a server as it is.
+/// Returns whether a server's name can be a file name.
 fn is_plain(server: &str) -> bool {
     let safe = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
-    // What Windows keeps for devices, with anything behind a dot.
+    // Device names reserved by Windows, with any extension.
     let first = server.split('.').next().unwrap_or_default();
     let device = matches!(first, "con" | "prn" | "aux" | "nul")
         || (first.len() == 4 && (first.starts_with("com") || first.starts_with("lpt")));
@@ -84,7 +84,7 @@ fn is_plain(server: &str) -> bool {
         && !device
 }
 
-/// The first line of a file that is not called after its server; nothing for one that is.
+/// Returns the first line of a file that is not named after its server; empty otherwise.
 pub(super) fn heading(server: &str, stamp: &str) -> String {
     if is_plain(server) {
         return String::new();
@@ -93,20 +93,20 @@ pub(super) fn heading(server: &str, stamp: &str) -> String {
     format!("{stamp} notice {HEADING}{name}\n")
 }
 
-/// The server's name in a line's text, if the line is the heading.
+/// Returns the server's name if the text is a heading.
 pub(super) fn server_in_heading(text: &str) -> Option<String> {
     serde_json::from_str(text.strip_prefix(HEADING)?).ok()
 }
 
-/// A server's log as it lies in the directory: its name, as far as the file's own name tells it, and its files.
+/// A server's log in the directory.
 pub(super) struct LogFile {
     pub(super) stem: String,
-    /// Whether the stem is the server's name, and not made from it.
+    /// Whether the stem is the server's name rather than derived from it.
     pub(super) is_plain_name: bool,
     pub(super) path: PathBuf,
 }
 
-/// All logs in the directory.
+/// Lists all logs in the directory.
 pub(super) fn list(dir: &Path) -> Vec<LogFile> {
     let mut found: Vec<LogFile> = fs::read_dir(dir)
         .into_iter()
@@ -129,7 +129,7 @@ pub(super) fn list(dir: &Path) -> Vec<LogFile> {
     found
 }
 
-/// Appends whole lines to a server's file, rotating it first where they no longer fit.
+/// Appends whole lines to a server's file, rotating it first if they do not fit.
 pub(super) fn append(
     path: &Path,
     heading: &str,
@@ -141,9 +141,12 @@ pub(super) fn append(
     if size > 0 && size + lines.len() as u64 > limits.file {
         rotate(dir, path, limits)?;
         (file, size) = open(path)?;
-        // Where it cannot be rotated, it must not grow for ever either.
+        // A file that cannot be rotated must not grow without bound.
         if size > 2 * limits.file {
-            return Err(io::Error::other("it is too large, and another process keeps it").into());
+            return Err(io::Error::other(
+                "the file is too large and another process holds the lock",
+            )
+            .into());
         }
     }
     if size == 0 && !heading.is_empty() {
@@ -155,11 +158,11 @@ pub(super) fn append(
     write_whole(&mut file, lines)
 }
 
-/// Why lines were not written.
+/// Why lines were not appended.
 #[derive(Debug)]
 pub(super) struct AppendError {
     pub(super) error: io::Error,
-    /// Some of the lines are in the file, the last of them perhaps not to its end.
+    /// Some lines were written, possibly with a partial last line.
     pub(super) is_torn: bool,
 }
 
@@ -172,7 +175,8 @@ impl From<io::Error> for AppendError {
     }
 }
 
-/// One call for all of it, since only that is kept whole among several writers. What a full disk leaves over is an error.
+/// Writes all lines in one call, which keeps them intact among several writers. A short write is an
+/// error.
 fn write_whole(file: &mut File, lines: &[u8]) -> Result<(), AppendError> {
     let mut rest = lines;
     while !rest.is_empty() {
@@ -203,7 +207,6 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, size))
 }
 
-/// Makes the directory, for its owner alone.
 pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -215,13 +218,13 @@ pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
     builder.create(dir)
 }
 
-/// Moves a full file aside, over the one that was moved before. Of several processes that want to, one does.
+/// Renames a full file over the previously rotated one. Among several processes, one does it.
 fn rotate(dir: &Path, path: &Path, limits: Limits) -> io::Result<()> {
     let Some(_lock) = lock(dir)? else {
-        // Whoever has the lock for so long is busy with this, or stuck.
+        // Another process is rotating, or stuck.
         return Ok(());
     };
-    // Somebody may have been quicker; their new file stays.
+    // Another process may have rotated already; keep its new file.
     let size = fs::metadata(path).map_or(0, |found| found.len());
     if size > limits.file / 2 {
         fs::rename(path, rotated_path(path))?;
@@ -229,7 +232,7 @@ fn rotate(dir: &Path, path: &Path, limits: Limits) -> io::Result<()> {
     Ok(())
 }
 
-/// The lock of the directory; `None` when another process keeps it.
+/// Locks the directory; `None` if another process holds the lock.
 fn lock(dir: &Path) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);
@@ -246,13 +249,14 @@ fn lock(dir: &Path) -> io::Result<Option<File>> {
                 std::thread::sleep(Duration::from_millis(1));
             }
             Err(TryLockError::WouldBlock) => return Ok(None),
-            // A file system without locks: a rotation done twice costs old lines, and no more.
+            // Without file locks a double rotation only loses old lines.
             Ok(()) | Err(TryLockError::Error(_)) => return Ok(Some(file)),
         }
     }
 }
 
-/// Deletes the files that were written to longest ago, until all together are within the limit. `keep` stays.
+/// Deletes the least recently written files, except `keep`, until the total size is within the
+/// limit.
 fn prune(dir: &Path, keep: &Path, limits: Limits) {
     let mut files: Vec<(SystemTime, u64, PathBuf)> = fs::read_dir(dir)
         .into_iter()
@@ -326,7 +330,7 @@ mod tests {
                 "{file}"
             );
             assert!(!file.chars().any(|c| c.is_control() || c == '/'), "{file}");
-            // As file systems without upper case would see it, and as rotated.
+            // As seen by case-insensitive file systems, and rotated.
             assert!(files.insert(file.to_lowercase()), "{file}");
             let old = rotated_path(&path)
                 .file_name()
@@ -372,7 +376,7 @@ mod tests {
             .open(rotated_path(&paths[0]))
             .unwrap();
         oldest.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        // One more makes room for itself with what is oldest.
+        // A new file evicts the oldest one.
         append(&log_path(scratch.path(), "d"), "", &line, limits).unwrap();
         assert!(!rotated_path(&paths[0]).exists());
         assert!(paths.iter().all(|path| path.exists()) && rotated_path(&paths[2]).exists());

@@ -1,5 +1,4 @@
-//! What becomes a line: bytes as a server writes them, cut at the ends of its lines, without secrets and without what could
-//! steer a terminal.
+//! Splits a server's bytes into log lines, redacted and safe for a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,25 +8,25 @@ use super::redact::Redactor;
 use super::time::stamp;
 use crate::harmless::harmless;
 
-/// How long the text of one line may be, in bytes.
+/// Maximum length of a line in bytes.
 pub(super) const MAX_LINE: usize = 8 * 1024;
 
-/// How much of a line is looked at for secrets before it is cut.
+/// Maximum length that is searched for secrets before truncation.
 const MAX_LINE_INPUT: usize = 64 * 1024;
 
-/// What a line is.
+/// The kind of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogKind {
-    /// The server wrote it to stderr.
+    /// The server's stderr.
     Stderr,
-    /// Something about the protocol, or a log message that the server sent.
+    /// A protocol problem, or a log message from the server.
     Notice,
-    /// What became of the connection.
+    /// A state change of the connection.
     State,
 }
 
 impl LogKind {
-    /// Its name in a file and in `--json`.
+    /// Returns the name used in files and in `--json`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stderr => "stderr",
@@ -36,7 +35,7 @@ impl LogKind {
         }
     }
 
-    /// The kind of that name.
+    /// Parses a name.
     pub(super) fn of(name: &str) -> Option<Self> {
         [Self::Stderr, Self::Notice, Self::State]
             .into_iter()
@@ -44,21 +43,21 @@ impl LogKind {
     }
 }
 
-/// Turns a server's bytes into lines; keeps the beginning of a line whose end has not come yet.
+/// Splits bytes into lines and buffers a partial line.
 #[derive(Default)]
 pub(super) struct LineBuffer {
     partial: Vec<u8>,
-    /// The line that is partial is longer than we keep; what still comes of it is skipped.
+    /// Whether the partial line exceeds the limit; the rest of it is skipped.
     truncated: bool,
 }
 
 impl LineBuffer {
-    /// Whether a line is partial.
+    /// Returns whether there is no partial line.
     pub(super) fn is_empty(&self) -> bool {
         self.partial.is_empty() && !self.truncated
     }
 
-    /// Takes what came from stderr, and appends the lines that it ends to `out`.
+    /// Adds bytes from stderr and appends completed lines to `out`.
     pub(super) fn push_stderr(
         &mut self,
         time: SystemTime,
@@ -76,7 +75,7 @@ impl LineBuffer {
         self.push(rest);
     }
 
-    /// Ends the line that is partial, if one is.
+    /// Completes the partial line.
     pub(super) fn finish_line(&mut self, time: SystemTime, redactor: &Redactor, out: &mut String) {
         if !self.is_empty() {
             self.flush_line(&stamp(time), redactor, out);
@@ -102,11 +101,11 @@ impl LineBuffer {
     }
 }
 
-/// Stands before every further line of a text that has several: only foreign text in it has more than one line.
+/// Prefix of continuation lines; only foreign text spans several lines.
 const CONTINUATION: &str = "| ";
 
-/// Appends one line of our own. If text in it breaks the line, the rest follows behind a mark, so that it cannot pass for
-/// another line of ours.
+/// Appends a line of our own. Line breaks in it become marked continuation lines, which cannot pass
+/// for ours.
 pub(super) fn write_text(
     time: SystemTime,
     kind: LogKind,
@@ -140,7 +139,7 @@ fn write_line(
     let _ = writeln!(out, "{stamp} {:<6} {}{more}", kind.name(), &text[..end]);
 }
 
-/// The text without the sequences that only colour it: many servers write them, and they say nothing.
+/// Removes colour sequences, which many servers write.
 fn strip_colours(text: &str) -> Cow<'_, str> {
     let Some(first) = text.find("\u{1b}[") else {
         return text.into();
@@ -153,7 +152,7 @@ fn strip_colours(text: &str) -> Cow<'_, str> {
         let end = sequence.find(|c: char| !c.is_ascii_digit() && c != ';' && c != ':');
         rest = match end {
             Some(end) if sequence[end..].starts_with('m') => &sequence[end + 1..],
-            // Anything else stays, and is shown as what it is.
+            // Other sequences stay and are escaped.
             _ => {
                 plain.push_str("\u{1b}[");
                 sequence
@@ -170,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// The lines that come of these chunks of stderr, without their times.
+    /// Returns the lines of these chunks of stderr, without timestamps.
     fn lines(chunks: &[&[u8]]) -> Vec<String> {
         let (mut lines, mut out) = (LineBuffer::default(), String::new());
         let redactor = Redactor::default();
@@ -205,7 +204,7 @@ mod tests {
             ["red \\u{1b}]0;t\\u{7}\\u{d}\\u{1b}[2J\\u{1b}[\u{fffd} \\u{9b}"]
         );
         assert_eq!(lines(&[b"key hunt", b"er2x!\n"]), ["key ***!"]);
-        // A secret with colour in it is one.
+        // Colour inside a secret does not hide it.
         assert_eq!(lines(&[b"hunt\x1b[1mer2x\n"]), ["***"]);
     }
 

@@ -1,4 +1,4 @@
-//! What happens to a connection, in the words of its log.
+//! The texts of log lines.
 
 use trunkline_wire::Json;
 
@@ -6,20 +6,20 @@ use super::redact::Redactor;
 use crate::catalog::Catalog;
 use crate::connection::{Connected, State};
 
-/// How much of something that a server sent is logged.
+/// Maximum length of quoted server data.
 const MAX_SHOWN_BYTES: usize = 2000;
 
-/// How long it may be for anything of it to be logged.
+/// Longer data is not quoted at all.
 const MAX_INSPECTED_BYTES: usize = 16 * 1024;
 
-/// A state, as a log tells it.
+/// Describes a state.
 pub(super) fn state(state: &State, catalog: &Catalog) -> String {
     match state {
         State::Pending {
             attempt,
             last_failure: None,
         } => match attempt {
-            0 => "known from an earlier run; connected when it is needed".to_owned(),
+            0 => "known from an earlier run; connects when needed".to_owned(),
             1 => format!("connecting (process {})", std::process::id()),
             attempt => format!("connecting, attempt {attempt}"),
         },
@@ -41,7 +41,7 @@ fn connected(connected: &Connected, catalog: &Catalog) -> String {
     let identity = connected.identity();
     let server = match &identity.info {
         Some(info) => format!("{} {}", info.name, info.version),
-        None => "a server without a name".to_owned(),
+        None => "unnamed server".to_owned(),
     };
     format!(
         "connected: {server}, protocol {}, {}",
@@ -50,9 +50,9 @@ fn connected(connected: &Connected, catalog: &Catalog) -> String {
     )
 }
 
-/// Lists that have changed, as a log tells it.
+/// Describes changed lists.
 pub(super) fn lists(catalog: &Catalog) -> String {
-    format!("its lists have changed: {}", counts(catalog))
+    format!("lists changed: {}", counts(catalog))
 }
 
 fn counts(catalog: &Catalog) -> String {
@@ -68,9 +68,9 @@ fn counts(catalog: &Catalog) -> String {
     .join(", ")
 }
 
-/// Something that was no use to anyone, as a log tells it.
+/// Describes an unusable frame.
 pub(super) fn unusable_frame(what: &str, frame: &[u8], redactor: &Redactor) -> String {
-    // In a part of a message the names of secrets may be out of sight.
+    // In a truncated message the name of a secret may be missing.
     if frame.len() > MAX_INSPECTED_BYTES {
         return format!("unusable: {what} ({} bytes)", frame.len());
     }
@@ -79,7 +79,7 @@ pub(super) fn unusable_frame(what: &str, frame: &[u8], redactor: &Redactor) -> S
     format!("unusable: {what}: {}", cut(&text))
 }
 
-/// A log message of the server's own.
+/// Describes a log message from the server.
 pub(super) fn message(params: &Json, redactor: &Redactor) -> String {
     let field = |key| match params.get(key) {
         Some(value) => render(&value, redactor),
@@ -90,7 +90,7 @@ pub(super) fn message(params: &Json, redactor: &Redactor) -> String {
     format!("[{level}{space}{logger}] {data}")
 }
 
-/// A text as it is, anything else as JSON; no more than is shown.
+/// Renders a string verbatim and other values as JSON, truncated.
 fn render(value: &Json, redactor: &Redactor) -> String {
     let raw = value.as_str();
     if raw.len() > MAX_INSPECTED_BYTES {

@@ -1,4 +1,4 @@
-//! What servers say and what becomes of them, written down: a log per server, and a trace of every message.
+//! A log per server and a trace of every message.
 //!
 //! ```text
 //! stderr, notices, states ─ ServerLog ─┐                     ┌─ <server>.log, <server>.log.1
@@ -6,11 +6,11 @@
 //! messages ─ Traced ─ ServerTrace ─────┘                     └─ the trace's file
 //! ```
 //!
-//! Nobody waits for a disk: lines go through a bounded queue to a thread, and where there is no room they are counted and
-//! dropped. Whatever cannot be written does no harm but that it is missing.
+//! Callers never wait for the disk: lines pass through a bounded queue to a thread, and lines that
+//! do not fit are counted and dropped. Write errors only lose lines.
 //!
-//! *Invariant:* a secret that we handed to a server is never written, and text that a server controls cannot steer the
-//! terminal that shows it.
+//! *Invariant:* a secret passed to a server is never written, and text from a server cannot control
+//! the terminal that shows it.
 
 mod file;
 mod lines;
@@ -38,14 +38,14 @@ pub use trace::Tracer;
 use worker::{Budget, Worker};
 use writer::{Writer, count_lines};
 
-/// How many bytes of one server may wait to be written. One that floods costs its own lines, not those of others.
+/// Maximum number of queued bytes per server; a flood only loses its own lines.
 const MAX_QUEUED_BYTES: usize = 256 * 1024;
 
-/// How long the end of a host waits for the disk.
+/// Maximum time that shutdown waits for the disk.
 pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where servers' logs are kept: a directory with a file per server, which several processes may share. Clones are the same
-/// store.
+/// A directory with one log file per server, which several processes may share. Clones refer to the
+/// same store.
 ///
 /// ```no_run
 /// use trunkline::log::LogStore;
@@ -70,25 +70,25 @@ struct Inner {
     problem: Arc<OnceLock<String>>,
 }
 
-/// What the writer knows of a server.
+/// A server as known to the writer.
 struct LogSource {
     name: Arc<str>,
     redactor: Redactor,
     budget: Budget,
 }
 
-/// Something to be written.
+/// A record to be written.
 struct LogRecord {
     server: Arc<LogSource>,
     time: SystemTime,
     kind: LogKind,
     bytes: Vec<u8>,
-    /// How many lines there was no room for since the one before.
+    /// Lines dropped since the previous record.
     lost: u64,
 }
 
 impl LogStore {
-    /// A store in this directory, which need not exist; nothing is touched before there is something to write.
+    /// Creates a store in `dir`, which need not exist. Nothing is created before the first write.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         Self::with_limits(dir.into(), Limits::default())
     }
@@ -103,17 +103,17 @@ impl LogStore {
         }))
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn dir(&self) -> &Path {
         &self.0.dir
     }
 
-    /// The log of a server.
+    /// Returns the log of a server.
     pub fn server(&self, name: &str) -> ServerLog {
         self.redacted(name, Redactor::default())
     }
 
-    /// The log of a server whose secrets are known.
+    /// Returns the log of a server with known secrets.
     fn redacted(&self, name: &str, redactor: Redactor) -> ServerLog {
         let server = Arc::new(LogSource {
             name: name.into(),
@@ -123,46 +123,46 @@ impl LogStore {
         ServerLog(Some((server, Arc::clone(&self.0))))
     }
 
-    /// Waits until everything said so far is in its file, or the disk has taken too long.
+    /// Waits until all records so far are written or a timeout expires.
     pub async fn flush(&self) {
         self.0.worker.flush(FLUSH_TIMEOUT).await;
     }
 
-    /// The first thing that kept lines from being written, if anything did. A directory that cannot be made is none: then
-    /// there are no logs.
+    /// Returns the first problem that prevented writing. A directory that cannot be created is not
+    /// a problem: it disables logging.
     pub fn problem(&self) -> Option<&str> {
         self.0.problem.get().map(String::as_str)
     }
 }
 
-/// The log of one server. Cheap to clone and to call: nothing here waits. The default goes nowhere.
+/// The log of one server. Cheap to clone, and calls never block. The default discards everything.
 #[derive(Clone, Default)]
 pub struct ServerLog(Option<(Arc<LogSource>, Arc<Inner>)>);
 
 impl ServerLog {
-    /// Whether anything is written at all.
+    /// Returns whether anything is written.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Learns a secret, which is then written as `***`.
+    /// Adds a secret, which is then written as `***`.
     pub fn hide(&self, secret: &str) {
         if let Some((server, _)) = &self.0 {
             server.redactor.hide(secret);
         }
     }
 
-    /// What it wrote to stderr, in pieces as they come.
+    /// Adds bytes that the server wrote to stderr.
     pub fn stderr(&self, bytes: &[u8]) {
         self.push(LogKind::Stderr, bytes);
     }
 
-    /// Something worth knowing about what it sent.
+    /// Adds a remark about the server's messages.
     pub fn notice(&self, text: &str) {
         self.push(LogKind::Notice, text.as_bytes());
     }
 
-    /// What became of the connection to it.
+    /// Adds a state change of the connection.
     pub fn state(&self, text: &str) {
         self.push(LogKind::State, text.as_bytes());
     }
@@ -175,7 +175,7 @@ impl ServerLog {
             return;
         }
         if !server.budget.take(bytes.len()) {
-            // What became of a server is what one looks for first, and is never much.
+            // State changes matter most and are small.
             if kind != LogKind::State {
                 server.budget.count_lost(count_lines(bytes).max(1));
                 return;

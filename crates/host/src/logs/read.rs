@@ -1,4 +1,4 @@
-//! Reads logs: the newest lines of one server or of all, and what is added to them.
+//! Reads and follows logs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -11,34 +11,34 @@ use super::file::{self, LogFile};
 use super::lines::{LogKind, MAX_LINE};
 use super::time::{STAMP_LEN, is_stamp, stamp};
 
-/// How much of a file is read at most for one line, whoever wrote it.
+/// Maximum number of bytes read for one line.
 const MAX_LINE_READ: usize = 4 * MAX_LINE;
 
-/// One line of a log.
+/// A line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// When, in the manner of RFC 3339; two such texts compare like the moments.
+    /// RFC 3339 time; texts sort like times.
     pub time: String,
-    /// Whose log it is in.
+    /// The server.
     pub server: String,
-    /// What it is.
+    /// The kind.
     pub kind: LogKind,
-    /// What it says; untrusted text.
+    /// The text; untrusted.
     pub text: String,
 }
 
-/// From when on lines are wanted.
+/// The earliest time of interest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Since(String);
 
 impl Since {
-    /// Those of the last while.
+    /// Returns the time `period` ago.
     pub fn ago(period: Duration) -> Self {
         let then = SystemTime::now().checked_sub(period);
         Self(stamp(then.unwrap_or(SystemTime::UNIX_EPOCH)))
     }
 
-    /// Reads `90s`, `10m`, `2h`, `7d`, or a moment: `2026-11-16`, `2026-11-16T02:03`.
+    /// Parses `90s`, `10m`, `2h`, `7d`, or a time such as `2026-11-16` or `2026-11-16T02:03`.
     ///
     /// ```
     /// use trunkline::log::Since;
@@ -62,7 +62,7 @@ impl Since {
                 number.saturating_mul(seconds),
             )));
         }
-        // The beginning of a moment comes before every moment that begins so.
+        // A prefix of a time sorts before every time that starts with it.
         let moment = text
             .strip_suffix(['Z', 'z'])
             .unwrap_or(text)
@@ -74,20 +74,20 @@ impl Since {
 }
 
 impl LogStore {
-    /// The servers that have logs, sorted by name.
+    /// Returns the servers that have logs, sorted by name.
     pub fn servers(&self) -> Vec<String> {
         let mut names: Vec<String> = file::list(self.dir()).iter().map(server_name).collect();
         names.sort();
         names
     }
 
-    /// Whether there is a log of that server.
+    /// Returns whether a server has a log.
     pub fn has(&self, server: &str) -> bool {
         let path = file::log_path(self.dir(), server);
         path.exists() || file::rotated_path(&path).exists()
     }
 
-    /// The newest lines, of one server or of all, in the order of time. May block.
+    /// Returns the newest lines of one server or of all, sorted by time. May block.
     pub fn read(
         &self,
         server: Option<&str>,
@@ -102,8 +102,8 @@ impl LogStore {
         newest_sorted(lines, newest)
     }
 
-    /// As [`LogStore::read`], and what is added afterwards: to the log of one server or to all, present and to come. No line
-    /// is missed or told twice.
+    /// Like [`LogStore::read`], with a handle that yields later lines, also of servers that appear
+    /// later. Yields every line exactly once.
     pub fn follow(
         &self,
         server: Option<&str>,
@@ -140,14 +140,14 @@ impl LogStore {
     }
 }
 
-/// The newest of these, in the order of time.
+/// Returns the newest lines, sorted by time.
 fn newest_sorted(mut lines: Vec<LogLine>, newest: usize) -> Vec<LogLine> {
     lines.sort_by(|one, other| one.time.cmp(&other.time));
     lines.drain(..lines.len().saturating_sub(newest));
     lines
 }
 
-/// The name of the server that a log is of.
+/// Returns the server's name of a log.
 fn server_name(found: &LogFile) -> String {
     if found.is_plain_name {
         return found.stem.clone();
@@ -160,12 +160,12 @@ fn server_name(found: &LogFile) -> String {
     heading.unwrap_or_else(|| found.stem.clone())
 }
 
-/// The server's name, if the line is a heading. A server's own words never are: they are of another kind.
+/// Returns the server's name if the line is a heading. Lines from a server have another kind.
 fn heading(line: &LogLine) -> Option<String> {
     (line.kind == LogKind::Notice).then(|| file::server_in_heading(&line.text))?
 }
 
-/// The newest lines of one server, oldest first.
+/// Returns the newest lines of one server, oldest first.
 fn read_newest(name: &str, path: &Path, newest: usize, since: Option<&Since>) -> VecDeque<LogLine> {
     let mut kept: VecDeque<LogLine> = VecDeque::new();
     for path in [file::rotated_path(path), path.to_owned()] {
@@ -191,13 +191,13 @@ fn read_newest(name: &str, path: &Path, newest: usize, since: Option<&Since>) ->
     kept
 }
 
-/// A log; what is no file could block us.
+/// Opens a regular file; other files could block.
 fn open(path: &Path) -> Option<File> {
     let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
     is_file.then(|| File::open(path).ok()).flatten()
 }
 
-/// A line of a file; nothing for one that is not ours.
+/// Parses a line; `None` if it is not ours.
 fn parse(server: &str, line: &str) -> Option<LogLine> {
     let (time, rest) = line.split_at_checked(STAMP_LEN)?;
     let (kind, text) = rest.strip_prefix(' ')?.split_at_checked(6)?;
@@ -210,7 +210,7 @@ fn parse(server: &str, line: &str) -> Option<LogLine> {
     })
 }
 
-/// The lines of a reader, none longer than we are ready to hold.
+/// Reads lines of bounded length.
 struct BoundedLines<R> {
     reader: R,
 }
@@ -243,27 +243,27 @@ impl<R: BufRead> Iterator for BoundedLines<R> {
     }
 }
 
-/// Follows logs: ask [`Follow::poll`] now and then.
+/// Follows logs; see [`Follow::poll`].
 pub struct Follow {
     store: LogStore,
     server: Option<String>,
     files: BTreeMap<PathBuf, Tail>,
 }
 
-/// Where we are in a file that grows.
+/// The read position in a growing file.
 struct Tail {
     name: String,
     file: Option<File>,
-    /// One that was rotated away a moment ago: somebody may still be writing to it.
+    /// The rotated file, which may still receive writes.
     before: Option<File>,
-    /// A line whose end has not been written yet.
+    /// A partial line.
     partial: Vec<u8>,
     /// Whether the next line is the first of its file, which may be the heading.
     first: bool,
 }
 
 impl Follow {
-    /// What was added since the last time, in the order of time. May block, though not for long.
+    /// Returns the lines added since the last call, sorted by time. May block briefly.
     pub fn poll(&mut self) -> Vec<LogLine> {
         if self.server.is_none() {
             for found in file::list(self.store.dir()) {
@@ -302,7 +302,7 @@ impl Tail {
             }
             return;
         };
-        // Emptied by hand: what is written now begins at its beginning.
+        // The file was truncated: start over.
         let size = file.metadata().map_or(0, |found| found.len());
         if file.stream_position().is_ok_and(|at| at > size) {
             let _ = file.rewind();
@@ -322,7 +322,7 @@ impl Tail {
         }
     }
 
-    /// Takes what is new in a file.
+    /// Reads new lines from a file.
     fn take(&mut self, file: &mut impl Read, lines: &mut Vec<LogLine>) {
         let mut new = Vec::new();
         let _ = file.read_to_end(&mut new);
@@ -345,7 +345,7 @@ impl Tail {
     }
 }
 
-/// Whether two handles are of one file.
+/// Returns whether two handles refer to the same file.
 #[cfg(unix)]
 fn is_same_file(one: &File, other: &File) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -353,7 +353,7 @@ fn is_same_file(one: &File, other: &File) -> bool {
     id(one) == id(other)
 }
 
-/// Whether two handles are of one file: where that cannot be asked, one made at another time is another.
+/// Returns whether two handles refer to the same file, judging by the creation time.
 #[cfg(not(unix))]
 fn is_same_file(one: &File, other: &File) -> bool {
     let made = |file: &File| file.metadata().and_then(|found| found.created()).ok();

@@ -1,4 +1,4 @@
-//! All that is written down about one connection, in one value that its task holds.
+//! Records everything about one connection.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,7 +19,8 @@ use super::{LogStore, ServerLog, messages};
 use crate::catalog::Catalog;
 use crate::connection::{ServerStatus, State};
 
-/// Writes down what happens to one connection. Clones write to the same places; the default writes nowhere.
+/// Records the log and the trace of one connection. Clones share their destinations; the default
+/// discards everything.
 #[derive(Clone, Default)]
 pub(crate) struct Recorder {
     pub(crate) log: ServerLog,
@@ -48,25 +49,24 @@ impl Recorder {
         recorder
     }
 
-    /// Learns the secrets of an entry, so that they are not written. To be called again once those of the keychain are in
-    /// their places.
+    /// Hides the secrets of an entry. Called again once keychain secrets are resolved.
     pub(crate) fn hide_entry_secrets(&self, entry: &ServerEntry) {
         let secrets = entry_secrets(entry);
         self.redactor.hide_all(secrets.iter().map(String::as_str));
     }
 
-    /// Learns a secret.
+    /// Hides a secret.
     pub(crate) fn hide(&self, secret: &str) {
         self.redactor.hide(secret);
     }
 
-    /// Learns a header that a `headersHelper` printed.
+    /// Hides a header from a `headersHelper`.
     pub(crate) fn hide_header(&self, name: &str, value: &str) {
         let secrets = header_secrets(name, value);
         self.redactor.hide_all(secrets.iter().map(String::as_str));
     }
 
-    /// Credentials whose tokens are learned before they are sent.
+    /// Wraps credentials so that tokens are hidden before they are sent.
     pub(crate) fn credentials(
         &self,
         credentials: Option<Arc<dyn Credentials>>,
@@ -78,18 +78,18 @@ impl Recorder {
         }))
     }
 
-    /// A text by the server, in which it may repeat what we sent, with our secrets masked.
+    /// Masks our secrets in a server's text, which may echo them.
     pub(crate) fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.redactor.text(text)
     }
 
-    /// Where a child's stderr goes besides being kept; nowhere if there is no log.
+    /// Returns a sink for a child's stderr, if there is a log.
     pub(crate) fn stderr(&self) -> Option<Tee> {
         let log = self.log.is_on().then(|| self.log.clone())?;
         Some(Arc::new(move |bytes: &[u8]| log.stderr(bytes)))
     }
 
-    /// Starts to speak over a transport, with every message traced if there is a trace.
+    /// Starts a peer over a transport, traced if requested.
     pub(crate) fn peer<T: Transport>(&self, transport: T, handler: Arc<dyn Handler>) -> Peer {
         match &self.trace {
             Some(trace) => Peer::start(Traced::new(transport, Arc::clone(trace)), handler),
@@ -97,14 +97,14 @@ impl Recorder {
         }
     }
 
-    /// The state it is in before anything was done.
+    /// Logs the initial state.
     pub(crate) fn log_initial_state(&self, state: &State) {
         if self.log.is_on() && !matches!(state, State::Disabled) {
             self.log.state(&messages::state(state, &Catalog::default()));
         }
     }
 
-    /// A new state or new lists, and what is wrong with those, unless that was said before.
+    /// Logs a new state or new lists, with new diagnostics.
     pub(crate) fn log_change(&self, before: &ServerStatus, state: &State, catalog: &Catalog) {
         if !self.log.is_on() {
             return;
@@ -122,7 +122,7 @@ impl Recorder {
         }
     }
 
-    /// Something arrived that is no use to anyone.
+    /// Logs an unusable frame.
     pub(crate) fn nonsense(&self, what: &str, frame: &[u8]) {
         if self.log.is_on() {
             self.log
@@ -130,14 +130,14 @@ impl Recorder {
         }
     }
 
-    /// Something of ours that is worth knowing.
+    /// Logs a remark of ours.
     pub(crate) fn notice(&self, text: &str) {
         if self.log.is_on() {
             self.log.notice(&self.redactor.text(text));
         }
     }
 
-    /// A log message that the server sent.
+    /// Logs a log message from the server.
     pub(crate) fn message(&self, params: &Json) {
         if self.log.is_on() {
             self.log.notice(&messages::message(params, &self.redactor));
@@ -145,7 +145,7 @@ impl Recorder {
     }
 }
 
-/// Credentials under whose tokens a redactor looks.
+/// Credentials that hide their tokens from logs.
 struct RedactedCredentials {
     credentials: Arc<dyn Credentials>,
     redactor: Redactor,

@@ -1,4 +1,4 @@
-//! Logs as files: several writers, rotation, disks that refuse, and reading along.
+//! Tests of log files: concurrent writers, rotation, disk errors, following.
 
 use std::fs;
 use std::sync::Mutex;
@@ -19,12 +19,12 @@ fn small() -> Limits {
     }
 }
 
-/// The texts of these lines.
+/// Returns the texts of lines.
 fn texts(lines: &[LogLine]) -> Vec<&str> {
     lines.iter().map(|line| line.text.as_str()).collect()
 }
 
-/// Asks until it is there.
+/// Polls until there is a value.
 fn eventually<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -77,7 +77,7 @@ async fn records_land_in_a_private_file_per_server() {
 #[tokio::test]
 async fn names_that_are_not_file_names_are_preserved() {
     let (_scratch, store) = store(small());
-    let names = ["My LogSource", "a/b", "é", "plain", "\u{1b}[2J"];
+    let names = ["My Server", "a/b", "é", "plain", "\u{1b}[2J"];
     for name in names {
         for number in 0..300 {
             let log = store.server(name);
@@ -85,12 +85,12 @@ async fn names_that_are_not_file_names_are_preserved() {
         }
     }
     store.flush().await;
-    // Rotated, and the name is still known.
+    // The name survives rotation.
     let mut expected = names.map(str::to_owned);
     expected.sort();
     assert_eq!(store.servers(), expected);
-    let lines = store.read(Some("My LogSource"), Some(1), None);
-    assert!(lines[0].text.starts_with("299 ") && lines[0].server == "My LogSource");
+    let lines = store.read(Some("My Server"), Some(1), None);
+    assert!(lines[0].text.starts_with("299 ") && lines[0].server == "My Server");
     let all = store.read(None, None, None);
     assert!(all.iter().all(|line| names.contains(&line.server.as_str())));
     assert!(
@@ -108,7 +108,7 @@ fn concurrent_writers_keep_lines_whole_across_rotation() {
         file: 60_000,
         total: 10_000_000,
     };
-    // Each with a thread and handles of its own, as processes have.
+    // Each writer has its own thread and handles, like a process.
     let writers: Vec<_> = (0..WRITERS)
         .map(|writer| {
             let dir = scratch.path().to_owned();
@@ -138,7 +138,7 @@ fn concurrent_writers_keep_lines_whole_across_rotation() {
     let path = scratch.path().join("s.log");
     let old = fs::read_to_string(file::rotated_path(&path)).unwrap();
     let new = fs::read_to_string(&path).unwrap();
-    // A writer that was late for the rotation may put one piece into the old file.
+    // A writer that misses the rotation may append once more to the old file.
     let most = limits.file + (WRITERS * 20 * 140) as u64;
     let size = |text: &str| text.len() as u64;
     assert!(
@@ -157,12 +157,12 @@ fn concurrent_writers_keep_lines_whole_across_rotation() {
         let writer: usize = writer[1..].parse().unwrap();
         let number: usize = number[1..].parse().unwrap();
         assert_eq!(words.get(4).map_or(0, |x| x.len()), number % 90, "{line}");
-        // From the first that is kept on, none of a writer's lines is missing, but for one that came late.
+        // From the first kept line on, no line of a writer is missing, except for one late write.
         let expected = next[writer].unwrap_or(number);
         assert!(number <= expected, "{line}: not {expected}");
         next[writer] = Some(number.max(expected) + 1);
     }
-    // One that was done early may have been rotated out.
+    // A writer that finished early may have been rotated out.
     assert!(
         next.iter()
             .all(|next| next.is_none_or(|next| next == LINES)),
@@ -189,7 +189,7 @@ async fn flood_is_dropped_and_counted_without_affecting_other_servers() {
     let size = |name: &str| fs::metadata(store.dir().join(name)).map_or(0, |found| found.len());
     let limit = Limits::default().file + PIECE_SLACK;
     assert!(size("flood.log") <= limit && size("flood.log.1") <= limit);
-    // Every line is there or counted, as far as the files go back.
+    // Every line is present or counted.
     if size("flood.log.1") == 0 {
         let lines = store.read(Some("flood"), None, None);
         let told = lines.iter().map(|line| match line.text.strip_prefix("… ") {
@@ -200,7 +200,7 @@ async fn flood_is_dropped_and_counted_without_affecting_other_servers() {
     }
 }
 
-/// By how much a file may be longer than its limit: what is written at once.
+/// A file may exceed its limit by one write.
 const PIECE_SLACK: u64 = 128 * 1024;
 
 #[tokio::test]
@@ -242,14 +242,14 @@ async fn full_disk_is_reported_once_and_lost_lines_are_counted() {
     store.flush().await;
     assert_eq!(store.problem(), Some(problem.as_str()));
 
-    // What little there was is kept for later.
+    // A few lines are kept and written later.
     fs::remove_file(&path).unwrap();
     log.state("four");
     store.flush().await;
     let lines = store.read(None, None, None);
     assert_eq!(texts(&lines), ["one", "two", "three", "four"]);
 
-    // More than that is counted.
+    // More lines are counted.
     fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink("/dev/full", &path).unwrap();
     log.stderr("line\n".repeat(3000).as_bytes());
@@ -293,7 +293,7 @@ async fn unwritable_directory_disables_logging_silently() {
         assert_eq!(store.problem(), None);
         assert!(store.read(None, None, None).is_empty() && store.servers().is_empty());
     }
-    // A file of another kind in its place is news.
+    // A directory in place of the file is a problem.
     let store = LogStore::at(scratch.path());
     fs::create_dir(scratch.path().join("s.log")).unwrap();
     store.server("s").state("one");
@@ -321,7 +321,7 @@ async fn lines_of_several_servers_are_merged_by_time() {
         let since = since.map(|since| Since::parse(since).unwrap());
         let lines = store.read(server, newest, since.as_ref());
         let (followed, _) = store.follow(server, newest, since.as_ref());
-        // A line that has no end yet is left to the next time.
+        // A partial line is left for the next poll.
         let whole: Vec<_> = lines.iter().filter(|line| line.text != "a6").collect();
         if newest.is_none() {
             assert_eq!(whole, followed.iter().collect::<Vec<_>>());
@@ -388,7 +388,7 @@ async fn follow_yields_every_line_once_across_rotation_and_new_servers() {
         if number == 1000 {
             store.server("two").notice("hello");
         }
-        // As long as it is asked more often than a file is filled.
+        // Poll before the file is rotated twice.
         if number % 50 == 0 {
             store.flush().await;
             seen.extend(follow.poll());
@@ -406,7 +406,7 @@ async fn follow_yields_every_line_once_across_rotation_and_new_servers() {
     assert_eq!(of("S one"), (0..2000).collect::<Vec<_>>());
     assert_eq!(seen.iter().filter(|line| line.server == "two").count(), 1);
 
-    // Emptied, then deleted by hand.
+    // Truncated, then deleted.
     let path = file::log_path(store.dir(), "two");
     let two = store.server("two");
     fs::write(&path, "").unwrap();
@@ -444,7 +444,7 @@ fn dropped_store_writes_pending_lines() {
     assert_eq!(texts(&lines), ["the end"]);
 }
 
-/// Somewhere to trace to.
+/// A destination for traces.
 #[derive(Clone, Default)]
 struct Page(Arc<Mutex<Vec<u8>>>);
 
@@ -458,7 +458,7 @@ impl std::io::Write for Page {
     }
 }
 
-/// What a trace of one server comes to.
+/// Returns the trace of one server.
 async fn traced(messages: impl FnOnce(&dyn trunkline_transport::Trace)) -> Vec<serde_json::Value> {
     let page = Page::default();
     let tracer = Tracer::to(page.clone());
@@ -513,9 +513,9 @@ async fn trace_records_every_message_without_secrets() {
             json!({"server": server, "direction": "in", "message": {"id": 1}}),
             json!({"server": server, "direction": "in", "message": [1]}),
             json!({"server": server, "direction": "in", "text": "garbage *** \u{1b}\u{fffd}"}),
-            json!({"server": server, "note": "a message of 9 bytes is over the limit of 5"}),
-            json!({"server": server, "note": "request 4 will not be answered: no route"}),
-            json!({"server": server, "note": "the link ended: the server closed the connection"}),
+            json!({"server": server, "note": "message of 9 bytes exceeds the limit of 5"}),
+            json!({"server": server, "note": "request 4 failed: no route"}),
+            json!({"server": server, "note": "link closed: the server closed the connection"}),
         ]
     );
 }
@@ -557,6 +557,6 @@ async fn trace_on_a_full_disk_reports_the_problem() {
         tracer
             .problem()
             .unwrap()
-            .contains("not complete: No space left")
+            .contains("incomplete: No space left")
     );
 }

@@ -1,13 +1,13 @@
-//! Moments as they are written: UTC, to the millisecond, of one width, so that their order is that of their text.
+//! UTC timestamps of fixed width in milliseconds, which sort as text.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How long the text of a time is.
+/// Length of a timestamp.
 pub(super) const STAMP_LEN: usize = "2026-11-16T02:03:04.567Z".len();
 
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
-/// A time in the manner of RFC 3339. What is before 1970 is taken for its beginning.
+/// Formats a time per RFC 3339. Times before 1970 become 1970.
 pub(crate) fn stamp(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (mut days, seconds) = (
@@ -43,7 +43,7 @@ fn days_in_year(year: u64) -> u64 {
     365 + u64::from(leap)
 }
 
-/// Whether a text begins like a time.
+/// Returns whether a text has the form of a timestamp.
 pub(super) fn is_stamp(text: &str) -> bool {
     let shape = b"0000-00-00T00:00:00.000Z";
     let text = text.as_bytes();

@@ -1,4 +1,4 @@
-//! Every message of every connection, as JSON lines without secrets (`--trace`).
+//! Traces every message of every connection as JSON lines without secrets (`--trace`).
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -17,20 +17,20 @@ use super::redact::{Redactor, put_quoted};
 use super::time::stamp;
 use super::worker::{BatchWriter, Budget, Worker};
 
-/// How many bytes of messages may wait to be written. More than for logs: a trace is asked for, and wanted whole.
+/// Maximum number of queued bytes. Higher than for logs, since a trace should be complete.
 const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
 
-/// How much is shown of event is no message.
+/// Maximum length of text that is not a message.
 const MAX_TEXT: usize = 64 * 1024;
 
-/// How much is written at once.
+/// Bytes per write.
 const WRITE_BATCH: usize = 256 * 1024;
 
-/// Writes down every message that goes over any connection of a host. Clones write to the same place.
+/// Traces every message of a host's connections. Clones share the destination.
 ///
-/// One JSON object a line: `time`, `server`, `direction` (`out` or `in`) and `message`; event is no JSON comes as `text`, and
-/// event happened to the link as `note`. Secrets are masked: those that the server's entry holds wherever they are, and
-/// whatever stands under a name like `password`.
+/// Each line is a JSON object with `time`, `server`, `direction` (`out` or `in`) and `message`.
+/// Invalid JSON appears as `text`, and link events as `note`. Secrets of the server's entry are
+/// masked everywhere, and so are values under names like `password`.
 ///
 /// ```no_run
 /// use trunkline::log::Tracer;
@@ -55,7 +55,7 @@ struct Record {
     server: Arc<TraceSource>,
     event: TraceEvent,
     bytes: usize,
-    /// How many records there was no room for since the one before.
+    /// Records dropped since the previous one.
     lost: u64,
 }
 
@@ -71,10 +71,10 @@ enum TraceEvent {
 }
 
 impl Tracer {
-    /// Into this file, which is emptied if it exists, and which only its owner can read.
+    /// Creates a tracer that writes to a private file, truncating an existing one.
     pub fn to_file(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
-        // Appending, too: two programs that are told the same file do not write over each other.
+        // Append mode: two programs given the same file do not overwrite each other.
         options.append(true).create(true);
         #[cfg(unix)]
         {
@@ -86,7 +86,7 @@ impl Tracer {
         Ok(Self::to(file))
     }
 
-    /// Into something else.
+    /// Creates a tracer with another destination.
     pub fn to(out: impl Write + Send + 'static) -> Self {
         let problem = Arc::<OnceLock<String>>::default();
         let budget = Arc::new(Budget::new(MAX_QUEUED_BYTES));
@@ -103,7 +103,7 @@ impl Tracer {
         }))
     }
 
-    /// Who sees the messages of a server.
+    /// Returns the trace of a server.
     pub(super) fn server(&self, name: &str, redactor: Redactor) -> Arc<dyn Trace> {
         let server = Arc::new(TraceSource {
             name: name.to_owned(),
@@ -115,18 +115,18 @@ impl Tracer {
         })
     }
 
-    /// Waits until everything so far is written, or that has taken too long.
+    /// Waits until all records so far are written or a timeout expires.
     pub async fn flush(&self) {
         self.0.worker.flush(FLUSH_TIMEOUT).await;
     }
 
-    /// The first thing that kept something from being written, if anything did.
+    /// Returns the first problem that prevented writing.
     pub fn problem(&self) -> Option<&str> {
         self.0.problem.get().map(String::as_str)
     }
 }
 
-/// Empties a file and makes it its owner's; event is no file, a pipe or a terminal, is left as it is.
+/// Truncates a regular file and makes it private; pipes and terminals are left alone.
 fn make_private(file: &File) -> io::Result<()> {
     let found = file.metadata()?;
     if !found.is_file() {
@@ -143,7 +143,7 @@ fn make_private(file: &File) -> io::Result<()> {
     file.set_len(0)
 }
 
-/// Sees the messages of one server.
+/// Traces one server.
 struct ServerTrace {
     server: Arc<TraceSource>,
     tracer: Tracer,
@@ -181,12 +181,12 @@ impl Trace for ServerTrace {
                 self.push(TraceEvent::Received(frame.clone()));
             }
             Incoming::DeliveryFailed { to, failure } => {
-                let note = format!("request {to} will not be answered: {failure}");
+                let note = format!("request {to} failed: {failure}");
                 self.push(TraceEvent::Note(note));
             }
-            // TraceEvent it begins with would show secrets whose names are out of sight.
+            // The start of a long message could show secrets without their names.
             Incoming::Oversize { bytes, limit, .. } => {
-                let note = format!("a message of {bytes} bytes is over the limit of {limit}");
+                let note = format!("message of {bytes} bytes exceeds the limit of {limit}");
                 self.push(TraceEvent::Note(note));
             }
             Incoming::Activity { .. } | Incoming::Partial { .. } | Incoming::Noise { .. } => {}
@@ -194,11 +194,11 @@ impl Trace for ServerTrace {
     }
 
     fn closed(&self, cause: &Closed) {
-        self.push(TraceEvent::Note(format!("the link ended: {cause}")));
+        self.push(TraceEvent::Note(format!("link closed: {cause}")));
     }
 }
 
-/// The work of the thread that writes the trace.
+/// Writes trace records on the worker thread.
 struct Writer {
     out: Box<dyn Write + Send>,
     budget: Arc<Budget>,
@@ -235,7 +235,7 @@ impl Writer {
         let time = stamp(SystemTime::now());
         let _ = writeln!(self.lines, r#"{{"time":"{time}","dropped":{count}}}"#);
         let told = format!(
-            "the trace is not complete: {count} messages came faster than it could be written"
+            "the trace is incomplete: {count} messages came faster than they could be written"
         );
         let _ = self.problem.set(told);
     }
@@ -244,7 +244,7 @@ impl Writer {
         if let Err(error) = self.out.write_all(self.lines.as_bytes()) {
             let _ = self
                 .problem
-                .set(format!("the trace is not complete: {error}"));
+                .set(format!("the trace is incomplete: {error}"));
         }
         self.lines.clear();
         self.lines.shrink_to(WRITE_BATCH);

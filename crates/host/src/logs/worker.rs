@@ -1,7 +1,7 @@
-//! A thread that writes, so that nobody else waits for a disk.
+//! A thread that writes, so callers never wait for the disk.
 //!
-//! Whoever has something to write asks a [`Budget`] for room first. Where there is none, what was to be written is counted
-//! and forgotten: a disk that cannot keep up costs lines, never memory and never time.
+//! Callers reserve space in a [`Budget`] first. Records that do not fit are counted and dropped: a
+//! slow disk loses lines but costs neither memory nor time.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,16 +10,17 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// What the thread does.
+/// Writes batches of records on the thread.
 pub(super) trait BatchWriter<T>: Send + 'static {
-    /// Does these records, in order.
+    /// Writes records in order.
     fn write_batch(&mut self, records: Vec<T>);
 
-    /// Somebody waits for everything to be written: nothing is kept back.
+    /// Writes everything that is buffered.
     fn flush(&mut self);
 }
 
-/// A thread with a queue, started by the first record. When it is dropped, the thread does what is left and ends.
+/// A thread with a queue, started by the first record. When dropped, the thread writes the
+/// remaining records and ends.
 pub(super) struct Worker<T: Send + 'static> {
     name: &'static str,
     shared: Arc<Shared<T>>,
@@ -33,9 +34,9 @@ struct Shared<T> {
 struct Queue<T> {
     records: Vec<T>,
     flushes: Vec<oneshot::Sender<()>>,
-    /// Who will do the records; gone once the thread runs.
+    /// The writer, until the thread starts.
     writer: Option<Box<dyn BatchWriter<T>>>,
-    /// There is no thread: none could be started.
+    /// Whether the thread could not be started.
     spawn_failed: bool,
     closed: bool,
 }
@@ -59,7 +60,7 @@ impl<T: Send + 'static> Worker<T> {
         }
     }
 
-    /// Queues a record, for which there must be room in its budget.
+    /// Queues a record, whose size must be reserved in its budget.
     pub(super) fn push(&self, record: T) {
         let mut queue = self.shared.lock();
         if let Some(writer) = queue.writer.take() {
@@ -76,7 +77,7 @@ impl<T: Send + 'static> Worker<T> {
         }
     }
 
-    /// Waits until everything queued so far is written, but not longer than `limit`.
+    /// Waits until all queued records are written, at most for `limit`.
     pub(super) async fn flush(&self, limit: Duration) {
         let (done, flushed) = oneshot::channel();
         {
@@ -133,7 +134,7 @@ impl<T: 'static> Shared<T> {
     }
 }
 
-/// How many bytes may be queued, and how much was not.
+/// Bounds the queued bytes and counts dropped records.
 pub(super) struct Budget {
     limit: usize,
     used: AtomicUsize,
@@ -149,7 +150,7 @@ impl Budget {
         }
     }
 
-    /// Takes room for that many bytes. Something larger than the whole goes while there is nothing else.
+    /// Reserves bytes. An oversized record is admitted if nothing else is queued.
     pub(super) fn take(&self, bytes: usize) -> bool {
         let took = self
             .used
@@ -160,22 +161,22 @@ impl Budget {
         took.is_ok()
     }
 
-    /// Takes room that there is not.
+    /// Reserves bytes beyond the limit.
     pub(super) fn overdraw(&self, bytes: usize) {
         self.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Gives room back.
+    /// Releases bytes.
     pub(super) fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Counts what there was no room for.
+    /// Counts dropped records.
     pub(super) fn count_lost(&self, count: u64) {
         self.lost.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// What was lost since this was last asked.
+    /// Returns the number of dropped records since the last call.
     pub(super) fn take_lost(&self) -> u64 {
         self.lost.swap(0, Ordering::Relaxed)
     }
@@ -202,7 +203,7 @@ mod tests {
     async fn flush_waits_for_earlier_records() {
         let written = Arc::new(Mutex::new(Vec::new()));
         let worker = Worker::new("written", RecordingWriter(Arc::clone(&written)));
-        // Nothing was ever pushed: there is no thread to wait for.
+        // Without records there is no thread to wait for.
         worker.flush(Duration::from_secs(20)).await;
         for number in 0..3 {
             worker.push(number);

@@ -1,4 +1,4 @@
-//! The work of the thread that writes logs: jobs become lines, lines go into files, and what cannot be written is counted.
+//! Writes logs on the worker thread: formats records, appends them to files and counts lost lines.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -13,34 +13,33 @@ use super::time::{STAMP_LEN, stamp};
 use super::worker::BatchWriter;
 use super::{LogRecord, LogSource};
 
-/// How much is written at once.
+/// Bytes per write.
 const WRITE_BATCH: usize = 64 * 1024;
 
-/// How long a disk that refused is left alone.
+/// Delay after a failed write.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 pub(super) struct Writer {
     dir: PathBuf,
     limits: Limits,
-    /// What went wrong first.
+    /// The first problem.
     problem: Arc<OnceLock<String>>,
     logs: HashMap<Arc<str>, ServerBuffer>,
-    /// Until when nothing is tried.
+    /// No writes are attempted before this time.
     retry_at: Option<Instant>,
-    /// Whether anything was ever written.
     has_written: bool,
-    /// There is nowhere to write to.
+    /// Whether there is no directory to write to.
     is_disabled: bool,
 }
 
-/// One server's log, as far as it is not in its file yet.
+/// Lines of one server that are not in its file yet.
 struct ServerBuffer {
     server: Arc<LogSource>,
     lines: LineBuffer,
     ready: String,
-    /// LineBuffer that could not be written, not yet told of.
+    /// Lost lines that were not reported yet.
     lost: u64,
-    /// The file may end in half a line.
+    /// Whether the file may end with a partial line.
     is_torn: bool,
 }
 
@@ -88,7 +87,7 @@ impl Writer {
         }
     }
 
-    /// Writes what is ready of a server's log, unless the disk has just refused something.
+    /// Writes pending lines, unless a write failed recently.
     fn write(&mut self, name: &str) {
         let retry_at = self.retry_at.is_some_and(|until| Instant::now() < until);
         if let Some(log) = self.logs.get_mut(name)
@@ -100,7 +99,7 @@ impl Writer {
         }
     }
 
-    /// Writes what is ready of a server's log, and how much of it was lost before.
+    /// Writes pending lines and reports lost ones.
     fn write_now(&mut self, name: &str) {
         let Some(log) = self.logs.get_mut(name) else {
             return;
@@ -114,7 +113,7 @@ impl Writer {
             before.push('\n');
         }
         if log.lost > 0 {
-            // At the time of what follows, since lines are sorted by it.
+            // Use the time of the next line, since lines are sorted by time.
             let now = stamp(SystemTime::now());
             let next = lines.get(..STAMP_LEN).unwrap_or(&now);
             before.push_str(&dropped_line(next, log.lost));
@@ -137,13 +136,13 @@ impl Writer {
                 }
                 log.drop_excess();
                 self.retry_at = Some(Instant::now() + RETRY_AFTER);
-                // A home that is not there, or no directory, is somebody's choice and no news.
+                // A missing or unusable directory is deliberate, not a problem.
                 let kind = failed.error.kind();
                 self.is_disabled |=
                     !self.has_written && !self.dir.is_dir() && kind != ErrorKind::StorageFull;
                 if !self.is_disabled {
                     let path = path.display();
-                    let told = format!("logs cannot be written to {path}: {}", failed.error);
+                    let told = format!("cannot write logs to {path}: {}", failed.error);
                     let _ = self.problem.set(told);
                 }
             }
@@ -151,7 +150,7 @@ impl Writer {
     }
 }
 
-/// Appends to the file; makes its directory if that is not there, or not any more.
+/// Appends to the file, creating its directory if necessary.
 fn append(
     dir: &Path,
     path: &Path,
@@ -181,7 +180,7 @@ impl ServerBuffer {
         }
     }
 
-    /// Tells how many lines there was no room for.
+    /// Reports dropped lines.
     fn dropped(&mut self, count: u64, time: SystemTime) {
         if count > 0 {
             self.finish_line(time);
@@ -189,7 +188,7 @@ impl ServerBuffer {
         }
     }
 
-    /// Lets go of lines that cannot be written now, unless they are few.
+    /// Drops pending lines if there are too many.
     fn drop_excess(&mut self) {
         if self.ready.len() > WRITE_BATCH {
             self.lost += count_lines(self.ready.as_bytes());
@@ -197,7 +196,6 @@ impl ServerBuffer {
         }
     }
 
-    /// Ends a line whose end has not come.
     fn finish_line(&mut self, time: SystemTime) {
         let redactor = &self.server.redactor;
         self.lines.finish_line(time, redactor, &mut self.ready);
@@ -209,7 +207,7 @@ fn dropped_line(stamp: &str, count: u64) -> String {
     format!("{stamp} notice … {count} {lines} dropped\n")
 }
 
-/// How many lines there are; a beginning of one counts.
+/// Counts lines, including a partial last one.
 pub(super) fn count_lines(bytes: &[u8]) -> u64 {
     let ends = memchr::memchr_iter(b'\n', bytes).count();
     let begun = bytes.last().is_some_and(|last| *last != b'\n');

@@ -1,12 +1,12 @@
-//! Which tools have changed, and taking one for what it is now.
+//! Lists changed tools and accepts a change.
 
 use super::ToolChange;
 use crate::call::CallError;
 use crate::host::Host;
 
 impl Host {
-    /// The tools that are not what they were when a call of them was first agreed to (TOOL-11), and for which servers that cannot
-    /// be told.
+    /// Returns the tools that changed since their first approved call (TOOL-11), and problems with
+    /// reading pins.
     pub async fn changed_tools(&self) -> (Vec<ToolChange>, Vec<String>) {
         let (mut changed, mut problems) = (Vec::new(), Vec::new());
         for status in self.servers() {
@@ -25,7 +25,7 @@ impl Host {
         (changed, problems)
     }
 
-    /// Takes a tool of the pool for what it is now; for good, until it changes again.
+    /// Pins a tool as it is now, until it changes again.
     pub async fn accept_change(&self, name: &str) -> Result<(), CallError> {
         let pool = self.pool();
         let found = pool

@@ -1,4 +1,4 @@
-//! What is different about a tool.
+//! The differences between a tool and its pin.
 
 use std::fmt::{self, Write as _};
 
@@ -7,28 +7,29 @@ use similar::TextDiff;
 use super::definition::{Definition, PARTS};
 use crate::catalog::PoolTool;
 
-/// How many lines around a difference are shown.
+/// Lines of context in a diff.
 const CONTEXT: usize = 2;
 
-/// What is different about a tool since a call of it was agreed to; its texts are the server's, untrusted.
+/// The differences of a tool since its approved call; the texts come from the server and are
+/// untrusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolChange {
     /// The server.
     pub server: String,
-    /// The tool, by its original name.
+    /// The tool's original name.
     pub tool: String,
-    /// What is different.
+    /// The changed parts.
     pub parts: Vec<PartChange>,
 }
 
-/// One part of a tool that is different.
+/// A changed part of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartChange {
-    /// Which: `description`, `input schema`, …
+    /// The part: `description`, `input schema`, …
     pub part: &'static str,
-    /// What it was; `None` if there was none.
+    /// The pinned text, if any.
     pub before: Option<String>,
-    /// What it is.
+    /// The current text, if any.
     pub after: Option<String>,
 }
 
@@ -51,7 +52,7 @@ impl ToolChange {
 }
 
 impl ToolChange {
-    /// What is different, line by line.
+    /// Returns the differences as a line diff.
     pub fn diff(&self) -> String {
         let mut text = String::new();
         for change in &self.parts {
@@ -71,7 +72,7 @@ impl ToolChange {
     }
 }
 
-/// The text with an end to every line, so that the last one is not another for want of it.
+/// Terminates the text with a line feed, so a missing one is not a difference.
 fn newline_terminated(text: Option<&str>) -> String {
     let mut text = text.unwrap_or_default().trim_end().to_owned();
     if !text.is_empty() {
@@ -85,7 +86,7 @@ impl fmt::Display for ToolChange {
         let parts: Vec<_> = self.parts.iter().map(|change| change.part).collect();
         write!(
             f,
-            "the tool \"{}\" of \"{}\" is not what it was when it was first called (changed: {})",
+            "tool \"{}\" of \"{}\" has changed since its first call ({})",
             self.tool,
             self.server,
             parts.join(", ")
@@ -115,11 +116,7 @@ mod tests {
                 },
             ],
         };
-        assert!(
-            change
-                .to_string()
-                .ends_with("(changed: title, description)")
-        );
+        assert!(change.to_string().ends_with("(title, description)"));
         let expected = "  title:\n    +New\n  description:\n     two\n     three\n    -four\n    +4\n     five";
         assert_eq!(change.diff(), expected);
     }

@@ -1,4 +1,4 @@
-//! Everything about a tool that a model is told, or that decides how it is treated.
+//! Everything about a tool that a model sees or that affects how it is treated.
 
 use std::fmt::Write as _;
 
@@ -11,29 +11,29 @@ use super::canonical::{Kind, canonical, repeats_keys};
 use super::change::ToolChange;
 use crate::catalog::PoolTool;
 
-/// How long a part may be to be bounded as it is; of a longer one only the hash is.
+/// Longer parts are stored as a hash.
 const MAX_PART_BYTES: usize = 64 * 1024;
 
-/// How pins are written now. Version 1 had no `_meta`, bounded of a repeated key only the last value, and counted the
-/// order of sets.
+/// Version of the pin format. Version 1 had no `_meta`, kept only the last value of a repeated key,
+/// and counted the order of sets.
 const VERSION: u8 = 2;
 
-/// A tool as it was when it was looked at.
+/// A snapshot of a tool's definition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Definition {
-    /// How it is written.
+    /// The format version.
     #[serde(default = "first_version")]
     version: u8,
-    /// Of all parts together.
+    /// The hash of all parts.
     pub(crate) hash: String,
-    /// What they were, for people; in the order of [`PARTS`].
+    /// The parts in the order of [`PARTS`], for display.
     pub(crate) parts: Vec<Option<String>>,
-    /// The name by which it was called; empty if that is another tool's now.
+    /// The pool name; empty if another tool has it now.
     #[serde(default)]
     pub(crate) called: String,
 }
 
-/// What the parts are called.
+/// The names of the parts.
 pub(crate) const PARTS: [&str; 8] = [
     "name",
     "title",
@@ -45,7 +45,7 @@ pub(crate) const PARTS: [&str; 8] = [
     "metadata",
 ];
 
-/// How many of the parts version 1 had.
+/// Number of parts in version 1.
 const PARTS_IN_VERSION_1: usize = 7;
 
 fn first_version() -> u8 {
@@ -73,7 +73,7 @@ impl Definition {
         let mut hasher = Sha256::new();
         hasher.update([VERSION]);
         for part in &parts {
-            // The length keeps parts from running into each other.
+            // The length separates adjacent parts.
             let length = part.as_ref().map_or(u64::MAX, |part| part.len() as u64);
             hasher.update(length.to_le_bytes());
             hasher.update(part.as_deref().unwrap_or_default());
@@ -86,7 +86,7 @@ impl Definition {
         }
     }
 
-    /// What is different about the tool, which is `now` this; `None` if nothing is.
+    /// Returns the differences to the current definition, if any.
     pub(crate) fn changed(&self, tool: &PoolTool, now: &Self) -> Option<ToolChange> {
         if self.version != first_version() {
             return (self.hash != now.hash).then(|| ToolChange::between(tool, self, now));
@@ -95,7 +95,7 @@ impl Definition {
         (before.parts != now.parts).then(|| ToolChange::between(tool, &before, now))
     }
 
-    /// A definition of version 1 as it would be written now. What it did not hold is taken to be as it is now.
+    /// Converts a version 1 definition. Parts it lacks are assumed unchanged.
     fn upgraded(&self, tool: &PoolTool, now: &Self) -> Self {
         let mut parts = self.parts.clone();
         parts.resize(PARTS_IN_VERSION_1, None);
@@ -107,7 +107,7 @@ impl Definition {
             if before.len() <= MAX_PART_BYTES && !before.starts_with('(') {
                 *before = canonical(kind, before);
             } else if *before == bounded(sorted(&json)) && !repeats_keys(json.as_str()) {
-                // Only its hash is known, and that is the same.
+                // Only the hash is known, and it matches.
                 parts[at].clone_from(&now.parts[at]);
             }
         }
@@ -119,16 +119,16 @@ impl Definition {
     }
 }
 
-/// Where the parts stand that are JSON.
+/// Indices of the JSON parts.
 const JSON_PARTS: [usize; 4] = [3, 4, 5, 7];
 
-/// The parts that are JSON, in the order of [`JSON_PARTS`].
+/// Returns the JSON parts in the order of [`JSON_PARTS`].
 fn json_parts(pool_tool: &PoolTool) -> [(Kind, Option<Json>); 4] {
     let tool = &pool_tool.tool;
     [
         (Kind::Schema, Some(tool.input_schema.clone())),
         (Kind::Schema, tool.output_schema.clone()),
-        // A title may stand in two places; both are shown somewhere.
+        // A title may be in two places, and both are displayed.
         (Kind::Data, tool.raw.get("annotations")),
         (Kind::Meta, tool.meta.clone()),
     ]
@@ -150,7 +150,7 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// JSON as version 1 wrote it: with its members sorted, one a line.
+/// Formats JSON like version 1: sorted members, pretty-printed.
 fn sorted(json: &Json) -> String {
     let Ok(mut value) = serde_json::from_str::<Value>(json.as_str()) else {
         return json.as_str().to_owned();
@@ -208,7 +208,7 @@ mod tests {
         );
     }
 
-    /// A definition as version 1 wrote it.
+    /// Builds a version 1 definition.
     fn of_version_one(tool: &PoolTool) -> Definition {
         let mut parts = Definition::of(tool, None).parts;
         parts.truncate(PARTS_IN_VERSION_1);

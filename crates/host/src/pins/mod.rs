@@ -1,5 +1,5 @@
-//! What each tool was when its first call was agreed to (TOOL-11). A tool that has become something else since is told of, with
-//! what is different, before it may be called again.
+//! Pins each tool's definition at its first approved call (TOOL-11). A changed tool is reported,
+//! with its differences, before it may be called again.
 
 mod accept;
 mod canonical;
@@ -17,20 +17,20 @@ use store::{FileStamp, PinFile};
 
 use crate::catalog::PoolTool;
 
-/// What is done about a tool that has changed.
+/// What to do when a tool has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnChange {
-    /// It is called, and the result says so.
+    /// Call it and add a warning to the result.
     Warn,
-    /// Somebody must agree to it anew.
+    /// Ask for approval again.
     #[default]
     Ask,
-    /// It is not called until the change is accepted by [`Host::accept_change`](crate::Host::accept_change).
+    /// Refuse calls until [`Host::accept_change`](crate::Host::accept_change).
     Block,
 }
 
 impl OnChange {
-    /// By its name: `warn`, `ask` or `block`.
+    /// Parses `warn`, `ask` or `block`.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "warn" => Some(Self::Warn),
@@ -41,19 +41,19 @@ impl OnChange {
     }
 }
 
-/// Where pins are kept.
+/// The storage of pins.
 #[derive(Clone, Debug, Default)]
 pub struct PinStore {
     dir: Option<PathBuf>,
 }
 
 impl PinStore {
-    /// Until the program ends.
+    /// Stores pins in memory.
     pub fn in_memory() -> Self {
         Self::default()
     }
 
-    /// In files below `dir`, which need not exist.
+    /// Stores pins in files below `dir`, which need not exist.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: Some(dir.into()),
@@ -65,23 +65,23 @@ impl PinStore {
 pub(crate) struct Pins {
     pub(crate) on_change: OnChange,
     store: PinStore,
-    /// What is known of each server's, by key.
+    /// Pins by server key.
     servers: Mutex<HashMap<String, ServerPins>>,
 }
 
-/// The pins of one server, as far as they are known.
+/// The pins of one server.
 #[derive(Default)]
 struct ServerPins {
-    /// The file that they were read from; another process may write another.
+    /// The file they were read from, which another process may replace.
     stamp: Option<FileStamp>,
-    /// By original names.
+    /// Pinned definitions by original name.
     tools: BTreeMap<String, Definition>,
-    /// What is not in the file, or not yet.
+    /// Definitions that are not in the file yet.
     unsaved: BTreeMap<String, Definition>,
 }
 
 impl ServerPins {
-    /// What the file says, but for what is not in it.
+    /// Replaces the pins with the file's and adds unsaved ones.
     fn read(&mut self, (stamp, tools): (FileStamp, BTreeMap<String, Definition>)) {
         self.stamp = Some(stamp);
         self.tools = tools;
@@ -100,7 +100,7 @@ impl Pins {
         }
     }
 
-    /// What is different about a tool since it was pinned; `None` if nothing is, or it never was.
+    /// Returns the differences since a tool was pinned; `None` if it is unchanged or not pinned.
     pub(crate) async fn compare(
         &self,
         key: &str,
@@ -115,7 +115,7 @@ impl Pins {
         Ok(changed.map(Arc::new))
     }
 
-    /// Pins a tool as it is now.
+    /// Pins the current definition.
     pub(crate) async fn pin(
         &self,
         key: &str,
@@ -139,7 +139,7 @@ impl Pins {
         let (called, written) = (name.clone(), now.clone());
         blocking(move || file.pin(&called, &written)).await?;
         if let Some(known) = self.lock().get_mut(key) {
-            // Somebody may have pinned it anew meanwhile.
+            // It may have been pinned again meanwhile.
             if known.unsaved.get(&name) == Some(&now) {
                 known.unsaved.remove(&name);
             }
@@ -147,7 +147,7 @@ impl Pins {
         Ok(())
     }
 
-    /// Reads what is pinned of a server, unless it is known and no other process has written it since.
+    /// Reads a server's pins, unless the file is unchanged.
     async fn reload(&self, key: &str) -> Result<(), String> {
         let Some(file) = self.file(key) else {
             return Ok(());
@@ -160,7 +160,7 @@ impl Pins {
         Ok(())
     }
 
-    /// Which of a server's tools are not what they were.
+    /// Returns which of a server's tools changed.
     pub(crate) async fn changed(
         &self,
         key: &str,
@@ -182,7 +182,7 @@ impl Pins {
 
     fn file(&self, key: &str) -> Option<PinFile> {
         let dir = self.store.dir.as_ref()?;
-        // Who has nothing but that for a home wants nothing to be kept.
+        // A home of /dev/null means that nothing is to be stored.
         let nowhere = dir.starts_with("/dev/null");
         (!nowhere).then(|| PinFile::of(dir, key))
     }
@@ -192,12 +192,12 @@ impl Pins {
     }
 }
 
-/// The file in `dir` that holds the pins of a server.
+/// Returns the pin file of a server.
 pub(crate) fn pin_file(dir: &Path, key: &str) -> PathBuf {
     PinFile::of(dir, key).path().to_owned()
 }
 
-/// What a tool must still be: what it was itself, or the one whose name it has taken.
+/// Returns the pin that a tool must match: its own, or that of the tool whose name it took over.
 fn pin_for<'p>(
     pinned: &'p BTreeMap<String, Definition>,
     tool: &PoolTool,
@@ -210,7 +210,7 @@ fn pin_for<'p>(
     taken.or(own)
 }
 
-/// Pins one tool among all of its server; no other is called by its name any more.
+/// Inserts a pin and clears its pool name from other pins.
 pub(super) fn insert(
     pinned: &mut BTreeMap<String, Definition>,
     name: &str,
@@ -224,7 +224,7 @@ pub(super) fn insert(
     pinned.insert(name.to_owned(), definition.clone());
 }
 
-/// Work with files, away from the tasks that must not wait for a disk.
+/// Runs file operations on the blocking pool.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
@@ -259,12 +259,12 @@ mod tests {
         let change = pins.compare("s", &after, None).await.unwrap().unwrap();
         assert_eq!(change.parts.len(), 1);
         assert!(change.diff().contains("+reads, and mails it"), "{change}");
-        // Another server of the same name is none of its business, and neither is another tool.
+        // Another server of the same name, or another tool, is not affected.
         assert!(pins.compare("x", &after, None).await.unwrap().is_none());
         let other = tool("s", "u");
         assert!(pins.compare("s", &other, None).await.unwrap().is_none());
 
-        // Nor does another spelling of the name make it another tool.
+        // Respelling the name does not make it another tool.
         let respelt =
             |name: &str| tool_of("s", &serde_json::json!({"name": name, "description": "x"}));
         pins.pin("y", &respelt("a_b"), None).await.unwrap();
@@ -299,7 +299,7 @@ mod tests {
         std::fs::write(file.path(), "{broken").unwrap();
         let pins = Pins::new(PinStore::at(scratch.path()), OnChange::Ask);
         let problem = pins.compare("s", &described("x"), None).await;
-        assert!(problem.unwrap_err().contains("cannot be read"));
+        assert!(problem.unwrap_err().contains("cannot read the pins"));
     }
 
     #[tokio::test]
@@ -342,10 +342,10 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         let pins = Pins::new(PinStore::at(file.join("pins")), OnChange::Ask);
         let said = pins.pin("s", &described("x"), None).await.unwrap_err();
-        assert!(said.contains("could not be noted down"), "{said}");
+        assert!(said.contains("cannot store the pin"), "{said}");
         let changed = pins.compare("s", &described("y"), None).await.unwrap();
         assert!(changed.is_some());
-        // Without a home, nobody expects anything to be kept.
+        // Without a home nothing is stored.
         let pins = Pins::new(PinStore::at("/dev/null/pins"), OnChange::Ask);
         pins.pin("s", &described("x"), None).await.unwrap();
     }

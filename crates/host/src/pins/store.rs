@@ -1,4 +1,4 @@
-//! One server's pins in a file, which processes share.
+//! One server's pins in a file shared by processes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,35 +13,35 @@ use sha2::{Digest, Sha256};
 use super::definition::Definition;
 use crate::disk::{Durability, create_private_dir, write_atomic};
 
-/// How long the file may be.
+/// Maximum file size.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
-/// How long another process may take to write.
+/// Maximum wait for another process.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
-/// How soon to look again whether it is done.
+/// Interval between attempts to lock.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The pins of one server.
+/// The pin file of one server.
 pub(super) struct PinFile {
     path: PathBuf,
     server: String,
 }
 
-/// What a file was when it was looked at, to tell whether it is another now; nothing if there was none.
+/// Identifies a version of a file; `None` if there is no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileStamp(Option<(Option<SystemTime>, u64, u64)>);
 
-/// What is pinned, by original names, and in which file.
+/// Pinned definitions by original name, with the version of their file.
 type Pins = (FileStamp, BTreeMap<String, Definition>);
 
 #[derive(Default, Serialize, Deserialize)]
 struct PinDocument {
-    /// Whose they are, for people who look into the file.
+    /// The server, for people who inspect the file.
     server: String,
     tools: BTreeMap<String, Definition>,
 }
 
-/// Another file at the same key has another.
+/// A replaced file has another inode.
 #[cfg(unix)]
 fn inode(metadata: &fs::Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::ino(metadata)
@@ -53,7 +53,7 @@ fn inode(_: &fs::Metadata) -> u64 {
 }
 
 impl PinFile {
-    /// The file for the server whose key is this: its name, and below that what may be nobody's business.
+    /// Returns the file for a server's key: its name, then lines that may be private.
     pub(super) fn of(dir: &Path, key: &str) -> Self {
         let mut name = String::new();
         for byte in &Sha256::digest(key)[..12] {
@@ -69,9 +69,9 @@ impl PinFile {
         &self.path
     }
 
-    /// Everything that is pinned, and what the file is then; `None` if the file still is what it was.
+    /// Returns all pins and the file's version; `None` if the file is unchanged.
     pub(super) fn changed_since(&self, known: Option<FileStamp>) -> Result<Option<Pins>, String> {
-        // Looked at before it is read: what is written meanwhile makes it another file the next time.
+        // Stat before reading: a concurrent write then changes the version.
         let stamp = self.stamp();
         if known == Some(stamp) {
             return Ok(None);
@@ -87,7 +87,7 @@ impl PinFile {
         )
     }
 
-    /// Pins a tool.
+    /// Adds a pin.
     pub(super) fn pin(&self, tool: &str, definition: &Definition) -> Result<(), String> {
         let written = self.update(|pinned| {
             super::insert(&mut pinned.tools, tool, definition);
@@ -95,16 +95,14 @@ impl PinFile {
         written.map_err(|error| {
             let file = self.path.display();
             format!(
-                "what \"{tool}\" is now could not be noted down in {file}: {error}; if it changes, the next run does not notice"
+                "cannot store the pin of \"{tool}\" in {file}: {error}; later runs will not notice changes"
             )
         })
     }
 
     fn unreadable(&self, error: &io::Error) -> String {
         let file = self.path.display();
-        format!(
-            "what was agreed to before cannot be read: {file}: {error}; delete the file to begin anew"
-        )
+        format!("cannot read the pins in {file}: {error}; delete the file to start over")
     }
 
     fn read(&self) -> io::Result<PinDocument> {
@@ -126,7 +124,7 @@ impl PinFile {
         Ok(serde_json::from_slice(&text)?)
     }
 
-    /// Reads, changes and writes while no other process does.
+    /// Reads, changes and writes the file under a lock.
     fn update(&self, change: impl FnOnce(&mut PinDocument)) -> io::Result<()> {
         let dir = self.path.parent().unwrap_or(Path::new("."));
         create_private_dir(dir)?;
@@ -134,7 +132,7 @@ impl PinFile {
         let mut pinned = self.read()?;
         change(&mut pinned);
         let text = serde_json::to_vec(&pinned)?;
-        // What could not be read again would forbid every call.
+        // A file that cannot be read back would block every call.
         if text.len() as u64 > MAX_BYTES {
             return Err(io::Error::other("it would be too large"));
         }
@@ -149,7 +147,7 @@ fn is_not_found(error: &io::Error) -> bool {
     )
 }
 
-/// Keeps other processes out until it is dropped. A process that dies lets go of it.
+/// Locks a file until dropped or the process ends.
 fn lock(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .create(true)

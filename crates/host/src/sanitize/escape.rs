@@ -1,7 +1,8 @@
-//! Where a terminal's escape sequence ends (ECMA-48): what stands inside is meant for a terminal, and hidden from whoever looks at one.
+//! Finds the end of terminal escape sequences (ECMA-48), whose contents are invisible on a
+//! terminal.
 
-/// The text after the escape sequence whose first character was `introducer`, or `None` if that begins none. One that never ends,
-/// ends with its line.
+/// Returns the text after the escape sequence that starts with `introducer`, or `None` if it starts
+/// none. An unterminated sequence ends with its line.
 pub(super) fn after(introducer: char, rest: &str) -> Option<&str> {
     match introducer {
         '\u{1b}' => {
@@ -13,7 +14,7 @@ pub(super) fn after(introducer: char, rest: &str) -> Option<&str> {
                 ']' | 'P' | 'X' | '^' | '_' => Some(after_string(&rest[1..])),
                 ' '..='/' => Some(after_plain(rest)),
                 '0'..='~' => Some(&rest[1..]),
-                // Alone, or before a control character of its own.
+                // A lone escape, or one before a control character.
                 _ => Some(rest),
             }
         }

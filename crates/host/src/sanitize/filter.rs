@@ -1,4 +1,4 @@
-//! Takes out of a text what a reader cannot see.
+//! Removes invisible characters.
 
 use std::borrow::Cow;
 
@@ -6,14 +6,14 @@ use super::escape;
 use super::kind::{self, HiddenKind, Removed};
 
 const ZERO_WIDTH_JOINER: char = '\u{200d}';
-/// Asks for the coloured form of what stands before it.
+/// Requests the emoji form of the preceding character.
 const EMOJI_SELECTOR: char = '\u{fe0f}';
 const KEYCAP: char = '\u{20e3}';
 
-/// How many bytes are looked at together.
+/// Bytes checked at once.
 const BLOCK: usize = 64;
 
-/// The text without what is hidden in it, as it is spelt.
+/// Removes hidden characters and keeps the spelling.
 pub(super) fn strip<'t>(text: &'t str, removed: &mut Removed) -> Cow<'t, str> {
     let clean = clean_prefix(text);
     if clean == text.len() {
@@ -41,12 +41,12 @@ pub(super) fn strip<'t>(text: &'t str, removed: &mut Removed) -> Cow<'t, str> {
     Cow::Owned(out)
 }
 
-/// Whether there is nothing to take out.
+/// Returns whether there is nothing to remove.
 pub(super) fn is_clean(text: &str) -> bool {
     clean_prefix(text) == text.len()
 }
 
-/// How much of the text, from its start, can stay as it is.
+/// Returns the length of the prefix that needs no change.
 fn clean_prefix(text: &str) -> usize {
     let plain = plain_prefix(text.as_bytes());
     for (at, c) in text[plain..].char_indices() {
@@ -62,12 +62,12 @@ fn clean_prefix(text: &str) -> usize {
     text.len()
 }
 
-/// How many bytes, from the first, are printable ASCII, line feeds and tabs; in whole blocks, but for the end of the text.
+/// Returns the length of the prefix of printable ASCII, line feeds and tabs, in whole blocks.
 fn plain_prefix(bytes: &[u8]) -> usize {
     let is_odd = |byte: u8| !matches!(byte, b' '..=b'~' | b'\n' | b'\t');
     let mut at = 0;
     for block in bytes.chunks(BLOCK) {
-        // Without an early end inside the block, so that it is compared in one go.
+        // No early exit inside the block, so it is vectorized.
         let odd = block.iter().fold(false, |odd, byte| odd | is_odd(*byte));
         if odd {
             return at;
@@ -77,7 +77,7 @@ fn plain_prefix(bytes: &[u8]) -> usize {
     at
 }
 
-/// The text after an end of line that began with `c`, if it did.
+/// Returns the text after a line end that starts with `c`.
 fn after_line_end(c: char, after: &str) -> Option<&str> {
     match c {
         '\r' => Some(after.strip_prefix('\n').unwrap_or(after)),
@@ -86,7 +86,7 @@ fn after_line_end(c: char, after: &str) -> Option<&str> {
     }
 }
 
-/// Whether a character that is hidden elsewhere is part of an emoji here.
+/// Returns whether an otherwise hidden character is part of an emoji.
 fn is_emoji_part(c: char, before: impl DoubleEndedIterator<Item = char>, after: &str) -> bool {
     let mut before = before.rev();
     let next = after.chars().next();
@@ -104,8 +104,8 @@ fn is_emoji_part(c: char, before: impl DoubleEndedIterator<Item = char>, after: 
     }
 }
 
-/// Whether a character that is hidden elsewhere is part of an emoji on a terminal, where the letters and signs that NFKC would change
-/// have a coloured form too.
+/// Like [`is_emoji_part`], but also accepts letters and signs with an emoji form that NFKC would
+/// replace.
 pub(crate) fn is_part_of_emoji(c: char, before: &str, after: &str) -> bool {
     let coloured = |last: char| {
         matches!(
@@ -124,8 +124,8 @@ pub(crate) fn is_part_of_emoji(c: char, before: &str, after: &str) -> bool {
         || (c == EMOJI_SELECTOR && before.chars().next_back().is_some_and(coloured))
 }
 
-/// Whether it is a picture, or a colour of skin after one: roughly what Unicode calls `Extended_Pictographic`, without those that NFKC
-/// makes letters of.
+/// Returns whether a character is a pictograph or skin tone: roughly Unicode's
+/// `Extended_Pictographic`, without those that NFKC turns into letters.
 fn is_pictograph(c: char) -> bool {
     matches!(
         c,

@@ -1,9 +1,9 @@
-//! The kinds of characters that are not shown to a model, and how many of each were removed.
+//! The kinds of hidden characters and their counts.
 
 use std::fmt;
 use std::ops::AddAssign;
 
-/// A kind of what is removed.
+/// A kind of hidden character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HiddenKind {
     Control,
@@ -42,7 +42,7 @@ impl HiddenKind {
     }
 }
 
-/// What kind of hidden character it is; `None` for one that is shown.
+/// Returns the kind of a hidden character; `None` for visible ones.
 pub(super) fn of(c: char) -> Option<HiddenKind> {
     let kind = match c {
         '\n' | '\t' | ' '..='~' | '\u{a0}'..='\u{ac}' | '\u{ae}'..='\u{34e}' => return None,
@@ -50,7 +50,7 @@ pub(super) fn of(c: char) -> Option<HiddenKind> {
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
             HiddenKind::Bidi
         }
-        // Soft hyphen, joiners, fillers, invisible operators, and format characters that nobody sees.
+        // Soft hyphen, joiners, fillers, invisible operators and format characters.
         '\u{ad}'
         | '\u{34f}'
         | '\u{115f}'
@@ -82,17 +82,17 @@ pub(super) fn of(c: char) -> Option<HiddenKind> {
     Some(kind)
 }
 
-/// How much was removed from a text, by kind. Its display is a phrase: `12 hidden characters (8 tag, 4 zero-width)`.
+/// Counts removed characters by kind. Displays as `12 hidden characters (8 tag, 4 zero-width)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed([usize; HiddenKind::ALL.len()]);
 
 impl Removed {
-    /// How many characters, an escape sequence counted as one.
+    /// Returns the number of characters; an escape sequence counts as one.
     pub fn total(&self) -> usize {
         self.0.iter().sum()
     }
 
-    /// Whether nothing was removed.
+    /// Returns whether nothing was removed.
     pub fn is_empty(&self) -> bool {
         self.total() == 0
     }

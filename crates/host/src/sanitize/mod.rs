@@ -1,7 +1,7 @@
-//! Makes text that a server wrote fit to be shown to a model (TOOL-3): nothing hidden, nothing that steers, one spelling for what looks the
-//! same.
+//! Sanitizes server text for a model (TOOL-3): no hidden characters, no control sequences, one
+//! spelling for text that looks the same.
 //!
-//! Text that is plain ASCII, which is nearly all of it, is looked at once and handed back as it is.
+//! Plain ASCII, the common case, is scanned once and returned unchanged.
 
 mod escape;
 mod filter;
@@ -22,11 +22,11 @@ pub use shown::{MAX_SHOWN, one_line, shown};
 
 use filter::strip;
 
-/// The text without what a reader cannot see, in the spelling of NFKC, and what was removed from it.
+/// Removes invisible characters, normalizes to NFKC, and reports the removed characters.
 ///
-/// Removed are control characters (but line feed and tab), whole terminal escape sequences, zero-width and bidirectional controls,
-/// tag characters, variation selectors, private use and what is no character at all. Every way to end a line becomes a line feed. An
-/// emoji keeps the joiners and the selector that it is made with.
+/// Removes control characters except line feed and tab, terminal escape sequences, zero-width and
+/// bidirectional controls, tag characters, variation selectors, private-use characters and
+/// noncharacters. All line ends become line feeds. Emoji keep their joiners and selectors.
 ///
 /// ```
 /// let (text, removed) = trunkline::text::sanitize("Adds\u{200b} two \u{1b}[8mnumbers\u{1b}[0m");
@@ -37,18 +37,18 @@ pub fn sanitize(text: &str) -> (Cow<'_, str>, Removed) {
     let mut removed = Removed::default();
     let mut text = strip(text, &mut removed);
     while let Some(normalized) = normalized(&text) {
-        // What was normalized anew is looked at anew: a selector may have lost the character that it belonged to.
+        // Normalizing may separate a selector from its emoji, so strip again.
         text = Cow::Owned(strip(&normalized, &mut removed).into_owned());
     }
     (text, removed)
 }
 
-/// The text without what a reader cannot see, in whatever spelling it has; what was removed is added to `removed`.
+/// Removes invisible characters without normalizing and adds them to `removed`.
 pub(crate) fn strip_hidden<'t>(text: &'t str, removed: &mut Removed) -> Cow<'t, str> {
     strip(text, removed)
 }
 
-/// The text in NFKC, if that is another one.
+/// Returns the NFKC form if it differs.
 fn normalized(text: &str) -> Option<String> {
     if text.is_ascii() || is_nfkc_quick(text.chars()) == IsNormalized::Yes {
         return None;
@@ -134,7 +134,7 @@ mod tests {
             ("❤\u{fe0f}\u{fe0f}\u{fe0e}", "❤\u{fe0f}"),
             ("✅\u{e0100}\u{e0101}", "✅"),
             ("1\u{fe0f}2", "12"),
-            // The flags of England and its neighbours are written with tags, which may as well be a message.
+            // The flag of England uses tag characters, which could carry a message.
             ("🏴\u{e0067}\u{e0062}\u{e007f}", "🏴"),
         ] {
             assert_eq!(clean(text), expected, "{text:?}");
@@ -155,7 +155,7 @@ mod tests {
         );
         let (_, one) = sanitize("a\u{200b}");
         assert_eq!(one.to_string(), "1 hidden character (1 zero-width)");
-        // Another spelling of what is seen hides nothing.
+        // Normalizing hides nothing.
         assert!(sanitize("ﬁ\r\n").1.is_empty());
     }
 
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Text in which the characters that matter here are not as rare as they are among all.
+    /// Text with many special characters.
     fn any_text() -> impl Strategy<Value = String> {
         let special = prop::sample::select(
             "\u{1b}[]\\m;\u{7}\u{9b}\u{9d}\u{9c}\r\n\t\u{200b}\u{200d}\u{fe0f}\u{fe0e}\u{e0100}\u{e0041}\u{202e}\u{e000}❤👩™①#1\u{20e3}\u{34f}\u{301}\u{323}eﷺ\u{1160}\u{1100}\u{1161}\u{3164}ｶﾞ\u{2028}"

@@ -1,4 +1,4 @@
-//! Texts of a length that a model is shown (LIF-7).
+//! Truncates texts for a model (LIF-7).
 
 use std::borrow::Cow;
 
@@ -6,16 +6,17 @@ use trunkline_wire::ByteString;
 
 use super::{Removed, sanitize};
 
-/// How many characters of a description or of instructions are shown (LIF-7).
+/// Maximum number of characters of descriptions and instructions (LIF-7).
 pub const MAX_SHOWN: usize = 2048;
 
-/// What stands at the end of a text that was cut.
+/// The end of a truncated text.
 const TRUNCATED: &str = "… [truncated]";
 
-/// How many bytes are looked at. What a server hides could otherwise cost any amount of work and, normalised, ten times its memory.
+/// Maximum number of bytes processed. Hidden text could otherwise cost any amount of work and,
+/// normalized, ten times its size.
 const MAX_INPUT: usize = 64 * 1024;
 
-/// A description or instructions as a model sees them: sanitised, and cut after [`MAX_SHOWN`] characters.
+/// Sanitizes a description or instructions and truncates them to [`MAX_SHOWN`] characters.
 ///
 /// ```
 /// let (text, removed) = trunkline::text::shown("Use it\u{200b} with care");
@@ -31,7 +32,7 @@ pub fn shown(text: &str) -> (Cow<'_, str>, Removed) {
     (format!("{}{TRUNCATED}", &clean[..end]).into(), removed)
 }
 
-/// A title or the like as a model sees it: as [`shown`], on one line, its white space folded.
+/// Like [`shown`], on one line with folded white space.
 pub fn one_line(text: &str) -> (Cow<'_, str>, Removed) {
     let (clean, removed) = shown(text);
     let is_folded =
@@ -43,7 +44,7 @@ pub fn one_line(text: &str) -> (Cow<'_, str>, Removed) {
     (folded.into(), removed)
 }
 
-/// What was sanitized of `text`, in the same memory where it is the same.
+/// Converts sanitized text, sharing the memory of `text` where unchanged.
 pub(crate) fn shared(text: &ByteString, sanitized: Cow<str>) -> ByteString {
     match sanitized {
         Cow::Borrowed(same) => text.slice_ref(same),
@@ -51,7 +52,7 @@ pub(crate) fn shared(text: &ByteString, sanitized: Cow<str>) -> ByteString {
     }
 }
 
-/// Where the text ends after at most `most` characters.
+/// Returns the length in bytes of at most `most` characters.
 fn char_limit(text: &str, most: usize) -> usize {
     if text.len() <= most {
         return text.len();

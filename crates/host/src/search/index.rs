@@ -1,4 +1,4 @@
-//! What the tools of one server are found by. It depends on nothing but them, so that another server's change leaves it alone.
+//! The search index of one server's tools, independent of other servers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use trunkline_wire::Json;
 use super::words::{is_stop_word, stem, words};
 use crate::catalog::PoolTool;
 
-/// A part of a tool's definition: how much a word in it counts, how long it usually is, and how much it matters that it is with_prefix.
+/// A field of a tool's definition: its weight, its typical length, and the penalty for longer
+/// texts.
 struct Field {
     weight: f32,
     typical_length: f32,
@@ -51,26 +52,26 @@ const PARAMETER_TEXT: Field = Field {
     length_penalty: 0.7,
 };
 
-/// How many bytes of the descriptions of parameters are read.
+/// Maximum number of bytes of parameter descriptions.
 const MAX_PARAMETER_TEXT: usize = 2048;
 
-/// A tool that a word stands for, and how much it does.
+/// A tool that contains a term, with the term's weight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Posting {
     pub(super) tool: u32,
     pub(super) weight: f32,
 }
 
-/// The words of one server's tools.
+/// The terms of one server's tools.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    /// Sorted stems, each with the place where its postings end; they begin where those of the one before end.
+    /// Sorted stems with the end of their postings, which start at the end of the previous stem's.
     terms: Vec<(Box<str>, u32)>,
     postings: Vec<Posting>,
 }
 
 impl Index {
-    /// Of a server's tools, in their order.
+    /// Builds the index; postings refer to tools by position.
     pub(crate) fn of(tools: &[Arc<PoolTool>]) -> Self {
         let mut builder = IndexBuilder::default();
         for (tool, number) in tools.iter().zip(0..) {
@@ -79,7 +80,7 @@ impl Index {
         builder.finish()
     }
 
-    /// The postings of a stem.
+    /// Returns the postings of a stem.
     pub(super) fn exact(&self, stem: &str) -> &[Posting] {
         match self.terms.binary_search_by(|(term, _)| (**term).cmp(stem)) {
             Ok(at) => self.postings_at(at),
@@ -87,7 +88,7 @@ impl Index {
         }
     }
 
-    /// The stems that begin with `prefix` and are with_prefix, with their postings.
+    /// Returns longer stems that start with `prefix`.
     pub(super) fn with_prefix(&self, prefix: &str) -> impl Iterator<Item = (&str, &[Posting])> {
         let from = self.terms.partition_point(|(term, _)| **term <= *prefix);
         let terms = self.terms[from..].iter().enumerate();
@@ -96,7 +97,7 @@ impl Index {
             .map(move |(at, (term, _))| (&**term, self.postings_at(from + at)))
     }
 
-    /// All stems that begin with the same letter as `stem`.
+    /// Returns all stems with the same first letter.
     pub(super) fn same_initial(&self, stem: &str) -> impl Iterator<Item = (&str, &[Posting])> {
         let first = stem.chars().next().unwrap_or_default();
         let from = self
@@ -117,9 +118,9 @@ impl Index {
 #[derive(Default)]
 struct IndexBuilder {
     ids: HashMap<String, usize>,
-    /// The postings of each stem, by its id.
+    /// Postings by stem ID.
     postings: Vec<Vec<Posting>>,
-    /// The stems of the field at hand.
+    /// Stem IDs of the current field.
     field: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Finds tools by what they are for (TOOL-9), so that a model need not be shown all of them.
+//! Searches tools by purpose (TOOL-9), so a model need not see all of them.
 
 mod index;
 mod model_tools;
@@ -20,20 +20,21 @@ use crate::catalog::{Pool, PoolTool};
 use query::Query;
 use rank::Ranking;
 
-/// A tool that was found.
+/// A tool found by a search.
 #[derive(Clone, Debug)]
 pub struct SearchHit {
     /// The tool.
     pub tool: Arc<PoolTool>,
-    /// How well it fits: more is better, and only comparable within one search.
+    /// The score: higher is better, comparable only within one search.
     pub score: f32,
 }
 
 impl Pool {
-    /// The tools that fit `query` best, at most `limit` of them, the best first.
+    /// Returns up to `limit` tools that match `query`, best first.
     ///
-    /// The query is words, in any form and order, that say what the tool is for. A word with a `+` must be in the tool's name.
-    /// `select:name,name` gets the tools with these names, as they are in the pool or as their servers call them.
+    /// A query consists of words in any form and order that describe the tool. A word with a `+`
+    /// must occur in the tool's name. `select:name,name` returns tools by their pool names or
+    /// original names.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -101,7 +102,7 @@ impl Pool {
             best.truncate(limit);
         }
         best.sort_by(order);
-        // An agent that sees only some tools has a pool with the same parts.
+        // An agent's pool may contain only some of the tools.
         let in_pool = |(score, tool)| {
             let tool = Arc::clone(self.of_part(tool)?);
             Some(SearchHit { tool, score })

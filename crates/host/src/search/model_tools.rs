@@ -1,4 +1,4 @@
-//! Which tools a model is shown from the start, and which it has to search for (TOOL-9).
+//! Selects the tools that a model sees from the start and those it must search for (TOOL-9).
 
 use std::sync::Arc;
 
@@ -6,22 +6,22 @@ use super::TOOL_SEARCH;
 use crate::catalog::{Definition, Format, Pool, PoolTool, export};
 use crate::host_tool::HostTool;
 
-/// How much of a model's context the tools may take before most of them are left to be searched for, in percent (TOOL-9).
+/// Default share of a model's context, in percent, above which tools are deferred (TOOL-9).
 const DEFAULT_PERCENT: u8 = 10;
 
-/// How many bytes of a definition are two tokens, about.
+/// Estimated bytes per two tokens.
 const BYTES_FOR_TWO_TOKENS: usize = 7;
 
-/// Which of the servers' tools a model is shown.
+/// Which of the servers' tools a model sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadMode {
-    /// All of them.
+    /// All tools.
     All,
-    /// Those that are always loaded; the others are searched for.
+    /// Always-loaded tools; the others must be searched for.
     Search,
-    /// All of them, unless they would take more of the model's context than so many percent.
+    /// All tools, unless they exceed a share of the model's context.
     Auto {
-        /// The share of the context.
+        /// The share in percent.
         percent: u8,
     },
 }
@@ -35,7 +35,7 @@ impl Default for LoadMode {
 }
 
 impl LoadMode {
-    /// What `ENABLE_TOOL_SEARCH` says: `true`, `false`, `auto` or `auto:N`; `None` for anything else.
+    /// Parses `ENABLE_TOOL_SEARCH`: `true`, `false`, `auto` or `auto:N`.
     pub fn read(text: &str) -> Option<Self> {
         let text = text.trim().to_ascii_lowercase();
         match &*text {
@@ -58,23 +58,23 @@ impl LoadMode {
     }
 }
 
-/// The tools as one model sees them.
+/// The tools as a model sees them.
 #[derive(Clone, Debug, Default)]
 pub struct ModelTools {
-    /// The host's own tools, the search only where there is something to search for.
+    /// The host's own tools; the search only if there are deferred tools.
     pub own: Vec<HostTool>,
-    /// The servers' tools that it is shown, sorted by name.
+    /// The servers' tools that the model sees, sorted by name.
     pub loaded: Vec<Arc<PoolTool>>,
-    /// The servers' tools that it has to search for, sorted by name. They can be called all the same.
+    /// The servers' tools that the model must search for, sorted by name. They can still be called.
     pub deferred: Vec<Arc<PoolTool>>,
-    /// The names of the tools that are left out because a rule denies them; the host's own first, each sorted.
+    /// Names of the tools that a rule denies: the host's own, then the servers', each sorted.
     pub denied: Vec<String>,
 }
 
 impl Pool {
-    /// The tools as a model with a context of so many tokens is to see them.
+    /// Returns the tools for a model with the given context size.
     ///
-    /// A pool knows no rules: [`Host::offered`](crate::Host::offered) leaves out what is denied.
+    /// A pool has no rules: [`Host::offered`](crate::Host::offered) omits denied tools.
     pub fn for_model(&self, mode: LoadMode, context_tokens: usize) -> ModelTools {
         self.offered_to_model(mode, context_tokens, |_| false)
     }
@@ -89,7 +89,7 @@ impl Pool {
             self.own().iter().partition(|tool| is_denied(&tool.name));
         let (denied, tools): (Vec<_>, Vec<_>) =
             self.offered().partition(|tool| is_denied(&tool.name));
-        // A model that may not search must be shown everything.
+        // Without a search, every tool must be visible.
         let can_search = own.iter().any(|tool| tool.name == TOOL_SEARCH);
         let defers =
             can_search && mode.defers(tokens(tools.iter().map(|tool| &***tool)), context_tokens);
@@ -114,7 +114,7 @@ impl Pool {
         }
     }
 
-    /// How many tokens the definitions of all the servers' tools take, about.
+    /// Returns the approximate number of tokens of all tool definitions.
     pub fn tokens(&self) -> usize {
         tokens(self.offered().map(|tool| &**tool))
     }
@@ -126,14 +126,14 @@ fn tokens<'t>(tools: impl Iterator<Item = &'t PoolTool>) -> usize {
 }
 
 impl ModelTools {
-    /// The tools that it is shown, as one JSON array.
+    /// Serializes the visible tools as a JSON array.
     pub fn export(&self, format: Format) -> String {
         let own = self.own.iter().map(Definition::Own);
         let loaded = self.loaded.iter().map(|tool| Definition::Server(tool));
         export(format, own.chain(loaded))
     }
 
-    /// Shows it a tool that it has found, from now on; false if there is none of that name to be found.
+    /// Makes a deferred tool visible; returns false if there is none with this name.
     pub fn load(&mut self, name: &str) -> bool {
         let by_name = |tool: &Arc<PoolTool>| tool.name.as_str().cmp(name);
         let Ok(at) = self.deferred.binary_search_by(by_name) else {

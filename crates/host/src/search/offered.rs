@@ -1,15 +1,18 @@
-//! The one view of a host's tools for a model (TOOL-7, TOOL-9, TOOL-10): which are shown, which are found by searching.
+//! The view of a host's tools for a model (TOOL-7, TOOL-9, TOOL-10).
 
 use super::ModelTools;
 use crate::host::Host;
 use crate::result::CallOutput;
 
 impl Host {
-    /// The tools to show to a model, as [`Settings::tool_loading`](crate::Settings::tool_loading) says, for a context of
-    /// [`Settings::context_tokens`](crate::Settings::context_tokens). An agent's view has the agent's tools.
+    /// Returns the tools for a model according to
+    /// [`Settings::tool_loading`](crate::Settings::tool_loading) and
+    /// [`Settings::context_tokens`](crate::Settings::context_tokens). On an agent, returns the
+    /// agent's tools.
     ///
-    /// Tools that a rule denies are left out and named in [`ModelTools::denied`]; tools of an IDE that are not for models are
-    /// left out. Use this for everything that a model is shown: [`Host::pool`] has all tools that can be called.
+    /// Tools that a rule denies are omitted and listed in [`ModelTools::denied`]; IDE tools that
+    /// are not for models are omitted. Use this for everything a model sees: [`Host::pool`] holds
+    /// all callable tools.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -34,7 +37,7 @@ impl Host {
         self.offered_within(self.settings().context_tokens)
     }
 
-    /// As [`Host::offered`], for a model with a context of this many tokens.
+    /// Like [`Host::offered`], for a context of this many tokens.
     pub fn offered_within(&self, context_tokens: usize) -> ModelTools {
         let pool = self.pool();
         let is_denied = |name: &str| self.denial(name).is_some();
@@ -43,8 +46,9 @@ impl Host {
 }
 
 impl ModelTools {
-    /// The names of the tools that a call of `ToolSearch` found. Pass each to [`ModelTools::load`] in the following requests to
-    /// the model. Only for the result of that tool: a server could name anything.
+    /// Returns the names of the tools in a result of `ToolSearch`. Pass each to
+    /// [`ModelTools::load`] before the next request to the model. Use this for that tool's results
+    /// only: a server could name anything.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,29 +1,29 @@
-//! What somebody looks for.
+//! Parses search queries.
 
 use super::words::{is_stop_word, stem, words};
 
-/// How many words of a query count.
+/// Maximum number of words in a query.
 const MAX_TERMS: usize = 32;
 
-/// Before the names of tools that are wanted whatever they do.
+/// Prefix of queries for tools by name.
 const SELECT: &str = "select:";
 
-/// A query, read.
+/// A parsed query.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Query {
-    /// These tools, by their names.
+    /// Tools by name.
     Select(Vec<String>),
-    /// The tools that fit best.
+    /// Tools by relevance.
     Find {
-        /// What they should be about, as stems.
+        /// Stems to match.
         terms: Vec<String>,
-        /// What must be in their names, in small letters.
+        /// Lowercase words that the name must contain.
         required: Vec<String>,
     },
 }
 
 impl Query {
-    /// `select:a,b`, or words, those with a `+` being required.
+    /// Parses `select:a,b`, or words of which those with a `+` are required.
     pub(super) fn parse(text: &str) -> Self {
         let text = text.trim();
         let begins = text.get(..SELECT.len());
@@ -41,7 +41,7 @@ impl Query {
         }
         let mut terms = stems(text, is_stop_word);
         if terms.is_empty() {
-            // Somebody who asks for "the" means it.
+            // A query of stop words only is taken literally.
             terms = stems(text, |_| false);
         }
         Self::Find { terms, required }

@@ -1,4 +1,4 @@
-//! Which tools fit a query best: BM25F, over what was indexed for each server, with nearly fitting words counting less.
+//! Ranks tools with BM25F over the servers' indexes; inexact matches count less.
 
 use std::sync::Arc;
 
@@ -6,35 +6,35 @@ use super::index::{Index, Posting};
 use super::synonyms::synonyms;
 use crate::catalog::ServerTools;
 
-/// How soon more of the same word adds nothing.
+/// Term frequency saturation.
 const SATURATION: f32 = 3.0;
-/// What a word counts that only means nearly the same.
+/// Weight of a synonym.
 const SYNONYM: f32 = 0.6;
-/// What a longer word counts.
+/// Weight of a longer word.
 const PREFIX: f32 = 0.6;
-/// What a word counts that is spelt nearly the same, where nothing else is found.
+/// Weight of a misspelt word, used only if nothing else matches.
 const FUZZY: f32 = 0.5;
-/// What two words written as one count.
+/// Weight of two words written as one.
 const JOINED: f32 = 0.8;
-/// How much the rarity of a word counts against that of all that it may stand for.
+/// Weight of a term's own rarity relative to that of all its matches.
 const OWN_RARITY: f32 = 0.4;
-/// How much of the score depends on how much of the query was found at all.
+/// Share of the score that depends on how much of the query matched.
 const COVERAGE: f32 = 0.6;
 
-/// How long a beginning must be to stand for a longer word.
+/// Minimum length of a prefix.
 const MIN_PREFIX: usize = 3;
-/// How many longer words one beginning stands for, in one server.
+/// Maximum number of longer words per prefix and server.
 const MAX_PREFIX_MATCHES: usize = 32;
 
-/// The tools of all servers, numbered one after another.
+/// The tools of all servers, numbered consecutively.
 pub(super) struct Ranking<'p> {
     parts: Vec<(&'p Index, usize)>,
     tools: usize,
 }
 
-/// Some tools, and how much they have to do with one word of the query.
+/// Tools that match one word of the query.
 struct Matches<'p> {
-    /// For each: the number of its server's first tool, and the postings.
+    /// The number of a server's first tool, and the postings.
     lists: Vec<(usize, &'p [Posting])>,
     weight: f32,
 }
@@ -59,7 +59,7 @@ impl<'p> Ranking<'p> {
         }
     }
 
-    /// A score for each tool; zero where nothing fits.
+    /// Returns a score per tool; zero without a match.
     pub(super) fn scores(&self, terms: &[String]) -> Vec<f32> {
         let mut scores = vec![0.0_f32; self.tools];
         let mut covered = vec![0.0_f32; self.tools];
@@ -69,9 +69,9 @@ impl<'p> Ranking<'p> {
         for (at, term) in terms.iter().enumerate() {
             let next = terms.get(at + 1);
             let matches = self.matches(term, next);
-            // A rare word for what many tools do is not much rarer than what they do.
+            // A rare synonym of a common action is not much rarer than the action.
             let meant = self.rarity(matches.iter().map(Matches::count).sum());
-            // A word that nobody has is not held against those who have the others.
+            // A word that matches no tool does not lower any score.
             let mut rarity: f32 = 0.0;
             for matches in &matches {
                 let found = matches.count();
@@ -106,7 +106,7 @@ impl<'p> Ranking<'p> {
         scores
     }
 
-    /// Everything that a word of a query, or it and the next one, may stand for.
+    /// Returns all matches of a word, alone or joined with the next one.
     fn matches(&self, term: &str, next: Option<&String>) -> Vec<Matches<'p>> {
         let mut found = vec![self.exact(term, 1.0)];
         if term.len() >= MIN_PREFIX {
@@ -163,7 +163,7 @@ impl<'p> Ranking<'p> {
         }
     }
 
-    /// How much a word says that so many tools have.
+    /// Returns the inverse document frequency.
     #[expect(
         clippy::cast_precision_loss,
         reason = "counts of tools, far below 2^24"
@@ -174,7 +174,7 @@ impl<'p> Ranking<'p> {
     }
 }
 
-/// Whether one letter more, less or other, or two in the wrong order, make one word of the other.
+/// Returns whether the words differ by one insertion, deletion, substitution or transposition.
 fn differ_by_one(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     let (short, long) = if one.len() <= other.len() {

@@ -1,4 +1,4 @@
-//! Words that people use for one another when they ask for a tool. Only queries are widened by them, so that they cost an index nothing.
+//! Synonyms for search queries. They widen queries only, so the index stays small.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -107,7 +107,7 @@ const GROUPS: &[&[&str]] = &[
     &["workspace", "team", "organization", "users"],
 ];
 
-/// For each stem, the stems of the words in its groups.
+/// Synonyms by stem.
 static BY_STEM: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(|| {
     let mut by_stem: HashMap<String, Vec<String>> = HashMap::new();
     for group in GROUPS {
@@ -124,7 +124,7 @@ static BY_STEM: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(|| {
     by_stem
 });
 
-/// The stems of the words that mean nearly the same as the one with this stem.
+/// Returns the stems of a stem's synonyms.
 pub(super) fn synonyms(stem: &str) -> &'static [String] {
     BY_STEM.get(stem).map(Vec::as_slice).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Search and loading, on small pools.
+//! Tests of search and loading on small pools.
 
 use std::sync::Arc;
 

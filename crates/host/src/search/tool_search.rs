@@ -1,4 +1,4 @@
-//! `ToolSearch`: the tool by which a model finds the tools that it was not shown.
+//! `ToolSearch`: lets a model find tools that it does not see.
 
 use serde_json::json;
 use trunkline_wire::Json;
@@ -10,12 +10,12 @@ use crate::host::Host;
 use crate::host_tool::{HostCall, HostTool};
 use crate::result::CallOutput;
 
-/// What the tool is called.
+/// The tool's name.
 pub const TOOL_SEARCH: &str = "ToolSearch";
 
-/// How many tools are returned unless the model says otherwise.
+/// Default number of results.
 const DEFAULT_RESULTS: usize = 5;
-/// How many are returned at most.
+/// Maximum number of results.
 const MAX_RESULTS: usize = 50;
 
 const DESCRIPTION: &str = "Finds tools that are available but not shown, and returns their full definitions. \
@@ -23,7 +23,7 @@ Call it before concluding that there is no tool for something. A tool that it re
 Queries: words for what the tool should do (\"send a slack message\"); \"+slack send\" where a word must be in the tool's name; \
 \"select:name,name\" for tools whose names are known.";
 
-/// Adds the search to a host's own tools, unless the program has one of its own.
+/// Adds the search to the host's own tools, unless the program has its own.
 pub(crate) fn add_tool_search(own: &mut Vec<HostTool>) {
     if own.iter().any(|tool| tool.name == TOOL_SEARCH) {
         return;
@@ -53,7 +53,7 @@ pub(crate) fn add_tool_search(own: &mut Vec<HostTool>) {
     own.push(tool.hints(hints).for_every_agent());
 }
 
-/// The tools that fit best, without those that a rule denies: a model could do nothing with them.
+/// Searches without denied tools, which a model could not call.
 fn permitted(host: &Host, query: &str, most: usize) -> Vec<SearchHit> {
     let pool = host.pool();
     let mut limit = most;

@@ -1,6 +1,7 @@
-//! Text into the words that are compared: `createIssue`, `create_issue` and "creating issues" come to the same two.
+//! Splits text into comparable words: `createIssue`, `create_issue` and "creating issues" yield the
+//! same two.
 
-/// Words that say nothing about which tool is meant.
+/// Words that do not identify a tool.
 const STOP_WORDS: &[&str] = &[
     "a", "about", "all", "am", "an", "and", "another", "any", "are", "as", "at", "be", "been",
     "by", "can", "could", "did", "do", "does", "for", "from", "give", "has", "have", "how", "i",
@@ -11,13 +12,13 @@ const STOP_WORDS: &[&str] = &[
     "why", "will", "with", "would", "you", "your",
 ];
 
-/// Whether a word, in small letters, says nothing about which tool is meant.
+/// Returns whether a lowercase word does not identify a tool.
 pub(super) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }
 
-/// Calls `visit` with each word of the text, in small letters and not yet cut to its stem. A word ends where letters and digits end,
-/// and where a is_uppercase begins another one.
+/// Calls `visit` with each word in lowercase, not stemmed. Words end at other characters and where
+/// a capital starts a new word.
 pub(super) fn words(text: &str, mut visit: impl FnMut(&str)) {
     let mut word = String::new();
     let mut end = |word: &mut String| {
@@ -43,7 +44,7 @@ pub(super) fn words(text: &str, mut visit: impl FnMut(&str)) {
             continue;
         }
         let is_uppercase = c.is_uppercase();
-        // `aB` and the `Se` of `HTTPServer`.
+        // `aB`, and the `Se` of `HTTPServer`.
         let before_lowercase = chars.peek().is_some_and(|next| next.is_lowercase());
         if is_uppercase && (after_lowercase || (after_uppercase && before_lowercase)) {
             end(&mut word);
@@ -58,20 +59,20 @@ pub(super) fn words(text: &str, mut visit: impl FnMut(&str)) {
     end(&mut word);
 }
 
-/// Scripts that are written without spaces: each character is taken for a word.
+/// Scripts without spaces, where each character counts as a word.
 fn is_unspaced_script(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// The part of an English word that its forms have in common, more or less: enough that `files`, `deletes`, `creating` and `navigation`
-/// find `file`, `delete`, `create` and `navigate`.
+/// Returns the approximate stem of an English word, so that `files`, `deletes`, `creating` and
+/// `navigation` match `file`, `delete`, `create` and `navigate`.
 pub(super) fn stem(word: &str) -> &str {
     if word.len() <= 3 || !word.is_ascii() {
         return word;
     }
     let word = strip_plural(word);
     let word = strip_ending(word);
-    // `query` and `querie`.
+    // `query` and `querie` share a stem.
     let shorter = word.strip_suffix("ie").or_else(|| word.strip_suffix('y'));
     let word = shorter.filter(|stem| stem.len() >= 3).unwrap_or(word);
     if word.len() > 3 {
@@ -117,7 +118,7 @@ fn strip_ending(word: &str) -> &str {
     word
 }
 
-/// `runn` is `run`.
+/// Turns `runn` into `run`.
 fn undouble(stem: &str) -> &str {
     let bytes = stem.as_bytes();
     match bytes {

@@ -54,7 +54,7 @@ async fn one_bad_tool_among_300_is_left_out_and_named() {
             assert_eq!(host.pool().tools().len(), 299);
             assert_eq!(
                 diagnostics(&host),
-                [format!("tools/list: entry 150 was left out: {reason}")]
+                [format!("tools/list: skipped item 150: {reason}")]
             );
             assert_eq!(call(&host, "mcp__s__t299", json!({})).await.unwrap(), "{}");
             lab.end(host).await;

@@ -67,7 +67,7 @@ async fn what_a_server_wrote_instead_of_an_answer_is_shown() {
     assert!(
         failure
             .to_string()
-            .ends_with(r#"it wrote to stdout what is not a message: "Listening on port 8080""#),
+            .ends_with(r#"stdout has output that is not a message: "Listening on port 8080""#),
         "{failure}"
     );
     assert!(failure.hint().unwrap().contains("log to stderr"));
@@ -81,7 +81,7 @@ async fn a_handshake_that_fails_is_explained() {
     let cases = [
         (
             json!({"era": "legacy", "on": {"initialize": [refusal]}}),
-            "the server turned down the handshake: go away (error -32000)",
+            "the server rejected the handshake: go away (error -32000)",
         ),
         (
             json!({"era": "modern", "versions": ["2030-01-01"]}),
@@ -160,7 +160,7 @@ async fn a_program_that_cannot_be_started_is_explained() {
         ),
         (
             pigeon,
-            "the server lives in an embedding program, and there is none".to_owned(),
+            "the server runs in an embedding program, and there is none".to_owned(),
             "trunkline sdk",
         ),
     ];

@@ -54,7 +54,7 @@ async fn a_log_tells_how_a_server_was_lost_and_came_back() {
         states[1..],
         [
             connected,
-            "its lists have changed: 3 tools, 0 resources, 0 prompts",
+            "lists changed: 3 tools, 0 resources, 0 prompts",
             "not connected: the server's process was ended by SIGKILL; attempt 1 follows",
             connected,
             "stopped",

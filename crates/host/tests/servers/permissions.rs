@@ -222,8 +222,12 @@ async fn what_is_done_about_a_change_can_be_chosen() {
         let output = host.call("mcp__s__t", json!({}), CallOptions::default());
         let output = in_time("the call", output).await;
         assert_eq!(output.is_ok(), called, "{on_change:?}");
-        let warned =
-            output.is_ok_and(|output| output.warnings.join("").contains("is not what it was"));
+        let warned = output.is_ok_and(|output| {
+            output
+                .warnings
+                .join("")
+                .contains("has changed since its first call")
+        });
         assert_eq!(warned, on_change == OnChange::Warn);
         lab.end(host).await;
     }
@@ -354,9 +358,6 @@ async fn pins_that_cannot_be_kept_are_told_of() {
     let host = host(&lab, |builder| builder.permit(AllowAll).pins(pins)).await;
     let output = host.call("mcp__s__t", json!({}), CallOptions::default());
     let warnings = in_time("the call", output).await.unwrap().warnings;
-    assert!(
-        warnings[0].contains("could not be noted down"),
-        "{warnings:?}"
-    );
+    assert!(warnings[0].contains("cannot store the pin"), "{warnings:?}");
     lab.end(host).await;
 }

@@ -36,7 +36,7 @@ async fn an_ide_elsewhere_is_refused() {
             panic!("{url}: {:?}", status.state);
         };
         let told = failure.to_string();
-        assert!(told.contains("on this machine only"), "{url}: {told}");
+        assert!(told.contains("must run on this machine"), "{url}: {told}");
         lab.end(host).await;
     }
 }

@@ -69,7 +69,7 @@ async fn servers_in_the_program_go_without_a_prefix_if_it_asks_for_none() {
     }
     assert_eq!(
         host.pool().diagnostics(),
-        ["the tool \"Read\" of \"two\" is called mcp__two__Read, because another has its name"]
+        ["tool \"Read\" of \"two\" is named mcp__two__Read because its name is taken"]
     );
     lab.end(host).await;
 }
@@ -330,9 +330,9 @@ async fn nothing_hidden_in_a_result_reaches_a_model() {
     }
     let diagnostics = host.server("s").unwrap().catalog.diagnostics.join("\n");
     for told in [
-        "prompts/list: 1 entry was left out: hidden characters in the name",
-        "resources/list: 1 entry was left out: hidden characters in the uri",
-        "were removed from the texts of its entries",
+        "prompts/list: skipped 1 item: hidden characters in the name",
+        "resources/list: skipped 1 item: hidden characters in the uri",
+        "from its texts",
     ] {
         assert!(diagnostics.contains(told), "{diagnostics}");
     }

@@ -1,4 +1,4 @@
-//! The redactor of `trunkline_config`, for messages: it looks into JSON, and into texts that are JSON themselves.
+//! The redactor of `trunkline_config`, extended to JSON and JSON inside strings.
 
 mod json;
 
@@ -9,30 +9,30 @@ use trunkline_wire::Json;
 
 pub(super) use json::put_quoted;
 
-/// How often a text in a text is looked into as JSON.
+/// Maximum nesting of JSON inside strings.
 const MAX_NESTING: u8 = 3;
 
-/// Knows one server's secrets. Clones know the same ones.
+/// Redacts one server's secrets. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Redactor(redact::Redactor);
 
 impl Redactor {
-    /// Learns secrets.
+    /// Adds secrets.
     pub(crate) fn hide_all<'a>(&self, secrets: impl IntoIterator<Item = &'a str>) {
         self.0.hide_all(secrets);
     }
 
-    /// Learns one secret.
+    /// Adds a secret.
     pub(crate) fn hide(&self, secret: &str) {
         self.0.hide(secret);
     }
 
-    /// A text with its secrets masked.
+    /// Masks the secrets in a text.
     pub(crate) fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.text_within(text, 0)
     }
 
-    /// A message on one line, with its secrets masked.
+    /// Masks the secrets in a message, on one line.
     pub(crate) fn message(&self, json: &Json) -> String {
         json::redacted(json, self, 0)
     }
@@ -47,7 +47,7 @@ impl Redactor {
         self.0.text(text)
     }
 
-    /// A text with the known secrets masked, and no others.
+    /// Masks known secrets only.
     fn known<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.0.known(text)
     }
