@@ -56,7 +56,7 @@ fuzz_target!(|data: &[u8]| {
         let called = lab.host.call(
             "T",
             Value::Object(serde_json::Map::new()),
-            CallOptions::default(),
+            CallOptions::new(),
         );
         let output = lab.runtime.block_on(called).expect("a result");
         check(&output, blocks);

@@ -123,7 +123,7 @@ async fn through_host(what: What, size: usize) -> Result<(), Failure> {
     let mut best = Best::default();
     for _ in 0..TIMES {
         let start = Instant::now();
-        let output = host.call("mcp__large__get", json!({}), CallOptions::default()).await?;
+        let output = host.call("mcp__large__get", json!({}), CallOptions::new()).await?;
         best.take(Report::since(start, 1));
         match what {
             What::Text => {

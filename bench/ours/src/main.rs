@@ -80,7 +80,7 @@ async fn ready(args: &Args, count: usize) -> Host {
 
 async fn call(host: &Host, text: &str) -> Result<(), Failure> {
     let result = host
-        .call(ECHO, json!({ "text": text }), CallOptions::default())
+        .call(ECHO, json!({ "text": text }), CallOptions::new())
         .await?;
     match result.content.first().and_then(Content::text) {
         Some(echo) if echo.len() == text.len() => Ok(()),

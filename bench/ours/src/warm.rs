@@ -45,7 +45,7 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
         let begin = Instant::now();
         let arguments = json!({ "message": "hello" });
         let output = host
-            .call("mcp__echo__echo", arguments, CallOptions::default())
+            .call("mcp__echo__echo", arguments, CallOptions::new())
             .await?;
         report = Report::since(begin, 1);
         if !output.text().contains("hello") {

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use trunkline::CallError;
-use trunkline::context::ContextError;
 
 /// An exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,34 +44,19 @@ impl From<Exit> for ExitCode {
 
 impl From<&CallError> for Exit {
     fn from(error: &CallError) -> Self {
-        first(&[
-            (error.is_usage(), Self::Usage),
-            (error.is_refused(), Self::Refused),
-            (error.is_auth_required(), Self::NeedsAuth),
+        if error.is_usage() {
+            Self::Usage
+        } else if error.is_refused() {
+            Self::Refused
+        } else if error.is_auth_required() {
+            Self::NeedsAuth
+        } else if error.is_connection() && !error.may_have_run() {
             // A script may retry after this code, so the tool must not have run.
-            (
-                error.is_connection() && !error.may_have_run(),
-                Self::NotConnected,
-            ),
-            (error.is_timeout(), Self::TimedOut),
-        ])
+            Self::NotConnected
+        } else if error.is_timeout() {
+            Self::TimedOut
+        } else {
+            Self::Failed
+        }
     }
-}
-
-impl From<&ContextError> for Exit {
-    fn from(error: &ContextError) -> Self {
-        first(&[
-            (error.is_usage(), Self::Usage),
-            (error.is_refused(), Self::Refused),
-            (error.is_auth_required(), Self::NeedsAuth),
-            (error.is_connection(), Self::NotConnected),
-            (error.is_timeout(), Self::TimedOut),
-        ])
-    }
-}
-
-/// Returns the first code whose condition holds.
-fn first(reasons: &[(bool, Exit)]) -> Exit {
-    let found = reasons.iter().find(|(is_so, _)| *is_so);
-    found.map_or(Exit::Failed, |(_, exit)| *exit)
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline::config::TransportEntry;
-use trunkline::context::{ContextError, ReadOptions, ServerSkill};
+use trunkline::context::{ReadOptions, ServerSkill};
 use trunkline::server::State;
 use trunkline::{CallError, CallOptions, Host, ServerEntry, Settings};
 use trunkline_config::{HttpEntry, HttpFlavour};
@@ -97,14 +97,11 @@ async fn play(host: &Host, plan: &Plan) -> Result<(), String> {
     let tools: Vec<_> = pool.tools().iter().map(Arc::as_ref).collect();
     for call in plan.calls(&tools) {
         // The suite decides about its arguments; some do not fit its schemas, on purpose or not.
-        let options = CallOptions {
-            unchecked: true,
-            ..CallOptions::default()
-        };
+        let options = CallOptions::new().unchecked(true);
         match host.call(&call.tool, call.arguments, options).await {
             Ok(output) => println!("{}: {}", call.tool, output.text()),
             // That is an answer, too: the server is free to refuse.
-            Err(error @ CallError::Refused { .. }) => println!("{error}"),
+            Err(error) if error.is_server_error() => println!("{error}"),
             Err(error) => return Err(error.to_string()),
         }
     }
@@ -126,11 +123,11 @@ async fn play(host: &Host, plan: &Plan) -> Result<(), String> {
 }
 
 /// Loads a skill and reads all files that belong to it; gives their number.
-async fn use_skill(host: &Host, skill: &ServerSkill) -> Result<usize, ContextError> {
-    host.load_skill(skill, ReadOptions::default()).await?;
+async fn use_skill(host: &Host, skill: &ServerSkill) -> Result<usize, CallError> {
+    host.load_skill(skill, ReadOptions::new()).await?;
     let files = skill.skill.files.as_deref().unwrap_or_default();
     for file in files {
-        let options = ReadOptions::default();
+        let options = ReadOptions::new();
         host.read_skill_file(skill, &file.uri, options).await?;
     }
     Ok(files.len())

@@ -15,7 +15,7 @@
 //! host.ready().await;
 //!
 //! let arguments = serde_json::json!({"name": "Ada"});
-//! let output = host.call("mcp__greeter__hello", arguments, CallOptions::default()).await?;
+//! let output = host.call("mcp__greeter__hello", arguments, CallOptions::new()).await?;
 //! assert_eq!(output.text(), "Hello, Ada!");
 //! host.shutdown().await;
 //! # Ok(()) }

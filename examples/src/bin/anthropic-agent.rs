@@ -122,7 +122,7 @@ async fn say(model: &Model, request: &Value) -> Result<Vec<Value>> {
 /// Calls a tool; whatever comes of it is for the model to read, a refusal too.
 async fn run(host: &Host, call: &Value, found: &mut BTreeSet<String>) -> Value {
     let name = call["name"].as_str().unwrap_or_default();
-    let called = host.call(name, call["input"].clone(), CallOptions::default());
+    let called = host.call(name, call["input"].clone(), CallOptions::new());
     let (content, is_error) = match called.await {
         Ok(output) => {
             if name == TOOL_SEARCH {

@@ -132,7 +132,7 @@ async fn run(host: &Host, call: &Value, found: &mut BTreeSet<String>) -> Value {
         Ok(arguments) => arguments,
         Err(error) => return json!(format!("the arguments are not JSON: {error}")),
     };
-    match host.call(name, arguments, CallOptions::default()).await {
+    match host.call(name, arguments, CallOptions::new()).await {
         Ok(output) => {
             if name == TOOL_SEARCH {
                 found.extend(ModelTools::found(&output));

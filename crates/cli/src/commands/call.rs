@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use trunkline::call::Progress;
+use trunkline::call::{CallErrorKind, Progress};
 use trunkline::server::State;
 use trunkline::tool::OnChange;
 use trunkline::{CallError, CallOptions, Host, Json};
@@ -63,11 +63,7 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
             return Exit::TimedOut;
         }
         let left = timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
-        let options = CallOptions {
-            timeout: left,
-            unchecked: call.no_validate,
-            ..CallOptions::default()
-        };
+        let options = CallOptions::new().timeout(left).unchecked(call.no_validate);
         call_and_show(&host, wanted, json_args, (options, timeout), as_json).await
     })
     .await
@@ -119,7 +115,7 @@ async fn call_and_show(
     host: &Host,
     wanted: &ToolRef<'_>,
     json_args: Option<&str>,
-    (mut options, asked): (CallOptions, Option<Duration>),
+    (options, asked): (CallOptions<'_>, Option<Duration>),
     as_json: bool,
 ) -> Exit {
     let pool = host.pool();
@@ -140,7 +136,7 @@ async fn call_and_show(
     };
     warn_of_unknown(wanted, &arguments, schema, &shown);
     let mut line = StatusLine::new();
-    options.on_progress = Some(Box::new(move |progress| line.show(&describe(&progress))));
+    let options = options.on_progress(|progress| line.show(&describe(&progress)));
     let mut in_flight = InFlight { name, ended: false };
     let outcome = host.call(name, arguments, options).await;
     in_flight.ended = true;
@@ -158,8 +154,8 @@ async fn call_and_show(
         }
         Err(mut error) => {
             // Report the timeout as given, not the part left after connecting.
-            if let (CallError::TimedOut { after, .. }, Some(asked)) = (&mut error, asked) {
-                *after = asked;
+            if let Some(asked) = asked {
+                error = error.with_timeout(asked);
             }
             fail_within(&error, asked.is_some(), server.is_none())
         }
@@ -234,35 +230,39 @@ pub(crate) fn fail(error: &CallError) -> Exit {
 
 /// Reports a failed call; `limited` if the user set a timeout, `own` for a built-in tool.
 fn fail_within(error: &CallError, limited: bool, own: bool) -> Exit {
-    let hint = match error {
-        CallError::InvalidArguments { server, tool, .. } => {
-            let shown = usage_hint(Some(&**server).filter(|_| !own), tool);
+    let (kind, server) = (error.kind(), error.server());
+    let hint = match (kind, server, error.tool()) {
+        (CallErrorKind::InvalidArguments, Some(server), Some(tool)) => {
+            let shown = usage_hint(Some(server).filter(|_| !own), tool);
             Some(format!("{shown}; --no-validate sends them anyway"))
         }
-        CallError::Changed { .. } => Some("to accept the change, pass --accept-changes".to_owned()),
-        CallError::Denied { .. } => Some("to allow it, remove the rule".to_owned()),
-        CallError::NotConnected {
-            server,
-            state: State::Disabled,
-        } => Some(standing::enable_hint(server)),
-        CallError::TimedOut { server, .. } | CallError::Idle { server, .. } => {
+        _ if error.change().is_some() => {
+            Some("to accept the change, pass --accept-changes".to_owned())
+        }
+        _ if error.rule().is_some() => Some("to allow it, remove the rule".to_owned()),
+        (_, Some(server), _) if matches!(error.state(), Some(State::Disabled)) => {
+            Some(standing::enable_hint(server))
+        }
+        (CallErrorKind::Timeout, ..) => {
             let hint = if limited {
                 Some(MORE_TIME.to_owned())
             } else {
                 error.hint()
             };
-            hint.map(|hint| if own { hint } else { with_logs(&hint, server) })
+            let server = server.filter(|_| !own);
+            hint.map(|hint| server.map_or(hint.clone(), |server| with_logs(&hint, server)))
         }
-        error if error.is_timeout() && limited => Some(MORE_TIME.to_owned()),
-        error => error.hint(),
+        _ => error.hint(),
     };
     // The prompt has shown the diff already.
-    if let (CallError::Changed { change, .. }, false) = (error, output::asked()) {
+    if let (Some(change), false) = (error.change(), output::asked()) {
         output::block(&change.diff());
     }
     output::error(&error.to_string(), hint.as_deref());
-    if let CallError::NotConnected { server, .. } | CallError::ConnectionLost { server, .. } = error
-    {
+    if let Some(change) = error.change() {
+        output::json_diff(&change.diff());
+    }
+    if let Some(server) = server {
         output::stderr_lines(server, error.stderr());
     }
     error.into()

@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use trunkline::Host;
-use trunkline::call::Progress;
+use trunkline::call::{CallErrorKind, Progress};
 use trunkline::config::normalize_name;
-use trunkline::context::ContextError;
 use trunkline::server::State;
 use trunkline::tool::may_belong_to;
+use trunkline::{CallError, Host};
 
 use super::call::{MORE_TIME, describe, ready_in_time, with_logs};
 use super::tools::no_servers;
@@ -110,9 +109,9 @@ pub(crate) fn mentioned(
 }
 
 /// Returns a callback that shows progress on a terminal.
-pub(crate) fn progress_line() -> Box<dyn FnMut(Progress) + Send> {
+pub(crate) fn progress_line() -> impl FnMut(Progress) + Send {
     let mut line = StatusLine::new();
-    Box::new(move |progress| line.show(&describe(&progress)))
+    move |progress| line.show(&describe(&progress))
 }
 
 /// The request that failed, for its report.
@@ -125,22 +124,18 @@ pub(crate) struct Request<'a> {
 }
 
 /// Reports a failed request.
-pub(crate) fn fail(error: &ContextError, asked: Request) -> Exit {
+pub(crate) fn fail(error: &CallError, asked: Request) -> Exit {
     let Request { listing, timeout } = asked;
     let shows = |server: &str| {
         let server = standing::quoted(server);
         format!("list them with `trunkline {listing} {server}`")
     };
-    let hint = match (error.hint(), error) {
-        (Some(hint), _) => Some(hint),
-        (
-            None,
-            ContextError::NotConnected {
-                server,
-                state: State::Disabled,
-            },
-        ) => Some(standing::enable_hint(server)),
-        (None, ContextError::Failed { server, .. }) if error.is_timeout() => {
+    let hint = match (error.hint(), error.kind(), error.server()) {
+        (_, _, Some(server)) if matches!(error.state(), Some(State::Disabled)) => {
+            Some(standing::enable_hint(server))
+        }
+        (Some(hint), ..) => Some(hint),
+        (None, CallErrorKind::Timeout, Some(server)) => {
             let more = if timeout.is_some() {
                 MORE_TIME
             } else {
@@ -148,13 +143,18 @@ pub(crate) fn fail(error: &ContextError, asked: Request) -> Exit {
             };
             Some(with_logs(more, server))
         }
-        (None, ContextError::Failed { server, .. }) if !error.is_connection() => {
-            Some(shows(server))
-        }
-        (None, ContextError::UnknownPrompt { .. }) => {
+        (
+            None,
+            CallErrorKind::ServerError
+            | CallErrorKind::HttpStatus
+            | CallErrorKind::Credentials
+            | CallErrorKind::InvalidResponse,
+            Some(server),
+        ) => Some(shows(server)),
+        (None, CallErrorKind::UnknownPrompt, _) => {
             Some("list them with `trunkline prompts`".to_owned())
         }
-        (None, _) => None,
+        (None, ..) => None,
     };
     let mut what = error.to_string();
     // Report the timeout as given, not the part left after connecting.
@@ -164,7 +164,7 @@ pub(crate) fn fail(error: &ContextError, asked: Request) -> Exit {
         what = format!("{before}no answer within {} ms", asked.as_millis());
     }
     output::error(&what, hint.as_deref());
-    if let ContextError::NotConnected { server, .. } | ContextError::Failed { server, .. } = error {
+    if let Some(server) = error.server() {
         output::stderr_lines(server, error.stderr());
     }
     error.into()

@@ -81,7 +81,7 @@ async fn show(host: &Host) -> Exit {
 
     heading("A misspelt tool: mcp__calculator__ad {}");
     match host
-        .call("mcp__calculator__ad", json!({}), CallOptions::default())
+        .call("mcp__calculator__ad", json!({}), CallOptions::new())
         .await
     {
         Ok(_) => return Exit::Failed,
@@ -113,12 +113,9 @@ async fn step(
     arguments: serde_json::Value,
     fails: bool,
 ) -> Result<(), Exit> {
-    let options = CallOptions {
-        on_progress: Some(Box::new(|progress| {
-            output::result(Lines::one(call::describe(&progress)));
-        })),
-        ..CallOptions::default()
-    };
+    let options = CallOptions::new().on_progress(|progress| {
+        output::result(Lines::one(call::describe(&progress)));
+    });
     match host.call(name, arguments, options).await {
         Ok(result) => {
             let said = if result.is_error { "tool error: " } else { "" };

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use trunkline::context::{
-    CommandLine, ContextError, PromptArgument, PromptCommand, PromptMessage, PromptOutput,
-    ReadOptions,
+    CommandLine, PromptArgument, PromptCommand, PromptMessage, PromptOutput, ReadOptions,
 };
 use trunkline::tool::tool_name;
-use trunkline::{Host, Json};
+use trunkline::{CallError, Host, Json};
 
 use super::context::{self, Request, Target};
 use super::result::summary;
@@ -90,10 +89,9 @@ async fn get_and_show(
             return Exit::Usage;
         }
     };
-    let options = ReadOptions {
-        timeout: left,
-        on_progress: Some(context::progress_line()),
-    };
+    let options = ReadOptions::new()
+        .timeout(left)
+        .on_progress(context::progress_line());
     match host.prompt(&command, &words, options).await {
         Ok(said) => {
             show(&said, as_json);
@@ -108,7 +106,7 @@ pub(crate) fn find(
     host: &Host,
     server: Option<&str>,
     name: &str,
-) -> Result<PromptCommand, ContextError> {
+) -> Result<PromptCommand, CallError> {
     let Some(server) = server else {
         return host.find_prompt(name);
     };

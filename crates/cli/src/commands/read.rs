@@ -43,10 +43,9 @@ pub(crate) async fn run(config: &ConfigArgs, read: &ReadArgs, as_json: bool) -> 
             Ok(uri) => uri,
             Err(exit) => return exit,
         };
-        let options = ReadOptions {
-            timeout: left,
-            on_progress: Some(context::progress_line()),
-        };
+        let options = ReadOptions::new()
+            .timeout(left)
+            .on_progress(context::progress_line());
         match host.read_resource(&wanted.server, &uri, options).await {
             Ok(read) => output_content(&read, output, as_json),
             Err(error) => context::fail(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use trunkline::tool::{HostTool, ModelTools, PoolTool, SearchHit};
-use trunkline::{CallError, Host, Json};
+use trunkline::{Host, Json};
 
 /// Returns the tools of servers, with denied and deferred ones marked.
 pub(crate) fn marked_document<'a>(
@@ -96,17 +96,12 @@ pub(crate) struct Denial {
 
 impl Denial {
     pub(crate) fn of(host: &Host, name: &str) -> Option<Self> {
-        match host.denial(name)? {
-            CallError::Denied {
-                rule,
-                source_of_rule,
-                ..
-            } => Some(Self {
-                rule,
-                source: source_of_rule,
-            }),
-            _ => None,
-        }
+        let error = host.denial(name)?;
+        let rule = error.rule()?;
+        Some(Self {
+            rule: rule.text.clone(),
+            source: rule.source.clone(),
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use trunkline::config::normalize_name;
 use trunkline::server::State;
 use trunkline::text::nearest;
-use trunkline::tool::{HostTool, Pool, PoolTool, TOOL_SEARCH, may_belong_to};
+use trunkline::tool::{HostTool, Pool, PoolTool, TOOL_SEARCH, may_belong_to, tool_name};
 use trunkline::{Host, HostBuilder};
 use trunkline_config::{CONNECTOR_PREFIX, Server};
 
@@ -149,6 +149,16 @@ impl<'a> ToolRef<'a> {
             let what = format!("there is no \"{name}\": no server has resources");
             output::error(&what, Some("see `trunkline status`"));
             return Exit::Usage;
+        }
+        let name = match self {
+            Self::Of { server, tool, .. } => tool_name(server, tool),
+            Self::Named { name, .. } | Self::BuiltIn { name, .. } => (*name).to_owned(),
+        };
+        if let Err(error) = host.find_tool(&name)
+            && error.server().is_some()
+        {
+            output::error(&error.to_string(), error.hint().as_deref());
+            return Exit::from(&error);
         }
         let pool = host.pool();
         let (what, near) = match self {

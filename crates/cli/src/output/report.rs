@@ -37,6 +37,9 @@ struct Problem {
     hint: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stderr: Vec<String>,
+    /// The difference between two definitions of a tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<String>,
 }
 
 /// The object on stderr.
@@ -80,6 +83,7 @@ pub(crate) fn error(what: &str, hint: Option<&str>) {
             message: masked(what),
             hint: hint.map(masked),
             stderr: Vec::new(),
+            diff: None,
         });
         return;
     }
@@ -140,6 +144,13 @@ pub(crate) fn note(lines: impl Into<Lines>) {
     }
 }
 
+/// Adds a diff to the last error in JSON.
+pub(crate) fn json_diff(text: &str) {
+    if let Some(error) = reported().errors.last_mut() {
+        error.diff = Some(redact_text(text).into_owned());
+    }
+}
+
 /// Prints foreign text as a block.
 pub(crate) fn block(text: &str) {
     let mut lines = Lines::new();
@@ -189,6 +200,7 @@ pub(crate) fn finish(exit: Exit) {
                 message: exit.kind().replace('-', " "),
                 hint: None,
                 stderr: Vec::new(),
+                diff: None,
             }),
             kind: exit.kind(),
             exit_code: exit as u8,

@@ -78,6 +78,10 @@ fn a_tool_that_has_changed_is_called_only_when_that_is_accepted() {
          error: \"mcp__s__t\" may not be called: tool \"t\" of \"s\" has changed since its first call (description)\n  \
          hint: to accept the change, pass --accept-changes\n",
     );
+    let refused = lab.run(&["call", "--json", "s", "t"]);
+    let error: serde_json::Value = serde_json::from_str(&refused.err).unwrap();
+    let diff = "  description:\n     reads mail\n    +and sends it on\n";
+    assert_eq!(error["error"]["diff"], diff);
     let told = lab.run(&["status"]);
     assert!(
         told.out.contains("has changed since its first call"),
@@ -90,6 +94,20 @@ fn a_tool_that_has_changed_is_called_only_when_that_is_accepted() {
     lab.run(&["call", "--accept-changes", "s", "t"])
         .is(0, "called\n", "");
     lab.run(&["call", "s", "t"]).is(0, "called\n", "");
+}
+
+#[test]
+fn a_tool_that_the_entrys_filter_hides_is_reported_as_hidden() {
+    let lab = Lab::with_entries(|lab| {
+        let mut entry = lab.scratch.entry("s", &described("x"));
+        entry["tools"] = json!({"deny": ["t"]});
+        json!({ "s": entry })
+    });
+    lab.run(&["call", "s", "t"]).fails(
+        2,
+        "the tool \"t\" of \"s\" is hidden by tools.deny of its entry ([DIR]/.mcp-config.json)",
+        "change tools.deny there to offer it",
+    );
 }
 
 #[test]

@@ -1,176 +1,95 @@
-//! Why a call has no result.
+//! The error of calls, resource reads, prompts and skills.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline_config::{PermissionRule, Standing, env_vars};
+use trunkline_config::{PermissionRule, Standing};
 use trunkline_wire::transport::{DeliveryError, DeliveryErrorKind};
-use trunkline_wire::{Closed, RequestError, RpcError};
+use trunkline_wire::{RequestError, RpcError};
 
 use super::Limit;
+use super::cause::{Cause, Operation};
 use crate::catalog::PoolTool;
-use crate::connection::{SIGN_IN_HINT, State};
+use crate::connection::State;
 use crate::pins::ToolChange;
 
-/// Why a call has no result. A tool that ran and failed is not an error here: see
+/// The error of a call, a resource read, a prompt or a skill.
+///
+/// A tool that ran and reports a failure of its own is not an error but a result: see
 /// [`CallOutput::is_error`](crate::CallOutput::is_error).
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum CallError {
-    /// There is no such tool.
-    #[error("there is no tool \"{name}\"")]
-    UnknownTool {
-        /// What was asked for.
-        name: String,
-        /// What may have been meant.
-        suggestion: Option<String>,
-    },
-    /// The arguments are not an object.
-    #[error("the arguments of \"{tool}\" are not a JSON object")]
-    BadArguments {
-        /// The tool.
-        tool: String,
-    },
-    /// The arguments do not fit the tool's schema; the server was not asked.
-    #[error("the arguments do not fit \"{tool}\" of \"{server}\": {}", problems.join("; "))]
-    InvalidArguments {
-        /// The server.
-        server: String,
-        /// The tool, by its original name.
-        tool: String,
-        /// What is wrong, one mistake each.
-        problems: Vec<String>,
-    },
-    /// A rule forbids it (TOOL-10).
-    #[error("\"{tool}\" may not be called: the rule \"{rule}\" of {source_of_rule} denies it")]
-    Denied {
-        /// The tool, by its name in the pool.
-        tool: String,
-        /// The rule.
-        rule: String,
-        /// Where it stands.
-        source_of_rule: String,
-    },
-    /// Nobody agreed to it (TOOL-10).
-    #[error("\"{tool}\" may not be called: {}", reason.as_deref().unwrap_or("nobody is there to be asked"))]
-    NotPermitted {
-        /// The tool, by its name in the pool.
-        tool: String,
-        /// What whoever was asked said; `None` if there was nobody.
-        reason: Option<String>,
-    },
-    /// The tool is not what it was when a call was first agreed to, and nobody has agreed to what it is now (TOOL-11).
-    #[error("\"{tool}\" may not be called: {change}")]
-    Changed {
-        /// The tool, by its name in the pool.
-        tool: String,
-        /// What is different.
-        change: Arc<ToolChange>,
-    },
-    /// It cannot be told whether the tool is what it was (TOOL-11).
-    #[error("\"{tool}\" may not be called: {reason}")]
-    PinsUnreadable {
-        /// The tool, by its name in the pool.
-        tool: String,
-        /// What is in the way.
-        reason: String,
-    },
-    /// Its server may not run (CFG-6, CFG-7).
-    #[error("the server \"{server}\" does not run: {}", not_running(standing))]
-    NotRunning {
-        /// The server.
-        server: String,
-        /// Why it does not run.
-        standing: Standing,
-    },
-    /// The host has been shut down.
-    #[error("\"{tool}\" cannot be called: the host has been shut down")]
-    ShutDown {
-        /// The tool, as it was asked for.
-        tool: String,
-    },
-    /// Its server is not connected.
-    #[error("the server \"{server}\" is not connected: {}", reason(state))]
-    NotConnected {
-        /// The server.
-        server: String,
-        /// Where its connection stands.
-        state: State,
-    },
-    /// The server answered with a protocol error.
-    #[error("the server \"{server}\" refused the call of \"{tool}\": {error}")]
-    Refused {
-        /// The server.
-        server: String,
-        /// The tool, by its original name.
-        tool: String,
-        /// What it answered.
-        error: RpcError,
-    },
-    /// No answer in time.
-    #[error("\"{tool}\" of \"{server}\" did not answer within {} ms{}", after.as_millis(), ran(*may_have_run))]
-    TimedOut {
-        /// The server.
-        server: String,
-        /// The tool, by its original name.
-        tool: String,
-        /// How long it had.
-        after: Duration,
-        /// Who set that limit.
-        limit: TimeLimit,
-        /// Whether it may have run.
-        may_have_run: bool,
-    },
-    /// The server sent nothing at all for too long.
-    #[error("the server \"{server}\" sent nothing for {:.1} s while \"{tool}\" was running{}", after.as_secs_f64(), ran(*may_have_run))]
-    Idle {
-        /// The server.
-        server: String,
-        /// The tool, by its original name.
-        tool: String,
-        /// How long it was silent.
-        after: Duration,
-        /// Whether the tool may have run.
-        may_have_run: bool,
-    },
+///
+/// [`kind`](Self::kind) tells errors apart, the predicates answer the usual questions, and
+/// [`hint`](Self::hint) says what the user can do. [`may_have_run`](Self::may_have_run) matters to
+/// everyone who repeats calls.
+///
+/// ```
+/// use trunkline::call::CallErrorKind;
+/// use trunkline::{CallOptions, Host};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let host = Host::builder().start();
+/// let arguments = serde_json::json!({});
+/// let error = host.call("mcp__git__log", arguments, CallOptions::new()).await.unwrap_err();
+/// assert_eq!(error.kind(), CallErrorKind::UnknownTool);
+/// assert_eq!(error.to_string(), "there is no tool \"mcp__git__log\"");
+/// assert!(!error.may_have_run() && !error.is_retryable());
+/// # host.shutdown().await;
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct CallError(Box<Cause>);
+
+/// The kinds of [`CallError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CallErrorKind {
+    /// No tool has this name.
+    UnknownTool,
+    /// No server has this name.
+    UnknownServer,
+    /// No prompt has this name.
+    UnknownPrompt,
+    /// The arguments are not an object, do not fit the schema, or the URI is not usable. Nothing
+    /// was sent.
+    InvalidArguments,
+    /// A rule, a pin, policy or the user is against it. Nothing was sent.
+    Refused,
+    /// The server waits for the user's approval.
+    NotApproved,
+    /// The server is disabled.
+    Disabled,
+    /// The server is not connected, or cannot be reached.
+    NotConnected,
+    /// The server needs a sign-in.
+    AuthRequired,
+    /// The credentials of the server cannot be determined.
+    Credentials,
+    /// The server has no such capability.
+    Unsupported,
+    /// The server answered with a JSON-RPC error.
+    ServerError,
+    /// The server answered with an HTTP status that carries no result.
+    HttpStatus,
     /// The connection was lost during the call.
-    #[error("the connection to \"{server}\" was lost during the call of \"{tool}\": {cause}{}", ran(*may_have_run))]
-    ConnectionLost {
-        /// The server.
-        server: String,
-        /// The tool, by its original name.
-        tool: String,
-        /// What ended it.
-        cause: Closed,
-        /// Whether the tool may have run.
-        may_have_run: bool,
-    },
-    /// The call or its answer got lost on the way; the connection stands.
-    #[error("\"{tool}\" of \"{server}\" was not answered: {failure}{}", ran(failure.may_have_run))]
-    Delivery {
-        /// The server.
-        server: String,
-        /// The tool, by its original name.
-        tool: String,
-        /// What was in the way.
-        failure: DeliveryError,
-    },
-    /// The answer made no sense.
-    #[error("the answer of \"{tool}\" of \"{server}\" cannot be used: {reason}")]
-    Malformed {
-        /// The server.
-        server: String,
-        /// The tool, by its original name.
-        tool: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    ConnectionLost,
+    /// No response in time.
+    Timeout,
+    /// The response cannot be used.
+    InvalidResponse,
+    /// A skill's file differs from its listing.
+    Unverified,
+    /// The caller cancelled the call: [`CallOptions::cancel`](crate::CallOptions::cancel).
+    Cancelled,
+    /// The host has been shut down.
+    ShutDown,
 }
 
-/// Who set the time limit of a call.
+/// The origin of a call's time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimeLimit {
-    /// The call itself: [`CallOptions::timeout`](crate::CallOptions::timeout).
+    /// The call: [`CallOptions::timeout`](crate::CallOptions::timeout).
     Call,
     /// The server's entry: `timeout`.
     Entry,
@@ -178,270 +97,379 @@ pub enum TimeLimit {
     Settings,
 }
 
-/// Why a server does not run, in words.
-fn not_running(standing: &Standing) -> String {
-    match standing {
-        Standing::Active => "it is being started".to_owned(),
-        Standing::Disabled => "it is disabled".to_owned(),
-        Standing::PendingApproval { before: None } => "it waits for your approval".to_owned(),
-        Standing::PendingApproval { before: Some(_) } => {
-            "it has changed since you approved it".to_owned()
-        }
-        Standing::Rejected { source } => format!("it is rejected in {source}"),
-        Standing::Blocked(blocked) => format!("policy does not allow it: {blocked}"),
-        Standing::Suppressed { by } => format!("it is the same server as \"{by}\""),
-        Standing::Shadowed { by } => format!("an entry of the same name hides it: {by}"),
-    }
-}
-
-fn ran(may_have_run: bool) -> &'static str {
-    if may_have_run {
-        "; the tool may have run"
-    } else {
-        "; the tool did not run"
-    }
-}
-
-pub(crate) fn reason(state: &State) -> String {
-    match state {
-        State::Failed(failure) => failure.to_string(),
-        State::Pending {
-            last_failure: Some(failure),
-            attempt,
-        } => format!("{failure} (attempt {attempt} to reconnect is under way)"),
-        State::Pending { .. } => "it is still starting".to_owned(),
-        State::Disabled => "it is disabled".to_owned(),
-        State::NeedsAuth(_) => "it needs a sign-in".to_owned(),
-        State::Connected(_) => "it is being replaced".to_owned(),
-    }
-}
-
 impl CallError {
-    pub(super) fn of(tool: &PoolTool, error: RequestError, limit: Limit) -> Self {
-        let may_have_run = error.may_have_run();
-        let (server, tool) = (tool.server.to_string(), tool.tool.name.to_string());
-        match error {
-            RequestError::Rpc(error) => Self::Refused {
-                server,
-                tool,
-                error,
+    /// Returns the kind of this error.
+    pub fn kind(&self) -> CallErrorKind {
+        use CallErrorKind as Kind;
+        match &*self.0 {
+            Cause::UnknownTool { .. } | Cause::HiddenTool { .. } => Kind::UnknownTool,
+            Cause::UnknownServer { .. } => Kind::UnknownServer,
+            Cause::UnknownPrompt { .. } => Kind::UnknownPrompt,
+            Cause::NotAnObject { .. }
+            | Cause::SchemaMismatch { .. }
+            | Cause::PromptArguments { .. }
+            | Cause::InvalidUri { .. } => Kind::InvalidArguments,
+            Cause::ToolDenied { .. }
+            | Cause::ServerDenied { .. }
+            | Cause::NotPermitted { .. }
+            | Cause::Changed { .. }
+            | Cause::PinsUnreadable { .. } => Kind::Refused,
+            Cause::NotRunning { standing, .. } => match standing {
+                Standing::PendingApproval { .. } => Kind::NotApproved,
+                Standing::Rejected { .. } | Standing::Blocked(_) => Kind::Refused,
+                Standing::Disabled => Kind::Disabled,
+                Standing::Active | Standing::Suppressed { .. } | Standing::Shadowed { .. } => {
+                    Kind::NotConnected
+                }
             },
-            // What the clock says is the limit and a little more.
-            RequestError::Timeout { .. } => Self::TimedOut {
-                server,
-                tool,
-                after: limit.time,
-                limit: limit.set_by,
-                may_have_run,
+            Cause::NotConnected { state, .. } => match state {
+                State::NeedsAuth(_) => Kind::AuthRequired,
+                State::Disabled => Kind::Disabled,
+                _ => Kind::NotConnected,
             },
-            RequestError::Idle { after, .. } => Self::Idle {
-                server,
-                tool,
-                after,
-                may_have_run,
-            },
-            RequestError::Closed { cause, .. } => Self::ConnectionLost {
-                server,
-                tool,
-                cause,
-                may_have_run,
-            },
-            RequestError::Delivery(failure) => Self::Delivery {
-                server,
-                tool,
-                failure,
-            },
-            RequestError::Malformed(reason) => Self::Malformed {
-                server,
-                tool,
-                reason,
-            },
+            Cause::Unsupported { .. } => Kind::Unsupported,
+            Cause::Unverified { .. } => Kind::Unverified,
+            Cause::ShutDown { .. } => Kind::ShutDown,
+            Cause::Cancelled { .. } => Kind::Cancelled,
+            Cause::Request { error, .. } => request_kind(error),
+            Cause::HostToolTimeout { .. } => Kind::Timeout,
         }
     }
 
-    pub(crate) fn denied(tool: &str, rule: &PermissionRule) -> Self {
-        Self::Denied {
-            tool: tool.to_owned(),
-            rule: rule.text.clone(),
-            source_of_rule: rule.source.clone(),
+    /// Returns the name of the server, where one was found.
+    pub fn server(&self) -> Option<&str> {
+        match &*self.0 {
+            Cause::UnknownServer { server, .. }
+            | Cause::HiddenTool { server, .. }
+            | Cause::SchemaMismatch { server, .. }
+            | Cause::ServerDenied { server, .. }
+            | Cause::NotRunning { server, .. }
+            | Cause::NotConnected { server, .. }
+            | Cause::Request { server, .. }
+            | Cause::Unsupported { server, .. }
+            | Cause::Unverified { server, .. } => Some(server),
+            Cause::Changed { change, .. } => Some(&change.server),
+            _ => None,
         }
     }
 
-    pub(super) fn own_timed_out(tool: &str, limit: Limit) -> Self {
-        Self::TimedOut {
-            server: super::HOST.to_owned(),
-            tool: tool.to_owned(),
-            after: limit.time,
-            limit: limit.set_by,
-            may_have_run: true,
+    /// Returns the tool of a call: by its original name where [`server`](Self::server) is known,
+    /// otherwise by the name in the call.
+    pub fn tool(&self) -> Option<&str> {
+        match &*self.0 {
+            Cause::UnknownTool { tool, .. }
+            | Cause::HiddenTool { tool, .. }
+            | Cause::NotAnObject { tool }
+            | Cause::SchemaMismatch { tool, .. }
+            | Cause::ToolDenied { tool, .. }
+            | Cause::NotPermitted { tool, .. }
+            | Cause::PinsUnreadable { tool, .. }
+            | Cause::ShutDown { tool }
+            | Cause::Cancelled { tool, .. }
+            | Cause::HostToolTimeout { tool, .. }
+            | Cause::Request {
+                operation: Operation::Call { tool, .. },
+                ..
+            } => Some(tool),
+            Cause::Changed { change, .. } => Some(&change.tool),
+            _ => None,
         }
     }
 
-    pub(crate) fn pins_unreadable(tool: &PoolTool, reason: String) -> Self {
-        Self::PinsUnreadable {
-            tool: tool.name.clone(),
-            reason,
+    /// True if the tool may have run. Reading resources and prompts runs nothing.
+    pub fn may_have_run(&self) -> bool {
+        match &*self.0 {
+            Cause::Request {
+                operation, error, ..
+            } => matches!(operation, Operation::Call { .. }) && error.may_have_run(),
+            Cause::Cancelled { sent, .. } => *sent,
+            Cause::HostToolTimeout { .. } => true,
+            _ => false,
         }
     }
 
-    pub(super) fn not_connected(tool: &PoolTool, state: &State) -> Self {
-        Self::NotConnected {
-            server: tool.server.to_string(),
-            state: state.clone(),
+    /// True if the same call may succeed later and repeating it cannot run the tool twice.
+    pub fn is_retryable(&self) -> bool {
+        if self.may_have_run() {
+            return false;
+        }
+        match self.kind() {
+            CallErrorKind::ConnectionLost | CallErrorKind::Timeout => true,
+            CallErrorKind::NotConnected => !matches!(*self.0, Cause::NotRunning { .. }),
+            CallErrorKind::HttpStatus => self
+                .delivery()
+                .and_then(DeliveryError::status)
+                .is_some_and(|status| matches!(status, 429 | 502..=504)),
+            _ => false,
         }
     }
 
-    /// No answer in time.
+    /// True if there was no response in time.
     pub fn is_timeout(&self) -> bool {
-        match self {
-            Self::TimedOut { .. } | Self::Idle { .. } => true,
-            Self::Delivery { failure, .. } => failure.kind == DeliveryErrorKind::Timeout,
-            _ => false,
-        }
+        self.kind() == CallErrorKind::Timeout
     }
 
-    /// The server could not be reached, or was lost.
+    /// True if the server cannot be reached, was lost, is disabled or the host is shut down.
     pub fn is_connection(&self) -> bool {
-        match self {
-            Self::NotConnected { .. } | Self::ShutDown { .. } | Self::ConnectionLost { .. } => true,
-            Self::NotRunning { .. } => !self.is_refused(),
-            Self::Delivery { failure, .. } => matches!(
-                failure.kind,
-                DeliveryErrorKind::Unreachable
-                    | DeliveryErrorKind::Broken
-                    | DeliveryErrorKind::SessionExpired
-            ),
-            _ => false,
-        }
+        matches!(
+            self.kind(),
+            CallErrorKind::NotConnected
+                | CallErrorKind::ConnectionLost
+                | CallErrorKind::Disabled
+                | CallErrorKind::ShutDown
+        ) || matches!(*self.0, Cause::NotConnected { .. })
     }
 
-    /// The server wants a sign-in.
+    /// True if the server needs a sign-in.
     pub fn is_auth_required(&self) -> bool {
-        match self {
-            Self::NotConnected { state, .. } => matches!(state, State::NeedsAuth(_)),
-            Self::Delivery { failure, .. } => {
-                matches!(failure.kind, DeliveryErrorKind::Unauthorized { .. })
-            }
-            _ => false,
-        }
+        self.kind() == CallErrorKind::AuthRequired
     }
 
-    /// The caller asked for something that is not there or not well-formed.
+    /// True if the caller asked for something that does not exist or is malformed.
     pub fn is_usage(&self) -> bool {
         matches!(
-            self,
-            Self::UnknownTool { .. } | Self::BadArguments { .. } | Self::InvalidArguments { .. }
+            self.kind(),
+            CallErrorKind::UnknownTool
+                | CallErrorKind::UnknownServer
+                | CallErrorKind::UnknownPrompt
+                | CallErrorKind::InvalidArguments
         )
     }
 
-    /// A rule, a pin, policy or a person was against it, or it waits for approval.
+    /// True if this side refused: by a rule, a pin, policy or the user, or for want of approval.
     pub fn is_refused(&self) -> bool {
         matches!(
-            self,
-            Self::NotRunning {
-                standing: Standing::PendingApproval { .. }
-                    | Standing::Rejected { .. }
-                    | Standing::Blocked { .. },
-                ..
-            } | Self::Denied { .. }
-                | Self::NotPermitted { .. }
-                | Self::Changed { .. }
-                | Self::PinsUnreadable { .. }
+            self.kind(),
+            CallErrorKind::Refused | CallErrorKind::NotApproved
         )
     }
 
-    /// Whether the tool may have run.
-    pub fn may_have_run(&self) -> bool {
-        match self {
-            Self::TimedOut { may_have_run, .. }
-            | Self::Idle { may_have_run, .. }
-            | Self::ConnectionLost { may_have_run, .. } => *may_have_run,
-            Self::Delivery { failure, .. } => failure.may_have_run,
-            Self::Malformed { .. } => true,
-            Self::UnknownTool { .. }
-            | Self::BadArguments { .. }
-            | Self::InvalidArguments { .. }
-            | Self::Denied { .. }
-            | Self::NotPermitted { .. }
-            | Self::Changed { .. }
-            | Self::PinsUnreadable { .. }
-            | Self::NotRunning { .. }
-            | Self::ShutDown { .. }
-            | Self::NotConnected { .. } => false,
-            Self::Refused { error, .. } => !error.is_refusal(),
-        }
+    /// True if the server answered with a JSON-RPC error: see [`rpc`](Self::rpc).
+    pub fn is_server_error(&self) -> bool {
+        self.kind() == CallErrorKind::ServerError
     }
 
-    /// The server's last lines on stderr, where they may explain it; untrusted text.
-    pub fn stderr(&self) -> &[String] {
-        match self {
-            Self::NotConnected { state, .. } => state
-                .failure()
-                .map(|failure| &failure.stderr[..])
-                .unwrap_or_default(),
-            Self::ConnectionLost { cause, .. } => cause.stderr(),
+    /// True if the caller cancelled the call.
+    pub fn is_cancelled(&self) -> bool {
+        self.kind() == CallErrorKind::Cancelled
+    }
+
+    /// True if the host has been shut down.
+    pub fn is_shut_down(&self) -> bool {
+        self.kind() == CallErrorKind::ShutDown
+    }
+
+    /// Returns the problems of [`CallErrorKind::InvalidArguments`], one message each.
+    pub fn problems(&self) -> &[String] {
+        match &*self.0 {
+            Cause::SchemaMismatch { problems, .. } => problems,
             _ => &[],
         }
     }
 
-    /// What the user can do about it.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::UnknownTool { suggestion, .. } => suggestion
-                .as_ref()
-                .map(|suggestion| format!("did you mean \"{suggestion}\"?")),
-            Self::NotConnected {
-                state: State::Disabled,
-                ..
-            } => Some("enable it, or reconnect it if the program disabled it".to_owned()),
-            Self::NotConnected { state, .. } => state.hint().map(str::to_owned),
-            Self::NotRunning { server, standing } => match standing {
-                Standing::PendingApproval { .. } => Some(format!(
-                    "`trunkline approve \"{server}\"` shows it and asks"
-                )),
-                Standing::Rejected { .. } => Some(format!(
-                    "if it is wanted after all: `trunkline approve \"{server}\"`"
-                )),
-                Standing::Suppressed { by } => Some(format!("call the tools of \"{by}\"")),
-                _ => None,
-            },
-            Self::Delivery { failure, .. }
-                if matches!(failure.kind, DeliveryErrorKind::Unauthorized { .. }) =>
-            {
-                Some(SIGN_IN_HINT.to_owned())
-            }
-            Self::NotPermitted { reason: None, .. } => {
-                Some("allow it with a rule, or tell the host whom to ask".to_owned())
-            }
-            Self::TimedOut {
-                server,
-                after,
-                limit,
-                ..
-            } => match limit {
-                TimeLimit::Call => None,
-                TimeLimit::Entry => {
-                    Some("\"timeout\" (ms) in the server's entry gives it more time".to_owned())
-                }
-                TimeLimit::Settings => more_time(server, *after),
-            },
+    /// Returns the rule that denies it (TOOL-10).
+    pub fn rule(&self) -> Option<&PermissionRule> {
+        match &*self.0 {
+            Cause::ToolDenied { rule, .. } | Cause::ServerDenied { rule, .. } => Some(rule),
             _ => None,
         }
     }
-}
 
-/// What raises the host's limit for calls. The variable counts only where the limit came from it.
-fn more_time(server: &str, limit: Duration) -> Option<String> {
-    let variable = env_vars::milliseconds(env_vars::MCP_TOOL_TIMEOUT) == Some(limit);
-    let entry = server != super::HOST;
-    match (variable, entry) {
-        (true, true) => {
-            Some("MCP_TOOL_TIMEOUT (ms) or the entry's \"timeout\" gives it more time".to_owned())
+    /// Returns the change that nobody has accepted (TOOL-11).
+    pub fn change(&self) -> Option<&ToolChange> {
+        match &*self.0 {
+            Cause::Changed { change, .. } => Some(change),
+            _ => None,
         }
-        (true, false) => Some("MCP_TOOL_TIMEOUT (ms) gives it more time".to_owned()),
-        (false, true) => {
-            Some("\"timeout\" (ms) in the server's entry gives it more time".to_owned())
+    }
+
+    /// Returns the server's JSON-RPC error; its message is untrusted text.
+    pub fn rpc(&self) -> Option<&RpcError> {
+        match &*self.0 {
+            Cause::Request {
+                error: RequestError::Rpc(error),
+                ..
+            } => Some(error),
+            _ => None,
         }
-        (false, false) => None,
+    }
+
+    /// Returns why the configuration keeps the server from running.
+    pub fn standing(&self) -> Option<&Standing> {
+        match &*self.0 {
+            Cause::NotRunning { standing, .. } => Some(standing),
+            _ => None,
+        }
+    }
+
+    /// Returns the state of a server that is not connected.
+    pub fn state(&self) -> Option<&State> {
+        match &*self.0 {
+            Cause::NotConnected { state, .. } => Some(state),
+            _ => None,
+        }
+    }
+
+    /// Returns the time limit that a call exceeded, and its origin. `None` if the server was
+    /// silent for too long instead.
+    pub fn time_limit(&self) -> Option<(Duration, TimeLimit)> {
+        let limit = match &*self.0 {
+            Cause::HostToolTimeout { limit, .. }
+            | Cause::Request {
+                operation: Operation::Call { limit, .. },
+                error: RequestError::Timeout { .. },
+                ..
+            } => limit,
+            _ => return None,
+        };
+        Some((limit.time, limit.set_by))
+    }
+
+    /// Reports `timeout` as the limit that the call exceeded: for a caller that spent part of the
+    /// user's time limit before the call.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        if let Cause::HostToolTimeout { limit, .. }
+        | Cause::Request {
+            operation: Operation::Call { limit, .. },
+            ..
+        } = &mut *self.0
+        {
+            limit.time = timeout;
+        }
+        self
+    }
+
+    /// Returns the server's last lines on stderr, where they may explain the error; untrusted text.
+    pub fn stderr(&self) -> &[String] {
+        match &*self.0 {
+            Cause::NotConnected { state, .. } => state
+                .failure()
+                .map(|failure| &failure.stderr[..])
+                .unwrap_or_default(),
+            Cause::Request {
+                error: RequestError::Closed { cause, .. },
+                ..
+            } => cause.stderr(),
+            _ => &[],
+        }
+    }
+
+    /// Returns what the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        self.0.hint()
+    }
+
+    fn delivery(&self) -> Option<&DeliveryError> {
+        match &*self.0 {
+            Cause::Request {
+                error: RequestError::Delivery(error),
+                ..
+            } => Some(error),
+            _ => None,
+        }
+    }
+
+    pub(super) fn call_failed(tool: &PoolTool, error: RequestError, limit: Limit) -> Self {
+        Self::from(Cause::Request {
+            server: tool.server.to_string(),
+            operation: Operation::Call {
+                tool: tool.tool.name.to_string(),
+                limit,
+            },
+            error,
+        })
+    }
+
+    /// The error of a request other than a call; `subject` is what was asked for.
+    pub(crate) fn read_failed(server: &str, subject: String, error: RequestError) -> Self {
+        Self::from(Cause::Request {
+            server: server.to_owned(),
+            operation: Operation::Read { subject },
+            error,
+        })
+    }
+
+    pub(crate) fn denied(tool: &str, rule: &PermissionRule) -> Self {
+        Self::from(Cause::ToolDenied {
+            tool: tool.to_owned(),
+            rule: rule.clone(),
+        })
+    }
+
+    pub(crate) fn changed(tool: &str, change: Arc<ToolChange>) -> Self {
+        Self::from(Cause::Changed {
+            tool: tool.to_owned(),
+            change,
+        })
+    }
+
+    pub(crate) fn pins_unreadable(tool: &PoolTool, reason: String) -> Self {
+        Self::from(Cause::PinsUnreadable {
+            tool: tool.name.clone(),
+            reason,
+        })
+    }
+
+    pub(crate) fn not_connected(server: &str, state: State) -> Self {
+        Self::from(Cause::NotConnected {
+            server: server.to_owned(),
+            state,
+        })
+    }
+
+    pub(crate) fn unsupported(server: &str, lack: &'static str) -> Self {
+        Self::from(Cause::Unsupported {
+            server: server.to_owned(),
+            lack,
+        })
+    }
+
+    pub(crate) fn shut_down(tool: &str) -> Self {
+        Self::from(Cause::ShutDown {
+            tool: tool.to_owned(),
+        })
     }
 }
+
+fn request_kind(error: &RequestError) -> CallErrorKind {
+    match error {
+        RequestError::Rpc(_) => CallErrorKind::ServerError,
+        RequestError::Timeout { .. } | RequestError::Idle { .. } => CallErrorKind::Timeout,
+        RequestError::Closed { .. } => CallErrorKind::ConnectionLost,
+        RequestError::Malformed(_) => CallErrorKind::InvalidResponse,
+        RequestError::Delivery(error) => match error.kind {
+            DeliveryErrorKind::Unreachable => CallErrorKind::NotConnected,
+            DeliveryErrorKind::Unauthorized { .. } => CallErrorKind::AuthRequired,
+            DeliveryErrorKind::Credentials => CallErrorKind::Credentials,
+            DeliveryErrorKind::Timeout => CallErrorKind::Timeout,
+            DeliveryErrorKind::TooLarge => CallErrorKind::InvalidResponse,
+            DeliveryErrorKind::Broken | DeliveryErrorKind::SessionExpired => {
+                CallErrorKind::ConnectionLost
+            }
+            DeliveryErrorKind::Forbidden { .. }
+            | DeliveryErrorKind::Status(_)
+            | DeliveryErrorKind::Redirected => CallErrorKind::HttpStatus,
+        },
+    }
+}
+
+impl From<Cause> for CallError {
+    fn from(cause: Cause) -> Self {
+        Self(Box::new(cause))
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_tuple("CallError").field(&self.0).finish()
+    }
+}
+
+impl std::error::Error for CallError {}

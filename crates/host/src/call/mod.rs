@@ -1,24 +1,29 @@
-//! The one way to call a tool (CALL-1): look up, have it agreed to, make sure of the connection, send, read the result.
+//! The only way to call a tool (CALL-1): find it, ask for permission, connect, send, read the
+//! result.
 //!
-//! Permission and pinning sit here, between looking up and sending, and nowhere else.
+//! Permissions and pins are checked here, between lookup and sending, and nowhere else.
 
-mod effort;
+mod cause;
 mod error;
+pub(crate) mod options;
+mod schema_cost;
 mod validate;
 
-use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 use trunkline_wire::client::CallRequest;
 use trunkline_wire::mcp::{CallToolResult, ServerIdentity};
 use trunkline_wire::transport::DeliveryErrorKind;
-use trunkline_wire::{Json, RequestError};
+use trunkline_wire::{Client, RequestError};
 
-pub(crate) use error::reason;
-pub use error::{CallError, TimeLimit};
+pub(crate) use cause::Cause;
+pub use error::{CallError, CallErrorKind, TimeLimit};
+pub use options::CallOptions;
 pub use trunkline_wire::RpcError;
 pub use trunkline_wire::client::Arguments;
 pub use trunkline_wire::peer::Progress;
@@ -33,72 +38,90 @@ use crate::result::CallOutput;
 use crate::sanitize::shown;
 use crate::settings::deadline;
 
-/// How one call is to be made. To cancel a call, drop its future: the server is told.
-#[derive(Default)]
-pub struct CallOptions {
-    /// How long it may take, not counting the time in which somebody thinks about permitting it; by default what the server's entry or the
-    /// settings say.
-    pub timeout: Option<Duration>,
-    /// Called with each step of progress, in order, before the call returns.
-    pub on_progress: Option<Box<dyn FnMut(Progress) + Send>>,
-    /// Members to add to the request's `_meta`.
-    pub meta: Option<Json>,
-    /// Send the arguments whether or not they fit the tool's schema: the server decides.
-    pub unchecked: bool,
-    /// Give back what the server sent, untouched and of any size; for whoever passes it on.
-    pub raw: bool,
-}
-
-impl fmt::Debug for CallOptions {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.debug_struct("CallOptions")
-            .field("timeout", &self.timeout)
-            .field("on_progress", &self.on_progress.is_some())
-            .field("meta", &self.meta)
-            .field("unchecked", &self.unchecked)
-            .field("raw", &self.raw)
-            .finish()
-    }
-}
-
-/// What stands for a server where a tool is the host's own.
+/// The server's name in messages about the host's own tools.
 pub(crate) const HOST: &str = "host";
 
-/// How often a tool may become another one between looking it up and calling it.
-const MAX_LOOKS: usize = 3;
+/// How often a tool may be replaced between lookup and call.
+const MAX_LOOKUPS: usize = 3;
 
 impl Host {
-    /// Calls the tool named `name` with `arguments`, an object.
+    /// Calls the tool `name` with `arguments`, an object. Dropping the future cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`] if the tool did not run or its result is unknown. A failure that the tool
+    /// reports is `Ok`, with [`CallOutput::is_error`] set.
     pub async fn call(
         &self,
         name: &str,
         arguments: impl Into<Arguments>,
-        mut options: CallOptions,
+        mut options: CallOptions<'_>,
     ) -> Result<CallOutput, CallError> {
-        let arguments = arguments.into();
-        if !arguments.is_object() {
-            return Err(CallError::BadArguments {
+        let cancel = options.cancel.take();
+        let sent = AtomicBool::new(false);
+        let call = self.call_to_end(name, arguments.into(), options, &sent);
+        let Some(cancel) = cancel else {
+            return call.await;
+        };
+        // On the heap: few callers need it.
+        let call = Box::pin(call);
+        tokio::select! {
+            biased;
+            () = cancel => Err(CallError::from(Cause::Cancelled {
                 tool: name.to_owned(),
-            });
+                sent: sent.load(Ordering::Relaxed),
+            })),
+            outcome = call => outcome,
+        }
+    }
+
+    /// Returns the tool `name` of a server, or the error that a call of it would return.
+    ///
+    /// ```
+    /// use trunkline::Host;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let host = Host::builder().start();
+    /// let error = host.find_tool("mcp__git__log").unwrap_err();
+    /// assert_eq!(error.to_string(), "there is no tool \"mcp__git__log\"");
+    /// # host.shutdown().await;
+    /// # }
+    /// ```
+    pub fn find_tool(&self, name: &str) -> Result<Arc<PoolTool>, CallError> {
+        let pool = self.pool();
+        let tool = pool.get(name).cloned();
+        tool.ok_or_else(|| self.unknown_tool(name, &pool))
+    }
+
+    /// Calls a tool; sets `sent` once the server may have received the call.
+    async fn call_to_end(
+        &self,
+        name: &str,
+        arguments: Arguments,
+        mut options: CallOptions<'_>,
+        sent: &AtomicBool,
+    ) -> Result<CallOutput, CallError> {
+        if !arguments.is_object() {
+            return Err(CallError::from(Cause::NotAnObject {
+                tool: name.to_owned(),
+            }));
         }
         if self.is_shut_down() {
-            return Err(CallError::ShutDown {
-                tool: name.to_owned(),
-            });
+            return Err(CallError::shut_down(name));
         }
         let mut pool = self.pool();
-        if let Some(own) = pool.own_tool(name) {
-            return self.call_own(own, arguments, options).await;
+        if let Some(tool) = pool.own_tool(name) {
+            return self.call_host_tool(tool, arguments, options, sent).await;
         }
         let mut warnings = Vec::new();
-        // One for all looks: a tool that keeps becoming another one gets no more time by it.
+        // One deadline for all lookups: replacing a tool buys its server no time.
         let mut due = None;
         if pool.get(name).is_none() {
-            // On the heap: it is seldom needed.
+            // On the heap: seldom needed.
             due = Box::pin(self.wait_for_tool(name, options.timeout)).await;
             pool = self.pool();
         }
-        for _ in 0..MAX_LOOKS {
+        for _ in 0..MAX_LOOKUPS {
             let Some(tool) = pool.get(name) else {
                 break;
             };
@@ -121,54 +144,67 @@ impl Host {
                 };
                 let asked = Instant::now();
                 warnings.extend(self.guard().check(&check).await?);
-                // Whoever is asked may take their time.
+                // The user's thinking time does not count.
                 *due = due.checked_add(asked.elapsed()).unwrap_or(*due);
             }
-            let agreed = Agreed {
+            let permitted = PermittedCall {
                 tool,
                 identity: identity.as_ref(),
-                due: *due,
+                deadline: *due,
                 limit,
+                sent,
             };
             match self
-                .call_tool(&agreed, &connection, &arguments, &mut options)
+                .call_tool(&permitted, &connection, &arguments, &mut options)
                 .await?
             {
                 Attempt::Done(mut output) => {
                     output.warnings.splice(0..0, warnings);
                     return Ok(*output);
                 }
-                Attempt::OtherTool => pool = self.pool(),
+                Attempt::ToolReplaced => pool = self.pool(),
             }
         }
         Err(self.unknown_tool(name, &pool))
     }
 
-    /// Calls one of the host's own tools.
-    async fn call_own(
+    async fn call_host_tool(
         &self,
-        own: &HostTool,
+        tool: &HostTool,
         arguments: Arguments,
-        options: CallOptions,
+        options: CallOptions<'_>,
+        sent: &AtomicBool,
     ) -> Result<CallOutput, CallError> {
-        let name = &own.name;
+        let name = &tool.name;
         if !options.unchecked {
-            fitting(HOST, name, own.problems(&arguments))?;
+            reject_problems(HOST, name, tool.problems(&arguments))?;
         }
         let arguments = arguments.into_json();
         self.guard().check_own(name, &arguments).await?;
+        sent.store(true, Ordering::Relaxed);
         let limit = self.limit_of(options.timeout, None);
-        let working = own.call(HostCall {
+        // The tool's closure outlives no call, but its type cannot say so: progress takes a channel.
+        let (steps, progress) = mpsc::unbounded_channel();
+        let report = move |step| _ = steps.send(step);
+        let work = tool.call(HostCall {
             host: self.clone(),
             arguments,
-            on_progress: options.on_progress,
+            on_progress: options
+                .on_progress
+                .is_some()
+                .then(|| Box::new(report) as Box<dyn FnMut(Progress) + Send>),
         });
-        let output = timeout_at(deadline(limit.time), working).await;
-        let output = output.map_err(|_| CallError::own_timed_out(name, limit))?;
+        let work = with_progress(work, progress, options.on_progress);
+        let output = timeout_at(deadline(limit.time), work).await;
+        let output = output.map_err(|_| {
+            CallError::from(Cause::HostToolTimeout {
+                tool: name.clone(),
+                limit,
+            })
+        })?;
         Ok(self.fit_own(name, output, options.raw).await)
     }
 
-    /// How long a call over a connection may take.
     fn limit(&self, connection: &Connection, timeout: Option<Duration>) -> Limit {
         self.limit_of(timeout, connection.timeout())
     }
@@ -183,10 +219,9 @@ impl Host {
             })
     }
 
-    /// Waits for the servers that may have a tool which is in no pool yet, as long as they are being connected. Gives
-    /// the moment at which the call must be over.
+    /// Waits for connecting servers that may have the tool. Returns the call's deadline.
     async fn wait_for_tool(&self, name: &str, timeout: Option<Duration>) -> Option<Instant> {
-        // Before the files have been read, nobody knows which servers there are.
+        // The servers are unknown until the files have been read.
         let since = Instant::now();
         let latest = deadline(self.limit_of(timeout, None).time);
         if timeout_at(latest, self.known()).await.is_err() {
@@ -204,36 +239,32 @@ impl Host {
         Some(due)
     }
 
-    /// The error for a tool whose server is not connected.
-    fn not_connected(&self, tool: &PoolTool, state: &State) -> CallError {
+    fn not_connected(&self, tool: &PoolTool, state: State) -> CallError {
         if self.is_shut_down() {
-            return CallError::ShutDown {
-                tool: tool.name.clone(),
-            };
+            return CallError::shut_down(&tool.name);
         }
-        CallError::not_connected(tool, state)
+        CallError::not_connected(&tool.server, state)
     }
 
     async fn call_tool(
         &self,
-        agreed: &Agreed<'_>,
+        permitted: &PermittedCall<'_>,
         connection: &Connection,
         arguments: &Arguments,
-        options: &mut CallOptions,
+        options: &mut CallOptions<'_>,
     ) -> Result<Attempt, CallError> {
-        let (tool, deadline) = (agreed.tool, agreed.due);
-        let mut again = true;
-        let mut new_session = true;
-        // What the call became, so that it can be followed over another connection.
+        let (tool, deadline) = (permitted.tool, permitted.deadline);
+        let mut retries = Retries::default();
+        // The task that the call became, to follow it over a new connection.
         let mut task = None;
         loop {
             let connected = connection
                 .ensure_connected(deadline)
                 .await
-                .map_err(|state| self.not_connected(tool, &state))?;
-            // What was agreed to came from an earlier run, perhaps, and the server is another today.
-            if !self.is_still(agreed, connection) {
-                return Ok(Attempt::OtherTool);
+                .map_err(|state| self.not_connected(tool, state))?;
+            // The permission may be about a cached tool that the server no longer has.
+            if !self.is_unchanged(permitted, connection) {
+                return Ok(Attempt::ToolReplaced);
             }
             let request = CallRequest {
                 tool: &tool.tool.name,
@@ -249,55 +280,37 @@ impl Host {
                     None => None,
                 },
             };
+            permitted.sent.store(true, Ordering::Relaxed);
             let error = match connected.client.call_tool(request).await {
                 Ok(result) => {
-                    let contradiction = contradictions(tool, &result);
+                    let mismatch = output_schema_mismatch(tool, &result);
                     let mut output = if options.raw {
                         result.into()
                     } else {
                         self.fit_for_model(tool, connection, result).await
                     };
-                    output.warnings.extend(contradiction);
+                    output.warnings.extend(mismatch);
                     return Ok(Attempt::Done(Box::new(output)));
                 }
                 Err(error) => error,
             };
-            // A call whose connection was lost is repeated only where repeating cannot do harm (CALL-5).
-            let harmless = !error.may_have_run()
+            let repeatable = !error.may_have_run()
                 || tool.tool.hints.read_only
                 || tool.tool.hints.idempotent
                 || task.is_some();
-            if Instant::now() < deadline {
-                match &error {
-                    // It was turned down, not run; a new session is being made (CALL-2).
-                    RequestError::Delivery(failure)
-                        if new_session && failure.kind == DeliveryErrorKind::SessionExpired =>
-                    {
-                        new_session = false;
-                        connected.client.peer().closed().await;
-                        continue;
-                    }
-                    RequestError::Closed { .. } if again && harmless => {
-                        again = false;
-                        continue;
-                    }
-                    RequestError::Delivery(failure)
-                        if again && harmless && is_passing(&failure.kind) =>
-                    {
-                        again = false;
-                        continue;
-                    }
-                    _ => {}
-                }
+            if Instant::now() < deadline
+                && retries.allow(&error, repeatable, &connected.client).await
+            {
+                continue;
             }
             let error = without_secrets(connection, error);
-            return Err(CallError::of(tool, error, agreed.limit));
+            return Err(CallError::call_failed(tool, error, permitted.limit));
         }
     }
 
-    /// Whether the pool still has this tool, as it was, of a server that says the same about itself.
-    fn is_still(&self, agreed: &Agreed, connection: &Connection) -> bool {
-        let Agreed { tool, identity, .. } = agreed;
+    /// True if the pool still has this tool, unchanged, of a server with the same instructions.
+    fn is_unchanged(&self, permitted: &PermittedCall, connection: &Connection) -> bool {
+        let PermittedCall { tool, identity, .. } = permitted;
         let same = self.pool().get(&tool.name).is_some_and(|now| {
             Arc::ptr_eq(now, tool)
                 || (now.server == tool.server && now.tool.raw.as_str() == tool.tool.raw.as_str())
@@ -312,49 +325,102 @@ impl Host {
     }
 }
 
-/// What somebody has agreed to.
-struct Agreed<'a> {
+/// A call that passed the permission check.
+struct PermittedCall<'a> {
     tool: &'a Arc<PoolTool>,
-    /// Who its server said it was then.
+    /// The server's identity at the time of the check.
     identity: Option<&'a Arc<ServerIdentity>>,
-    /// When the call must be over.
-    due: Instant,
+    deadline: Instant,
     limit: Limit,
+    /// Set once the server may have received the call.
+    sent: &'a AtomicBool,
 }
 
-/// How long a call may take, and who says so.
-#[derive(Clone, Copy)]
+/// A call's time limit and its origin.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
     pub(crate) time: Duration,
     pub(crate) set_by: TimeLimit,
 }
 
-/// What became of an attempt.
 enum Attempt {
     Done(Box<CallOutput>),
-    /// The name now stands for another tool, which nobody has agreed to.
-    OtherTool,
+    /// The name now belongs to another tool, for which there is no permission.
+    ToolReplaced,
+}
+
+/// The retries that one call has used: one after a lost connection, one in a new session.
+#[derive(Default)]
+struct Retries {
+    connection: bool,
+    session: bool,
+}
+
+impl Retries {
+    /// Decides whether to send the call again. A call whose connection was lost is repeated only
+    /// where that cannot run the tool twice (CALL-5).
+    async fn allow(&mut self, error: &RequestError, repeatable: bool, client: &Client) -> bool {
+        match error {
+            // The server rejected the call unseen; a new session is on its way (CALL-2).
+            RequestError::Delivery(failure)
+                if !self.session && failure.kind == DeliveryErrorKind::SessionExpired =>
+            {
+                self.session = true;
+                client.peer().closed().await;
+                true
+            }
+            RequestError::Closed { .. } if repeatable => {
+                !std::mem::replace(&mut self.connection, true)
+            }
+            RequestError::Delivery(failure) if repeatable && is_transient(&failure.kind) => {
+                !std::mem::replace(&mut self.connection, true)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Runs a host tool's work and reports its progress, all of it before the work's output.
+async fn with_progress<T>(
+    work: impl Future<Output = T>,
+    mut progress: mpsc::UnboundedReceiver<Progress>,
+    on_progress: Option<Box<dyn FnMut(Progress) + Send + '_>>,
+) -> T {
+    let Some(mut on_progress) = on_progress else {
+        return work.await;
+    };
+    let mut work = std::pin::pin!(work);
+    let output = loop {
+        tokio::select! {
+            biased;
+            Some(step) = progress.recv() => on_progress(step),
+            output = &mut work => break output,
+        }
+    };
+    while let Ok(step) = progress.try_recv() {
+        on_progress(step);
+    }
+    output
 }
 
 fn check_arguments(tool: &PoolTool, arguments: &Arguments) -> Result<(), CallError> {
     let problems = tool.checks.arguments(&tool.tool.input_schema, arguments);
-    fitting(&tool.server, &tool.tool.name, problems)
+    reject_problems(&tool.server, &tool.tool.name, problems)
 }
 
-/// Arguments are fitting where there are no problems with them.
-fn fitting(server: &str, tool: &str, problems: Vec<String>) -> Result<(), CallError> {
+fn reject_problems(server: &str, tool: &str, problems: Vec<String>) -> Result<(), CallError> {
     if problems.is_empty() {
         return Ok(());
     }
-    Err(CallError::InvalidArguments {
+    Err(CallError::from(Cause::SchemaMismatch {
         server: server.to_owned(),
         tool: tool.to_owned(),
         problems,
-    })
+    }))
 }
 
-/// Where a result is not what the tool's `outputSchema` promises.
-fn contradictions(tool: &PoolTool, output: &CallToolResult) -> Option<String> {
+/// A warning if a result does not match the tool's `outputSchema`.
+fn output_schema_mismatch(tool: &PoolTool, output: &CallToolResult) -> Option<String> {
     let schema = tool
         .tool
         .output_schema
@@ -373,20 +439,19 @@ fn contradictions(tool: &PoolTool, output: &CallToolResult) -> Option<String> {
     })
 }
 
-/// Whether trying again may help.
-fn is_passing(kind: &DeliveryErrorKind) -> bool {
+fn is_transient(kind: &DeliveryErrorKind) -> bool {
     matches!(
         kind,
         DeliveryErrorKind::Unreachable | DeliveryErrorKind::Broken
     )
 }
 
-/// The error without our secrets, which the server may have repeated to us (SEC-1).
+/// Removes our secrets from an error, which the server may have echoed (SEC-1).
 pub(crate) fn without_secrets(connection: &Connection, error: RequestError) -> RequestError {
     match error {
         RequestError::Rpc(mut error) => {
             let message = connection.redact(&error.message).into_owned();
-            // It reaches a model as often as a result does (TOOL-3, LIF-7).
+            // Models read errors as often as results (TOOL-3, LIF-7).
             error.message = shown(&message).0.into_owned();
             RequestError::Rpc(error)
         }

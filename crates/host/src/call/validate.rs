@@ -1,7 +1,8 @@
-//! Holds arguments against a tool's `inputSchema` before they are sent, and results against its `outputSchema`.
+//! Validates arguments against a tool's `inputSchema` before they are sent, and results against its
+//! `outputSchema`.
 //!
-//! Nothing that a schema refers to is fetched, patterns cannot run for long, and a schema that makes no sense is no reason not to call: then
-//! the server decides, as it does about formats.
+//! References are not fetched, patterns run in linear time, and formats are left to the server. A
+//! schema that cannot be used validates everything: the server decides.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -12,35 +13,35 @@ use serde_json::Value;
 use trunkline_wire::Json;
 use trunkline_wire::client::Arguments;
 
-use super::effort::{Effort, MAX_SCHEMA};
+use super::schema_cost::{MAX_SCHEMA, SchemaCost};
 
-/// How many mistakes are told at once.
-const MAX_TOLD: usize = 5;
+/// The number of problems in one report.
+const MAX_PROBLEMS: usize = 5;
 
-/// How much of a value is shown.
-const SHOWN: usize = 60;
+/// The length of a value in a message, in characters.
+const MAX_VALUE: usize = 60;
 
-/// How long a mistake in words may be, and how many possibilities it names.
-const LONGEST: usize = 500;
+/// The length of one message, in characters, and the number of options it lists.
+const MAX_MESSAGE: usize = 500;
 const MAX_OPTIONS: usize = 10;
 
-/// How long a result may be to be looked at.
+/// Longer results are not validated, in bytes.
 const MAX_RESULT: usize = 4 * 1024 * 1024;
 
-/// How much memory a pattern may take.
+/// The memory of a compiled pattern, in bytes.
 const MAX_PATTERN: usize = 128 * 1024;
 
-/// The two schemas of a tool, made ready when they are first needed.
+/// The validators of a tool's two schemas, built on first use.
 #[derive(Default)]
 pub(crate) struct Checks {
     input: OnceLock<Option<Check>>,
     output: OnceLock<Option<Check>>,
 }
 
-/// A schema, ready for use.
+/// A compiled schema.
 struct Check {
     validator: Validator,
-    effort: Effort,
+    cost: SchemaCost,
 }
 
 impl fmt::Debug for Checks {
@@ -50,29 +51,32 @@ impl fmt::Debug for Checks {
 }
 
 impl Checks {
-    /// What is wrong with arguments, one mistake each, in words that name the argument.
+    /// Returns the problems of arguments, one message each, naming the argument.
     pub(crate) fn arguments(&self, schema: &Json, arguments: &Arguments) -> Vec<String> {
-        let Some(check) = self.input.get_or_init(|| prepare(schema, forgive_defaults)) else {
+        let Some(check) = self
+            .input
+            .get_or_init(|| prepare(schema, make_defaults_optional))
+        else {
             return Vec::new();
         };
         match arguments {
-            Arguments::Tree(value) => check.mistakes(value, "the arguments"),
+            Arguments::Tree(value) => check.problems(value, "the arguments"),
             Arguments::Text(json) => serde_json::from_str(json.as_str())
-                .map(|value| check.mistakes(&value, "the arguments"))
+                .map(|value| check.problems(&value, "the arguments"))
                 .unwrap_or_default(),
         }
     }
 
-    /// Whether a value fits a schema.
+    /// True if a value is valid.
     pub(crate) fn fits(&self, schema: &Json, value: &Json) -> bool {
         let Some(check) = self.input.get_or_init(|| prepare(schema, |_| {})) else {
             return true;
         };
         let value = serde_json::from_str(value.as_str());
-        value.is_ok_and(|value| check.mistakes(&value, "the value").is_empty())
+        value.is_ok_and(|value| check.problems(&value, "the value").is_empty())
     }
 
-    /// What is wrong with a structured result.
+    /// Returns the problems of a structured result.
     pub(crate) fn result(&self, schema: &Json, result: &Json) -> Vec<String> {
         if result.as_str().len() > MAX_RESULT {
             return Vec::new();
@@ -81,20 +85,20 @@ impl Checks {
             return Vec::new();
         };
         serde_json::from_str(result.as_str())
-            .map(|value| check.mistakes(&value, "the result"))
+            .map(|value| check.problems(&value, "the result"))
             .unwrap_or_default()
     }
 }
 
-/// The schema, made milder and ready for use; `None` if there is nothing to hold against it.
-fn prepare(schema: &Json, milder: impl FnOnce(&mut Value)) -> Option<Check> {
-    // Most tools without arguments, and nothing that is not checked anyway.
+/// Relaxes and compiles a schema; `None` if there is nothing to validate.
+fn prepare(schema: &Json, relax: impl FnOnce(&mut Value)) -> Option<Check> {
+    // The schema of most tools without arguments; callers check for objects anyway.
     if schema.as_str() == r#"{"type":"object"}"# || schema.as_str().len() > MAX_SCHEMA {
         return None;
     }
     let mut schema: Value = serde_json::from_str(schema.as_str()).ok()?;
-    milder(&mut schema);
-    let effort = Effort::of(&schema)?;
+    relax(&mut schema);
+    let cost = SchemaCost::of(&schema)?;
     let validator = jsonschema::options()
         .offline()
         .should_validate_formats(false)
@@ -105,13 +109,13 @@ fn prepare(schema: &Json, milder: impl FnOnce(&mut Value)) -> Option<Check> {
         )
         .build(&schema)
         .ok()?;
-    Some(Check { validator, effort })
+    Some(Check { validator, cost })
 }
 
-/// Takes what has a default out of what is required: many servers list it there, and fill it in themselves.
-fn forgive_defaults(schema: &mut Value) {
+/// Makes properties with a default optional: many servers require them and fill them in themselves.
+fn make_defaults_optional(schema: &mut Value) {
     match schema {
-        Value::Array(several) => several.iter_mut().for_each(forgive_defaults),
+        Value::Array(several) => several.iter_mut().for_each(make_defaults_optional),
         Value::Object(members) => {
             let properties = members.get("properties").and_then(Value::as_object);
             let filled_in: Vec<Value> = properties
@@ -123,36 +127,36 @@ fn forgive_defaults(schema: &mut Value) {
             if let Some(Value::Array(required)) = members.get_mut("required") {
                 required.retain(|name| !filled_in.contains(name));
             }
-            members.values_mut().for_each(forgive_defaults);
+            members.values_mut().for_each(make_defaults_optional);
         }
         _ => {}
     }
 }
 
 impl Check {
-    fn mistakes(&self, value: &Value, whole: &str) -> Vec<String> {
-        if !self.effort.allows(value) || self.validator.is_valid(value) {
+    fn problems(&self, value: &Value, whole: &str) -> Vec<String> {
+        if !self.cost.allows(value) || self.validator.is_valid(value) {
             return Vec::new();
         }
-        let mut told: Vec<String> = self
+        let mut problems: Vec<String> = self
             .validator
             .iter_errors(value)
-            .take(MAX_TOLD)
-            .map(|mistake| in_words(&mistake, whole))
+            .take(MAX_PROBLEMS)
+            .map(|problem| message(&problem, whole))
             .collect();
-        told.dedup();
-        told
+        problems.dedup();
+        problems
     }
 }
 
-/// One mistake, in words of a bounded length: schemas are the server's.
-fn in_words(mistake: &ValidationError, whole: &str) -> String {
-    cut(&described(mistake, whole), LONGEST)
+/// Describes a problem in a message of bounded length: schemas are untrusted.
+fn message(problem: &ValidationError, whole: &str) -> String {
+    truncate(&describe(problem, whole), MAX_MESSAGE)
 }
 
-fn described(mistake: &ValidationError, whole: &str) -> String {
-    let path = mistake.instance_path().as_str();
-    let place = if path.is_empty() {
+fn describe(problem: &ValidationError, whole: &str) -> String {
+    let path = problem.instance_path().as_str();
+    let position = if path.is_empty() {
         whole.to_owned()
     } else {
         format!("\"{}\"", path.trim_start_matches('/').replace('/', "."))
@@ -164,7 +168,7 @@ fn described(mistake: &ValidationError, whole: &str) -> String {
             path.trim_start_matches('/').replace('/', ".")
         ),
     };
-    match mistake.kind() {
+    match problem.kind() {
         ValidationErrorKind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
             format!("{} is missing", within(name))
@@ -177,7 +181,7 @@ fn described(mistake: &ValidationError, whole: &str) -> String {
             format!("{} {are} not known", names.join(", "))
         }
         ValidationErrorKind::Type { kind } => {
-            let wanted = match kind {
+            let expected = match kind {
                 TypeKind::Single(kind) => kind.to_string(),
                 TypeKind::Multiple(kinds) => {
                     let names: Vec<_> = kinds.iter().map(|kind| kind.to_string()).collect();
@@ -185,36 +189,36 @@ fn described(mistake: &ValidationError, whole: &str) -> String {
                 }
             };
             format!(
-                "{place} must be {wanted}, not {}",
-                shown(mistake.instance())
+                "{position} must be {expected}, not {}",
+                format_value(problem.instance())
             )
         }
         ValidationErrorKind::Enum { options } => {
             let options = options.as_array().map(Vec::as_slice).unwrap_or_default();
             let more = options.len().saturating_sub(MAX_OPTIONS);
-            let mut options: Vec<_> = options.iter().take(MAX_OPTIONS).map(shown).collect();
+            let mut options: Vec<_> = options.iter().take(MAX_OPTIONS).map(format_value).collect();
             if more > 0 {
                 options.push(format!("{more} more"));
             }
             format!(
-                "{place} must be one of {}, not {}",
+                "{position} must be one of {}, not {}",
                 options.join(", "),
-                shown(mistake.instance())
+                format_value(problem.instance())
             )
         }
         _ => format!(
-            "{place}: {}",
-            mistake.masked_with(shown(mistake.instance()))
+            "{position}: {}",
+            problem.masked_with(format_value(problem.instance()))
         ),
     }
 }
 
-/// A value, as far as it can be shown.
-fn shown(value: &Value) -> String {
-    cut(&value.to_string(), SHOWN)
+/// Formats a value, truncated.
+fn format_value(value: &Value) -> String {
+    truncate(&value.to_string(), MAX_VALUE)
 }
 
-fn cut(text: &str, length: usize) -> String {
+fn truncate(text: &str, length: usize) -> String {
     match text.char_indices().nth(length) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
@@ -227,17 +231,17 @@ mod tests {
 
     use super::*;
 
-    fn told(schema: Value, arguments: Value) -> Vec<String> {
+    fn problems(schema: Value, arguments: Value) -> Vec<String> {
         let schema = Json::from(schema);
         let text = Arguments::Text(Json::from(arguments.clone()));
-        let told = Checks::default().arguments(&schema, &text);
+        let problems = Checks::default().arguments(&schema, &text);
         let tree = Checks::default().arguments(&schema, &Arguments::Tree(arguments));
-        assert_eq!(told, tree);
-        told
+        assert_eq!(problems, tree);
+        problems
     }
 
     #[test]
-    fn a_mistake_is_told_with_the_name_of_the_argument() {
+    fn a_problem_names_the_argument() {
         let schema = || {
             json!({
                 "type": "object", "required": ["a"], "additionalProperties": false,
@@ -279,34 +283,38 @@ mod tests {
             ),
         ] {
             let expected: Vec<_> = expected.into_iter().collect();
-            assert_eq!(told(schema(), arguments.clone()), expected, "{arguments}");
+            assert_eq!(
+                problems(schema(), arguments.clone()),
+                expected,
+                "{arguments}"
+            );
         }
-        assert_eq!(told(schema(), json!({"a": 1, "f": "y"})).len(), 1);
+        assert_eq!(problems(schema(), json!({"a": 1, "f": "y"})).len(), 1);
     }
 
     #[test]
-    fn what_has_a_default_may_be_left_out() {
+    fn properties_with_a_default_are_optional() {
         let schema = json!({"required": ["a", "b"], "properties": {"a": {"type": "number", "default": 1}, "b": {"type": "number"}}});
-        assert!(told(schema.clone(), json!({"b": 1})).is_empty());
-        assert_eq!(told(schema.clone(), json!({"a": "x", "b": 1})).len(), 1);
-        assert_eq!(told(schema, json!({"a": 1})), ["\"b\" is missing"]);
+        assert!(problems(schema.clone(), json!({"b": 1})).is_empty());
+        assert_eq!(problems(schema.clone(), json!({"a": "x", "b": 1})).len(), 1);
+        assert_eq!(problems(schema, json!({"a": 1})), ["\"b\" is missing"]);
     }
 
     #[test]
-    fn many_and_long_mistakes_are_told_in_short() {
+    fn many_and_long_problems_are_truncated() {
         let properties: serde_json::Map<_, _> = (0..20)
             .map(|n| (format!("p{n}"), json!({"type": "number"})))
             .collect();
         let long: serde_json::Map<_, _> = (0..20)
             .map(|n| (format!("p{n}"), json!("x".repeat(10_000))))
             .collect();
-        let told = told(json!({"properties": properties}), Value::Object(long));
-        assert_eq!(told.len(), MAX_TOLD);
-        assert!(told.iter().all(|mistake| mistake.len() < 200), "{told:?}");
+        let found = problems(json!({"properties": properties}), Value::Object(long));
+        assert_eq!(found.len(), MAX_PROBLEMS);
+        assert!(found.iter().all(|problem| problem.len() < 200), "{found:?}");
     }
 
     #[test]
-    fn a_schema_that_cannot_be_used_is_the_servers_business() {
+    fn an_unusable_schema_validates_everything() {
         let deep = "{\"not\":".repeat(10_000) + "{}" + &"}".repeat(10_000);
         for schema in [
             r#"{"type": 5}"#,
@@ -323,33 +331,33 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_refers_to_itself_and_a_pattern_that_explodes_end() {
+    fn recursive_schemas_and_exploding_patterns_terminate() {
         let own = json!({"$ref": "#"});
-        assert!(told(own, json!({"a": {"b": {}}})).is_empty());
+        assert!(problems(own, json!({"a": {"b": {}}})).is_empty());
         let many: Vec<_> = (0..20_000).map(|n| json!(n)).collect();
-        let told_of_many = told(
+        let many_options = problems(
             json!({"properties": {"a": {"enum": many}}}),
             json!({"a": "x"}),
         );
-        assert!(told_of_many[0].contains("19990 more") && told_of_many[0].len() < 600);
+        assert!(many_options[0].contains("19990 more") && many_options[0].len() < 600);
         let tree = json!({"type": "object", "properties": {"child": {"$ref": "#"}}});
-        assert_eq!(told(tree, json!({"child": {"child": 5}})).len(), 1);
+        assert_eq!(problems(tree, json!({"child": {"child": 5}})).len(), 1);
         let slow = json!({"properties": {"a": {"pattern": "^(a+)+$"}}});
         let arguments = json!({"a": "a".repeat(5000) + "!"});
-        assert_eq!(told(slow, arguments).len(), 1);
+        assert_eq!(problems(slow, arguments).len(), 1);
     }
 
     #[test]
-    fn a_result_is_held_against_its_schema() {
+    fn a_result_is_validated() {
         let schema = Json::from(json!({"type": "object", "required": ["sum"]}));
         let checks = Checks::default();
         let result = |value| checks.result(&schema, &Json::from(value));
         assert!(result(json!({"sum": 5})).is_empty());
         assert_eq!(result(json!({})), ["\"sum\" is missing"]);
         assert_eq!(result(json!(5)).len(), 1);
-        // Nobody fills in what is missing from a result.
+        // Nobody fills in defaults in a result.
         let schema = json!({"required": ["a"], "properties": {"a": {"default": 1}}});
-        let told = Checks::default().result(&schema.into(), &Json::from(json!({})));
-        assert_eq!(told, ["\"a\" is missing"]);
+        let problems = Checks::default().result(&schema.into(), &Json::from(json!({})));
+        assert_eq!(problems, ["\"a\" is missing"]);
     }
 }

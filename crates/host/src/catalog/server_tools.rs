@@ -18,6 +18,8 @@ const MAX_REPORTED: usize = 20;
 #[derive(Debug, Default)]
 pub(crate) struct ServerTools {
     tools: Vec<Arc<PoolTool>>,
+    /// The names of the tools that the entry's filter hides.
+    hidden_tools: Vec<String>,
     index: OnceLock<Index>,
 }
 
@@ -35,8 +37,14 @@ impl ServerTools {
         let tools = self.tools.iter().filter(|tool| wanted(tool));
         Self {
             tools: tools.cloned().collect(),
+            hidden_tools: Vec::new(),
             index: OnceLock::new(),
         }
+    }
+
+    /// Returns the original names of the tools that the entry's filter hides.
+    pub(crate) fn hidden_tools(&self) -> &[String] {
+        &self.hidden_tools
     }
 
     /// Returns the search index, building it on first use.
@@ -81,11 +89,13 @@ impl<'o> ToolOptions<'o> {
 pub(crate) fn server_tools(options: &ToolOptions, tools: Vec<Tool>) -> (ServerTools, Vec<String>) {
     let mut diagnostics = ToolDiagnostics::default();
     let mut named = Vec::with_capacity(tools.len());
+    let mut hidden_tools = Vec::new();
     for mut tool in tools {
         if options
             .filter
             .is_some_and(|filter| !filter.offers(&tool.name))
         {
+            hidden_tools.push(tool.name.to_string());
             continue;
         }
         if options.header_parameters
@@ -113,6 +123,7 @@ pub(crate) fn server_tools(options: &ToolOptions, tools: Vec<Tool>) -> (ServerTo
     }
     let part = ServerTools {
         tools,
+        hidden_tools,
         index: OnceLock::new(),
     };
     (part, diagnostics.into_messages())

@@ -7,8 +7,10 @@ use futures_util::future::join_all;
 use trunkline_config::normalize_name;
 use trunkline_wire::mcp::{ResourceBody, ResourceContent};
 
+use super::ReadOptions;
+use super::ResourceContents;
 use super::uri::scheme;
-use super::{ContextError, ReadOptions, ResourceContents};
+use crate::call::CallError;
 use crate::host::Host;
 use crate::result::with_text;
 use crate::sanitize::{Removed, strip_hidden};
@@ -50,7 +52,7 @@ impl Host {
     pub async fn read_mentions(
         &self,
         text: &str,
-    ) -> Vec<(Mention, Result<ResourceContents, ContextError>)> {
+    ) -> Vec<(Mention, Result<ResourceContents, CallError>)> {
         let mut mentions: Vec<Mention> = Vec::new();
         for mention in self.mentions(text) {
             let same = |known: &Mention| known.server == mention.server && known.uri == mention.uri;

@@ -1,17 +1,15 @@
-//! What servers offer beside tools: resources, prompts and skills (CTX-1 … CTX-4).
+//! Resources, prompts and skills (CTX-1 … CTX-4).
 //!
-//! What there is comes from the catalogs, which are fetched as a server connects. What is in it (the content of a resource, the messages
-//! of a prompt, the text of a skill) is fetched when somebody asks, over the same connections as calls. An address is only ever sent to the
-//! server that it was asked of: nothing here opens a file or a URL, whatever it looks like.
+//! Catalogs list them; they are fetched when a server connects. Contents (of resources, prompts and
+//! skills) are fetched on demand, over the same connections as calls. A URI is only ever sent to
+//! its server: nothing here opens a file or a URL, whatever it looks like.
 
 mod arguments;
-mod ask;
-mod clean;
-mod error;
+mod command_line;
 mod expand;
-mod line;
 mod mentions;
 mod prompts;
+mod request;
 mod resources;
 mod skills;
 mod templates;
@@ -19,10 +17,9 @@ mod tools;
 mod uri;
 mod verify;
 
-pub use ask::ReadOptions;
-pub use error::ContextError;
+pub use crate::call::options::ReadOptions;
+pub use command_line::CommandLine;
 pub use expand::expand_template;
-pub use line::CommandLine;
 pub use mentions::Mention;
 pub use prompts::{PromptCommand, PromptOutput};
 pub use resources::{ResourceContents, ServerResource, ServerTemplate};

@@ -8,9 +8,11 @@ use trunkline_wire::mcp::{
     Completion, GetPromptResult, Prompt, PromptArgument, PromptMessage, Reference,
 };
 
+use super::CommandLine;
+use super::ReadOptions;
 use super::arguments::assign;
-use super::ask::{self, Wanted, failed};
-use super::{CommandLine, ContextError, ReadOptions};
+use super::request::{ReadRequest, connected, failed};
+use crate::call::{CallError, Cause};
 use crate::catalog::{may_belong_to, tool_name, unique_name};
 use crate::connection::State;
 use crate::host::Host;
@@ -74,17 +76,17 @@ impl Host {
     }
 
     /// The prompt with this command's name, with or without its slash.
-    pub fn find_prompt(&self, name: &str) -> Result<PromptCommand, ContextError> {
+    pub fn find_prompt(&self, name: &str) -> Result<PromptCommand, CallError> {
         let name = name.strip_prefix('/').unwrap_or(name);
         let mut prompts = self.prompts();
         match prompts.iter().position(|command| command.name == name) {
             Some(at) => Ok(prompts.swap_remove(at)),
-            None => Err(self.unknown_prompt(name, &prompts)),
+            None => Err(self.missing_prompt(name, &prompts)),
         }
     }
 
     /// The prompt that a server knows by this name.
-    pub fn prompt_of(&self, server: &str, name: &str) -> Result<PromptCommand, ContextError> {
+    pub fn prompt_of(&self, server: &str, name: &str) -> Result<PromptCommand, CallError> {
         self.connection_to(server)?;
         let mut prompts = self.prompts();
         prompts.retain(|command| &*command.server == server);
@@ -96,10 +98,7 @@ impl Host {
             return Err(down);
         }
         let known = prompts.iter().map(|command| &*command.prompt.name);
-        Err(ContextError::UnknownPrompt {
-            name: name.to_owned(),
-            suggestion: nearest(name, known).map(str::to_owned),
-        })
+        Err(unknown_prompt(name, known))
     }
 
     /// Gets what a prompt says. Words are its arguments, by position or as `key=value`; see [`CommandLine`].
@@ -107,14 +106,10 @@ impl Host {
         &self,
         command: &PromptCommand,
         words: &[String],
-        options: ReadOptions,
-    ) -> Result<PromptOutput, ContextError> {
-        let arguments = assign(command.arguments().as_deref(), words).map_err(|problem| {
-            ContextError::BadArguments {
-                prompt: command.prompt.name.to_string(),
-                problem,
-            }
-        })?;
+        options: ReadOptions<'_>,
+    ) -> Result<PromptOutput, CallError> {
+        let arguments = assign(command.arguments().as_deref(), words)
+            .map_err(|problem| invalid_arguments(&command.prompt.name, problem))?;
         self.prompt_with(command, &arguments, options).await
     }
 
@@ -123,19 +118,26 @@ impl Host {
         &self,
         command: &PromptCommand,
         arguments: &[(String, String)],
-        options: ReadOptions,
-    ) -> Result<PromptOutput, ContextError> {
+        options: ReadOptions<'_>,
+    ) -> Result<PromptOutput, CallError> {
         let (server, name) = (&*command.server, &*command.prompt.name);
         let connection = self.connection_to(server)?;
-        let wanted = Wanted::Prompt { name, arguments };
-        let what = wanted.to_string();
-        let result = self.get(server, &connection, wanted, options).await?;
+        let request = ReadRequest::Prompt { name, arguments };
+        let subject = request.to_string();
+        let result = self
+            .send_read(server, &connection, request, options)
+            .await?;
         let GetPromptResult {
             description,
             messages,
             ..
         } = GetPromptResult::from_json(&result).map_err(|problem| {
-            failed(server, &connection, what, RequestError::Malformed(problem))
+            failed(
+                server,
+                &connection,
+                subject,
+                RequestError::Malformed(problem),
+            )
         })?;
         Ok(PromptOutput {
             server: Arc::clone(&command.server),
@@ -149,12 +151,10 @@ impl Host {
     pub async fn run_prompt(
         &self,
         line: &str,
-        options: ReadOptions,
-    ) -> Result<PromptOutput, ContextError> {
-        let line = CommandLine::parse(line).map_err(|problem| ContextError::BadArguments {
-            prompt: line.to_owned(),
-            problem: format!("cannot be read: {problem}"),
-        })?;
+        options: ReadOptions<'_>,
+    ) -> Result<PromptOutput, CallError> {
+        let line = CommandLine::parse(line)
+            .map_err(|problem| invalid_arguments(line, format!("cannot be read: {problem}")))?;
         let command = self.find_prompt(&line.name)?;
         self.prompt(&command, &line.words, options).await
     }
@@ -167,49 +167,57 @@ impl Host {
         reference: &Reference,
         (name, value): (&str, &str),
         known: &[(String, String)],
-    ) -> Result<Completion, ContextError> {
+    ) -> Result<Completion, CallError> {
         let connection = self.connection_to(server)?;
-        let deadline = self.due(&connection, None);
-        let connected = ask::connected(server, &connection, deadline).await?;
+        let deadline = self.request_deadline(&connection, None);
+        let connected = connected(server, &connection, deadline).await?;
         if !connected.identity().capabilities.completions {
-            return Err(ContextError::Unsupported {
-                server: server.to_owned(),
-                lacks: "does not complete arguments",
-            });
+            return Err(CallError::unsupported(
+                server,
+                "does not complete arguments",
+            ));
         }
         let asked = connected
             .client
             .complete(reference, (name, value), known, Some(deadline));
         asked.await.map_err(|error| {
-            let what = format!("what may stand for \"{name}\"");
-            failed(server, &connection, what, error)
+            let subject = format!("completions for \"{name}\"");
+            failed(server, &connection, subject, error)
         })
     }
 
     /// The error for a command that is not there: its server may be down, or it may be misspelt.
-    fn unknown_prompt(&self, name: &str, prompts: &[PromptCommand]) -> ContextError {
+    fn missing_prompt(&self, name: &str, prompts: &[PromptCommand]) -> CallError {
         let servers = self.servers();
         let mut down = servers
             .iter()
             .filter(|status| may_belong_to(name, &status.name))
             .filter_map(|status| self.down(&status.name));
         let known = prompts.iter().map(|command| command.name.as_str());
-        down.next().unwrap_or_else(|| ContextError::UnknownPrompt {
-            name: name.to_owned(),
-            suggestion: nearest(name, known).map(str::to_owned),
-        })
+        down.next().unwrap_or_else(|| unknown_prompt(name, known))
     }
 
     /// Why a server has no prompts, where that is because it is not connected.
-    fn down(&self, server: &str) -> Option<ContextError> {
+    fn down(&self, server: &str) -> Option<CallError> {
         let status = self.server(server)?;
         let connected = matches!(status.state, State::Connected(_));
         let down = !connected && status.catalog.prompts.is_empty();
-        down.then(|| ContextError::NotConnected {
-            server: server.to_owned(),
-            state: status.state.clone(),
-        })
+        down.then(|| CallError::not_connected(server, status.state.clone()))
     }
+}
+
+fn unknown_prompt<'k>(prompt: &str, known: impl Iterator<Item = &'k str>) -> CallError {
+    CallError::from(Cause::UnknownPrompt {
+        prompt: prompt.to_owned(),
+        suggestion: nearest(prompt, known).map(str::to_owned),
+    })
+}
+
+fn invalid_arguments(prompt: &str, problem: String) -> CallError {
+    CallError::from(Cause::PromptArguments {
+        prompt: prompt.to_owned(),
+        problem,
+    })
 }
 
 /// Sorts by name; of several with one name the first keeps it and the others get a suffix, as tools do (TOOL-1). With what there is to say

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use trunkline_wire::mcp::{ReadResourceResult, Resource, ResourceContent, ResourceTemplate};
 use trunkline_wire::{Json, RequestError};
 
-use super::ask::{self, Wanted, failed};
-use super::{ContextError, ReadOptions, uri};
+use super::ReadOptions;
+use super::request::{ReadRequest, connected, failed};
+use super::uri;
+use crate::call::CallError;
 use crate::host::Host;
 use crate::sanitize::shown;
 
@@ -74,41 +76,48 @@ impl Host {
         &self,
         server: &str,
         uri: &str,
-        options: ReadOptions,
-    ) -> Result<ResourceContents, ContextError> {
+        options: ReadOptions<'_>,
+    ) -> Result<ResourceContents, CallError> {
         uri::check(uri)?;
         let connection = self.connection_to(server)?;
         let result = if let Some(result) = connection.cached_read(uri) {
             result
         } else {
-            let wanted = Wanted::Resource(uri);
-            let result = self.get(server, &connection, wanted, options).await?;
+            let request = ReadRequest::Resource(uri);
+            let result = self
+                .send_read(server, &connection, request, options)
+                .await?;
             connection.cache_read(uri, &result);
             result
         };
         contents(server, uri, &result).map_err(|problem| {
-            let what = Wanted::Resource(uri).to_string();
-            failed(server, &connection, what, RequestError::Malformed(problem))
+            let subject = ReadRequest::Resource(uri).to_string();
+            failed(
+                server,
+                &connection,
+                subject,
+                RequestError::Malformed(problem),
+            )
         })
     }
 
     /// Has a server tell when a resource changes: [`Changes::resources_updated`](crate::event::Changes::resources_updated) names it. This
     /// outlives the connection; after it was lost, every such resource counts as changed. To be undone as often as it is done.
-    pub async fn subscribe(&self, server: &str, uri: &str) -> Result<(), ContextError> {
+    pub async fn subscribe(&self, server: &str, uri: &str) -> Result<(), CallError> {
         uri::check(uri)?;
         let connection = self.connection_to(server)?;
-        let deadline = self.due(&connection, None);
-        let connected = ask::connected(server, &connection, deadline).await?;
+        let deadline = self.request_deadline(&connection, None);
+        let connected = connected(server, &connection, deadline).await?;
         if !connected.identity().capabilities.subscribe {
-            return Err(ContextError::Unsupported {
-                server: server.to_owned(),
-                lacks: "does not tell when its resources change",
-            });
+            return Err(CallError::unsupported(
+                server,
+                "does not tell when its resources change",
+            ));
         }
         let watching = connection.subscribe(&connected, uri, deadline).await;
         watching.map_err(|error| {
-            let what = format!("word of changes to {uri}");
-            failed(server, &connection, what, error)
+            let subject = format!("a subscription to {uri}");
+            failed(server, &connection, subject, error)
         })
     }
 

@@ -10,8 +10,10 @@ use serde_json::Value;
 use trunkline_wire::mcp::{Resource, ResourceContent, Skill};
 use trunkline_wire::{Json, RequestError};
 
-use super::ask::{connected, failed};
-use super::{ContextError, ReadOptions, uri, verify};
+use super::ReadOptions;
+use super::request::{connected, failed};
+use super::{uri, verify};
+use crate::call::{CallError, Cause};
 use crate::connection::ServerStatus;
 use crate::host::Host;
 use crate::sanitize::{Removed, one_line, sanitize, shown, strip_hidden};
@@ -93,7 +95,7 @@ impl Host {
         found
     }
 
-    async fn skills_of(&self, status: &ServerStatus) -> Result<Skills, ContextError> {
+    async fn skills_of(&self, status: &ServerStatus) -> Result<Skills, CallError> {
         let server = &status.name;
         let identity = status.catalog.identity.as_ref();
         if !identity.is_some_and(|identity| identity.capabilities.skills) {
@@ -106,7 +108,7 @@ impl Host {
             });
         }
         let connection = self.connection_to(server)?;
-        let deadline = self.due(&connection, None);
+        let deadline = self.request_deadline(&connection, None);
         let connected = connected(server, &connection, deadline).await?;
         let listing = connected.client.list_skills(Some(deadline)).await;
         let listing = listing
@@ -136,16 +138,13 @@ impl Host {
     }
 
     /// The skill of a server whose `SKILL.md` is at `uri`, listed or not, as its server describes it now.
-    pub async fn skill(&self, server: &str, uri: &str) -> Result<ServerSkill, ContextError> {
+    pub async fn skill(&self, server: &str, uri: &str) -> Result<ServerSkill, CallError> {
         uri::check(uri)?;
         let connection = self.connection_to(server)?;
-        let deadline = self.due(&connection, None);
+        let deadline = self.request_deadline(&connection, None);
         let connected = connected(server, &connection, deadline).await?;
         if !connected.identity().capabilities.skills {
-            return Err(ContextError::Unsupported {
-                server: server.to_owned(),
-                lacks: "lists no skills",
-            });
+            return Err(CallError::unsupported(server, "lists no skills"));
         }
         let got = connected.client.get_skill(uri, Some(deadline)).await;
         let skill =
@@ -160,8 +159,8 @@ impl Host {
     pub async fn load_skill(
         &self,
         skill: &ServerSkill,
-        options: ReadOptions,
-    ) -> Result<LoadedSkill, ContextError> {
+        options: ReadOptions<'_>,
+    ) -> Result<LoadedSkill, CallError> {
         let uri = &*skill.skill.uri;
         let bytes = self.skill_bytes(skill, uri, options).await?;
         let text =
@@ -192,8 +191,8 @@ impl Host {
         &self,
         skill: &ServerSkill,
         uri: &str,
-        options: ReadOptions,
-    ) -> Result<Vec<u8>, ContextError> {
+        options: ReadOptions<'_>,
+    ) -> Result<Vec<u8>, CallError> {
         self.skill_bytes(skill, uri, options).await
     }
 
@@ -201,8 +200,8 @@ impl Host {
         &self,
         skill: &ServerSkill,
         uri: &str,
-        options: ReadOptions,
-    ) -> Result<Vec<u8>, ContextError> {
+        options: ReadOptions<'_>,
+    ) -> Result<Vec<u8>, CallError> {
         let files = skill.skill.files.as_ref();
         let listed = files.map(|files| files.iter().find(|file| file.uri == uri));
         let inside = uri.strip_prefix(root(&skill.skill.uri));
@@ -232,12 +231,12 @@ fn root(uri: &str) -> &str {
     uri.strip_suffix(SKILL_FILE).unwrap_or(uri)
 }
 
-fn unverified(skill: &ServerSkill, reason: &str) -> ContextError {
-    ContextError::Unverified {
+fn unverified(skill: &ServerSkill, reason: &str) -> CallError {
+    CallError::from(Cause::Unverified {
         server: skill.server.to_string(),
         skill: skill.skill.name.clone(),
         reason: shown(reason).0.into_owned(),
-    }
+    })
 }
 
 /// The skill that a resource is, by its address, where its server lists none.

@@ -7,8 +7,8 @@ use serde::Serialize;
 use trunkline_wire::mcp::{Content, ResourceBody, ToolHints};
 use trunkline_wire::{Json, ObjectWriter};
 
-use super::clean::clean;
-use super::{ReadOptions, ResourceContents};
+use super::ReadOptions;
+use super::ResourceContents;
 use crate::connection::ServerStatus;
 use crate::host_tool::{HostCall, HostTool};
 use crate::result::CallOutput;
@@ -181,12 +181,11 @@ async fn read(mut call: HostCall) -> Result<CallOutput, String> {
     let guard = Arc::clone(call.host.guard());
     let allowed = guard.check_server(READ, &server, &call.arguments).await;
     allowed.map_err(|error| error.to_string())?;
-    let options = ReadOptions {
-        on_progress: call.on_progress.take(),
-        ..ReadOptions::default()
-    };
+    let mut options = ReadOptions::new();
+    options.on_progress = call.on_progress.take();
     let read = call.host.read_resource(&server, &uri, options).await;
-    let read = read.map_err(|error| explained(&clean(&error.to_string()), error.hint()))?;
+    let read =
+        read.map_err(|error| explained(&sanitize::sanitize(&error.to_string()).0, error.hint()))?;
     let mut output = CallOutput::of_text(String::new());
     output.content = blocks(&read);
     if output.content.is_empty() {

@@ -1,13 +1,13 @@
 //! Addresses of resources: passed on to their server as they are, or not at all.
 
-use super::ContextError;
+use crate::call::{CallError, Cause};
 
 /// How long an address may be, in bytes (SEC-4).
 pub(crate) const MAX_URI: usize = 8 * 1024;
 
 /// Checks that a server can be asked for this address. What it means is the server's affair: `..`, `file://` and the like are for
 /// the server to judge, and are never looked at here.
-pub(super) fn check(uri: &str) -> Result<(), ContextError> {
+pub(super) fn check(uri: &str) -> Result<(), CallError> {
     let reason = if uri.is_empty() {
         "it is empty"
     } else if uri.len() > MAX_URI {
@@ -17,7 +17,7 @@ pub(super) fn check(uri: &str) -> Result<(), ContextError> {
     } else {
         return Ok(());
     };
-    Err(ContextError::BadUri { reason })
+    Err(CallError::from(Cause::InvalidUri { reason }))
 }
 
 /// The length of a scheme and its colon at the beginning of a text; 0 if there is none.

@@ -192,7 +192,8 @@ impl Host {
     }
 
     /// Closes every connection, for good, and waits until no process of theirs is left. Every wait inside has an end.
-    /// Later calls are [`CallError::ShutDown`](crate::CallError::ShutDown), and [`Events`](crate::event::Events) end.
+    /// Later calls fail with [`CallErrorKind::ShutDown`](crate::call::CallErrorKind::ShutDown), and
+    /// [`Events`](crate::event::Events) end.
     pub async fn shutdown(&self) {
         if let Some(discovery) = &self.inner.discovery {
             discovery.stop();

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use trunkline_config::Standing;
+use trunkline_config::{Standing, ToolFilter};
 
 use super::{Host, Parent, lock};
-use crate::call::CallError;
-use crate::catalog::{Pool, PoolTool, ServerTools, may_belong_to};
-use crate::connection::{Connection, ServerStatus, State};
+use crate::call::{CallError, Cause};
+use crate::catalog::{Pool, PoolTool, ServerTools, may_belong_to, tool_name};
+use crate::connection::{Connection, ServerStatus, Source, State};
 use crate::context;
 use crate::suggest::nearest;
 
@@ -81,24 +81,24 @@ impl Host {
     /// The error for a name that is in no pool: its server may be down, may not run, or the name may be misspelt.
     pub(crate) fn unknown_tool(&self, name: &str, pool: &Pool) -> CallError {
         if self.is_shut_down() {
-            return CallError::ShutDown {
-                tool: name.to_owned(),
-            };
+            return CallError::shut_down(name);
         }
         match self.owner(name) {
             Some(Owner::NotRunning { server, standing }) => {
-                CallError::NotRunning { server, standing }
+                CallError::from(Cause::NotRunning { server, standing })
             }
             Some(Owner::Known(status))
                 if status.catalog.tools.is_empty()
                     && !matches!(status.state, State::Connected(_)) =>
             {
-                CallError::NotConnected {
-                    server: status.name.to_string(),
-                    state: status.state.clone(),
-                }
+                CallError::not_connected(&status.name, status.state.clone())
             }
             owner => {
+                if let Some(Owner::Known(status)) = &owner
+                    && let Some(hidden) = self.hidden_tool(status, name)
+                {
+                    return CallError::from(hidden);
+                }
                 // Another server's tool does something else, whatever its name.
                 let server = match &owner {
                     Some(Owner::Known(status)) => Some(&status.name),
@@ -108,13 +108,37 @@ impl Host {
                     |tool: &&Arc<PoolTool>| server.is_none_or(|server| tool.server == *server);
                 let tools = pool.tools().iter().filter(of_server);
                 let names = tools.map(|tool| tool.name.as_str());
-                CallError::UnknownTool {
-                    name: name.to_owned(),
+                CallError::from(Cause::UnknownTool {
+                    tool: name.to_owned(),
                     suggestion: nearest(name, names.filter(|known| *known != name))
                         .map(str::to_owned),
-                }
+                })
             }
         }
+    }
+
+    /// The cause for a name that the filter of its server's entry hides.
+    fn hidden_tool(&self, status: &ServerStatus, name: &str) -> Option<Cause> {
+        let mut hidden = status.catalog.tools.hidden_tools().iter();
+        let tool = hidden.find(|tool| tool_name(&status.name, tool) == name)?;
+        let connection = self.connection(&status.name)?;
+        let Source::Entry(entry) = connection.source() else {
+            return None;
+        };
+        let denied = ToolFilter {
+            allow: None,
+            deny: entry.tools.deny.clone(),
+        };
+        Some(Cause::HiddenTool {
+            server: status.name.to_string(),
+            tool: tool.clone(),
+            filter: if denied.offers(tool) {
+                "tools.allow"
+            } else {
+                "tools.deny"
+            },
+            source_of_entry: entry.source.clone(),
+        })
     }
 
     /// The server that a tool's name is about, if any: of several, the one with the longest name.

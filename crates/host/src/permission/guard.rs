@@ -11,10 +11,10 @@ use trunkline_wire::client::Arguments;
 use trunkline_wire::mcp::ServerIdentity;
 
 use super::{AskReason, AskedTool, PermissionAnswer, PermissionQuestion, Permit, Rules, Verdict};
-use crate::call::CallError;
+use crate::call::{CallError, Cause};
 use crate::catalog::PoolTool;
 use crate::host::Host;
-use crate::pins::{OnChange, Pins, ToolChange};
+use crate::pins::{OnChange, Pins};
 
 /// Decides about the calls of one host or agent.
 pub(crate) struct Guard {
@@ -170,7 +170,7 @@ impl Guard {
         };
         let reason = match (change, self.pins.on_change) {
             (None, _) => asked,
-            (Some(change), OnChange::Block) => return Err(CallError::changed(tool, change)),
+            (Some(change), OnChange::Block) => return Err(CallError::changed(&tool.name, change)),
             (Some(change), OnChange::Ask) => Some(AskReason::Changed(change)),
             (Some(change), OnChange::Warn) => {
                 warnings.push(format!("{change}\n{}", change.diff()));
@@ -277,14 +277,11 @@ impl Guard {
             _ => None,
         };
         let refused = |reason: Option<String>| match change {
-            Some(change) => CallError::Changed {
-                tool: tool.clone(),
-                change,
-            },
-            None => CallError::NotPermitted {
+            Some(change) => CallError::changed(&tool, change),
+            None => CallError::from(Cause::NotPermitted {
                 tool: tool.clone(),
                 reason,
-            },
+            }),
         };
         let Some(permit) = &self.permit else {
             return Err(refused(None));
@@ -298,14 +295,5 @@ impl Guard {
 
     pub(crate) fn pins(&self) -> &Pins {
         &self.pins
-    }
-}
-
-impl CallError {
-    fn changed(tool: &PoolTool, change: Arc<ToolChange>) -> Self {
-        Self::Changed {
-            tool: tool.name.clone(),
-            change,
-        }
     }
 }

@@ -61,7 +61,7 @@ impl ModelTools {
     /// let host = Host::builder().builtin(clock).permit(AllowAll).start();
     /// host.ready().await;
     /// let query = serde_json::json!({"query": "what time is it"});
-    /// let output = host.call(TOOL_SEARCH, query, CallOptions::default()).await?;
+    /// let output = host.call(TOOL_SEARCH, query, CallOptions::new()).await?;
     /// assert_eq!(ModelTools::found(&output), ["mcp__clock__now"]);
     /// # host.shutdown().await;
     /// # Ok(()) }

@@ -231,7 +231,7 @@ async fn run(start: fn(&Lab, &str, &Flood) -> Option<Flooder>, flood: &Flood) ->
             let host = host.clone();
             // It may never be answered.
             Some(tokio::spawn(async move {
-                drop(host.call(&tool, json!({}), CallOptions::default()).await);
+                drop(host.call(&tool, json!({}), CallOptions::new()).await);
             }))
         })
         .collect();
@@ -282,11 +282,7 @@ async fn time_calls(host: &Host) -> Vec<Duration> {
     let mut times = Vec::new();
     for n in 0..CALLS {
         let begun = Instant::now();
-        let answer = host.call(
-            "mcp__healthy__echo",
-            json!({"n": n}),
-            CallOptions::default(),
-        );
+        let answer = host.call("mcp__healthy__echo", json!({"n": n}), CallOptions::new());
         let answer = tokio::time::timeout(SOON, answer).await.expect("an answer");
         assert_eq!(answer.unwrap().text(), json!({"n": n}).to_string());
         times.push(begun.elapsed());
@@ -301,10 +297,7 @@ async fn time_deadlines(host: &Host) -> Duration {
     let mut late = Vec::new();
     for _ in 0..5 {
         let begun = Instant::now();
-        let options = CallOptions {
-            timeout: Some(limit),
-            ..CallOptions::default()
-        };
+        let options = CallOptions::new().timeout(limit);
         let outcome = host.call("mcp__healthy__hang", json!({}), options).await;
         assert!(outcome.unwrap_err().is_timeout());
         late.push(begun.elapsed().saturating_sub(limit));

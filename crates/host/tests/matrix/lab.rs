@@ -134,7 +134,7 @@ impl<L: Lab> Bench<L> {
 
     /// Calls a tool and gives its text.
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<String, CallError> {
-        call::<L>(&self.host, tool, arguments, CallOptions::default()).await
+        call::<L>(&self.host, tool, arguments, CallOptions::new()).await
     }
 
     /// Calls a tool from a task of its own.
@@ -143,7 +143,7 @@ impl<L: Lab> Bench<L> {
         tool: &'static str,
     ) -> tokio::task::JoinHandle<Result<String, CallError>> {
         let host = self.host.clone();
-        let work = async move { call::<L>(&host, tool, json!({}), CallOptions::default()).await };
+        let work = async move { call::<L>(&host, tool, json!({}), CallOptions::new()).await };
         tokio::spawn(work)
     }
 
@@ -151,10 +151,7 @@ impl<L: Lab> Bench<L> {
     pub(crate) async fn answers_again(&self) {
         for _ in 0..20 {
             // One that was stalled before is found out by its time.
-            let options = CallOptions {
-                timeout: Some(Duration::from_secs(2)),
-                ..CallOptions::default()
-            };
+            let options = CallOptions::new().timeout(Duration::from_secs(2));
             let outcome = call::<L>(&self.host, "echo", json!({"still": "there"}), options).await;
             if let Ok(answer) = outcome {
                 assert_eq!(answer, r#"{"still":"there"}"#);
@@ -194,7 +191,7 @@ pub(crate) async fn call<L: Lab>(
     host: &Host,
     tool: &str,
     arguments: Value,
-    options: CallOptions,
+    options: CallOptions<'_>,
 ) -> Result<String, CallError> {
     let name = tool_name(L::SERVER, tool);
     let outcome = tokio::time::timeout(SOON, host.call(&name, arguments, options)).await;

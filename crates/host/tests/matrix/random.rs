@@ -61,10 +61,7 @@ type Outcomes = Vec<(usize, Result<String, CallError>)>;
 /// Makes the calls, telling `done` of each that has ended.
 async fn calls<L: Lab>(bench: &Bench<L>, count: usize, done: impl Fn()) -> Outcomes {
     let one = async |n: usize| {
-        let options = CallOptions {
-            timeout: Some(LIMIT),
-            ..CallOptions::default()
-        };
+        let options = CallOptions::new().timeout(LIMIT);
         let started = Instant::now();
         let outcome = call::<L>(&bench.host, "once", json!({"n": n}), options).await;
         let took = started.elapsed();

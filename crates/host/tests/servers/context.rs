@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use trunkline::context::{ContextError, ReadOptions, Reference, ResourceBody, ResourceContents};
+use trunkline::call::CallErrorKind;
+use trunkline::context::{ReadOptions, Reference, ResourceBody, ResourceContents};
 use trunkline::permission::Rules;
-use trunkline::{AgentScope, CallOptions, Host, Json, Settings};
+use trunkline::{AgentScope, CallError, CallOptions, Host, Json, Settings};
 use trunkline_testkit::Script;
 
 use crate::lab::{Lab, call, eventually, in_time, until_connected};
@@ -33,8 +34,8 @@ fn text(read: &ResourceContents) -> &str {
     }
 }
 
-async fn read(host: &Host, server: &str, uri: &str) -> Result<ResourceContents, ContextError> {
-    in_time(uri, host.read_resource(server, uri, ReadOptions::default())).await
+async fn read(host: &Host, server: &str, uri: &str) -> Result<ResourceContents, CallError> {
+    in_time(uri, host.read_resource(server, uri, ReadOptions::new())).await
 }
 
 /// The messages of a method that the server received.
@@ -93,7 +94,7 @@ async fn what_cannot_be_read_is_explained() {
         (
             "github",
             "note://9",
-            "the resource note://9 of \"github\" could not be had: resource not found",
+            "cannot get the resource note://9 from \"github\": resource not found",
         ),
         ("github", "note://\u{1b}", "it holds control characters"),
         ("github", "", "it is empty"),
@@ -105,8 +106,8 @@ async fn what_cannot_be_read_is_explained() {
         assert_eq!(
             error.is_usage(),
             matches!(
-                error,
-                ContextError::UnknownServer { .. } | ContextError::BadUri { .. }
+                error.kind(),
+                CallErrorKind::UnknownServer | CallErrorKind::InvalidArguments
             )
         );
     }
@@ -247,7 +248,7 @@ async fn a_prompt_is_a_command() {
         assert_eq!(names, ["mcp__s__greet_it"]);
         let said = host.run_prompt(
             "/mcp__s__greet_it how=\"very warmly\" Ada",
-            ReadOptions::default(),
+            ReadOptions::new(),
         );
         let said = in_time("the prompt", said).await.unwrap();
         let text = said.messages[0].content.text().unwrap();
@@ -268,10 +269,7 @@ async fn a_prompt_is_a_command() {
             ),
             ("/mcp__s__greet_it \"Ada", "a quote is not closed"),
         ] {
-            let error = host
-                .run_prompt(line, ReadOptions::default())
-                .await
-                .unwrap_err();
+            let error = host.run_prompt(line, ReadOptions::new()).await.unwrap_err();
             assert!(
                 error.to_string().contains(expected) && error.is_usage(),
                 "{error}"
@@ -334,7 +332,7 @@ async fn a_model_finds_and_reads_resources_by_two_tools() {
     );
     let arguments: Json = json!({"server": "b", "uri": "blob://1"}).into();
     let bytes = host
-        .call("ReadMcpResource", arguments, CallOptions::default())
+        .call("ReadMcpResource", arguments, CallOptions::new())
         .await
         .unwrap();
     // What is no text is saved like that of any tool.
@@ -343,7 +341,7 @@ async fn a_model_finds_and_reads_resources_by_two_tools() {
     let without = host.call(
         "ReadMcpResource",
         json!({"server": "a"}),
-        CallOptions::default(),
+        CallOptions::new(),
     );
     let error = without.await.unwrap_err();
     assert!(error.to_string().contains("\"uri\" is missing"), "{error}");
@@ -358,7 +356,7 @@ async fn a_model_finds_and_reads_resources_by_two_tools() {
         ),
     ] {
         let output = host
-            .call("ReadMcpResource", arguments, CallOptions::default())
+            .call("ReadMcpResource", arguments, CallOptions::new())
             .await
             .unwrap();
         assert!(
@@ -383,10 +381,7 @@ async fn contents_do_not_hold_up_connecting_and_a_read_has_its_own_time() {
     let lab = Lab::new();
     let script = json!({"resources": [{"uri": "slow://1", "do": [{"sleepMs": 60000}]}]});
     let host = lab.host([lab.server("s", script)]).await;
-    let options = ReadOptions {
-        timeout: Some(Duration::from_millis(100)),
-        ..ReadOptions::default()
-    };
+    let options = ReadOptions::new().timeout(Duration::from_millis(100));
     let error = in_time("a time-out", host.read_resource("s", "slow://1", options))
         .await
         .unwrap_err();
@@ -409,7 +404,7 @@ async fn reading_survives_a_server_that_dies_of_it_once() {
     let host = lab.ready(builder).await;
     let reading = tokio::spawn({
         let host = host.clone();
-        async move { host.read_resource("s", "a:1", ReadOptions::default()).await }
+        async move { host.read_resource("s", "a:1", ReadOptions::new()).await }
     });
     eventually("the request", || {
         matches!(
@@ -440,7 +435,7 @@ async fn nothing_of_a_denied_server_is_read_by_whatever_way() {
     read(&host, "s", "note://1").await.unwrap();
     let skill = host.skills().await.skills.remove(0);
     let command = host.find_prompt("mcp__s__greet_it").unwrap();
-    let denied = |error: ContextError| {
+    let denied = |error: CallError| {
         assert!(error.is_refused(), "{error}");
         assert_eq!(
             error.to_string(),
@@ -451,11 +446,11 @@ async fn nothing_of_a_denied_server_is_read_by_whatever_way() {
     let mentions = agent.read_mentions("see @s:note://1").await;
     denied(mentions.into_iter().next().unwrap().1.unwrap_err());
     let words = ["Ada".to_owned()];
-    let prompt = agent.prompt(&command, &words, ReadOptions::default()).await;
+    let prompt = agent.prompt(&command, &words, ReadOptions::new()).await;
     denied(prompt.unwrap_err());
     denied(agent.prompt_of("s", "greet it").unwrap_err());
     denied(agent.subscribe("s", "note://1").await.unwrap_err());
-    let loaded = agent.load_skill(&skill, ReadOptions::default()).await;
+    let loaded = agent.load_skill(&skill, ReadOptions::new()).await;
     denied(loaded.unwrap_err());
     assert!(agent.skills().await.skills.is_empty());
     let reference = Reference::Prompt("greet it".to_owned());
@@ -533,7 +528,7 @@ async fn a_prompt_without_arguments_is_asked_for_with_none() {
         let script =
             json!({"era": era, "receivedLog": lab.at("received"), "prompts": [{"name": "p"}]});
         let host = lab.host([lab.server("s", script)]).await;
-        let got = host.run_prompt("/mcp__s__p", ReadOptions::default()).await;
+        let got = host.run_prompt("/mcp__s__p", ReadOptions::new()).await;
         got.unwrap();
         let sent = received(&lab, "prompts/get");
         assert_eq!(sent[0]["params"]["arguments"], json!({}), "{era}");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use trunkline::config::{Layout, Loader};
 use trunkline::connectors::{ConnectorList, Connectors, ConnectorsError};
 use trunkline::server::{FailureKind, State};
-use trunkline::{Host, ServerEntry};
+use trunkline::{CallOptions, Host, ServerEntry};
 use trunkline_config::{Editor, KeyringRef, Secret, SecretError, Standing};
 use trunkline_testkit::Script;
 
@@ -329,6 +329,15 @@ async fn an_entry_says_which_tools_are_offered() {
     let names: Vec<_> = pool.tools().iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["mcp__s__get_one"]);
     assert!(pool.tools()[0].always_load);
+    for (name, filter) in [("get_two", "tools.deny"), ("delete", "tools.allow")] {
+        let tool = format!("mcp__s__{name}");
+        let call = host.call(&tool, json!({}), CallOptions::new());
+        let error = call.await.unwrap_err();
+        let hidden = format!("the tool \"{name}\" of \"s\" is hidden by {filter} of its entry (");
+        assert!(error.to_string().starts_with(&hidden), "{error}");
+    }
+    let error = host.find_tool("mcp__s__deleet").unwrap_err();
+    assert_eq!(error.to_string(), "there is no tool \"mcp__s__deleet\"");
     host.shutdown().await;
 }
 

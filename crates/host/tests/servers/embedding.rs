@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use trunkline::call::TimeLimit;
+use trunkline::call::{CallErrorKind, TimeLimit};
 use trunkline::config::{Layout, TransportEntry};
 use trunkline::permission::{AllowAll, Rules};
 use trunkline::server::State;
 use trunkline::tool::HostTool;
-use trunkline::{AgentScope, CallError, CallOptions, CallOutput, Host, HostBuilder, ServerEntry};
+use trunkline::{AgentScope, CallOptions, CallOutput, Host, HostBuilder, ServerEntry};
 use trunkline_config::{HttpEntry, HttpFlavour, Standing};
 use trunkline_testkit::Script;
 use trunkline_testkit::net::RawHttp;
@@ -84,7 +84,7 @@ async fn a_scope_holds_for_the_hosts_own_tools() {
             Ok(text) => assert!(sees && text == "deployed"),
             Err(error) => {
                 assert!(
-                    !sees && matches!(error, CallError::UnknownTool { .. }),
+                    !sees && error.kind() == CallErrorKind::UnknownTool,
                     "{error}"
                 );
             }
@@ -108,12 +108,12 @@ async fn rules_and_scopes_add_up() {
     let host = lab.ready(builder).await;
     assert_eq!(call(&host, "mcp__s__t", json!({})).await.unwrap(), "called");
     let error = call(&host, "mcp__s__silent", json!({})).await.unwrap_err();
-    assert!(matches!(error, CallError::Denied { .. }), "{error}");
+    assert!(error.rule().is_some(), "{error}");
     let scope = AgentScope::all()
         .rules(Rules::default().deny("mcp__s__t"))
         .rules(Rules::default().allow("mcp__s"));
     let error = call(&host.agent(scope), "mcp__s__t", json!({})).await;
-    assert!(matches!(error, Err(CallError::Denied { .. })), "{error:?}");
+    assert!(error.unwrap_err().rule().is_some());
     lab.end(host).await;
 }
 
@@ -156,8 +156,7 @@ async fn a_tool_of_a_server_that_does_not_run_is_an_error_of_its_own() {
     let error = call(&host, "mcp__waits__t", json!({})).await.unwrap_err();
     let pending = |standing: &Standing| matches!(standing, Standing::PendingApproval { .. });
     assert!(
-        matches!(&error, CallError::NotRunning { server, standing }
-            if server == "waits" && pending(standing)),
+        error.server() == Some("waits") && error.standing().is_some_and(pending),
         "{error:?}"
     );
     assert_eq!(
@@ -167,18 +166,12 @@ async fn a_tool_of_a_server_that_does_not_run_is_an_error_of_its_own() {
     assert!(error.hint().unwrap().contains("trunkline approve"));
     let error = call(&host, "mcp__gone__t", json!({})).await.unwrap_err();
     let rejected = |standing: &Standing| matches!(standing, Standing::Rejected { .. });
-    assert!(
-        matches!(&error, CallError::NotRunning { standing, .. } if rejected(standing)),
-        "{error:?}"
-    );
+    assert!(error.standing().is_some_and(rejected), "{error:?}");
 
     in_time("the end of one", host.disable("waits2")).await;
     let error = call(&host, "mcp__waits2__t", json!({})).await.unwrap_err();
     let disabled = |state: &State| matches!(state, State::Disabled);
-    assert!(
-        matches!(&error, CallError::NotConnected { state, .. } if disabled(state)),
-        "{error:?}"
-    );
+    assert!(error.state().is_some_and(disabled), "{error:?}");
     assert!(error.hint().is_some());
     lab.end(host).await;
 }
@@ -196,7 +189,7 @@ async fn after_the_shutdown_every_call_says_so() {
     for host in [&host, &agent] {
         for name in ["mcp__s__t", "Deploy", "no_such_tool"] {
             let error = call(host, name, json!({})).await.unwrap_err();
-            assert!(matches!(error, CallError::ShutDown { .. }), "{error}");
+            assert!(error.kind() == CallErrorKind::ShutDown, "{error}");
         }
     }
 }
@@ -231,13 +224,10 @@ async fn a_call_waits_for_a_connection_no_longer_than_it_may_take() {
         .permit(AllowAll)
         .server(lab.server("s", mute))
         .start();
-    let options = CallOptions {
-        timeout: Some(Duration::from_millis(200)),
-        ..CallOptions::default()
-    };
+    let options = CallOptions::new().timeout(Duration::from_millis(200));
     let error = in_time("the call", host.call("mcp__s__t", json!({}), options)).await;
     assert!(
-        matches!(error, Err(CallError::NotConnected { .. })),
+        error.as_ref().is_err_and(|error| error.state().is_some()),
         "{error:?}"
     );
     lab.end(host).await;
@@ -307,17 +297,11 @@ async fn a_time_limit_is_told_as_it_was_set_and_by_whom() {
             Some("\"timeout\" (ms) in the server's entry"),
         ),
     ] {
-        let options = CallOptions {
-            timeout,
-            ..CallOptions::default()
-        };
+        let options = CallOptions::new().timeout(timeout);
         let name = format!("mcp__{server}__silent");
         let error = in_time(&name, host.call(&name, json!({}), options)).await;
         let error = error.unwrap_err();
-        assert!(
-            matches!(&error, CallError::TimedOut { after, limit, .. } if *after == half && *limit == by),
-            "{error:?}"
-        );
+        assert!(error.time_limit() == Some((half, by)), "{error:?}");
         assert!(error.to_string().contains("within 500 ms"), "{error}");
         let said = error.hint();
         assert_eq!(said.is_some(), hint.is_some(), "{said:?}");

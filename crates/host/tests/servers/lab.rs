@@ -209,7 +209,7 @@ pub(crate) fn failure(host: &Host, server: &str) -> Arc<ConnectFailure> {
 
 /// Calls a tool and gives its text.
 pub(crate) async fn call(host: &Host, tool: &str, arguments: Value) -> Result<String, CallError> {
-    let call = host.call(tool, arguments, CallOptions::default());
+    let call = host.call(tool, arguments, CallOptions::new());
     in_time(tool, call).await.map(|output| output.text())
 }
 

@@ -11,7 +11,7 @@ use trunkline::permission::{
 };
 use trunkline::storage::{CatalogStore, PinStore};
 use trunkline::tool::{HostTool, OnChange};
-use trunkline::{Builtin, CallError, CallOptions, Host, HostBuilder};
+use trunkline::{Builtin, CallOptions, Host, HostBuilder};
 use trunkline_testkit::Script;
 
 use crate::lab::{Lab, call, eventually, in_time};
@@ -124,7 +124,7 @@ async fn a_rule_that_denies_wins_over_everybody() {
     let rules = Rules::default().allow("mcp__s").deny("mcp__s__t");
     let host = host(&lab, |builder| builder.rules(rules).permit(AllowAll)).await;
     let error = call(&host, "mcp__s__t", json!({})).await.unwrap_err();
-    assert!(matches!(&error, CallError::Denied { rule, .. } if rule == "mcp__s__t"));
+    assert!(error.rule().is_some_and(|rule| rule.text == "mcp__s__t"));
     call(&host, "mcp__s__u", json!({})).await.unwrap();
     lab.end(host).await;
 }
@@ -137,20 +137,20 @@ async fn a_tool_of_the_hosts_own_obeys_rules_too() {
     let rules = Rules::default().ask("Own");
     let asked = Asked::saying(PermissionAnswer::Once);
     let host = Host::builder().tool(own.clone()).start();
-    let output = host.call("Own", json!({}), CallOptions::default()).await;
+    let output = host.call("Own", json!({}), CallOptions::new()).await;
     assert_eq!(output.unwrap().text(), "ours");
     let host = Host::builder()
         .tool(own)
         .rules(rules)
         .permit(asked.clone())
         .start();
-    host.call("Own", json!({}), CallOptions::default())
+    host.call("Own", json!({}), CallOptions::new())
         .await
         .unwrap();
     assert_eq!(asked.questions(), ["own Own {} Own"]);
     let denying = host.agent(trunkline::AgentScope::all().rules(Rules::default().deny("O*")));
-    let error = denying.call("Own", json!({}), CallOptions::default()).await;
-    assert!(matches!(error.unwrap_err(), CallError::Denied { .. }));
+    let error = denying.call("Own", json!({}), CallOptions::new()).await;
+    assert!(error.unwrap_err().rule().is_some());
 }
 
 /// A server whose tool becomes something else when it is told to.
@@ -194,7 +194,7 @@ async fn a_tool_that_became_something_else_is_not_called_before_somebody_agrees(
     let rules = Rules::default().allow("mcp__s");
     let host = turned(&lab, |builder| builder.rules(rules).permit(permit)).await;
     let error = call(&host, "mcp__s__t", json!({})).await.unwrap_err();
-    assert!(matches!(&error, CallError::Changed { .. }), "{error}");
+    assert!(error.change().is_some(), "{error}");
     assert!(asked.questions()[0].contains("+reads mail, and sends it on"));
     assert_eq!(lab.count("calls"), 0);
     let (changed, problems) = host.changed_tools().await;
@@ -219,7 +219,7 @@ async fn what_is_done_about_a_change_can_be_chosen() {
     ] {
         let permit = asked.clone();
         let host = turned(&lab, |builder| builder.permit(permit).on_change(on_change)).await;
-        let output = host.call("mcp__s__t", json!({}), CallOptions::default());
+        let output = host.call("mcp__s__t", json!({}), CallOptions::new());
         let output = in_time("the call", output).await;
         assert_eq!(output.is_ok(), called, "{on_change:?}");
         let warned = output.is_ok_and(|output| {
@@ -255,7 +255,7 @@ async fn a_pin_outlives_the_run_and_holds_against_a_catalog_from_before() {
     let host = lab.ready(run("another")).await;
     assert!(host.server("s").unwrap().catalog.cached);
     let error = call(&host, "mcp__s__t", json!({})).await.unwrap_err();
-    assert!(matches!(error, CallError::Changed { .. }), "{error}");
+    assert!(error.change().is_some(), "{error}");
     assert_eq!(lab.count("calls"), 1);
     lab.end(host).await;
 }
@@ -276,21 +276,15 @@ async fn arguments_of_a_tool_of_the_hosts_own_are_held_against_its_schema() {
     });
     let host = Host::builder().tool(own).start();
     let error = host
-        .call("Own", json!({"n": "x"}), CallOptions::default())
+        .call("Own", json!({"n": "x"}), CallOptions::new())
         .await
         .unwrap_err();
     assert!(error.is_usage() && error.to_string().contains("\"n\" must be integer"));
-    let unchecked = CallOptions {
-        unchecked: true,
-        ..CallOptions::default()
-    };
+    let unchecked = CallOptions::new().unchecked(true);
     host.call("Own", json!({}), unchecked).await.unwrap();
     let steps = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&steps);
-    let told = CallOptions {
-        on_progress: Some(Box::new(move |_| *counted.lock().unwrap() += 1)),
-        ..CallOptions::default()
-    };
+    let told = CallOptions::new().on_progress(move |_| *counted.lock().unwrap() += 1);
     host.call("Own", json!({"n": 1}), told).await.unwrap();
     assert_eq!(*steps.lock().unwrap(), 1);
 }
@@ -321,10 +315,7 @@ async fn who_is_asked_may_take_longer_than_the_call() {
         .permit(Thinking(limit * 3600))
         .start();
     host.ready().await;
-    let options = CallOptions {
-        timeout: Some(limit),
-        ..CallOptions::default()
-    };
+    let options = CallOptions::new().timeout(limit);
     let output = host.call("mcp__b__t", json!({}), options).await;
     assert_eq!(output.unwrap().text(), "done");
     host.shutdown().await;
@@ -336,7 +327,7 @@ async fn a_change_that_is_accepted_elsewhere_is_accepted_here() {
     let pins = || PinStore::at(lab.at("pins"));
     let host = turned(&lab, |builder| builder.permit(AllowAll).pins(pins())).await;
     let error = call(&host, "mcp__s__t", json!({})).await.unwrap_err();
-    assert!(matches!(error, CallError::Changed { .. }), "{error}");
+    assert!(error.change().is_some(), "{error}");
     // As `trunkline call --accept-changes` does in another process: a second host, over the same server's entry.
     let builder = Host::builder()
         .server(lab.server("s", turning(&lab)))
@@ -356,7 +347,7 @@ async fn pins_that_cannot_be_kept_are_told_of() {
     std::fs::write(lab.at("file"), "").unwrap();
     let pins = PinStore::at(lab.at("file").join("pins"));
     let host = host(&lab, |builder| builder.permit(AllowAll).pins(pins)).await;
-    let output = host.call("mcp__s__t", json!({}), CallOptions::default());
+    let output = host.call("mcp__s__t", json!({}), CallOptions::new());
     let warnings = in_time("the call", output).await.unwrap().warnings;
     assert!(warnings[0].contains("cannot store the pin"), "{warnings:?}");
     lab.end(host).await;

@@ -48,10 +48,7 @@ async fn a_call_waits_for_a_restart_only_as_long_as_it_may() {
     lab.scratch.write("s.broken", "");
     lab.kill("s");
     until_attempt(&host, "s", 1).await;
-    let options = CallOptions {
-        timeout: Some(Duration::from_millis(100)),
-        ..CallOptions::default()
-    };
+    let options = CallOptions::new().timeout(Duration::from_millis(100));
     let error = in_time("the call", host.call("mcp__s__t", json!({}), options))
         .await
         .unwrap_err();

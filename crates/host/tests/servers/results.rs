@@ -18,7 +18,7 @@ async fn host_with(lab: &Lab, script: impl Into<Script>) -> Host {
     lab.ready(builder.results(results)).await
 }
 
-async fn call(host: &Host, tool: &str, options: CallOptions) -> CallOutput {
+async fn call(host: &Host, tool: &str, options: CallOptions<'_>) -> CallOutput {
     let call = host.call(tool, json!({}), options);
     in_time(tool, call).await.unwrap()
 }
@@ -34,13 +34,10 @@ async fn a_large_text_reaches_its_file_and_raw_it_reaches_the_caller() {
         let lab = Lab::new();
         let script = json!({"era": era, "tools": [{"name": "t", "do": [{"hugeText": 3_000_000}]}]});
         let host = host_with(&lab, script).await;
-        let output = call(&host, "mcp__s__t", CallOptions::default()).await;
+        let output = call(&host, "mcp__s__t", CallOptions::new()).await;
         assert_eq!(output.files[0].size, 3_000_000);
         assert!(output.text().len() < 1000, "{}", output.text().len());
-        let raw = CallOptions {
-            raw: true,
-            ..CallOptions::default()
-        };
+        let raw = CallOptions::new().raw(true);
         let output = call(&host, "mcp__s__t", raw).await;
         assert_eq!((output.text().len(), output.files.len()), (3_000_000, 0));
         let written = std::fs::read_to_string(&files(&lab)[0]).unwrap();
@@ -56,7 +53,7 @@ async fn a_tools_own_limit_counts() {
     let script = json!({"tools": [tool("more", json!(200_000)), tool("less", json!(199_999)), tool("odd", json!("many")), tool("none", json!(0))]});
     let host = host_with(&lab, script).await;
     for (name, saved) in [("more", 0), ("less", 1), ("odd", 1), ("none", 1)] {
-        let output = call(&host, &format!("mcp__s__{name}"), CallOptions::default()).await;
+        let output = call(&host, &format!("mcp__s__{name}"), CallOptions::new()).await;
         assert_eq!(output.files.len(), saved, "{name}");
     }
     assert_eq!(files(&lab).len(), 3);
@@ -71,7 +68,7 @@ async fn many_large_results_at_once_each_get_their_file() {
         Script::default().tool("t", json!([{"hugeText": 500_000}])),
     )
     .await;
-    let calls = (0..20).map(|_| call(&host, "mcp__s__t", CallOptions::default()));
+    let calls = (0..20).map(|_| call(&host, "mcp__s__t", CallOptions::new()));
     let outputs = futures_util::future::join_all(calls).await;
     let mut paths: Vec<_> = outputs
         .iter()
@@ -98,7 +95,7 @@ async fn an_error_that_is_too_large_is_still_an_error() {
         Script::default().tool("t", json!([{"reply": result}])),
     )
     .await;
-    let output = call(&host, "mcp__s__t", CallOptions::default()).await;
+    let output = call(&host, "mcp__s__t", CallOptions::new()).await;
     assert!(output.is_error && output.files.len() == 1);
     lab.end(host).await;
 }

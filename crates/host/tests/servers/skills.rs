@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use trunkline::Host;
-use trunkline::context::{ContextError, ReadOptions};
+use trunkline::call::CallErrorKind;
+use trunkline::context::ReadOptions;
 
 use crate::lab::{Lab, in_time};
 
@@ -57,12 +58,9 @@ async fn a_skill_is_read_when_it_is_needed_and_is_what_was_listed() {
     assert_eq!(reads(&lab), 0);
     let skill = &found.skills[0];
     assert!(skill.listed && skill.skill.name == "tidy" && &*skill.server == "s");
-    let loaded = host
-        .load_skill(skill, ReadOptions::default())
-        .await
-        .unwrap();
+    let loaded = host.load_skill(skill, ReadOptions::new()).await.unwrap();
     assert_eq!(loaded.text, BODY);
-    let help = host.read_skill_file(skill, "skill://home/tidy/help.md", ReadOptions::default());
+    let help = host.read_skill_file(skill, "skill://home/tidy/help.md", ReadOptions::new());
     assert_eq!(help.await.unwrap(), HELP.as_bytes());
     let before = reads(&lab);
     for uri in [
@@ -71,7 +69,7 @@ async fn a_skill_is_read_when_it_is_needed_and_is_what_was_listed() {
         "skill://home/tidy/../x",
     ] {
         let error = host
-            .read_skill_file(skill, uri, ReadOptions::default())
+            .read_skill_file(skill, uri, ReadOptions::new())
             .await
             .unwrap_err();
         assert!(
@@ -107,14 +105,14 @@ async fn a_skill_that_is_not_what_was_listed_is_not_given() {
         let skill = in_time("skills", host.skills()).await.skills.remove(0);
         let error = if body == BODY {
             let read =
-                host.read_skill_file(&skill, "skill://home/tidy/help.md", ReadOptions::default());
+                host.read_skill_file(&skill, "skill://home/tidy/help.md", ReadOptions::new());
             read.await.unwrap_err()
         } else {
-            host.load_skill(&skill, ReadOptions::default())
+            host.load_skill(&skill, ReadOptions::new())
                 .await
                 .unwrap_err()
         };
-        assert!(matches!(error, ContextError::Unverified { .. }), "{error}");
+        assert!(error.kind() == CallErrorKind::Unverified, "{error}");
         assert!(error.to_string().contains(expected), "{error}");
         lab.end(host).await;
     }
@@ -129,7 +127,7 @@ async fn without_the_extension_a_resource_that_looks_like_a_skill_is_one_and_mar
     assert_eq!(skills.len(), 1);
     assert!(!skills[0].listed && skills[0].skill.description == "d");
     let loaded = host
-        .load_skill(&skills[0], ReadOptions::default())
+        .load_skill(&skills[0], ReadOptions::new())
         .await
         .unwrap();
     assert_eq!(loaded.text, "# A");

@@ -123,7 +123,7 @@ async fn a_model_finds_what_it_was_not_shown_and_can_call_it() {
 
     let arguments = json!({"query": "frobnicating widgets", "max_results": 1});
     let output = host
-        .call(TOOL_SEARCH, arguments, CallOptions::default())
+        .call(TOOL_SEARCH, arguments, CallOptions::new())
         .await
         .unwrap();
     let found = output
@@ -153,7 +153,7 @@ async fn a_model_finds_what_it_was_not_shown_and_can_call_it() {
         "{nothing}"
     );
     let wrong = host
-        .call(TOOL_SEARCH, json!({"q": 1}), CallOptions::default())
+        .call(TOOL_SEARCH, json!({"q": 1}), CallOptions::new())
         .await
         .unwrap_err();
     assert!(wrong.is_usage(), "{wrong}");
@@ -244,7 +244,7 @@ async fn one_view_says_what_a_model_is_shown_for_a_host_and_for_an_agent() {
 
         // The search does not find what is denied either.
         let query = json!({"query": "select:get,put,pinned", "max_results": 9});
-        let output = host.call(TOOL_SEARCH, query, CallOptions::default()).await;
+        let output = host.call(TOOL_SEARCH, query, CallOptions::new()).await;
         let found = ModelTools::found(&output.unwrap());
         assert_eq!(found, ["mcp__a__get", "mcp__a__pinned"], "{case}");
         lab.end(host).await;
@@ -289,7 +289,7 @@ async fn nothing_hidden_in_a_result_reaches_a_model() {
     .into();
     let host = lab.host([lab.server("s", script)]).await;
     let output = host
-        .call("mcp__s__t", json!({}), CallOptions::default())
+        .call("mcp__s__t", json!({}), CallOptions::new())
         .await
         .unwrap();
     let structured = output.structured_content.as_ref().unwrap();
@@ -306,7 +306,7 @@ async fn nothing_hidden_in_a_result_reaches_a_model() {
     assert_eq!(prompts.len(), 1);
     assert_eq!(prompts[0].prompt.description.as_deref(), Some("ab"));
     let said = host
-        .run_prompt("/mcp__s__p", ReadOptions::default())
+        .run_prompt("/mcp__s__p", ReadOptions::new())
         .await
         .unwrap();
     assert_eq!(

@@ -1,7 +1,8 @@
 //! Arguments that do not fit a tool's schema are not sent, and results that do not fit theirs are told of (CALL-1).
 
 use serde_json::json;
-use trunkline::{CallError, CallOptions};
+use trunkline::CallOptions;
+use trunkline::call::CallErrorKind;
 use trunkline_testkit::Script;
 
 use crate::lab::{Lab, call, in_time};
@@ -20,16 +21,11 @@ async fn arguments_are_checked_before_they_are_sent_unless_told_otherwise() {
         .await
         .unwrap_err();
     assert!(error.is_usage() && !error.may_have_run());
-    let CallError::InvalidArguments { problems, .. } = &error else {
-        panic!("{error}");
-    };
-    assert_eq!(*problems, ["\"a\" must be number, not \"x\""]);
+    assert_eq!(error.kind(), CallErrorKind::InvalidArguments);
+    assert_eq!(error.problems(), ["\"a\" must be number, not \"x\""]);
     assert_eq!(lab.count("calls"), 0);
     call(&host, "mcp__s__add", json!({"a": 1})).await.unwrap();
-    let unchecked = CallOptions {
-        unchecked: true,
-        ..CallOptions::default()
-    };
+    let unchecked = CallOptions::new().unchecked(true);
     let sent = host.call("mcp__s__add", json!({}), unchecked);
     in_time("the call", sent).await.unwrap();
     assert_eq!(lab.count("calls"), 2);
@@ -66,7 +62,7 @@ async fn a_result_that_breaks_its_promise_is_given_back_with_a_warning() {
         ("failed", None),
     ] {
         let tool = format!("mcp__s__{name}");
-        let called = host.call(&tool, json!({}), CallOptions::default());
+        let called = host.call(&tool, json!({}), CallOptions::new());
         let output = in_time(name, called).await.unwrap();
         assert_eq!(output.text(), "5");
         assert_eq!(

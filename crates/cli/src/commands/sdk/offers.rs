@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use trunkline::context::{ContextError, ReadOptions};
+use trunkline::context::ReadOptions;
 use trunkline::tool::ModelTools;
 use trunkline::transport::sdk::{Refusal, codes};
-use trunkline::{Host, Json};
+use trunkline::{CallError, Host, Json};
 
 use super::super::tool_json::{ToolJson, marked_document, offered_document, own_document};
 use super::super::{prompt, prompts, resources};
@@ -123,10 +123,7 @@ pub(super) async fn get_prompt(host: &Host, request: GetPrompt) -> Result<Json, 
     let command = prompt::find(host, request.server.as_deref(), &request.name);
     let command = command.map_err(|error| refused(&error))?;
     let arguments: Vec<_> = request.arguments.into_iter().collect();
-    let options = ReadOptions {
-        timeout: request.timeout_ms.map(Duration::from_millis),
-        ..ReadOptions::default()
-    };
+    let options = ReadOptions::new().timeout(request.timeout_ms.map(Duration::from_millis));
     let said = host.prompt_with(&command, &arguments, options).await;
     let said = said.map_err(|error| refused(&error))?;
     written(&prompt::document(&said))
@@ -178,7 +175,7 @@ async fn ready(host: &Host, wait: Option<bool>, server: Option<&str>) -> Result<
     server.map_or(Ok(()), |server| known(host, server))
 }
 
-fn refused(error: &ContextError) -> Refusal {
+fn refused(error: &CallError) -> Refusal {
     let code = if error.is_usage() {
         codes::BAD_REQUEST
     } else if error.is_refused() {

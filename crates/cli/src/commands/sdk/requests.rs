@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use trunkline::call::Progress;
+use trunkline::call::{CallErrorKind, Progress};
 use trunkline::server::State;
 use trunkline::text::nearest;
 use trunkline::tool::may_belong_to;
@@ -106,11 +106,9 @@ async fn call_tool(
         wait_for_servers(host, &name, timeout).await?;
     }
     let (steps, mut progress) = mpsc::channel(MAX_PROGRESS);
-    let options = CallOptions {
-        timeout: timeout.map(|timeout| timeout.saturating_sub(started.elapsed())),
-        on_progress: Some(Box::new(move |step| _ = steps.try_send(step))),
-        ..CallOptions::default()
-    };
+    let options = CallOptions::new()
+        .timeout(timeout.map(|timeout| timeout.saturating_sub(started.elapsed())))
+        .on_progress(move |step| _ = steps.try_send(step));
     let call = host.call(&name, arguments, options);
     let tell = async {
         while let Some(step) = progress.recv().await {
@@ -178,7 +176,7 @@ fn result(output: &CallOutput) -> Result<Json, Refusal> {
 /// Converts a failed call.
 fn failed(host: &Host, name: &str, error: &CallError) -> Refusal {
     let code = if error.is_usage() {
-        let unknown = matches!(error, CallError::UnknownTool { .. });
+        let unknown = error.kind() == CallErrorKind::UnknownTool;
         let of_name = |server: &str| may_belong_to(name, server);
         if let Some(refusal) = unknown.then(|| refused(host, of_name)).flatten() {
             return refusal;

@@ -1,39 +1,39 @@
-//! How much work it is to hold something against a schema, counted before the work is begun: a few lines of `$ref` in a server's schema can
-//! mean more steps than there is time.
+//! The cost of validating against a schema, estimated before validation starts: a few lines of
+//! `$ref` can expand to more steps than there is time for.
 
 use serde_json::Value;
 
-/// How long a schema may be to be used, in bytes.
+/// Longer schemas are not used for validation, in bytes.
 pub(super) const MAX_SCHEMA: usize = 256 * 1024;
 
-/// How many patterns it may have; each is a program of its own.
+/// The number of patterns in a schema; each compiles to its own automaton.
 const MAX_PATTERNS: usize = 200;
 
-/// How many parts a schema may come to when its references are followed.
+/// The number of subschemas after following references.
 const MAX_PARTS: usize = 20_000;
 
-/// How many steps one check may take.
+/// The number of steps of one validation.
 const MAX_STEPS: usize = 4_000_000;
 
-/// How deep a value may be nested to be held against a schema that refers to itself.
+/// The nesting depth of a value that is validated against a recursive schema.
 const MAX_DEPTH: usize = 12;
 
-/// How many references may stand for each other.
+/// The length of a chain of references.
 const MAX_CHAIN: usize = 64;
 
-/// What a schema costs.
+/// The cost of validating against a schema.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Effort {
-    /// How many parts apply to a value, at most.
+pub(super) struct SchemaCost {
+    /// The maximum number of subschemas that apply to a value.
     parts: usize,
-    /// It refers to itself: the deeper a value, the more parts.
+    /// The schema refers to itself: deeper values meet more subschemas.
     recursive: bool,
 }
 
 /// Members whose schemas apply to the same value.
 const IN_PLACE: [&str; 4] = ["not", "if", "then", "else"];
 const IN_PLACE_LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
-/// Members whose schemas apply to what is inside the value.
+/// Members whose schemas apply to parts of the value.
 const INSIDE: [&str; 7] = [
     "items",
     "additionalProperties",
@@ -45,10 +45,10 @@ const INSIDE: [&str; 7] = [
 ];
 const INSIDE_MAPS: [&str; 2] = ["properties", "patternProperties"];
 
-impl Effort {
-    /// What a schema costs; `None` if that is too much, or cannot be told.
+impl SchemaCost {
+    /// Estimates the cost; `None` if it is too high or unknown.
     pub(super) fn of(schema: &Value) -> Option<Self> {
-        let mut count = Count {
+        let mut count = CostCounter {
             root: schema,
             parts: 0,
             patterns: 0,
@@ -61,7 +61,7 @@ impl Effort {
         })
     }
 
-    /// Whether holding `value` against the schema ends soon.
+    /// True if validating `value` is affordable.
     pub(super) fn allows(self, value: &Value) -> bool {
         if self.recursive && depth(value) > MAX_DEPTH {
             return false;
@@ -72,17 +72,18 @@ impl Effort {
     }
 }
 
-/// Follows a schema as a check would, and counts.
-struct Count<'s> {
+/// Walks a schema as a validator would, counting subschemas.
+struct CostCounter<'s> {
     root: &'s Value,
     parts: usize,
     patterns: usize,
     recursive: bool,
 }
 
-impl<'s> Count<'s> {
-    /// `None` if it is too much. `deeper` says how deep a value may still be, `chain` how many schemas apply to the same value already.
-    fn visit(&mut self, schema: &'s Value, deeper: usize, chain: usize) -> Option<()> {
+impl<'s> CostCounter<'s> {
+    /// `None` if the cost is too high. `depth_left` bounds the value's nesting, `chain` counts the
+    /// schemas that apply to the same value.
+    fn visit(&mut self, schema: &'s Value, depth_left: usize, chain: usize) -> Option<()> {
         self.parts += 1;
         if self.parts > MAX_PARTS || chain > MAX_CHAIN {
             return None;
@@ -90,7 +91,7 @@ impl<'s> Count<'s> {
         let Some(schema) = schema.as_object() else {
             return Some(());
         };
-        // Where these lead depends on more than can be followed here.
+        // Dynamic references depend on the validation path.
         if ["$dynamicRef", "$recursiveRef"]
             .iter()
             .any(|key| schema.contains_key(*key))
@@ -105,11 +106,11 @@ impl<'s> Count<'s> {
         }
         if let Some(reference) = schema.get("$ref") {
             let target = self.target(reference.as_str()?)?;
-            self.visit(target, deeper, chain + 1)?;
+            self.visit(target, depth_left, chain + 1)?;
         }
         for key in IN_PLACE {
             if let Some(inner) = schema.get(key) {
-                self.visit(inner, deeper, chain + 1)?;
+                self.visit(inner, depth_left, chain + 1)?;
             }
         }
         for key in IN_PLACE_LISTS {
@@ -119,15 +120,15 @@ impl<'s> Count<'s> {
                 .into_iter()
                 .flatten()
             {
-                self.visit(inner, deeper, chain + 1)?;
+                self.visit(inner, depth_left, chain + 1)?;
             }
         }
         for inner in
             members(schema.get("dependentSchemas")).chain(members(schema.get("dependencies")))
         {
-            self.visit(inner, deeper, chain + 1)?;
+            self.visit(inner, depth_left, chain + 1)?;
         }
-        let Some(deeper) = deeper.checked_sub(1) else {
+        let Some(inner_depth) = depth_left.checked_sub(1) else {
             self.recursive = true;
             return Some(());
         };
@@ -135,10 +136,10 @@ impl<'s> Count<'s> {
             match schema.get(key) {
                 Some(Value::Array(several)) => {
                     for inner in several {
-                        self.visit(inner, deeper, 0)?;
+                        self.visit(inner, inner_depth, 0)?;
                     }
                 }
-                Some(inner) => self.visit(inner, deeper, 0)?,
+                Some(inner) => self.visit(inner, inner_depth, 0)?,
                 None => {}
             }
         }
@@ -148,17 +149,17 @@ impl<'s> Count<'s> {
             .into_iter()
             .flatten()
         {
-            self.visit(inner, deeper, 0)?;
+            self.visit(inner, inner_depth, 0)?;
         }
         for key in INSIDE_MAPS {
             for inner in members(schema.get(key)) {
-                self.visit(inner, deeper, 0)?;
+                self.visit(inner, inner_depth, 0)?;
             }
         }
         Some(())
     }
 
-    /// What a reference within the schema leads to. Others are not followed.
+    /// Resolves a reference within the schema; others are not followed.
     fn target(&self, reference: &str) -> Option<&'s Value> {
         let pointer = reference.strip_prefix('#')?;
         let pointer = percent_encoding::percent_decode_str(pointer);
@@ -172,7 +173,7 @@ fn members(map: Option<&Value>) -> impl Iterator<Item = &Value> {
         .flat_map(serde_json::Map::values)
 }
 
-/// How deep a value is nested.
+/// The nesting depth of a value.
 fn depth(value: &Value) -> usize {
     let inner = match value {
         Value::Array(values) => values.iter().map(depth).max(),
@@ -182,7 +183,7 @@ fn depth(value: &Value) -> usize {
     1 + inner.unwrap_or(0)
 }
 
-/// Whether a value has at most `left` parts.
+/// True if a value has at most `left` nodes.
 fn fits(value: &Value, left: &mut usize) -> bool {
     let Some(fewer) = left.checked_sub(1) else {
         return false;
@@ -202,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_doubles_with_every_line_is_not_begun() {
+    fn schemas_of_exponential_cost_are_rejected() {
         let mut definitions = serde_json::Map::new();
         for n in 0..40 {
             let next = json!({"$ref": format!("#/$defs/a{}", n + 1)});
@@ -210,44 +211,44 @@ mod tests {
         }
         definitions.insert("a40".to_owned(), json!({"type": "object"}));
         let schema = json!({"$ref": "#/$defs/a0", "$defs": definitions});
-        assert!(Effort::of(&schema).is_none());
-        // The same, one level of the value at a time.
+        assert!(SchemaCost::of(&schema).is_none());
+        // The same, one level of the value per step.
         let both = json!({"properties": {"c": {"$ref": "#/$defs/n"}}});
         let schema = json!({"$ref": "#/$defs/n", "$defs": {"n": {"allOf": [both, both, both]}}});
-        assert!(Effort::of(&schema).is_none());
-        assert!(Effort::of(&json!({"$ref": "#"})).is_none());
+        assert!(SchemaCost::of(&schema).is_none());
+        assert!(SchemaCost::of(&json!({"$ref": "#"})).is_none());
         for (odd, reason) in [
             (json!({"$ref": "https://example.com"}), "elsewhere"),
             (json!({"$ref": "#/$defs/none"}), "nowhere"),
             (json!({"$dynamicRef": "#x"}), "dynamic"),
         ] {
-            assert!(Effort::of(&odd).is_none(), "{reason}");
+            assert!(SchemaCost::of(&odd).is_none(), "{reason}");
         }
         let names = (0..=MAX_PATTERNS).map(|n| (format!("x{n}"), json!({})));
         let names: serde_json::Map<_, _> = names.collect();
-        assert!(Effort::of(&json!({"patternProperties": names})).is_none());
+        assert!(SchemaCost::of(&json!({"patternProperties": names})).is_none());
     }
 
     #[test]
-    fn ordinary_schemas_are_no_effort() {
+    fn ordinary_schemas_are_affordable() {
         let many: serde_json::Map<_, _> = (0..500)
             .map(|n| (format!("p{n}"), json!({"type": "string", "enum": ["a"]})))
             .collect();
-        let wide = Effort::of(&json!({"type": "object", "properties": many})).unwrap();
+        let wide = SchemaCost::of(&json!({"type": "object", "properties": many})).unwrap();
         assert!(!wide.recursive && wide.allows(&json!({"p1": "a"})));
         let tree = json!({"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}}});
-        let tree = Effort::of(&tree).unwrap();
+        let tree = SchemaCost::of(&tree).unwrap();
         assert!(tree.recursive && tree.allows(&json!({"children": [{"children": []}]})));
         let deep = (0..=MAX_DEPTH).fold(json!({}), |inner, _| json!({"children": [inner]}));
         assert!(!tree.allows(&deep));
     }
 
     #[test]
-    fn a_value_that_is_too_large_for_its_schema_is_not_begun() {
+    fn a_large_value_is_not_validated_against_an_expensive_schema() {
         let parts: Vec<_> = (0..1000).map(|_| json!({"type": "integer"})).collect();
         let schema = json!({"items": {"anyOf": parts}});
-        let effort = Effort::of(&schema).unwrap();
-        assert!(effort.allows(&json!([1, 2, 3])));
-        assert!(!effort.allows(&json!(vec![1; MAX_STEPS / 1000])));
+        let cost = SchemaCost::of(&schema).unwrap();
+        assert!(cost.allows(&json!([1, 2, 3])));
+        assert!(!cost.allows(&json!(vec![1; MAX_STEPS / 1000])));
     }
 }
