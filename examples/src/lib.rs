@@ -1,4 +1,5 @@
-//! What the example agents share: a user at a terminal, and the way to a model. The agents themselves are in `src/bin`.
+//! What the example agents share: a user at a terminal, and the way to a model. The agents
+//! themselves are in `src/bin`.
 #![allow(
     clippy::print_stderr,
     reason = "programs for a terminal talk to their user"

@@ -1,4 +1,5 @@
-//! The example agents, end to end: a real program, a real server, and a model that is not real but makes real tool calls.
+//! The example agents, end to end: a real program, a real server, and a model that is not real but
+//! makes real tool calls.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

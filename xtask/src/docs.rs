@@ -1,4 +1,4 @@
-//! `cargo xtask docs`: the parts of the documentation that come from the code, so that they cannot say anything else.
+//! `cargo xtask docs`: generates the parts of the documentation that come from the code.
 
 #[cfg(test)]
 mod schema;
@@ -13,19 +13,19 @@ use trunkline_config::{FIELDS, env_vars, json_schema};
 
 use crate::sh;
 
-/// The guide whose tables are made here, each between two markers.
+/// The page with generated tables, each between two markers.
 const GUIDE: &str = "docs/configuration.md";
 
 /// The JSON Schema for `.mcp.json`.
 const SCHEMA: &str = "docs/mcp.schema.json";
 
-/// What ends a generated part.
+/// The end of a generated part.
 const END: &str = "<!-- end of generated part -->";
 
-/// What `cargo xtask docs` is asked to do.
+/// Options of `cargo xtask docs`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Write nothing; fail if something is out of date
+    /// Fail if a page is out of date, without writing
     #[arg(long)]
     check: bool,
 }
@@ -35,7 +35,7 @@ impl Options {
     pub(crate) const CHECK: Self = Self { check: true };
 }
 
-/// Writes the files, or only looks whether they are what would be written.
+/// Writes the files, or checks that they are up to date.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let guide = filled(&read(GUIDE)?)?;
     let schema = format!("{:#}\n", json_schema());
@@ -55,7 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     if !outdated.is_empty() {
         let list = outdated.join("\n");
-        bail!("the code says something else; run `cargo xtask docs` and look at the diff\n{list}");
+        bail!("generated pages are out of date; run `cargo xtask docs`\n{list}");
     }
     Ok(())
 }
@@ -64,7 +64,7 @@ fn read(name: &str) -> Result<String> {
     fs::read_to_string(sh::root().join(name)).with_context(|| format!("could not read {name}"))
 }
 
-/// The first place where two texts differ, in words.
+/// Describes the first difference between two texts.
 fn difference(found: &str, wanted: &str) -> String {
     let lines = |text: &str| -> Vec<String> { text.lines().map(str::to_owned).collect() };
     let (found, wanted) = (lines(found), lines(wanted));
@@ -79,7 +79,7 @@ fn difference(found: &str, wanted: &str) -> String {
     )
 }
 
-/// The guide with its generated parts made anew.
+/// Returns the page with regenerated parts.
 fn filled(guide: &str) -> Result<String> {
     let parts = [
         ("fields", fields()),
@@ -97,7 +97,7 @@ fn filled(guide: &str) -> Result<String> {
     Ok(guide)
 }
 
-/// The fields of an entry.
+/// Formats the fields of an entry.
 fn fields() -> String {
     let schema = json_schema();
     let properties = &schema["$defs"]["server"]["properties"];
@@ -109,10 +109,10 @@ fn fields() -> String {
         let kind = kind(&properties[field.name]);
         [code(field.name), servers, kind, field.doc.to_owned()]
     });
-    table(["Field", "Types of server", "JSON", "What for"], rows)
+    table(["Field", "Types of server", "JSON", "Meaning"], rows)
 }
 
-/// The sort of value that a schema asks for, in words.
+/// Describes the type that a schema asks for.
 fn kind(schema: &Value) -> String {
     let items = || schema["items"]["type"].as_str();
     let values = || schema["additionalProperties"]["type"].as_str();
@@ -127,12 +127,12 @@ fn kind(schema: &Value) -> String {
             let words = several.iter().filter_map(Value::as_str).map(word);
             words.collect::<Vec<_>>().join(" or ")
         }
-        // An enum of texts has no type of its own.
+        // An enum of strings has no `type`.
         _ => "string".to_owned(),
     }
 }
 
-/// The environment variables.
+/// Formats the environment variables.
 fn environment() -> String {
     let rows = env_vars::ALL.iter().map(|variable| {
         let default = match variable.default {
@@ -141,10 +141,10 @@ fn environment() -> String {
         };
         [code(variable.name), default, plain(variable.doc)]
     });
-    table(["Variable", "Default", "What for"], rows)
+    table(["Variable", "Default", "Meaning"], rows)
 }
 
-/// The clients whose servers can be imported, with their files on Linux.
+/// Formats the clients to import from, with their files on Linux.
 fn clients() -> String {
     let places = Places::below(Os::Linux, "~", "<project>");
     let rows = Client::ALL.into_iter().map(|client| {
@@ -159,7 +159,7 @@ fn clients() -> String {
     table(["Client", "Name", "Files"], rows)
 }
 
-/// A doc comment as a user reads it: without a full stop, and without the number of a requirement.
+/// Removes the full stop and the requirement number from a doc comment.
 fn plain(doc: &str) -> String {
     let doc = doc.trim().trim_end_matches('.');
     let number = |text: &str| {
@@ -182,7 +182,7 @@ fn table<const N: usize>(heads: [&str; N], rows: impl IntoIterator<Item = [Strin
     let mut out = format!("| {} |\n|{}\n", heads.join(" | "), "---|".repeat(N));
     for row in rows {
         let cells = row.map(|cell| cell.replace('|', "\\|"));
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
     out
@@ -193,12 +193,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn docs_are_what_the_code_says() {
+    fn generated_pages_are_up_to_date() {
         run(&Options::CHECK).unwrap();
     }
 
     #[test]
-    fn requirement_numbers_and_full_stops_are_not_for_users() {
+    fn requirement_numbers_and_full_stops_are_removed() {
         assert_eq!(plain(" How long, in ms (LIF-4)."), "How long, in ms");
         assert_eq!(plain(" Where (https, or http)."), "Where (https, or http)");
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: every target in `fuzz/` for a while, on the stable toolchain.
+//! `cargo xtask fuzz`: runs every target in `fuzz/` on the stable toolchain.
 
 use std::fs;
 use std::path::Path;
@@ -29,27 +29,27 @@ const TARGETS: [&str; 16] = [
     "websocket",
 ];
 
-/// Longest input tried. Longer ones find nothing new and make the run slow.
+/// The maximum input length. Longer inputs are slow and find nothing new.
 const MAX_LENGTH: u32 = 4096;
 
-/// libFuzzer prints the count at the end, after a long list of byte strings that helped it.
+/// libFuzzer prints the count at the end, after a long dictionary.
 const LINES: sh::Lines = sh::Lines {
     noted: "stat::number_of_executed_units:",
     hidden: &["\" # Uses: ", "ecommended dictionary. ######"],
 };
 
-/// What `cargo xtask fuzz` is asked to do.
+/// Options of `cargo xtask fuzz`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How long each target runs
+    /// The time per target, in seconds
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: u64,
-    /// Run this target only (may be given more than once)
+    /// Run only this target (repeatable)
     #[arg(long, value_name = "TARGET", value_parser = TARGETS)]
     only: Vec<String>,
 }
 
-/// Builds and runs the targets; stops at the first finding.
+/// Builds and runs the targets, up to the first finding.
 pub(crate) fn run(options: &Options) -> Result<()> {
     tools::FUZZ.ensure()?;
     let mut closing = Vec::new();
@@ -58,15 +58,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             continue;
         }
         println!("\n── fuzz target {target}");
-        let inputs = fuzz(target, options.seconds)
-            .with_context(|| format!("fuzz target {target}: the input that failed is printed above and kept in fuzz/artifacts/{target}"))?;
+        let inputs = fuzz(target, options.seconds).with_context(|| {
+            format!("fuzz target {target}: see the input above, and fuzz/artifacts/{target}")
+        })?;
         closing.push(format!("{target}: {inputs} inputs, no finding"));
     }
     println!("\n── summary\n{}", closing.join("\n"));
     Ok(())
 }
 
-/// Runs one target and returns how many inputs it tried.
+/// Runs a target and returns the number of inputs.
 fn fuzz(target: &str, seconds: u64) -> Result<String> {
     let corpus = format!("target/fuzz/corpus/{target}");
     let seeds = format!("fuzz/seeds/{target}");
@@ -91,7 +92,7 @@ fn fuzz(target: &str, seconds: u64) -> Result<String> {
         .unwrap_or_else(|| "an unknown number of".to_owned()))
 }
 
-/// `cargo fuzz` with unstable flags allowed: sanitizers need them, and only the stable toolchain is at hand.
+/// Returns a `cargo fuzz` command. Sanitizers need unstable flags on the stable toolchain.
 fn cargo_fuzz(job: &str, target: &str) -> Command {
     let mut command = sh::cargo(&["fuzz", job]);
     command

@@ -1,5 +1,5 @@
-//! Foreign MCP servers: installed into `target/interop`, driven by the real program in `crates/cli/tests/interop`. And a
-//! foreign keychain, for `crates/auth/tests/interop.rs`.
+//! Installs third-party MCP servers into `target/interop` for `crates/cli/tests/interop`, and a
+//! keychain for `crates/auth/tests/interop.rs`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,11 +11,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::{sh, steps};
 
-/// Node itself: the package for this machine is installed under this one name, so the tests need not know which it is.
-/// (The package `node` would need its install script.)
+/// The version of Node. The machine's package is installed as `node`, because the package of that
+/// name needs its install script.
 const NODE: &str = "24.21.0";
 
-/// What npm installs, with exact versions. The SDK is pinned too: it is what the servers really speak.
+/// The npm packages. The SDK is pinned too, because it determines what the servers speak.
 const NPM: [(&str, &str); 24] = [
     ("@modelcontextprotocol/server-everything", "2026.8.31"),
     ("@modelcontextprotocol/server-filesystem", "2026.8.31"),
@@ -47,7 +47,7 @@ const NPM: [(&str, &str); 24] = [
     ("@moonrepo/cli", "2.5.5"),
 ];
 
-/// What pip installs, with exact versions.
+/// The PyPI packages.
 const PYPI: [(&str, &str); 9] = [
     ("mcp-server-time", "2026.10.19"),
     ("mcp-server-git", "2026.10.19"),
@@ -61,8 +61,8 @@ const PYPI: [(&str, &str); 9] = [
     ("mcp-grafana", "2.1.1"),
 ];
 
-/// What pip installs into an environment of its own: the SDK as it was before it dropped `WebSocket`, and servers that
-/// were never brought up to the newer one.
+/// The PyPI packages of a second environment: the last SDK with `WebSocket`, and servers that need
+/// it.
 const PYPI_LEGACY: [(&str, &str); 5] = [
     ("mcp[ws]", "1.30.0"),
     ("uvicorn", "0.54.0"),
@@ -71,13 +71,13 @@ const PYPI_LEGACY: [(&str, &str); 5] = [
     ("mcp-server-calculator", "0.2.1"),
 ];
 
-/// A Debian package, and a command that works when it is there.
+/// A Debian package, and a command that succeeds when it is installed.
 pub(crate) type Needed = (&'static str, &'static [&'static str]);
 
-/// npm, of whichever Node.
+/// npm, with any Node.
 pub(crate) const NPM_PROGRAM: Needed = ("npm", &["npm", "--version"]);
 
-/// What the tests need of the machine; git and chromium are what the servers of those names drive.
+/// The system packages. The git and browser servers drive git and chromium.
 const SYSTEM: [Needed; 8] = [
     NPM_PROGRAM,
     ("python3", &["python3", "--version"]),
@@ -89,14 +89,14 @@ const SYSTEM: [Needed; 8] = [
     ("chromium", &["chromium", "--version"]),
 ];
 
-/// Installs what is missing, then runs the tests.
+/// Installs the servers and runs the tests.
 pub(crate) fn run() -> Result<()> {
     let folder = install()?;
     steps::nextest(tests(&folder)).map(drop)
 }
 
-/// The tests against the servers in `folder`. The whole workspace is named so that its features, and with them the
-/// compiled dependencies, are the same as in a plain test run.
+/// Returns the command that tests the servers in `folder`, with the workspace's features so that
+/// compiled dependencies are shared with a plain test run.
 pub(crate) fn tests(folder: &Path) -> Command {
     let mut command = sh::cargo(&[
         "nextest",
@@ -111,7 +111,7 @@ pub(crate) fn tests(folder: &Path) -> Command {
     command
 }
 
-/// Makes `target/interop` hold exactly the versions above. Does nothing when the stamp says that it does.
+/// Installs exactly these versions into `target/interop`, unless the stamp matches.
 pub(crate) fn install() -> Result<PathBuf> {
     let folder = sh::root().join("target/interop");
     let stamp = folder.join("installed");
@@ -132,7 +132,7 @@ pub(crate) fn install() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// One line for each package: what the stamp holds.
+/// Returns the content of the stamp: one line per package.
 fn wanted() -> Result<String> {
     let mut lines = vec![node_package()?];
     lines.extend(specs(&NPM, "@"));
@@ -162,7 +162,7 @@ pub(crate) fn node_package() -> Result<String> {
 
 /// Installs Node, as `node`, and these packages into `folder`.
 pub(crate) fn install_npm(folder: &Path, packages: impl IntoIterator<Item = String>) -> Result<()> {
-    // Without a package.json of its own npm would look for one in the folders above.
+    // Without a package.json, npm would search the parent directories for one.
     fs::write(folder.join("package.json"), "{ \"private\": true }\n")?;
     let mut npm = Command::new("npm");
     npm.current_dir(folder)
@@ -173,11 +173,11 @@ pub(crate) fn install_npm(folder: &Path, packages: impl IntoIterator<Item = Stri
     sh::run(&mut npm, Duration::from_mins(20)).context("could not install the npm packages")
 }
 
-/// Makes a Python environment of that name, with these packages.
+/// Creates a Python environment with these packages.
 fn install_pypi(folder: &Path, name: &str, packages: &[(&str, &str)]) -> Result<()> {
     let mut venv = Command::new("python3");
     venv.args(["-m", "venv"]).arg(folder.join(name));
-    sh::run(&mut venv, Duration::from_mins(5)).context("could not make a Python environment")?;
+    sh::run(&mut venv, Duration::from_mins(5)).context("could not create a Python environment")?;
     let mut pip = Command::new(folder.join(name).join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet"])
         .args(["--disable-pip-version-check", "--no-input"])
@@ -185,7 +185,7 @@ fn install_pypi(folder: &Path, name: &str, packages: &[(&str, &str)]) -> Result<
     sh::run(&mut pip, Duration::from_mins(20)).context("could not install the Python servers")
 }
 
-/// Installs those that are missing.
+/// Installs missing system packages.
 pub(crate) fn ensure_system_packages(needed: &[Needed]) -> Result<()> {
     let works = |command: &[&str]| match command {
         [program, args @ ..] => sh::succeeds(Command::new(program).args(args)),
@@ -202,11 +202,9 @@ pub(crate) fn ensure_system_packages(needed: &[Needed]) -> Result<()> {
     let packages = missing.join(" ");
     let is_root = fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0);
     if !is_root || !works(&["apt-get", "--version"]) {
-        bail!(
-            "missing on this machine: {packages}; install them (Debian: `apt-get install {packages}` as root) and run again"
-        );
+        bail!("missing: {packages}; install them (Debian: `apt-get install {packages}` as root)");
     }
-    println!("missing on this machine: {packages}; installing them with apt-get");
+    println!("missing: {packages}; installing with apt-get");
     sh::run(apt_get().arg("update"), Duration::from_mins(10))?;
     let install = ["install", "--yes", "--no-install-recommends"];
     sh::run(

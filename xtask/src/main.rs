@@ -11,6 +11,7 @@ mod docs;
 mod fuzz;
 mod hook;
 mod interop;
+mod picture;
 mod process_tree;
 mod sh;
 mod soak;
@@ -49,6 +50,8 @@ enum Task {
     Fuzz(fuzz::Options),
     /// Generate the parts of docs/ that come from the code
     Docs(docs::Options),
+    /// Draw the output of `trunkline demo` as the picture in the README
+    Picture(picture::Options),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Task::Soak(options) => soak::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Docs(options) => docs::run(&options),
+        Task::Picture(options) => picture::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

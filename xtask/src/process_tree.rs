@@ -1,7 +1,7 @@
-//! Ending a command with everything it started.
+//! Kills a command with its descendants.
 //!
-//! Commands stay in our process group, so that Ctrl-C reaches them; their descendants are therefore looked up one by one
-//! (on Linux; elsewhere only the command itself ends).
+//! Commands stay in our process group, so that Ctrl-C reaches them. Descendants are found in
+//! `/proc`; elsewhere than on Linux only the command itself is killed.
 
 use std::fs;
 use std::process::{Child, Command};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use crate::sh;
 
-/// How long killed processes may take to be gone.
+/// How long killed processes may take to exit.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Kills a child and its descendants, and returns when they are gone.
+/// Kills a child and its descendants, and waits for them.
 pub(crate) fn end(child: &mut Child) {
     let descendants = descendants(child.id());
     let _ = child.kill();
@@ -52,7 +52,7 @@ fn is_alive(pid: u32) -> bool {
     state_and_parent(pid).is_some_and(|(state, _)| state != "Z" && state != "X")
 }
 
-/// From `pid (name) state ppid …`, where the name may hold spaces and brackets.
+/// Parses `pid (name) state ppid …`, where the name may contain spaces and brackets.
 fn state_and_parent(pid: u32) -> Option<(String, u32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit(')').next()?.split_whitespace();

@@ -1,4 +1,4 @@
-//! Running commands: announced, timed, with a time limit, and an error that says which command and why.
+//! Runs commands with a time limit, and errors that name the command.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
@@ -10,20 +10,20 @@ use anyhow::{Context, Result, bail};
 
 use crate::process_tree;
 
-/// How often a running command is looked at.
+/// The polling interval of a running command.
 const POLL: Duration = Duration::from_millis(20);
 
-/// How long the output of a command that has ended is waited for.
-const PIPE_ENDS_WITHIN: Duration = Duration::from_secs(5);
+/// How long to wait for the output of a command that has ended.
+const PIPE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The workspace's folder, wherever `cargo xtask` was started.
+/// Returns the root of the workspace.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .map_or_else(PathBuf::new, Path::to_path_buf)
 }
 
-/// `cargo` in the workspace's folder, able to see the tools installed in `target/tools`.
+/// Returns a `cargo` command in the root, with `target/tools` on its PATH.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command
@@ -33,7 +33,7 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
-/// `PATH` with one more folder in front.
+/// Returns `PATH` with a folder in front.
 pub(crate) fn path_with(folder: &Path) -> OsString {
     let old = std::env::var_os("PATH").unwrap_or_default();
     let all = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&old));
@@ -47,16 +47,16 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<()> {
     finish(command, child, limit)
 }
 
-/// Which lines of a command's stderr are treated specially.
+/// Lines of a command's stderr to note or to hide.
 #[derive(Clone, Copy)]
 pub(crate) struct Lines {
-    /// The last line that contains this is handed back.
+    /// The last line that contains this is returned.
     pub(crate) noted: &'static str,
     /// Lines that contain one of these are not shown.
     pub(crate) hidden: &'static [&'static str],
 }
 
-/// Runs a command with its output on the terminal, and hands back the line of its stderr that was to be noted.
+/// Runs a command with its output on the terminal, and returns the noted line of its stderr.
 pub(crate) fn run_noting(
     command: &mut Command,
     limit: Duration,
@@ -68,12 +68,12 @@ pub(crate) fn run_noting(
     let (done, noted) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(forward(BufReader::new(stderr), lines)));
     let finished = finish(command, child, limit);
-    // The pipe ends with the command, unless something it left behind still holds it.
-    let noted = noted.recv_timeout(PIPE_ENDS_WITHIN).ok().flatten();
+    // The pipe closes with the command, unless a leftover process holds it.
+    let noted = noted.recv_timeout(PIPE_TIMEOUT).ok().flatten();
     finished.map(|()| noted)
 }
 
-/// Whether a command exists and exits with 0; its output is dropped.
+/// Returns whether a command exists and succeeds, without its output.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())
@@ -83,7 +83,7 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// A duration the way people read it: `840 ms`, `12.3 s`, `4 min 05 s`.
+/// Formats a duration: `840 ms`, `12.3 s`, `4 min 05 s`.
 pub(crate) fn human(time: Duration) -> String {
     match time.as_secs() {
         0 => format!("{} ms", time.as_millis()),
@@ -96,7 +96,7 @@ fn announce(command: &Command) {
     println!("$ {}", line(command));
 }
 
-/// The command as one would type it, without the workspace's own path.
+/// Formats the command line, with paths relative to the root.
 fn line(command: &Command) -> String {
     let root = format!("{}/", root().display());
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
@@ -123,7 +123,7 @@ fn finish(command: &Command, mut child: Child, limit: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Waits for the child; at the limit ends it with everything it started and returns `None`.
+/// Waits for the child. At the limit, kills its process tree and returns `None`.
 fn wait(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
     let start = Instant::now();
     loop {
@@ -138,7 +138,7 @@ fn wait(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
     }
 }
 
-/// Copies lines to our stderr; returns the last one to be noted, without colours.
+/// Copies lines to our stderr, and returns the noted one without colours.
 fn forward(from: impl BufRead, lines: Lines) -> Option<String> {
     let mut found = None;
     for bytes in from.split(b'\n').map_while(Result::ok) {

@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: thousands of connections made and closed over each transport, with what they leave behind.
+//! `cargo xtask soak`: connects and closes thousands of times over each transport, and checks for
+//! leaks.
 
 use std::process::Command;
 use std::time::Duration;
@@ -19,21 +20,21 @@ const TRANSPORTS: [&str; 8] = [
     "claudeai_proxy",
 ];
 
-/// What `cargo xtask soak` is asked to do.
+/// Options of `cargo xtask soak`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How often each transport is connected and closed
+    /// The number of connections per transport
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     cycles: usize,
-    /// Only this transport (may be given more than once)
+    /// Test only this transport (repeatable)
     #[arg(long, value_name = "TRANSPORT", value_parser = TRANSPORTS)]
     only: Vec<String>,
 }
 
-/// Runs each transport in a process of its own and prints the table; fails if one is not flat.
+/// Runs each transport in its own process and prints a table. Fails on a leak.
 pub(crate) fn run(options: &Options) -> Result<()> {
     if options.cycles < 100 {
-        bail!("fewer than 100 cycles show nothing");
+        bail!("at least 100 cycles are needed");
     }
     let build = ["test", "--release", "-p", "trunkline", "--test", "matrix"];
     let mut building = sh::cargo(&build);
@@ -63,10 +64,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if failed.is_empty() {
         return Ok(());
     }
-    bail!("not flat, or failed otherwise: {}", failed.join(", "))
+    bail!("leaked or failed: {}", failed.join(", "))
 }
 
-/// The figures that a test prints, as a row of the table; `None` if it failed.
+/// Formats the figures that a test prints as a row; `None` if it failed.
 fn row(command: &mut Command) -> Result<Option<String>> {
     let output = command.output().context("could not run cargo")?;
     let said = String::from_utf8_lossy(&output.stdout);
@@ -78,9 +79,12 @@ fn row(command: &mut Command) -> Result<Option<String>> {
         println!("{said}{}", String::from_utf8_lossy(&output.stderr));
         return Ok(None);
     }
-    let fields: Vec<&str> = line.context("the test said nothing")?.split(' ').collect();
+    let fields: Vec<&str> = line
+        .context("the test printed no figures")?
+        .split(' ')
+        .collect();
     let &[name, cycles, seconds, open, open_now, held, held_now] = fields.as_slice() else {
-        bail!("the test said something else: {fields:?}");
+        bail!("unexpected figures: {fields:?}");
     };
     let (held, held_now) = (mebibytes(held)?, mebibytes(held_now)?);
     Ok(Some(format!(

@@ -1,9 +1,11 @@
 //! `cargo xtask test --only tidy`: rules about the text of the tree that no compiler checks.
 //!
-//! - A contract number (such as CFG-1) must be a heading of `docs/contract.md`, which in turn states
-//!   the status of each.
+//! - A contract number (such as CFG-1) must be a heading of `docs/contract.md`, which in turn
+//!   states
+//! the status of each.
 //! - Comment lines in Rust are at most 100 columns wide.
 //! - Links between pages lead to a file, and to a heading of it, that exist.
+//! - Source paths that pages mention exist, and files in the glossary define the types beside them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,6 +18,9 @@ use crate::sh;
 
 /// The page that holds the numbered requirements.
 const CONTRACT: &str = "docs/contract.md";
+
+/// The page that maps concepts to types and files.
+const GLOSSARY: &str = "docs/glossary.md";
 
 /// The width of a comment line, in characters.
 const MAX_WIDTH: usize = 100;
@@ -49,8 +54,14 @@ pub(crate) fn run() -> Result<String> {
                 Some(format!("{path}:{line}: link to {link}: {problem}"))
             });
             problems.extend(broken);
+            let missing = mentioned_paths(text).filter(|(_, path)| !tree.root.join(path).exists());
+            problems.extend(
+                missing
+                    .map(|(line, mentioned)| format!("{path}:{line}: {mentioned} does not exist")),
+            );
         }
     }
+    problems.extend(undefined_types(&tree, tree.text(GLOSSARY)?));
     if wide.len() > WIDE_COMMENTS_ALLOWED {
         problems.push(format!(
             "{} comment lines are wider than {MAX_WIDTH} columns, {WIDE_COMMENTS_ALLOWED} allowed:\n  {}",
@@ -252,6 +263,46 @@ fn prose(page: &str) -> impl Iterator<Item = (usize, String)> {
     })
 }
 
+/// Finds the code spans of a page that are paths into the source tree, each with its line.
+fn mentioned_paths(page: &str) -> impl Iterator<Item = (usize, String)> {
+    let is_path = |span: &&str| {
+        let is_source = span.starts_with("crates/") || span.starts_with("xtask/src/");
+        is_source && !span.contains(['*', '<', '{', ' ', ':'])
+    };
+    page.lines().enumerate().flat_map(move |(index, line)| {
+        let spans = line.split('`').skip(1).step_by(2).filter(is_path);
+        spans
+            .map(|span| (index + 1, span.to_owned()))
+            .collect::<Vec<_>>()
+    })
+}
+
+/// Checks each row of the glossary: the file in the last cell defines the types in the one before.
+fn undefined_types(tree: &Tree, glossary: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    for row in glossary.lines().filter(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [_, types, file] = cells.as_slice() else {
+            problems.push(format!("{GLOSSARY}: a row needs three cells: {row}"));
+            continue;
+        };
+        let file = file.trim_matches('`');
+        let Some(text) = tree.files.get(file) else {
+            continue;
+        };
+        for name in types.split('`').skip(1).step_by(2) {
+            let is_defined = |kind: &str| text.contains(&format!("{kind} {name}"));
+            if !["struct", "enum", "trait", "type"]
+                .into_iter()
+                .any(is_defined)
+            {
+                problems.push(format!("{GLOSSARY}: {file} does not define {name}"));
+            }
+        }
+    }
+    problems
+}
+
 /// The anchors of a page's headings, as GitHub makes them.
 fn anchors(page: &str) -> BTreeSet<String> {
     let mut in_block = false;
@@ -332,6 +383,22 @@ mod tests {
         assert_eq!(joined("docs/a.md", "../README.md"), "README.md");
         assert_eq!(joined("docs/a.md", "images/b.svg"), "docs/images/b.svg");
         assert_eq!(joined("README.md", "./docs/a.md"), "docs/a.md");
+    }
+
+    #[test]
+    fn the_glossary_names_types_where_they_are() {
+        let files = [("crates/a/src/b.rs".to_owned(), "pub struct B {}".to_owned())];
+        let tree = Tree {
+            root: PathBuf::new(),
+            files: files.into(),
+        };
+        let row = |name: &str| format!("| b: a thing | `{name}` | `crates/a/src/b.rs` |\n");
+        assert!(undefined_types(&tree, &row("B")).is_empty());
+        let problems = undefined_types(&tree, &row("C"));
+        let expected = "docs/glossary.md: crates/a/src/b.rs does not define C";
+        assert_eq!(problems, [expected]);
+        let found: Vec<_> = mentioned_paths(&row("B")).collect();
+        assert_eq!(found, [(1, "crates/a/src/b.rs".to_owned())]);
     }
 
     #[test]

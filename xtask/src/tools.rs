@@ -1,4 +1,4 @@
-//! Cargo subcommands the jobs need, installed into `target/tools` when the machine has none.
+//! Cargo subcommands, installed into `target/tools` if missing.
 
 use std::time::Duration;
 
@@ -34,20 +34,18 @@ pub(crate) const FUZZ: Tool = Tool {
 };
 
 impl Tool {
-    /// Whether `cargo <name>` works here.
-    pub(crate) fn is_there(self) -> bool {
+    /// Returns whether `cargo <name>` works.
+    pub(crate) fn is_installed(self) -> bool {
         sh::succeeds(&mut sh::cargo(&[self.name, "--version"]))
     }
 
-    /// Makes `cargo <name>` work for commands made by [`sh::cargo`]. A version the machine already has is used as it is.
+    /// Installs `cargo <name>` for [`sh::cargo`], unless some version is already there.
     pub(crate) fn ensure(self) -> Result<()> {
-        if self.is_there() {
+        if self.is_installed() {
             return Ok(());
         }
         let package = format!("cargo-{}@{}", self.name, self.version);
-        println!(
-            "{package} is missing: installing it into target/tools, once, which takes some minutes"
-        );
+        println!("installing {package} into target/tools, which takes some minutes");
         let install = [
             "install",
             "--locked",

@@ -68,7 +68,8 @@ pub(crate) struct ConfigArgs {
 const MCP_CONFIG: &str = "--mcp-config";
 
 /// Inserts one `--mcp-config` before each of its values: as in Claude Code, several may follow one
-/// flag. Only JSON and names that end in `.json` count as values, because other words follow as well.
+/// flag. Only JSON and names that end in `.json` count as values, because other words follow as
+/// well.
 pub(crate) fn expand_mcp_config(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut expanded: Vec<OsString> = Vec::new();
     // The number of values since the last flag; none once another word has followed.
@@ -387,7 +388,8 @@ pub(crate) struct AddOptions {
     #[arg(short, long, default_value = "local")]
     pub(crate) scope: WriteScope,
 
-    /// Prompt for the OAuth client secret (or read `MCP_CLIENT_SECRET`) and store it in the keychain
+    /// Prompt for the OAuth client secret (or read `MCP_CLIENT_SECRET`) and store it in the
+    /// keychain
     #[arg(long)]
     pub(crate) client_secret: bool,
 

@@ -5,8 +5,8 @@ use trunkline::Json;
 
 use crate::schema::Document;
 
-/// Parses `key=value` and `key:=json` words and adds them to a JSON object. The tool's schema decides
-/// the type of a plain value: `n=3` is a number where the tool asks for one.
+/// Parses `key=value` and `key:=json` words and adds them to a JSON object. The tool's schema
+/// decides the type of a plain value: `n=3` is a number where the tool asks for one.
 pub(crate) fn read(
     words: &[String],
     json_args: Option<&str>,

@@ -98,7 +98,8 @@ impl Configured {
         self.unknown_among(name, &self.names(), none)
     }
 
-    /// Reports an unknown server where only `names` are valid; `none` is the hint if there are none.
+    /// Reports an unknown server where only `names` are valid; `none` is the hint if there are
+    /// none.
     pub(crate) fn unknown_among(&self, name: &str, names: &[&str], none: &str) -> Exit {
         let is_error = |problem: &&Diagnostic| problem.severity == Severity::Error;
         if let Some(problem) = self.set.about(name).find(is_error) {
@@ -222,8 +223,8 @@ pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
     configured.with_wanted_only()
 }
 
-/// Returns the problems that make a --mcp-config unusable. A bad entry counts only if it is the only
-/// one.
+/// Returns the problems that make a --mcp-config unusable. A bad entry counts only if it is the
+/// only one.
 fn unusable_configs<'s>(set: &'s ServerSet, named: &[String]) -> Vec<&'s Diagnostic> {
     let is_unusable = |problem: &&Diagnostic| {
         let source = problem.source.as_str();

@@ -1,4 +1,4 @@
-//! A user who agrees to everything.
+//! Accepts every elicitation request.
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -9,10 +9,10 @@ use trunkline::elicit::Elicit;
 
 use crate::example;
 
-/// Accepts whatever a server asks, with the defaults of the form.
-pub(crate) struct Agreeable;
+/// Accepts every request with the defaults of its form.
+pub(crate) struct AcceptAll;
 
-impl Elicit for Agreeable {
+impl Elicit for AcceptAll {
     fn elicit(&self, _: &str, params: Json) -> Pin<Box<dyn Future<Output = Json> + Send>> {
         let params = params.to_value().unwrap_or_default();
         Box::pin(ready(Json::from(answer(&params))))
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_is_filled_in_and_a_page_only_agreed_to() {
+    fn a_form_is_filled_in_and_a_url_accepted() {
         let form = json!({"requestedSchema": {"properties": {"n": {"default": "J"}}}});
         let expected = json!({"action": "accept", "content": {"n": "J"}});
         assert_eq!(answer(&form), expected);

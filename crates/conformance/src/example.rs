@@ -1,20 +1,20 @@
-//! Values that fit a JSON Schema, well enough for a call.
+//! Makes example values for a JSON Schema.
 
 use serde_json::{Map, Value, json};
 
-/// How deep references and objects are followed.
+/// The maximum depth of references and objects.
 const MAX_DEPTH: usize = 8;
 
-/// Arguments that have every required property. `any` is what a property gets that may be any object.
+/// Returns arguments with every required property. `any` stands for an unconstrained object.
 pub(crate) fn arguments(schema: &Value, any: &Value) -> Value {
-    let maker = Maker { root: schema, any };
+    let maker = Examples { root: schema, any };
     Value::Object(maker.object(schema, 0))
 }
 
-/// What a user who agrees to everything would enter: the defaults, and something for whatever else is required.
+/// Returns a filled-in form: all defaults, and examples for other required fields.
 pub(crate) fn filled_in(schema: &Value) -> Value {
     let any = json!({});
-    let maker = Maker {
+    let maker = Examples {
         root: schema,
         any: &any,
     };
@@ -27,12 +27,12 @@ pub(crate) fn filled_in(schema: &Value) -> Value {
     Value::Object(content)
 }
 
-struct Maker<'s> {
+struct Examples<'s> {
     root: &'s Value,
     any: &'s Value,
 }
 
-impl Maker<'_> {
+impl Examples<'_> {
     fn object(&self, schema: &Value, depth: usize) -> Map<String, Value> {
         let required = schema.get("required").and_then(Value::as_array);
         let is_required = |name: &str| {
@@ -75,7 +75,7 @@ impl Maker<'_> {
         }
     }
 
-    /// What a reference within the document stands for. Others are never followed.
+    /// Resolves a reference within the document. Others are never followed.
     fn referred(&self, schema: &Value) -> Option<&Value> {
         let pointer = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
         self.root.pointer(pointer)
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_required_is_left_out() {
+    fn optional_properties_are_omitted() {
         check(
             &json!({"properties": {"p": {"type": "string"}}}),
             &json!({}),

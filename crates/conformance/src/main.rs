@@ -1,14 +1,15 @@
 //! The client that the official MCP conformance suite judges: `trunkline-conformance URL`.
 //!
-//! It does what any program with a [`Host`] does: connects, lists, calls tools, answers what the server asks, shuts down.
-//! `cargo xtask conformance` runs it under the suite, which tells by environment variables which scenario it plays.
+//! It does what any program with a [`Host`] does: connects, lists, calls tools, answers elicitation
+//! and shuts down. `cargo xtask conformance` runs it under the suite, which sets the scenario in
+//! environment variables.
 //!
-//! Deliberately absent: anything about a particular scenario. Which tools to call comes from the suite where it says so, and
-//! otherwise it is all that are listed.
+//! Deliberately absent: code for particular scenarios. The suite names the tools to call; otherwise
+//! all listed tools are called.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "the suite keeps what its clients say"
+    reason = "the suite records the output of its clients"
 )]
 
 mod elicit;
@@ -27,14 +28,15 @@ use trunkline_config::{HttpEntry, HttpFlavour};
 
 use plan::Plan;
 
-/// What the server is called here.
+/// The name of the suite's server.
 const SERVER: &str = "suite";
 
-/// How long connecting and calling may take. The suite gives up after 30 s, and ends only the shell around us.
-const PLAY: Duration = Duration::from_secs(20);
+/// The time limit for connecting and calling. The suite gives up after 30 s and kills only our
+/// shell.
+const RUN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long taking leave may take, on top of that.
-const LEAVE: Duration = Duration::from_secs(5);
+/// The additional time limit for the shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The code of a bad command line (`EX_USAGE`).
 const USAGE: u8 = 64;
@@ -56,16 +58,19 @@ async fn main() -> ExitCode {
     let host = Host::builder()
         .permit(trunkline::permission::AllowAll)
         .settings(Settings::from_env())
-        .elicit(elicit::Agreeable)
+        .elicit(elicit::AcceptAll)
         .server(ServerEntry::new(SERVER, TransportEntry::Http(entry)))
         .start();
-    let played = tokio::time::timeout(PLAY, play(&host, &plan)).await;
-    let played = played.unwrap_or_else(|_| Err("it took too long".to_owned()));
-    if tokio::time::timeout(LEAVE, host.shutdown()).await.is_err() {
-        eprintln!("the connection did not end in time");
+    let outcome = tokio::time::timeout(RUN_TIMEOUT, run(&host, &plan)).await;
+    let outcome = outcome.unwrap_or_else(|_| Err("timed out".to_owned()));
+    if tokio::time::timeout(SHUTDOWN_TIMEOUT, host.shutdown())
+        .await
+        .is_err()
+    {
+        eprintln!("the shutdown timed out");
         return ExitCode::FAILURE;
     }
-    match played {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             eprintln!("{problem}");
@@ -74,8 +79,8 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Waits for the connection and makes the calls, one after the other.
-async fn play(host: &Host, plan: &Plan) -> Result<(), String> {
+/// Waits for the connection and makes the calls in order.
+async fn run(host: &Host, plan: &Plan) -> Result<(), String> {
     host.ready().await;
     let status = host.server(SERVER).ok_or("the server is gone")?;
     match &status.state {
@@ -96,11 +101,11 @@ async fn play(host: &Host, plan: &Plan) -> Result<(), String> {
     let pool = host.pool();
     let tools: Vec<_> = pool.tools().iter().map(Arc::as_ref).collect();
     for call in plan.calls(&tools) {
-        // The suite decides about its arguments; some do not fit its schemas, on purpose or not.
+        // Some of the suite's arguments do not match its schemas.
         let options = CallOptions::new().unchecked(true);
         match host.call(&call.tool, call.arguments, options).await {
             Ok(output) => println!("{}: {}", call.tool, output.text()),
-            // That is an answer, too: the server is free to refuse.
+            // A refusal is a valid response.
             Err(error) if error.is_server_error() => println!("{error}"),
             Err(error) => return Err(error.to_string()),
         }
@@ -114,7 +119,7 @@ async fn play(host: &Host, plan: &Plan) -> Result<(), String> {
         if plan.uses_skills {
             match use_skill(host, skill).await {
                 Ok(files) => println!("used, with {files} files"),
-                // To turn down what is not as it was listed is what a host is for.
+                // Rejecting a skill that differs from its listing is correct.
                 Err(error) => println!("{error}"),
             }
         }
@@ -122,7 +127,7 @@ async fn play(host: &Host, plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// Loads a skill and reads all files that belong to it; gives their number.
+/// Loads a skill with all its files, and returns their number.
 async fn use_skill(host: &Host, skill: &ServerSkill) -> Result<usize, CallError> {
     host.load_skill(skill, ReadOptions::new()).await?;
     let files = skill.skill.files.as_deref().unwrap_or_default();

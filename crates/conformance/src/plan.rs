@@ -1,4 +1,4 @@
-//! Which tools are called, with what, and whether skills are used.
+//! Decides which tools to call with which arguments, and whether to use skills.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,30 +6,30 @@ use trunkline::tool::{PoolTool, tool_name};
 
 use crate::{SERVER, example};
 
-/// What the suite says beside the scenario's name, as JSON.
+/// The variable with the scenario's context, as JSON.
 const CONTEXT: &str = "MCP_CONFORMANCE_CONTEXT";
 
-/// Which scenario is played.
+/// The variable with the scenario's name.
 const SCENARIO: &str = "MCP_CONFORMANCE_SCENARIO";
 
-/// What the suite wants to see. It says more than this, for scenarios that are about authorisation.
+/// The part of the context that matters here; the rest is about authorisation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Plan {
-    tool_calls: Option<Vec<Wanted>>,
-    /// Whether the user wants to use the skills that there are. The suite says so only by the scenario's name: what is to be verified
-    /// must be used, and everything else about skills is about leaving them alone.
+    tool_calls: Option<Vec<ToolCall>>,
+    /// Whether to use skills. Only the scenario's name says so: skills to verify must be used, all
+    /// others left alone.
     #[serde(skip)]
     pub(crate) uses_skills: bool,
 }
 
 #[derive(Debug, Deserialize)]
-struct Wanted {
+struct ToolCall {
     name: String,
     arguments: Value,
 }
 
-/// A call to be made.
+/// A call to make.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Call {
     /// The tool, by its name in the pool.
@@ -39,7 +39,7 @@ pub(crate) struct Call {
 }
 
 impl Plan {
-    /// What the environment says.
+    /// Reads the environment.
     pub(crate) fn from_env() -> Result<Self, String> {
         let mut plan = match std::env::var(CONTEXT) {
             Ok(context) => Self::parse(&context)?,
@@ -50,19 +50,19 @@ impl Plan {
     }
 
     fn parse(context: &str) -> Result<Self, String> {
-        serde_json::from_str(context).map_err(|error| format!("{CONTEXT} cannot be used: {error}"))
+        serde_json::from_str(context).map_err(|error| format!("{CONTEXT} is invalid: {error}"))
     }
 
-    /// The calls that the suite asks for; without any, one of each tool.
+    /// Returns the calls of the suite, otherwise one call of each tool.
     pub(crate) fn calls(&self, tools: &[&PoolTool]) -> Vec<Call> {
         match &self.tool_calls {
-            Some(wanted) => wanted.iter().map(Wanted::call).collect(),
+            Some(wanted) => wanted.iter().map(ToolCall::call).collect(),
             None => tools.iter().map(|tool| example_call(tool, tools)).collect(),
         }
     }
 }
 
-impl Wanted {
+impl ToolCall {
     fn call(&self) -> Call {
         Call {
             tool: tool_name(SERVER, &self.name),
@@ -71,7 +71,8 @@ impl Wanted {
     }
 }
 
-/// Where a tool takes any object, it gets another tool's schema: an object at hand in which little is left out.
+/// Makes an example call. An unconstrained object becomes another tool's schema, a rich object at
+/// hand.
 fn example_call(tool: &PoolTool, all: &[&PoolTool]) -> Call {
     let schema = |tool: &PoolTool| tool.tool.input_schema.to_value().unwrap_or_default();
     let other = all.iter().find(|other| other.name != tool.name);
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn other_contexts_name_none() {
+    fn other_contexts_name_no_calls() {
         let plan = Plan::parse(r#"{"name": "auth/x", "client_id": "c"}"#).unwrap();
         assert!(plan.tool_calls.is_none());
         assert!(Plan::parse("{").unwrap_err().contains(CONTEXT));

@@ -115,6 +115,9 @@ impl fmt::Display for RpcError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         if self.message.is_empty() {
             write!(f, "error {} without a message", self.code)
+        } else if self.message.contains(&self.code.to_string()) {
+            // Some SDKs put the code into the message: "MCP error -32602: …".
+            f.write_str(&self.message)
         } else {
             write!(f, "{} (error {})", self.message, self.code)
         }
@@ -126,6 +129,14 @@ impl std::error::Error for RpcError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_code_is_shown_once() {
+        let shown = |message: &str| RpcError::new(-32602, message).to_string();
+        assert_eq!(shown("no such tool"), "no such tool (error -32602)");
+        let with_code = "MCP error -32602: no such tool";
+        assert_eq!(shown(with_code), with_code);
+    }
 
     #[test]
     fn every_shape_of_error_becomes_an_error() {

@@ -1,10 +1,11 @@
-//! An agent in one file: the tools of your MCP servers, and a model behind an API like OpenAI's chat completions.
+//! An agent in one file: the tools of your MCP servers, and a model behind an API like OpenAI's
+//! chat completions.
 //!
 //! ```text
 //! OPENAI_API_KEY=… cargo run -p trunkline-examples --bin openai-agent -- "What changed in this repository today?"
 //! ```
-//! `OPENAI_BASE_URL` and `OPENAI_MODEL` choose another place (a local model, for example) and another model. The servers are
-//! those of Claude Code's files.
+//! `OPENAI_BASE_URL` and `OPENAI_MODEL` choose another place (a local model, for example) and
+//! another model. The servers are those of Claude Code's files.
 #![allow(clippy::print_stdout, reason = "the answer goes to standard output")]
 
 use std::collections::BTreeSet;
@@ -102,7 +103,8 @@ async fn say(model: &Model, request: &Value) -> Result<Value> {
     Ok(message)
 }
 
-/// Puts a call together: the first piece has its id and name, all of them have some of its arguments.
+/// Puts a call together: the first piece has its id and name, all of them have some of its
+/// arguments.
 fn collect(calls: &mut Vec<Value>, piece: &Value) {
     let at = piece["index"].as_u64().unwrap_or(0);
     let at = usize::try_from(at).unwrap_or(0).min(calls.len());

@@ -1,4 +1,5 @@
-//! A model that wants to call one tool, and then says what the tool said. It speaks HTTP and streams, as the real ones do.
+//! A model that wants to call one tool, and then says what the tool said. It speaks HTTP and
+//! streams, as the real ones do.
 
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

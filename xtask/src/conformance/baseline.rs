@@ -1,4 +1,4 @@
-//! What does not pass yet, and why.
+//! The scenarios that do not pass yet, with reasons.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,12 +9,12 @@ use super::baseline_path;
 use super::suite::Case;
 use crate::sh;
 
-/// For each run its scenarios that do not pass, with the reason.
+/// The scenarios of each run that do not pass, with reasons.
 #[derive(Debug, Default)]
 pub(super) struct Baseline(BTreeMap<String, BTreeMap<String, String>>);
 
 impl Baseline {
-    /// Reads the file, which may only name what there is.
+    /// Reads the file. It may name only existing scenarios.
     pub(super) fn load(cases: &[Case]) -> Result<Self> {
         let text = fs::read_to_string(sh::root().join(baseline_path()))
             .with_context(|| format!("could not read {}", baseline_path().display()))?;
@@ -38,7 +38,7 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// Why a scenario is not expected to pass, if it is not.
+    /// Returns why a scenario is expected to fail.
     pub(super) fn reason(&self, case: &Case) -> Option<&str> {
         self.0
             .get(&case.run())?
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_there_is_may_be_listed_and_with_a_reason() {
+    fn entries_need_an_existing_scenario_and_a_reason() {
         let case = Case::example("sse-retry");
         let parse = |line: &str| {
             Baseline::parse(

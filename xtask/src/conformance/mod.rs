@@ -1,7 +1,8 @@
-//! `cargo xtask conformance`: the official conformance suite against `trunkline-conformance`, one scenario at a time.
+//! `cargo xtask conformance`: the official conformance suite against `trunkline-conformance`.
 //!
-//! What does not pass is in `crates/conformance/conformance-baseline.toml`, with the reason. That file may only shrink: a
-//! scenario in it that passes is an error, as is one outside it that fails.
+//! `crates/conformance/conformance-baseline.toml` lists the scenarios that do not pass, with
+//! reasons. It may only shrink: a listed scenario that passes is an error, and so is any other that
+//! fails.
 
 mod baseline;
 mod report;
@@ -21,43 +22,43 @@ use report::{Report, Row};
 use scenario::{Lab, Verdict};
 use suite::Case;
 
-/// The client.
+/// The client under test.
 const CLIENT: &str = "trunkline-conformance";
 
-/// A release build from nothing, on two cores.
+/// The time limit of a cold release build on two cores.
 const BUILD_LIMIT: Duration = Duration::from_mins(30);
 
-/// How many scenarios run at a time. Each has its own ports.
+/// The number of concurrent scenarios. Each has its own ports.
 const AT_ONCE: usize = 2;
 
-/// Scenarios that measure time, and so run by themselves.
+/// Scenarios that measure time and therefore run alone.
 const TIMED: [&str; 1] = ["sse-retry"];
 
-/// What `cargo xtask conformance` is asked to do.
+/// Options of `cargo xtask conformance`.
 #[derive(clap::Args, Default)]
 pub(crate) struct Options {
-    /// Run this scenario only (may be given more than once)
+    /// Run only this scenario (repeatable)
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Run this version of the suite only
+    /// Run only this version of the suite
     #[arg(long, value_name = "VERSION")]
     suite: Option<String>,
-    /// Leave out what the baseline says does not pass
+    /// Skip the scenarios in the baseline
     #[arg(long)]
     skip_expected: bool,
-    /// Build the client in the dev profile, not as released
+    /// Build the client in the dev profile
     #[arg(long)]
     dev: bool,
-    /// Download nothing: fail if the suite is not there
+    /// Fail if the suite is not installed
     #[arg(long)]
     no_install: bool,
-    /// Print all that the suite says about each scenario
+    /// Print the suite's output
     #[arg(long)]
     verbose: bool,
 }
 
 impl Options {
-    /// As a step of `cargo xtask test`: what passes must still pass.
+    /// The options for `cargo xtask test`.
     pub(crate) fn step() -> Self {
         Self {
             skip_expected: true,
@@ -67,12 +68,12 @@ impl Options {
     }
 }
 
-/// Runs the scenarios and prints the table.
+/// Runs the scenarios and prints a table.
 pub(crate) fn run(options: &Options) -> Result<()> {
     run_noting(options).map(drop)
 }
 
-/// As [`run`]; gives back the line that sums it up.
+/// As [`run`], and returns the summary line.
 pub(crate) fn run_noting(options: &Options) -> Result<String> {
     let folder = suite::install(options.no_install)?;
     let cases = suite::cases(&folder)?;
@@ -84,7 +85,7 @@ pub(crate) fn run_noting(options: &Options) -> Result<String> {
         .filter(|case| !options.skip_expected || baseline.reason(case).is_none())
         .collect();
     if chosen.is_empty() {
-        bail!("no scenario is left to run");
+        bail!("no scenario matches");
     }
     let lab = Lab {
         client: build(options.dev)?,
@@ -95,8 +96,8 @@ pub(crate) fn run_noting(options: &Options) -> Result<String> {
     Report { rows }.print()
 }
 
-/// Builds the client. The whole workspace is named so that its features, and with them the compiled dependencies, are the
-/// same as in a test run.
+/// Builds the client, with the workspace's features so that compiled dependencies are shared with a
+/// test run.
 fn build(dev: bool) -> Result<PathBuf> {
     let profile = if dev { "dev" } else { "release" };
     let build = [
@@ -113,7 +114,7 @@ fn build(dev: bool) -> Result<PathBuf> {
         .join(target)
         .join(if dev { "debug" } else { "release" })
         .join(CLIENT);
-    // The suite cuts its command into words.
+    // The suite splits its command at spaces.
     if client.to_string_lossy().contains(char::is_whitespace) {
         bail!(
             "the suite cannot run a client whose path has spaces: {}",
@@ -123,7 +124,7 @@ fn build(dev: bool) -> Result<PathBuf> {
     Ok(client)
 }
 
-/// Plays the scenarios, some at a time, and gives back the rows in the order of `cases`.
+/// Runs the scenarios and returns the rows in the order of `cases`.
 fn play_all(lab: &Lab, cases: &[Case], baseline: &Baseline) -> Result<Vec<Row>> {
     let numbered = || cases.iter().enumerate();
     let is_timed = |case: &Case| TIMED.contains(&case.scenario.as_str());
@@ -168,7 +169,7 @@ fn play_some(lab: &Lab, cases: VecDeque<(usize, &Case)>, at_once: usize) -> Vec<
     played.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The baseline, from the workspace's folder.
+/// The baseline, from the root of the workspace.
 fn baseline_path() -> &'static Path {
     Path::new("crates/conformance/conformance-baseline.toml")
 }

@@ -1,4 +1,4 @@
-//! The table, and whether it is as expected.
+//! Prints the table and compares it with the baseline.
 
 use anyhow::{Result, bail};
 
@@ -6,21 +6,21 @@ use super::baseline_path;
 use super::scenario::Verdict;
 use super::suite::Case;
 
-/// How many of a scenario's complaints the table names.
+/// The maximum number of failed checks in a row of the table.
 const NAMED: usize = 4;
 
-/// How many lines of a client are repeated when its scenario fails.
+/// The number of client output lines printed for a failed scenario.
 const LAST_WORDS: usize = 12;
 
-/// A scenario, and how it went.
+/// A scenario and its result.
 pub(super) struct Row {
     pub(super) case: Case,
-    /// Why it is not expected to pass, if it is not.
+    /// Why it is expected to fail.
     pub(super) reason: Option<String>,
     pub(super) verdict: Verdict,
 }
 
-/// All that was run.
+/// The results of all scenarios.
 pub(super) struct Report {
     pub(super) rows: Vec<Row>,
 }
@@ -54,7 +54,7 @@ impl Row {
         }
     }
 
-    /// The names of the checks that failed, or why that was expected.
+    /// Returns the failed checks, or why they are expected.
     fn note(&self) -> String {
         let complaints = &self.verdict.complaints;
         let mut names: Vec<&str> = Vec::new();
@@ -77,7 +77,7 @@ impl Row {
 }
 
 impl Report {
-    /// Prints everything; an error if something is not as the baseline says. Gives back the line that sums it up.
+    /// Prints the table and returns the summary line. Fails on a difference from the baseline.
     pub(super) fn print(&self) -> Result<String> {
         let wide = |of: fn(&Row) -> usize| self.rows.iter().map(of).max().unwrap_or_default();
         let run = wide(|row| row.case.run().len());

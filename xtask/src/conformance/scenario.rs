@@ -1,4 +1,4 @@
-//! One scenario: run in a process group of its own, judged by what the suite wrote down.
+//! Runs one scenario in its own process group and reads the suite's verdict.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -12,13 +12,13 @@ use serde::Deserialize;
 
 use super::suite::Case;
 
-/// How long the suite waits for the client, in milliseconds. The client gives up before that.
+/// The suite's timeout for the client, in milliseconds. The client gives up earlier.
 const CLIENT_LIMIT: &str = "30000";
 
-/// How long a scenario may take with the start of the suite and its end.
+/// The time limit of a scenario, including the suite's start and end.
 const LIMIT: Duration = Duration::from_secs(45);
 
-/// How often a running scenario is looked at.
+/// The polling interval of a running scenario.
 const POLL: Duration = Duration::from_millis(20);
 
 /// Where scenarios run.
@@ -31,18 +31,18 @@ pub(super) struct Lab {
     pub(super) verbose: bool,
 }
 
-/// How a scenario went.
+/// The result of a scenario.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// It ended well and proved something.
+    /// Whether it succeeded and at least one check passed.
     pub(super) passed: bool,
-    /// What was wrong: a few words, and what the suite says about it.
+    /// The failed checks.
     pub(super) complaints: Vec<Complaint>,
     /// The last lines of the client.
     pub(super) last_words: String,
 }
 
-/// Something that was wrong.
+/// A failed check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Complaint {
     pub(super) name: String,
@@ -57,7 +57,7 @@ enum End {
     TooLate,
 }
 
-/// What the suite writes down about one thing that it looked at.
+/// A check in the suite's results.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Check {
@@ -102,7 +102,7 @@ impl Lab {
             read("checks.json").and_then(|text| serde_json::from_str(&text).ok());
         let last_words = match read("stderr.txt") {
             Some(words) if !words.trim().is_empty() => words,
-            // Without results, whatever the suite said must do.
+            // Without results, report the suite's output.
             _ if checks.is_none() => said,
             _ => String::new(),
         };
@@ -114,8 +114,8 @@ fn clear_failed(place: &Path) -> String {
     format!("could not clear {}", place.display())
 }
 
-/// A scenario passes when the suite is content and at least one check succeeded: one that never came to the point is not
-/// proof of anything.
+/// A scenario passes when the suite succeeds and at least one check passed: without a check, it
+/// proves nothing.
 fn judge(end: End, checks: &[Check], last_words: String) -> Verdict {
     let succeeded = checks.iter().any(|check| check.status == "SUCCESS");
     let passed = end == End::Well && succeeded;
@@ -147,7 +147,7 @@ fn judge(end: End, checks: &[Check], last_words: String) -> Verdict {
     }
 }
 
-/// Runs a command in a process group of its own, and leaves nothing of that group.
+/// Runs a command in its own process group, and kills what is left of the group.
 fn run_in_group(command: &mut Command, log: &Path) -> Result<End> {
     let out = File::create(log).with_context(|| format!("could not create {}", log.display()))?;
     let err = out.try_clone()?;
@@ -160,7 +160,7 @@ fn run_in_group(command: &mut Command, log: &Path) -> Result<End> {
         .context("could not start the suite")?;
     let group = Pid::from_child(&child);
     let in_time = ends_in_time(group);
-    // Not reaped yet, so the group's number is still ours.
+    // The child is not reaped yet, so its group id cannot be reused.
     let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait()?;
     Ok(match in_time {
@@ -183,7 +183,7 @@ fn ends_in_time(child: Pid) -> bool {
     false
 }
 
-/// The first file of this name in `folder` or deeper: the suite puts the time into the names of its folders.
+/// Finds a file of this name below `folder`: the suite's folders have the time in their names.
 fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     let entries: Vec<_> = fs::read_dir(folder).ok()?.flatten().collect();
     let here = entries.iter().find(|entry| entry.file_name() == name);

@@ -1,4 +1,4 @@
-//! The suite: installed into `target/conformance`, asked for its scenarios.
+//! Installs the suite into `target/conformance` and lists its scenarios.
 
 use std::fmt;
 use std::fs;
@@ -12,10 +12,10 @@ use crate::{interop, sh};
 /// The npm package.
 const PACKAGE: &str = "@modelcontextprotocol/conformance";
 
-/// The servers that the suite puts up are made with this.
+/// The SDK behind the suite's servers.
 const SDK: (&str, &str) = ("@modelcontextprotocol/sdk", "1.32.2");
 
-/// What is run: a version of the suite, and what it is asked for.
+/// The runs: a version of the suite and a selection of scenarios.
 const RUNS: [Run; 4] = [
     Run {
         suite: "0.1.16",
@@ -35,7 +35,7 @@ const RUNS: [Run; 4] = [
     },
 ];
 
-/// A version of the suite, and what it is asked for.
+/// A version of the suite and a selection of scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     suite: &'static str,
@@ -44,11 +44,11 @@ struct Run {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
-    /// All scenarios; it plays each at the version that it finds right.
+    /// All scenarios, each at the version that the suite chooses.
     All,
-    /// Those of a version of the specification.
+    /// The scenarios of a version of the specification.
     Spec(&'static str),
-    /// Extensions, and what is in no version that we ask for.
+    /// Extensions, and scenarios of no other selection.
     Rest,
 }
 
@@ -75,12 +75,12 @@ impl Case {
         self.run.suite
     }
 
-    /// The version of the suite and what it was asked for: how the baseline names it.
+    /// Returns the run's name in the baseline: version and selection.
     pub(super) fn run(&self) -> String {
         self.run.to_string()
     }
 
-    /// The suite, told to play this scenario; what is left to say is the client and the folder for the results.
+    /// Returns the command that runs this scenario, without the client and the result folder.
     pub(super) fn command(&self, folder: &Path) -> Command {
         let mut command = suite(folder, self.run.suite);
         command.args(["client", "--scenario", &self.scenario]);
@@ -91,7 +91,7 @@ impl Case {
     }
 }
 
-/// Makes `target/conformance` hold exactly these versions. Does nothing when the stamp says that it does.
+/// Installs exactly these versions into `target/conformance`, unless the stamp matches.
 pub(super) fn install(never: bool) -> Result<PathBuf> {
     let folder = sh::root().join("target/conformance");
     let stamp = folder.join("installed");
@@ -114,7 +114,7 @@ pub(super) fn install(never: bool) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The versions side by side, each under a name of its own.
+/// Returns the npm packages, each version under an alias.
 fn packages() -> Vec<String> {
     let mut versions: Vec<&str> = RUNS.iter().map(|run| run.suite).collect();
     versions.dedup();
@@ -135,7 +135,7 @@ fn suite(folder: &Path, version: &str) -> Command {
     command
 }
 
-/// All that there is to run, in the order of the table.
+/// Returns all scenarios in the order of the table.
 pub(super) fn cases(folder: &Path) -> Result<Vec<Case>> {
     let mut cases: Vec<Case> = Vec::new();
     for run in RUNS {
@@ -165,12 +165,12 @@ fn scenarios(folder: &Path, run: Run) -> Result<Vec<String>> {
         .with_context(|| format!("could not start the suite {run}"))?;
     let names = names(&String::from_utf8_lossy(&output.stdout));
     if !output.status.success() || names.is_empty() {
-        bail!("the suite {run} does not name its scenarios");
+        bail!("the suite {run} lists no scenarios");
     }
     Ok(names)
 }
 
-/// From lines such as `  - tools_call [2025-06-18,2025-11-25]`.
+/// Parses lines such as `  - tools_call [2025-06-18,2025-11-25]`.
 fn names(list: &str) -> Vec<String> {
     list.lines()
         .filter_map(|line| line.trim().strip_prefix("- "))

@@ -1,11 +1,11 @@
-//! The JSON Schema says the same about a file as the loader does.
+//! Tests that the JSON Schema and the loader agree.
 //!
-//! Of JSON Schema, the validator here knows what ours uses, and it fails on a keyword that it does not know.
+//! The validator here knows the keywords that our schema uses, and fails on any other.
 
 use serde_json::{Value, json};
 use trunkline_config::{Layout, Loader, Severity, json_schema};
 
-/// Whether a value is as a schema wants it.
+/// Returns whether a value matches a schema.
 fn valid(root: &Value, schema: &Value, value: &Value) -> bool {
     let keywords = schema.as_object().expect("a schema is an object");
     keywords.iter().all(|(keyword, wanted)| {
@@ -83,7 +83,7 @@ fn is(name: &str, value: &Value) -> bool {
     }
 }
 
-/// What the loader says against a file.
+/// Returns the loader's errors about a file.
 fn problems(file: &Value) -> Vec<String> {
     let loader = Loader::new(Layout::under("/nowhere"), "/nowhere").strict(true);
     let set = loader.mcp_config([file.to_string()]).load(&[]);

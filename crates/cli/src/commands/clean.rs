@@ -159,7 +159,8 @@ impl Projects {
         entries.map(|server| server.entry.clone()).collect()
     }
 
-    /// Returns whether the server of an approval no longer exists and nothing else approves its name.
+    /// Returns whether the server of an approval no longer exists and nothing else approves its
+    /// name.
     fn is_gone(&self, record: &ApprovalRecord) -> bool {
         let project = self.sets.get(Path::new(&record.project));
         let in_project = project.is_some_and(|set| set.named(&record.name).next().is_some());

@@ -2,8 +2,8 @@
 //!
 //! Everyone with the repository can read a project's file, and a server in the user's scopes runs
 //! without approval. So project files are imported into the project scope and the user's files into
-//! the user's scopes, even with --file. The user's servers go into a project only by name, and never
-//! with a literal secret.
+//! the user's scopes, even with --file. The user's servers go into a project only by name, and
+//! never with a literal secret.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -2,7 +2,8 @@
 //!
 //! Foreign text comes in two forms. *Inline* text is part of one of our lines: its line breaks are
 //! escaped, and its length is bounded. A *block* has several lines, each behind the mark `| `. Long
-//! lines are wrapped here with an indentation, so that foreign text never starts a row of the screen.
+//! lines are wrapped here with an indentation, so that foreign text never starts a row of the
+//! screen.
 
 use std::fmt::{self, Write as _};
 

@@ -1,4 +1,5 @@
-//! Errors, warnings and notes on stderr: as lines, or with `--json` as one object at the end (UI-2).
+//! Errors, warnings and notes on stderr: as lines, or with `--json` as one object at the end
+//! (UI-2).
 
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,7 +95,8 @@ pub(crate) fn error(what: &str, hint: Option<&str>) {
     write_err(&lines);
 }
 
-/// Prints an error of the command-line parser. Line breaks in words of the command line are escaped.
+/// Prints an error of the command-line parser. Line breaks in words of the command line are
+/// escaped.
 pub(crate) fn usage_error(text: &str, words: &[OsString]) {
     let mut text = text.to_owned();
     let words = words.iter().map(|word| word.to_string_lossy());

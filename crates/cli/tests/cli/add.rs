@@ -292,7 +292,8 @@ fn the_files_can_be_moved() {
 
 #[test]
 fn an_existing_file_keeps_every_other_byte_and_its_mode() {
-    // Not as anybody would write it: tabs, CRLF, spaces, exponents, escapes, repeated keys, no line end.
+    // Not as anybody would write it: tabs, CRLF, spaces, exponents, escapes, repeated keys, no line
+    // end.
     let before = "\u{feff}{\"numStartups\" :  1.50e+3,\r\n\t\"tipsHistory\":{ \"a\":1 , \"b\":[ ]},\r\n\
         \t\"x\": \"\\u00e9\\/\\ud800\",\r\n\t\"x\": \"again\",\r\n\
         \t\"mcpServers\": {\r\n\t\t\"old\": {\"command\": \"old\"}\r\n\t},\r\n\
@@ -359,7 +360,7 @@ fn a_name_is_taken_only_in_its_own_scope() {
 }
 
 #[test]
-fn whoever_adds_what_is_hidden_is_told() {
+fn adding_a_shadowed_server_warns() {
     let lab = Lab::new();
     lab.plainly(&["add", "--no-check", "s", "cmd"]);
     lab.plainly(&["add", "--no-check", "-s", "user", "s", "cmd"]).is(
@@ -370,7 +371,7 @@ fn whoever_adds_what_is_hidden_is_told() {
 }
 
 #[test]
-fn whoever_adds_what_will_not_run_is_told_why() {
+fn adding_a_server_that_cannot_run_warns() {
     let lab = Lab::new();
     let add = |scope: &str| {
         let run = lab.plainly(&["add", "--no-check", "-s", scope, "s", "cmd"]);

@@ -1,4 +1,5 @@
-//! `trunkline add` and `add-json` with mistakes: each explained, none repeats a secret, nothing is written.
+//! `trunkline add` and `add-json` with mistakes: each explained, none repeats a secret, nothing is
+//! written.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -90,7 +91,7 @@ fn mistakes_are_bad_usage_and_write_nothing() {
 }
 
 #[test]
-fn what_is_no_command_line_is_bad_usage() {
+fn a_malformed_command_line_is_bad_usage() {
     let lab = Lab::new();
     for (words, part) in [
         (&["add"][..], "NAME COMMAND|URL ARGS"),
@@ -260,7 +261,8 @@ fn a_directory_whose_name_is_not_text_is_no_reason_to_panic() {
             assert_eq!(run.code, Some(0), "{words:?}: {run:#?}");
         }
     }
-    // What cannot be told apart in the file is not kept there: it would count for the other as well.
+    // What cannot be told apart in the file is not kept there: it would count for the other as
+    // well.
     for words in [
         &["add", "t", "cmd"][..],
         &["approve", "s"],

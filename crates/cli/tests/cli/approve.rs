@@ -24,7 +24,7 @@ fn change(lab: &Lab, change: impl FnOnce(&mut Value)) {
 }
 
 #[test]
-fn what_is_approved_runs_and_nothing_else() {
+fn only_approved_servers_run() {
     let lab = project();
     lab.plainly(&["approve", "one"])
         .is(0, &format!("approved \"one\"\n{WRITTEN}"), "");
@@ -45,7 +45,7 @@ fn what_is_approved_runs_and_nothing_else() {
 }
 
 #[test]
-fn where_there_is_nothing_to_approve_that_is_said() {
+fn nothing_to_approve_is_reported() {
     let lab = Lab::new();
     lab.servers("home/.claude.json", &json!({"mine": {"command": "true"}}));
     let what = "there is no server \"nope\"";
@@ -75,7 +75,7 @@ fn several_are_approved_at_once_and_again() {
 }
 
 #[test]
-fn as_json_it_says_which() {
+fn json_names_the_server() {
     let lab = project();
     let document = |word: &str, names: &[&str]| json!({word: names, "file": "[DIR]/home/.claude.json", "project": "[DIR]"});
     assert_eq!(
@@ -146,7 +146,7 @@ fn mistakes_are_explained() {
 }
 
 #[test]
-fn rejected_is_rejected_until_the_mind_is_changed() {
+fn a_rejection_holds_until_an_approval() {
     let lab = project();
     lab.plainly(&["approve", "one"]);
     lab.plainly(&["reject", "one"])
@@ -204,7 +204,7 @@ fn choices_are_forgotten_on_demand() {
 }
 
 #[test]
-fn what_was_so_already_is_not_said_to_be_written() {
+fn an_unchanged_file_is_not_reported_as_written() {
     let lab = project();
     for words in [
         &["approve", "one"][..],
@@ -331,7 +331,7 @@ fn a_change_of_a_secret_says_that_and_not_the_secret() {
 }
 
 #[test]
-fn what_says_nothing_about_what_runs_needs_no_new_approval() {
+fn fields_that_do_not_affect_execution_need_no_new_approval() {
     let lab = project();
     lab.plainly(&["approve", "one"]);
     change(&lab, |entry| {
@@ -358,7 +358,7 @@ fn an_approval_of_claude_code_counts_for_what_it_was_given_for() {
 }
 
 #[test]
-fn an_approval_that_cannot_help_says_so() {
+fn an_ineffective_approval_warns() {
     let lab = project();
     lab.write_json(
         ".claude/settings.json",

@@ -120,7 +120,7 @@ fn odd_encodings_are_read_or_explained() {
 }
 
 #[test]
-fn problems_are_told_by_every_command_that_reads() {
+fn every_reading_command_reports_problems() {
     let lab = with_one_good();
     lab.scratch.write(".mcp.json", BROKEN);
     let problem = "[DIR]/.mcp.json:2:18: not valid JSON: key must be a string";
@@ -151,7 +151,7 @@ fn problems_are_told_by_every_command_that_reads() {
 }
 
 #[test]
-fn reserved_names_and_empty_urls_are_told() {
+fn reserved_names_and_empty_urls_are_reported() {
     let lab = Lab::new();
     lab.servers(
         "home/.claude.json",

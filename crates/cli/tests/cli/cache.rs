@@ -31,7 +31,7 @@ fn a_lazy_server_whose_tools_are_known_is_started_only_to_call_one() {
 }
 
 #[test]
-fn it_can_be_said_in_the_environment_and_in_the_entry() {
+fn lazy_works_by_variable_and_by_entry() {
     let lab = counting();
     lab.run(&["tools"]).is(0, TOOLS, "");
     let mut lazy = lab.command(&["tools"]);

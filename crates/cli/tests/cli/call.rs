@@ -283,7 +283,7 @@ fn no_time_at_all_is_bad_usage() {
 }
 
 #[test]
-fn an_argument_that_the_tool_says_nothing_of_is_told() {
+fn an_undeclared_argument_is_reported() {
     let tool = json!({"name": "t", "inputSchema": {"type": "object", "properties": {"loud": {}}}, "do": [{"echo": true}]});
     let lab = Lab::with([("s", Script::default().tool_with(tool))]);
     lab.run(&["call", "s", "t", "lod=x"]).is(

@@ -33,7 +33,7 @@ fn with_a_server_that_is_gone() -> Lab {
 }
 
 #[test]
-fn what_is_kept_for_a_server_that_is_gone_goes() {
+fn files_of_removed_servers_are_removed() {
     let lab = with_a_server_that_is_gone();
     let before = kept(&lab);
     let dry = lab.plainly(&["clean", "--dry-run"]);
@@ -61,7 +61,7 @@ fn what_is_kept_for_a_server_that_is_gone_goes() {
 }
 
 #[test]
-fn what_another_process_may_use_stays() {
+fn recent_files_stay_while_another_process_runs() {
     let lab = with_a_server_that_is_gone();
     let before = kept(&lab);
     // A host holds the lock; this stands in for one.

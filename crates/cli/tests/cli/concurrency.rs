@@ -163,7 +163,7 @@ fn a_kill_at_any_moment_leaves_the_old_or_the_new_file() {
 }
 
 #[test]
-fn whoever_holds_the_lock_is_waited_for() {
+fn a_held_lock_is_waited_for() {
     let lab = Lab::new();
     // As `proper-lockfile` takes it, which Claude Code uses.
     let lock = lab.at("home/.claude.json.lock");

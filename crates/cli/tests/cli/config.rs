@@ -122,7 +122,7 @@ fn a_file_that_is_missing_beside_a_good_one_is_a_mistake_too() {
 }
 
 #[test]
-fn one_that_is_broken_is_a_mistake_whatever_else_there_is() {
+fn a_broken_file_is_an_error_beside_good_ones() {
     let lab = Lab::with([("good", echo())]);
     lab.servers("home/.claude.json", &json!({"user": {"command": "true"}}));
     lab.scratch.write("broken.json", "{\"mcpServers\": {");

@@ -1,4 +1,5 @@
-//! The connectors of an account: shown when there are some, told when the API fails, and never waited for (CFG-1).
+//! The connectors of an account: shown when there are some, told when the API fails, and never
+//! waited for (CFG-1).
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -138,7 +139,7 @@ fn they_are_listed_with_their_scope() {
 }
 
 #[test]
-fn one_that_is_switched_off_stays_off() {
+fn a_disabled_server_stays_disabled() {
     let lab = Lab::new();
     let api = Api::start(slack());
     lab.plainly(&["disable", "claude.ai Slack"]);
@@ -185,7 +186,7 @@ fn a_failing_api_is_told_and_costs_nothing_else() {
 }
 
 #[test]
-fn an_api_that_hangs_keeps_nobody_waiting() {
+fn a_hanging_api_does_not_block() {
     let lab = Lab::new();
     let api = Api::start(Answer::Hang);
     lab.servers("home/.claude.json", &json!({"mine": lab.marking("mine")}));
@@ -235,7 +236,7 @@ fn without_a_token_or_switched_off_nobody_is_asked() {
 }
 
 #[test]
-fn the_token_of_claude_codes_own_sign_in_goes_nowhere_else() {
+fn the_sign_in_token_goes_only_to_claude_ai() {
     let lab = Lab::new();
     let api = Api::start(slack());
     lab.write_json(

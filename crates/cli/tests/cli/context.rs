@@ -315,7 +315,7 @@ fn text_in_bytes_is_shown_and_several_contents_go_to_several_files() {
 }
 
 #[test]
-fn where_there_is_nothing_that_is_said() {
+fn an_empty_list_is_reported() {
     let lab = Lab::with([("s", echo()), ("none", serde_json::from_str("{}").unwrap())]);
     for (words, what) in [
         (&["resources", "s"][..], "resources"),

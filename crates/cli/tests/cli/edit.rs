@@ -28,7 +28,7 @@ fn changed(lab: &Lab, run: &Run, old: &str, new: &str) {
 }
 
 #[test]
-fn what_changes_is_shown_without_secrets_and_the_next_command_is_named() {
+fn changes_are_shown_without_secrets_and_with_the_next_command() {
     let lab = lab();
     let run = lab.plainly(&["edit", "s", "-e", "TOKEN=hunter22", "--timeout", "5000"]);
     run.is(
@@ -255,7 +255,7 @@ fn a_text_that_cannot_be_written_is_kept() {
 }
 
 #[test]
-fn what_cannot_be_a_variable_or_a_url_is_refused() {
+fn bad_variables_and_urls_are_refused() {
     let lab = Lab::new();
     let entries = json!({"s": {"command": "c"}, "r": {"type": "http", "url": "http://h.example"}});
     lab.servers("home/.claude.json", &entries);

@@ -127,6 +127,24 @@ fn a_talkative_server_is_shown_by_its_first_and_last_lines() {
 }
 
 #[test]
+fn the_hint_names_the_timeout_that_applied() {
+    let mute = json!({"server/discover": [{"silence": true}], "initialize": [{"silence": true}]});
+    let lab = Lab::with_entries(|lab| {
+        let mut entry = lab.scratch.entry("s", &json!({"on": mute}));
+        entry["connectTimeout"] = json!(500);
+        json!({"s": entry})
+    });
+    let run = lab.run(&["call", "s", "t"]);
+    assert_eq!(run.code, Some(3), "{run:#?}");
+    let hint = "raise connectTimeout (ms) in its entry\n";
+    assert!(
+        run.err.ends_with(hint) && !run.err.contains("MCP_TIMEOUT"),
+        "{}",
+        run.err
+    );
+}
+
+#[test]
 fn a_server_that_never_answers_is_given_up_in_time() {
     let mute = json!({"server/discover": [{"silence": true}], "initialize": [{"silence": true}]});
     let lab = Lab::with([
@@ -170,7 +188,7 @@ fn a_server_that_never_answers_is_given_up_in_time() {
 }
 
 #[test]
-fn a_server_that_turns_us_down_is_explained() {
+fn a_rejected_handshake_is_explained() {
     let refusal = json!([{"replyError": {"code": -32000, "message": "licence expired"}}]);
     let cases = [
         (

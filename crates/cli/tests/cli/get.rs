@@ -102,7 +102,8 @@ fn a_server_that_is_not_there_is_bad_usage() {
     );
 }
 
-/// The table of attacks has every command and every place; this one has the commands that change something.
+/// The table of attacks has every command and every place; this one has the commands that change
+/// something.
 #[test]
 fn no_command_that_writes_prints_a_secret() {
     let lab = with_secrets();

@@ -1,4 +1,5 @@
-//! A repository that would like to run something: nothing in it can say yes to itself (CFG-6, CFG-7, TRN-3).
+//! A repository that would like to run something: nothing in it can say yes to itself (CFG-6,
+//! CFG-7, TRN-3).
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -266,7 +267,7 @@ fn one_run_can_be_approved_and_policy_still_holds() {
 }
 
 #[test]
-fn the_repository_may_say_no() {
+fn a_repository_may_reject_its_servers() {
     let repository = Repository::new();
     repository.run(&["approve", "evil"]);
     repository.lab.write_json(
@@ -278,7 +279,7 @@ fn the_repository_may_say_no() {
 }
 
 #[test]
-fn an_unapproved_server_takes_nobodys_place() {
+fn an_unapproved_server_shadows_nothing() {
     let repository = Repository::new();
     let lab = &repository.lab;
     lab.servers("repo/.mcp.json", &json!({"mine": lab.marking("evil")}));
@@ -339,7 +340,7 @@ fn commands_are_no_shell_lines() {
 }
 
 #[test]
-fn odd_files_keep_nobody_waiting() {
+fn odd_files_do_not_block() {
     let lab = Lab::new();
     lab.servers("home/.claude.json", &json!({"mine": lab.marking("mine")}));
     std::fs::create_dir_all(lab.at("repo/.claude")).unwrap();
@@ -362,7 +363,7 @@ fn odd_files_keep_nobody_waiting() {
 }
 
 #[test]
-fn what_steers_a_terminal_is_shown_instead() {
+fn terminal_controls_are_escaped() {
     let lab = Lab::new();
     let evil = "x\u{1b}[2J\u{202e}\r\n";
     lab.servers(

@@ -384,7 +384,7 @@ fn a_name_that_is_taken_is_left_alone() {
 }
 
 #[test]
-fn of_two_clients_with_one_name_the_first_is_taken_and_said_so() {
+fn the_first_of_two_clients_with_one_name_wins() {
     let lab = with_cursor(&json!({"a": {"command": "cursor"}, "same": {"command": "same"}}));
     lab.servers(
         "home/.codeium/windsurf/mcp_config.json",
@@ -405,7 +405,7 @@ fn of_two_clients_with_one_name_the_first_is_taken_and_said_so() {
 }
 
 #[test]
-fn what_policy_denies_is_left_out() {
+fn denied_servers_are_omitted() {
     let lab = with_cursor(&json!({"a": {"command": "evil"}, "b": {"command": "b"}}));
     lab.write_json(
         "home/.claude/settings.json",
@@ -465,7 +465,7 @@ fn mistakes_are_explained() {
 }
 
 #[test]
-fn what_is_the_user_s_stays_out_of_the_project_unless_asked_for_by_name() {
+fn the_users_servers_enter_a_project_only_by_name() {
     let lab = with_cursor(&json!({"mine": {"command": "mine"}}));
     lab.servers(
         ".cursor/mcp.json",

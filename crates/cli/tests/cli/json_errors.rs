@@ -13,7 +13,7 @@ fn error(lab: &Lab, words: &[&str]) -> Value {
 }
 
 #[test]
-fn errors_tell_what_why_and_what_to_do() {
+fn errors_have_a_cause_and_a_hint() {
     let crash = json!({"onStart": [{"stderr": "no licence"}, {"exit": 3}]});
     let lab = Lab::with_entries(
         |lab| json!({"s": lab.scratch.entry("s", &echo()), "crash": lab.scratch.entry("crash", &crash)}),

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::lab::Lab;
 
-/// A lab whose server `s` writes the variable TOKEN to the file `seen`; its value is in the keychain.
+/// A lab whose server `s` writes the variable TOKEN to the file `seen`; its value is in the
+/// keychain.
 fn wanting_a_secret() -> Lab {
     let lab = Lab::new();
     let entry = lab.marking("s");
@@ -24,7 +25,7 @@ fn wanting_a_secret() -> Lab {
 }
 
 #[test]
-fn one_that_is_missing_is_named() {
+fn a_missing_secret_is_named() {
     let lab = wanting_a_secret();
     let cause = "the keychain has no secret for account \"acct\" of service \"svc\"";
     let run = lab.plainly(&["list"]);
@@ -43,7 +44,7 @@ fn one_that_is_missing_is_named() {
 }
 
 #[test]
-fn one_that_is_in_the_file_beside_is_used_and_never_shown() {
+fn a_secret_in_the_fallback_file_is_used_and_never_shown() {
     let lab = wanting_a_secret();
     let secrets = lab.write_json(
         "home/.claude/trunkline/secrets.json",
@@ -71,7 +72,7 @@ fn one_that_is_in_the_file_beside_is_used_and_never_shown() {
 }
 
 #[test]
-fn what_a_variable_holds_is_not_taken_for_a_reference() {
+fn a_variables_value_is_not_expanded_again() {
     let lab = wanting_a_secret();
     lab.write_json(
         "home/.claude/trunkline/secrets.json",

@@ -1,4 +1,5 @@
-//! Runs the program in a directory and a home of its own, and proves each time that no process is left.
+//! Runs the program in a directory and a home of its own, and proves each time that no process is
+//! left.
 
 use std::fs::File;
 use std::io::Write;
@@ -97,7 +98,8 @@ impl Lab {
         command
     }
 
-    /// The program with these arguments alone, and nothing of our own environment that it would heed.
+    /// The program with these arguments alone, and nothing of our own environment that it would
+    /// heed.
     pub(crate) fn bare(&self, arguments: &[&str]) -> Command {
         self.started_by(&[], arguments)
     }
@@ -241,7 +243,8 @@ impl Run {
         assert_eq!(self.err, err, "standard error");
     }
 
-    /// The run ended with this code, wrote nothing to standard output, and explained itself like this, in JSON or not.
+    /// The run ended with this code, wrote nothing to standard output, and explained itself like
+    /// this, in JSON or not.
     #[track_caller]
     pub(crate) fn fails(&self, code: i32, error: &str, hint: &str) {
         if self.err.starts_with('{') {
@@ -309,7 +312,8 @@ pub(crate) fn files_under(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Says that a test cannot run here, and why. In CI, which has all that tests need, that is a failure.
+/// Says that a test cannot run here, and why. In CI, which has all that tests need, that is a
+/// failure.
 #[track_caller]
 #[allow(clippy::print_stderr, reason = "whoever reads the output should know")]
 pub(crate) fn skipped(reason: &str) {

@@ -112,7 +112,7 @@ fn as_json_it_is_one_document_of_the_promised_shape() {
 }
 
 #[test]
-fn what_is_wrong_with_servers_lists_is_shown_below() {
+fn problems_of_catalogs_are_listed_below() {
     let lab = Lab::with([(
         "s",
         json!({"tools": [{"name": "a.b"}, {"name": "a_b"}], "rawTools": [{"description": "nameless"}]}),

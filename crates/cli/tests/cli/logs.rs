@@ -48,14 +48,14 @@ fn log_file(lab: &Lab, name: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn everything_that_a_server_says_is_there_with_what_became_of_it() {
+fn logs_have_stderr_and_states() {
     let lab = Lab::with([("s", talkative())]);
     talk(&lab, "s");
     let run = lab.run(&["logs", "s"]);
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
     let lines = without_times(&run.out);
     assert!(
-        lines[0].starts_with("state  connecting (process "),
+        lines[0].starts_with("state  connecting (trunkline pid "),
         "{lines:?}"
     );
     assert_eq!(lines.last(), Some(&"state  stopped"));
@@ -136,7 +136,7 @@ fn without_a_server_all_are_merged_by_time_with_their_names() {
 }
 
 #[test]
-fn a_server_that_nobody_knows_is_a_mistake_and_one_without_a_log_is_not() {
+fn an_unknown_server_is_an_error_and_a_missing_log_is_not() {
     let lab = Lab::with([("github", echo()), ("other", talkative().into())]);
     let hint = "hint: commands that connect, such as";
     let place = "they go to [DIR]/home/.local/state/trunkline/logs";
@@ -168,7 +168,7 @@ fn a_server_that_nobody_knows_is_a_mistake_and_one_without_a_log_is_not() {
 }
 
 #[test]
-fn what_cannot_be_a_time_is_bad_usage() {
+fn a_bad_time_is_bad_usage() {
     let lab = Lab::new();
     let run = lab.plainly(&["logs", "--since", "soon"]);
     assert_eq!((run.code, run.out.as_str()), (Some(2), ""));
@@ -180,7 +180,7 @@ fn what_cannot_be_a_time_is_bad_usage() {
 }
 
 #[test]
-fn without_a_home_there_are_no_logs_and_that_is_said() {
+fn without_a_home_logs_are_an_error() {
     let lab = Lab::new();
     let run = lab.finish(lab.bare(&["logs"]).env_remove("HOME"));
     // A system may know a home without the variable.
@@ -278,7 +278,7 @@ fn following_ends_when_nobody_reads_any_more() {
 const EVIL: &str = "\u{1b}[31mred\u{1b}]0;title\u{7}\r\u{8}\u{7f}\u{9b}2J\u{202e}\u{200b}end";
 
 #[test]
-fn what_servers_say_steers_no_terminal_and_colours_are_only_for_one() {
+fn logs_are_escaped_and_coloured_only_on_a_terminal() {
     let lab = Lab::with([(
         "s",
         json!({"serverInfo": {"name": EVIL, "version": "1"}, "onStart": [{"stderr": EVIL}],
@@ -368,7 +368,8 @@ fn a_disk_that_takes_nothing_costs_a_warning_and_no_more() {
         "done\n",
         "warning: cannot write logs to [DIR]/home/.local/state/trunkline/logs/s.log: No space left on device (os error 28)\n",
     );
-    // Where there is not even a place, somebody wants it so; only that no change can be noticed is told.
+    // Where there is not even a place, somebody wants it so; only that no change can be noticed is
+    // told.
     std::fs::remove_dir_all(lab.scratch.home().join(".local")).unwrap();
     lab.scratch.write("home/.local", "");
     let run = lab.run(&["call", "s", "t"]);

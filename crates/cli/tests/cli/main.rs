@@ -1,4 +1,5 @@
-//! The real program, run as a person or a script runs it: every exit code, and everything it prints.
+//! The real program, run as a person or a script runs it: every exit code, and everything it
+//! prints.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
-//! A company's files (CFG-1, CFG-7). They live in `/etc/claude-code`, which a test must not touch: the program runs where a
-//! directory of the test's own is mounted over `/etc`.
+//! A company's files (CFG-1, CFG-7). They live in `/etc/claude-code`, which a test must not touch:
+//! the program runs where a directory of the test's own is mounted over `/etc`.
 
 use std::process::{Command, Stdio};
 
@@ -77,7 +77,7 @@ const CHANGES: [&[&str]; 7] = [
 ];
 
 #[test]
-fn the_companys_servers_alone_count() {
+fn only_enterprise_servers_load() {
     let Some(company) = Company::new() else {
         return;
     };
@@ -203,7 +203,7 @@ fn a_company_file_that_is_not_even_a_file_keeps_control() {
 }
 
 #[test]
-fn the_company_denies_by_name_command_and_address() {
+fn managed_policy_denies_by_name_command_and_url() {
     let Some(company) = Company::new() else {
         return;
     };
@@ -291,7 +291,7 @@ fn a_name_is_not_enough_where_commands_are_listed() {
 }
 
 #[test]
-fn the_user_can_add_to_the_companys_list_unless_it_says_otherwise() {
+fn user_lists_extend_managed_lists_unless_forbidden() {
     let Some(company) = Company::new() else {
         return;
     };
@@ -315,7 +315,7 @@ fn the_user_can_add_to_the_companys_list_unless_it_says_otherwise() {
 }
 
 #[test]
-fn company_settings_that_cannot_be_read_let_nothing_run() {
+fn unreadable_managed_settings_block_everything() {
     let Some(company) = Company::new() else {
         return;
     };
@@ -333,7 +333,7 @@ fn company_settings_that_cannot_be_read_let_nothing_run() {
 }
 
 #[test]
-fn the_company_may_approve_and_reject_for_all() {
+fn managed_settings_approve_and_reject() {
     let Some(company) = Company::new() else {
         return;
     };
@@ -351,7 +351,7 @@ fn the_company_may_approve_and_reject_for_all() {
 }
 
 #[test]
-fn no_variable_leads_past_the_company() {
+fn no_variable_bypasses_managed_settings() {
     let Some(company) = Company::new() else {
         return;
     };

@@ -1,4 +1,5 @@
-//! Calls that rules forbid (TOOL-10), tools that have changed (TOOL-11), and arguments that do not fit.
+//! Calls that rules forbid (TOOL-10), tools that have changed (TOOL-11), and arguments that do not
+//! fit.
 
 use serde_json::json;
 use trunkline_testkit::Script;
@@ -126,7 +127,7 @@ fn at_a_terminal_a_change_is_shown_and_asked_about() {
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_told_by_name_and_sent_only_on_request() {
+fn invalid_arguments_are_reported_and_sent_only_on_request() {
     let schema = json!({"type": "object", "required": ["path"], "properties": {"path": {"type": "string"}, "n": {"type": "integer"}}});
     let script = Script::default()
         .tool_with(json!({"name": "t", "inputSchema": schema, "do": [{"echo": true}]}));
@@ -185,7 +186,7 @@ fn nothing_of_a_denied_server_is_read() {
 }
 
 #[test]
-fn servers_and_prompts_that_come_to_one_name_are_all_told() {
+fn colliding_prompt_names_are_reported() {
     let script = || Script::default().prompt(json!({"name": "p"}));
     let lab = Lab::with([("x.y", script()), ("x_y", script())]);
     let status = lab.run(&["status", "--json"]).json();

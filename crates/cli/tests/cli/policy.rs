@@ -69,7 +69,7 @@ fn an_empty_allow_list_allows_nothing() {
 }
 
 #[test]
-fn what_counts_is_what_would_run() {
+fn policy_compares_the_expanded_command() {
     let lab = with_settings(
         &json!({"deniedMcpServers": [{"serverCommand": ["/bin/evil", "--now"]}, {"serverUrl": "https://evil.example/*"}]}),
     );
@@ -107,7 +107,7 @@ fn a_blocked_entry_takes_nobodys_place() {
 }
 
 #[test]
-fn a_mistake_in_a_list_is_told_with_its_place() {
+fn a_mistake_in_a_list_is_reported_with_its_position() {
     let lab = Lab::new();
     lab.scratch.write(
         "home/.claude/settings.json",

@@ -94,7 +94,7 @@ fn each_is_asked_about_alone() {
 }
 
 #[test]
-fn whoever_goes_away_has_not_said_yes() {
+fn a_closed_prompt_is_a_no() {
     let lab = project();
     let mut session = Session::start(&mut lab.bare(&["approve"]));
     // The end of the input, as Ctrl-D sends it.
@@ -106,7 +106,7 @@ fn whoever_goes_away_has_not_said_yes() {
 }
 
 #[test]
-fn whoever_says_yes_beforehand_is_not_asked() {
+fn yes_skips_the_prompt() {
     let lab = project();
     for words in [
         &["approve", "one", "--yes"][..],

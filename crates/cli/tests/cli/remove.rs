@@ -49,7 +49,7 @@ fn it_is_removed_from_where_it_is() {
 }
 
 #[test]
-fn one_that_is_in_several_scopes_is_not_guessed_at() {
+fn a_name_in_several_scopes_needs_a_scope() {
     let lab = with_s_in(&["user", "project", "local"]);
     let before = lab.scratch.read("home/.claude.json");
     lab.plainly(&["remove", "s"]).is(
@@ -84,7 +84,7 @@ fn the_client_secret_goes_with_the_server() {
 }
 
 #[test]
-fn the_wrong_scope_is_told_the_right_one() {
+fn a_wrong_scope_hints_at_the_right_one() {
     let lab = with_s_in(&["user"]);
     lab.plainly(&["remove", "s", "-s", "local"]).fails(
         2,
@@ -115,7 +115,7 @@ fn a_near_miss_suggests_the_right_name() {
 }
 
 #[test]
-fn what_is_in_no_file_of_ours_can_only_be_switched_off() {
+fn servers_of_other_sources_can_only_be_disabled() {
     let lab = Lab::new();
     lab.servers("plugin/.mcp.json", &json!({"s": {"command": "cmd"}}));
     lab.plainly(&["--plugin-dir", "plugin", "remove", "plugin:plugin:s"]).fails(

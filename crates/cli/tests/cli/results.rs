@@ -135,7 +135,7 @@ fn the_limit_is_taken_from_the_environment() {
 }
 
 #[test]
-fn data_that_is_broken_is_told_and_warned_of() {
+fn broken_data_is_reported() {
     let lab = replying(
         &json!({"content": [{"type": "audio", "data": "!"}, {"type": "text", "text": "still here"}]}),
     );
@@ -231,7 +231,7 @@ fn a_full_disk_costs_the_end_of_a_text_and_leaves_nothing() {
 }
 
 #[test]
-fn an_image_that_is_none_is_saved_by_nobody() {
+fn a_corrupt_image_is_not_saved() {
     let random = "BwcH".repeat(100);
     for (data, why) in [
         (

@@ -17,7 +17,7 @@ fn about<'a>(out: &'a str, name: &str) -> &'a str {
 }
 
 #[test]
-fn the_strongest_scope_wins_and_says_whom_it_hides() {
+fn the_strongest_scope_wins_and_lists_shadowed_entries() {
     let lab = Lab::new();
     let dir = lab.scratch.path().to_str().unwrap().to_owned();
     let scopes = ["dynamic", "local", "project", "user"];
@@ -184,7 +184,7 @@ fn plugins_bring_their_servers() {
 }
 
 #[test]
-fn twins_give_way_and_the_winner_is_named() {
+fn duplicates_are_suppressed_with_the_winners_name() {
     let lab = Lab::new();
     let entry = lab.marking("s");
     lab.servers("home/.claude.json", &json!({"mine": entry}));
@@ -227,7 +227,7 @@ fn twins_give_way_and_the_winner_is_named() {
 }
 
 #[test]
-fn variables_are_put_in_place_and_a_missing_one_is_told() {
+fn variables_expand_and_a_missing_one_is_reported() {
     let lab = Lab::new();
     let mut entry = lab.marking("s");
     let script = entry["args"][1].take();

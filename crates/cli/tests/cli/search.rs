@@ -71,7 +71,7 @@ fn as_json_a_tool_has_its_score() {
 }
 
 #[test]
-fn finding_nothing_is_said_and_no_error() {
+fn no_matches_is_not_an_error() {
     let lab = lab();
     lab.run(&["search", "quantum"])
         .is(0, "", "no matches among 4 tools\n");

@@ -72,7 +72,7 @@ fn the_list_says_what_the_server_said_and_what_to_do() {
 }
 
 #[test]
-fn beside_a_server_that_runs_it_is_an_error_and_no_more() {
+fn a_failing_server_beside_a_running_one_is_only_reported() {
     let api = Api::start(http("401 Unauthorized", ""));
     let lab = Lab::with_entries(
         |lab| json!({"s": {"type": "http", "url": format!("{}/mcp", api.url)}, "t": lab.scratch.entry("t", &echo())}),

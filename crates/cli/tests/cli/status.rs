@@ -18,7 +18,7 @@ fn lab() -> Lab {
 }
 
 #[test]
-fn every_server_is_told_with_what_to_do_about_it() {
+fn every_server_is_reported_with_a_hint() {
     let lab = lab();
     lab.run(&["status"]).is(
         0,
@@ -76,7 +76,7 @@ fn as_json_they_are_all_among_the_clients() {
 }
 
 #[test]
-fn what_nobody_has_asked_for_is_not_started() {
+fn unneeded_servers_do_not_start() {
     let lab = Lab::with([("s", echo())]);
     lab.run(&["tools"]).is(0, "mcp__s__echo  Echoes\n", "");
     let run = lab.run(&["--lazy", "status"]);

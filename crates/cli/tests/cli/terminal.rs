@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use crate::lab::Lab;
 use crate::pty;
 
-/// Everything that could steer a terminal: colours, the title, the bell, carriage return, C1, bidi, zero width.
+/// Everything that could steer a terminal: colours, the title, the bell, carriage return, C1, bidi,
+/// zero width.
 const EVIL: &str = "\u{1b}[31mred\u{1b}]0;title\u{7}\r\u{8}\u{7f}\u{9b}2J\u{202e}\u{200b}end";
 
 /// The characters of [`EVIL`] that must not arrive.
@@ -84,7 +85,7 @@ pub(crate) fn on_a_terminal(command: &mut Command) -> String {
 }
 
 #[test]
-fn what_servers_say_is_escaped_outside_of_results_even_in_a_pipe() {
+fn server_text_outside_results_is_escaped_even_in_a_pipe() {
     let lab = lab();
     for arguments in COMMANDS {
         let run = lab.run(arguments);
@@ -139,7 +140,7 @@ fn json_on_a_terminal_is_escaped_and_still_the_same_json() {
 }
 
 #[test]
-fn the_lines_that_show_how_far_it_is_are_gone_at_the_end() {
+fn status_lines_are_erased_at_the_end() {
     let lab = Lab::with([(
         "s",
         json!({"tools": [{"name": "t", "do": [

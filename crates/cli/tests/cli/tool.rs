@@ -91,7 +91,7 @@ fn the_example_can_be_called() {
 }
 
 #[test]
-fn as_json_it_is_all_there() {
+fn json_has_every_field() {
     let lab = lab();
     let shown = lab
         .run(&["tools", "my hub", "create issue", "--json"])
@@ -119,7 +119,7 @@ fn as_json_it_is_all_there() {
 }
 
 #[test]
-fn one_that_is_not_there_is_explained() {
+fn an_unknown_tool_is_explained() {
     let lab = lab();
     lab.run(&["tools", "my hub", "pnig"]).fails(
         2,
@@ -134,7 +134,7 @@ fn one_that_is_not_there_is_explained() {
 }
 
 #[test]
-fn what_a_server_says_in_a_schema_does_not_steer_the_terminal() {
+fn schema_text_is_escaped_on_a_terminal() {
     let evil = "\u{1b}[31m\u{202e}";
     let schema = json!({"type": "object", "required": [evil], "properties": {evil: {"type": "string", "description": evil, "enum": [evil]}}});
     let lab = Lab::with([(

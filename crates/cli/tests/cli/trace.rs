@@ -150,7 +150,7 @@ fn every_command_that_connects_can_be_traced() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_to_is_said_before_anything_is_done() {
+fn an_unwritable_trace_is_reported_before_connecting() {
     let lab = Lab::new();
     lab.servers(".mcp-config.json", &json!({"s": lab.marking("s")}));
     lab.run(&["tools", "--trace", "no/such/trace"]).fails(

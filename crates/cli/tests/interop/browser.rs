@@ -1,6 +1,8 @@
-//! Images from a real browser, Debian's chromium, behind two servers that drive it each in its own way.
+//! Images from a real browser, Debian's chromium, behind two servers that drive it each in its own
+//! way.
 //!
-//! The page is larger than a model may see (RES-1), and neither server makes it smaller: the program must.
+//! The page is larger than a model may see (RES-1), and neither server makes it smaller: the
+//! program must.
 
 use std::path::Path;
 

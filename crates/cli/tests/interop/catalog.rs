@@ -1,5 +1,5 @@
-//! What `trunkline tools` shows of each foreign server, against what the server says to a client that shares nothing
-//! with ours: no tool may be lost, and every schema must be the same bytes.
+//! What `trunkline tools` shows of each foreign server, against what the server says to a client
+//! that shares nothing with ours: no tool may be lost, and every schema must be the same bytes.
 
 use std::process::Command;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use crate::lab::Lab;
 use crate::protocol_version;
 use crate::servers::Server;
 
-/// How long a server may take for one answer; on a busy machine Node and Python take seconds to start.
+/// How long a server may take for one answer; on a busy machine Node and Python take seconds to
+/// start.
 const ANSWERS_WITHIN: Duration = Duration::from_mins(1);
 
 /// More pages than any of these servers has.
@@ -48,7 +49,8 @@ struct ShownTool {
     input_schema: Box<RawValue>,
 }
 
-/// The line that answers a request, as it came. What the server asks meanwhile is refused: nothing of it bears on tools.
+/// The line that answers a request, as it came. What the server asks meanwhile is refused: nothing
+/// of it bears on tools.
 fn answer(server: &str, client: &mut Client, id: u64) -> Vec<u8> {
     loop {
         let line = client
@@ -69,8 +71,8 @@ fn answer(server: &str, client: &mut Client, id: u64) -> Vec<u8> {
     }
 }
 
-/// The legacy handshake, with the capabilities that the program declares: server-everything has tools that it offers
-/// only then.
+/// The legacy handshake, with the capabilities that the program declares: server-everything has
+/// tools that it offers only then.
 fn initialize(server: &str, version: &str, client: &mut Client) {
     client.set_modern(false);
     let params = json!({
@@ -87,7 +89,8 @@ fn initialize(server: &str, version: &str, client: &mut Client) {
 fn raw_tools(server: &str, version: &str, command: &mut Command) -> Vec<RawTool> {
     let mut client = Client::spawn(command);
     if version == MODERN_VERSION {
-        // No handshake. The Python SDK orders a schema's members by the version that is spoken, so it must be the same.
+        // No handshake. The Python SDK orders a schema's members by the version that is spoken, so
+        // it must be the same.
         client.set_modern(true);
     } else {
         initialize(server, version, &mut client);
@@ -130,8 +133,8 @@ fn check(server: Server, at_least: usize) {
     );
 }
 
-/// Holds what the program shows of the only server in its config against what that says when it is started by
-/// `command`.
+/// Holds what the program shows of the only server in its config against what that says when it is
+/// started by `command`.
 pub(crate) fn compare(
     lab: &Lab,
     server: &str,
@@ -168,7 +171,8 @@ pub(crate) fn compare(
     }
 }
 
-/// One test a server, so that each is judged alone. The numbers guard against a list that is empty on both sides.
+/// One test a server, so that each is judged alone. The numbers guard against a list that is empty
+/// on both sides.
 macro_rules! whole_catalogs {
     ($($test:ident: $server:ident, $at_least:literal;)*) => {
         $(#[test]

@@ -1,5 +1,6 @@
-//! server-everything, whole: each of its tools called, each prompt got, each resource read, each template filled. The
-//! tables are held against what it offers, so that a newer version cannot bring something that nobody tries.
+//! server-everything, whole: each of its tools called, each prompt got, each resource read, each
+//! template filled. The tables are held against what it offers, so that a newer version cannot
+//! bring something that nobody tries.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -191,7 +192,7 @@ fn the_second_half_of_its_tools_answer() {
 
 /// What we do not declare, it does not offer; asking all the same is explained.
 #[test]
-fn tools_for_sampling_are_not_there_and_that_is_said() {
+fn sampling_tools_are_absent_and_reported() {
     let ran = lab().run(&["call", "everything", "trigger-sampling-request", "prompt=x"]);
     assert_eq!(ran.code, Some(2), "{ran:#?}");
     let expected = "the server \"everything\" has no tool \"trigger-sampling-request\"";

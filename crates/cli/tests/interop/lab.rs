@@ -17,7 +17,8 @@ const GONE_WITHIN: Duration = Duration::from_millis(250);
 /// One test's own home and project, gone when the test ends.
 pub(crate) struct Lab {
     folder: tempfile::TempDir,
-    /// The program's working directory, which is also the only root the filesystem and git servers may touch.
+    /// The program's working directory, which is also the only root the filesystem and git servers
+    /// may touch.
     pub(crate) project: PathBuf,
     /// By which the servers' processes are recognised afterwards.
     marker: Marker,
@@ -69,7 +70,8 @@ impl Lab {
             ("GIT_COMMITTER_EMAIL", "ada@example.com".to_owned()),
             // Without one its tools are not listed; nobody is asked for anything with it.
             ("NOTION_TOKEN", "ntn_none".to_owned()),
-            // It would start a process in a session of its own, which outlives it by design, to ask for its newest version.
+            // It would start a process in a session of its own, which outlives it by design, to ask
+            // for its newest version.
             ("CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS", "1".to_owned()),
         ]
     }
@@ -96,7 +98,8 @@ impl Lab {
         self.folder.path().join("mcp.json")
     }
 
-    /// A program in the project, with the scratch home and nothing of the developer's environment but `PATH`.
+    /// A program in the project, with the scratch home and nothing of the developer's environment
+    /// but `PATH`.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command
@@ -140,8 +143,8 @@ impl Lab {
         ran
     }
 
-    /// Runs the program with a terminal for its output (made by `script`, an essential Debian program); returns all that
-    /// was written on it.
+    /// Runs the program with a terminal for its output (made by `script`, an essential Debian
+    /// program); returns all that was written on it.
     pub(crate) fn run_on_terminal(&self, args: &[&str]) -> String {
         let words = [env!("CARGO_BIN_EXE_trunkline"), "--mcp-config"];
         let config = self.config().display().to_string();

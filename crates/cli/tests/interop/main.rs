@@ -1,6 +1,8 @@
-//! The real program against foreign MCP servers: Node, Python, Go, C# and Rust, legacy and modern, none of them ours.
+//! The real program against foreign MCP servers: Node, Python, Go, C# and Rust, legacy and modern,
+//! none of them ours.
 //!
-//! `cargo xtask interop` installs the servers and runs this. Each run of the program also proves that no process is left.
+//! `cargo xtask interop` installs the servers and runs this. Each run of the program also proves
+//! that no process is left.
 #![cfg(feature = "interop")]
 #![allow(
     clippy::unwrap_used,
@@ -25,7 +27,8 @@ use serde_json::{Value, json};
 use servers::Server;
 use service::Service;
 
-/// The tools each server is known for, as `tools --json` must show them: all of them, or of those with many a few.
+/// The tools each server is known for, as `tools --json` must show them: all of them, or of those
+/// with many a few.
 fn known_tools(server: Server) -> &'static [&'static str] {
     match server {
         Server::Everything => &[
@@ -101,8 +104,8 @@ fn known_tools(server: Server) -> &'static [&'static str] {
     }
 }
 
-/// Whether a server has more tools than it is known for: server-everything offers some only to clients that declare a
-/// capability.
+/// Whether a server has more tools than it is known for: server-everything offers some only to
+/// clients that declare a capability.
 fn has_more(server: Server) -> bool {
     matches!(
         server,
@@ -114,7 +117,8 @@ fn has_more(server: Server) -> bool {
     )
 }
 
-/// The newest version each server speaks: the Node ones are legacy, the Python ones modern where their SDK is.
+/// The newest version each server speaks: the Node ones are legacy, the Python ones modern where
+/// their SDK is.
 fn protocol_version(server: Server) -> &'static str {
     match server {
         Server::Time | Server::Git | Server::Fetch => "2026-07-28",

@@ -1,5 +1,5 @@
-//! Twenty more foreign servers, one row each: SDKs in five languages, every protocol version, two behind
-//! wrappers. None of them reaches out when it starts; their keys are made up.
+//! Twenty more foreign servers, one row each: SDKs in five languages, every protocol version, two
+//! behind wrappers. None of them reaches out when it starts; their keys are made up.
 
 use std::fs;
 use std::path::PathBuf;

@@ -120,7 +120,8 @@ fn the_typescript_sdks_example() {
     assert!(greetings.contains("Ada"), "{greetings}");
 }
 
-/// tinyproxy finds the server under a name that only it knows, so whoever reaches the server went through it.
+/// tinyproxy finds the server under a name that only it knows, so whoever reaches the server went
+/// through it.
 #[test]
 fn through_tinyproxy() {
     let ways: [&[&str]; 2] = [&["-m"], &["-Urm"]];

@@ -1,4 +1,5 @@
-//! A foreign server on the network: started on a port of its own, ended with everything it has started.
+//! A foreign server on the network: started on a port of its own, ended with everything it has
+//! started.
 
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;

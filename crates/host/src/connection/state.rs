@@ -135,6 +135,8 @@ pub struct ConnectFailure {
     pub nonsense: Option<String>,
     /// The redacted message, if the original contains one of our secrets.
     redacted: Option<Arc<String>>,
+    /// Whether the entry's own `connectTimeout` applied.
+    is_entry_timeout: bool,
 }
 
 /// The kind of a connection failure.
@@ -249,6 +251,7 @@ impl ConnectFailure {
             stderr,
             nonsense: None,
             redacted: None,
+            is_entry_timeout: false,
         }
     }
 
@@ -259,6 +262,12 @@ impl ConnectFailure {
         } else {
             FailureKind::TimedOut(after)
         })
+    }
+
+    /// Records whether the entry's own `connectTimeout` applied, for the hint.
+    pub(super) fn with_entry_timeout(mut self, is_entry_timeout: bool) -> Self {
+        self.is_entry_timeout = is_entry_timeout;
+        self
     }
 
     /// Returns whether the time limit expired because the machine was busy.
@@ -279,6 +288,7 @@ impl ConnectFailure {
             stderr: self.stderr.iter().map(redact).collect(),
             nonsense: self.nonsense.as_ref().map(redact),
             redacted,
+            is_entry_timeout: self.is_entry_timeout,
         }
     }
 
@@ -305,6 +315,12 @@ impl ConnectFailure {
             }
             FailureKind::TimedOut(_) if self.nonsense.is_some() => {
                 Some("an MCP server must write only messages to stdout; make it log to stderr")
+            }
+            FailureKind::MachineBusy(_) if self.is_entry_timeout => Some(
+                "retry when the machine is less busy, or raise connectTimeout (ms) in its entry",
+            ),
+            FailureKind::TimedOut(_) if self.is_entry_timeout => {
+                Some("check that it is an MCP server, or raise connectTimeout (ms) in its entry")
             }
             FailureKind::MachineBusy(_) => Some(
                 "retry when the machine is less busy, or raise MCP_TIMEOUT or connectTimeout in its entry (ms)",

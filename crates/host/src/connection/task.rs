@@ -179,11 +179,15 @@ fn retry_later(core: &Core, attempt: u32, failure: ConnectFailure) -> Next {
 
 /// Returns the time limit for connecting; fetching lists gets the same again.
 pub(super) fn connect_timeout(core: &Core) -> Duration {
-    let connect_timeout = match &core.source {
+    entry_timeout(core).unwrap_or(core.shared.settings.connect_timeout)
+}
+
+/// Returns the entry's own `connectTimeout`.
+fn entry_timeout(core: &Core) -> Option<Duration> {
+    match &core.source {
         Source::Entry(entry) => entry.connect_timeout,
         Source::Builtin(_) => None,
-    };
-    connect_timeout.unwrap_or(core.shared.settings.connect_timeout)
+    }
 }
 
 /// Connects and fetches the catalog, each within its time limit.
@@ -219,7 +223,10 @@ async fn establish(
         () = stop.notified() => return Err(ConnectFailure::new(FailureKind::Abandoned)),
     };
     // Boxed because it is large.
-    Box::pin(permit.run(&starter, start)).await
+    let established = Box::pin(permit.run(&starter, start)).await;
+    established.map_err(|failure: ConnectFailure| {
+        failure.with_entry_timeout(entry_timeout(core).is_some())
+    })
 }
 
 async fn serve(

@@ -20,7 +20,7 @@ pub(super) fn state(state: &State, catalog: &Catalog) -> String {
             last_failure: None,
         } => match attempt {
             0 => "known from an earlier run; connects when needed".to_owned(),
-            1 => format!("connecting (process {})", std::process::id()),
+            1 => format!("connecting (trunkline pid {})", std::process::id()),
             attempt => format!("connecting, attempt {attempt}"),
         },
         State::Pending {

@@ -49,7 +49,10 @@ async fn a_log_tells_how_a_server_was_lost_and_came_back() {
     let states: Vec<&str> = states.iter().map(String::as_str).collect();
     let connected =
         "connected: testkit 1.0.0, protocol 2026-07-28, 2 tools, 0 resources, 0 prompts";
-    assert!(states[0].starts_with("connecting (process "), "{states:?}");
+    assert!(
+        states[0].starts_with("connecting (trunkline pid "),
+        "{states:?}"
+    );
     assert_eq!(
         states[1..],
         [

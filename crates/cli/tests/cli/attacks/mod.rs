@@ -1,7 +1,8 @@
 //! Attacks on the built program, one row each: the attack, how it is tried, and what must happen.
 //!
-//! The table is the index; each row runs as a test of its own in a scratch HOME. The functions behind the rows live in
-//! the modules beside this file, by topic. `cargo nextest run -p trunkline-cli attacks` runs them all.
+//! The table is the index; each row runs as a test of its own in a scratch HOME. The functions
+//! behind the rows live in the modules beside this file, by topic. `cargo nextest run -p
+//! trunkline-cli attacks` runs them all.
 
 mod approval;
 mod commands;

@@ -113,7 +113,8 @@ pub(super) fn on_every_screen() {
     }
 }
 
-/// Masking that hides which code runs, or where it runs, would help an attacker more than a secret on the screen.
+/// Masking that hides which code runs, or where it runs, would help an attacker more than a secret
+/// on the screen.
 pub(super) fn not_what_one_needs() {
     let lab = Lab::new();
     let project = lab.scratch.path().display().to_string();

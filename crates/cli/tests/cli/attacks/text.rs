@@ -15,7 +15,8 @@ fn padded() -> String {
     "aaaaaaa error: forged".repeat(200)
 }
 
-/// No line looks like one of ours. The continuation of a line is indented further, and a block has its mark.
+/// No line looks like one of ours. The continuation of a line is indented further, and a block has
+/// its mark.
 #[track_caller]
 fn check_lines(text: &str) {
     let forged = [

@@ -1,4 +1,5 @@
-//! `trunkline sdk`, with a test in Rust or a program in Python as the program that started it (TRN-1).
+//! `trunkline sdk`, with a test in Rust or a program in Python as the program that started it
+//! (TRN-1).
 
 mod embedder;
 mod ending;
@@ -31,7 +32,7 @@ fn the_guide_shows_that_program() {
 }
 
 #[test]
-fn servers_of_both_kinds_are_one_pool_and_their_states_are_told() {
+fn servers_of_both_kinds_form_one_pool() {
     let lab = Lab::with([("other", echo())]);
     let mut embedder = Embedder::start(&lab);
     let hello = embedder.initialize(&["calc", "absent"]);

@@ -1,4 +1,5 @@
-//! What an embedder can show to its model: one view of the tools, prompts, resources and instructions.
+//! What an embedder can show to its model: one view of the tools, prompts, resources and
+//! instructions.
 
 use serde_json::{Value, json};
 use trunkline_testkit::net::WsServer;

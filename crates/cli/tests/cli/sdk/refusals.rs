@@ -82,7 +82,7 @@ fn every_way_to_fail_has_a_code_and_says_whether_the_tool_may_have_run() {
 }
 
 #[test]
-fn lines_that_are_no_use_are_told_on_standard_error_and_harm_nothing() {
+fn bad_lines_are_reported_and_harmless() {
     let lab = Lab::with([("other", echo())]);
     let mut embedder = Embedder::start(&lab);
     embedder.say("print left in by mistake");
