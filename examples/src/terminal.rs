@@ -4,9 +4,8 @@ use std::future::Future;
 use std::io::{self, BufRead as _};
 use std::pin::Pin;
 
-use serde_json::{Map, Value, json};
-use trunkline::Json;
-use trunkline::elicit::Elicit;
+use serde_json::{Map, Value};
+use trunkline::elicit::{Ask, Elicit, ElicitAnswer, Elicitation, Form};
 use trunkline::permission::{AskReason, PermissionAnswer, PermissionQuestion, Permit};
 use trunkline::text::harmless;
 
@@ -42,47 +41,49 @@ impl Permit for Terminal {
 }
 
 impl Elicit for Terminal {
-    fn elicit(&self, server: &str, params: Json) -> Pin<Box<dyn Future<Output = Json> + Send>> {
-        let server = server.to_owned();
+    fn elicit(
+        &self,
+        elicitation: Elicitation,
+    ) -> Pin<Box<dyn Future<Output = ElicitAnswer> + Send>> {
         Box::pin(asking(move || {
-            let message: String = params.field("message").unwrap_or_default();
-            eprintln!("\n{} asks: {}", harmless(&server), harmless(&message));
-            let content = match params.field::<String>("url") {
-                Some(url) => visit(&url),
-                None => fill_in(&params),
+            eprintln!(
+                "\n{} asks: {}",
+                harmless(&elicitation.server),
+                harmless(&elicitation.message)
+            );
+            let content = match &elicitation.ask {
+                Ask::Url(url) => visit(url),
+                Ask::Form(form) => fill_in(form),
+                _ => None,
             };
-            let answer = match content {
-                Some(content) => json!({"action": "accept", "content": content}),
-                None => json!({"action": "decline"}),
-            };
-            Json::from(answer)
+            content.map_or(ElicitAnswer::Decline, ElicitAnswer::Accept)
         }))
     }
 }
 
-/// Has the user open a page.
-fn visit(url: &str) -> Option<Value> {
+/// Asks the user to open a page.
+fn visit(url: &str) -> Option<Map<String, Value>> {
     eprintln!("open {} in your browser", harmless(url));
     let done = answer("done? (yes or no) ")?;
-    done.starts_with('y').then(|| json!({}))
+    done.starts_with('y').then(Map::new)
 }
 
-/// Asks for one value after the other; nothing at all declines.
-fn fill_in(params: &Json) -> Option<Value> {
-    let schema: Value = params.field("requestedSchema")?;
+/// Asks for one value after another; no value at all declines.
+fn fill_in(form: &Form) -> Option<Map<String, Value>> {
     let mut content = Map::new();
-    for (name, field) in schema["properties"].as_object()? {
-        let said = answer(&format!("{}: ", harmless(name)))?;
-        if said.is_empty() {
-            continue;
+    for field in &form.fields {
+        loop {
+            let typed = answer(&format!("{}: ", harmless(field.label())))?;
+            match field.parse(&typed) {
+                Ok(value) => {
+                    content.extend(value.map(|value| (field.name.clone(), value)));
+                    break;
+                }
+                Err(problem) => eprintln!("{}", harmless(&problem.to_string())),
+            }
         }
-        let value = match field["type"].as_str() {
-            Some("string") | None => Value::String(said),
-            Some(_) => serde_json::from_str(&said).unwrap_or(Value::String(said)),
-        };
-        content.insert(name.clone(), value);
     }
-    (!content.is_empty()).then_some(Value::Object(content))
+    (!content.is_empty()).then_some(content)
 }
 
 fn answer(question: &str) -> Option<String> {

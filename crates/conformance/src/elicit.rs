@@ -4,8 +4,7 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 
 use serde_json::{Value, json};
-use trunkline::Json;
-use trunkline::elicit::Elicit;
+use trunkline::elicit::{Elicit, ElicitAnswer, Elicitation};
 
 use crate::example;
 
@@ -13,9 +12,12 @@ use crate::example;
 pub(crate) struct AcceptAll;
 
 impl Elicit for AcceptAll {
-    fn elicit(&self, _: &str, params: Json) -> Pin<Box<dyn Future<Output = Json> + Send>> {
-        let params = params.to_value().unwrap_or_default();
-        Box::pin(ready(Json::from(answer(&params))))
+    fn elicit(
+        &self,
+        elicitation: Elicitation,
+    ) -> Pin<Box<dyn Future<Output = ElicitAnswer> + Send>> {
+        let params = elicitation.raw.to_value().unwrap_or_default();
+        Box::pin(ready(ElicitAnswer::Forward(answer(&params).into())))
     }
 }
 

@@ -1,3 +1,147 @@
-//! Requests that servers make of the user: elicitation, and sampling from a model.
+//! Elicitation: servers ask the user for input. Sampling: servers ask the embedder's model for a
+//! message.
+//!
+//! ```
+//! use trunkline::Host;
+//! use trunkline::elicit::{Ask, ElicitAnswer, Elicitation};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! let host = Host::builder()
+//!     .elicit(|elicitation: Elicitation| async move {
+//!         println!("{} asks: {}", elicitation.server, elicitation.message);
+//!         match elicitation.ask {
+//!             // A real program shows the fields and reads values with `Field::parse`.
+//!             Ask::Form(form) => match form.check(&Default::default()) {
+//!                 Ok(defaults) => ElicitAnswer::Accept(defaults),
+//!                 Err(_) => ElicitAnswer::Decline,
+//!             },
+//!             _ => ElicitAnswer::Cancel,
+//!         }
+//!     })
+//!     .start();
+//! # host.shutdown().await;
+//! # }
+//! ```
 
-pub use crate::connection::{Elicit, Sampling, SamplingRequest};
+mod answer;
+mod form;
+mod in_flight;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use trunkline_wire::Json;
+
+pub(crate) use answer::to_result;
+pub use form::{Field, FieldError, FieldKind, FieldOption, Form, TextFormat};
+pub(crate) use in_flight::{InFlight, Origin};
+
+pub use crate::connection::{Sampling, SamplingRequest};
+use crate::sanitize::shown;
+
+/// Asks the user for the input that a server requests.
+///
+/// Async closures that take an [`Elicitation`] implement it; see
+/// [`HostBuilder::elicit`](crate::HostBuilder::elicit).
+pub trait Elicit: Send + Sync + 'static {
+    /// Answers a server's `elicitation/create` request.
+    ///
+    /// Missing defaults are added. An answer that does not fit the requested schema is not sent:
+    /// the server gets "cancel", and its log has the reason. A call's time limit is suspended
+    /// meanwhile, for up to half an hour. If the server withdraws the request, or confirms that the
+    /// user has visited the page, the future is dropped.
+    fn elicit(
+        &self,
+        elicitation: Elicitation,
+    ) -> Pin<Box<dyn Future<Output = ElicitAnswer> + Send>>;
+}
+
+impl<F, W> Elicit for F
+where
+    F: Fn(Elicitation) -> W + Send + Sync + 'static,
+    W: Future<Output = ElicitAnswer> + Send + 'static,
+{
+    fn elicit(
+        &self,
+        elicitation: Elicitation,
+    ) -> Pin<Box<dyn Future<Output = ElicitAnswer> + Send>> {
+        Box::pin(self(elicitation))
+    }
+}
+
+/// A server's request for input from the user.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Elicitation {
+    /// The server, by its name as configured.
+    pub server: Arc<str>,
+    /// The tool whose call needs the input, by its name in the pool. `None` if the request belongs
+    /// to no call, or to one of several that the server does not name.
+    pub call: Option<String>,
+    /// The client of that call: [`CallOptions::client`](crate::CallOptions::client).
+    pub client: Option<Arc<str>>,
+    /// The message for the user; untrusted text, sanitized.
+    pub message: String,
+    /// The requested input.
+    pub ask: Ask,
+    /// The params of `elicitation/create` as the server sent them.
+    pub raw: Json,
+}
+
+/// The input that an [`Elicitation`] requests.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Ask {
+    /// The values of a form.
+    Form(Form),
+    /// A visit to this URL; untrusted. Accept when the user says that it is done.
+    Url(String),
+}
+
+/// The answer to an [`Elicitation`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ElicitAnswer {
+    /// The user's values by field name; empty for a URL that was visited.
+    Accept(Map<String, Value>),
+    /// The user refuses.
+    Decline,
+    /// The user gives no answer.
+    Cancel,
+    /// An MCP `ElicitResult` from elsewhere, for programs that forward requests.
+    Forward(Json),
+}
+
+impl Elicitation {
+    pub(crate) fn new(server: &Arc<str>, origin: Option<&Origin>, params: Json) -> Self {
+        let message: String = params.field("message").unwrap_or_default();
+        let ask = if params.field::<String>("mode").as_deref() == Some("url") {
+            Ask::Url(params.field("url").unwrap_or_default())
+        } else {
+            let schema = params.get("requestedSchema");
+            Ask::Form(schema.as_ref().map(Form::from_schema).unwrap_or_default())
+        };
+        Self {
+            server: Arc::clone(server),
+            call: origin.and_then(|origin| origin.tool.clone()),
+            client: origin.and_then(|origin| origin.client.clone()),
+            message: shown(&message).0.into_owned(),
+            ask,
+            raw: params,
+        }
+    }
+}
+
+impl fmt::Debug for Elicitation {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_struct("Elicitation")
+            .field("server", &self.server)
+            .field("call", &self.call)
+            .field("client", &self.client)
+            .field("message", &self.message)
+            .finish_non_exhaustive()
+    }
+}

@@ -13,7 +13,7 @@ use super::result::show;
 use super::tool_ref::{ResolvedTool, ToolRef};
 use crate::args::{CallArgs, ConfigArgs};
 use crate::arguments;
-use crate::elicit::CancelAll;
+use crate::elicit::cancel_all;
 use crate::exit::Exit;
 use crate::output::{self, Lines, StatusLine};
 use crate::permit::TypedCalls;
@@ -49,7 +49,7 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
     let mut builder = wanted
         .host(configured)
         .permit(TypedCalls { accept_changes })
-        .elicit(CancelAll);
+        .elicit(cancel_all);
     if accept_changes {
         // --accept-changes overrides `warn` and `block`.
         builder = builder.on_change(OnChange::Ask);

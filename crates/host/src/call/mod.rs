@@ -31,6 +31,7 @@ pub(crate) use validate::Checks;
 
 use crate::catalog::PoolTool;
 use crate::connection::{Connection, State};
+use crate::elicit::Origin;
 use crate::host::Host;
 use crate::host_tool::{HostCall, HostTool};
 use crate::permission::CallCheck;
@@ -281,7 +282,18 @@ impl Host {
                 },
             };
             permitted.sent.store(true, Ordering::Relaxed);
-            let error = match connected.client.call_tool(request).await {
+            let call = connected.client.call_tool(request);
+            let outcome = match connection.in_flight() {
+                None => call.await,
+                Some(in_flight) => {
+                    let origin = Origin {
+                        tool: Some(tool.name.clone()),
+                        client: options.client.clone(),
+                    };
+                    Box::pin(in_flight.track(origin, call)).await
+                }
+            };
+            let error = match outcome {
                 Ok(result) => {
                     let mismatch = output_schema_mismatch(tool, &result);
                     let mut output = if options.raw {

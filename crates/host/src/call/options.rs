@@ -102,7 +102,7 @@ impl<'a> CallOptions<'a> {
     }
 
     /// Names the client on whose behalf the call is made, for a program that serves several:
-    /// elicitations of the call repeat it.
+    /// [`Elicitation::client`](crate::elicit::Elicitation::client) repeats it.
     #[must_use]
     pub fn client(mut self, client: impl Into<Arc<str>>) -> Self {
         self.client = Some(client.into());

@@ -1,8 +1,6 @@
-//! What a server says or asks without being asked.
+//! Handles the requests and notifications of a server.
 
-use std::future::Future;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,32 +9,23 @@ use trunkline_wire::mcp::TASKS;
 use trunkline_wire::peer::{Handler, ResponseFuture};
 use trunkline_wire::{ByteString, Json, RpcError};
 
-use super::elicited::checked;
 use super::pending_notifications::PendingNotifications;
 use super::sampling::{self, Sampling};
+use crate::elicit::{Elicit, Elicitation, InFlight, to_result};
 use crate::logs::Recorder;
 
-/// How much of a server's nonsense is kept, in characters.
+/// The length of the first invalid message that is kept, in characters.
 const NONSENSE_KEPT: usize = 200;
 
-/// How long a person may take to answer. The time limits of calls do not run meanwhile, so this one ends the wait.
+/// The time for an answer to an elicitation. The time limits of calls are suspended meanwhile.
 const ANSWER_LIMIT: Duration = Duration::from_mins(30);
 
-/// Asks the user what a server wants to know.
-pub trait Elicit: Send + Sync + 'static {
-    /// Answers an `elicitation/create` request of `server` with an `ElicitResult`, both as MCP defines them. Defaults
-    /// that are left out are filled in; an answer that does not fit the requested schema is not sent: the server gets
-    /// "cancel", and its log says why. The time limit of a call does not run meanwhile, for half an hour at most. Where a call is refused
-    /// until the user has visited a page, it is made again when this accepts: best when the user says that it is done. If the server
-    /// says so first, the question is withdrawn.
-    fn elicit(&self, server: &str, params: Json) -> Pin<Box<dyn Future<Output = Json> + Send>>;
-}
-
-/// Takes what a server says or asks without being asked.
+/// The handler of a connection's inbound messages.
 pub(super) struct Inbound {
     server: Arc<str>,
     project_dir: Option<Arc<Path>>,
     elicit: Option<Arc<dyn Elicit>>,
+    in_flight: Arc<InFlight>,
     sampling: Option<Arc<dyn Sampling>>,
     notifications: Arc<PendingNotifications>,
     waiters: NotificationWaiters,
@@ -49,6 +38,7 @@ impl Inbound {
         server: Arc<str>,
         project_dir: Option<&Path>,
         elicit: Option<Arc<dyn Elicit>>,
+        in_flight: Arc<InFlight>,
         notifications: Arc<PendingNotifications>,
         recorder: Recorder,
     ) -> Self {
@@ -56,6 +46,7 @@ impl Inbound {
             server,
             project_dir: project_dir.map(Arc::from),
             elicit,
+            in_flight,
             sampling: None,
             notifications,
             waiters: NotificationWaiters::default(),
@@ -64,18 +55,42 @@ impl Inbound {
         }
     }
 
-    /// With the model that it may ask for messages.
+    /// Adds the model for sampling requests.
     pub(super) fn with_sampling(mut self, sampling: Option<Arc<dyn Sampling>>) -> Self {
         self.sampling = sampling;
         self
     }
 
-    /// The first thing it sent that was no message.
+    /// Takes the first output that was not a message.
     pub(super) fn take_nonsense(&self) -> Option<String> {
         self.nonsense
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take()
+    }
+
+    /// Asks the user, and checks the answer (ELI-1, ELI-2).
+    fn elicit(&self, params: Json) -> ResponseFuture {
+        let cancel = || Json::from(serde_json::json!({"action": "cancel"}));
+        let Some(elicit) = &self.elicit else {
+            return Box::pin(async move { Ok(cancel()) });
+        };
+        let origin = self.in_flight.origin();
+        let elicitation = Elicitation::new(&self.server, origin.as_deref(), params.clone());
+        let answer = elicit.elicit(elicitation);
+        let recorder = self.recorder.clone();
+        Box::pin(async move {
+            let Ok(answer) = tokio::time::timeout(ANSWER_LIMIT, answer).await else {
+                recorder.notice("nobody answered what the server asked");
+                return Ok(cancel());
+            };
+            Ok(to_result(&params, answer).unwrap_or_else(|problem| {
+                recorder.notice(&format!(
+                    "the answer to what the server asked was not sent: {problem}"
+                ));
+                cancel()
+            }))
+        })
     }
 
     fn roots(&self) -> Json {
@@ -107,30 +122,7 @@ impl Handler for Inbound {
                 let roots = self.roots();
                 Box::pin(async move { Ok(roots) })
             }
-            "elicitation/create" => {
-                let params = params.unwrap_or_else(Json::empty_object);
-                let answer = self.elicit.as_ref();
-                let answer = answer.map(|elicit| elicit.elicit(&self.server, params.clone()));
-                let recorder = self.recorder.clone();
-                Box::pin(async move {
-                    let cancel = || Json::from(serde_json::json!({"action": "cancel"}));
-                    // Nobody is there to ask (ELI-1).
-                    let Some(answer) = answer else {
-                        return Ok(cancel());
-                    };
-                    let Ok(answer) = tokio::time::timeout(ANSWER_LIMIT, answer).await else {
-                        recorder.notice("nobody answered what the server asked");
-                        return Ok(cancel());
-                    };
-                    // What does not fit is never sent: the server learns that nobody answered.
-                    Ok(checked(&params, &answer).unwrap_or_else(|problem| {
-                        recorder.notice(&format!(
-                            "the answer to what the server asked was not sent: {problem}"
-                        ));
-                        cancel()
-                    }))
-                })
-            }
+            "elicitation/create" => self.elicit(params.unwrap_or_else(Json::empty_object)),
             "sampling/createMessage" => {
                 sampling::answer(self.sampling.as_ref(), &self.server, params)
             }
@@ -156,7 +148,7 @@ impl Handler for Inbound {
 
     fn invalid_message(&self, what: &str, frame: &[u8]) {
         self.recorder.nonsense(what, frame);
-        // One that comes too late is no message to anybody, but a message.
+        // A late response is still a message.
         if what.starts_with("an answer to a request") {
             return;
         }
@@ -168,7 +160,7 @@ impl Handler for Inbound {
     }
 }
 
-/// `file://` and the path, with everything outside the unreserved characters of RFC 3986 percent-encoded.
+/// Returns a `file://` URI; all but the unreserved characters of RFC 3986 are percent-encoded.
 fn file_uri(path: &Path) -> String {
     use std::fmt::Write as _;
 

@@ -2,7 +2,6 @@
 
 mod backoff;
 mod changes;
-mod elicited;
 mod factory;
 mod inbound;
 mod machine;
@@ -28,7 +27,7 @@ use trunkline_transport::SdkBridge;
 use trunkline_transport::http::Credentials;
 use trunkline_transport::net::Dialer;
 
-pub use inbound::Elicit;
+pub(crate) use crate::elicit::Elicit;
 pub(crate) use machine::Machine;
 pub use sampling::{Sampling, SamplingRequest};
 pub(crate) use startup_limiter::StartupLimiter;
@@ -40,6 +39,7 @@ use resource_subscriptions::ResourceSubscriptions;
 
 use crate::builtin::Builtin;
 use crate::catalog::{Catalog, CatalogKey, CatalogStore, Expiry, FetchCache, Lists, ToolOptions};
+use crate::elicit::InFlight;
 use crate::eras::EraMemory;
 use crate::event::EventSender;
 use crate::logs::{LogStore, Recorder, Tracer};
@@ -231,6 +231,8 @@ struct Core {
     version: watch::Sender<u64>,
     shared: Arc<HostShared>,
     notifications: Arc<PendingNotifications>,
+    /// The calls that the server may elicit input for.
+    in_flight: Arc<InFlight>,
     subscriptions: ResourceSubscriptions,
     fetched: FetchCache,
     catalog_key: Option<CatalogKey>,
@@ -302,6 +304,7 @@ impl Connection {
             version: watch::Sender::new(0),
             shared: Arc::clone(shared),
             notifications: Arc::default(),
+            in_flight: Arc::default(),
             subscriptions: ResourceSubscriptions::default(),
             fetched: FetchCache::default(),
             catalog_key,
@@ -324,6 +327,12 @@ impl Connection {
 
     pub(crate) fn status(&self) -> Arc<ServerStatus> {
         self.core.status.load_full()
+    }
+
+    /// Returns the register of calls in flight, if anybody answers elicitations.
+    pub(crate) fn in_flight(&self) -> Option<&InFlight> {
+        let elicits = self.core.shared.elicit.is_some();
+        elicits.then_some(&*self.core.in_flight)
     }
 
     pub(crate) fn source(&self) -> &Source {

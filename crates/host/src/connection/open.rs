@@ -97,6 +97,7 @@ impl Attempt<'_, '_> {
                 Arc::clone(&self.core.name),
                 shared.settings.project_dir.as_deref(),
                 shared.elicit.clone(),
+                Arc::clone(&self.core.in_flight),
                 Arc::clone(&self.core.notifications),
                 self.core.recorder.clone(),
             );

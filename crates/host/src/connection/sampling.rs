@@ -1,4 +1,4 @@
-//! Sampling: servers ask the embedder's model for a message (LIF-6).
+//! Sampling: servers request a message from the embedder's model (LIF-6).
 
 use std::fmt;
 use std::future::Future;
@@ -11,16 +11,17 @@ use trunkline_wire::{Json, RpcError};
 
 use crate::sanitize::{Removed, one_line, strip_hidden_json};
 
-/// How long the model may take for one message. A call that waits for it may end earlier.
+/// The time for one message. The call that waits for it may end earlier.
 const SAMPLING_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// The embedder's model, for servers that ask for a message from one (`sampling/createMessage`).
+/// The embedder's model, for `sampling/createMessage` requests.
 ///
 /// Closures that take a [`SamplingRequest`] implement it; see
 /// [`HostBuilder::sampling`](crate::HostBuilder::sampling).
 pub trait Sampling: Send + Sync + 'static {
-    /// Has the model write a message: an MCP `CreateMessageResult` with `role`, `content` and `model`. An error is passed on to
-    /// the server. Dropped when the server no longer wants it, and after five minutes.
+    /// Returns a message of the model: an MCP `CreateMessageResult` with `role`, `content` and
+    /// `model`. The server receives the error. Dropped when the server cancels the request, and
+    /// after five minutes.
     fn create_message(
         &self,
         request: SamplingRequest,
@@ -40,14 +41,14 @@ where
     }
 }
 
-/// A server's request for a message from the model.
+/// A server's request for a message.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct SamplingRequest {
-    /// The server that asks, by its name as configured.
+    /// The server, by its name as configured.
     pub server: Arc<str>,
-    /// The params of `sampling/createMessage` as MCP defines them: `messages`, `systemPrompt`, `maxTokens`, … Untrusted text,
-    /// without hidden characters.
+    /// The params of `sampling/createMessage`: `messages`, `systemPrompt`, `maxTokens`, …;
+    /// untrusted text, without hidden characters.
     pub params: Json,
 }
 
@@ -59,7 +60,7 @@ impl fmt::Debug for SamplingRequest {
     }
 }
 
-/// Answers a server's request, or says why not.
+/// Answers a server's request.
 pub(super) fn answer(
     sampling: Option<&Arc<dyn Sampling>>,
     server: &Arc<str>,
@@ -88,7 +89,7 @@ pub(super) fn answer(
     })
 }
 
-/// The params of a request that can be answered, without hidden characters.
+/// Validates the params and removes hidden characters.
 fn checked(params: Option<Json>) -> Result<Json, RpcError> {
     let refuse = |text: &str| Err(RpcError::new(RpcError::INVALID_PARAMS, text.to_owned()));
     let Some(params) = params.filter(Json::is_object) else {
@@ -98,14 +99,14 @@ fn checked(params: Option<Json>) -> Result<Json, RpcError> {
     if messages.and_then(|list| list.to_elements()).is_none() {
         return refuse("sampling/createMessage needs a list of messages");
     }
-    // `sampling.tools` is not declared: a model that is called for a server calls no tools.
+    // `sampling.tools` is not declared: a server's request never calls tools.
     if params.get("tools").is_some_and(|tools| !tools.is_null()) {
         return refuse("this client does not support tools in sampling");
     }
     Ok(strip_hidden_json(&params, &mut Removed::default()))
 }
 
-/// Whether it has what every message must have.
+/// True if it has the members that every message must have.
 fn is_message(message: &Json) -> bool {
     let text = |name: &str| message.field::<String>(name).is_some();
     text("role") && text("model") && message.get("content").is_some_and(|it| !it.is_null())

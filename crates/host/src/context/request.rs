@@ -13,6 +13,7 @@ use trunkline_wire::{Client, Json, RequestError};
 use super::ReadOptions;
 use crate::call::{CallError, Cause, without_secrets};
 use crate::connection::{Connected, Connection};
+use crate::elicit::Origin;
 use crate::host::Host;
 use crate::settings::deadline;
 use crate::suggest::nearest;
@@ -107,7 +108,18 @@ impl Host {
                     None => None,
                 },
             };
-            let error = match request.send(client, limits).await {
+            let send = request.send(client, limits);
+            let outcome = match connection.in_flight() {
+                None => send.await,
+                Some(in_flight) => {
+                    let origin = Origin {
+                        tool: None,
+                        client: options.client.clone(),
+                    };
+                    Box::pin(in_flight.track(origin, send)).await
+                }
+            };
+            let error = match outcome {
                 Ok(result) => return Ok(result),
                 Err(error) => error,
             };

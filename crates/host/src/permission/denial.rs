@@ -1,12 +1,12 @@
-//! Which tools a rule denies, told before anybody calls them (TOOL-10).
+//! Denied tools, known before anybody calls them (TOOL-10).
 
 use super::Verdict;
 use crate::call::CallError;
 use crate::host::Host;
 
 impl Host {
-    /// Why every call of the tool with this name would be refused, where a rule denies it: what [`Host::call`] would answer. For
-    /// lists that people see, and for what a model is shown.
+    /// Returns the error that [`Host::call`] would return if a rule denies the tool `name`: for
+    /// lists of tools, and for models.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -14,8 +14,10 @@ impl Host {
     /// use trunkline::{Builtin, Host};
     ///
     /// let schema = serde_json::json!({"type": "object"});
-    /// let clock = Builtin::new("clock").tool("now", "Tells the time", &schema, |_| async { Ok("noon".into()) });
-    /// let host = Host::builder().builtin(clock).rules(Rules::default().deny("mcp__clock")).start();
+    /// let clock = Builtin::new("clock")
+    ///     .tool("now", "Tells the time", &schema, |_| async { Ok("noon".into()) });
+    /// let rules = Rules::default().deny("mcp__clock");
+    /// let host = Host::builder().builtin(clock).rules(rules).start();
     /// host.ready().await;
     /// assert!(host.denial("mcp__clock__now").is_some());
     /// # host.shutdown().await;

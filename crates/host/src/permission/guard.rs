@@ -1,4 +1,4 @@
-//! Stands before every call: rules, pins, and whoever is asked.
+//! The check before every call: rules, pins, and the embedder's [`Permit`].
 
 use std::collections::HashMap;
 use std::iter::successors;
@@ -16,38 +16,38 @@ use crate::catalog::PoolTool;
 use crate::host::Host;
 use crate::pins::{OnChange, Pins};
 
-/// Decides about the calls of one host or agent.
+/// The permission check of one host or agent.
 pub(crate) struct Guard {
-    /// What the embedding program says.
+    /// The embedding program's rules.
     given: Rules,
-    /// That, and what the settings say.
+    /// Those, and the rules of the settings.
     rules: ArcSwap<Rules>,
     permit: Option<Arc<dyn Permit>>,
     pins: Arc<Pins>,
-    /// An agent may do nothing that is denied to whom it works for.
+    /// A `deny` rule of the host applies to its agents.
     parent: Option<Arc<Guard>>,
-    /// The tools that need no further look, as they were then, by their names in the pool.
-    cleared: RwLock<HashMap<String, Cleared>>,
+    /// The tools that are permitted permanently, by their names in the pool.
+    cleared: RwLock<HashMap<String, ClearedTool>>,
 }
 
-/// A tool that was agreed to for good.
-struct Cleared {
+/// A tool that is permitted as long as it stays the same.
+struct ClearedTool {
     tool: Arc<PoolTool>,
-    /// Who its server said it was.
+    /// The identity of its server at that time.
     identity: Option<Arc<ServerIdentity>>,
-    /// Where it is pinned: another server of the same name is another matter.
-    place: String,
+    /// The key of its server's pins: another server may have the same name.
+    pin_key: String,
 }
 
-/// What a call would do, for whoever decides about it.
+/// A call to check.
 pub(crate) struct CallCheck<'w> {
     pub(crate) tool: &'w Arc<PoolTool>,
-    /// Who its server says it is, and how to use it.
+    /// The identity and instructions of its server.
     pub(crate) identity: Option<&'w Arc<ServerIdentity>>,
-    /// Where its server's pins are kept.
+    /// The key of its server's pins.
     pub(crate) pinned_as: &'w str,
     pub(crate) arguments: &'w Arguments,
-    /// Which servers there are.
+    /// The host, which knows all servers.
     pub(crate) known: &'w Host,
 }
 
@@ -69,7 +69,7 @@ impl Guard {
         }
     }
 
-    /// One for an agent: with rules of its own, and whom to ask, if that is not the same as here.
+    /// Creates the check of an agent, with its own rules and optionally its own [`Permit`].
     pub(crate) fn below(self: &Arc<Self>, rules: Rules, permit: Option<Arc<dyn Permit>>) -> Self {
         let permit = permit.or_else(|| self.permit.clone());
         Self {
@@ -78,7 +78,7 @@ impl Guard {
         }
     }
 
-    /// Takes note of what the settings say now.
+    /// Replaces the rules of the settings.
     pub(crate) fn settings(&self, permissions: &trunkline_config::Permissions) {
         let rules = self.given.clone().and(permissions);
         if **self.rules.load() == rules {
@@ -89,7 +89,7 @@ impl Guard {
         cleared.clear();
     }
 
-    /// Whether nothing has to be looked at: it was agreed to for good, and nothing about it is new.
+    /// True if the tool is permitted permanently and unchanged.
     pub(crate) fn is_cleared(
         &self,
         tool: &Arc<PoolTool>,
@@ -97,42 +97,43 @@ impl Guard {
     ) -> bool {
         let parent = self.parent.as_ref();
         let cleared = self.cleared.read().unwrap_or_else(PoisonError::into_inner);
-        let same = |known: &Cleared| {
+        let same = |known: &ClearedTool| {
             let known_identity = known.identity.as_ref().map(Arc::as_ptr);
             Arc::ptr_eq(&known.tool, tool) && known_identity == identity.map(Arc::as_ptr)
         };
         cleared.get(&tool.name).is_some_and(same)
-            // What is denied above may have changed.
+            // The rules of the parent may have changed.
             && parent.is_none_or(|parent| parent.denied(tool).is_none())
     }
 
-    /// Whether it was agreed to for good, as whatever it was then. Another tool may have taken its name.
-    fn is_agreed(&self, check: &CallCheck) -> bool {
+    /// True if the tool was permitted permanently, in whatever version. Another tool may have taken
+    /// its name.
+    fn was_cleared(&self, check: &CallCheck) -> bool {
         let cleared = self.cleared.read().unwrap_or_else(PoisonError::into_inner);
         cleared.get(&check.tool.name).is_some_and(|known| {
-            known.place == check.pinned_as && known.tool.tool.name == check.tool.tool.name
+            known.pin_key == check.pinned_as && known.tool.tool.name == check.tool.tool.name
         })
     }
 
-    /// Agrees to a call, or says why not; gives back what the caller should be told.
+    /// Checks a call; returns warnings for the caller.
     pub(crate) async fn check(&self, check: &CallCheck<'_>) -> Result<Vec<String>, CallError> {
         loop {
             let rules = self.rules.load_full();
-            let (warnings, for_good) = self.decide(check, &rules).await?;
+            let (warnings, permanent) = self.decide(check, &rules).await?;
             let mut cleared = self.cleared.write().unwrap_or_else(PoisonError::into_inner);
-            // What came while somebody thought about it counts too.
+            // The rules may have changed while the user was asked.
             if !Arc::ptr_eq(&rules, &self.rules.load()) {
                 drop(cleared);
                 continue;
             }
             let name = check.tool.name.clone();
-            if for_good {
-                let agreed = Cleared {
+            if permanent {
+                let tool = ClearedTool {
                     tool: Arc::clone(check.tool),
                     identity: check.identity.cloned(),
-                    place: check.pinned_as.to_owned(),
+                    pin_key: check.pinned_as.to_owned(),
                 };
-                cleared.insert(name, agreed);
+                cleared.insert(name, tool);
             } else {
                 cleared.remove(&name);
             }
@@ -144,7 +145,7 @@ impl Guard {
         }
     }
 
-    /// Decides by these rules; whether it is for good.
+    /// Decides by these rules; returns warnings, and whether the permission is permanent.
     async fn decide(
         &self,
         check: &CallCheck<'_>,
@@ -161,8 +162,8 @@ impl Guard {
             .map_err(|reason| CallError::pins_unreadable(tool, reason))?;
         let mut warnings = Vec::new();
         let asked = match rules.about(tool, check.known) {
-            // For good means as long as it is the same, which the pin tells.
-            Verdict::Ask(_) | Verdict::Destructive(_) if self.is_agreed(check) => None,
+            // Permanent until the tool changes, which its pin tells.
+            Verdict::Ask(_) | Verdict::Destructive(_) if self.was_cleared(check) => None,
             Verdict::Ask(None) => Some(AskReason::NoRule),
             Verdict::Ask(Some(rule)) => Some(AskReason::Rule(rule.text.clone())),
             Verdict::Destructive(rule) => Some(AskReason::Destructive(rule.text.clone())),
@@ -177,7 +178,7 @@ impl Guard {
                 asked
             }
         };
-        let for_good = match reason {
+        let permanent = match reason {
             None => true,
             Some(reason) => self.ask(check, reason).await?,
         };
@@ -185,10 +186,10 @@ impl Guard {
             .pin(check.pinned_as, tool, check.instructions())
             .await
             .unwrap_or_else(|reason| warnings.push(reason));
-        Ok((warnings, for_good))
+        Ok((warnings, permanent))
     }
 
-    /// Agrees to a call of one of the host's own tools, or says why not.
+    /// Checks a call of a host tool.
     pub(crate) async fn check_own(&self, name: &str, arguments: &Json) -> Result<(), CallError> {
         let denied = self.first_above(|rules| match rules.about_own(name) {
             Verdict::Deny(rule) => Some(CallError::denied(name, rule)),
@@ -209,18 +210,19 @@ impl Guard {
         self.answer(question).await.map(drop)
     }
 
-    /// Why nothing of a server may be shown to a model, here or above.
+    /// Returns the error for a server that is denied as a whole, here or in a parent.
     pub(crate) fn denies_server(&self, tool: &str, server: &str) -> Option<CallError> {
         let rule = self.denial_of_server(server)?;
         Some(CallError::denied(tool, &rule))
     }
 
-    /// The rule by which nothing of a server may be used, here or above.
+    /// Returns the rule that denies a whole server, here or in a parent.
     pub(crate) fn denial_of_server(&self, server: &str) -> Option<PermissionRule> {
         self.first_above(|rules| rules.denial_of_server(server).cloned())
     }
 
-    /// Agrees to have something of a server shown to a model: nobody need be asked, unless a rule about the whole server says so.
+    /// Checks access to a server's resources: it needs permission only if a rule matches the whole
+    /// server.
     pub(crate) async fn check_server(
         &self,
         tool: &str,
@@ -246,7 +248,7 @@ impl Guard {
         self.answer(question).await.map(drop)
     }
 
-    /// Why it may not be called at all, here or above.
+    /// Returns the error for a tool that is denied, here or in a parent.
     pub(super) fn denied(&self, tool: &PoolTool) -> Option<CallError> {
         self.first_above(|rules| {
             let rule = rules.denial(tool)?;
@@ -254,13 +256,13 @@ impl Guard {
         })
     }
 
-    /// The first that is found in the rules here, or above.
+    /// Searches the rules here and in the parents.
     pub(super) fn first_above<T>(&self, find: impl Fn(&Rules) -> Option<T>) -> Option<T> {
         let mut guards = successors(Some(self), |guard| guard.parent.as_deref());
         guards.find_map(|guard| find(&guard.rules.load()))
     }
 
-    /// Asks; whether the answer is for good.
+    /// Asks for permission; returns whether it is permanent.
     async fn ask(&self, check: &CallCheck<'_>, reason: AskReason) -> Result<bool, CallError> {
         let question = PermissionQuestion {
             tool: AskedTool::Server(Arc::clone(check.tool)),

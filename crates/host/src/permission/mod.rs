@@ -1,4 +1,30 @@
-//! Who may call what (TOOL-10): rules, and somebody to ask where they do not decide.
+//! Permissions for calls (TOOL-10): rules, and a decision by the embedder where no rule applies.
+//!
+//! ```
+//! use trunkline::permission::{PermissionAnswer, PermissionQuestion, Rules};
+//! use trunkline::{Builtin, CallOptions, Host};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! # let schema = serde_json::json!({"type": "object"});
+//! # let clock = Builtin::new("clock")
+//! #     .tool("now", "Tells the time", &schema, |_| async { Ok("noon".into()) })
+//! #     .tool("set", "Sets the time", &schema, |_| async { Ok("done".into()) });
+//! let host = Host::builder()
+//!     .builtin(clock)
+//!     .rules(Rules::default().allow("mcp__clock__now"))
+//!     .permit(|question: PermissionQuestion| async move {
+//!         // A real program asks the user here.
+//!         PermissionAnswer::No(format!("{} is not allowed today", question.tool.name()))
+//!     })
+//!     .start();
+//! host.ready().await;
+//! let arguments = serde_json::json!({});
+//! assert!(host.call("mcp__clock__now", arguments.clone(), CallOptions::new()).await.is_ok());
+//! let error = host.call("mcp__clock__set", arguments, CallOptions::new()).await.unwrap_err();
+//! assert!(error.is_refused());
+//! # host.shutdown().await;
+//! # }
+//! ```
 
 mod denial;
 mod guard;
@@ -14,41 +40,61 @@ use trunkline_wire::Json;
 pub(crate) use guard::{CallCheck, Guard};
 pub use rules::Rules;
 pub(crate) use rules::Verdict;
+pub use trunkline_config::PermissionRule;
 
 use crate::catalog::PoolTool;
 use crate::pins::ToolChange;
 
-/// Decides about calls that no rule decides: usually by asking the user.
+/// Decides about calls to which no rule applies, usually by asking the user.
+///
+/// Async closures that take a [`PermissionQuestion`] implement it; see
+/// [`HostBuilder::permit`](crate::HostBuilder::permit).
 pub trait Permit: Send + Sync + 'static {
-    /// Whether this call may be made. To be asked no longer, the caller drops the future.
+    /// Decides about a call. The future is dropped when the call is cancelled.
     fn permit(
         &self,
         question: PermissionQuestion,
     ) -> Pin<Box<dyn Future<Output = PermissionAnswer> + Send>>;
 }
 
-/// A call that somebody has to agree to.
+/// A call that needs a decision.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PermissionQuestion {
-    /// The tool, or the name of one of the host's own.
+    /// The tool.
     pub tool: AskedTool,
-    /// What it would be called with.
+    /// The arguments of the call.
     pub arguments: Json,
-    /// Why this is asked.
+    /// The reason for the question.
     pub reason: AskReason,
 }
 
-/// What a question is about.
+impl PermissionQuestion {
+    /// Returns the `allow` rule that makes [`PermissionAnswer::Always`] permanent: store it in a
+    /// settings file, or add it to [`Rules`] on the next start.
+    ///
+    /// `None` if no such rule helps: an `ask` rule wins over it, and a changed tool is asked about
+    /// whatever the rules say.
+    pub fn always_rule(&self) -> Option<String> {
+        match self.reason {
+            AskReason::NoRule | AskReason::Destructive(_) => Some(self.tool.rule()),
+            AskReason::Rule(_) | AskReason::Changed(_) => None,
+        }
+    }
+}
+
+/// The tool of a [`PermissionQuestion`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum AskedTool {
     /// A server's tool.
     Server(Arc<PoolTool>),
-    /// One of the host's own.
+    /// A tool of the host, by name.
     Own(String),
 }
 
 impl AskedTool {
-    /// The rule that names it and no other: under `allow`, it is no longer asked about.
+    /// Returns the rule that matches exactly this tool.
     pub fn rule(&self) -> String {
         match self {
             Self::Server(tool) => pattern::rule_for(tool),
@@ -56,7 +102,7 @@ impl AskedTool {
         }
     }
 
-    /// The name by which it is called.
+    /// Returns the tool's name in the pool.
     pub fn name(&self) -> &str {
         match self {
             Self::Server(tool) => &tool.name,
@@ -65,40 +111,56 @@ impl AskedTool {
     }
 }
 
-/// Why a call is asked about.
+/// The reason for a [`PermissionQuestion`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum AskReason {
-    /// No rule is about it.
+    /// No rule matches the tool.
     NoRule,
-    /// A rule says so.
+    /// This `ask` rule matches the tool.
     Rule(String),
-    /// The tool may destroy something, as its server says, and this rule allows it without naming it.
+    /// The server marks the tool as destructive, and this rule allows it without naming it.
     Destructive(String),
-    /// The tool is no longer what was agreed to before (TOOL-11).
+    /// The tool has changed since it was first permitted (TOOL-11).
     Changed(Arc<ToolChange>),
 }
 
-/// What the answer is.
+/// The answer to a [`PermissionQuestion`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PermissionAnswer {
-    /// This time.
+    /// Permits this call.
     Once,
-    /// This time, and until the host ends, as long as the tool stays what it is.
+    /// Permits this call and later ones, until the host ends or the tool changes. To keep the
+    /// answer, store [`PermissionQuestion::always_rule`].
     Always,
-    /// No, with what the model is told.
+    /// Refuses the call, with a reason for the model.
     No(String),
 }
 
-/// Agrees to every call: for programs that decide for themselves before they call. Rules that deny count all the same, and a
-/// tool that is no longer what it was is refused.
+/// Permits every call: for programs that decide before they call. `deny` rules still apply, and
+/// calls of changed tools are refused.
 ///
 /// ```
-/// # use trunkline::{AllowAll, Host};
+/// # use trunkline::{Host, permission::AllowAll};
 /// let builder = Host::builder().permit(AllowAll);
 /// # drop(builder);
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AllowAll;
+
+impl<F, W> Permit for F
+where
+    F: Fn(PermissionQuestion) -> W + Send + Sync + 'static,
+    W: Future<Output = PermissionAnswer> + Send + 'static,
+{
+    fn permit(
+        &self,
+        question: PermissionQuestion,
+    ) -> Pin<Box<dyn Future<Output = PermissionAnswer> + Send>> {
+        Box::pin(self(question))
+    }
+}
 
 impl Permit for AllowAll {
     fn permit(

@@ -1,62 +1,69 @@
-//! What the rules say about a tool (TOOL-10). A pure function on data.
+//! Permission rules (TOOL-10). Pure functions on data.
 
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use trunkline_config::{PermissionRule, Permissions};
 
 use super::pattern::{KnownServers, Match, ToolPattern};
 use crate::catalog::PoolTool;
 
-/// Rules for calls: deny wins over ask, ask over allow, and what no rule is about is asked about.
+/// Rules for calls: `deny` wins over `ask`, `ask` over `allow`. A call that no rule matches needs
+/// permission.
+///
+/// Rules serialize to the `permissions` object of Claude Code's settings, and back:
 ///
 /// ```
 /// use trunkline::permission::Rules;
 /// let rules = Rules::default().allow("mcp__github__get_*").deny("mcp__files");
-/// # let _ = rules;
+/// let json = serde_json::to_string(&rules).unwrap();
+/// assert_eq!(json, r#"{"allow":["mcp__github__get_*"],"deny":["mcp__files"]}"#);
+/// assert_eq!(serde_json::from_str::<Rules>(&json).unwrap(), rules);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules(Permissions);
 
-/// What the rules come to for one tool.
+/// The decision of the rules about one tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict<'r> {
-    /// It may be called.
+    /// The call is permitted.
     Allow,
-    /// Somebody must agree; because of a rule, or because there is none.
+    /// The call needs permission: by a rule, or because none matches.
     Ask(Option<&'r PermissionRule>),
-    /// Somebody must agree: the tool may destroy something, and this rule allows it without naming it.
+    /// The call needs permission: the tool is destructive, and this rule does not name it.
     Destructive(&'r PermissionRule),
-    /// It may not be called.
+    /// The call is refused.
     Deny(&'r PermissionRule),
 }
 
-/// Where rules come from that the embedding program gave.
+/// The source of rules that the embedding program adds.
 const PROGRAM: &str = "the program";
 
 impl Rules {
-    /// May be called without asking: `mcp__server`, `mcp__server__*`, `mcp__server__tool`, or the name of a tool of the
-    /// host's own; the names may be the original ones, and `*` stands for anything. The server's name ends at the first
-    /// `__`; one that holds `__` is quoted: `mcp__"my__server"__tool`. A tool with `destructiveHint` is asked about
-    /// unless a rule names it.
+    /// Permits matching calls: `mcp__server`, `mcp__server__*`, `mcp__server__tool`, or the name of
+    /// a host tool. Names may be the original ones; `*` matches anything. The server's name ends at
+    /// the first `__`; quote a name that contains `__`: `mcp__"my__server"__tool`. A tool with
+    /// `destructiveHint` still needs permission unless a rule names it.
     #[must_use]
     pub fn allow(mut self, rule: impl Into<String>) -> Self {
         self.0.allow.push(given(rule.into()));
         self
     }
 
-    /// Must be asked about, even if it is allowed.
+    /// Requires permission for matching calls, even if they are allowed.
     #[must_use]
     pub fn ask(mut self, rule: impl Into<String>) -> Self {
         self.0.ask.push(given(rule.into()));
         self
     }
 
-    /// May not be called, whatever else is said. A text that can be read in several ways denies all that it may mean.
+    /// Refuses matching calls, whatever other rules say. An ambiguous rule denies all its readings.
     #[must_use]
     pub fn deny(mut self, rule: impl Into<String>) -> Self {
         self.0.deny.push(given(rule.into()));
         self
     }
 
-    /// These and others.
+    /// Adds the rules of a configuration.
     #[must_use]
     pub fn and(mut self, others: &Permissions) -> Self {
         self.0.allow.extend_from_slice(&others.allow);
@@ -65,14 +72,15 @@ impl Rules {
         self
     }
 
-    /// Adds others.
+    /// Adds other rules.
     pub(crate) fn extend(&mut self, others: Self) {
         self.0.allow.extend(others.0.allow);
         self.0.ask.extend(others.0.ask);
         self.0.deny.extend(others.0.deny);
     }
 
-    /// What they say about a server's tool. What forbids is read widely, what permits narrowly; see [`ToolPattern`].
+    /// Decides about a server's tool. `deny` and `ask` match widely, `allow` narrowly; see
+    /// [`ToolPattern`].
     pub(crate) fn about(
         &self,
         tool: &PoolTool,
@@ -100,7 +108,7 @@ impl Rules {
         }
     }
 
-    /// What they say about one of the host's own tools, which harm nobody by themselves: only a rule stops them.
+    /// Decides about a host tool: permitted unless a rule says otherwise.
     pub(crate) fn about_own(&self, name: &str) -> Verdict<'_> {
         let Permissions { ask, deny, .. } = &self.0;
         let find = |rules: &'_ [PermissionRule]| {
@@ -116,19 +124,19 @@ impl Rules {
         }
     }
 
-    /// The rule that denies everything of a server, if one does.
+    /// Returns the rule that denies a whole server.
     pub(crate) fn denial_of_server(&self, server: &str) -> Option<&PermissionRule> {
         let mut rules = self.0.deny.iter();
         rules.find(|rule| pattern(rule).forbids_server(server))
     }
 
-    /// The rule by which everything of a server is asked about, if there is one.
+    /// Returns the `ask` rule that matches a whole server.
     pub(crate) fn question_about(&self, server: &str) -> Option<&PermissionRule> {
         let mut rules = self.0.ask.iter();
         rules.find(|rule| pattern(rule).forbids_server(server))
     }
 
-    /// The rule that denies, if one does.
+    /// Returns the rule that denies a tool.
     pub(crate) fn denial(&self, tool: &PoolTool) -> Option<&PermissionRule> {
         let mut rules = self.0.deny.iter();
         rules.find(|rule| pattern(rule).forbids(tool))
@@ -138,6 +146,44 @@ impl Rules {
 impl From<&Permissions> for Rules {
     fn from(permissions: &Permissions) -> Self {
         Self(permissions.clone())
+    }
+}
+
+impl Serialize for Rules {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Permissions { allow, ask, deny } = &self.0;
+        let lists = [("allow", allow), ("ask", ask), ("deny", deny)];
+        let filled = lists.iter().filter(|(_, rules)| !rules.is_empty()).count();
+        let mut object = serializer.serialize_struct("Rules", filled)?;
+        for (name, rules) in lists {
+            if rules.is_empty() {
+                object.skip_field(name)?;
+            } else {
+                let texts: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
+                object.serialize_field(name, &texts)?;
+            }
+        }
+        object.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Rules {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Lists {
+            allow: Vec<String>,
+            ask: Vec<String>,
+            deny: Vec<String>,
+        }
+
+        let Lists { allow, ask, deny } = Lists::deserialize(deserializer)?;
+        let rules = |texts: Vec<String>| texts.into_iter().map(given).collect();
+        Ok(Self(Permissions {
+            allow: rules(allow),
+            ask: rules(ask),
+            deny: rules(deny),
+        }))
     }
 }
 
@@ -186,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_may_destroy_is_asked_about_unless_a_rule_names_it() {
+    fn a_destructive_tool_needs_permission_unless_a_rule_names_it() {
         let destructive = tool_of(
             "s",
             &serde_json::json!({"name": "drop", "annotations": {"destructiveHint": true}}),
@@ -211,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_own_tools_need_no_rule_but_obey_one() {
+    fn host_tools_need_no_rule_but_obey_one() {
         let rules = Rules::default().deny("ReadMcpResource").ask("Other");
         assert_eq!(rules.about_own("ToolSearch"), Verdict::Allow);
         assert!(matches!(

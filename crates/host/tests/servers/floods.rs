@@ -4,8 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 
 use serde_json::json;
-use trunkline::elicit::Elicit;
-use trunkline::{Host, Json};
+use trunkline::Host;
+use trunkline::elicit::{Elicit, ElicitAnswer, Elicitation};
 use trunkline_testkit::{Era, Script};
 
 use crate::lab::{Lab, call, connected, eventually};
@@ -48,7 +48,7 @@ async fn floods_of_stderr_and_notifications_do_not_hold_up_calls() {
 struct Absent;
 
 impl Elicit for Absent {
-    fn elicit(&self, _: &str, _: Json) -> Pin<Box<dyn Future<Output = Json> + Send>> {
+    fn elicit(&self, _: Elicitation) -> Pin<Box<dyn Future<Output = ElicitAnswer> + Send>> {
         Box::pin(std::future::pending())
     }
 }

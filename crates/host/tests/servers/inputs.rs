@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use trunkline::call::CallErrorKind;
-use trunkline::elicit::Elicit;
+use trunkline::elicit::{Elicit, ElicitAnswer, Elicitation};
 use trunkline::{CallOptions, Host, Json};
 use trunkline_testkit::Script;
 
@@ -19,11 +19,15 @@ use crate::lab::{Lab, call, eventually, in_time};
 struct Parrot(Arc<Mutex<Vec<String>>>);
 
 impl Elicit for Parrot {
-    fn elicit(&self, server: &str, params: Json) -> Pin<Box<dyn Future<Output = Json> + Send>> {
-        self.0.lock().unwrap().push(server.to_owned());
-        let asked: String = params.field("message").unwrap_or_default();
-        Box::pin(async move { json!({"action": "accept", "content": {"asked": asked}}).into() })
+    fn elicit(&self, asked: Elicitation) -> Pin<Box<dyn Future<Output = ElicitAnswer> + Send>> {
+        self.0.lock().unwrap().push(asked.server.to_string());
+        let content = json!({"asked": asked.message});
+        Box::pin(async move { accept(content) })
     }
+}
+
+fn accept(content: Value) -> ElicitAnswer {
+    ElicitAnswer::Accept(content.as_object().unwrap().clone())
 }
 
 /// Somebody who answers when the test says so.
@@ -34,12 +38,12 @@ struct Slow {
 }
 
 impl Elicit for Slow {
-    fn elicit(&self, _: &str, _: Json) -> Pin<Box<dyn Future<Output = Json> + Send>> {
+    fn elicit(&self, _: Elicitation) -> Pin<Box<dyn Future<Output = ElicitAnswer> + Send>> {
         let Self { asked, answer } = self.clone();
         Box::pin(async move {
             asked.notify_one();
             answer.notified().await;
-            json!({"action": "accept", "content": {"name": "Ada"}}).into()
+            accept(json!({"name": "Ada"}))
         })
     }
 }
@@ -48,8 +52,8 @@ impl Elicit for Slow {
 struct Confused(Value);
 
 impl Elicit for Confused {
-    fn elicit(&self, _: &str, _: Json) -> Pin<Box<dyn Future<Output = Json> + Send>> {
-        let answer = Json::from(&self.0);
+    fn elicit(&self, _: Elicitation) -> Pin<Box<dyn Future<Output = ElicitAnswer> + Send>> {
+        let answer = ElicitAnswer::Forward(Json::from(&self.0));
         Box::pin(async move { answer })
     }
 }
@@ -390,4 +394,30 @@ async fn a_model_that_never_answers_does_not_outlast_the_call() {
     let error = in_time("the call", host.call("mcp__s__ask", json!({}), options)).await;
     assert!(error.unwrap_err().is_timeout());
     lab.end(host).await;
+}
+
+#[tokio::test]
+async fn an_elicitation_names_its_call_and_its_client() {
+    for era in ["modern", "legacy"] {
+        let lab = Lab::new();
+        let script = telling(era, &question("who?"));
+        let asked: Arc<Mutex<Vec<Elicitation>>> = Arc::default();
+        let seen = Arc::clone(&asked);
+        let builder = Host::builder()
+            .permit(trunkline::permission::AllowAll)
+            .server(lab.server("s", script))
+            .elicit(move |elicitation: Elicitation| {
+                seen.lock().unwrap().push(elicitation);
+                std::future::ready(ElicitAnswer::Decline)
+            });
+        let host = lab.ready(builder).await;
+        let options = CallOptions::new().client("window 1");
+        let call = host.call("mcp__s__ask", json!({}), options);
+        in_time("the call", call).await.unwrap();
+        let asked = asked.lock().unwrap().remove(0);
+        assert_eq!(&*asked.server, "s");
+        assert_eq!(asked.call.as_deref(), Some("mcp__s__ask"), "{era}");
+        assert_eq!(asked.client.as_deref(), Some("window 1"), "{era}");
+        lab.end(host).await;
+    }
 }

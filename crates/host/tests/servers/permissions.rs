@@ -49,10 +49,12 @@ impl Permit for Asked {
             AskReason::NoRule => "no rule".to_owned(),
             AskReason::Rule(rule) | AskReason::Destructive(rule) => rule,
             AskReason::Changed(change) => change.diff(),
+            _ => panic!("an unknown reason"),
         };
         let name = match &question.tool {
             AskedTool::Server(tool) => tool.tool.name.to_string(),
             AskedTool::Own(name) => format!("own {name}"),
+            _ => panic!("an unknown tool"),
         };
         let asked = format!("{name} {} {because}", question.arguments.as_str());
         self.questions.lock().unwrap().push(asked);

@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use trunkline::call::CallErrorKind;
 use trunkline::config::TransportEntry;
-use trunkline::elicit::Elicit;
-use trunkline::{CallOptions, Host, Json, ServerEntry, Settings};
+use trunkline::elicit::{Elicit, ElicitAnswer, Elicitation};
+use trunkline::{CallOptions, Host, ServerEntry, Settings};
 use trunkline_config::{HttpEntry, HttpFlavour};
 use trunkline_testkit::Script;
 use trunkline_testkit::net::HttpServer;
@@ -27,10 +27,10 @@ impl Decided {
 }
 
 impl Elicit for Decided {
-    fn elicit(&self, _: &str, params: Json) -> Pin<Box<dyn Future<Output = Json> + Send>> {
-        self.1.lock().unwrap().push(params.to_value().unwrap());
+    fn elicit(&self, asked: Elicitation) -> Pin<Box<dyn Future<Output = ElicitAnswer> + Send>> {
+        self.1.lock().unwrap().push(asked.raw.to_value().unwrap());
         let answer = json!({"action": self.0, "content": {"name": "Ada"}});
-        Box::pin(async move { answer.into() })
+        Box::pin(async move { ElicitAnswer::Forward(answer.into()) })
     }
 }
 

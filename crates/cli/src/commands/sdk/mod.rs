@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinSet;
-use trunkline::elicit::Elicit;
+use trunkline::elicit::{Elicit, ElicitAnswer, Elicitation};
 use trunkline::transport::sdk::{Inquiries, Inquiry, Refusal, SdkBridge, codes};
 use trunkline::{Host, HostBuilder, Json};
 
@@ -197,17 +197,20 @@ async fn answer(host: Host, bridge: SdkBridge, inquiry: Inquiry) {
 struct BridgeElicit(SdkBridge);
 
 impl Elicit for BridgeElicit {
-    fn elicit(&self, server: &str, params: Json) -> Pin<Box<dyn Future<Output = Json> + Send>> {
+    fn elicit(
+        &self,
+        elicitation: Elicitation,
+    ) -> Pin<Box<dyn Future<Output = ElicitAnswer> + Send>> {
         let bridge = self.0.clone();
-        let request = requests::elicitation(server, &params);
+        let request = requests::elicitation(&elicitation.server, &elicitation.raw);
         Box::pin(async move {
             let answer = match request {
                 Ok(request) => bridge.request(&request).await.ok(),
                 Err(_) => None,
             };
             let usable = |answer: &Json| answer.field::<String>("action").is_some();
-            let cancelled = || Json::from(json!({"action": "cancel"}));
-            answer.filter(usable).unwrap_or_else(cancelled)
+            let answer = answer.filter(usable);
+            answer.map_or(ElicitAnswer::Cancel, ElicitAnswer::Forward)
         })
     }
 }

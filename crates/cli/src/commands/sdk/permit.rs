@@ -63,13 +63,14 @@ impl<'a> Question<'a> {
             AskReason::Rule(rule) => ("rule", Some(rule.as_str()), None),
             AskReason::Destructive(rule) => ("destructive", Some(rule.as_str()), None),
             AskReason::Changed(change) => ("changed", None, Some(change.diff())),
+            _ => ("other", None, None),
         };
         Self {
             subtype: "can_use_tool",
             tool_name: question.tool.name(),
             server_name: match &question.tool {
                 AskedTool::Server(tool) => Some(&tool.server),
-                AskedTool::Own(_) => None,
+                _ => None,
             },
             input: &question.arguments,
             reason,

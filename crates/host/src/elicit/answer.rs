@@ -1,53 +1,70 @@
-//! Holds what the embedding program answers for a person against what the server asked for (ELI-2). Pure functions.
+//! Checks an answer against the elicitation before it is sent (ELI-2). Pure functions.
 
 use serde_json::{Map, Value, json};
 use trunkline_wire::Json;
 
+use super::{ElicitAnswer, FieldKind, Form};
 use crate::call::Checks;
 
-/// The answer as it may be sent: with defaults filled in, and nothing that was not asked for. The error says what is
-/// wrong with it.
-pub(super) fn checked(params: &Json, answer: &Json) -> Result<Json, String> {
-    let answer = answer
-        .to_value()
-        .map_err(|error| format!("it cannot be read: {error}"))?;
-    let action = answer.get("action").and_then(Value::as_str);
-    match action {
-        Some("accept") => {}
-        Some(action @ ("decline" | "cancel")) => return Ok(json!({ "action": action }).into()),
-        _ => return Err(r#"its action is not "accept", "decline" or "cancel""#.to_owned()),
-    }
-    // A page was visited; there is nothing to tell about it.
+/// Returns the MCP `ElicitResult` to send, with defaults added.
+///
+/// The error says why the answer cannot be sent, and never repeats a value: it may be secret.
+pub(crate) fn to_result(params: &Json, answer: ElicitAnswer) -> Result<Json, String> {
+    let content = match answer {
+        ElicitAnswer::Accept(content) => content,
+        ElicitAnswer::Decline => return Ok(json!({"action": "decline"}).into()),
+        ElicitAnswer::Cancel => return Ok(json!({"action": "cancel"}).into()),
+        ElicitAnswer::Forward(result) => return to_result(params, parse(&result)?),
+    };
+    // The user visited a page; there is no content.
     if params.field::<String>("mode").as_deref() == Some("url") {
         return Ok(json!({"action": "accept"}).into());
     }
-    let mut content = match answer.get("content") {
-        None => Map::new(),
-        Some(Value::Object(content)) => content.clone(),
-        Some(_) => return Err("its content is not an object".to_owned()),
-    };
-    let schema = params.get("requestedSchema");
-    if let Some(schema) = &schema {
-        fill_in(&mut content, schema);
+    accepted(params.get("requestedSchema"), content)
+}
+
+fn parse(result: &Json) -> Result<ElicitAnswer, String> {
+    let result = result
+        .to_value()
+        .map_err(|error| format!("it cannot be read: {error}"))?;
+    match result.get("action").and_then(Value::as_str) {
+        Some("accept") => match result.get("content") {
+            None => Ok(ElicitAnswer::Accept(Map::new())),
+            Some(Value::Object(content)) => Ok(ElicitAnswer::Accept(content.clone())),
+            Some(_) => Err("its content is not an object".to_owned()),
+        },
+        Some("decline") => Ok(ElicitAnswer::Decline),
+        Some("cancel") => Ok(ElicitAnswer::Cancel),
+        _ => Err(r#"its action is not "accept", "decline" or "cancel""#.to_owned()),
     }
-    if let Some((name, _)) = content.iter().find(|(_, value)| !is_plain(value)) {
+}
+
+fn accepted(schema: Option<Json>, mut content: Map<String, Value>) -> Result<Json, String> {
+    let form = schema.as_ref().map(Form::from_schema).unwrap_or_default();
+    form.add_defaults(&mut content);
+    let is_json = |name: &str| {
+        let field = form.field(name);
+        field.is_some_and(|field| field.kind == FieldKind::Json)
+    };
+    let mut values = content.iter();
+    if let Some((name, _)) = values.find(|(name, value)| !is_primitive(value) && !is_json(name)) {
         return Err(format!(
-            "the value of \"{name}\" is neither a text, a number, a truth value nor a list of texts"
+            "the value of \"{name}\" is not a string, a number, a boolean or a list of strings"
         ));
     }
     let content = Json::from(Value::from(content));
     if let Some(schema) = schema
         && !Checks::default().fits(&schema, &content)
     {
-        return Err(misfit(&schema, &content));
+        return Err(mismatch(&schema, &content));
     }
-    let mut accepted = trunkline_wire::ObjectWriter::new();
-    accepted.string("action", "accept").raw("content", &content);
-    Ok(accepted.finish())
+    let mut result = trunkline_wire::ObjectWriter::new();
+    result.string("action", "accept").raw("content", &content);
+    Ok(result.finish())
 }
 
-/// Says which values do not fit, by their names alone: what a person typed may be a secret.
-fn misfit(schema: &Json, content: &Json) -> String {
+/// Names the values that do not fit the schema.
+fn mismatch(schema: &Json, content: &Json) -> String {
     let properties = schema.get("properties").unwrap_or_else(Json::null);
     let mut names = Vec::new();
     content.members(|name, value| {
@@ -68,22 +85,8 @@ fn misfit(schema: &Json, content: &Json) -> String {
     )
 }
 
-/// Adds the defaults of what was left out.
-fn fill_in(content: &mut Map<String, Value>, schema: &Json) {
-    let Some(properties) = schema.get("properties") else {
-        return;
-    };
-    properties.members(|name, property| {
-        if let (false, Some(default)) = (content.contains_key(name), property.get("default"))
-            && let Ok(default) = default.to_value()
-        {
-            content.insert(name.to_owned(), default);
-        }
-    });
-}
-
-/// Whether it is a value that a form can have.
-fn is_plain(value: &Value) -> bool {
+/// True for the values that MCP allows in a form's content.
+fn is_primitive(value: &Value) -> bool {
     match value {
         Value::String(_) | Value::Number(_) | Value::Bool(_) => true,
         Value::Array(items) => items.iter().all(Value::is_string),
@@ -96,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_answer_that_fits_the_question_is_sent() {
+    fn only_an_answer_that_fits_the_schema_is_sent() {
         let form = json!({"message": "who?", "requestedSchema": {
             "type": "object",
             "properties": {
@@ -137,7 +140,7 @@ mod tests {
                 json!({"action": "accept", "content": {"x": 1}}),
                 Some(json!({"action": "accept"})),
             ),
-            // What does not fit.
+            // Answers that do not fit.
             (&form, json!("rubbish"), None),
             (&form, json!({}), None),
             (&form, json!({"action": "yes"}), None),
@@ -155,21 +158,23 @@ mod tests {
             (&form, accept(json!({"name": "Adalbert"})), None),
             (&page, json!("rubbish"), None),
         ] {
-            let found = checked(&Json::from(params), &Json::from(&answer));
+            let answered = ElicitAnswer::Forward(Json::from(&answer));
+            let found = to_result(&Json::from(params), answered);
             let found = found.map(|json| json.to_value().unwrap());
             assert_eq!(found.clone().ok(), sent, "{answer}: {found:?}");
         }
     }
 
     #[test]
-    fn what_a_person_typed_is_not_repeated() {
+    fn a_problem_does_not_repeat_the_users_input() {
         let params = json!({"requestedSchema": {
             "type": "object",
             "properties": {"pin": {"type": "integer"}, "user": {"type": "string"}},
             "required": ["user"],
         }});
         let answer = json!({"action": "accept", "content": {"pin": "hunter2"}});
-        let problem = checked(&Json::from(&params), &Json::from(&answer)).unwrap_err();
+        let answer = ElicitAnswer::Forward(Json::from(&answer));
+        let problem = to_result(&Json::from(&params), answer).unwrap_err();
         let expected = r#"these values do not fit the requested schema: "pin", "user""#;
         assert_eq!(problem, expected);
     }
