@@ -18,6 +18,7 @@ mod running;
 mod schema;
 mod session;
 mod standing;
+mod telemetry;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -109,11 +110,13 @@ async fn run(args: Args) -> Exit {
     let Args {
         config,
         json,
+        verbose,
         command,
     } = args;
     if json {
         output::use_json();
     }
+    telemetry::init(verbose);
     match command {
         Command::Demo => commands::demo::run(&config, json).await,
         Command::List { config: more } => commands::list::run(&config.and(more), json).await,

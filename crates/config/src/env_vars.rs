@@ -63,6 +63,8 @@ variables! {
     MAX_MCP_OUTPUT_TOKENS = "25000";
     /// `true` starts a server whose tools are known from an earlier run only when one of them is called (LIF-13).
     TRUNKLINE_LAZY = "false";
+    /// Spans and events to print to stderr, for example `trunkline=info`; `--verbose` is the same.
+    RUST_LOG = "";
     /// `true` leaves `mcp__<server>__` out of the names of the embedding program's own tools (TOOL-2).
     CLAUDE_AGENT_SDK_MCP_NO_PREFIX = "false";
     /// Whether a model finds tools by searching instead of being shown all of them: `true`, `false`, `auto` (when they would take

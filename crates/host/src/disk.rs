@@ -43,10 +43,8 @@ pub(crate) fn write_atomic(path: &Path, text: &[u8], durability: Durability) -> 
 /// Creates a temporary file next to `path`. A killed process may have left one, and containers
 /// reuse process IDs.
 fn create_temp_file(path: &Path) -> io::Result<(File, PathBuf)> {
-    let mut options = OpenOptions::new();
+    let mut options = private_options();
     options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut attempts = 0;
     loop {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -68,4 +66,20 @@ pub(crate) fn create_private_dir(directory: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(directory)
+}
+
+/// Returns options that create files readable by the owner only.
+pub(crate) fn private_options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Formats bytes as lowercase hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    nibbles
+        .filter_map(|nibble| char::from_digit(nibble.into(), 16))
+        .collect()
 }

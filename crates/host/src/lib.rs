@@ -61,6 +61,7 @@ pub mod server;
 mod settings;
 pub mod storage;
 mod suggest;
+mod telemetry;
 pub mod text;
 pub mod tool;
 pub mod transport;

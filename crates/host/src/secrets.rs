@@ -35,12 +35,8 @@ pub(crate) async fn resolve(
     secrets: Option<&Arc<dyn Secrets>>,
     recorder: &Recorder,
 ) -> Result<ServerEntry, SecretError> {
-    if entry.keyring.is_empty() {
-        return Ok(entry.clone());
-    }
     let Some(secrets) = secrets.cloned() else {
-        let message = "the program has none";
-        return Err(SecretError::Unavailable(message.to_owned()));
+        return Err(SecretError::Unavailable("the program has none".to_owned()));
     };
     let (entry, recorder) = (entry.clone(), recorder.clone());
     let resolved = tokio::task::spawn_blocking(move || {

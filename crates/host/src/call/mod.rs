@@ -16,6 +16,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
+use tracing::Instrument;
 use trunkline_wire::client::CallRequest;
 use trunkline_wire::mcp::{CallToolResult, ServerIdentity};
 use trunkline_wire::transport::DeliveryErrorKind;
@@ -38,6 +39,7 @@ use crate::permission::CallCheck;
 use crate::result::CallOutput;
 use crate::sanitize::shown;
 use crate::settings::deadline;
+use crate::telemetry;
 
 /// The server's name in messages about the host's own tools.
 pub(crate) const HOST: &str = "host";
@@ -282,7 +284,7 @@ impl Host {
                 },
             };
             permitted.sent.store(true, Ordering::Relaxed);
-            let call = connected.client.call_tool(request);
+            let call = telemetry::call(tool, &connected, connected.client.call_tool(request));
             let outcome = match connection.in_flight() {
                 None => call.await,
                 Some(in_flight) => {
@@ -299,7 +301,9 @@ impl Host {
                     let mut output = if options.raw {
                         result.into()
                     } else {
-                        self.fit_for_model(tool, connection, result).await
+                        self.fit_for_model(tool, connection, result)
+                            .instrument(telemetry::result_span(tool))
+                            .await
                     };
                     output.warnings.extend(mismatch);
                     return Ok(Attempt::Done(Box::new(output)));

@@ -9,6 +9,7 @@ use trunkline_wire::{Client, RequestError, RpcError};
 
 use super::lists::{Freshness, ListState, Lists, Origin, PerList};
 use super::{Catalog, ServerTools, ToolOptions, server_tools};
+use crate::telemetry;
 
 /// Fetches those lists in `which` that the server declares and keeps the others. A list that cannot
 /// be fetched keeps its previous items and adds a diagnostic.
@@ -21,6 +22,7 @@ pub(crate) async fn fetch(
 ) -> Catalog {
     let capabilities = &client.identity().capabilities;
     let request = |kind, is_declared| ListRequest {
+        server: options.server,
         kind,
         is_wanted: which.contains(kind),
         is_declared,
@@ -117,7 +119,8 @@ const BLOCKING_THRESHOLD: usize = 200;
 const MAX_REPORTED: usize = 20;
 
 /// A list to fetch.
-struct ListRequest {
+struct ListRequest<'a> {
+    server: &'a str,
     kind: ListKind,
     is_wanted: bool,
     is_declared: bool,
@@ -167,7 +170,7 @@ impl<T> FetchOutcome<T> {
 
 async fn list<T: Item>(
     client: &Client,
-    request: ListRequest,
+    request: ListRequest<'_>,
     budget: &CatalogBudget,
 ) -> FetchOutcome<Vec<T>> {
     let kind = request.kind;
@@ -182,10 +185,8 @@ async fn list<T: Item>(
             incomplete: false,
         };
     }
-    match client
-        .list_within(kind, Some(request.deadline), budget)
-        .await
-    {
+    let listing = client.list_within(kind, Some(request.deadline), budget);
+    match telemetry::list(request.server, client, kind.method(), listing).await {
         Ok(Listing {
             items,
             invalid: bad,

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use sha2::{Digest, Sha256};
 use trunkline_config::normalize_name;
 
+use crate::disk::hex;
+
 /// Maximum length of a tool name.
 pub(crate) const MAX_NAME: usize = 64;
 
@@ -58,13 +60,8 @@ pub(super) fn with_suffix(name: &str, server: &str, tool: &str, attempt: usize) 
     if attempt > 0 {
         let _ = write!(original, "\0{attempt}");
     }
-    let digest = Sha256::digest(original);
-    let mut unique = name[..name.len().min(MAX_NAME - SUFFIX)].to_owned();
-    unique.push('_');
-    for byte in &digest[..4] {
-        let _ = write!(unique, "{byte:02x}");
-    }
-    unique
+    let name = &name[..name.len().min(MAX_NAME - SUFFIX)];
+    format!("{name}_{}", hex(&Sha256::digest(original)[..4]))
 }
 
 #[cfg(test)]

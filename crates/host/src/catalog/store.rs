@@ -16,7 +16,7 @@ use trunkline_wire::{Json, ObjectWriter};
 
 use super::snapshot::{self, MAX_BYTES};
 use super::{Catalog, ToolOptions};
-use crate::disk::{Durability, TEMP_EXTENSION, create_private_dir, write_atomic};
+use crate::disk::{Durability, TEMP_EXTENSION, create_private_dir, hex, write_atomic};
 
 /// Version of the file format.
 const FORMAT: u64 = 1;
@@ -72,10 +72,7 @@ impl CatalogKey {
             digest.update("\n");
             digest.update(identity);
         }
-        let digest = digest.finalize();
-        let nibbles = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        let hex = nibbles.filter_map(|nibble| char::from_digit(nibble.into(), 16));
-        Self(hex.collect())
+        Self(hex(&digest.finalize()))
     }
 
     /// Returns the catalog's file in `directory`.
@@ -83,9 +80,11 @@ impl CatalogKey {
         directory.join(&self.0).with_extension(EXTENSION)
     }
 
-    /// Returns whether a file may hold a catalog.
+    /// Returns whether the file name starts with a key.
     pub(crate) fn is_of(path: &Path) -> bool {
-        is_key(path)
+        let name = path.file_name().and_then(|name| name.to_str());
+        let key = name.and_then(|name| name.split('.').next());
+        key.is_some_and(|key| key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()))
     }
 }
 
@@ -188,7 +187,7 @@ impl Inner {
             let Ok(changed) = file.metadata().and_then(|found| found.modified()) else {
                 continue;
             };
-            if !is_key(&path) {
+            if !CatalogKey::is_of(&path) {
                 continue;
             }
             if of_kind(EXTENSION) {
@@ -215,13 +214,6 @@ impl Inner {
     fn lock(&self) -> MutexGuard<'_, WriteQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns whether the file name starts with a catalog key.
-fn is_key(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str());
-    let key = name.and_then(|name| name.split('.').next());
-    key.is_some_and(|key| key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// The contents of a file.

@@ -287,13 +287,10 @@ fn invalid_entry(what: &str) -> ConnectFailure {
 
 /// Returns the HTTP protocols to try in order; `known` is the one that worked before.
 pub(super) fn protocols(source: &Source, known: Option<HttpProtocol>) -> Vec<HttpProtocol> {
-    let flavour = match source {
-        Source::Entry(entry) => match &entry.transport {
-            TransportEntry::Http(http) => http.flavour,
-            TransportEntry::Ide(ide) if !ide.websocket => HttpFlavour::Sse,
-            _ => HttpFlavour::Streamable,
-        },
-        Source::Builtin(_) => HttpFlavour::Streamable,
+    let flavour = match source.transport() {
+        Some(TransportEntry::Http(http)) => http.flavour,
+        Some(TransportEntry::Ide(ide)) if !ide.websocket => HttpFlavour::Sse,
+        _ => HttpFlavour::Streamable,
     };
     match (flavour, known) {
         (HttpFlavour::Streamable, _) => vec![HttpProtocol::Streamable],

@@ -76,10 +76,8 @@ pub(crate) struct HostShared {
 impl HostShared {
     /// Returns whether the host signs in to this server, so its catalog may depend on the account.
     fn has_credentials(&self, source: &Source) -> bool {
-        match (source, &self.credentials) {
-            (Source::Entry(entry), Some(find)) => find(entry).is_some(),
-            _ => false,
-        }
+        let lookup = self.credentials.as_ref().zip(source.entry());
+        lookup.is_some_and(|(find, entry)| find(entry).is_some())
     }
 }
 
@@ -100,6 +98,17 @@ impl Source {
             Self::Entry(entry) => &entry.name,
             Self::Builtin(builtin) => builtin.name(),
         }
+    }
+
+    pub(crate) fn entry(&self) -> Option<&Arc<ServerEntry>> {
+        match self {
+            Self::Entry(entry) => Some(entry),
+            Self::Builtin(_) => None,
+        }
+    }
+
+    fn transport(&self) -> Option<&TransportEntry> {
+        self.entry().map(|entry| &entry.transport)
     }
 
     pub(crate) fn hash(&self) -> String {
@@ -124,10 +133,7 @@ impl Source {
     /// one: not those in the embedding program or an IDE, nor those that a `headersHelper` signs in
     /// to.
     fn catalog_key(&self, hash: &str) -> Option<CatalogKey> {
-        let Self::Entry(entry) = self else {
-            return None;
-        };
-        let known = match &entry.transport {
+        let known = match self.transport()? {
             TransportEntry::Stdio(_) => true,
             TransportEntry::Http(http) => http.headers_helper.is_none(),
             TransportEntry::Ws(ws) => ws.headers_helper.is_none(),
@@ -142,22 +148,16 @@ impl Source {
     /// Returns whether it is reached over HTTP, where modern servers may request arguments in
     /// headers.
     fn is_http(&self) -> bool {
-        match self {
-            Self::Entry(entry) => matches!(
-                entry.transport,
-                TransportEntry::Http(_) | TransportEntry::ClaudeAiProxy { .. }
-            ),
-            Self::Builtin(_) => false,
-        }
+        matches!(
+            self.transport(),
+            Some(TransportEntry::Http(_) | TransportEntry::ClaudeAiProxy { .. })
+        )
     }
 
     /// Returns whether it runs in the embedding program, where tools may go without a prefix
     /// (TOOL-2).
     pub(crate) fn is_embedded(&self) -> bool {
-        match self {
-            Self::Entry(entry) => matches!(entry.transport, TransportEntry::Sdk),
-            Self::Builtin(_) => true,
-        }
+        matches!(self.transport(), None | Some(TransportEntry::Sdk))
     }
 
     /// Returns the options for its tools. `bare` omits the prefix for servers in the embedding
@@ -168,37 +168,32 @@ impl Source {
         header_parameters: bool,
         bare: bool,
     ) -> ToolOptions<'s> {
-        let entry = match self {
-            Self::Entry(entry) => Some(entry),
-            Self::Builtin(_) => None,
-        };
+        let entry = self.entry();
         ToolOptions {
             server,
             filter: entry.map(|entry| &entry.tools),
             always_load: entry.is_some_and(|entry| entry.always_load),
             header_parameters,
             prefix: !(bare && self.is_embedded()),
-            is_ide: entry.is_some_and(|entry| matches!(entry.transport, TransportEntry::Ide(_))),
+            is_ide: self.is_ide(),
         }
     }
 
     /// Returns whether it starts with its first call (LIF-13); `all` is the default.
     fn is_lazy(&self, all: bool) -> bool {
-        match self {
-            Self::Entry(entry) => entry.lazy.unwrap_or(all),
-            Self::Builtin(_) => false,
-        }
+        self.entry().is_some_and(|entry| entry.lazy.unwrap_or(all))
+    }
+
+    fn is_ide(&self) -> bool {
+        matches!(self.transport(), Some(TransportEntry::Ide(_)))
     }
 
     /// Returns whether connecting starts a local process (LIF-2).
     fn is_local(&self) -> bool {
-        match self {
-            Self::Entry(entry) => matches!(
-                entry.transport,
-                TransportEntry::Stdio(_) | TransportEntry::Sdk
-            ),
-            Self::Builtin(_) => true,
-        }
+        matches!(
+            self.transport(),
+            None | Some(TransportEntry::Stdio(_) | TransportEntry::Sdk)
+        )
     }
 }
 
@@ -260,10 +255,8 @@ impl Connection {
         before: Option<oneshot::Receiver<()>>,
     ) -> Self {
         let name: Arc<str> = source.name().into();
-        let (entry, disabled) = match &source {
-            Source::Entry(entry) => (Some(Arc::clone(entry)), entry.disabled),
-            Source::Builtin(_) => (None, false),
-        };
+        let entry = source.entry().cloned();
+        let disabled = entry.as_ref().is_some_and(|entry| entry.disabled);
         let catalog_key = source
             .catalog_key(&hash)
             .filter(|_| !shared.has_credentials(&source));
@@ -341,18 +334,12 @@ impl Connection {
 
     /// Returns the call timeout of the server's entry.
     pub(crate) fn timeout(&self) -> Option<Duration> {
-        match &self.core.source {
-            Source::Entry(entry) => entry.timeout,
-            Source::Builtin(_) => None,
-        }
+        self.core.source.entry()?.timeout
     }
 
     /// Returns whether the server is an IDE, whose results are unbounded (RES-6).
     pub(crate) fn is_ide(&self) -> bool {
-        match &self.core.source {
-            Source::Entry(entry) => matches!(entry.transport, TransportEntry::Ide(_)),
-            Source::Builtin(_) => false,
-        }
+        self.core.source.is_ide()
     }
 
     /// Removes our secrets from the server's text.
@@ -550,6 +537,7 @@ impl Core {
         let new_catalog = catalog.is_some();
         let catalog = catalog.unwrap_or_else(|| Arc::clone(&current.catalog));
         self.recorder.log_change(&current, &state, &catalog);
+        tracing::info!(target: "trunkline", server = &*self.name, state = state.name());
         self.status.store(Arc::new(ServerStatus {
             name: Arc::clone(&self.name),
             entry: current.entry.clone(),

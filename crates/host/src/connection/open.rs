@@ -22,6 +22,7 @@ use super::state::{ConnectFailure, Connected, FailureKind};
 use super::{Core, HostShared, Source};
 use crate::eras::DetectedProtocol;
 use crate::secrets;
+use crate::telemetry::Endpoint;
 
 /// Connects, or releases everything it opened. `stop` cancels the attempt.
 pub(super) async fn open(
@@ -41,7 +42,7 @@ pub(super) async fn open(
     let source = attempt
         .within_limit(resolve_secrets(core, &core.source))
         .await??;
-    if let Source::Entry(entry) = &*source {
+    if let Some(entry) = source.entry() {
         core.recorder.hide_entry_secrets(entry);
     }
     let known = attempt.known.map(|detected| match detected {
@@ -129,6 +130,7 @@ impl Attempt<'_, '_> {
                         client,
                         stderr,
                         is_sse: protocol == HttpProtocol::Sse,
+                        endpoint: Endpoint::of(&self.core.source),
                     });
                 }
                 Ok(Err(error)) => ConnectFailure::new(FailureKind::from_handshake(error)),

@@ -16,6 +16,7 @@ use trunkline_wire::{Client, RequestError};
 
 use super::start_clock::Expired;
 use crate::logs::Recorder;
+use crate::telemetry::Endpoint;
 
 /// The hint for a server that requires a sign-in.
 pub(crate) const SIGN_IN_HINT: &str =
@@ -90,6 +91,7 @@ pub struct Connected {
     pub(crate) client: Client,
     pub(crate) stderr: Option<StderrLog>,
     pub(crate) is_sse: bool,
+    pub(crate) endpoint: Endpoint,
 }
 
 impl Connected {
@@ -240,18 +242,25 @@ impl ConnectFailure {
     }
 
     pub(crate) fn new(kind: FailureKind) -> Self {
-        let stderr = match &kind {
-            FailureKind::Handshake(error) => closed(error).map(Closed::stderr),
-            FailureKind::Lost(cause) => Some(cause.stderr()),
-            _ => None,
-        };
-        let stderr = stderr.unwrap_or_default().to_vec();
-        Self {
+        let mut failure = Self {
             kind,
-            stderr,
+            stderr: Vec::new(),
             nonsense: None,
             redacted: None,
             is_entry_timeout: false,
+        };
+        failure.stderr = failure
+            .closed()
+            .map_or_else(Vec::new, |cause| cause.stderr().to_vec());
+        failure
+    }
+
+    /// Returns why the link closed, if that caused the failure.
+    fn closed(&self) -> Option<&Closed> {
+        match &self.kind {
+            FailureKind::Handshake(error) => closed(error),
+            FailureKind::Lost(cause) => Some(cause),
+            _ => None,
         }
     }
 
@@ -339,10 +348,7 @@ impl ConnectFailure {
             FailureKind::Handshake(ConnectError::Request(RequestError::Delivery(failure))) => {
                 hint_for(failure)
             }
-            FailureKind::Handshake(error) if closed(error).is_some_and(is_process) => {
-                Some("run the command in a terminal to see why it exits")
-            }
-            FailureKind::Lost(cause) if is_process(cause) => {
+            _ if self.closed().is_some_and(is_process) => {
                 Some("run the command in a terminal to see why it exits")
             }
             FailureKind::Spawn(_)

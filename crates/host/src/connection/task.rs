@@ -13,9 +13,9 @@ use super::machine::Starter;
 use super::open::open;
 use super::start_clock::StartClock;
 use super::state::{ConnectFailure, Connected, FailureKind, State};
-use super::{Command, Core, Source};
+use super::{Command, Core};
 use crate::catalog::{self, Catalog, Lists};
-use crate::settings;
+use crate::{settings, telemetry};
 
 /// The next step of the task.
 enum Next {
@@ -184,10 +184,7 @@ pub(super) fn connect_timeout(core: &Core) -> Duration {
 
 /// Returns the entry's own `connectTimeout`.
 fn entry_timeout(core: &Core) -> Option<Duration> {
-    match &core.source {
-        Source::Entry(entry) => entry.connect_timeout,
-        Source::Builtin(_) => None,
-    }
+    core.source.entry()?.connect_timeout
 }
 
 /// Connects and fetches the catalog, each within its time limit.
@@ -202,7 +199,8 @@ async fn establish(
         // State of an earlier connection does not apply.
         core.notifications.take_changed();
         core.fetched.clear();
-        let connected = open(core, &clock, &starter, stop).await?;
+        let connected =
+            telemetry::connect(&core.source, open(core, &clock, &starter, stop)).await?;
         let client = &connected.client;
         let mut subscription = ChangeSubscription::new(core, client);
         // The lists have their own time limit, so a slow handshake leaves them enough.

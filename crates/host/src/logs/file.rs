@@ -3,13 +3,14 @@
 //! The file is opened for every write, so rotation by another process or deletion needs no
 //! handling. Each write appends whole lines in one call, which the system keeps intact.
 
-use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use sha2::{Digest, Sha256};
+
+use crate::disk::{hex, private_options};
 
 /// Size limits.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +53,6 @@ pub(crate) fn rotated_path(path: &Path) -> PathBuf {
 
 fn file_stem(server: &str) -> String {
     const LONGEST: usize = 64;
-    let safe = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
     if is_plain(server) {
         return server.to_owned();
     }
@@ -60,26 +60,25 @@ fn file_stem(server: &str) -> String {
     let made: String = lowered
         .chars()
         .take(LONGEST)
-        .map(|c| if safe(c) { c } else { '_' })
+        .map(|c| if is_safe(c) { c } else { '_' })
         .collect();
     let hash = Sha256::digest(server.as_bytes());
     // Plain names never contain a tilde.
-    let mut stem = format!("{}~", made.trim_start_matches('.'));
-    for byte in hash.iter().take(6) {
-        let _ = write!(stem, "{byte:02x}");
-    }
-    stem
+    format!("{}~{}", made.trim_start_matches('.'), hex(&hash[..6]))
+}
+
+fn is_safe(c: char) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c)
 }
 
 /// Returns whether a server's name can be a file name.
 fn is_plain(server: &str) -> bool {
-    let safe = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
     // Device names reserved by Windows, with any extension.
     let first = server.split('.').next().unwrap_or_default();
     let device = matches!(first, "con" | "prn" | "aux" | "nul")
         || (first.len() == 4 && (first.starts_with("com") || first.starts_with("lpt")));
     (1..=64).contains(&server.len())
-        && server.chars().all(safe)
+        && server.chars().all(is_safe)
         && !server.starts_with('.')
         && !device
 }
@@ -195,27 +194,9 @@ fn write_whole(file: &mut File, lines: &[u8]) -> Result<(), AppendError> {
 }
 
 fn open(path: &Path) -> io::Result<(File, u64)> {
-    let mut options = OpenOptions::new();
-    options.append(true).create(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
-    }
-    let file = options.open(path)?;
+    let file = private_options().append(true).create(true).open(path)?;
     let size = file.metadata()?.len();
     Ok((file, size))
-}
-
-pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt;
-        builder.mode(0o700);
-    }
-    builder.create(dir)
 }
 
 /// Renames a full file over the previously rotated one. Among several processes, one does it.
@@ -234,13 +215,8 @@ fn rotate(dir: &Path, path: &Path, limits: Limits) -> io::Result<()> {
 
 /// Locks the directory; `None` if another process holds the lock.
 fn lock(dir: &Path) -> io::Result<Option<File>> {
-    let mut options = OpenOptions::new();
+    let mut options = private_options();
     options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
-    }
     let file = options.open(dir.join(".lock"))?;
     let since = Instant::now();
     loop {

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use super::*;
+use crate::disk::create_private_dir;
 
 fn store(limits: Limits) -> (tempfile::TempDir, LogStore) {
     let scratch = tempfile::tempdir().unwrap();
@@ -230,7 +231,7 @@ async fn full_queue_reports_how_many_lines_it_dropped() {
 #[tokio::test]
 async fn full_disk_is_reported_once_and_lost_lines_are_counted() {
     let (_scratch, store) = store(Limits::default());
-    file::make_dir(store.dir()).unwrap();
+    create_private_dir(store.dir()).unwrap();
     let path = store.dir().join("s.log");
     std::os::unix::fs::symlink("/dev/full", &path).unwrap();
     let log = store.server("s");
@@ -305,7 +306,7 @@ async fn unwritable_directory_disables_logging_silently() {
 async fn lines_of_several_servers_are_merged_by_time() {
     let (_scratch, store) = store(Limits::default());
     let put = |name: &str, lines: &str| {
-        file::make_dir(store.dir()).unwrap();
+        create_private_dir(store.dir()).unwrap();
         fs::write(store.dir().join(name), lines).unwrap();
     };
     put("a.log.1", "2026-01-01T00:00:01.000Z state  a1\n");

@@ -1,7 +1,7 @@
 //! Traces every message of every connection as JSON lines without secrets (`--trace`).
 
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -16,6 +16,7 @@ use super::FLUSH_TIMEOUT;
 use super::redact::{Redactor, put_quoted};
 use super::time::stamp;
 use super::worker::{BatchWriter, Budget, Worker};
+use crate::disk::private_options;
 
 /// Maximum number of queued bytes. Higher than for logs, since a trace should be complete.
 const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
@@ -73,15 +74,9 @@ enum TraceEvent {
 impl Tracer {
     /// Creates a tracer that writes to a private file, truncating an existing one.
     pub fn to_file(path: &Path) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
+        let mut options = private_options();
         // Append mode: two programs given the same file do not overwrite each other.
-        options.append(true).create(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt;
-            options.mode(0o600);
-        }
-        let file = options.open(path)?;
+        let file = options.append(true).create(true).open(path)?;
         make_private(&file)?;
         Ok(Self::to(file))
     }

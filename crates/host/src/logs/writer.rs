@@ -12,6 +12,7 @@ use super::lines::{LineBuffer, LogKind, write_text};
 use super::time::{STAMP_LEN, stamp};
 use super::worker::BatchWriter;
 use super::{LogRecord, LogSource};
+use crate::disk::create_private_dir;
 
 /// Bytes per write.
 const WRITE_BATCH: usize = 64 * 1024;
@@ -162,7 +163,7 @@ fn append(
     let try_append = || file::append(path, &heading, lines.as_bytes(), limits);
     match try_append() {
         Err(failed) if failed.error.kind() == ErrorKind::NotFound => {
-            file::make_dir(dir)?;
+            create_private_dir(dir)?;
             try_append()
         }
         outcome => outcome,

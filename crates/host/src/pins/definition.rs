@@ -1,7 +1,5 @@
 //! Everything about a tool that a model sees or that affects how it is treated.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -10,6 +8,7 @@ use trunkline_wire::Json;
 use super::canonical::{Kind, canonical, repeats_keys};
 use super::change::ToolChange;
 use crate::catalog::PoolTool;
+use crate::disk::hex;
 
 /// Longer parts are stored as a hash.
 const MAX_PART_BYTES: usize = 64 * 1024;
@@ -140,14 +139,6 @@ fn bounded(part: String) -> String {
     }
     let hash = hex(&Sha256::digest(&part));
     format!("({} bytes with the SHA-256 {hash})", part.len())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 /// Formats JSON like version 1: sorted members, pretty-printed.

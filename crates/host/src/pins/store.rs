@@ -1,7 +1,6 @@
 //! One server's pins in a file shared by processes.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -11,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::definition::Definition;
-use crate::disk::{Durability, create_private_dir, write_atomic};
+use crate::disk::{Durability, create_private_dir, hex, write_atomic};
 
 /// Maximum file size.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -55,10 +54,7 @@ fn inode(_: &fs::Metadata) -> u64 {
 impl PinFile {
     /// Returns the file for a server's key: its name, then lines that may be private.
     pub(super) fn of(dir: &Path, key: &str) -> Self {
-        let mut name = String::new();
-        for byte in &Sha256::digest(key)[..12] {
-            let _ = write!(name, "{byte:02x}");
-        }
+        let name = hex(&Sha256::digest(key)[..12]);
         Self {
             path: dir.join(name + ".json"),
             server: key.lines().next().unwrap_or_default().to_owned(),

@@ -14,7 +14,7 @@ const KEYCAP: char = '\u{20e3}';
 const BLOCK: usize = 64;
 
 /// Removes hidden characters and keeps the spelling.
-pub(super) fn strip<'t>(text: &'t str, removed: &mut Removed) -> Cow<'t, str> {
+pub(crate) fn strip<'t>(text: &'t str, removed: &mut Removed) -> Cow<'t, str> {
     let clean = clean_prefix(text);
     if clean == text.len() {
         return Cow::Borrowed(text);

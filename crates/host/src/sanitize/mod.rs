@@ -21,6 +21,7 @@ pub(crate) use shown::shared;
 pub use shown::{MAX_SHOWN, one_line, shown};
 
 use filter::strip;
+pub(crate) use filter::strip as strip_hidden;
 
 /// Removes invisible characters, normalizes to NFKC, and reports the removed characters.
 ///
@@ -41,11 +42,6 @@ pub fn sanitize(text: &str) -> (Cow<'_, str>, Removed) {
         text = Cow::Owned(strip(&normalized, &mut removed).into_owned());
     }
     (text, removed)
-}
-
-/// Removes invisible characters without normalizing and adds them to `removed`.
-pub(crate) fn strip_hidden<'t>(text: &'t str, removed: &mut Removed) -> Cow<'t, str> {
-    strip(text, removed)
 }
 
 /// Returns the NFKC form if it differs.

@@ -16,41 +16,23 @@ struct Field {
     length_penalty: f32,
 }
 
-const NAME: Field = Field {
-    weight: 6.0,
-    typical_length: 3.0,
-    length_penalty: 0.4,
-};
-const SERVER: Field = Field {
-    weight: 2.5,
-    typical_length: 2.0,
-    length_penalty: 0.2,
-};
-const TITLE: Field = Field {
-    weight: 3.0,
-    typical_length: 4.0,
-    length_penalty: 0.5,
-};
-const HINT: Field = Field {
-    weight: 4.0,
-    typical_length: 6.0,
-    length_penalty: 0.5,
-};
-const DESCRIPTION: Field = Field {
-    weight: 1.6,
-    typical_length: 25.0,
-    length_penalty: 0.6,
-};
-const PARAMETERS: Field = Field {
-    weight: 0.8,
-    typical_length: 6.0,
-    length_penalty: 0.6,
-};
-const PARAMETER_TEXT: Field = Field {
-    weight: 0.35,
-    typical_length: 40.0,
-    length_penalty: 0.7,
-};
+impl Field {
+    const fn new(weight: f32, typical_length: f32, length_penalty: f32) -> Self {
+        Self {
+            weight,
+            typical_length,
+            length_penalty,
+        }
+    }
+}
+
+const NAME: Field = Field::new(6.0, 3.0, 0.4);
+const SERVER: Field = Field::new(2.5, 2.0, 0.2);
+const TITLE: Field = Field::new(3.0, 4.0, 0.5);
+const HINT: Field = Field::new(4.0, 6.0, 0.5);
+const DESCRIPTION: Field = Field::new(1.6, 25.0, 0.6);
+const PARAMETERS: Field = Field::new(0.8, 6.0, 0.6);
+const PARAMETER_TEXT: Field = Field::new(0.35, 40.0, 0.7);
 
 /// Maximum number of bytes of parameter descriptions.
 const MAX_PARAMETER_TEXT: usize = 2048;
