@@ -63,12 +63,9 @@ impl Check {
             usize::try_from(number).unwrap_or(usize::MAX)
         };
         let is_connected = row.state() == "connected";
-        let mut problems = row.problems();
-        let mut hint = row.hint();
-        if let Some(suggestion) = missing_program(entry).and_then(|(_, suggestion)| suggestion) {
-            problems.push(format!("  hint: {suggestion}"));
-            hint = Some(suggestion);
-        }
+        let suggestion = missing_program(entry).and_then(|(_, suggestion)| suggestion);
+        let hint = suggestion.or_else(|| row.hint());
+        let problems = row.problems_with(hint.as_deref());
         Self {
             state: row.state().to_owned(),
             offers: is_connected.then(|| ["tools", "prompts", "resources"].map(number)),

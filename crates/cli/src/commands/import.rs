@@ -174,7 +174,7 @@ impl Decision {
                     .collect();
                 // A project's server never goes into the user's scopes.
                 let instead = match owner {
-                    Owner::User => ", or import it with -s user",
+                    Owner::User => "; or import it with -s user",
                     Owner::Project | Owner::Stranger => "",
                 };
                 Some(format!(

@@ -220,8 +220,13 @@ impl<'a> Row<'a> {
         is_so.then_some("interrupted while connecting")
     }
 
-    /// Returns its problems with hints; empty for a server that runs.
+    /// Returns its problems with a hint; empty for a server that runs.
     pub(crate) fn problems(&self) -> Lines {
+        self.problems_with(self.hint().as_deref())
+    }
+
+    /// As [`Row::problems`], with another hint.
+    pub(crate) fn problems_with(&self, hint: Option<&str>) -> Lines {
         let mut lines = Lines::new();
         if let Some((reason, _)) = self.reason() {
             lines.push(format!("  {reason}"));
@@ -244,7 +249,7 @@ impl<'a> Row<'a> {
                 lines.push(format!("  {target}"));
             }
         }
-        if let Some(hint) = self.hint() {
+        if let Some(hint) = hint {
             lines.push(format!("  hint: {hint}"));
         }
         if let Some(failure) = failure {

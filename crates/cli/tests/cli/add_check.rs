@@ -147,7 +147,7 @@ fn an_address_is_not_taken_for_a_program() {
     ] {
         let typed = words[words.len() - 1];
         let error = format!("\"{typed}\" is an address without http:// or https://");
-        lab.plainly(words).fails(2, &error, &format!("write {url}"));
+        lab.plainly(words).fails(2, &error, &format!("use {url}"));
     }
     assert!(!lab.at("home/.claude.json").exists());
 }
@@ -182,8 +182,8 @@ fn literal_secrets_in_a_project_s_file_are_warned_of_by_name() {
     run.never_says("hunter2");
     assert!(
         run.err.starts_with(
-            "warning: env.API_KEY is a literal secret in a file that everyone with the repository can read; \
-             write \"${API_KEY}\" instead\n"
+            "warning: env.API_KEY is a literal secret in a file of the repository; \
+             use \"${API_KEY}\" instead\n"
         ),
         "{}",
         run.err

@@ -14,7 +14,7 @@ fn mistakes_are_bad_usage_and_write_nothing() {
         (
             &["add", "s"],
             "the server \"s\" has neither a command nor a URL",
-            "write `trunkline add <name> <command or URL>`",
+            "usage: `trunkline add <name> <command or URL>`",
         ),
         (
             &["add", "a.b", "cmd"],

@@ -46,9 +46,8 @@ fn arguments_are_read_from_standard_input() {
     let run = lab.run_with_input(&words, "");
     assert_eq!((run.code, run.out.as_str()), (Some(2), ""));
     assert!(
-        run.err.starts_with(
-            "error: standard input is empty; with --json-args - it must be a JSON object"
-        ),
+        run.err
+            .starts_with("error: stdin is empty; --json-args - expects a JSON object"),
         "{}",
         run.err
     );

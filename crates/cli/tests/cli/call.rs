@@ -78,7 +78,7 @@ fn text_is_printed_as_it_is_and_other_content_in_short() {
         ),
         (
             json!({"content": [link, embedded]}),
-            "[resource file:///x: x; `trunkline read s file:///x` reads it]\nthe text of y\n",
+            "[resource file:///x: x; read it with `trunkline read s file:///x`]\nthe text of y\n",
         ),
         (
             json!({"content": [{"type": "hologram", "beam": 7}]}),

@@ -123,7 +123,7 @@ fn bytes_go_to_a_file_or_where_they_are_sent() {
     assert_eq!(run.code, Some(2), "{run:#?}");
     let run = lab.run(&["read", "s", "bin://bad", "-o", "x"]);
     assert_eq!(run.code, Some(1), "{run:#?}");
-    assert!(run.err.contains("is not Base64"), "{run:#?}");
+    assert!(run.err.contains("with invalid Base64"), "{run:#?}");
     assert!(!lab.at("x").exists());
 }
 
@@ -322,6 +322,6 @@ fn an_empty_list_is_reported() {
         (&["prompts", "s"], "prompts"),
         (&["tools", "none"], "tools"),
     ] {
-        lab.run(words).is(0, "", &format!("there are no {what}\n"));
+        lab.run(words).is(0, "", &format!("no {what}\n"));
     }
 }

@@ -201,7 +201,7 @@ fn a_text_that_cannot_be_written_is_kept() {
     for (script, error) in [
         (
             "echo '{\"command\": \"mine\"' > \"$1\"",
-            "error: the entry is not valid JSON (line 2, column 0)\n  hint: nothing was changed; ",
+            "error: the entry is not valid JSON (line 2, column 0)\n  hint: nothing changed; ",
         ),
         (
             "echo '{\"timeout\": \"mine\"}' > \"$1\"",
@@ -232,8 +232,7 @@ fn a_text_that_cannot_be_written_is_kept() {
         );
         let shown = lab.plain(kept.to_str().unwrap());
         assert!(
-            run.err
-                .ends_with(&format!("your text is kept in {shown}\n")),
+            run.err.ends_with(&format!("your text is in {shown}\n")),
             "{}",
             run.err
         );
@@ -272,7 +271,7 @@ fn bad_variables_and_urls_are_refused() {
         .fails(
             2,
             "\"localhost:9/mcp\" is an address without http:// or https://",
-            "write http://localhost:9/mcp",
+            "use http://localhost:9/mcp",
         );
     assert_eq!(lab.scratch.read("home/.claude.json"), before);
 }

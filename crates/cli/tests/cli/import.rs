@@ -254,10 +254,7 @@ fn the_project_s_servers_are_skipped_with_a_reason() {
     // The others are taken all the same.
     let run = lab.plainly(&[&words[..], &["--only", "mine", "--only", "nobody"]].concat());
     assert_eq!(run.code, Some(2), "{run:#?}");
-    for part in [
-        "\"shared\" is left out",
-        "no client has a server \"nobody\"",
-    ] {
+    for part in ["\"shared\" is skipped", "no client has a server \"nobody\""] {
         assert!(run.err.contains(part), "{part}: {}", run.err);
     }
     assert_eq!(lab.global()["mcpServers"]["mine"]["command"], "mine");
@@ -399,7 +396,7 @@ fn the_first_of_two_clients_with_one_name_wins() {
         .find(|line| line.starts_with("  a  "))
         .unwrap();
     assert!(
-        line.starts_with("  a  left out: ") && line.contains("Cursor"),
+        line.starts_with("  a  skip: ") && line.contains("Cursor"),
         "{line}"
     );
 }
@@ -415,7 +412,7 @@ fn denied_servers_are_omitted() {
     assert_eq!(run.code, Some(0), "{run:#?}");
     assert!(
         run.out
-            .contains("  a  left out: the server \"a\" is blocked by policy: denied by "),
+            .contains("  a  skip: the server \"a\" is blocked by policy: denied by "),
         "{}",
         run.out
     );
@@ -548,7 +545,7 @@ fn a_literal_secret_is_never_imported_into_a_repository() {
         ("d", "url", "D_PASSWORD"),
     ] {
         let told = format!(
-            "  {name}  left out: it would write a literal secret into the repository: {field}\n"
+            "  {name}  skip: it would write a literal secret into the repository: {field}\n"
         );
         assert!(run.out.contains(&told), "{told}: {}", run.out);
         let hint = format!(

@@ -139,18 +139,18 @@ fn without_a_server_all_are_merged_by_time_with_their_names() {
 fn an_unknown_server_is_an_error_and_a_missing_log_is_not() {
     let lab = Lab::with([("github", echo()), ("other", talkative().into())]);
     let hint = "hint: commands that connect, such as";
-    let place = "they go to [DIR]/home/.local/state/trunkline/logs";
+    let place = "write logs to [DIR]/home/.local/state/trunkline/logs";
     lab.run(&["logs"]).is(
         0,
         "",
-        &format!("no logs yet\n  {hint} `trunkline list`; {place}\n"),
+        &format!("no logs yet\n  {hint} `trunkline list`, {place}\n"),
     );
     lab.run(&["logs", "--json"]).is(0, "[]\n", "");
     talk(&lab, "other");
     lab.run(&["logs", "github"]).is(
         0,
         "",
-        &format!("no logs of \"github\" yet\n  {hint} `trunkline tools github`; {place}\n"),
+        &format!("no logs of \"github\" yet\n  {hint} `trunkline tools github`, {place}\n"),
     );
     lab.run(&["logs", "githib"]).fails(
         2,

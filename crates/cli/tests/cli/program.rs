@@ -32,7 +32,7 @@ fn help_and_version_go_to_standard_output() {
                 "import",
                 "logs",
                 "--trace",
-                "130 interrupted",
+                "130  interrupted",
             ],
         ),
         (

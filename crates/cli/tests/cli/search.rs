@@ -26,7 +26,7 @@ fn the_tools_that_fit_are_shown_the_best_first() {
     let run = lab.run(&["search", "reading", "files", "--limit", "1"]);
     assert_eq!(run.out, "mcp__files__read_file  Reads a file\n");
     assert!(
-        run.err.starts_with("1 of ") && run.err.ends_with(" shows all\n"),
+        run.err.starts_with("1 of ") && run.err.ends_with(" matches; show all with -n 3\n"),
         "{}",
         run.err
     );

@@ -42,7 +42,7 @@ mcp__my_hub__create_issue
 arguments:
   title  string, required
       | What it is about
-  kind  one of \"bug\", \"it's a check\", required
+  kind  one of \"bug\", \"it's a wish\", required
   labels  array of object, required
       id  integer, at least 1, required
       colour  string or null

@@ -171,9 +171,9 @@ fn not_running(standing: &Standing) -> String {
             "it has changed since you approved it".to_owned()
         }
         Standing::Rejected { source } => format!("it is rejected in {source}"),
-        Standing::Blocked(blocked) => format!("policy does not allow it: {blocked}"),
-        Standing::Suppressed { by } => format!("it is the same server as \"{by}\""),
-        Standing::Shadowed { by } => format!("an entry of the same name hides it: {by}"),
+        Standing::Blocked(blocked) => format!("blocked by policy: {blocked}"),
+        Standing::Suppressed { by } => format!("it duplicates \"{by}\""),
+        Standing::Shadowed { by } => format!("an entry of the same name shadows it: {by}"),
     }
 }
 
