@@ -15,7 +15,7 @@ use bench_client::{Args, Report, Scenario};
 use serde_json::json;
 use tokio::task::JoinSet;
 use trunkline::permission::AllowAll;
-use trunkline::result::{Content, Results};
+use trunkline::result::{ContentBlock, Results};
 use trunkline::{CallOptions, Host};
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -82,7 +82,7 @@ async fn call(host: &Host, text: &str) -> Result<(), Failure> {
     let result = host
         .call(ECHO, json!({ "text": text }), CallOptions::new())
         .await?;
-    match result.content.first().and_then(Content::text) {
+    match result.content.first().and_then(ContentBlock::text) {
         Some(echo) if echo.len() == text.len() => Ok(()),
         _ => Err("the echo is not what was sent".into()),
     }

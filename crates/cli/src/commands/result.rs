@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use trunkline::result::{Content, SavedFile};
+use trunkline::result::{ContentBlock, SavedFile};
 use trunkline::{CallOutput, Json};
 
 use crate::output::{self, inline};
@@ -31,7 +31,7 @@ pub(crate) fn show(result: &CallOutput, server: Option<&str>, as_json: bool) {
 
 /// Returns a one-line summary of a block that is not text. A link of a known server includes the
 /// command that reads it.
-pub(crate) fn summary(block: &Content, server: Option<&str>) -> String {
+pub(crate) fn summary(block: &ContentBlock, server: Option<&str>) -> String {
     let raw = block.to_json();
     let field = |name: &str| raw.field::<String>(name);
     let kind = block.kind();
@@ -107,7 +107,7 @@ struct FileJson<'a> {
 impl<'a> ResultJson<'a> {
     fn of(result: &'a CallOutput) -> Self {
         Self {
-            content: result.content.iter().map(Content::to_json).collect(),
+            content: result.content.iter().map(ContentBlock::to_json).collect(),
             structured_content: result.structured_content.as_ref(),
             is_error: result.is_error,
             files: result.files.iter().map(FileJson::of).collect(),

@@ -1,30 +1,42 @@
-//! A result in the form in which a model's API takes it.
+//! Results in the formats of model APIs.
 
 use serde_json::{Value, json};
 use trunkline_wire::Json;
-use trunkline_wire::mcp::Content;
 
-use super::{CallOutput, shown_block};
+use super::{CallOutput, Content, ContentBlock, shown_block};
 use crate::catalog::Format;
 use crate::sanitize::{Removed, one_line, sanitize_json, strip_hidden_json};
 
-/// What stands for a result without anything in it: some APIs take no empty text.
+/// The text of an empty result: some APIs reject empty text.
 const NOTHING: &str = "(the tool gave back nothing)";
 
 impl CallOutput {
-    /// The content for a model: what belongs under `content` of Anthropic's `tool_result` block, of OpenAI's `tool` message, under
-    /// `output` of its Responses API, or a whole MCP result. An API that takes no images from tools gets a line in place of each.
-    /// Hidden characters are removed, even from an output that was asked for as it came
-    /// ([`CallOptions::raw`](crate::CallOptions::raw)).
+    /// Returns the content in the format of a model API: the `content` of Anthropic's `tool_result`
+    /// block or of OpenAI's `tool` message, the `output` of a `function_call_output` in OpenAI's
+    /// Responses API, or an MCP result. Where the API takes no images, a line replaces each.
+    ///
+    /// Hidden characters are removed, even from a [raw](crate::CallOptions::raw) output.
+    ///
+    /// ```
+    /// use trunkline::CallOutput;
+    /// use trunkline::tool::Format;
+    ///
+    /// let output = CallOutput::of_text("noon");
+    /// assert_eq!(output.for_model(Format::OpenAi), "noon");
+    /// assert_eq!(output.for_model(Format::Anthropic)[0]["text"], "noon");
+    /// ```
     pub fn for_model(&self, format: Format) -> Value {
         match format {
             Format::Anthropic => Value::Array(self.blocks().iter().map(anthropic).collect()),
+            Format::OpenAiResponses if self.content().any(|content| is_image(&content)) => {
+                Value::Array(self.blocks().iter().map(responses).collect())
+            }
             Format::OpenAi | Format::OpenAiResponses => {
                 let texts: Vec<_> = self.blocks().iter().map(plain).collect();
                 json!(texts.join("\n"))
             }
             Format::Mcp => {
-                let block = |block: &Content| match tree(&block.to_json()) {
+                let block = |block: &ContentBlock| match tree(&block.to_json()) {
                     Value::String(text) => json!({"type": "text", "text": text}),
                     block => block,
                 };
@@ -39,8 +51,8 @@ impl CallOutput {
         }
     }
 
-    /// The blocks, or what stands for them.
-    fn blocks(&self) -> Vec<Content> {
+    /// Returns the blocks, or a text in place of them.
+    fn blocks(&self) -> Vec<ContentBlock> {
         if !self.content.is_empty() {
             return self.content.iter().cloned().map(shown_block).collect();
         }
@@ -48,7 +60,7 @@ impl CallOutput {
             Some(structured) => visible(structured).as_str().to_owned(),
             None => NOTHING.to_owned(),
         };
-        vec![Content::Text(text.into())]
+        vec![ContentBlock::Text(text.into())]
     }
 }
 
@@ -56,26 +68,49 @@ fn visible(json: &Json) -> Json {
     strip_hidden_json(json, &mut Removed::default())
 }
 
-/// JSON as a tree. What no tree can hold, half a character or what is nested too deep, is put right, or else stays text.
+/// Parses JSON. Lone surrogates and deep nesting, which a `Value` cannot hold, are repaired or stay
+/// text.
 fn tree(json: &Json) -> Value {
     let tree = json.to_value();
     let tree = tree.or_else(|_| sanitize_json(json).0.to_value());
     tree.unwrap_or_else(|_| Value::from(json.as_str()))
 }
 
-fn anthropic(block: &Content) -> Value {
-    let raw = block.to_json();
-    let field = |name: &str| raw.field::<String>(name);
-    match (block.kind(), field("mimeType"), field("data")) {
-        ("image", Some(mime_type), Some(data)) => {
-            json!({"type": "image", "source": {"type": "base64", "media_type": mime_type, "data": data}})
+fn anthropic(block: &ContentBlock) -> Value {
+    match image(block) {
+        Some((media_type, data)) => {
+            let source = json!({"type": "base64", "media_type": media_type, "data": data});
+            json!({"type": "image", "source": source})
         }
-        _ => json!({"type": "text", "text": plain(block)}),
+        None => json!({"type": "text", "text": plain(block)}),
     }
 }
 
-/// A block as text.
-fn plain(block: &Content) -> String {
+/// An item of `function_call_output.output` in OpenAI's Responses API.
+fn responses(block: &ContentBlock) -> Value {
+    match image(block) {
+        Some((mime_type, data)) => {
+            let url = format!("data:{mime_type};base64,{data}");
+            json!({"type": "input_image", "image_url": url})
+        }
+        None => json!({"type": "input_text", "text": plain(block)}),
+    }
+}
+
+fn is_image(content: &Content) -> bool {
+    matches!(content, Content::Image(_))
+}
+
+/// The MIME type and the Base64 data of an image.
+fn image(block: &ContentBlock) -> Option<(String, String)> {
+    match Content::from(block) {
+        Content::Image(image) => Some((image.mime_type()?, image.base64()?)),
+        _ => None,
+    }
+}
+
+/// Formats a block as text.
+fn plain(block: &ContentBlock) -> String {
     if let Some(text) = block.text() {
         return text.to_string();
     }
@@ -142,6 +177,10 @@ mod tests {
             result.for_model(Format::OpenAi),
             "one\n[image image/png, which cannot be shown here]\n[resource n: a:b]\n[resource c:d]\ntwo\n{\"type\":\"newer\",\"x\":1}"
         );
+        let responses = result.for_model(Format::OpenAiResponses);
+        assert_eq!(responses[0], json!({"type": "input_text", "text": "one"}));
+        let image = json!({"type": "input_image", "image_url": "data:image/png;base64,AAAA"});
+        assert_eq!(responses[1], image);
         let whole = result.for_model(Format::Mcp);
         assert_eq!(whole["structuredContent"]["a"], 1);
         assert_eq!(whole["content"][1]["data"], "AAAA");

@@ -1,20 +1,21 @@
-//! What a call gives back, fit for a model (RES-1 … RES-7).
+//! Results of calls, prepared for a model (RES-1 … RES-7).
 //!
 //! ```text
-//! CallResult ─▶ results (small? then done) ─▶ job: each block ─▶ large: all of it ─▶ CallOutput
-//!                                              │ image: fits        │ size: too much?
-//!                                              └ base64 ─▶ store ◀──┘ words ─▶ shape, note
+//! CallToolResult ─▶ results (small? done) ─▶ processor: each block ─▶ large: the whole ─▶ CallOutput
+//!                                             │ image: resize          │ size: too much?
+//!                                             └ base64 ─▶ store ◀──────┘ block_text ─▶ compact_schema, note
 //! ```
 //!
-//! A result that is plain and small, which nearly all are, passes untouched. The rest is worked on in one go, off the runtime's threads. What
-//! a server sent is never in memory a second time as a whole, but for images.
+//! A plain, small result, as most are, passes untouched. Others are processed in one pass on a
+//! blocking thread. Apart from images, no result is copied as a whole.
 //!
-//! *Invariant:* no path, file name or extension is ever a server's. *Invariant:* what a result comes to is bounded, whatever was sent; only
-//! [`CallOptions::raw`](crate::CallOptions::raw) and limits that somebody has lifted give more.
+//! *Invariant:* no path, file name or extension comes from a server. *Invariant:* the size of an
+//! output is bounded, except with [`CallOptions::raw`](crate::CallOptions::raw) or raised limits.
 
 mod base64;
 mod block_text;
 mod compact_schema;
+mod content;
 mod fit;
 mod for_model;
 mod image;
@@ -36,44 +37,47 @@ use trunkline_wire::mcp::CallToolResult;
 use crate::sanitize::{Removed, strip_hidden};
 
 pub use compact_schema::infer_compact_schema;
+pub use content::{
+    Content, EmbeddedResource, MediaContent, ResourceLink, TextContent, UnknownContent,
+};
 pub(crate) use results::About;
 pub use results::Results;
 pub(crate) use store::{is_ours as is_saved_result, is_result_of};
-pub use trunkline_wire::mcp::Content;
+pub use trunkline_wire::mcp::Content as ContentBlock;
 
-/// What a tool gave back.
+/// The result of a call.
 #[derive(Clone, Debug)]
 pub struct CallOutput {
-    /// The blocks, in order; unknown kinds included.
-    pub content: Vec<Content>,
-    /// The machine-readable result: byte for byte, except that hidden characters in its texts and keys are removed (TOOL-3).
+    /// The content blocks, in order; [`content`](Self::content) returns them by type.
+    pub content: Vec<ContentBlock>,
+    /// The structured result, byte for byte, without hidden characters (TOOL-3).
     pub structured_content: Option<Json>,
-    /// The tool ran and reports a failure of its own (CALL-5).
+    /// True if the tool ran and reports a failure (CALL-5).
     pub is_error: bool,
-    /// The result's `_meta`, without hidden characters too.
+    /// The result's `_meta`, without hidden characters.
     pub meta: Option<Json>,
-    /// What was written to disk instead of being given back.
+    /// The parts that were saved to files instead.
     pub files: Vec<SavedFile>,
-    /// What was odd about it.
+    /// Warnings about the result.
     pub warnings: Vec<String>,
 }
 
-/// A part of a result that was written to disk.
+/// A part of a result that was saved to a file.
 #[derive(Clone, Debug)]
 pub struct SavedFile {
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
-    /// Its MIME type, as far as it is known.
+    /// The MIME type, as far as it is known.
     pub mime_type: String,
-    /// How many bytes it has.
+    /// The size in bytes.
     pub size: u64,
 }
 
 impl CallOutput {
-    /// A result that is text.
+    /// Creates a text result.
     pub fn of_text(text: impl Into<String>) -> Self {
         Self {
-            content: vec![Content::Text(text.into().into())],
+            content: vec![ContentBlock::Text(text.into().into())],
             structured_content: None,
             is_error: false,
             meta: None,
@@ -82,7 +86,7 @@ impl CallOutput {
         }
     }
 
-    /// A tool's own failure.
+    /// Creates a failure that the tool reports.
     pub fn failure(text: impl Into<String>) -> Self {
         Self {
             is_error: true,
@@ -90,9 +94,14 @@ impl CallOutput {
         }
     }
 
-    /// The text blocks, one below the other.
+    /// Returns the content blocks by their types.
+    pub fn content(&self) -> impl Iterator<Item = Content> + '_ {
+        self.content.iter().map(Content::from)
+    }
+
+    /// Returns the text blocks, joined by line breaks.
     pub fn text(&self) -> String {
-        let texts: Vec<_> = self.content.iter().filter_map(Content::text).collect();
+        let texts: Vec<_> = self.content.iter().filter_map(ContentBlock::text).collect();
         texts.join("\n")
     }
 }
@@ -116,18 +125,18 @@ impl From<CallToolResult> for CallOutput {
     }
 }
 
-/// A block from elsewhere than a result, a prompt for example, as a model may see it.
-pub(crate) fn shown_block(block: Content) -> Content {
+/// Prepares a block of a prompt for a model.
+pub(crate) fn shown_block(block: ContentBlock) -> ContentBlock {
     block_text::shown(block, &mut Removed::default())
 }
 
-/// The content of a resource with another text, and everything else as it was.
+/// Replaces the text of a resource's content.
 pub(crate) fn with_text(content: &Json, text: &str) -> Json {
     block_text::replaced(content, &[("text", text)])
 }
 
-/// What of a server's text a model may see, where that is not all of it (TOOL-3). Every text of a result that is shown goes through
-/// here; what is saved to a file does not. A result is data, perhaps the text of a file: what can be seen keeps its spelling.
+/// Removes hidden characters (TOOL-3); `None` if there are none. Every text of a result that is
+/// shown passes here; saved files do not. Visible characters keep their spelling: a result is data.
 fn visible(text: &str, removed: &mut Removed) -> Option<String> {
     match strip_hidden(text, removed) {
         Cow::Borrowed(_) => None,
