@@ -4,5 +4,5 @@ pub use crate::secrets::Secrets;
 pub use trunkline_auth::{Vault, VaultError};
 pub use trunkline_config::{KeyringRef, Secret};
 pub use trunkline_transport::http::{
-    AfterRefusal, Credentials, CredentialsError, FixedToken, Later, Refusal, Token,
+    AfterRefusal, BoxFuture, Credentials, CredentialsError, FixedToken, Refusal, Token,
 };

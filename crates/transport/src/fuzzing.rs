@@ -1,4 +1,4 @@
-//! The way in for fuzz targets to what is private; not part of the interface.
+//! Entry points for fuzz targets; not part of the API.
 
 use bytes::{Bytes, BytesMut};
 
@@ -6,12 +6,12 @@ use crate::http::{self, EventDecoder};
 use crate::sdk;
 use crate::ws;
 
-/// What comes out of an event stream that arrives in these pieces, in words.
-pub fn event_stream(limit: usize, pieces: &[&[u8]]) -> Vec<String> {
+/// Decodes an event stream that arrives in these chunks, as text.
+pub fn event_stream(limit: usize, chunks: &[&[u8]]) -> Vec<String> {
     let mut events = EventDecoder::new(limit);
     let mut out = Vec::new();
-    for piece in pieces {
-        events.push(Bytes::copy_from_slice(piece));
+    for chunk in chunks {
+        events.push(Bytes::copy_from_slice(chunk));
         loop {
             match events.next_event() {
                 Ok(Some(event)) => out.push(format!("{event:?}")),
@@ -24,21 +24,20 @@ pub fn event_stream(limit: usize, pieces: &[&[u8]]) -> Vec<String> {
     out
 }
 
-/// What comes out of WebSocket frames that arrive in these pieces, in words; the last says how the server broke the protocol, if
-/// it did.
-pub fn websocket(limit: usize, pieces: &[&[u8]]) -> Vec<String> {
+/// Decodes WebSocket frames that arrive in these chunks, as text; a protocol violation comes last.
+pub fn websocket(limit: usize, chunks: &[&[u8]]) -> Vec<String> {
     let mut frames = ws::frames::FrameDecoder::new(limit, BytesMut::new());
     let mut out = Vec::new();
-    for piece in pieces {
-        frames.buffer().extend_from_slice(piece);
+    for chunk in chunks {
+        frames.buffer().extend_from_slice(chunk);
         loop {
             match frames.next_event() {
-                // Where a message is cut into parts depends on how it arrives.
-                Ok(Some(ws::frames::Event::Part(_))) => {}
+                // Parts depend on the chunks.
+                Ok(Some(ws::frames::FrameEvent::Part(_))) => {}
                 Ok(Some(event)) => out.push(format!("{event:?}")),
                 Ok(None) => break,
-                Err(broken) => {
-                    out.push(broken.to_owned());
+                Err(violation) => {
+                    out.push(violation.to_owned());
                     return out;
                 }
             }
@@ -47,20 +46,20 @@ pub fn websocket(limit: usize, pieces: &[&[u8]]) -> Vec<String> {
     out
 }
 
-/// The status and the body of an HTTP/1.1 answer that arrives in these pieces, after which the connection is closed. An
-/// error says why there is none.
-pub fn http1(pieces: &[&[u8]]) -> Result<(u16, Vec<u8>), String> {
-    http::read_http1(pieces)
+/// Decodes an HTTP/1.1 response that arrives in these chunks before the connection closes: status
+/// and body.
+pub fn http1(chunks: &[&[u8]]) -> Result<(u16, Vec<u8>), String> {
+    http::read_http1(chunks)
 }
 
-/// What a gzip event stream that arrives in these pieces comes to, in words.
-pub fn gzip_events(limit: usize, pieces: &[&[u8]]) -> Result<Vec<String>, String> {
-    let unpacked = http::unpack_all(pieces)?;
-    let pieces: Vec<_> = unpacked.iter().map(|piece| &piece[..]).collect();
-    Ok(event_stream(limit, &pieces))
+/// Decodes a gzip event stream that arrives in these chunks, as text.
+pub fn gzip_events(limit: usize, chunks: &[&[u8]]) -> Result<Vec<String>, String> {
+    let decompressed = http::decompress_all(chunks)?;
+    let chunks: Vec<_> = decompressed.iter().map(|chunk| &chunk[..]).collect();
+    Ok(event_stream(limit, &chunks))
 }
 
-/// Whether a line is a control message of the `sdk` bridge.
+/// Whether a line is a valid control message of the `sdk` bridge.
 pub fn control_line(line: &[u8]) -> bool {
     sdk::control::read(&Bytes::copy_from_slice(line)).is_ok()
 }

@@ -1,10 +1,11 @@
-//! How messages move between us and a server (SPEC chapter 2, TRN): child processes, HTTP, `WebSocket`, the bridge to an embedding
-//! process, and linked pairs.
+//! The transports between a host and its servers (TRN): child processes, HTTP, WebSocket, the
+//! bridge to an embedding program, and linked pairs.
 //!
-//! Everything here implements [`Transport`], and everything above is written once against that.
+//! All of them implement [`Transport`]; the layers above are written once against it.
 //!
-//! What is deliberately absent: JSON. A transport moves frames; it never looks into one. The [`sdk`] bridge alone reads the
-//! control messages that frames travel in, and of a frame as much as it takes to pair it with its answer.
+//! Deliberately absent: JSON. A transport moves frames and never parses one. Only the [`sdk`]
+//! bridge reads the control messages around frames, and of a frame the parts that pair it with its
+//! response.
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -12,6 +13,7 @@ pub mod http;
 pub mod lines;
 mod linked;
 pub mod net;
+mod response_head;
 pub mod sdk;
 mod skipped;
 pub mod stdio;
@@ -25,5 +27,5 @@ pub use trace::{Trace, Traced, TracedReceiver, TracedSender};
 pub use trunkline_wire::transport::Transport;
 pub use ws::{WsError, WsServer, WsTransport};
 
-/// How long one message may be (SEC-4).
+/// The longest message (SEC-4).
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;

@@ -1,4 +1,4 @@
-//! Cuts a stream of bytes into lines, one message each, however the bytes arrive.
+//! Splits a byte stream into lines, one message each.
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::{memchr, memchr_iter, memchr2, memrchr};
@@ -6,13 +6,14 @@ use trunkline_wire::transport::Incoming;
 
 use crate::skipped::Skipped;
 
-/// A line longer than this gets its memory for itself.
+/// A longer line does not share its memory with what follows.
 const LONG: usize = 1024 * 1024;
 
-/// Blank lines that count for one message of noise. A few between messages count for nothing.
+/// Blank lines that count as one frame of noise. A few between messages count as none.
 const BLANK_LINES: usize = 16;
 
-/// Ends the line of JSON that began at `from`. A line end inside it is white space, and another kind of it does as well.
+/// Ends the line of JSON that starts at `from`. Line endings inside are white space and become
+/// spaces.
 pub(crate) fn end_line(text: &mut Vec<u8>, from: usize) {
     let mut at = from;
     while let Some(offset) = memchr2(b'\n', b'\r', &text[at..]) {
@@ -22,8 +23,8 @@ pub(crate) fn end_line(text: &mut Vec<u8>, from: usize) {
     text.push(b'\n');
 }
 
-/// Collects bytes and gives back whole lines. A line may be no longer than the limit; a longer one is skipped and reported,
-/// and the line behind it is intact.
+/// Splits received bytes into lines. A line over the limit is skipped and reported; the next one is
+/// intact.
 ///
 /// ```
 /// use trunkline_transport::lines::LineDecoder;
@@ -37,16 +38,16 @@ pub(crate) fn end_line(text: &mut Vec<u8>, from: usize) {
 /// ```
 pub struct LineDecoder {
     buffer: BytesMut,
-    /// How much of the buffer is known to hold no newline.
+    /// Bytes of the buffer known to hold no newline.
     searched: usize,
     limit: usize,
     skipping: Option<Skipped>,
-    /// Blank lines that were not yet counted as noise.
+    /// Blank lines not counted as noise yet.
     blank: usize,
 }
 
 impl LineDecoder {
-    /// A decoder for lines of at most `limit` bytes.
+    /// Creates a decoder for lines of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             buffer: BytesMut::new(),
@@ -57,13 +58,13 @@ impl LineDecoder {
         }
     }
 
-    /// Where the bytes that arrive are to be appended.
+    /// The buffer to append received bytes to.
     pub fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buffer
     }
 
-    /// The next whole line, without its line end. Blank lines, and what comes of a line that is too long, are
-    /// noise.
+    /// Returns the next complete line without its line ending. Blank lines, and parts of a line
+    /// over the limit, are noise.
     pub fn next_line(&mut self) -> Option<Incoming> {
         if self.searched == 0
             && self.skipping.is_none()
@@ -78,7 +79,7 @@ impl LineDecoder {
         let line = self.buffer.split_to(self.searched + offset + 1);
         self.searched = 0;
         if line.len() > LONG {
-            // What comes next must not keep the memory of a long message for ever.
+            // The next messages must not keep the memory of a long one alive.
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
         let bytes = line.len();
@@ -86,7 +87,7 @@ impl LineDecoder {
         Some(incoming.unwrap_or(Incoming::Noise { frames: 0, bytes }))
     }
 
-    /// Passes over all blank lines at once: each by itself would cost as much as a message.
+    /// Skips all blank lines together: each by itself would cost as much as a message.
     fn skip_blank(&mut self) -> Option<Incoming> {
         let is_blank = |byte: &&u8| byte.is_ascii_whitespace();
         self.buffer.first().filter(is_blank)?;
@@ -102,7 +103,7 @@ impl LineDecoder {
         Some(Incoming::Noise { frames, bytes: end })
     }
 
-    /// The last line of a stream that ended without a newline.
+    /// Returns the last line of a stream that ended without a newline.
     pub fn last_line(&mut self) -> Option<Incoming> {
         let rest = self.buffer.split().freeze();
         self.searched = 0;
@@ -120,7 +121,7 @@ impl LineDecoder {
         (text > 0).then(|| Incoming::Frame(line.slice(..text)))
     }
 
-    /// Lets go of what has come of a line that is already too long.
+    /// Drops the bytes of a line that is over the limit.
     fn skip_if_oversize(&mut self) -> Option<Incoming> {
         let bytes = self.buffer.len();
         if bytes == 0 || self.skipping.is_none() && bytes <= self.limit {
@@ -139,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// Feeds `chunks` one by one and tells what came out.
+    /// Decodes `chunks` one by one, as text.
     fn decode(limit: usize, chunks: &[&[u8]]) -> Vec<String> {
         let mut lines = LineDecoder::new(limit);
         let mut out = Vec::new();

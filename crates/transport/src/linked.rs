@@ -1,7 +1,7 @@
-//! Two ends in one process (TRN-1, in-process): what one sends, the other receives.
+//! A pair of linked transports in one process (TRN-1, in-process).
 //!
-//! Delivery goes through a bounded queue, so neither side ever runs inside the other's call, and closing one end closes
-//! the other.
+//! Each direction is a bounded queue, so neither side runs inside the other's call. Closing one end
+//! closes the other.
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -9,7 +9,7 @@ use trunkline_wire::transport::{
     CloseReason, Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport,
 };
 
-/// How many messages may be under way in each direction.
+/// The most queued messages per direction.
 const CAPACITY: usize = 256;
 
 /// One end of a linked pair.
@@ -18,7 +18,7 @@ pub struct LinkedEnd {
     receiver: LinkedReceiver,
 }
 
-/// Makes two ends that talk to each other.
+/// Creates two linked ends.
 pub fn linked_pair() -> (LinkedEnd, LinkedEnd) {
     let (to_right, from_left) = mpsc::channel(CAPACITY);
     let (to_left, from_right) = mpsc::channel(CAPACITY);

@@ -1,9 +1,9 @@
-//! What is kept of a message that is too long to be kept.
+//! The ends of a message that was skipped for its length.
 
 use bytes::BytesMut;
 use trunkline_wire::transport::Incoming;
 
-/// How much of the message's start and end is kept, to find its id.
+/// Bytes kept of each end, to find the id.
 const KEPT: usize = 512;
 
 /// A message that is being skipped.
@@ -15,7 +15,7 @@ pub(crate) struct Skipped {
 }
 
 impl Skipped {
-    /// Passes over some of it.
+    /// Skips some bytes.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         let more = bytes.len().min(KEPT - self.head.len());
@@ -26,7 +26,7 @@ impl Skipped {
         self.tail.extend_from_slice(newest);
     }
 
-    /// What is told of it at its end.
+    /// The report at its end.
     pub(crate) fn report(self, limit: usize) -> Incoming {
         Incoming::Oversize {
             bytes: self.bytes,

@@ -1,23 +1,23 @@
-//! Lets somebody see every message on its way, over any transport. One that is not traced is not wrapped, and costs nothing.
+//! Tracing of messages, over any transport. An untraced transport is not wrapped and costs nothing.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use trunkline_wire::transport::{Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport};
 
-/// Who sees every message. Called on the link's own tasks, in order: it must not wait.
+/// Observes every message. Called in order on the link's tasks: it must not block.
 pub trait Trace: Send + Sync + 'static {
-    /// A message is about to be sent; this is its text.
+    /// Called with the text of a message before it is sent.
     fn sent(&self, message: Bytes);
 
-    /// Something was received.
+    /// Called after something was received.
     fn received(&self, incoming: &Incoming);
 
-    /// The link has ended.
+    /// Called when the link has closed.
     fn closed(&self, cause: &Closed);
 }
 
-/// A transport whose messages are all seen by a [`Trace`].
+/// A transport observed by a [`Trace`].
 pub struct Traced<T> {
     transport: T,
     trace: Arc<dyn Trace>,
@@ -57,7 +57,7 @@ pub struct TracedSender<S> {
 
 impl<S: SendHalf> SendHalf for TracedSender<S> {
     async fn send(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), Closed> {
-        // Before it is sent: an answer must not be seen before its question.
+        // Before sending, so that no response is seen before its request.
         for message in batch.iter() {
             let mut text = Vec::with_capacity(message.size_hint());
             message.encode(&mut text);
@@ -99,31 +99,31 @@ mod tests {
     use crate::linked_pair;
 
     #[derive(Default)]
-    struct Seen(Mutex<Vec<String>>);
+    struct Recorder(Mutex<Vec<String>>);
 
-    impl Seen {
-        fn note(&self, text: String) {
+    impl Recorder {
+        fn record(&self, text: String) {
             self.0.lock().unwrap().push(text);
         }
     }
 
-    impl Trace for Seen {
+    impl Trace for Recorder {
         fn sent(&self, message: Bytes) {
-            self.note(format!("out {}", String::from_utf8_lossy(&message)));
+            self.record(format!("out {}", String::from_utf8_lossy(&message)));
         }
 
         fn received(&self, incoming: &Incoming) {
             if let Incoming::Frame(frame) = incoming {
-                self.note(format!("in {}", String::from_utf8_lossy(frame)));
+                self.record(format!("in {}", String::from_utf8_lossy(frame)));
             }
         }
 
         fn closed(&self, cause: &Closed) {
-            self.note(format!("end {cause}"));
+            self.record(format!("end {cause}"));
         }
     }
 
-    fn told(method: &'static str) -> Outgoing {
+    fn notification(method: &'static str) -> Outgoing {
         Outgoing::Notification {
             method,
             params: Json::parse("{}").ok(),
@@ -134,12 +134,18 @@ mod tests {
     #[tokio::test]
     async fn every_message_is_seen_in_order_and_still_arrives() {
         let (ours, theirs) = linked_pair();
-        let seen = Arc::new(Seen::default());
-        let (mut sender, mut receiver) = Traced::new(ours, seen.clone()).split();
+        let recorder = Arc::new(Recorder::default());
+        let (mut sender, mut receiver) = Traced::new(ours, recorder.clone()).split();
         let (mut their_sender, mut their_receiver) = theirs.split();
 
-        sender.send(&mut vec![told("a"), told("b")]).await.unwrap();
-        their_sender.send(&mut vec![told("c")]).await.unwrap();
+        sender
+            .send(&mut vec![notification("a"), notification("b")])
+            .await
+            .unwrap();
+        their_sender
+            .send(&mut vec![notification("c")])
+            .await
+            .unwrap();
         for method in ["a", "b"] {
             let Ok(Incoming::Frame(frame)) = their_receiver.receive().await else {
                 panic!("no frame");
@@ -153,7 +159,7 @@ mod tests {
 
         let message = |method| format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{}}}}"#);
         assert_eq!(
-            *seen.0.lock().unwrap(),
+            *recorder.0.lock().unwrap(),
             [
                 format!("out {}", message("a")),
                 format!("out {}", message("b")),

@@ -10,7 +10,7 @@ use trunkline_config::{
 };
 use trunkline_transport::http::{Credentials, HeadersHelper, HttpServer};
 use trunkline_transport::net::{Target, TlsFiles};
-use trunkline_transport::stdio::{StderrLog, Uptake};
+use trunkline_transport::stdio::{StderrLog, StdinProgress};
 use trunkline_transport::{StdioServer, Transport, WsError, WsServer, linked_pair};
 use trunkline_wire::Peer;
 use trunkline_wire::peer::Handler;
@@ -41,7 +41,7 @@ pub(super) struct OpenedLink {
 /// A process started for a link.
 pub(super) struct StartedProcess {
     pub(super) pid: u32,
-    pub(super) uptake: Uptake,
+    pub(super) stdin_progress: StdinProgress,
 }
 
 impl OpenedLink {
@@ -78,7 +78,7 @@ pub(super) async fn open(
             let stderr = Some(transport.stderr());
             let process = Some(StartedProcess {
                 pid: transport.pid(),
-                uptake: transport.uptake(),
+                stdin_progress: transport.stdin_progress(),
             });
             Ok(OpenedLink {
                 stderr,
@@ -98,7 +98,7 @@ pub(super) async fn open(
             let Some(proxy) = proxy else {
                 return Err(invalid_entry("the connector has no proxy URL"));
             };
-            let mut server = HttpServer::at(parse(proxy)?);
+            let mut server = HttpServer::new(parse(proxy)?);
             let credentials = shared.connector_credentials.clone();
             server.credentials = core.recorder.credentials(credentials);
             over_http(core, &server, HttpProtocol::Streamable, handler).await
@@ -107,7 +107,7 @@ pub(super) async fn open(
             let server = WsServer {
                 url: parse(&ws.url)?,
                 headers: expose_all(&ws.headers).collect(),
-                files: tls_files(&ws.tls),
+                tls_files: tls_files(&ws.tls),
             };
             let helper = helper(core, entry, ws.headers_helper.as_deref(), &ws.url);
             Box::pin(over_websocket(core, server, helper.as_deref(), handler)).await
@@ -116,7 +116,7 @@ pub(super) async fn open(
             let server = WsServer {
                 url: require_loopback(&ide.url)?,
                 headers: ide_headers(ide).collect(),
-                files: TlsFiles::default(),
+                tls_files: TlsFiles::default(),
             };
             Box::pin(over_websocket(core, server, None, handler)).await
         }
@@ -202,7 +202,7 @@ fn http_server(
     Ok(HttpServer {
         url: parse(&http.url)?,
         headers: expose_all(&http.headers).collect(),
-        files: tls_files(&http.tls),
+        tls_files: tls_files(&http.tls),
         credentials: core.recorder.credentials(credentials),
         helper: helper(core, entry, http.headers_helper.as_deref(), &http.url),
     })
@@ -210,7 +210,7 @@ fn http_server(
 
 /// An IDE must be on this machine, since it receives local data.
 fn ide_server(ide: &IdeEntry) -> Result<HttpServer, ConnectFailure> {
-    let mut server = HttpServer::at(require_loopback(&ide.url)?);
+    let mut server = HttpServer::new(require_loopback(&ide.url)?);
     server.headers = ide_headers(ide).collect();
     Ok(server)
 }
@@ -250,9 +250,9 @@ fn helper(
         let dir = entry.base.clone();
         let dir = dir.or_else(|| core.shared.settings.project_dir.clone());
         let helper = HeadersHelper::new(command, env)
-            .withholding(withheld_vars())
+            .env_remove(withheld_vars())
             .in_dir(dir);
-        Arc::new(helper.telling(move |name, value| recorder.hide_header(name, value)))
+        Arc::new(helper.on_header(move |name, value| recorder.hide_header(name, value)))
     })
 }
 
@@ -322,7 +322,7 @@ fn stdio_server(core: &Core, entry: &ServerEntry, stdio: &StdioEntry) -> StdioSe
         command: entry.program().unwrap_or_else(|| stdio.command.clone()),
         args: stdio.args.clone(),
         env,
-        withheld: withheld_vars(),
+        env_remove: withheld_vars(),
         cwd: working_dir(project_dir, stdio.cwd.as_deref()),
         tee: core.recorder.stderr(),
     }

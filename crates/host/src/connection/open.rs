@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 use trunkline_config::TransportEntry;
-use trunkline_transport::stdio::{StderrLog, Uptake};
+use trunkline_transport::stdio::{StderrLog, StdinProgress};
 use trunkline_wire::RequestError;
 use trunkline_wire::client::{self, ConnectError, ConnectOptions};
 use trunkline_wire::mcp::Implementation;
@@ -145,7 +145,7 @@ impl Attempt<'_, '_> {
             );
             if died_of_probe
                 && !skip_probe
-                && process.is_none_or(|process| may_have_died_of_probe(&process.uptake))
+                && process.is_none_or(|process| may_have_died_of_probe(&process.stdin_progress))
             {
                 skip_probe = true;
                 continue;
@@ -173,8 +173,8 @@ impl Attempt<'_, '_> {
 /// Returns whether a server that died during the probe may have died because of it. A server that
 /// read nothing did not, and one that also read the legacy handshake had its chance: restarting
 /// either would only repeat its side effects and start time.
-fn may_have_died_of_probe(uptake: &Uptake) -> bool {
-    !uptake.is_nothing() && !uptake.may_include_handshake()
+fn may_have_died_of_probe(progress: &StdinProgress) -> bool {
+    !progress.has_read_nothing() && !progress.may_have_read_handshake()
 }
 
 impl ConnectFailure {

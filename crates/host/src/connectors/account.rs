@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use trunkline_transport::http::{
-    AfterRefusal, Credentials, CredentialsError, Later, Refusal, Token,
+    AfterRefusal, BoxFuture, Credentials, CredentialsError, Refusal, Token,
 };
 
 use super::credentials::TokenSource;
@@ -41,7 +41,7 @@ impl AccountCredentials {
 }
 
 impl Credentials for AccountCredentials {
-    fn token(&self) -> Later<'_, Result<Option<Token>, CredentialsError>> {
+    fn token(&self) -> BoxFuture<'_, Result<Option<Token>, CredentialsError>> {
         Box::pin(async {
             let current = self.lock().clone();
             match current {
@@ -51,7 +51,7 @@ impl Credentials for AccountCredentials {
         })
     }
 
-    fn refused(&self, refusal: Refusal) -> Later<'_, AfterRefusal> {
+    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, AfterRefusal> {
         Box::pin(async move {
             // Compare with the token that was sent: another request may already have read a new
             // one.

@@ -10,7 +10,7 @@ use trunkline_config::Secret;
 use trunkline_config::env_vars::{
     CLAUDE_CODE_OAUTH_TOKEN, ENABLE_CLAUDEAI_MCP_SERVERS, TRUNKLINE_CLAUDEAI_URL,
 };
-use trunkline_transport::http::{Credentials, FetchError, Fetched, Fetcher, Token};
+use trunkline_transport::http::{Credentials, FetchError, FetchResponse, Fetcher, Token};
 use trunkline_transport::net::Dialer;
 use url::Url;
 
@@ -260,7 +260,7 @@ async fn fetch(
         .append_pair("limit", PAGE_SIZE)
         .extend_pairs(cursor.map(|cursor| ("page", cursor)));
     let response = fetcher.get(&url, MAX_BODY).await;
-    let Fetched { status, body } = response.map_err(|error| failed(&error))?;
+    let FetchResponse { status, body } = response.map_err(|error| failed(&error))?;
     match status {
         200 => page::read(&body),
         401 => Err(ConnectorsError::Unauthorized),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use trunkline_config::ServerEntry;
 use trunkline_config::redact::{entry_secrets, header_secrets};
 use trunkline_transport::http::{
-    AfterRefusal, Credentials, CredentialsError, Later, Refusal, Token,
+    AfterRefusal, BoxFuture, Credentials, CredentialsError, Refusal, Token,
 };
 use trunkline_transport::stdio::Tee;
 use trunkline_transport::{Trace, Traced, Transport};
@@ -152,7 +152,7 @@ struct RedactedCredentials {
 }
 
 impl Credentials for RedactedCredentials {
-    fn token(&self) -> Later<'_, Result<Option<Token>, CredentialsError>> {
+    fn token(&self) -> BoxFuture<'_, Result<Option<Token>, CredentialsError>> {
         Box::pin(async {
             let token = self.credentials.token().await?;
             if let Some(token) = &token {
@@ -163,7 +163,7 @@ impl Credentials for RedactedCredentials {
         })
     }
 
-    fn refused(&self, refusal: Refusal) -> Later<'_, AfterRefusal> {
+    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, AfterRefusal> {
         self.credentials.refused(refusal)
     }
 }

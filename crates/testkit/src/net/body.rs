@@ -13,7 +13,7 @@ use crate::scripted::Out;
 
 /// How bodies are written.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Style {
+pub(super) struct BodyStyle {
     pub(super) gzip: bool,
     pub(super) event_ids: bool,
 }
@@ -65,7 +65,7 @@ impl<'a> Body<'a> {
 pub(super) fn stream(
     reply: &mut Reply,
     mut reader: Reader,
-    style: Style,
+    style: BodyStyle,
     headers: &[(&str, &str)],
     preamble: &str,
     opened: impl FnOnce(),
@@ -126,7 +126,7 @@ fn event(body: &mut Body, out: &Out, id: Option<String>) {
 pub(super) fn single(
     reply: &mut Reply,
     mut reader: Reader,
-    style: Style,
+    style: BodyStyle,
     headers: &[(&str, &str)],
 ) -> Next {
     let mut all = vec![("content-type", "application/json")];

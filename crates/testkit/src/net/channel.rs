@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Condvar, Mutex};
 
-use super::reply::Presence;
+use super::reply::ClientWatch;
 use crate::scripted::Out;
 
 /// The messages to one stream: the answer to a POST, or what a GET gives.
@@ -10,7 +10,7 @@ use crate::scripted::Out;
 pub(super) struct Channel {
     /// Tells the channels of a server apart, in event ids too.
     pub(super) number: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: ChannelKind,
     state: Mutex<State>,
     wake: Condvar,
 }
@@ -25,7 +25,7 @@ struct State {
 
 /// What becomes of a channel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum ChannelKind {
     /// One body, the answer to one request.
     Body,
     /// Events up to the answer to one request.
@@ -46,7 +46,7 @@ pub(super) enum Next {
 }
 
 impl Channel {
-    pub(super) fn new(number: u64, kind: Kind) -> Arc<Self> {
+    pub(super) fn new(number: u64, kind: ChannelKind) -> Arc<Self> {
         Arc::new(Self {
             number,
             kind,
@@ -58,14 +58,16 @@ impl Channel {
     pub(super) fn push(&self, out: Out) {
         let mut state = self.state.lock().unwrap();
         match out {
-            Out::Settled | Out::Cancelled if self.kind == Kind::Lasting => {}
+            Out::Settled | Out::Cancelled if self.kind == ChannelKind::Lasting => {}
             Out::Settled => state.ended |= state.replied,
             Out::Cancelled => state.ended = true,
             out => {
                 // One body takes anything that is written for an answer.
                 state.replied |= match out {
                     Out::Reply(_) => true,
-                    Out::Line(_) | Out::Bytes(_) | Out::Slow { .. } => self.kind == Kind::Body,
+                    Out::Line(_) | Out::Bytes(_) | Out::Slow { .. } => {
+                        self.kind == ChannelKind::Body
+                    }
                     _ => false,
                 };
                 state.log.push(Arc::new(out));
@@ -98,16 +100,16 @@ impl Channel {
     }
 
     /// A reader that begins at an index.
-    pub(super) fn read(self: &Arc<Self>, index: usize, presence: &Arc<Presence>) -> Reader {
+    pub(super) fn read(self: &Arc<Self>, index: usize, client: &Arc<ClientWatch>) -> Reader {
         let channel = Arc::clone(self);
-        presence.watch(move || {
+        client.watch(move || {
             // Under the lock, so that it is not missed between a look and a wait.
             drop(channel.state.lock().unwrap());
             channel.wake.notify_all();
         });
         Reader {
             channel: Arc::clone(self),
-            presence: Arc::clone(presence),
+            client: Arc::clone(client),
             index,
             cuts: self.state.lock().unwrap().cuts,
         }
@@ -117,7 +119,7 @@ impl Channel {
 /// One stream's place in a channel.
 pub(super) struct Reader {
     channel: Arc<Channel>,
-    presence: Arc<Presence>,
+    client: Arc<ClientWatch>,
     index: usize,
     cuts: usize,
 }
@@ -131,7 +133,7 @@ impl Reader {
     pub(super) fn next(&mut self) -> Next {
         let mut state = self.channel.state.lock().unwrap();
         loop {
-            if self.presence.gone() {
+            if self.client.gone() {
                 return Next::Gone;
             }
             if state.cuts != self.cuts {

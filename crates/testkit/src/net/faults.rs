@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    front::Front,
+    listener::Listener,
     stream::{Stream, arm_reset},
 };
 
@@ -95,7 +95,7 @@ impl Default for Rates {
 /// A TCP proxy on loopback. Ends every connection when dropped.
 #[derive(Debug)]
 pub struct FaultProxy {
-    front: Front,
+    listener: Listener,
     shared: Arc<Shared>,
 }
 
@@ -115,13 +115,13 @@ impl FaultProxy {
             links: Mutex::default(),
         });
         let own = Arc::clone(&shared);
-        let front = Front::start(None, 0, move |stream, number| own.carry(&stream, number));
-        Self { front, shared }
+        let listener = Listener::start(None, 0, move |stream, number| own.carry(&stream, number));
+        Self { listener, shared }
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.front.address()
+        self.listener.address()
     }
 
     /// The port it listens on.
@@ -142,10 +142,10 @@ impl FaultProxy {
     pub fn set(&self, fault: Fault) {
         *self.shared.standing.lock().unwrap() = (fault, None);
         if fault == Fault::Refuse {
-            return self.front.refuse();
+            return self.listener.refuse();
         }
         self.once(fault);
-        self.front.listen();
+        self.listener.listen();
     }
 
     /// Sets the fault of the connections open now; new ones are as before.
@@ -167,23 +167,23 @@ impl FaultProxy {
     /// and the direction only; where chunks begin is up to the network.
     pub fn random(&self, seed: u64, rates: Rates) {
         *self.shared.standing.lock().unwrap() = (Fault::Pass, Some((seed, rates)));
-        self.front.listen();
+        self.listener.listen();
     }
 
     /// How many connections were accepted so far.
     pub fn connections(&self) -> usize {
-        self.front.accepted()
+        self.listener.accepted()
     }
 
     /// How many connections are open.
     pub fn open(&self) -> usize {
-        self.front.open()
+        self.listener.open()
     }
 }
 
 impl Drop for FaultProxy {
     fn drop(&mut self) {
-        self.front.refuse();
+        self.listener.refuse();
         self.once(Fault::Cut);
     }
 }
@@ -191,10 +191,11 @@ impl Drop for FaultProxy {
 impl Shared {
     fn carry(&self, stream: &Stream, number: usize) {
         let (fault, random) = *self.standing.lock().unwrap();
-        let dice = |salt: u64| {
-            random.map(|(seed, rates)| (Dice::new(seed, number as u64 * 2 + salt), rates))
+        let rng = |salt: u64| {
+            random.map(|(seed, rates)| (Rng::new(seed, number as u64 * 2 + salt), rates))
         };
-        if random.is_some_and(|(seed, rates)| Dice::new(!seed, number as u64).roll() < rates.refuse)
+        if random
+            .is_some_and(|(seed, rates)| Rng::new(!seed, number as u64).next_f64() < rates.refuse)
             || fault == Fault::Reset
         {
             return stream.reset();
@@ -222,10 +223,10 @@ impl Shared {
             link.apply(now);
         }
         let upwards = {
-            let (link, dice) = (Arc::clone(&link), dice(0));
-            thread::spawn(move || link.pump(Direction::ToServer, dice))
+            let (link, rng) = (Arc::clone(&link), rng(0));
+            thread::spawn(move || link.pump(Direction::ToServer, rng))
         };
-        link.pump(Direction::ToClient, dice(1));
+        link.pump(Direction::ToClient, rng(1));
         upwards.join().ok();
         self.links.lock().unwrap().remove(&number);
     }
@@ -268,7 +269,7 @@ impl Link {
     }
 
     /// Passes bytes on in one direction until an end.
-    fn pump(&self, direction: Direction, mut dice: Option<(Dice, Rates)>) {
+    fn pump(&self, direction: Direction, mut rng: Option<(Rng, Rates)>) {
         let (from, to) = match direction {
             Direction::ToServer => (&self.client, &self.server),
             _ => (&self.server, &self.client),
@@ -292,10 +293,10 @@ impl Link {
                 // A reset on one side is passed on as one.
                 Err(_) => return self.end(arm_reset),
             };
-            let rolled = dice
+            let chosen = rng
                 .as_mut()
-                .map_or(Fault::Pass, |(dice, rates)| dice.fault(rates));
-            if !self.forward(to, direction, &buffer[..count], rolled, dice.as_ref()) {
+                .map_or(Fault::Pass, |(rng, rates)| rng.fault(rates));
+            if !self.forward(to, direction, &buffer[..count], chosen, rng.as_ref()) {
                 return;
             }
         }
@@ -307,16 +308,16 @@ impl Link {
         to: &TcpStream,
         direction: Direction,
         bytes: &[u8],
-        rolled: Fault,
-        dice: Option<&(Dice, Rates)>,
+        chosen: Fault,
+        rng: Option<&(Rng, Rates)>,
     ) -> bool {
-        match rolled {
+        match chosen {
             Fault::Cut | Fault::Reset => {
-                self.apply(rolled);
+                self.apply(chosen);
                 return false;
             }
             Fault::Stall(_) => {
-                self.pause(dice.map_or(TICK, |(_, rates)| rates.stall_for));
+                self.pause(rng.map_or(TICK, |(_, rates)| rates.stall_for));
             }
             _ => {}
         }
@@ -326,10 +327,10 @@ impl Link {
         }
         let standing = state.fault;
         drop(state);
-        let fault = if rolled == Fault::Pass {
+        let fault = if chosen == Fault::Pass {
             standing
         } else {
-            rolled
+            chosen
         };
         match fault {
             Fault::Slow(rate) => self.slowly(to, bytes, rate),
@@ -423,13 +424,13 @@ impl Link {
 
 /// A small generator of numbers: the same for the same seed and stream.
 #[derive(Debug)]
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn new(seed: u64, stream: u64) -> Self {
-        let mut dice = Self(seed ^ stream.wrapping_mul(0xd6e8_feb8_6659_fd93));
-        dice.roll();
-        dice
+        let mut rng = Self(seed ^ stream.wrapping_mul(0xd6e8_feb8_6659_fd93));
+        rng.next_f64();
+        rng
     }
 
     /// From 0 up to but not including 1 (splitmix64).
@@ -437,7 +438,7 @@ impl Dice {
         clippy::cast_precision_loss,
         reason = "53 bits fit the mantissa exactly"
     )]
-    fn roll(&mut self) -> f64 {
+    fn next_f64(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -446,7 +447,7 @@ impl Dice {
     }
 
     fn fault(&mut self, rates: &Rates) -> Fault {
-        let mut left = self.roll();
+        let mut left = self.next_f64();
         let mut falls = |rate: f64| {
             let hit = left < rate;
             left -= rate;

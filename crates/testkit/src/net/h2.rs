@@ -154,7 +154,7 @@ async fn forward(
         asked = ask(request, target) => asked,
         _ = poll_fn(|context| respond.poll_reset(context)) => return,
     };
-    let Ok(Answer { response, mut body }) = asked else {
+    let Ok(BackendResponse { response, mut body }) = asked else {
         return respond.send_reset(Reason::INTERNAL_ERROR);
     };
     let empty = matches!(body.length, Length::Left(0));
@@ -193,13 +193,13 @@ async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes) -> Option<()> {
     Some(())
 }
 
-struct Answer {
+struct BackendResponse {
     response: Response<()>,
     body: Body,
 }
 
 /// Passes a whole request on and reads the head of its answer.
-async fn ask(request: Request<RecvStream>, target: SocketAddr) -> io::Result<Answer> {
+async fn ask(request: Request<RecvStream>, target: SocketAddr) -> io::Result<BackendResponse> {
     let (parts, mut stream) = request.into_parts();
     let mut body = Vec::new();
     while let Some(piece) = stream.data().await {
@@ -234,7 +234,7 @@ async fn ask(request: Request<RecvStream>, target: SocketAddr) -> io::Result<Ans
     read_head(BufReader::new(socket)).await
 }
 
-async fn read_head(mut reader: BufReader<TcpStream>) -> io::Result<Answer> {
+async fn read_head(mut reader: BufReader<TcpStream>) -> io::Result<BackendResponse> {
     let first = line(&mut reader).await?;
     let status = first.split(' ').nth(1).unwrap_or_default();
     let mut response = Response::builder().status(status);
@@ -257,7 +257,7 @@ async fn read_head(mut reader: BufReader<TcpStream>) -> io::Result<Answer> {
     if status == "204" {
         length = Length::Left(0);
     }
-    Ok(Answer {
+    Ok(BackendResponse {
         response: response.body(()).map_err(io::Error::other)?,
         body: Body { reader, length },
     })

@@ -62,9 +62,9 @@ impl Request {
 
 /// The requests of a server, in the order in which they arrived.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Log(Arc<Mutex<Vec<Request>>>);
+pub(crate) struct RequestLog(Arc<Mutex<Vec<Request>>>);
 
-impl Log {
+impl RequestLog {
     pub(crate) fn push(&self, request: Request) {
         self.0.lock().unwrap().push(request);
     }

@@ -4,13 +4,13 @@
 //! connecting is refused until `restart`.
 
 mod body;
+mod builder;
 mod channel;
-mod crash;
+mod crash_handle;
 mod faults;
-mod front;
-mod gate;
 mod h2;
 mod http;
+mod listener;
 mod process;
 mod proxy;
 mod raw;
@@ -21,21 +21,23 @@ mod streamable;
 mod streams;
 mod terminate;
 pub mod tls;
+mod token;
 mod ws;
 
 pub use self::{
+    builder::ServerBuilder,
     faults::{Direction, Fault, FaultProxy, Rates},
-    gate::Token,
     h2::Http2Front,
     http::Request,
     process::Listen,
     proxy::HttpProxy,
     raw::RawHttp,
     reply::Reply,
-    sse::{SseBuilder, SseServer},
-    streamable::{Answers, HttpBuilder, HttpServer},
+    sse::{SseOptions, SseServer},
+    streamable::{Answers, HttpOptions, HttpServer},
     tls::{Identity, TestCa, TlsOptions},
-    ws::{WsBuilder, WsServer},
+    token::Token,
+    ws::{WsOptions, WsServer},
 };
 
 /// Bytes as gzip has them.

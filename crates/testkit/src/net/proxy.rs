@@ -11,8 +11,8 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 
 use super::{
-    front::Front,
-    http::{self, Log, Request},
+    http::{self, Request, RequestLog},
+    listener::Listener,
     stream::Stream,
     tls::TlsOptions,
 };
@@ -20,14 +20,14 @@ use super::{
 /// A forward proxy on loopback: CONNECT, and requests with a whole URL. Stops when dropped.
 #[derive(Debug)]
 pub struct HttpProxy {
-    front: Front,
+    listener: Listener,
     shared: Arc<Shared>,
     scheme: &'static str,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    log: Log,
+    log: RequestLog,
     /// What `Proxy-Authorization` must say.
     credentials: Option<String>,
     hosts: Mutex<HashMap<String, SocketAddr>>,
@@ -57,7 +57,7 @@ impl HttpProxy {
         });
         let own = Arc::clone(&shared);
         Self {
-            front: Front::start(tls.map(TlsOptions::config), 0, move |stream, number| {
+            listener: Listener::start(tls.map(TlsOptions::config), 0, move |stream, number| {
                 // A connection that fails is closed, and that is all.
                 own.serve(&stream, number).ok();
                 stream.close();
@@ -74,7 +74,7 @@ impl HttpProxy {
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.front.address()
+        self.listener.address()
     }
 
     /// The port it listens on.
@@ -100,17 +100,17 @@ impl HttpProxy {
 
     /// How many connections were accepted so far.
     pub fn connections(&self) -> usize {
-        self.front.accepted()
+        self.listener.accepted()
     }
 
     /// How many connections are open.
     pub fn open_connections(&self) -> usize {
-        self.front.open()
+        self.listener.open()
     }
 
     /// Closes the listener and every connection.
     pub fn stop(&self) {
-        self.front.stop();
+        self.listener.stop();
     }
 }
 

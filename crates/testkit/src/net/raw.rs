@@ -3,9 +3,9 @@
 use std::{io::BufReader, net::SocketAddr, sync::Arc, sync::mpsc::channel, thread};
 
 use super::{
-    front::Front,
-    http::{self, Log, Request},
-    reply::{Presence, Reply},
+    http::{self, Request, RequestLog},
+    listener::Listener,
+    reply::{ClientWatch, Reply},
     stream::Stream,
     tls::TlsOptions,
 };
@@ -32,8 +32,8 @@ use super::{
 /// ```
 #[derive(Debug)]
 pub struct RawHttp {
-    front: Front,
-    log: Log,
+    listener: Listener,
+    log: RequestLog,
     scheme: &'static str,
 }
 
@@ -56,13 +56,13 @@ impl RawHttp {
         port: u16,
         handler: impl Fn(&Request, &mut Reply) + Send + Sync + 'static,
     ) -> Self {
-        let log = Log::default();
+        let log = RequestLog::default();
         let seen = log.clone();
-        let front = Front::start(tls.map(TlsOptions::config), port, move |stream, number| {
+        let listener = Listener::start(tls.map(TlsOptions::config), port, move |stream, number| {
             converse(&stream, number, &seen, &handler);
         });
         Self {
-            front,
+            listener,
             log,
             scheme: if tls.is_some() { "https" } else { "http" },
         }
@@ -80,7 +80,7 @@ impl RawHttp {
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.front.address()
+        self.listener.address()
     }
 
     /// The port it listens on.
@@ -100,32 +100,32 @@ impl RawHttp {
 
     /// How many connections were accepted so far.
     pub fn connections(&self) -> usize {
-        self.front.accepted()
+        self.listener.accepted()
     }
 
     /// How many connections are open.
     pub fn open_connections(&self) -> usize {
-        self.front.open()
+        self.listener.open()
     }
 
     /// Closes every connection; new ones are accepted.
     pub fn drop_connections(&self) {
-        self.front.drop_connections();
+        self.listener.drop_connections();
     }
 
     /// Closes the listener and every connection; connecting is refused from now on.
     pub fn stop(&self) {
-        self.front.stop();
+        self.listener.stop();
     }
 
     /// Stops, and listens again on the same port.
     pub fn restart(&self) {
-        self.front.stop();
-        self.front.listen();
+        self.listener.stop();
+        self.listener.listen();
     }
 
-    pub(super) fn front(&self) -> &Front {
-        &self.front
+    pub(super) fn listener(&self) -> &Listener {
+        &self.listener
     }
 }
 
@@ -134,13 +134,13 @@ impl RawHttp {
 fn converse(
     stream: &Stream,
     number: usize,
-    log: &Log,
+    log: &RequestLog,
     handler: &(impl Fn(&Request, &mut Reply) + Sync),
 ) {
-    let presence = Arc::new(Presence::default());
+    let client = Arc::new(ClientWatch::default());
     let (sender, requests) = channel();
     let reader = {
-        let (stream, presence, log) = (stream.clone(), Arc::clone(&presence), log.clone());
+        let (stream, client, log) = (stream.clone(), Arc::clone(&client), log.clone());
         thread::spawn(move || {
             let mut reader = BufReader::new(stream);
             while let Ok(Some(mut request)) = http::read_request(&mut reader) {
@@ -150,13 +150,13 @@ fn converse(
                     break;
                 }
             }
-            presence.leave();
+            client.leave();
         })
     };
     for request in requests {
-        let mut reply = Reply::new(stream.clone(), Arc::clone(&presence));
+        let mut reply = Reply::new(stream.clone(), Arc::clone(&client));
         handler(&request, &mut reply);
-        presence.unwatch();
+        client.unwatch();
         if !reply.settle() || request.lists("connection", "close") {
             break;
         }

@@ -20,12 +20,12 @@ type Watch = Arc<dyn Fn() + Send + Sync>;
 
 /// Whether the client is still there, known as soon as its end of the connection closes.
 #[derive(Default)]
-pub(crate) struct Presence {
+pub(crate) struct ClientWatch {
     gone: AtomicBool,
     watch: Mutex<Option<Watch>>,
 }
 
-impl Presence {
+impl ClientWatch {
     pub(super) fn leave(&self) {
         self.gone.store(true, Ordering::Release);
         let watch = self.watch.lock().unwrap().clone();
@@ -58,17 +58,17 @@ impl Presence {
 /// closes the connection.
 pub struct Reply {
     stream: Stream,
-    presence: Arc<Presence>,
+    client: Arc<ClientWatch>,
     wrote: bool,
     chunked: bool,
     ended: bool,
 }
 
 impl Reply {
-    pub(super) fn new(stream: Stream, presence: Arc<Presence>) -> Self {
+    pub(super) fn new(stream: Stream, client: Arc<ClientWatch>) -> Self {
         Self {
             stream,
-            presence,
+            client,
             wrote: false,
             chunked: false,
             ended: false,
@@ -206,7 +206,7 @@ impl Reply {
 
     /// Whether the client has closed its end.
     pub fn client_gone(&self) -> bool {
-        self.presence.gone()
+        self.client.gone()
     }
 
     /// Whether it was this server that closed the connection from outside the handler.
@@ -214,8 +214,8 @@ impl Reply {
         self.stream.dropped()
     }
 
-    pub(crate) fn presence(&self) -> &Arc<Presence> {
-        &self.presence
+    pub(crate) fn client(&self) -> &Arc<ClientWatch> {
+        &self.client
     }
 
     /// Ends what the handler left open; whether the connection can take the next request.

@@ -11,47 +11,40 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    body::{self, Style},
-    channel::{Channel, Kind},
-    crash::Crash,
-    gate::{Gate, Token},
+    body::{self, BodyStyle},
+    builder::{BaseOptions, ServerBuilder},
+    channel::{Channel, ChannelKind},
+    crash_handle::CrashHandle,
     http::Request,
     raw::RawHttp,
     reply::Reply,
     streams::Streams,
-    tls::TlsOptions,
+    token::Token,
 };
 use crate::{
     Script,
     scripted::{Common, Exchange, Out, Server, Sink},
 };
 
+/// The options of HTTP+SSE.
 #[derive(Debug)]
-struct Options {
-    script: Script,
-    path: String,
+pub struct SseOptions {
     endpoint: String,
     retry: Option<u64>,
     post_status: u16,
-    process: bool,
-    port: u16,
 }
 
-/// What an HTTP+SSE server is to be like.
-#[derive(Debug)]
-pub struct SseBuilder {
-    options: Options,
-    tls: Option<TlsOptions>,
-    gate: Gate,
-}
-
-impl SseBuilder {
-    /// The path of its stream, `/sse` unless told.
-    pub fn path(mut self, path: &str) -> Self {
-        path.clone_into(&mut self.options.path);
-        self
+impl Default for SseOptions {
+    fn default() -> Self {
+        Self {
+            endpoint: "/messages?sessionId={id}".into(),
+            retry: None,
+            post_status: 405,
+        }
     }
+}
 
+impl ServerBuilder<SseOptions> {
     /// The data of the `endpoint` event, `/messages?sessionId={id}` unless told; `{id}` is the session.
     pub fn endpoint(mut self, endpoint: &str) -> Self {
         endpoint.clone_into(&mut self.options.endpoint);
@@ -71,37 +64,13 @@ impl SseBuilder {
         self
     }
 
-    /// The port to listen on; a free one unless told.
-    pub fn port(mut self, port: u16) -> Self {
-        self.options.port = port;
-        self
-    }
-
-    /// Speaks TLS.
-    pub fn tls(mut self, tls: TlsOptions) -> Self {
-        self.tls = Some(tls);
-        self
-    }
-
-    /// The bearer token it wants, or a function that judges one; 401 for all others.
-    pub fn token(self, token: impl Into<Token>) -> Self {
-        self.gate.accept(Some(token.into()));
-        self
-    }
-
-    /// Lets the script end this very process.
-    pub(crate) fn process(mut self) -> Self {
-        self.options.process = true;
-        self
-    }
-
     /// Starts the server.
     pub fn start(self) -> SseServer {
-        let crash = Crash::new(self.options.process);
-        let common = crash.begin(&self.options.script);
+        let crash = CrashHandle::new(self.base.process);
+        let common = crash.start_script(&self.base.script);
         let state = Arc::new(State {
+            base: self.base,
             options: self.options,
-            gate: self.gate,
             crash,
             common: Mutex::new(common),
             sessions: Mutex::default(),
@@ -109,15 +78,12 @@ impl SseBuilder {
             streams: Streams::default(),
         });
         let own = Arc::clone(&state);
-        let raw = RawHttp::start_with(
-            self.tls.as_ref(),
-            state.options.port,
-            move |request, reply| {
-                own.handle(request, reply);
-            },
-        );
-        let (stop, own) = (raw.front().stopper(), Arc::downgrade(&state));
-        state.crash.is(move || {
+        let (tls, port) = (state.base.tls.as_ref(), state.base.port);
+        let raw = RawHttp::start_with(tls, port, move |request, reply| {
+            own.handle(request, reply);
+        });
+        let (stop, own) = (raw.listener().stopper(), Arc::downgrade(&state));
+        state.crash.on_crash(move || {
             stop();
             if let Some(state) = own.upgrade() {
                 state.lose();
@@ -128,9 +94,9 @@ impl SseBuilder {
 }
 
 struct State {
-    options: Options,
-    gate: Gate,
-    crash: Crash,
+    base: BaseOptions,
+    options: SseOptions,
+    crash: CrashHandle,
     common: Mutex<Arc<Common>>,
     sessions: Mutex<HashMap<String, Session>>,
     numbers: AtomicU64,
@@ -145,7 +111,7 @@ struct Session {
 
 impl State {
     fn handle(&self, request: &Request, reply: &mut Reply) {
-        if !self.gate.admit(request, reply) {
+        if !self.base.token.admit(request, reply) {
             return;
         }
         let (path, query) = request
@@ -153,8 +119,8 @@ impl State {
             .split_once('?')
             .unwrap_or((request.path.as_str(), ""));
         match request.method.as_str() {
-            "GET" if path == self.options.path => self.open(reply),
-            "POST" if path == self.options.path => {
+            "GET" if path == self.base.path => self.open(reply),
+            "POST" if path == self.base.path => {
                 reply.status(self.options.post_status);
             }
             "POST" => {
@@ -176,9 +142,13 @@ impl State {
     fn open(&self, reply: &mut Reply) {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let id = format!("{}-{number}", std::process::id());
-        let channel = Channel::new(number, Kind::Lasting);
+        let channel = Channel::new(number, ChannelKind::Lasting);
         let common = Arc::clone(&self.common.lock().unwrap());
-        let server = Server::new(&common, ToChannel(Arc::clone(&channel)), self.crash.place());
+        let server = Server::new(
+            &common,
+            ChannelSink(Arc::clone(&channel)),
+            self.crash.environment(),
+        );
         let session = Session {
             server,
             channel: Arc::clone(&channel),
@@ -193,12 +163,12 @@ impl State {
             .retry
             .map_or_else(String::new, |retry| format!("retry: {retry}\n"));
         let preamble = format!("{retry}event: endpoint\ndata: {endpoint}\n\n");
-        let style = Style {
+        let style = BodyStyle {
             gzip: false,
             event_ids: false,
         };
         let counted = self.streams.guard();
-        let reader = channel.read(0, reply.presence());
+        let reader = channel.read(0, reply.client());
         body::stream(reply, reader, style, &[], &preamble, || counted.open());
         self.sessions.lock().unwrap().remove(&id);
         session.server.abandon();
@@ -212,9 +182,9 @@ impl State {
     }
 }
 
-struct ToChannel(Arc<Channel>);
+struct ChannelSink(Arc<Channel>);
 
-impl Sink for ToChannel {
+impl Sink for ChannelSink {
     fn put(&self, _: Exchange, out: Out) {
         self.0.push(out);
     }
@@ -233,20 +203,8 @@ pub struct SseServer {
 
 impl SseServer {
     /// Begins to describe a server.
-    pub fn builder(script: impl Into<Script>) -> SseBuilder {
-        SseBuilder {
-            options: Options {
-                script: script.into(),
-                path: "/sse".into(),
-                endpoint: "/messages?sessionId={id}".into(),
-                retry: None,
-                post_status: 405,
-                process: false,
-                port: 0,
-            },
-            tls: None,
-            gate: Gate::default(),
-        }
+    pub fn builder(script: impl Into<Script>) -> ServerBuilder<SseOptions> {
+        ServerBuilder::new(script.into(), "/sse")
     }
 
     /// Starts a server with every option as it is unless told.
@@ -256,7 +214,7 @@ impl SseServer {
 
     /// The URL of its stream.
     pub fn url(&self) -> String {
-        self.raw.url_of(&self.state.options.path)
+        self.raw.url_of(&self.state.base.path)
     }
 
     /// How many streams, and so sessions, are open.
@@ -285,7 +243,7 @@ impl SseServer {
 
     /// Changes the token it wants; none to let everybody in.
     pub fn accept_token(&self, token: Option<Token>) {
-        self.state.gate.accept(token);
+        self.state.base.token.accept(token);
     }
 
     /// Crashes: the listener and every connection close at once.
@@ -297,9 +255,9 @@ impl SseServer {
     /// Starts again on the same port, after a crash if it is running. Everything it knew is lost.
     pub fn restart(&self) {
         self.stop();
-        let common = self.state.crash.begin(&self.state.options.script);
+        let common = self.state.crash.start_script(&self.state.base.script);
         *self.state.common.lock().unwrap() = common;
-        self.raw.front().listen();
+        self.raw.listener().listen();
     }
 }
 

@@ -38,8 +38,8 @@ impl Stream {
     }
 
     /// What drops the connection, without keeping it open.
-    pub(super) fn dropper(&self) -> Dropper {
-        Dropper {
+    pub(super) fn close_handle(&self) -> CloseHandle {
+        CloseHandle {
             tcp: Arc::downgrade(&self.tcp),
             dropped: Arc::clone(&self.dropped),
         }
@@ -84,12 +84,12 @@ impl Stream {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Dropper {
+pub(super) struct CloseHandle {
     tcp: Weak<TcpStream>,
     dropped: Arc<AtomicBool>,
 }
 
-impl Dropper {
+impl CloseHandle {
     pub(super) fn close(&self) {
         if let Some(tcp) = self.tcp.upgrade() {
             self.dropped.store(true, Ordering::Release);

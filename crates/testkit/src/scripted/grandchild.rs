@@ -8,7 +8,7 @@ use std::{
 
 use rustix::process::Signal;
 
-use super::{LINGER, place};
+use super::{LINGER, environment};
 use crate::{Grandchild, bin};
 
 /// Starts a grandchild and returns once it has set itself up.
@@ -54,13 +54,13 @@ pub fn run(settings: &str) -> ! {
     if settings.ignore_term {
         [Signal::INT, Signal::TERM, Signal::HUP]
             .into_iter()
-            .for_each(place::ignore);
+            .for_each(environment::ignore);
     }
     if settings.new_session {
         rustix::process::setsid().expect("a new session");
     }
     if let Some(path) = &settings.pid_file {
-        place::write_whole(path, &process::id().to_string());
+        environment::write_whole(path, &process::id().to_string());
     }
     eprint!("r");
     thread::sleep(LINGER);

@@ -1,12 +1,12 @@
 //! The scripted server itself: one reader, one thread for each scripted request, one writer of whole lines.
 
 mod answers;
+mod environment;
 mod grandchild;
-mod job;
 mod lists;
 mod output;
-mod place;
 mod run;
+mod running_request;
 mod tasks;
 
 use std::{
@@ -25,15 +25,15 @@ use std::{
 use serde_json::{Value, json};
 
 use self::{
-    job::Job,
-    output::{Lines, Output},
+    output::{LineSink, Output},
+    running_request::RunningRequest,
 };
 use crate::{Action, Era, OnEof, RpcError, Script, Tool};
 
 pub use self::grandchild::run as run_grandchild;
 pub(crate) use self::{
+    environment::Environment,
     output::{Exchange, Out, Sink},
-    place::Place,
 };
 
 /// How long a process that was told to outlive its welcome does so, so that none leaks for ever.
@@ -46,16 +46,22 @@ pub fn serve(
     reader: impl BufRead + Send + 'static,
     writer: impl Write + Send + 'static,
 ) {
-    Server::new(&Common::new(script), Lines::new(writer), Place::Streams).serve(reader);
+    Server::new(
+        &Common::new(script),
+        LineSink::new(writer),
+        Environment::Streams,
+    )
+    .serve(reader);
 }
 
 /// Serves a script on threads of this process and gives the client's end: both what it writes and what it reads.
 pub fn in_process(script: Script) -> UnixStream {
     let (client, server) = UnixStream::pair().expect("a socket pair");
     let writer = server.try_clone().expect("a second handle");
-    let place = Place::Socket(server.try_clone().expect("a third handle"));
+    let environment = Environment::Socket(server.try_clone().expect("a third handle"));
     thread::spawn(move || {
-        Server::new(&Common::new(script), Lines::new(writer), place).serve(BufReader::new(&server));
+        Server::new(&Common::new(script), LineSink::new(writer), environment)
+            .serve(BufReader::new(&server));
         // Threads in flight may still hold handles; the client must see the end now.
         server.shutdown(std::net::Shutdown::Both).ok();
     });
@@ -66,10 +72,10 @@ pub fn in_process(script: Script) -> UnixStream {
 pub fn serve_process(script: Script) -> ! {
     let server = Server::new(
         &Common::new(script),
-        Lines::new(place::Stdout),
-        Place::Process,
+        LineSink::new(environment::Stdout),
+        Environment::Process,
     );
-    server.serve(BufReader::with_capacity(64 << 10, place::Stdin));
+    server.serve(BufReader::with_capacity(64 << 10, environment::Stdin));
     std::process::exit(0)
 }
 
@@ -130,12 +136,12 @@ impl Common {
 pub(crate) struct Server {
     common: Arc<Common>,
     output: Output,
-    place: Place,
+    environment: Environment,
     /// Whether `initialize` was seen: legacy requests are served and plain notifications sent from then on.
     initialized: AtomicBool,
     stopped: AtomicBool,
     closed: AtomicBool,
-    jobs: Mutex<Vec<Arc<Job>>>,
+    jobs: Mutex<Vec<Arc<RunningRequest>>>,
     listeners: Mutex<Vec<Listener>>,
     waiting: Mutex<HashMap<String, Sender<Value>>>,
     next_id: AtomicU64,
@@ -150,11 +156,15 @@ impl std::ops::Deref for Server {
 }
 
 impl Server {
-    pub(crate) fn new(common: &Arc<Common>, sink: impl Sink + 'static, place: Place) -> Arc<Self> {
+    pub(crate) fn new(
+        common: &Arc<Common>,
+        sink: impl Sink + 'static,
+        environment: Environment,
+    ) -> Arc<Self> {
         let server = Arc::new(Self {
             common: Arc::clone(common),
             output: Output::new(sink),
-            place,
+            environment,
             initialized: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -179,7 +189,11 @@ impl Server {
             params: json!({}),
             modern: false,
         };
-        run::all(self, &Job::new(start, true), &self.script.on_start);
+        run::all(
+            self,
+            &RunningRequest::new(start, true),
+            &self.script.on_start,
+        );
     }
 
     /// Takes a message from a front that numbers its deliveries, unless the script has stopped reading. Whether it
@@ -231,7 +245,7 @@ impl Server {
             return false;
         }
         if let Some(path) = &self.script.received_log {
-            place::append(path, &[line, b"\n"].concat());
+            environment::append(path, &[line, b"\n"].concat());
         }
         let message: Value = match serde_json::from_slice(line) {
             Ok(message) => message,
@@ -300,17 +314,17 @@ impl Server {
         let inline = actions
             .iter()
             .any(|action| matches!(action, Action::StopReading(true)));
-        let job = Arc::new(Job::new(request, inline));
-        self.jobs.lock().unwrap().push(Arc::clone(&job));
+        let running = Arc::new(RunningRequest::new(request, inline));
+        self.jobs.lock().unwrap().push(Arc::clone(&running));
         let server = Arc::clone(self);
         let work = move || {
-            run::all(&server, &job, &actions);
+            run::all(&server, &running, &actions);
             server
                 .jobs
                 .lock()
                 .unwrap()
-                .retain(|other| !Arc::ptr_eq(other, &job));
-            server.output.put(job.request.exchange, Out::Settled);
+                .retain(|other| !Arc::ptr_eq(other, &running));
+            server.output.put(running.request.exchange, Out::Settled);
         };
         if inline {
             work();
@@ -328,7 +342,7 @@ impl Server {
     /// Notes that a client cancelled this request.
     pub(crate) fn log_cancel(&self, id: &Value) {
         if let Some(path) = &self.script.cancel_log {
-            place::append(path, format!("{id}\n").as_bytes());
+            environment::append(path, format!("{id}\n").as_bytes());
         }
     }
 
@@ -342,11 +356,11 @@ impl Server {
         listeners.retain(|listener| !meant(listener.exchange, Some(&listener.id)));
         drop(listeners);
         let mut jobs = self.jobs.lock().unwrap();
-        jobs.retain(|job| {
-            let request = &job.request;
+        jobs.retain(|running| {
+            let request = &running.request;
             let hit = request.id.is_some() && meant(request.exchange, request.id.as_ref());
             if hit {
-                job.cancel();
+                running.cancel();
                 self.output.put(request.exchange, Out::Cancelled);
             }
             !hit
@@ -356,9 +370,9 @@ impl Server {
     /// Cancels everything, for a session that is over.
     pub(crate) fn abandon(&self) {
         self.listeners.lock().unwrap().clear();
-        for job in self.jobs.lock().unwrap().drain(..) {
-            job.cancel();
-            self.output.put(job.request.exchange, Out::Cancelled);
+        for running in self.jobs.lock().unwrap().drain(..) {
+            running.cancel();
+            self.output.put(running.request.exchange, Out::Cancelled);
         }
     }
 
@@ -394,7 +408,7 @@ impl Server {
 
     /// Ends the server as far as its place allows.
     fn end(&self, code: i32) {
-        self.place.end(code);
+        self.environment.end(code);
         self.closed.store(true, Ordering::Release);
         self.output.close();
     }

@@ -38,15 +38,15 @@ pub(crate) trait Sink: Send + Sync {
 }
 
 /// Lines to a stream, which it keeps whole.
-pub(super) struct Lines(Mutex<Option<Box<dyn Write + Send>>>);
+pub(super) struct LineSink(Mutex<Option<Box<dyn Write + Send>>>);
 
-impl Lines {
+impl LineSink {
     pub(super) fn new(writer: impl Write + Send + 'static) -> Self {
         Self(Mutex::new(Some(Box::new(writer))))
     }
 }
 
-impl Sink for Lines {
+impl Sink for LineSink {
     fn put(&self, _: Exchange, out: Out) {
         let mut guard = self.0.lock().unwrap();
         let Some(writer) = guard.as_mut() else { return };

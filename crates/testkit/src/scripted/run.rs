@@ -14,9 +14,8 @@ use serde_json::{Value, json};
 use super::{
     Out, Server,
     answers::{arguments, text},
-    error, grandchild,
-    job::Job,
-    place,
+    environment, error, grandchild,
+    running_request::RunningRequest,
 };
 use crate::{Action, Flood, InputRequired, Message, Progress};
 
@@ -25,16 +24,16 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(2);
 
 /// Runs actions in order until one replies, ends the list, or the request is cancelled.
-pub(super) fn all(server: &Arc<Server>, job: &Job, actions: &[Action]) {
-    let answered = answered_rounds(&job.request.params, actions);
+pub(super) fn all(server: &Arc<Server>, running: &RunningRequest, actions: &[Action]) {
+    let answered = answered_rounds(&running.request.params, actions);
     for (index, action) in actions.iter().enumerate() {
-        if job.cancelled() {
+        if running.cancelled() {
             return;
         }
         let flow = match action {
             Action::InputRequired(_) if answered.is_some_and(|last| index <= last) => Continue(()),
-            Action::InputRequired(input) => server.ask(job, input),
-            other => server.step(job, other),
+            Action::InputRequired(input) => server.ask(running, input),
+            other => server.step(running, other),
         };
         if flow.is_break() {
             return;
@@ -53,8 +52,8 @@ fn answered_rounds(params: &Value, actions: &[Action]) -> Option<usize> {
 }
 
 impl Server {
-    fn step(self: &Arc<Self>, job: &Job, action: &Action) -> ControlFlow<()> {
-        let to = job.request.exchange;
+    fn step(self: &Arc<Self>, running: &RunningRequest, action: &Action) -> ControlFlow<()> {
+        let to = running.request.exchange;
         match action {
             Action::ReplyTwice(false)
             | Action::Echo(false)
@@ -64,8 +63,8 @@ impl Server {
             | Action::Silence(false)
             | Action::CloseStdout(false)
             | Action::StopReading(false) => return Continue(()),
-            Action::SleepMs(time) => job.sleep(Duration::from_millis(*time)),
-            Action::Progress(progress) => self.progress(job, progress),
+            Action::SleepMs(time) => running.sleep(Duration::from_millis(*time)),
+            Action::Progress(progress) => self.progress(running, progress),
             Action::Notify(Message { method, params }) => {
                 self.output.message(to, &outgoing(method, params.as_ref()));
             }
@@ -77,7 +76,7 @@ impl Server {
             Action::WriteHex(digits) => self.output.put(to, Out::Bytes(hex(digits))),
             Action::SlowWrite(slow) => {
                 let out = Out::Slow {
-                    line: with_id(&slow.text, job).into_bytes(),
+                    line: with_id(&slow.text, running).into_bytes(),
                     chunk: slow.chunk.unwrap_or(1),
                     pause: Duration::from_millis(slow.every_ms),
                 };
@@ -86,24 +85,24 @@ impl Server {
             Action::Garbage(count) => self.output.put(to, Out::Line(garbage(*count))),
             Action::Stderr(line) => to_stderr(format!("{line}\n").as_bytes()),
             Action::StderrFlood(count) => to_stderr(&flood(*count)),
-            Action::Flood(flood) => endless(job, flood),
-            Action::Request(message) => self.ask_client(job, message),
+            Action::Flood(flood) => endless(running, flood),
+            Action::Request(message) => self.ask_client(running, message),
             Action::Task(script) => {
-                self.begin_task(job, script);
+                self.begin_task(running, script);
                 return Break(());
             }
-            Action::Default(true) if job.request.method == "tasks/result" => {
-                self.task_result(job);
+            Action::Default(true) if running.request.method == "tasks/result" => {
+                self.task_result(running);
                 return Break(());
             }
             Action::CloseStdout(true) => {
                 self.output.close();
-                self.place.close_output();
+                self.environment.close_output();
             }
             Action::StopReading(true) => self.stopped.store(true, Ordering::Release),
             Action::IgnoreSignals(names) => names
                 .iter()
-                .for_each(|name| self.place.ignore(name.signal())),
+                .for_each(|name| self.environment.ignore(name.signal())),
             Action::SpawnGrandchild(settings) => grandchild::spawn(settings),
             Action::AddTool(tool) => {
                 self.tools.lock().unwrap().push(tool.clone());
@@ -115,27 +114,29 @@ impl Server {
                 self.common
                     .publish("notifications/tools/list_changed", &json!({}));
             }
-            Action::WritePid(path) => place::write_whole(path, &std::process::id().to_string()),
-            Action::WaitForFile(path) => wait_for_file(job, path),
-            Action::Touch(path) => place::append(path, b""),
-            Action::AppendFile(append) => {
-                let arguments = &job.request.params["arguments"];
-                let text = append.text.replace("$ARGUMENTS", &arguments.to_string());
-                place::append(&append.path, text.as_bytes());
+            Action::WritePid(path) => {
+                environment::write_whole(path, &std::process::id().to_string())
             }
-            Action::CountFile(path) => place::count(path),
+            Action::WaitForFile(path) => wait_for_file(running, path),
+            Action::Touch(path) => environment::append(path, b""),
+            Action::AppendFile(append) => {
+                let arguments = &running.request.params["arguments"];
+                let text = append.text.replace("$ARGUMENTS", &arguments.to_string());
+                environment::append(&append.path, text.as_bytes());
+            }
+            Action::CountFile(path) => environment::count(path),
             Action::Exit(code) => {
                 self.end(*code);
                 return Break(());
             }
             Action::Signal(name) => {
-                self.place.signal(name.signal());
-                if !matches!(self.place, place::Place::Process) {
+                self.environment.signal(name.signal());
+                if !matches!(self.environment, environment::Environment::Process) {
                     self.end(1);
                 }
             }
             reply => {
-                self.reply(job, reply);
+                self.reply(running, reply);
                 return Break(());
             }
         }
@@ -143,11 +144,11 @@ impl Server {
     }
 
     /// The actions that end a list with a reply, or on purpose without one.
-    fn reply(&self, job: &Job, action: &Action) {
-        let Some(id) = job.request.id.as_ref().filter(|_| !job.cancelled()) else {
+    fn reply(&self, running: &RunningRequest, action: &Action) {
+        let Some(id) = running.request.id.as_ref().filter(|_| !running.cancelled()) else {
             return;
         };
-        let (to, modern) = (job.request.exchange, job.request.modern);
+        let (to, modern) = (running.request.exchange, running.request.modern);
         let say =
             |id: &Value, said: &str| self.reply_result(to, id, &self.shape(text(said), modern));
         match action {
@@ -161,9 +162,9 @@ impl Server {
             Action::ReplyWithId(spelling) => say(&respell(id, spelling), "ok"),
             Action::ReplyRaw(line) => {
                 self.output
-                    .put(to, Out::Reply(with_id(line, job).into_bytes()));
+                    .put(to, Out::Reply(with_id(line, running).into_bytes()));
             }
-            Action::Echo(_) => say(id, &arguments(&job.request.params)),
+            Action::Echo(_) => say(id, &arguments(&running.request.params)),
             Action::HugeText(count) => say(id, &"x".repeat(*count)),
             Action::Deep(depth) => {
                 let content = format!("{}{}", "[".repeat(*depth), "]".repeat(*depth));
@@ -175,12 +176,12 @@ impl Server {
                 );
             }
             Action::ReplyInputs(_) => {
-                let params = &job.request.params;
+                let params = &running.request.params;
                 let got = json!({"inputResponses": params["inputResponses"], "requestState": params["requestState"]});
                 say(id, &got.to_string());
             }
             Action::ReplyAnswer(_) => {
-                let answer = job.answer.lock().unwrap().take().unwrap_or_default();
+                let answer = running.answer.lock().unwrap().take().unwrap_or_default();
                 let part = answer
                     .get("result")
                     .or_else(|| answer.get("error"))
@@ -188,12 +189,12 @@ impl Server {
                     .unwrap_or_default();
                 say(id, &part.to_string());
             }
-            Action::Default(_) => self.answer_default(&job.request),
+            Action::Default(_) => self.answer_default(&running.request),
             _ => {}
         }
     }
 
-    fn ask(&self, job: &Job, input: &InputRequired) -> ControlFlow<()> {
+    fn ask(&self, running: &RunningRequest, input: &InputRequired) -> ControlFlow<()> {
         let mut result = json!({"resultType": "input_required"});
         if let Some(requests) = &input.input_requests {
             result["inputRequests"] = requests.clone();
@@ -201,23 +202,23 @@ impl Server {
         if let Some(state) = &input.request_state {
             result["requestState"] = json!(state);
         }
-        if let Some(id) = &job.request.id {
+        if let Some(id) = &running.request.id {
             self.reply_result(
-                job.request.exchange,
+                running.request.exchange,
                 id,
-                &self.shape(result, job.request.modern),
+                &self.shape(result, running.request.modern),
             );
         }
         Break(())
     }
 
-    pub(super) fn progress(&self, job: &Job, progress: &Progress) {
-        let Some(token) = job.request.params["_meta"].get("progressToken") else {
+    pub(super) fn progress(&self, running: &RunningRequest, progress: &Progress) {
+        let Some(token) = running.request.params["_meta"].get("progressToken") else {
             return;
         };
         for step in 1..=progress.steps {
-            job.sleep(Duration::from_millis(progress.every_ms));
-            if job.cancelled() {
+            running.sleep(Duration::from_millis(progress.every_ms));
+            if running.cancelled() {
                 return;
             }
             let mut params = json!({"progressToken": token, "progress": step});
@@ -228,11 +229,11 @@ impl Server {
                 params["message"] = json!(message);
             }
             let message = outgoing("notifications/progress", Some(&params));
-            self.output.message(job.request.exchange, &message);
+            self.output.message(running.request.exchange, &message);
         }
     }
 
-    pub(super) fn ask_client(&self, job: &Job, message: &Message) {
+    pub(super) fn ask_client(&self, running: &RunningRequest, message: &Message) {
         let id = json!(format!(
             "testkit-{}",
             self.next_id.fetch_add(1, Ordering::Relaxed)
@@ -241,15 +242,15 @@ impl Server {
         self.waiting.lock().unwrap().insert(id.to_string(), sender);
         let mut request = outgoing(&message.method, message.params.as_ref());
         request["id"] = id;
-        self.output.message(job.request.exchange, &request);
+        self.output.message(running.request.exchange, &request);
         let start = Instant::now();
-        while !job.inline && !job.cancelled() && start.elapsed() < PATIENCE {
+        while !running.inline && !running.cancelled() && start.elapsed() < PATIENCE {
             if let Ok(answer) = receiver.recv_timeout(POLL) {
-                *job.answer.lock().unwrap() = Some(answer);
+                *running.answer.lock().unwrap() = Some(answer);
                 return;
             }
         }
-        *job.answer.lock().unwrap() = Some(json!({"error": error(0, "no answer")}));
+        *running.answer.lock().unwrap() = Some(json!({"error": error(0, "no answer")}));
     }
 }
 
@@ -269,20 +270,21 @@ fn respell(id: &Value, spelling: &Value) -> Value {
     }
 }
 
-fn with_id(line: &str, job: &Job) -> String {
+fn with_id(line: &str, running: &RunningRequest) -> String {
     line.replace(
         "$ID",
-        &job.request
+        &running
+            .request
             .id
             .as_ref()
             .map_or_else(|| "null".into(), Value::to_string),
     )
 }
 
-fn wait_for_file(job: &Job, path: &Path) {
+fn wait_for_file(running: &RunningRequest, path: &Path) {
     let start = Instant::now();
-    while !fs::exists(path).unwrap_or(false) && !job.cancelled() && start.elapsed() < PATIENCE {
-        job.sleep(POLL);
+    while !fs::exists(path).unwrap_or(false) && !running.cancelled() && start.elapsed() < PATIENCE {
+        running.sleep(POLL);
     }
 }
 
@@ -292,12 +294,12 @@ fn to_stderr(bytes: &[u8]) {
 }
 
 /// Writes without end, past everything else that the server says.
-fn endless(job: &Job, flood: &Flood) {
+fn endless(running: &RunningRequest, flood: &Flood) {
     // Many at once: a server that floods does not wait for each line to be written.
     let times = (64 * 1024 / flood.text.len().max(1)).max(1);
     let block = flood.text.repeat(times).into_bytes();
     let mut written = 0_usize;
-    while !job.cancelled() {
+    while !running.cancelled() {
         let outcome = if flood.stderr {
             std::io::stderr().lock().write_all(&block)
         } else {
@@ -309,7 +311,7 @@ fn endless(job: &Job, flood: &Flood) {
         }
         written += 1;
         if let (1, Some(begun)) = (written, &flood.begun) {
-            place::append(begun, b"");
+            environment::append(begun, b"");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
 
-use super::{Request, Server, error, job::Job, place};
+use super::{Request, Server, environment, error, running_request::RunningRequest};
 use crate::{RpcError, TaskEnd, TaskScript, TaskStep, wait::poll};
 
 const POLL: Duration = Duration::from_millis(2);
@@ -55,8 +55,8 @@ impl Task {
 
 impl Server {
     /// Makes a task of a call, answers with it, and works on it.
-    pub(super) fn begin_task(self: &Arc<Self>, job: &Job, script: &TaskScript) {
-        let request = &job.request;
+    pub(super) fn begin_task(self: &Arc<Self>, running: &RunningRequest, script: &TaskScript) {
+        let request = &running.request;
         let Some(id) = &request.id else { return };
         if !request.modern && request.params.get("task").is_none() {
             let refusal = error(-32601, "this tool runs only as a task");
@@ -89,17 +89,17 @@ impl Server {
             if self.task(&name, |task| task.ended()) != Some(false) {
                 return;
             }
-            self.step_task(job, &name, step);
+            self.step_task(running, &name, step);
         }
         self.end_task(&name, &script.end, request.modern);
     }
 
-    fn step_task(self: &Arc<Self>, job: &Job, name: &str, step: &TaskStep) {
+    fn step_task(self: &Arc<Self>, running: &RunningRequest, name: &str, step: &TaskStep) {
         match step {
             TaskStep::SleepMs(time) => std::thread::sleep(Duration::from_millis(*time)),
             TaskStep::WaitForFile(path) => self.until(name, |_| path.exists()),
-            TaskStep::Touch(path) => place::append(path, b""),
-            TaskStep::Progress(progress) => self.progress(job, progress),
+            TaskStep::Touch(path) => environment::append(path, b""),
+            TaskStep::Progress(progress) => self.progress(running, progress),
             TaskStep::Status(message) => {
                 self.task(name, |task| task.message = Some(message.clone()));
             }
@@ -204,12 +204,12 @@ impl Server {
     }
 
     /// Answers `tasks/result` once the task has ended; what it asks for meanwhile is asked of the client.
-    pub(super) fn task_result(self: &Arc<Self>, job: &Job) {
-        let request = &job.request;
+    pub(super) fn task_result(self: &Arc<Self>, running: &RunningRequest) {
+        let request = &running.request;
         let Some(id) = &request.id else { return };
         let name = request.params["taskId"].as_str().unwrap_or_default();
         loop {
-            if job.cancelled() {
+            if running.cancelled() {
                 return;
             }
             let state = self.task(name, |task| {
@@ -234,21 +234,27 @@ impl Server {
                 }
                 Some((false, asked, ..)) => {
                     for (key, question) in asked {
-                        self.ask_for_task(job, name, key, &question);
+                        self.ask_for_task(running, name, key, &question);
                     }
                 }
             }
-            job.sleep(POLL);
+            running.sleep(POLL);
         }
     }
 
-    fn ask_for_task(self: &Arc<Self>, job: &Job, name: &str, key: String, question: &Value) {
+    fn ask_for_task(
+        self: &Arc<Self>,
+        running: &RunningRequest,
+        name: &str,
+        key: String,
+        question: &Value,
+    ) {
         let message = crate::Message {
             method: question["method"].as_str().unwrap_or_default().to_owned(),
             params: question.get("params").cloned(),
         };
-        self.ask_client(job, &message);
-        let answer = job.answer.lock().unwrap().take().unwrap_or_default();
+        self.ask_client(running, &message);
+        let answer = running.answer.lock().unwrap().take().unwrap_or_default();
         self.answer_task(name, Map::from_iter([(key, answer["result"].clone())]));
     }
 }

@@ -1,4 +1,4 @@
-//! The body of an answer: read piece by piece, unpacked, and bounded.
+//! Response bodies: read incrementally, decompressed and bounded.
 
 use std::future::poll_fn;
 use std::io::Write;
@@ -12,108 +12,109 @@ use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use hyper::body::{Body as _, Incoming};
 
-use super::connection::Connection;
-use super::framing::COPIED;
+use super::framing::MAX_COPIED;
+use super::http1::Http1Connection;
 use super::http2::explain;
 
-/// How much packed data may come that unpacks to nothing.
+/// The most compressed bytes in a row that may decompress to nothing.
 const MAX_EMPTY: usize = 64 * 1024;
 
-/// Pieces and bytes that are read before other tasks get to run (CALL-7).
-const PIECES_AT_ONCE: usize = 16;
-const BYTES_AT_ONCE: usize = 64 * 1024;
+/// Chunks and bytes that are read before the task yields (CALL-7).
+const CHUNKS_PER_YIELD: usize = 16;
+const BYTES_PER_YIELD: usize = 64 * 1024;
 
-/// From which length on an answer is read to where it stays, and for how much of it room is made at once.
-const LONG: usize = 16 * 1024;
-const MOST_AT_ONCE: usize = 4 * 1024 * 1024;
+/// Bodies at least this long are read straight into their final buffer.
+const LONG_BODY: usize = 16 * 1024;
 
-/// The body of an answer.
+/// The most memory that is reserved on the word of a `Content-Length`.
+const MAX_RESERVED: usize = 4 * 1024 * 1024;
+
+/// Bytes of unfinished messages that one server may occupy (SEC-4).
+const MAX_BUFFERED: usize = 4 * crate::MAX_MESSAGE_BYTES;
+
+/// The body of a response.
 pub(super) struct Body {
     source: Source,
-    packing: Packing,
-    /// What has come and is not unpacked yet.
-    packed: Bytes,
-    /// How long it will be, where that was said.
+    encoding: ContentEncoding,
+    /// Received bytes that are not decompressed yet.
+    compressed: Bytes,
+    /// The `Content-Length`, if there is one.
     length: Option<usize>,
     ended: bool,
-    /// Pieces and bytes since other tasks last ran.
-    pieces: usize,
+    /// Chunks and bytes since the last yield.
+    chunks: usize,
     bytes: usize,
 }
 
 enum Source {
-    Http1(Box<Connection>),
-    /// Of a connection that is shared.
+    Http1(Box<Http1Connection>),
     Http2(Incoming),
-    /// The connection has been given back, or is of no more use.
+    /// The connection was released or is broken.
     Gone,
 }
 
-enum Packing {
-    None,
+enum ContentEncoding {
+    Identity,
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
     Unknown(String),
 }
 
-/// Why a body cannot be read.
+/// An error of reading a body.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BodyError {
     #[error("{0}")]
     Broken(String),
     #[error("its answer is longer than {0} bytes")]
     TooLong(usize),
-    #[error("its unfinished answers are longer than {MAX_HELD} bytes together")]
-    TooMuch,
+    #[error("its unfinished answers are longer than {MAX_BUFFERED} bytes together")]
+    BudgetExceeded,
 }
 
-/// Bytes of unfinished messages that one server may have us hold (SEC-4).
-const MAX_HELD: usize = 4 * crate::MAX_MESSAGE_BYTES;
-
-/// The bytes of unfinished messages that are held for one server.
+/// Counts the bytes of unfinished messages from one server.
 #[derive(Debug, Default)]
-pub(super) struct Held(AtomicUsize);
+pub(super) struct BufferBudget(AtomicUsize);
 
-impl Held {
-    /// The share of one message, empty so far.
-    pub(super) fn share(&self) -> Share<'_> {
-        Share {
-            held: self,
+impl BufferBudget {
+    /// An empty reservation for one message.
+    pub(super) fn reservation(&self) -> BufferReservation<'_> {
+        BufferReservation {
+            budget: self,
             bytes: 0,
         }
     }
 }
 
-/// What one message takes of [`Held`], until this is dropped.
+/// The share of a [`BufferBudget`] that one message takes, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Share<'h> {
-    held: &'h Held,
+pub(super) struct BufferReservation<'b> {
+    budget: &'b BufferBudget,
     bytes: usize,
 }
 
-impl Share<'_> {
-    /// The message takes that many bytes now; fails if that is too much for all.
-    pub(super) fn set(&mut self, bytes: usize) -> Result<(), BodyError> {
+impl BufferReservation<'_> {
+    /// Changes the size; fails if all messages together exceed the budget.
+    pub(super) fn resize(&mut self, bytes: usize) -> Result<(), BodyError> {
         let before = std::mem::replace(&mut self.bytes, bytes);
         if bytes <= before {
-            self.held.0.fetch_sub(before - bytes, Ordering::Relaxed);
+            self.budget.0.fetch_sub(before - bytes, Ordering::Relaxed);
             return Ok(());
         }
         let more = bytes - before;
-        if self.held.0.fetch_add(more, Ordering::Relaxed) + more > MAX_HELD {
-            return Err(BodyError::TooMuch);
+        if self.budget.0.fetch_add(more, Ordering::Relaxed) + more > MAX_BUFFERED {
+            return Err(BodyError::BudgetExceeded);
         }
         Ok(())
     }
 }
 
-impl Drop for Share<'_> {
+impl Drop for BufferReservation<'_> {
     fn drop(&mut self) {
-        self.held.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.0.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
 impl Body {
-    pub(super) fn http1(connection: Box<Connection>, headers: &HeaderMap) -> Self {
+    pub(super) fn http1(connection: Box<Http1Connection>, headers: &HeaderMap) -> Self {
         Self::new(Source::Http1(connection), headers)
     }
 
@@ -127,158 +128,156 @@ impl Body {
                 .get(name)
                 .and_then(|value: &http::HeaderValue| value.to_str().ok())
         };
-        let packing = match text(CONTENT_ENCODING).map(str::trim) {
-            None | Some("" | "identity") => Packing::None,
+        let encoding = match text(CONTENT_ENCODING).map(str::trim) {
+            None | Some("" | "identity") => ContentEncoding::Identity,
             Some(name)
                 if name.eq_ignore_ascii_case("gzip") || name.eq_ignore_ascii_case("x-gzip") =>
             {
-                Packing::Gzip(Box::new(MultiGzDecoder::new(Vec::new())))
+                ContentEncoding::Gzip(Box::new(MultiGzDecoder::new(Vec::new())))
             }
-            Some(other) => Packing::Unknown(other.chars().take(40).collect()),
+            Some(other) => ContentEncoding::Unknown(other.chars().take(40).collect()),
         };
         Self {
             source,
-            packing,
-            packed: Bytes::new(),
-            pieces: 0,
+            encoding,
+            compressed: Bytes::new(),
+            chunks: 0,
             bytes: 0,
             length: text(CONTENT_LENGTH).and_then(|length| length.parse().ok()),
             ended: false,
         }
     }
 
-    /// The next piece; `None` at the end.
-    pub(super) async fn piece(&mut self) -> Result<Option<Bytes>, BodyError> {
-        if let Packing::Unknown(name) = &self.packing {
+    /// The next chunk, decompressed; `None` at the end.
+    pub(super) async fn next_chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
+        if let ContentEncoding::Unknown(name) = &self.encoding {
             return Err(BodyError::Broken(format!(
-                "its answer is packed in a way that was not asked for: {name:?}"
+                "its answer is compressed in a way that was not asked for: {name:?}"
             )));
         }
-        let piece = match self.packing {
+        let chunk = match self.encoding {
             // Boxed to keep the future of an exchange small.
-            Packing::Gzip(_) => Box::pin(self.unpacked_piece()).await?,
-            _ => self.raw_piece().await?,
+            ContentEncoding::Gzip(_) => Box::pin(self.next_decompressed()).await?,
+            _ => self.next_raw().await?,
         };
-        if let Some(piece) = &piece {
-            self.rest_after(piece.len()).await;
+        if let Some(chunk) = &chunk {
+            self.yield_after(chunk.len()).await;
         }
-        Ok(piece)
+        Ok(chunk)
     }
 
-    /// The next piece of what the body unpacks to: a little packed data can become very much.
-    async fn unpacked_piece(&mut self) -> Result<Option<Bytes>, BodyError> {
+    /// Decompresses one buffer at a time: a short body can expand to a very long one.
+    async fn next_decompressed(&mut self) -> Result<Option<Bytes>, BodyError> {
         let mut empty = 0;
         loop {
-            if self.packed.is_empty() {
-                match self.raw_piece().await? {
-                    Some(piece) => self.packed = piece,
+            if self.compressed.is_empty() {
+                match self.next_raw().await? {
+                    Some(chunk) => self.compressed = chunk,
                     None => return Ok(None),
                 }
             }
-            let Packing::Gzip(gzip) = &mut self.packing else {
+            let ContentEncoding::Gzip(gzip) = &mut self.encoding else {
                 return Ok(None);
             };
-            let before = self.packed.len();
-            let piece = unpack(gzip, &mut self.packed)?;
-            if !piece.is_empty() {
-                return Ok(Some(piece));
+            let before = self.compressed.len();
+            let chunk = decompress(gzip, &mut self.compressed)?;
+            if !chunk.is_empty() {
+                return Ok(Some(chunk));
             }
-            let taken = before - self.packed.len();
-            empty += taken;
+            let consumed = before - self.compressed.len();
+            empty += consumed;
             if empty > MAX_EMPTY {
                 let reason = "its answer unpacks to nothing".to_owned();
                 return Err(BodyError::Broken(reason));
             }
-            self.rest_after(taken).await;
+            self.yield_after(consumed).await;
         }
     }
 
-    /// Lets other tasks run when it is their turn: all that is read may be in our buffer already.
-    async fn rest_after(&mut self, bytes: usize) {
-        self.pieces += 1;
+    /// Yields from time to time: buffered input never makes the task wait.
+    async fn yield_after(&mut self, bytes: usize) {
+        self.chunks += 1;
         self.bytes += bytes;
-        if self.pieces >= PIECES_AT_ONCE || self.bytes >= BYTES_AT_ONCE {
-            (self.pieces, self.bytes) = (0, 0);
+        if self.chunks >= CHUNKS_PER_YIELD || self.bytes >= BYTES_PER_YIELD {
+            (self.chunks, self.bytes) = (0, 0);
             tokio::task::yield_now().await;
         }
     }
 
-    /// All of it, if it is no longer than `limit`. What comes in many pieces may take its time: `alive` is called with each.
-    pub(super) async fn whole(
+    /// Reads the whole body, up to `limit` bytes. `on_progress` is called after each chunk.
+    pub(super) async fn collect(
         &mut self,
         limit: usize,
-        held: &Held,
-        mut alive: impl FnMut(),
+        budget: &BufferBudget,
+        mut on_progress: impl FnMut(),
     ) -> Result<Bytes, BodyError> {
-        let packed = !matches!(self.packing, Packing::None);
-        // The length that counts is the one that the body is read by, however the head spells it.
+        let compressed = !matches!(self.encoding, ContentEncoding::Identity);
+        // The framing decides, however the head spells the length.
         let framed = match &self.source {
-            Source::Http1(connection) => connection.left(),
+            Source::Http1(connection) => connection.remaining(),
             _ => None,
         };
-        if framed.or(self.length).is_some_and(|length| length > limit) && !packed {
+        if framed.or(self.length).is_some_and(|length| length > limit) && !compressed {
             return Err(BodyError::TooLong(limit));
         }
-        if let Some(length @ LONG..) = framed
-            && !packed
+        if let Some(length @ LONG_BODY..) = framed
+            && !compressed
         {
-            return Box::pin(self.whole_at_once(length, held, alive)).await;
+            return Box::pin(self.collect_long(length, budget, on_progress)).await;
         }
-        let Some(first) = self.piece().await? else {
+        let Some(first) = self.next_chunk().await? else {
             return Ok(Bytes::new());
         };
-        // Mostly there is only one, which needs no copying.
-        let Some(second) = self.piece().await? else {
+        // A single chunk, the usual case, is not copied.
+        let Some(second) = self.next_chunk().await? else {
             return match first.len() {
                 long if long > limit => Err(BodyError::TooLong(limit)),
-                // What is kept of a short answer must not keep the buffer that it was read into.
-                0..=COPIED if matches!(self.source, Source::Http2(_)) => {
+                // A short body must not keep a large read buffer alive.
+                0..=MAX_COPIED if matches!(self.source, Source::Http2(_)) => {
                     Ok(Bytes::copy_from_slice(&first))
                 }
                 _ => Ok(first),
             };
         };
-        // A length is soon said; for what is very long there is room as it comes.
-        let expected = self.length.filter(|_| !packed).unwrap_or(0);
-        let room = expected.min(MOST_AT_ONCE);
+        let expected = self.length.filter(|_| !compressed).unwrap_or(0);
+        let room = expected.min(MAX_RESERVED);
         let mut whole = BytesMut::with_capacity(room.max(first.len() + second.len()));
         whole.extend_from_slice(&first);
         whole.extend_from_slice(&second);
-        let mut share = held.share();
+        let mut reservation = budget.reservation();
         loop {
             if whole.len() > limit {
                 return Err(BodyError::TooLong(limit));
             }
-            share.set(whole.len())?;
-            alive();
-            match self.piece().await? {
-                Some(piece) => whole.extend_from_slice(&piece),
+            reservation.resize(whole.len())?;
+            on_progress();
+            match self.next_chunk().await? {
+                Some(chunk) => whole.extend_from_slice(&chunk),
                 None => return Ok(whole.freeze()),
             }
         }
     }
 
-    /// All of a body of that length, read to where it stays.
-    async fn whole_at_once(
+    /// Reads a body of known length straight into its final buffer.
+    async fn collect_long(
         &mut self,
         length: usize,
-        held: &Held,
-        mut alive: impl FnMut(),
+        budget: &BufferBudget,
+        mut on_progress: impl FnMut(),
     ) -> Result<Bytes, BodyError> {
-        let mut share = held.share();
+        let mut reservation = budget.reservation();
         let Source::Http1(connection) = &mut self.source else {
             return Ok(Bytes::new());
         };
-        // A length is soon said; for what is very long there is room as it comes.
-        let mut whole = BytesMut::with_capacity(length.min(MOST_AT_ONCE));
+        let mut whole = BytesMut::with_capacity(length.min(MAX_RESERVED));
         loop {
             if whole.capacity() == whole.len() && whole.len() < length {
                 whole.reserve(whole.len().min(length - whole.len()));
             }
-            match poll_fn(|context| connection.poll_into(&mut whole, context)).await {
+            match poll_fn(|context| connection.poll_read_into(&mut whole, context)).await {
                 Ok(true) => {
-                    share.set(whole.len())?;
-                    alive();
+                    reservation.resize(whole.len())?;
+                    on_progress();
                 }
                 Ok(false) => break,
                 Err(reason) => {
@@ -291,24 +290,24 @@ impl Body {
         Ok(whole.freeze())
     }
 
-    /// Reads what is left, if that is little, so that the connection can be used again.
+    /// Discards the rest, up to about `limit` bytes.
     pub(super) async fn drain(&mut self, limit: usize) {
         let mut read = 0;
         while read <= limit {
-            match self.raw_piece().await {
-                Ok(Some(piece)) => read += piece.len(),
+            match self.next_raw().await {
+                Ok(Some(chunk)) => read += chunk.len(),
                 Ok(None) | Err(_) => return,
             }
         }
     }
 
-    /// Whether it came over a connection of its own.
+    /// Whether the body has an HTTP/1.1 connection to itself.
     pub(super) fn has_connection(&self) -> bool {
         matches!(self.source, Source::Http1(_))
     }
 
-    /// The connection, once all was read.
-    pub(super) fn spare_connection(&mut self) -> Option<Box<Connection>> {
+    /// Takes the connection, once the body was read to its end.
+    pub(super) fn take_connection(&mut self) -> Option<Box<Http1Connection>> {
         if !self.ended || !self.has_connection() {
             return None;
         }
@@ -318,13 +317,12 @@ impl Body {
         }
     }
 
-    async fn raw_piece(&mut self) -> Result<Option<Bytes>, BodyError> {
+    async fn next_raw(&mut self) -> Result<Option<Bytes>, BodyError> {
         if self.ended {
             return Ok(None);
         }
-        let piece = poll_fn(|context| self.poll_piece(context)).await;
-        match piece {
-            Some(Ok(piece)) => Ok(Some(piece)),
+        match poll_fn(|context| self.poll_raw(context)).await {
+            Some(Ok(chunk)) => Ok(Some(chunk)),
             Some(Err(reason)) => {
                 self.source = Source::Gone;
                 Err(BodyError::Broken(reason))
@@ -336,7 +334,7 @@ impl Body {
         }
     }
 
-    fn poll_piece(&mut self, context: &mut Context) -> Poll<Option<Result<Bytes, String>>> {
+    fn poll_raw(&mut self, context: &mut Context) -> Poll<Option<Result<Bytes, String>>> {
         let incoming = match &mut self.source {
             Source::Http1(connection) => return connection.poll_body(context),
             Source::Http2(incoming) => incoming,
@@ -356,35 +354,39 @@ impl Body {
     }
 }
 
-/// Unpacks as much of `packed` as fits into the decoder's buffer, and takes it out of there.
-fn unpack(gzip: &mut MultiGzDecoder<Vec<u8>>, packed: &mut Bytes) -> Result<Bytes, BodyError> {
+/// Decompresses as much of `compressed` as fits into the decoder's buffer.
+fn decompress(
+    gzip: &mut MultiGzDecoder<Vec<u8>>,
+    compressed: &mut Bytes,
+) -> Result<Bytes, BodyError> {
     let broken = |error: std::io::Error| {
-        BodyError::Broken(format!("its answer cannot be unpacked: {error}"))
+        BodyError::Broken(format!("its answer cannot be decompressed: {error}"))
     };
-    let taken = gzip.write(packed).map_err(broken)?;
-    packed.advance(taken);
-    if packed.is_empty() {
+    let consumed = gzip.write(compressed).map_err(broken)?;
+    compressed.advance(consumed);
+    if compressed.is_empty() {
         gzip.flush().map_err(broken)?;
     }
-    if taken == 0 && gzip.get_ref().is_empty() {
-        let reason = "its answer goes on behind its packed data".to_owned();
+    if consumed == 0 && gzip.get_ref().is_empty() {
+        let reason = "its answer goes on behind its compressed data".to_owned();
         return Err(BodyError::Broken(reason));
     }
     Ok(std::mem::take(gzip.get_mut()).into())
 }
 
-/// The pieces of what a gzip stream unpacks to, for fuzz targets.
-pub(crate) fn unpack_all(pieces: &[&[u8]]) -> Result<Vec<Bytes>, String> {
+/// Decompresses a gzip stream that arrives in these chunks, for fuzz targets.
+pub(crate) fn decompress_all(chunks: &[&[u8]]) -> Result<Vec<Bytes>, String> {
     let mut gzip = MultiGzDecoder::new(Vec::new());
-    let mut unpacked = Vec::new();
-    for piece in pieces {
-        let mut packed = Bytes::copy_from_slice(piece);
-        while !packed.is_empty() {
-            let piece = unpack(&mut gzip, &mut packed).map_err(|error| error.to_string())?;
-            unpacked.push(piece);
+    let mut decompressed = Vec::new();
+    for chunk in chunks {
+        let mut compressed = Bytes::copy_from_slice(chunk);
+        while !compressed.is_empty() {
+            let chunk =
+                decompress(&mut gzip, &mut compressed).map_err(|error| error.to_string())?;
+            decompressed.push(chunk);
         }
     }
-    Ok(unpacked)
+    Ok(decompressed)
 }
 
 #[cfg(test)]
@@ -394,16 +396,16 @@ mod tests {
 
     use super::*;
 
-    /// The longest piece of what `packed` unpacks to when it comes `at_once` bytes at a time, and all of it.
-    fn unpacked(packed: &[u8], at_once: usize) -> Result<(usize, Vec<u8>), BodyError> {
+    /// Decompresses input that arrives `size` bytes at a time: the longest chunk, and all of it.
+    fn decompressed(compressed: &[u8], size: usize) -> Result<(usize, Vec<u8>), BodyError> {
         let mut gzip = MultiGzDecoder::new(Vec::new());
         let (mut longest, mut whole) = (0, Vec::new());
-        for part in packed.chunks(at_once) {
+        for part in compressed.chunks(size) {
             let mut part = Bytes::copy_from_slice(part);
             while !part.is_empty() {
-                let piece = unpack(&mut gzip, &mut part)?;
-                longest = longest.max(piece.len());
-                whole.extend_from_slice(&piece);
+                let chunk = decompress(&mut gzip, &mut part)?;
+                longest = longest.max(chunk.len());
+                whole.extend_from_slice(&chunk);
             }
         }
         Ok((longest, whole))
@@ -416,43 +418,43 @@ mod tests {
     }
 
     #[test]
-    fn packed_data_is_unpacked_a_little_at_a_time_however_it_comes() {
+    fn a_body_is_decompressed_in_bounded_chunks_however_it_arrives() {
         let bomb = vec![b'x'; 8 << 20];
         for text in [&b""[..], b"first", &bomb] {
-            let packed = gzip(text);
-            for at_once in [1, 7, 1000, packed.len()] {
-                let (longest, whole) = unpacked(&packed, at_once).unwrap();
-                assert!(longest <= 128 * 1024, "{longest} by {at_once}");
+            let compressed = gzip(text);
+            for size in [1, 7, 1000, compressed.len()] {
+                let (longest, whole) = decompressed(&compressed, size).unwrap();
+                assert!(longest <= 128 * 1024, "{longest} by {size}");
                 assert_eq!(whole.len(), text.len());
             }
         }
         let two = [gzip(b"one "), gzip(b""), gzip(b"two")].concat();
-        for at_once in 1..two.len() {
-            assert_eq!(unpacked(&two, at_once).unwrap().1, b"one two");
+        for size in 1..two.len() {
+            assert_eq!(decompressed(&two, size).unwrap().1, b"one two");
         }
-        assert!(unpacked(b"no gzip at all", 100).is_err());
+        assert!(decompressed(b"no gzip at all", 100).is_err());
     }
 
     #[test]
-    fn what_is_flushed_in_the_middle_comes_out_at_once() {
+    fn flushed_data_is_decompressed_without_waiting_for_more() {
         let mut packer = GzEncoder::new(Vec::new(), Compression::default());
         packer.write_all(b"first").unwrap();
         packer.flush().unwrap();
-        let (_, whole) = unpacked(packer.get_ref(), 1000).unwrap();
+        let (_, whole) = decompressed(packer.get_ref(), 1000).unwrap();
         assert_eq!(whole, b"first");
     }
 
     #[test]
-    fn the_unfinished_messages_of_a_server_have_one_limit() {
-        let held = Held::default();
-        let mut one = held.share();
-        let mut other = held.share();
-        assert_eq!(one.set(MAX_HELD), Ok(()));
-        assert_eq!(other.set(1), Err(BodyError::TooMuch));
+    fn all_unfinished_messages_of_a_server_share_one_budget() {
+        let budget = BufferBudget::default();
+        let mut one = budget.reservation();
+        let mut other = budget.reservation();
+        assert_eq!(one.resize(MAX_BUFFERED), Ok(()));
+        assert_eq!(other.resize(1), Err(BodyError::BudgetExceeded));
         drop(other);
-        assert_eq!(one.set(10), Ok(()));
-        assert_eq!(held.share().set(MAX_HELD - 10), Ok(()));
+        assert_eq!(one.resize(10), Ok(()));
+        assert_eq!(budget.reservation().resize(MAX_BUFFERED - 10), Ok(()));
         drop(one);
-        assert_eq!(held.0.load(Ordering::Relaxed), 0);
+        assert_eq!(budget.0.load(Ordering::Relaxed), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Who we are, as far as a transport needs to know it. What signs in, renews and stores lives elsewhere and implements this.
+//! The credentials of a request. Sign-in, renewal and storage are implemented elsewhere.
 
 use std::fmt;
 use std::future::Future;
@@ -6,32 +6,32 @@ use std::pin::Pin;
 
 use http::HeaderValue;
 
-/// What an implementation gives back later.
-pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// A boxed future.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Supplies a token for each request, and learns what the server thinks of it.
+/// Supplies the token of each request and learns about refusals.
 pub trait Credentials: Send + Sync + 'static {
-    /// The token for the next request; `None` is a request without one.
-    fn token(&self) -> Later<'_, Result<Option<Token>, CredentialsError>>;
+    /// Returns the token for the next request, or `None` to send none.
+    fn token(&self) -> BoxFuture<'_, Result<Option<Token>, CredentialsError>>;
 
-    /// The server turned a request down. What was sent with it may no longer be what [`Credentials::token`] gives: another
-    /// request may have renewed it meanwhile, and then there is nothing left to do but to try again.
-    fn refused(&self, refusal: Refusal) -> Later<'_, AfterRefusal>;
+    /// Reports that the server refused a request. [`Credentials::token`] may already return a newer
+    /// token than the one that was sent; then a retry is enough.
+    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, AfterRefusal>;
 }
 
-/// A bearer token, ready to be sent. Printing it shows nothing.
+/// A bearer token. Its `Debug` output is redacted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(HeaderValue);
 
 impl Token {
-    /// Takes a token; `None` if it cannot be part of a header.
+    /// Creates a token; `None` if it is not a valid header value.
     pub fn bearer(token: &str) -> Option<Self> {
         let mut value = HeaderValue::try_from(format!("Bearer {token}")).ok()?;
         value.set_sensitive(true);
         Some(Self(value))
     }
 
-    /// What is sent, for whoever keeps it out of sight.
+    /// The header value, for redaction.
     pub fn expose(&self) -> &str {
         self.0.to_str().unwrap_or_default()
     }
@@ -47,7 +47,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What the server said to a token, or to the want of one.
+/// A refusal by the server.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     /// 401 or 403.
@@ -58,16 +58,16 @@ pub struct Refusal {
     pub sent: Option<Token>,
 }
 
-/// What to do after a refusal.
+/// The reaction to a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterRefusal {
-    /// Send the request once more, with a token asked for afresh.
+    /// Send the request once more with a new token.
     Retry,
-    /// Take the refusal for the answer.
+    /// Fail the request.
     GiveUp,
 }
 
-/// Why there is no token to send.
+/// An error of getting a token.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct CredentialsError(pub String);
@@ -76,12 +76,12 @@ pub struct CredentialsError(pub String);
 pub struct FixedToken(pub Token);
 
 impl Credentials for FixedToken {
-    fn token(&self) -> Later<'_, Result<Option<Token>, CredentialsError>> {
+    fn token(&self) -> BoxFuture<'_, Result<Option<Token>, CredentialsError>> {
         let token = self.0.clone();
         Box::pin(async move { Ok(Some(token)) })
     }
 
-    fn refused(&self, _: Refusal) -> Later<'_, AfterRefusal> {
+    fn refused(&self, _: Refusal) -> BoxFuture<'_, AfterRefusal> {
         Box::pin(async { AfterRefusal::GiveUp })
     }
 }

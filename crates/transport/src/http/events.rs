@@ -1,8 +1,8 @@
-//! Reads a stream of server-sent events, however its bytes arrive.
+//! Decodes server-sent events, independently of how the bytes arrive.
 //!
-//! Lines end with LF, CR or CRLF; a byte order mark may come first; comments are passed over; several `data` lines make one
-//! text, and data on a single line is not copied again. An event may be no longer than the limit; a longer one is skipped and
-//! reported, and what follows it is intact.
+//! Lines end with LF, CR or CRLF; a byte order mark may come first; comments are ignored. Several
+//! `data` lines are joined; data on a single line is not copied. An event over the limit is skipped
+//! and reported, and those after it are intact.
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr2;
@@ -10,35 +10,34 @@ use trunkline_wire::transport::Incoming;
 
 use crate::skipped::Skipped;
 
-/// What stands at the beginning of some texts.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What a line of data begins with.
 const DATA: &[u8] = b"data:";
 
-/// Lines that are read before other tasks get to run (CALL-7).
-const LINES_AT_ONCE: usize = 64;
+/// Lines that are read before the task yields (CALL-7).
+const LINES_PER_TURN: usize = 64;
 
-/// How long an event's id or type may be.
-const MAX_NAME: usize = 8 * 1024;
+/// The longest id or type of an event.
+const MAX_FIELD: usize = 8 * 1024;
 
 /// An event that carries data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its type; none is `message`.
-    pub kind: Option<Bytes>,
+    /// Its type; `None` means `message`.
+    pub event_type: Option<Bytes>,
     /// Its data.
     pub data: Bytes,
 }
 
 impl Event {
-    /// Whether it is an ordinary message.
+    /// Whether its type is `message`.
     pub fn is_message(&self) -> bool {
-        self.kind.as_deref().is_none_or(|kind| kind == b"message")
+        let name = self.event_type.as_deref();
+        name.is_none_or(|name| name == b"message")
     }
 }
 
-/// An event was longer than it may be, and has been skipped.
+/// An event over the limit, which was skipped.
 #[derive(Debug)]
 pub struct TooLong {
     skipped: Skipped,
@@ -46,39 +45,38 @@ pub struct TooLong {
 }
 
 impl TooLong {
-    /// What is told of it.
+    /// The report for the peer.
     pub fn report(self) -> Incoming {
         self.skipped.report(self.limit)
     }
 }
 
-/// What one step of the decoder comes to.
+/// The result of one decoder step.
 #[derive(Debug)]
 pub(crate) enum Step {
     Event(Event),
     TooLong(TooLong),
-    /// Many lines were read since the last event, and there may be more to read.
-    Lines(Lines),
-    /// All that has arrived is read.
-    NeedsMore,
+    /// Many lines were read without completing an event; there may be more.
+    Lines(LineCounts),
+    /// The buffer holds no complete line.
+    NeedMore,
 }
 
-/// Lines that completed no event.
+/// Lines since the last event.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Lines {
-    /// How many there were.
+pub(crate) struct LineCounts {
     all: usize,
-    /// How many carried no data of an event: comments, blank lines, fields of no weight.
+    /// Lines without data: comments, blank lines and other fields.
     pub(crate) idle: usize,
-    /// How long the data was that the others carried, with their ends.
+    /// Bytes of the lines with data, including line endings.
     pub(crate) bytes: usize,
 }
 
-impl Lines {
-    fn add(&mut self, line: &[u8]) {
+impl LineCounts {
+    fn count(&mut self, line: &[u8]) {
         self.all += 1;
         match line.strip_prefix(b"data") {
-            Some(value) if matches!(value.first(), None | Some(b':')) => {
+            Some(data_value) if matches!(data_value.first(), None | Some(b':')) => {
                 self.bytes += line.len() + 1;
             }
             _ => self.idle += 1,
@@ -86,7 +84,7 @@ impl Lines {
     }
 }
 
-/// Collects bytes and gives back events.
+/// Decodes events from the bytes pushed into it.
 ///
 /// ```
 /// use trunkline_transport::http::EventDecoder;
@@ -100,32 +98,31 @@ impl Lines {
 /// ```
 pub struct EventDecoder {
     buffer: BytesMut,
-    /// How much of the buffer is known to hold no end of a line.
+    /// Bytes of the buffer known to hold no line ending.
     searched: usize,
     limit: usize,
-    /// Nothing has been read yet.
-    fresh: bool,
-    /// The last line ended with CR; an LF that follows belongs to it.
+    /// No byte has been read yet.
+    at_start: bool,
+    /// The last line ended with CR; a following LF belongs to it.
     after_cr: bool,
-    kind: Option<Bytes>,
+    event_type: Option<Bytes>,
     data: Data,
-    /// The event is too long, and where in it we are.
-    skipping: Option<(Skipped, Line)>,
+    /// Set while an event over the limit is skipped.
+    skipping: Option<(Skipped, SkipState)>,
     id: Option<Bytes>,
     last_id: Option<Bytes>,
     retry: Option<u64>,
-    /// Lines since the last event.
-    lines: Lines,
+    lines: LineCounts,
 }
 
-/// Which line of an event that is being skipped comes next.
+/// The position inside an event that is skipped.
 #[derive(Clone, Copy)]
-enum Line {
-    /// A new one.
+enum SkipState {
+    /// The start of a line.
     New,
-    /// The rest of one with data.
+    /// The rest of a line with data.
     Data,
-    /// The rest of one with something else.
+    /// The rest of another line.
     Other,
 }
 
@@ -138,27 +135,27 @@ enum Data {
 }
 
 impl EventDecoder {
-    /// A decoder for events of at most `limit` bytes.
+    /// Creates a decoder for events of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             buffer: BytesMut::new(),
             searched: 0,
             limit,
-            fresh: true,
+            at_start: true,
             after_cr: false,
-            kind: None,
+            event_type: None,
             data: Data::None,
             skipping: None,
             id: None,
             last_id: None,
             retry: None,
-            lines: Lines::default(),
+            lines: LineCounts::default(),
         }
     }
 
-    /// A decoder for the stream that takes up where this one broke off.
+    /// Creates a decoder for the stream that resumes this one.
     #[must_use]
-    pub fn again(&self) -> Self {
+    pub fn resumed(&self) -> Self {
         Self {
             last_id: self.last_id.clone(),
             retry: self.retry,
@@ -166,10 +163,10 @@ impl EventDecoder {
         }
     }
 
-    /// Takes what has arrived.
+    /// Appends received bytes.
     pub fn push(&mut self, bytes: Bytes) {
         if self.buffer.is_empty() {
-            // A piece that nobody else holds is taken over without copying.
+            // An unshared buffer is taken over without copying.
             match bytes.try_into_mut() {
                 Ok(bytes) => self.buffer = bytes,
                 Err(bytes) => self.buffer.extend_from_slice(&bytes),
@@ -184,13 +181,13 @@ impl EventDecoder {
         self.last_id.as_deref().filter(|id| !id.is_empty())
     }
 
-    /// How long to wait before connecting again, in milliseconds, as far as the server has said.
+    /// The reconnection time that the server set, in milliseconds.
     pub fn retry(&self) -> Option<u64> {
         self.retry
     }
 
-    /// How many bytes of an unfinished event are held.
-    pub(crate) fn held(&self) -> usize {
+    /// Bytes of an unfinished event.
+    pub(crate) fn buffered(&self) -> usize {
         let data = match &self.data {
             Data::None => 0,
             Data::One(data) => data.len(),
@@ -199,37 +196,37 @@ impl EventDecoder {
         self.buffer.len() + data
     }
 
-    /// Whether the event that is arriving is too long already; its end is being waited for.
+    /// Whether the event that is arriving is over the limit.
     pub fn is_skipping(&self) -> bool {
         self.skipping.is_some()
     }
 
-    /// The next whole event that carries data.
+    /// Returns the next complete event with data.
     pub fn next_event(&mut self) -> Result<Option<Event>, TooLong> {
         loop {
             match self.step() {
                 Step::Event(event) => return Ok(Some(event)),
                 Step::TooLong(skipped) => return Err(skipped),
                 Step::Lines(_) => {}
-                Step::NeedsMore => return Ok(None),
+                Step::NeedMore => return Ok(None),
             }
         }
     }
 
-    /// As [`EventDecoder::next_event`], but reads only so many lines at a time.
+    /// As [`EventDecoder::next_event`], but reads a bounded number of lines.
     pub(crate) fn step(&mut self) -> Step {
-        if self.fresh && !self.past_byte_order_mark() {
-            return Step::NeedsMore;
+        if self.at_start && !self.skip_byte_order_mark() {
+            return Step::NeedMore;
         }
         loop {
-            self.past_line_feed();
-            if self.lines.all >= LINES_AT_ONCE {
+            self.skip_line_feed();
+            if self.lines.all >= LINES_PER_TURN {
                 return Step::Lines(std::mem::take(&mut self.lines));
             }
             if self.skipping.is_some() {
                 match self.skip() {
                     Some(Step::TooLong(skipped)) => {
-                        self.lines = Lines::default();
+                        self.lines = LineCounts::default();
                         return Step::TooLong(skipped);
                     }
                     Some(step) => return step,
@@ -238,19 +235,19 @@ impl EventDecoder {
             }
             let end = memchr2(b'\n', b'\r', &self.buffer[self.searched..]);
             let length = end.map_or(self.buffer.len(), |end| self.searched + end);
-            if value(&self.buffer[..length]).len() > self.limit {
-                self.begin_to_skip();
+            if data_value(&self.buffer[..length]).len() > self.limit {
+                self.start_skipping();
                 continue;
             }
             if end.is_none() {
                 self.searched = length;
-                return Step::NeedsMore;
+                return Step::NeedMore;
             }
             let line = self.take_line(length);
-            self.lines.add(&line);
+            self.lines.count(&line);
             if line.is_empty() {
                 if let Some(event) = self.dispatch() {
-                    self.lines = Lines::default();
+                    self.lines = LineCounts::default();
                     return Step::Event(event);
                 }
             } else {
@@ -259,7 +256,7 @@ impl EventDecoder {
         }
     }
 
-    /// The first `length` bytes, and past the end of the line behind them.
+    /// Removes a line of `length` bytes and its line ending.
     fn take_line(&mut self, length: usize) -> Bytes {
         let line = self.buffer.split_to(length).freeze();
         self.searched = 0;
@@ -268,7 +265,7 @@ impl EventDecoder {
         line
     }
 
-    fn past_line_feed(&mut self) {
+    fn skip_line_feed(&mut self) {
         if self.after_cr && !self.buffer.is_empty() {
             self.after_cr = false;
             if self.buffer[0] == b'\n' {
@@ -278,8 +275,8 @@ impl EventDecoder {
         }
     }
 
-    /// The event turns out to be too long; what there is of it is let go.
-    fn begin_to_skip(&mut self) {
+    /// Starts to skip the current event and drops its data.
+    fn start_skipping(&mut self) {
         let mut skipped = Skipped::default();
         match std::mem::take(&mut self.data) {
             Data::None => {}
@@ -287,50 +284,54 @@ impl EventDecoder {
             Data::Many(data) => skipped.add(&data),
         }
         self.searched = 0;
-        self.skipping = Some((skipped, Line::New));
+        self.skipping = Some((skipped, SkipState::New));
     }
 
-    /// Passes over a line of an event that is too long, and tells of it at its end.
+    /// Skips a line of an event over the limit; returns the report at its end.
     fn skip(&mut self) -> Option<Step> {
         let (skipped, line) = self.skipping.as_mut()?;
         let end = memchr2(b'\n', b'\r', &self.buffer);
         let length = end.unwrap_or(self.buffer.len());
-        if let Line::New = line {
+        if let SkipState::New = line {
             if end == Some(0) {
                 self.take_line(0);
-                // It had its id all the same.
+                // Its id counts all the same.
                 self.dispatch();
                 let (skipped, _) = self.skipping.take()?;
                 let limit = self.limit;
                 return Some(Step::TooLong(TooLong { skipped, limit }));
             }
-            let name = length - value(&self.buffer[..length]).len();
+            let name = length - data_value(&self.buffer[..length]).len();
             if end.is_none() && length < DATA.len() + 1 {
-                return Some(Step::NeedsMore);
+                return Some(Step::NeedMore);
             }
-            *line = if name > 0 { Line::Data } else { Line::Other };
+            *line = if name > 0 {
+                SkipState::Data
+            } else {
+                SkipState::Other
+            };
             self.buffer.advance(name);
             return None;
         }
-        if let Line::Data = line {
+        if let SkipState::Data = line {
             skipped.add(&self.buffer[..length]);
         }
         if end.is_none() {
             self.buffer.clear();
-            return Some(Step::NeedsMore);
+            return Some(Step::NeedMore);
         }
         self.lines.all += 1;
         match line {
-            Line::Data => self.lines.bytes += length + 1,
-            Line::New | Line::Other => self.lines.idle += 1,
+            SkipState::Data => self.lines.bytes += length + 1,
+            SkipState::New | SkipState::Other => self.lines.idle += 1,
         }
-        *line = Line::New;
+        *line = SkipState::New;
         self.take_line(length);
         None
     }
 
-    /// False while it cannot be told whether there is one.
-    fn past_byte_order_mark(&mut self) -> bool {
+    /// False while there are too few bytes to decide.
+    fn skip_byte_order_mark(&mut self) -> bool {
         let known = self.buffer.len().min(BYTE_ORDER_MARK.len());
         if self.buffer[..known] == BYTE_ORDER_MARK[..known] {
             if known < BYTE_ORDER_MARK.len() {
@@ -338,12 +339,12 @@ impl EventDecoder {
             }
             self.buffer.advance(known);
         }
-        self.fresh = false;
+        self.at_start = false;
         true
     }
 
     fn field(&mut self, line: &Bytes) {
-        let (name, value) = match memchr::memchr(b':', line) {
+        let (name, data_value) = match memchr::memchr(b':', line) {
             // A comment.
             Some(0) => return,
             Some(colon) => {
@@ -353,28 +354,30 @@ impl EventDecoder {
             None => (&line[..], Bytes::new()),
         };
         match name {
-            b"data" => self.add(value),
-            b"event" | b"id" if value.len() > MAX_NAME => self.begin_to_skip(),
-            // A copy: a name must not keep what it came with alive.
-            b"event" => self.kind = Some(Bytes::copy_from_slice(&value)),
-            b"id" if !value.contains(&0) => self.id = Some(Bytes::copy_from_slice(&value)),
-            b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
-                let digits = std::str::from_utf8(&value).ok();
+            b"data" => self.push_data(data_value),
+            b"event" | b"id" if data_value.len() > MAX_FIELD => self.start_skipping(),
+            // Copied, so that a short field does not keep the read buffer alive.
+            b"event" => self.event_type = Some(Bytes::copy_from_slice(&data_value)),
+            b"id" if !data_value.contains(&0) => {
+                self.id = Some(Bytes::copy_from_slice(&data_value))
+            }
+            b"retry" if !data_value.is_empty() && data_value.iter().all(u8::is_ascii_digit) => {
+                let digits = std::str::from_utf8(&data_value).ok();
                 self.retry = digits.and_then(|digits| digits.parse().ok()).or(self.retry);
             }
             _ => {}
         }
     }
 
-    fn add(&mut self, line: Bytes) {
+    fn push_data(&mut self, line: Bytes) {
         self.data = match std::mem::take(&mut self.data) {
             Data::None => Data::One(line),
             Data::One(first) => {
                 let mut text = BytesMut::with_capacity(first.len() + line.len() + 1);
                 text.extend_from_slice(&first);
-                Data::Many(text).with(&line)
+                Data::Many(text).append(&line)
             }
-            many @ Data::Many(_) => many.with(&line),
+            many @ Data::Many(_) => many.append(&line),
         };
         let length = match &self.data {
             Data::None => 0,
@@ -382,33 +385,35 @@ impl EventDecoder {
             Data::Many(text) => text.len(),
         };
         if length > self.limit {
-            self.begin_to_skip();
+            self.start_skipping();
         }
     }
 
-    /// What a blank line makes of the lines before it.
+    /// Completes an event at a blank line.
     fn dispatch(&mut self) -> Option<Event> {
         if let Some(id) = self.id.take() {
             self.last_id = Some(id);
         }
-        let kind = self.kind.take().filter(|kind| !kind.is_empty());
+        let event_type = self.event_type.take().filter(|name| !name.is_empty());
         let data = match std::mem::take(&mut self.data) {
             Data::None => return None,
             Data::One(data) => data,
             Data::Many(data) => data.freeze(),
         };
-        Some(Event { kind, data })
+        Some(Event { event_type, data })
     }
 }
 
-/// What stands behind the name in a line of data; any other line as it is.
-fn value(line: &[u8]) -> &[u8] {
-    let value = line.strip_prefix(DATA);
-    value.map_or(line, |value| value.strip_prefix(b" ").unwrap_or(value))
+/// The value of a `data` line; any other line as it is.
+fn data_value(line: &[u8]) -> &[u8] {
+    let data_value = line.strip_prefix(DATA);
+    data_value.map_or(line, |data_value| {
+        data_value.strip_prefix(b" ").unwrap_or(data_value)
+    })
 }
 
 impl Data {
-    fn with(self, line: &[u8]) -> Self {
+    fn append(self, line: &[u8]) -> Self {
         let Self::Many(mut text) = self else {
             return self;
         };
@@ -424,16 +429,16 @@ mod tests {
 
     use super::*;
 
-    /// What comes out of `pieces`: `type|data`, then what is known at the end.
-    fn decode(pieces: &[&[u8]]) -> (Vec<String>, Option<String>, Option<u64>) {
+    /// Decodes `chunks` to `type|data` texts, the last id and the retry time.
+    fn decode(chunks: &[&[u8]]) -> (Vec<String>, Option<String>, Option<u64>) {
         let mut events = EventDecoder::new(1000);
         let mut out = Vec::new();
-        for piece in pieces {
-            events.push(Bytes::copy_from_slice(piece));
+        for chunk in chunks {
+            events.push(Bytes::copy_from_slice(chunk));
             while let Some(event) = events.next_event().unwrap() {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                out.push(match &event.kind {
-                    Some(kind) => format!("{}|{}", text(kind), text(&event.data)),
+                out.push(match &event.event_type {
+                    Some(name) => format!("{}|{}", text(name), text(&event.data)),
                     None => text(&event.data),
                 });
             }
@@ -444,21 +449,21 @@ mod tests {
         (out, last_id, events.retry())
     }
 
-    /// One text, as one piece and cut at every place.
+    /// Checks a text in one chunk, in single bytes, and split at every position.
     fn check(text: &str, expected: &[&str], last_id: Option<&str>, retry: Option<u64>) {
         let bytes = text.as_bytes();
         let every: Vec<&[u8]> = bytes.chunks(1).collect();
         let halves = (0..=bytes.len()).map(|at| vec![&bytes[..at], &bytes[at..]]);
-        for pieces in halves.chain([vec![bytes], every]) {
-            let found = decode(&pieces);
-            assert_eq!(found.0, expected, "{text:?} as {pieces:?}");
+        for chunks in halves.chain([vec![bytes], every]) {
+            let found = decode(&chunks);
+            assert_eq!(found.0, expected, "{text:?} as {chunks:?}");
             assert_eq!(found.1.as_deref(), last_id, "{text:?}");
             assert_eq!(found.2, retry, "{text:?}");
         }
     }
 
     #[test]
-    fn events_are_read_however_they_are_cut() {
+    fn events_decode_the_same_however_they_are_split() {
         check("data: a\n\ndata:b\n\n", &["a", "b"], None, None);
         check(
             "data: a\r\n\r\ndata: b\r\rdata: c\n\n",
@@ -489,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_skipped_and_reported_however_it_is_cut() {
+    fn an_event_over_the_limit_is_skipped_and_reported_however_it_is_split() {
         for (text, head) in [
             ("data: 123456789\n\n", "123456789"),
             ("data:123456789\r\r", "123456789"),
@@ -505,8 +510,8 @@ mod tests {
             for at in 0..=whole.len() {
                 let mut events = EventDecoder::new(8);
                 let mut found = Vec::new();
-                for piece in [&whole[..at], &whole[at..]] {
-                    events.push(Bytes::copy_from_slice(piece.as_bytes()));
+                for chunk in [&whole[..at], &whole[at..]] {
+                    events.push(Bytes::copy_from_slice(chunk.as_bytes()));
                     loop {
                         match events.next_event() {
                             Ok(Some(event)) => found.push(event.data),
@@ -527,20 +532,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_comes_out_does_not_depend_on_the_pieces(
+        fn events_do_not_depend_on_the_chunks(
             text in "(data: |event: e|id: |retry: 1|:|[ab]|\r|\n|\r\n|\n\n){0,30}",
             cuts in prop::collection::vec(0_usize..100, 0..6),
         ) {
             let bytes = text.as_bytes();
             let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
             cuts.sort_unstable();
-            let mut pieces = Vec::new();
+            let mut chunks = Vec::new();
             let mut from = 0;
             for cut in cuts.into_iter().chain([bytes.len()]) {
-                pieces.push(&bytes[from..cut]);
+                chunks.push(&bytes[from..cut]);
                 from = cut;
             }
-            prop_assert_eq!(decode(&pieces), decode(&[bytes]));
+            prop_assert_eq!(decode(&chunks), decode(&[bytes]));
         }
     }
 }

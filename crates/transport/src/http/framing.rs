@@ -1,62 +1,63 @@
-//! Where the body of an HTTP/1.1 answer ends (RFC 9112, 6).
+//! The framing of an HTTP/1.1 response body (RFC 9112, 6).
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use http::StatusCode;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderMap, StatusCode};
 
-/// How long the line before a chunk may be, and everything after the last one.
+use crate::response_head::ResponseHead;
+
+/// Limits for the line before a chunk and for the trailers.
 const MAX_CHUNK_LINE: usize = 4 * 1024;
-const MAX_TRAILERS: usize = 64 * 1024;
+const MAX_TRAILER_BYTES: usize = 64 * 1024;
 const MAX_TRAILER_LINES: usize = 100;
 
-/// Up to which length a piece is copied, so that what is kept of it does not keep the buffer that it was read into.
-pub(super) const COPIED: usize = 4 * 1024;
+/// Data up to this length is copied, so that it does not keep a large read buffer alive.
+pub(super) const MAX_COPIED: usize = 4 * 1024;
 
-/// How the rest of a body is to be read.
+/// How the rest of a body is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// So many bytes are left.
+    /// Remaining bytes.
     Length(u64),
-    Chunked(Chunk),
-    /// All that comes until the connection is closed.
+    Chunked(ChunkState),
+    /// The body ends with the connection.
     UntilClose,
     Ended,
 }
 
-/// What comes next in a body of chunks.
+/// The next element of a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Chunk {
-    /// The line that says how long it is.
+pub(super) enum ChunkState {
     Size,
-    /// So many bytes of it.
+    /// Remaining bytes of the chunk.
     Data(u64),
-    /// The line end after it.
+    /// The line ending after a chunk.
     End,
-    /// What follows the last one; so many bytes and lines of it were read.
+    /// Trailers; bytes and lines read so far.
     Trailers(usize, usize),
 }
 
-/// What is in the input.
+/// The result of decoding some input.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    Piece(Bytes),
-    /// Nothing that can be used yet.
-    Nothing,
+pub(super) enum Decoded {
+    Data(Bytes),
+    NeedMore,
     End,
 }
 
 impl Framing {
-    /// What the head of an answer says; `is_old` means HTTP/1.0.
-    pub(super) fn of(
-        status: StatusCode,
-        headers: &HeaderMap,
-        is_old: bool,
-    ) -> Result<Self, &'static str> {
-        if matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
-            return Ok(Self::Ended);
+    /// The framing that a head announces.
+    pub(super) fn of(head: &ResponseHead) -> Result<Self, &'static str> {
+        let headers = &head.headers;
+        match head.status {
+            StatusCode::SWITCHING_PROTOCOLS => {
+                return Err("the server wants to speak something else than HTTP");
+            }
+            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => return Ok(Self::Ended),
+            _ => {}
         }
         if let Some(coding) = headers.get_all(TRANSFER_ENCODING).iter().next_back() {
-            if is_old {
+            if head.is_http10() {
                 return Err("its answer is in chunks, of which HTTP/1.0 knows nothing");
             }
             let last = coding
@@ -65,7 +66,7 @@ impl Framing {
                 .and_then(|text| text.rsplit(',').next());
             let chunked = last.is_some_and(|last| last.trim().eq_ignore_ascii_case("chunked"));
             return Ok(if chunked {
-                Self::Chunked(Chunk::Size)
+                Self::Chunked(ChunkState::Size)
             } else {
                 Self::UntilClose
             });
@@ -73,12 +74,12 @@ impl Framing {
         let mut length = None;
         for value in headers.get_all(CONTENT_LENGTH) {
             for text in value.as_bytes().split(|byte| *byte == b',') {
-                let said =
+                let value =
                     number(text.trim_ascii(), 10).ok_or("its answer has no proper length")?;
-                if length.is_some_and(|length| length != said) {
+                if length.is_some_and(|length| length != value) {
                     return Err("its answer has two lengths");
                 }
-                length = Some(said);
+                length = Some(value);
             }
         }
         Ok(match length {
@@ -88,26 +89,26 @@ impl Framing {
         })
     }
 
-    /// Takes what can be used from the front of `input`.
-    pub(super) fn take(&mut self, input: &mut BytesMut) -> Result<Found, &'static str> {
+    /// Removes the next decodable data from `input`.
+    pub(super) fn decode(&mut self, input: &mut BytesMut) -> Result<Decoded, &'static str> {
         loop {
             match self {
-                Self::Ended => return Ok(Found::End),
-                _ if input.is_empty() => return Ok(Found::Nothing),
+                Self::Ended => return Ok(Decoded::End),
+                _ if input.is_empty() => return Ok(Decoded::NeedMore),
                 Self::UntilClose => {
                     let all = u64::MAX;
-                    return Ok(Found::Piece(piece(input, all)));
+                    return Ok(Decoded::Data(take_data(input, all)));
                 }
-                Self::Length(left) | Self::Chunked(Chunk::Data(left)) => {
-                    let piece = piece(input, *left);
-                    *left -= piece.len() as u64;
+                Self::Length(left) | Self::Chunked(ChunkState::Data(left)) => {
+                    let data = take_data(input, *left);
+                    *left -= data.len() as u64;
                     if *left == 0 {
                         *self = match self {
-                            Self::Chunked(_) => Self::Chunked(Chunk::End),
+                            Self::Chunked(_) => Self::Chunked(ChunkState::End),
                             _ => Self::Ended,
                         };
                     }
-                    return Ok(Found::Piece(piece));
+                    return Ok(Decoded::Data(data));
                 }
                 Self::Chunked(chunk) => {
                     let Some(end) = memchr::memchr(b'\n', input) else {
@@ -116,9 +117,9 @@ impl Framing {
                                 "its answer is in chunks that do not say how long they are",
                             );
                         }
-                        return Ok(Found::Nothing);
+                        return Ok(Decoded::NeedMore);
                     };
-                    match chunk.line(&input[..end])? {
+                    match chunk.after_line(&input[..end])? {
                         Some(next) => *chunk = next,
                         None => *self = Self::Ended,
                     }
@@ -129,16 +130,16 @@ impl Framing {
     }
 }
 
-impl Chunk {
-    /// What comes after a line; `None` after the last.
-    fn line(self, line: &[u8]) -> Result<Option<Self>, &'static str> {
-        // As strict as others are: what two readers take for different ends can hide an answer in another.
+impl ChunkState {
+    /// The state after a line; `None` after the last.
+    fn after_line(self, line: &[u8]) -> Result<Option<Self>, &'static str> {
+        // Strict, because readers that disagree on line endings allow response smuggling.
         let line = line.strip_suffix(b"\r");
         let line = line.filter(|line| !line.contains(&b'\r'));
         let line = line.ok_or("its answer is in chunks whose lines do not end properly")?;
         Ok(Some(match self {
             Self::Size => {
-                // Nobody uses what may follow behind a semicolon.
+                // Chunk extensions are ignored.
                 let size = line.split(|byte| *byte == b';').next().unwrap_or_default();
                 match number(trim_end(size), 16) {
                     Some(0) => Self::Trailers(0, 0),
@@ -154,7 +155,7 @@ impl Chunk {
             }
             Self::Trailers(..) if line.is_empty() => return Ok(None),
             Self::Trailers(bytes, lines)
-                if bytes + line.len() <= MAX_TRAILERS && lines < MAX_TRAILER_LINES =>
+                if bytes + line.len() <= MAX_TRAILER_BYTES && lines < MAX_TRAILER_LINES =>
             {
                 if !is_header(line) {
                     return Err("what follows its answer is no header");
@@ -173,7 +174,6 @@ fn trim_end(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// Whether a line is a header.
 fn is_header(line: &[u8]) -> bool {
     let mut headers = [httparse::EMPTY_HEADER];
     let text = [line, b"\r\n\r\n"].concat();
@@ -181,7 +181,7 @@ fn is_header(line: &[u8]) -> bool {
     matches!(parsed, Ok(httparse::Status::Complete((_, [_]))))
 }
 
-/// A number that is nothing but digits.
+/// Parses digits without a sign.
 fn number(text: &[u8], radix: u32) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     if text.starts_with('+') {
@@ -190,24 +190,27 @@ fn number(text: &[u8], radix: u32) -> Option<u64> {
     u64::from_str_radix(text, radix).ok()
 }
 
-fn piece(input: &mut BytesMut, most: u64) -> Bytes {
-    let length = usize::try_from(most).unwrap_or(usize::MAX).min(input.len());
-    if length > COPIED {
+fn take_data(input: &mut BytesMut, max: u64) -> Bytes {
+    let length = usize::try_from(max).unwrap_or(usize::MAX).min(input.len());
+    if length > MAX_COPIED {
         return input.split_to(length).freeze();
     }
-    let piece = Bytes::copy_from_slice(&input[..length]);
+    let data = Bytes::copy_from_slice(&input[..length]);
     input.advance(length);
-    piece
+    data
 }
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderName, HeaderValue};
+    use http::{HeaderMap, HeaderName, HeaderValue};
     use proptest::prelude::*;
 
     use super::*;
 
-    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+    fn framing(
+        status: StatusCode,
+        pairs: &[(&'static str, &'static str)],
+    ) -> Result<Framing, &'static str> {
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {
             headers.append(
@@ -215,14 +218,14 @@ mod tests {
                 HeaderValue::from_static(value),
             );
         }
-        headers
+        Framing::of(&ResponseHead::for_test(status, headers))
     }
 
     #[test]
-    fn the_head_says_how_the_body_is_read() {
+    fn the_head_announces_the_framing() {
         const LENGTH: &str = "content-length";
         const CODING: &str = "transfer-encoding";
-        for (pairs, framing) in [
+        for (pairs, expected) in [
             (&[][..], Some(Framing::UntilClose)),
             (&[(LENGTH, "7")], Some(Framing::Length(7))),
             (&[(LENGTH, "0")], Some(Framing::Ended)),
@@ -233,39 +236,42 @@ mod tests {
             (&[(LENGTH, "-1")], None),
             (&[(LENGTH, "")], None),
             (&[(LENGTH, "99999999999999999999")], None),
-            (&[(CODING, "chunked")], Some(Framing::Chunked(Chunk::Size))),
+            (
+                &[(CODING, "chunked")],
+                Some(Framing::Chunked(ChunkState::Size)),
+            ),
             (
                 &[(CODING, "gzip, Chunked"), (LENGTH, "3")],
-                Some(Framing::Chunked(Chunk::Size)),
+                Some(Framing::Chunked(ChunkState::Size)),
             ),
             (&[(CODING, "gzip")], Some(Framing::UntilClose)),
         ] {
-            let found = Framing::of(StatusCode::OK, &headers(pairs), false);
-            assert_eq!(found.ok(), framing, "{pairs:?}");
+            let found = framing(StatusCode::OK, pairs);
+            assert_eq!(found.ok(), expected, "{pairs:?}");
         }
-        let none = Framing::of(StatusCode::NO_CONTENT, &headers(&[(LENGTH, "7")]), false);
+        let none = framing(StatusCode::NO_CONTENT, &[(LENGTH, "7")]);
         assert_eq!(none, Ok(Framing::Ended));
     }
 
-    /// All that is found when the bytes come so many at a time, and what is left behind the end.
-    fn read(mut framing: Framing, bytes: &[u8], at_once: usize) -> Result<(Vec<u8>, bool), &str> {
-        let (mut input, mut whole) = (BytesMut::new(), Vec::new());
-        for part in bytes.chunks(at_once) {
+    /// Decodes bytes that arrive `size` at a time; true if the body ended.
+    fn read(mut framing: Framing, bytes: &[u8], size: usize) -> Result<(Vec<u8>, bool), &str> {
+        let (mut input, mut body) = (BytesMut::new(), Vec::new());
+        for part in bytes.chunks(size) {
             input.extend_from_slice(part);
             loop {
-                match framing.take(&mut input)? {
-                    Found::Piece(piece) => whole.extend_from_slice(&piece),
-                    Found::Nothing => break,
-                    Found::End => return Ok((whole, true)),
+                match framing.decode(&mut input)? {
+                    Decoded::Data(data) => body.extend_from_slice(&data),
+                    Decoded::NeedMore => break,
+                    Decoded::End => return Ok((body, true)),
                 }
             }
         }
-        Ok((whole, false))
+        Ok((body, false))
     }
 
     #[test]
-    fn a_body_is_the_same_however_it_comes() {
-        let chunked = Framing::Chunked(Chunk::Size);
+    fn a_body_is_the_same_however_its_bytes_arrive() {
+        let chunked = Framing::Chunked(ChunkState::Size);
         for (framing, bytes, whole) in [
             (Framing::Length(5), &b"hello, next"[..], Ok(("hello", true))),
             (Framing::Length(9), b"hello", Ok(("hello", false))),
@@ -287,14 +293,14 @@ mod tests {
             (chunked, b"-1\r\n", Err(())),
             (chunked, b"fffffffffffffffff\r\n", Err(())),
         ] {
-            for at_once in 1..=bytes.len() {
-                let found = read(framing, bytes, at_once);
+            for size in 1..=bytes.len() {
+                let found = read(framing, bytes, size);
                 let whole = whole.map(|(text, ended)| (text.as_bytes().to_vec(), ended));
-                assert_eq!(found.map_err(|_| ()), whole, "{bytes:?} by {at_once}");
+                assert_eq!(found.map_err(|_| ()), whole, "{bytes:?} {size} at a time");
             }
         }
         assert!(read(chunked, &[b'1'; MAX_CHUNK_LINE + 2], 64).is_err());
-        let endless = [&b"0\r\n"[..], &b"a: b\r\n".repeat(MAX_TRAILERS)].concat();
+        let endless = [&b"0\r\n"[..], &b"a: b\r\n".repeat(MAX_TRAILER_BYTES)].concat();
         assert!(read(chunked, &endless, 1000).is_err());
         let (whole, ended) = read(Framing::Length(1 << 20), &vec![7; 1 << 20], 100_000).unwrap();
         assert_eq!((whole.len(), ended), (1 << 20, true));
@@ -302,13 +308,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_is_read_the_same_in_one_piece_and_in_many(
+        fn any_input_decodes_the_same_in_one_chunk_and_in_many(
             bytes in "[0-9a-f;x\r\n]{0,40}(2\r\nab\r\n){0,3}[0\r\n]{0,8}",
-            at_once in 1_usize..10,
+            size in 1_usize..10,
         ) {
-            let chunked = Framing::Chunked(Chunk::Size);
+            let chunked = Framing::Chunked(ChunkState::Size);
             let whole = read(chunked, bytes.as_bytes(), bytes.len().max(1));
-            prop_assert_eq!(read(chunked, bytes.as_bytes(), at_once), whole);
+            prop_assert_eq!(read(chunked, bytes.as_bytes(), size), whole);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The headers of MCP over HTTP, and what may stand in them.
+//! The headers of MCP over HTTP and the encoding of their values.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,34 +13,34 @@ pub(super) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 pub(super) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-const PARAMETER: &str = "mcp-param-";
-const AGENT: &str = concat!("trunkline/", env!("CARGO_PKG_VERSION"));
+const PARAMETER_PREFIX: &str = "mcp-param-";
+const USER_AGENT_VALUE: &str = concat!("trunkline/", env!("CARGO_PKG_VERSION"));
 
 pub(super) const JSON: &str = "application/json";
 pub(super) const EVENTS: &str = "text/event-stream";
 
-/// A header of an entry that cannot be sent. Its value is not shown.
+/// A header of an entry with an invalid name or value. The value is not shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the header {0:?} cannot be sent")]
 pub struct BadHeader(pub String);
 
-/// An entry's headers, without those that are the protocol's to set.
-pub(super) fn own(headers: &[(String, String)]) -> Result<HeaderMap, BadHeader> {
-    let mut own = HeaderMap::new();
-    own.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+/// The headers of an entry, without those that the protocol sets.
+pub(super) fn from_entry(headers: &[(String, String)]) -> Result<HeaderMap, BadHeader> {
+    let mut map = HeaderMap::new();
+    map.insert(USER_AGENT, HeaderValue::from_static(USER_AGENT_VALUE));
     for (name, value) in headers {
         let bad = || BadHeader(name.clone());
         let key = HeaderName::try_from(name.trim()).map_err(|_| bad())?;
         let mut value = HeaderValue::try_from(value.trim()).map_err(|_| bad())?;
         value.set_sensitive(true);
-        if !is_ours(&key) {
-            own.insert(key, value);
+        if !is_reserved(&key) {
+            map.insert(key, value);
         }
     }
-    Ok(own)
+    Ok(map)
 }
 
-pub(super) fn is_ours(name: &HeaderName) -> bool {
+pub(super) fn is_reserved(name: &HeaderName) -> bool {
     let name = name.as_str();
     name.starts_with("mcp-")
         || matches!(
@@ -61,8 +61,8 @@ pub(super) fn is_ours(name: &HeaderName) -> bool {
         )
 }
 
-/// The header that the user name and the password in a URL stand for.
-pub(super) fn basic(url: &Url) -> Option<HeaderValue> {
+/// The `Authorization` header for the user and password of a URL.
+pub(super) fn basic_auth(url: &Url) -> Option<HeaderValue> {
     if url.username().is_empty() && url.password().is_none() {
         return None;
     }
@@ -76,8 +76,8 @@ pub(super) fn basic(url: &Url) -> Option<HeaderValue> {
 }
 
 /// The headers of every POST.
-pub(super) fn post(own: &HeaderMap) -> HeaderMap {
-    let mut headers = own.clone();
+pub(super) fn for_post(entry: &HeaderMap) -> HeaderMap {
+    let mut headers = entry.clone();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
     headers.insert(
         ACCEPT,
@@ -88,15 +88,15 @@ pub(super) fn post(own: &HeaderMap) -> HeaderMap {
 }
 
 /// The headers of every GET.
-pub(super) fn get(own: &HeaderMap) -> HeaderMap {
-    let mut headers = own.clone();
+pub(super) fn for_get(entry: &HeaderMap) -> HeaderMap {
+    let mut headers = entry.clone();
     headers.insert(ACCEPT, HeaderValue::from_static(EVENTS));
     headers.insert("cache-control", HeaderValue::from_static("no-store"));
     headers
 }
 
-/// Whether the answer is of this media type.
-pub(super) fn is(headers: &HeaderMap, media_type: &str) -> bool {
+/// Whether the `Content-Type` is this media type.
+pub(super) fn has_content_type(headers: &HeaderMap, media_type: &str) -> bool {
     let value = headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok());
@@ -106,13 +106,13 @@ pub(super) fn is(headers: &HeaderMap, media_type: &str) -> bool {
     })
 }
 
-/// The header for a parameter of that name; `None` if there can be none.
-pub(super) fn parameter(name: &str) -> Option<HeaderName> {
-    HeaderName::try_from(format!("{PARAMETER}{}", name.to_ascii_lowercase())).ok()
+/// The header name for a parameter; `None` if it is invalid.
+pub(super) fn parameter_name(name: &str) -> Option<HeaderName> {
+    HeaderName::try_from(format!("{PARAMETER_PREFIX}{}", name.to_ascii_lowercase())).ok()
 }
 
-/// A text as it may stand in a header: as it is where that is safe, else in Base64.
-pub(super) fn text(value: &str) -> HeaderValue {
+/// A header value: plain where that is safe, otherwise Base64.
+pub(super) fn encode_value(value: &str) -> HeaderValue {
     let looks_encoded = value.starts_with("=?base64?") && value.ends_with("?=");
     let plain = value.bytes().all(|byte| (0x20..=0x7e).contains(&byte))
         && value.trim() == value
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_plain_where_they_can_be() {
+    fn values_are_plain_ascii_where_possible_and_base64_otherwise() {
         for (value, header) in [
             ("us-west1", "us-west1"),
             ("a b", "a b"),
@@ -142,22 +142,22 @@ mod tests {
             ("a\tb", "=?base64?YQli?="),
             ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
         ] {
-            assert_eq!(text(value).to_str().unwrap(), header, "{value:?}");
+            assert_eq!(encode_value(value).to_str().unwrap(), header, "{value:?}");
         }
     }
 
     #[test]
-    fn a_user_in_the_url_signs_in() {
-        let of = |url: &str| basic(&Url::parse(url).unwrap());
+    fn user_and_password_in_the_url_become_basic_auth() {
+        let of = |url: &str| basic_auth(&Url::parse(url).unwrap());
         assert_eq!(of("https://h/"), None);
         assert_eq!(of("https://me:p%40ss@h/").unwrap(), "Basic bWU6cEBzcw==");
         assert_eq!(of("https://me@h/").unwrap(), "Basic bWU6");
     }
 
     #[test]
-    fn an_entry_cannot_set_what_is_the_protocols() {
+    fn an_entry_cannot_set_headers_of_the_protocol() {
         let of = |name: &str| {
-            own(&[(name.to_owned(), "x".to_owned())]).map(|own| own.contains_key(name))
+            from_entry(&[(name.to_owned(), "x".to_owned())]).map(|map| map.contains_key(name))
         };
         assert_eq!(of("X-Key"), Ok(true));
         assert_eq!(of("User-Agent"), Ok(true));
@@ -171,6 +171,6 @@ mod tests {
             assert_eq!(of(name), Ok(false), "{name}");
         }
         assert!(of("a b").is_err());
-        assert!(own(&[("a".to_owned(), "x\ny".to_owned())]).is_err());
+        assert!(from_entry(&[("a".to_owned(), "x\ny".to_owned())]).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The one HTTP/2 connection to an origin, which all requests share.
+//! The HTTP/2 connection to an origin, shared by all requests.
 
 use std::error::Error as _;
 use std::io::{self, IoSlice};
@@ -16,58 +16,40 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::{AbortHandle, coop};
 
 use super::body::Body;
-use super::client::{Answer, Place, SendError};
-use super::letter::Letter;
+use super::connection_pool::{ExchangeError, Response};
+use super::request::HttpRequest;
 use crate::net::Stream;
 
-/// How often the connection is asked whether it still stands, and how long it has to answer.
-const PING_EVERY: Duration = Duration::from_secs(30);
-const PING_LIMIT: Duration = Duration::from_secs(20);
+/// Interval of keep-alive pings, and the time limit for the response to one.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Takes requests; clones take them to the same connection.
-pub(super) type Sender = http2::SendRequest<Full<Bytes>>;
+/// Sends requests; clones use the same connection.
+pub(super) type Http2Sender = http2::SendRequest<Full<Bytes>>;
 
-/// The connection, if there is one.
+/// The shared connection, if there is one.
 #[derive(Default)]
-pub(super) struct Http2 {
-    current: Mutex<Option<Current>>,
-    /// The server is known to speak it.
-    spoken: AtomicBool,
+pub(super) struct SharedHttp2 {
+    current: Mutex<Option<Http2Connection>>,
+    /// The server has negotiated HTTP/2 before.
+    negotiated: AtomicBool,
     dialing: tokio::sync::Mutex<()>,
 }
 
-struct Current {
-    sender: Sender,
+struct Http2Connection {
+    sender: Http2Sender,
     driver: AbortHandle,
 }
 
-impl Drop for Current {
+impl Drop for Http2Connection {
     fn drop(&mut self) {
         self.driver.abort();
     }
 }
 
-/// Why a request has no answer.
-pub(super) struct Lost {
-    /// It was not taken.
-    pub(super) unsent: bool,
-    reason: String,
-    /// Whether the server may have acted on it.
-    may_have_run: bool,
-}
-
-impl From<Lost> for SendError {
-    fn from(lost: Lost) -> Self {
-        Self::Lost {
-            reason: lost.reason,
-            sent: lost.may_have_run,
-        }
-    }
-}
-
-impl Http2 {
-    /// The way to the connection, where it can take another request.
-    pub(super) fn sender(&self) -> Option<Sender> {
+impl SharedHttp2 {
+    /// The sender of the connection, if it can take another request.
+    pub(super) fn sender(&self) -> Option<Http2Sender> {
         let mut current = self.lock();
         let usable = current.as_ref().filter(|now| !now.sender.is_closed());
         let sender = usable.map(|now| now.sender.clone());
@@ -77,80 +59,83 @@ impl Http2 {
         sender
     }
 
-    /// Waits until nobody else makes a connection: one is enough for all who need one.
-    pub(super) async fn turn(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
-        if self.spoken.load(Ordering::Relaxed) {
+    /// Waits until no other request dials: one HTTP/2 connection serves all.
+    pub(super) async fn dial_lock(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        if self.negotiated.load(Ordering::Relaxed) {
             Some(self.dialing.lock().await)
         } else {
             None
         }
     }
 
-    /// Speaks HTTP/2 on a stream from now on.
-    pub(super) async fn start(&self, stream: Stream) -> Result<Sender, String> {
-        self.spoken.store(true, Ordering::Relaxed);
+    /// Starts HTTP/2 on a stream.
+    pub(super) async fn handshake(&self, stream: Stream) -> Result<Http2Sender, ExchangeError> {
+        self.negotiated.store(true, Ordering::Relaxed);
         let started = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
-            .keep_alive_interval(PING_EVERY)
-            .keep_alive_timeout(PING_LIMIT)
+            .keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_TIMEOUT)
             .adaptive_window(true)
-            .handshake(TokioIo::new(Paced(stream)))
+            .handshake(TokioIo::new(ThrottledStream(stream)))
             .await;
-        let (sender, driver) = started.map_err(|error| explain(&error))?;
+        let (sender, driver) = started.map_err(|error| ExchangeError {
+            reason: explain(&error),
+            unsent: true,
+            may_have_run: false,
+        })?;
         let driver = tokio::spawn(async move {
-            // Whoever waits for an answer is told by it.
+            // Its errors reach the requests that wait on it.
             let _ = driver.await;
         });
-        let fresh = Current {
+        let connection = Http2Connection {
             sender: sender.clone(),
             driver: driver.abort_handle(),
         };
         let mut current = self.lock();
-        // The first time, another may have been quicker; requests may already be on that one.
+        // Before HTTP/2 is known, requests dial concurrently; the first connection wins.
         if let Some(first) = current.as_ref().filter(|now| !now.sender.is_closed()) {
             return Ok(first.sender.clone());
         }
-        *current = Some(fresh);
+        *current = Some(connection);
         Ok(sender)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Current>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Http2Connection>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Sends a request and waits for the head of the answer.
+/// Sends a request and waits for the head of the response.
 pub(super) async fn send(
-    mut sender: Sender,
-    letter: &Letter<'_>,
-    place: &Place,
-) -> Result<Box<Answer>, Lost> {
-    let sent = sender.try_send_request(letter.for_http2(place)).await;
-    let answer = sent.map_err(|mut failed| {
+    mut sender: Http2Sender,
+    request: &HttpRequest<'_>,
+) -> Result<Box<Response>, ExchangeError> {
+    let sent = sender.try_send_request(request.to_http2()).await;
+    let response = sent.map_err(|mut failed| {
         let unsent = failed.take_message().is_some();
-        Lost {
+        ExchangeError {
             may_have_run: !unsent && !is_unprocessed(failed.error()),
             reason: explain(failed.error()),
             unsent,
         }
     })?;
-    let (head, body) = answer.into_parts();
-    Ok(Box::new(Answer {
+    let (head, body) = response.into_parts();
+    Ok(Box::new(Response {
         status: head.status,
         body: Body::http2(body, &head.headers),
         headers: head.headers,
     }))
 }
 
-/// A stream that is read a little at a time: frames of a few bytes each cost hyper as much as large ones,
-/// and hyper reads for as long as there is something to read (CALL-7).
-struct Paced(Stream);
+/// A stream that limits reads: tiny frames cost hyper as much as large ones, and hyper reads for as
+/// long as there is input (CALL-7).
+struct ThrottledStream(Stream);
 
-/// How much is read at once, and what a read takes of a task's budget, which is 128.
-const READ_AT_ONCE: usize = 16 * 1024;
+/// The most bytes per read, and the share of a task's coop budget (128) that a read takes.
+const MAX_READ: usize = 16 * 1024;
 const READ_COST: usize = 16;
 
-impl AsyncRead for Paced {
+impl AsyncRead for ThrottledStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context,
@@ -159,7 +144,7 @@ impl AsyncRead for Paced {
         for _ in 1..READ_COST {
             ready!(coop::poll_proceed(context)).made_progress();
         }
-        let room = buffer.remaining().min(READ_AT_ONCE);
+        let room = buffer.remaining().min(MAX_READ);
         let mut part = ReadBuf::new(buffer.initialize_unfilled_to(room));
         ready!(Pin::new(&mut self.0).poll_read(context, &mut part))?;
         let count = part.filled().len();
@@ -168,7 +153,7 @@ impl AsyncRead for Paced {
     }
 }
 
-impl AsyncWrite for Paced {
+impl AsyncWrite for ThrottledStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context,
@@ -198,7 +183,7 @@ impl AsyncWrite for Paced {
     }
 }
 
-/// An error of hyper's with its causes: the first says only that something failed.
+/// A hyper error with its causes; the outermost message is generic.
 pub(super) fn explain(error: &hyper::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -213,7 +198,7 @@ pub(super) fn explain(error: &hyper::Error) -> String {
     text
 }
 
-/// Whether the server says that it has not looked at the request (RFC 9113, 8.7).
+/// Whether the server reports that it did not process the request (RFC 9113, 8.7).
 fn is_unprocessed(error: &hyper::Error) -> bool {
     let mut cause = error.source();
     while let Some(error) = cause {

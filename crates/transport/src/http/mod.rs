@@ -1,35 +1,36 @@
 //! Servers behind HTTP: Streamable HTTP and HTTP+SSE (TRN-1).
 //!
-//! `letter`, `connection`, `head`, `framing`, `http2` and `client` move requests and answers; `courier` adds who we are and patience; `streamable` and `sse` are the two
-//! transports. `events` reads event streams.
+//! `http1`, `http2`, `framing` and `body` exchange requests and responses; `connection_pool` keeps
+//! connections and follows redirects; `http_client` adds credentials and retries. `streamable` and
+//! `sse` are the transports, driven by `exchange_loop`; `events` decodes event streams.
 
 mod body;
-mod client;
-mod connection;
-mod courier;
+mod connection_pool;
 mod credentials;
 mod events;
-mod fetch;
+mod exchange_loop;
+mod fetcher;
 mod framing;
-mod head;
 mod headers;
-mod helper;
+mod headers_helper;
+mod http1;
 mod http2;
-mod inlet;
-mod letter;
+mod http_client;
+mod inbound_queue;
+mod request;
 mod sse;
 mod streamable;
 
-pub(crate) use body::unpack_all;
-pub(crate) use connection::read_http1;
-pub use courier::ANSWER_LIMIT;
+pub(crate) use body::decompress_all;
 pub use credentials::{
-    AfterRefusal, Credentials, CredentialsError, FixedToken, Later, Refusal, Token,
+    AfterRefusal, BoxFuture, Credentials, CredentialsError, FixedToken, Refusal, Token,
 };
 pub use events::{Event, EventDecoder, TooLong};
-pub use fetch::{FetchError, Fetched, Fetcher};
+pub use fetcher::{FetchError, FetchResponse, Fetcher};
 pub use headers::BadHeader;
-pub use helper::{HELPER_LIMIT, HeadersHelper, HelperError};
+pub use headers_helper::{HELPER_TIMEOUT, HeadersHelper, HelperError};
+pub use http_client::RESPONSE_TIMEOUT;
+pub(crate) use http1::read_http1;
 pub use sse::{SseReceiver, SseSender, SseTransport};
 pub use streamable::{
     HttpServer, MAX_IN_FLIGHT, StreamableReceiver, StreamableSender, StreamableTransport,

@@ -1,18 +1,13 @@
-//! HTTP+SSE (TRN-1, sse): one stream on which everything comes, and a place to send to that the stream names first.
+//! HTTP+SSE (TRN-1, sse): an event stream for everything that arrives, and an endpoint, announced
+//! on the stream, for everything that is sent.
 //!
-//! The session is the stream: when it ends, the link has ended, and whoever keeps the connection makes a new one.
+//! The stream is the session: the link closes with it.
 
-use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures_util::stream::{FuturesUnordered, Stream as _};
 use http::{HeaderValue, Method, StatusCode};
-use tokio::sync::mpsc;
-use tokio::time::Sleep;
 use trunkline_wire::transport::{
     CloseReason, Closed, DeliveryError, DeliveryErrorKind, Incoming, Outgoing, ReceiveHalf,
     SendHalf, Transport,
@@ -20,121 +15,97 @@ use trunkline_wire::transport::{
 use url::Url;
 
 use super::body::Body;
-use super::client::Place;
-use super::courier::{ANSWER_LIMIT, Courier, Errand, said};
 use super::events::{EventDecoder, Step};
+use super::exchange_loop::{Exchange, ExchangeLoop, Exchanges, MAX_NOTIFICATIONS, Outbox};
 use super::headers::{self, EVENTS};
-use super::inlet::{END_GRACE, Inlet};
-use super::letter::Prepared;
-use super::streamable::{HttpServer, MAX_IN_FLIGHT, MAX_TELLING, READY_LIMIT};
+use super::http_client::{HttpClient, RESPONSE_TIMEOUT, status_error};
+use super::inbound_queue::InboundQueue;
+use super::request::{HttpRequest, PreparedHeaders, RequestTarget};
+use super::streamable::{HttpServer, INITIALIZED_TIMEOUT, MAX_IN_FLIGHT};
 use crate::MAX_MESSAGE_BYTES;
 use crate::net::Dialer;
 
-/// Events of another kind, or batches of lines, that may come before the endpoint.
+/// The most other events, or batches of lines, before the endpoint.
 const MAX_STEPS: usize = 1000;
 
-/// How many answers and notifications may wait to be sent before more are dropped.
-const MAX_UNTOLD: usize = 4096;
-
 impl HttpServer {
-    /// A link to it by HTTP+SSE: opens the stream and waits until it says where to send to.
+    /// Connects by HTTP+SSE: opens the stream and waits for the endpoint.
     pub async fn sse(&self, dialer: &Dialer) -> Result<SseTransport, DeliveryError> {
-        let (courier, own) = self.courier(dialer)?;
-        let errand = Errand {
+        let (http_client, entry_headers) = self.http_client(dialer)?;
+        let request = HttpRequest {
             method: Method::GET,
-            place: &courier.place,
-            headers: Arc::new(headers::get(&own).into()),
-            more: Vec::new(),
+            target: &http_client.target,
+            headers: Arc::new(headers::for_get(&entry_headers).into()),
+            extra: Vec::new(),
+            token: None,
             body: Bytes::new(),
-            limit: None,
+            timeout: None,
         };
-        let mut answer = courier.send(&errand).await?;
-        let status = answer.status.as_u16();
-        if !answer.status.is_success() {
-            let text = format!(
-                "the server answered with status {status}{}",
-                said(&mut answer).await
-            );
-            return Err(DeliveryError::new(
-                DeliveryErrorKind::Status(status),
-                text,
-                false,
-            ));
+        let mut response = http_client.send(request).await?;
+        let kind = DeliveryErrorKind::Status(response.status.as_u16());
+        if !response.status.is_success() {
+            return Err(status_error(&mut response, kind, false).await);
         }
-        if !headers::is(&answer.headers, EVENTS) {
+        if !headers::has_content_type(&response.headers, EVENTS) {
             let text = "the server does not answer with a stream of events; is the URL right?";
-            return Err(DeliveryError::new(
-                DeliveryErrorKind::Status(status),
-                text,
-                false,
-            ));
+            return Err(DeliveryError::new(kind, text, false));
         }
         let mut events = EventDecoder::new(MAX_MESSAGE_BYTES);
-        let endpoint = endpoint(&mut answer.body, &mut events).await?;
-        let endpoint = place(&self.url, &endpoint)?;
-        let link = Arc::new(Link {
-            courier,
+        let endpoint = read_endpoint(&mut response.body, &mut events).await?;
+        let endpoint = resolve_endpoint(&self.url, &endpoint)?;
+        let link = Arc::new(SseLink {
+            http_client,
             endpoint,
-            headers: Mutex::new(Arc::new(headers::post(&own).into())),
-            inlet: Inlet::default(),
+            headers: Mutex::new(Arc::new(headers::for_post(&entry_headers).into())),
+            inbound: InboundQueue::default(),
         });
-        let (outbox, inbox) = mpsc::unbounded_channel();
-        let exchanges = FuturesUnordered::new();
-        exchanges.push(stream(Arc::clone(&link), answer.body, events));
+        let (outbox, mut exchanges) = Exchanges::new();
+        exchanges.run(read_stream(Arc::clone(&link), response.body, events));
         Ok(SseTransport {
             sender: SseSender(outbox),
             receiver: SseReceiver {
                 link,
-                inbox,
                 exchanges,
-                held: VecDeque::new(),
-                untold: VecDeque::new(),
-                asking: 0,
-                telling: 0,
-                gate: false,
-                grace: None,
+                requests: 0,
+                notifications: 0,
+                initializing: false,
             },
         })
     }
 }
 
-/// Reads the stream up to the event that says where to send to.
-async fn endpoint(body: &mut Body, events: &mut EventDecoder) -> Result<Bytes, DeliveryError> {
-    let broken = |text: String| DeliveryError::new(DeliveryErrorKind::Broken, text, false);
+/// Reads the stream up to the event with the endpoint.
+async fn read_endpoint(body: &mut Body, events: &mut EventDecoder) -> Result<Bytes, DeliveryError> {
+    let broken = |text: &str| Err(DeliveryError::new(DeliveryErrorKind::Broken, text, false));
     let mut steps = 0;
     loop {
         match events.step() {
-            Step::Event(event) if event.kind.as_deref() == Some(b"endpoint") => {
+            Step::Event(event) if event.event_type.as_deref() == Some(b"endpoint") => {
                 return Ok(event.data);
             }
             Step::Event(_) | Step::Lines(_) => {
                 steps += 1;
                 if steps > MAX_STEPS {
-                    let text = "the server does not say where to send to";
-                    return Err(broken(text.to_owned()));
+                    return broken("the server does not say where to send to");
                 }
                 tokio::task::yield_now().await;
                 continue;
             }
-            Step::NeedsMore if !events.is_skipping() => {}
-            Step::NeedsMore | Step::TooLong(_) => {
-                return Err(broken("the server's first event is too long".to_owned()));
+            Step::NeedMore if !events.is_skipping() => {}
+            Step::NeedMore | Step::TooLong(_) => {
+                return broken("the server's first event is too long");
             }
         }
-        match body.piece().await {
-            Ok(Some(piece)) => events.push(piece),
-            Ok(None) => {
-                return Err(broken(
-                    "the stream ended before it said where to send to".to_owned(),
-                ));
-            }
-            Err(error) => return Err(broken(error.to_string())),
+        match body.next_chunk().await {
+            Ok(Some(chunk)) => events.push(chunk),
+            Ok(None) => return broken("the stream ended before it said where to send to"),
+            Err(error) => return broken(&error.to_string()),
         }
     }
 }
 
-/// Where to send to; it must be where the stream is, so that nothing of ours goes elsewhere.
-fn place(url: &Url, endpoint: &[u8]) -> Result<Place, DeliveryError> {
+/// Resolves the endpoint. It must have the origin of the stream, so that no secret leaves it.
+fn resolve_endpoint(url: &Url, endpoint: &[u8]) -> Result<RequestTarget, DeliveryError> {
     let refuse = |text: &str| DeliveryError::new(DeliveryErrorKind::Redirected, text, false);
     let text = String::from_utf8_lossy(endpoint);
     let joined = url.join(text.trim());
@@ -144,50 +115,47 @@ fn place(url: &Url, endpoint: &[u8]) -> Result<Place, DeliveryError> {
             "the server wants messages to be sent to another place than its own",
         ));
     }
-    Place::new(&joined).map_err(|_| refuse("the server names no URL to send to"))
+    RequestTarget::new(&joined).map_err(|_| refuse("the server names no URL to send to"))
 }
 
-struct Link {
-    courier: Courier,
-    endpoint: Place,
-    headers: Mutex<Arc<Prepared>>,
-    inlet: Inlet,
+/// State shared by the exchanges of one link.
+struct SseLink {
+    http_client: HttpClient,
+    endpoint: RequestTarget,
+    headers: Mutex<Arc<PreparedHeaders>>,
+    inbound: InboundQueue,
 }
 
-impl Link {
+impl SseLink {
     async fn post(&self, message: &Outgoing) -> Result<(), DeliveryError> {
         let mut text = Vec::with_capacity(message.size_hint());
         message.encode(&mut text);
-        let errand = Errand {
+        let request = HttpRequest {
             method: Method::POST,
-            place: &self.endpoint,
+            target: &self.endpoint,
             headers: self.headers(message),
-            more: Vec::new(),
+            extra: Vec::new(),
+            token: None,
             body: text.into(),
-            limit: Some(ANSWER_LIMIT),
+            timeout: Some(RESPONSE_TIMEOUT),
         };
-        let mut answer = self.courier.send(&errand).await?;
-        let status = answer.status;
+        let mut response = self.http_client.send(request).await?;
+        let status = response.status;
         if status.is_success() {
-            // It is of no use; what is asked is answered on the stream.
-            self.courier.client.finish(&mut answer.body).await;
+            // MCP responses come on the stream.
+            self.http_client.pool.drain(&mut response.body).await;
             return Ok(());
         }
-        let text = format!(
-            "the server answered with status {}{}",
-            status.as_u16(),
-            said(&mut answer).await
-        );
-        // The place belongs to the stream, and is gone with what the server knew of it.
+        // The endpoint ends with the session.
         let kind = match status {
             StatusCode::NOT_FOUND | StatusCode::GONE => DeliveryErrorKind::SessionExpired,
             status => DeliveryErrorKind::Status(status.as_u16()),
         };
-        Err(DeliveryError::new(kind, text, status.is_server_error()))
+        Err(status_error(&mut response, kind, status.is_server_error()).await)
     }
 
-    /// The headers, with the version once one is agreed.
-    fn headers(&self, message: &Outgoing) -> Arc<Prepared> {
+    /// The headers, with the protocol version once it is negotiated.
+    fn headers(&self, message: &Outgoing) -> Arc<PreparedHeaders> {
         let version = match message {
             Outgoing::Request {
                 routing, method, ..
@@ -207,7 +175,7 @@ impl Link {
     }
 }
 
-/// A link by HTTP+SSE.
+/// The HTTP+SSE transport.
 pub struct SseTransport {
     sender: SseSender,
     receiver: SseReceiver,
@@ -222,233 +190,141 @@ impl Transport for SseTransport {
     }
 }
 
-/// The half that hands messages over.
-pub struct SseSender(mpsc::UnboundedSender<Outgoing>);
+/// The sending half, which queues messages.
+pub struct SseSender(Outbox);
 
 impl SendHalf for SseSender {
     async fn send(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), Closed> {
-        for message in batch.drain(..) {
-            let sent = self.0.send(message);
-            sent.map_err(|_| Closed::new(CloseReason::ByPeer))?;
-        }
-        Ok(())
+        self.0.send(batch)
     }
 
     async fn close(self) {}
 }
 
-/// The half in which everything happens.
+/// The receiving half, which runs all exchanges.
 pub struct SseReceiver {
-    link: Arc<Link>,
-    inbox: mpsc::UnboundedReceiver<Outgoing>,
-    exchanges: FuturesUnordered<Exchange>,
-    /// Requests that have to wait.
-    held: VecDeque<Outgoing>,
-    /// Answers and notifications that have to wait. They never wait for requests: the server may take
-    /// the answer to its question before it answers ours.
-    untold: VecDeque<Outgoing>,
-    /// How many requests are being sent.
-    asking: usize,
-    /// How many answers and notifications are being sent.
-    telling: usize,
-    /// The server must know that we are ready before it hears anything else.
-    gate: bool,
-    /// Set once the link has ended: how long what is being sent may still take.
-    grace: Option<Pin<Box<Sleep>>>,
+    link: Arc<SseLink>,
+    exchanges: Exchanges<Completed>,
+    /// Requests that are being sent.
+    requests: usize,
+    /// Notifications and responses that are being sent.
+    notifications: usize,
+    /// Nothing may be sent before the server has `notifications/initialized`.
+    initializing: bool,
 }
 
-type Exchange = Pin<Box<dyn Future<Output = Done> + Send>>;
-
-enum Done {
-    Asked,
-    Told,
-    Ready,
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Completed {
+    Request,
+    Notification,
+    Initialized,
     StreamEnded,
 }
 
 impl ReceiveHalf for SseReceiver {
     async fn receive(&mut self) -> Result<Incoming, Closed> {
-        poll_fn(|context| self.poll(context)).await
+        poll_fn(|context| self.poll_receive(context)).await
     }
 }
 
-impl SseReceiver {
-    fn poll(&mut self, context: &mut Context) -> Poll<Result<Incoming, Closed>> {
-        loop {
-            if let Some(incoming) = self.link.inlet.take() {
-                return Poll::Ready(Ok(incoming));
-            }
-            self.link.inlet.is_empty_now();
-            if let Some(closed) = self.link.inlet.ended() {
-                return self.poll_end(closed, context);
-            }
-            while let Poll::Ready(message) = self.inbox.poll_recv(context) {
-                match message {
-                    Some(message) => self.take(message),
-                    None => return Poll::Ready(Err(Closed::new(CloseReason::ByUs))),
-                }
-            }
-            self.release();
-            match Pin::new(&mut self.exchanges).poll_next(context) {
-                Poll::Ready(Some(done)) => self.done(&done),
-                Poll::Ready(None) | Poll::Pending => {
-                    if let Some(incoming) = self.link.inlet.take() {
-                        return Poll::Ready(Ok(incoming));
-                    }
-                    if self.link.inlet.ended().is_none() {
-                        return Poll::Pending;
-                    }
-                }
-            }
-        }
+impl ExchangeLoop for SseReceiver {
+    type Completed = Completed;
+
+    fn exchanges(&mut self) -> &mut Exchanges<Completed> {
+        &mut self.exchanges
     }
 
-    /// The link is over. What was never sent says so; what is being sent gets a little time to learn whether it was turned down.
-    fn poll_end(
-        &mut self,
-        closed: Closed,
-        context: &mut Context,
-    ) -> Poll<Result<Incoming, Closed>> {
-        while let Poll::Ready(Some(message)) = self.inbox.poll_recv(context) {
-            self.held.push_back(message);
-        }
-        for message in self.held.drain(..) {
-            self.link.inlet.refuse(&message, &closed);
-        }
-        self.untold.clear();
-        while let Poll::Ready(Some(done)) = Pin::new(&mut self.exchanges).poll_next(context) {
-            self.done(&done);
-        }
-        if let Some(incoming) = self.link.inlet.take() {
-            return Poll::Ready(Ok(incoming));
-        }
-        let grace = self
-            .grace
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(END_GRACE)));
-        if self.asking + self.telling == 0 || grace.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Err(closed));
-        }
-        Poll::Pending
+    fn inbound(&self) -> &InboundQueue {
+        &self.link.inbound
     }
 
-    /// Sends a message, or holds it back for as long as it must wait.
-    fn take(&mut self, message: Outgoing) {
+    fn may_send(&self, message: &Outgoing) -> bool {
         match message {
-            Outgoing::Cancel { id, .. } if self.forget(id) => {}
-            message if self.may_go(&message) => self.start(message),
-            message @ Outgoing::Request { .. } => self.held.push_back(message),
-            message @ Outgoing::Cancel { .. } => self.untold.push_back(message),
-            // Answers that a server does not take are dropped when too many wait.
-            message if self.untold.len() < MAX_UNTOLD => self.untold.push_back(message),
-            _ => {}
+            _ if self.initializing => false,
+            Outgoing::Request { .. } => self.requests < MAX_IN_FLIGHT,
+            _ => self.notifications < MAX_NOTIFICATIONS,
         }
-    }
-
-    /// Forgets a request that was not sent yet; true if there was one.
-    fn forget(&mut self, cancelled: u64) -> bool {
-        let at = self
-            .held
-            .iter()
-            .position(|held| matches!(held, Outgoing::Request { id, .. } if *id == cancelled));
-        at.is_some_and(|at| self.held.remove(at).is_some())
-    }
-
-    fn may_go(&self, message: &Outgoing) -> bool {
-        match message {
-            _ if self.gate => false,
-            Outgoing::Request { .. } => self.asking < MAX_IN_FLIGHT,
-            // Each is a POST of its own: a server that asks without end must not take all of the time.
-            _ => self.telling < MAX_TELLING,
-        }
-    }
-
-    fn release(&mut self) {
-        while let Some(message) = self.next_to_go() {
-            self.start(message);
-        }
-    }
-
-    /// The next message that waited and need not any more; what is to be told comes first.
-    fn next_to_go(&mut self) -> Option<Outgoing> {
-        let may_go = |queue: &VecDeque<_>| queue.front().is_some_and(|next| self.may_go(next));
-        if may_go(&self.untold) {
-            return self.untold.pop_front();
-        }
-        if may_go(&self.held) {
-            return self.held.pop_front();
-        }
-        None
     }
 
     fn start(&mut self, message: Outgoing) {
-        let link = Arc::clone(&self.link);
-        let (done, count) = match &message {
-            Outgoing::Request { .. } => (Done::Asked, &mut self.asking),
+        let completed = match &message {
+            Outgoing::Request { .. } => Completed::Request,
             Outgoing::Notification {
                 method: "notifications/initialized",
                 ..
-            } => {
-                self.gate = true;
-                (Done::Ready, &mut self.telling)
-            }
-            _ => (Done::Told, &mut self.telling),
+            } => Completed::Initialized,
+            _ => Completed::Notification,
         };
-        *count += 1;
-        self.exchanges.push(Box::pin(async move {
+        match completed {
+            Completed::Request => self.requests += 1,
+            _ => self.notifications += 1,
+        }
+        self.initializing |= completed == Completed::Initialized;
+        let link = Arc::clone(&self.link);
+        self.exchanges.run(Box::pin(async move {
             let posted = link.post(&message);
-            let posted = if matches!(done, Done::Ready) {
-                // One that does not answer this may still answer the rest.
-                let limited = tokio::time::timeout(READY_LIMIT, posted).await;
+            let posted = if completed == Completed::Initialized {
+                // A server that does not respond to this may still respond to requests.
+                let limited = tokio::time::timeout(INITIALIZED_TIMEOUT, posted).await;
                 limited.unwrap_or(Ok(()))
             } else {
                 posted.await
             };
-            if let Err(failure) = posted {
-                match message {
-                    Outgoing::Request { id, .. } => link.inlet.fail(id, failure),
-                    _ => link.inlet.note(&failure),
-                }
+            match (posted, message) {
+                (Ok(()), _) => {}
+                (Err(error), Outgoing::Request { id, .. }) => link.inbound.fail_request(id, error),
+                (Err(error), _) => link.inbound.fail_notification(&error),
             }
-            done
+            Ok(completed)
         }));
     }
 
-    fn done(&mut self, done: &Done) {
-        match done {
-            Done::Asked => self.asking -= 1,
-            Done::Told => self.telling -= 1,
-            Done::Ready => {
-                self.telling -= 1;
-                self.gate = false;
+    fn complete(&mut self, completed: Completed) {
+        match completed {
+            Completed::Request => self.requests -= 1,
+            Completed::Notification => self.notifications -= 1,
+            Completed::Initialized => {
+                self.notifications -= 1;
+                self.initializing = false;
             }
-            Done::StreamEnded => {}
+            Completed::StreamEnded => {}
         }
+    }
+
+    fn cancel(&mut self, _: u64, message: Outgoing) {
+        if self.may_send(&message) {
+            self.start(message);
+        } else {
+            self.exchanges.hold_notification(message);
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.requests + self.notifications > 0
     }
 }
 
-/// Delivers what comes on the stream; the link ends with it.
-fn stream(link: Arc<Link>, mut body: Body, mut events: EventDecoder) -> Exchange {
+/// Delivers the messages of the stream; the link closes at its end.
+fn read_stream(
+    link: Arc<SseLink>,
+    mut body: Body,
+    mut events: EventDecoder,
+) -> Exchange<Completed> {
     Box::pin(async move {
         let reason = loop {
-            while let Err(skipped) = link
-                .inlet
-                .deliver_events(&mut events, Incoming::Frame)
-                .await
-            {
-                link.inlet.deliver(skipped.report());
-            }
-            link.inlet.taken().await;
-            match body.piece().await {
-                Ok(Some(piece)) => {
-                    events.push(piece);
-                    link.inlet.deliver(Incoming::Activity { to: None });
+            link.inbound.deliver_messages(&mut events).await;
+            link.inbound.drained().await;
+            match body.next_chunk().await {
+                Ok(Some(chunk)) => {
+                    events.push(chunk);
+                    link.inbound.push(Incoming::Activity { to: None });
                 }
                 Ok(None) => break CloseReason::ByPeer,
                 Err(error) => break CloseReason::Io(error.to_string()),
             }
         };
-        link.inlet.end(reason);
-        Done::StreamEnded
+        link.inbound.close(reason);
+        Ok(Completed::StreamEnded)
     })
 }
 
@@ -457,10 +333,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_go_only_where_the_stream_is() {
+    fn the_endpoint_must_have_the_origin_of_the_stream() {
         let url = Url::parse("http://host:1/sse?key=x").unwrap();
         for good in ["/message?id=1", "message", "http://host:1/other", " /x "] {
-            assert!(place(&url, good.as_bytes()).is_ok(), "{good}");
+            assert!(resolve_endpoint(&url, good.as_bytes()).is_ok(), "{good}");
         }
         for bad in [
             "http://host:2/",
@@ -469,7 +345,7 @@ mod tests {
             "http://host.evil:1/",
             "http://[",
         ] {
-            assert!(place(&url, bad.as_bytes()).is_err(), "{bad}");
+            assert!(resolve_endpoint(&url, bad.as_bytes()).is_err(), "{bad}");
         }
     }
 }

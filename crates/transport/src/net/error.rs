@@ -1,168 +1,168 @@
-//! Why a server could not be reached.
+//! Errors of connecting to a server.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a server could not be reached. Never holds a proxy's password.
+/// An error of connecting to a server. Never contains a proxy password.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum DialError {
     /// The URL cannot be connected to.
     #[error("{0}")]
     Url(String),
-    /// The name is not known.
+    /// The host name could not be resolved.
     #[error("the address of {host} could not be found: {error}")]
     Lookup {
-        /// The name.
+        /// The host name.
         host: String,
-        /// What the resolver said.
+        /// The resolver's error.
         error: String,
     },
-    /// Nobody listens there.
+    /// The connection was refused.
     #[error("{server} refused the connection")]
     Refused {
         /// The server, with its port.
         server: String,
     },
-    /// No connection came about.
+    /// The connection failed.
     #[error("{server} could not be reached: {error}")]
     Connect {
         /// The server, with its port.
         server: String,
-        /// What the system said.
+        /// The system's error.
         error: String,
     },
-    /// It took too long.
+    /// Connecting timed out.
     #[error("{server} could not be reached within {} s", .limit.as_secs())]
     TimedOut {
         /// The server, with its port.
         server: String,
-        /// How long it was waited for.
+        /// The time limit.
         limit: Duration,
     },
-    /// A variable names a proxy that cannot be used.
+    /// An environment variable names an unusable proxy.
     #[error("{variable} {error}")]
     ProxySetting {
         /// The variable.
         variable: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         error: String,
     },
-    /// The proxy itself could not be reached.
+    /// The connection to the proxy failed.
     #[error("proxy {proxy}: {error}")]
     Proxy {
         /// The proxy, without credentials.
         proxy: String,
-        /// Why.
+        /// The error.
         error: Box<DialError>,
     },
-    /// The proxy wants to know who we are, or does not believe it.
+    /// The proxy requires credentials or rejects them.
     #[error("proxy {proxy} asks for a user name and password")]
     ProxyCredentials {
         /// The proxy, without credentials.
         proxy: String,
     },
-    /// The proxy would not let us through.
+    /// The proxy refused the tunnel.
     #[error("proxy {proxy} refused to connect to {server}: {answer}")]
     ProxyRefused {
         /// The proxy, without credentials.
         proxy: String,
         /// The server, with its port.
         server: String,
-        /// The status it answered with.
+        /// Its status line.
         answer: String,
     },
-    /// The proxy does not answer as one.
+    /// The proxy's response is not valid.
     #[error("proxy {proxy} did not open a tunnel to {server}: {error}")]
     ProxyBroken {
         /// The proxy, without credentials.
         proxy: String,
         /// The server, with its port.
         server: String,
-        /// What happened.
+        /// The error.
         error: String,
     },
-    /// No authority we know vouches for the server.
+    /// The certificate is not signed by a trusted authority.
     #[error("the certificate of {host} is not trusted: no known authority has signed it")]
     NotTrusted {
         /// The server.
         host: String,
     },
-    /// The server's certificate is out of date.
+    /// The certificate has expired.
     #[error("the certificate of {host} has expired")]
     Expired {
         /// The server.
         host: String,
     },
-    /// The server's certificate is for later.
+    /// The certificate is not valid yet.
     #[error("the certificate of {host} is not valid yet")]
     NotYetValid {
         /// The server.
         host: String,
     },
-    /// The server's certificate is somebody else's.
-    #[error("the certificate of {host} is for another name{}", among(.names))]
+    /// The certificate is for another name.
+    #[error("the certificate of {host} is for another name{}", list_names(.names))]
     WrongName {
         /// The server.
         host: String,
-        /// The names it is for; untrusted text.
+        /// Its names; untrusted text.
         names: Vec<String>,
     },
-    /// The server's certificate cannot be accepted for another reason.
+    /// The certificate is invalid for another reason.
     #[error("the certificate of {host} is not acceptable: {error}")]
     Certificate {
         /// The server.
         host: String,
-        /// Why.
+        /// The error.
         error: String,
     },
-    /// The server wants a certificate of ours.
+    /// The server requires a client certificate.
     #[error("{host} asks for a client certificate")]
     ClientCertificateWanted {
         /// The server.
         host: String,
     },
-    /// The server does not accept our certificate.
+    /// The server rejected the client certificate.
     #[error("{host} did not accept our client certificate: {error}")]
     ClientCertificateRefused {
         /// The server.
         host: String,
-        /// What it said.
+        /// The server's alert.
         error: String,
     },
-    /// What answers does not speak TLS.
+    /// The server does not use TLS.
     #[error("{host} does not speak TLS on this port")]
     NotTls {
         /// The server.
         host: String,
     },
-    /// The handshake failed in another way.
+    /// The TLS handshake failed for another reason.
     #[error("the TLS handshake with {host} failed: {error}")]
     Tls {
         /// The server.
         host: String,
-        /// What happened.
+        /// The error.
         error: String,
     },
-    /// A file with certificates or a key cannot be used.
+    /// A certificate or key file is unusable.
     #[error("{} ({role}) {error}", .path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Which setting names it.
+        /// The setting that names it.
         role: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         error: String,
     },
-    /// There is no authority to trust.
+    /// There are no trusted certificate authorities.
     #[error("this machine has no certificate authorities to trust")]
     NoAuthorities,
-    /// The files of certificates and keys could not be read in time.
+    /// Reading the certificate and key files timed out.
     #[error("the files of certificates and keys could not be read within {} s", .0.as_secs())]
     FilesTimedOut(Duration),
 }
 
 impl DialError {
-    /// What the user can do about it.
+    /// A hint for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NotTrusted { .. } | Self::NoAuthorities => Some(
@@ -190,7 +190,7 @@ impl DialError {
     }
 }
 
-fn among(names: &[String]) -> String {
+fn list_names(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [name] => format!(" ({name})"),

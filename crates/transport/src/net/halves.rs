@@ -1,4 +1,4 @@
-//! The two directions of a stream.
+//! The halves of a stream.
 
 use std::io;
 use std::pin::Pin;
@@ -9,21 +9,21 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::Stream;
 
-/// The direction from the server.
+/// The read half.
 #[derive(Debug)]
 pub enum ReadHalf {
-    /// Without TLS there is nothing to share with the other direction.
+    /// Plain TCP: nothing is shared with the other half.
     Plain(OwnedReadHalf),
-    /// With TLS.
+    /// TLS.
     Tls(tokio::io::ReadHalf<Stream>),
 }
 
-/// The direction to the server.
+/// The write half.
 #[derive(Debug)]
 pub enum WriteHalf {
-    /// Without TLS there is nothing to share with the other direction.
+    /// Plain TCP: nothing is shared with the other half.
     Plain(OwnedWriteHalf),
-    /// With TLS.
+    /// TLS.
     Tls(tokio::io::WriteHalf<Stream>),
 }
 

@@ -1,7 +1,7 @@
-//! How a byte stream to a server is had (TRN-2): proxies, authorities and our own certificate, as the environment and the
-//! server's entry say.
+//! Byte streams to servers (TRN-2): proxies, certificate authorities and client certificates, from
+//! the environment and the server's entry.
 //!
-//! What is spoken on the stream is no business of this module: the HTTP client and the WebSocket client begin where
+//! The protocol on the stream belongs to the HTTP and WebSocket clients, which start where
 //! [`Dialer::dial`] ends.
 
 mod error;
@@ -24,26 +24,26 @@ use url::{Host, Url};
 
 pub use error::DialError;
 pub use halves::{ReadHalf, WriteHalf};
-use proxy::{Proxies, Proxy, ProxyKind};
+use proxy::{Proxy, ProxyKind, ProxySettings};
 pub use stream::Stream;
-use tls::{Purpose, Tls};
+use tls::{Purpose, TlsConfigs};
 
-/// How long reaching a server may take in all, from looking up its name to the end of the TLS handshake.
-pub const DIAL_LIMIT: Duration = Duration::from_secs(30);
+/// Time limit for connecting, from name resolution to the TLS handshake.
+pub const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// Whether TLS is spoken with it.
+    /// Whether it uses TLS.
     pub tls: bool,
-    /// Its name or address; an IPv6 address without brackets.
+    /// Its host name or address; IPv6 without brackets.
     pub host: String,
     /// Its port.
     pub port: u16,
 }
 
 impl Target {
-    /// Where `url` points to; `http`, `https`, `ws` and `wss` are understood.
+    /// Returns the target of an `http`, `https`, `ws` or `wss` URL.
     ///
     /// ```
     /// use trunkline_transport::net::Target;
@@ -75,17 +75,17 @@ impl Target {
         Ok(Self { tls, host, port })
     }
 
-    /// Whether it is on this machine.
+    /// Whether it is on this host.
     pub fn is_loopback(&self) -> bool {
         let address = self.host.parse::<IpAddr>();
         address.map_or_else(
-            |_| tcp::is_own_name(&self.host),
+            |_| tcp::is_localhost(&self.host),
             |address| address.to_canonical().is_loopback(),
         )
     }
 }
 
-/// `host:port`, with brackets where they are needed.
+/// `host:port`, with brackets around IPv6.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(&authority(&self.host, self.port))
@@ -100,54 +100,55 @@ fn authority(host: &str, port: u16) -> String {
     }
 }
 
-/// The certificates of one server's entry: names of PEM files.
+/// Certificate files of one server's entry, in PEM format.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TlsFiles {
-    /// Authorities to trust besides those of the system.
+    /// Certificate authorities to trust in addition to the system's.
     pub ca: Option<PathBuf>,
-    /// Our certificate, with what links it to an authority.
+    /// The client certificate with its chain.
     pub cert: Option<PathBuf>,
-    /// Its private key; by default it is looked for in the certificate's file.
+    /// The private key; by default read from the certificate file.
     pub key: Option<PathBuf>,
 }
 
-/// Which versions of HTTP are offered in the TLS handshake.
+/// The HTTP versions to offer in the TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Alpn {
-    /// HTTP/1.1 alone.
+    /// Only HTTP/1.1.
     Http1,
-    /// HTTP/2, or else HTTP/1.1.
+    /// HTTP/2 and HTTP/1.1.
     Http1Or2,
 }
 
-/// A stream to a server, and how to speak on it.
+/// An established stream.
 #[derive(Debug)]
 pub struct Dialed {
     /// The stream.
     pub stream: Stream,
-    /// Whether HTTP/2 was agreed on.
+    /// Whether HTTP/2 was negotiated.
     pub http2: bool,
-    /// Set when the stream ends at a proxy that takes requests in absolute form.
+    /// Set when the peer is a proxy that takes requests in absolute form.
     pub forward: Option<Forward>,
 }
 
-/// An HTTP proxy that takes plain-HTTP requests in absolute form on this very stream.
+/// A proxy that forwards plain-HTTP requests in absolute form.
 #[derive(Clone, Debug)]
 pub struct Forward {
-    /// What goes into the `Proxy-Authorization` header of each request.
+    /// The `Proxy-Authorization` header of each request.
     pub authorization: Option<http::HeaderValue>,
 }
 
-/// Reaches servers as the environment says: proxies, authorities, our certificate. Cheap to clone; what it loads it loads
-/// once.
+/// Connects to servers through the proxies and with the certificates of the environment. Cheap to
+/// clone; files are loaded once.
 ///
-/// A server on this machine is never reached through a proxy, whatever `NO_PROXY` says: the proxy's `localhost` is not ours.
+/// Servers on this host are never reached through a proxy, whatever `NO_PROXY` says: the proxy's
+/// `localhost` is another one.
 #[derive(Clone)]
 pub struct Dialer(Arc<Inner>);
 
 struct Inner {
-    proxies: Proxies,
-    tls: Tls,
+    proxies: ProxySettings,
+    tls: TlsConfigs,
 }
 
 impl fmt::Debug for Dialer {
@@ -157,65 +158,66 @@ impl fmt::Debug for Dialer {
 }
 
 impl Dialer {
-    /// A dialer for the process's own environment.
+    /// Creates a dialer for the environment of this process.
     pub fn from_env() -> Self {
         Self::with_vars(|name| std::env::var(name).ok())
     }
 
-    /// A dialer for an environment of the caller's making; `vars` is asked now and not again.
+    /// Creates a dialer for other variables, read once now.
     pub fn with_vars(vars: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         let vars = |name: &str| vars(name).filter(|value| !value.trim().is_empty());
         Self(Arc::new(Inner {
-            proxies: Proxies::from_vars(&vars),
-            tls: Tls::from_vars(&vars),
+            proxies: ProxySettings::from_vars(&vars),
+            tls: TlsConfigs::from_vars(&vars),
         }))
     }
 
-    /// Reaches `target` for HTTP requests. Where a proxy is to be used, plain HTTP is left to it
-    /// ([`Dialed::forward`]), and everything else goes through a tunnel.
+    /// Connects to `target` for HTTP requests. A proxy forwards plain HTTP ([`Dialed::forward`]);
+    /// everything else goes through a tunnel.
     pub async fn dial(
         &self,
         target: &Target,
         files: &TlsFiles,
         alpn: Alpn,
     ) -> Result<Dialed, DialError> {
-        within_limit(target, async {
-            match self.0.proxies.choose(target)? {
+        with_timeout(target, async {
+            match self.0.proxies.proxy_for(target)? {
                 Some(proxy) if !target.tls && proxy.kind != ProxyKind::Socks => Ok(Dialed {
-                    stream: self.reach_proxy(proxy).await?,
+                    stream: self.connect_proxy(proxy).await?,
                     http2: false,
                     forward: Some(Forward {
                         authorization: proxy.authorization(),
                     }),
                 }),
-                proxy => self.reach(proxy, target, files, alpn).await,
+                proxy => self.connect(proxy, target, files, alpn).await,
             }
         })
         .await
     }
 
-    /// Reaches `target` for anything but HTTP requests: a proxy is asked for a tunnel even without TLS.
+    /// Connects to `target` for other protocols: through a tunnel if there is a proxy, even without
+    /// TLS.
     pub async fn dial_direct(
         &self,
         target: &Target,
         files: &TlsFiles,
     ) -> Result<Stream, DialError> {
-        within_limit(target, async {
-            let proxy = self.0.proxies.choose(target)?;
-            let dialed = self.reach(proxy, target, files, Alpn::Http1).await?;
+        with_timeout(target, async {
+            let proxy = self.0.proxies.proxy_for(target)?;
+            let dialed = self.connect(proxy, target, files, Alpn::Http1).await?;
             Ok(dialed.stream)
         })
         .await
     }
 
-    async fn reach(
+    async fn connect(
         &self,
         proxy: Option<&Proxy>,
         target: &Target,
         files: &TlsFiles,
         alpn: Alpn,
     ) -> Result<Dialed, DialError> {
-        // A broken certificate file is found before anything goes over the network.
+        // Report broken certificate files before using the network.
         let config = if target.tls {
             Some(self.0.tls.config(files, Purpose::Server(alpn)).await?)
         } else {
@@ -224,7 +226,7 @@ impl Dialer {
         let stream = match proxy {
             None => Stream::plain(tcp::connect(&target.host, target.port).await?),
             Some(proxy) => {
-                let mut stream = self.reach_proxy(proxy).await?;
+                let mut stream = self.connect_proxy(proxy).await?;
                 match proxy.kind {
                     ProxyKind::Socks => socks::open(&mut stream, proxy, target).await?,
                     ProxyKind::Http | ProxyKind::Https => {
@@ -245,7 +247,7 @@ impl Dialer {
         })
     }
 
-    async fn reach_proxy(&self, proxy: &Proxy) -> Result<Stream, DialError> {
+    async fn connect_proxy(&self, proxy: &Proxy) -> Result<Stream, DialError> {
         let reached = async {
             let stream = Stream::plain(tcp::connect(&proxy.host, proxy.port).await?);
             if proxy.kind != ProxyKind::Https {
@@ -263,15 +265,15 @@ impl Dialer {
     }
 }
 
-async fn within_limit<T>(
+async fn with_timeout<T>(
     target: &Target,
     dial: impl Future<Output = Result<T, DialError>>,
 ) -> Result<T, DialError> {
-    let dialed = tokio::time::timeout(DIAL_LIMIT, dial).await;
+    let dialed = tokio::time::timeout(DIAL_TIMEOUT, dial).await;
     dialed.unwrap_or_else(|_| {
         Err(DialError::TimedOut {
             server: target.to_string(),
-            limit: DIAL_LIMIT,
+            limit: DIAL_TIMEOUT,
         })
     })
 }

@@ -1,26 +1,26 @@
-//! `NO_PROXY`: which hosts are reached without the proxy.
+//! `NO_PROXY`: hosts that are reached without the proxy.
 
 use std::net::IpAddr;
 
 use super::Target;
 
-/// The list, read once.
+/// The parsed list.
 #[derive(Debug, Default)]
 pub(super) struct NoProxy(Vec<Rule>);
 
 #[derive(Debug)]
 struct Rule {
     hosts: Hosts,
-    /// Every port, if none is named.
+    /// `None` matches every port.
     port: Option<u16>,
 }
 
 #[derive(Debug)]
 enum Hosts {
     All,
-    /// The domain and everything below it.
+    /// The domain and its subdomains.
     Domain(String),
-    /// The addresses that share the first bits with this one.
+    /// Addresses with the same leading bits.
     Network {
         address: IpAddr,
         bits: u8,
@@ -28,7 +28,7 @@ enum Hosts {
 }
 
 impl NoProxy {
-    /// Reads a list whose entries are separated by commas or blanks.
+    /// Parses a list separated by commas or white space.
     pub(super) fn parse(list: &str) -> Self {
         let entries = list.split(|c: char| c == ',' || c.is_whitespace());
         Self(entries.filter_map(Rule::parse).collect())

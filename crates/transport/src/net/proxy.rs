@@ -1,4 +1,4 @@
-//! Which proxy a server is reached through, if any.
+//! The choice of proxy for a server.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ use url::{Host, Url};
 use super::no_proxy::NoProxy;
 use super::{DialError, Target, authority};
 
-/// The proxies that the environment names. A setting that cannot be used is an error only for who would need it.
-pub(super) struct Proxies {
+/// The proxies of the environment. An unusable setting is an error only for servers that need it.
+pub(super) struct ProxySettings {
     plain: Option<Result<Proxy, DialError>>,
     tls: Option<Result<Proxy, DialError>>,
-    none: NoProxy,
+    no_proxy: NoProxy,
 }
 
-/// A proxy. Shows itself without its credentials.
+/// A proxy. Its `Display` output has no credentials.
 #[derive(Clone)]
 pub(super) struct Proxy {
     pub(super) kind: ProxyKind,
@@ -28,41 +28,41 @@ pub(super) struct Proxy {
     pub(super) credentials: Option<(String, String)>,
 }
 
-/// What is spoken with a proxy.
+/// The protocol of a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProxyKind {
     Http,
     Https,
-    /// SOCKS 5; the proxy looks up names, so `socks5` means what `socks5h` does.
+    /// SOCKS 5. The proxy resolves names, so `socks5` means `socks5h`.
     Socks,
 }
 
-impl Proxies {
-    /// Small letters come first, as curl and Node have it.
+impl ProxySettings {
+    /// Lower-case variables take precedence, as in curl and Node.
     pub(super) fn from_vars(vars: &dyn Fn(&str) -> Option<String>) -> Self {
         let setting = |names: &[&'static str]| {
             let mut values = names.iter().map(|name| (*name, vars(name)));
             values.find_map(|(name, value)| Some(Proxy::parse(name, &value?)))
         };
-        // In a CGI program HTTP_PROXY is the request's `Proxy` header, and no setting at all.
+        // In a CGI program, `HTTP_PROXY` is the `Proxy` header of a request.
         let plain: &[_] = match vars("REQUEST_METHOD") {
             Some(_) => &["http_proxy"],
             None => &["http_proxy", "HTTP_PROXY"],
         };
         let all = setting(&["all_proxy", "ALL_PROXY"]);
-        let none = vars("no_proxy").or_else(|| vars("NO_PROXY"));
+        let no_proxy = vars("no_proxy").or_else(|| vars("NO_PROXY"));
         Self {
             plain: setting(plain).or_else(|| all.clone()),
             tls: setting(&["https_proxy", "HTTPS_PROXY"]).or(all),
-            none: NoProxy::parse(&none.unwrap_or_default()),
+            no_proxy: NoProxy::parse(&no_proxy.unwrap_or_default()),
         }
     }
 
     /// The proxy for `target`.
-    pub(super) fn choose(&self, target: &Target) -> Result<Option<&Proxy>, DialError> {
+    pub(super) fn proxy_for(&self, target: &Target) -> Result<Option<&Proxy>, DialError> {
         let setting = if target.tls { &self.tls } else { &self.plain };
         match setting {
-            Some(_) if target.is_loopback() || self.none.contains(target) => Ok(None),
+            Some(_) if target.is_loopback() || self.no_proxy.contains(target) => Ok(None),
             Some(Ok(proxy)) => Ok(Some(proxy)),
             Some(Err(error)) => Err(error.clone()),
             None => Ok(None),
@@ -71,22 +71,23 @@ impl Proxies {
 }
 
 impl Proxy {
-    /// What is wrong with a value is told without the value: a password may be in it.
+    /// Errors do not show the value: it may contain a password.
     fn parse(variable: &'static str, value: &str) -> Result<Self, DialError> {
-        let wrong = |error: String| DialError::ProxySetting { variable, error };
+        let setting_error = |error: String| DialError::ProxySetting { variable, error };
         let value = value.trim();
         let url = if value.contains("://") {
             Url::parse(value)
         } else {
             Url::parse(&format!("http://{value}"))
         };
-        let url = url.map_err(|error| wrong(format!("is not the URL of a proxy: {error}")))?;
-        let (kind, usual_port) = match url.scheme() {
+        let url =
+            url.map_err(|error| setting_error(format!("is not the URL of a proxy: {error}")))?;
+        let (kind, default_port) = match url.scheme() {
             "http" => (ProxyKind::Http, 80),
             "https" => (ProxyKind::Https, 443),
             "socks5" | "socks5h" => (ProxyKind::Socks, 1080),
             other => {
-                return Err(wrong(format!(
+                return Err(setting_error(format!(
                     "names a kind of proxy that is not supported: {other}:"
                 )));
             }
@@ -95,7 +96,7 @@ impl Proxy {
             Some(Host::Domain(name)) if !name.is_empty() => name.to_owned(),
             Some(Host::Ipv4(address)) => address.to_string(),
             Some(Host::Ipv6(address)) => address.to_string(),
-            _ => return Err(wrong("names no host".to_owned())),
+            _ => return Err(setting_error("names no host".to_owned())),
         };
         let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
         let credentials = match (url.username(), url.password()) {
@@ -105,12 +106,12 @@ impl Proxy {
         Ok(Self {
             kind,
             host,
-            port: url.port().unwrap_or(usual_port),
+            port: url.port().unwrap_or(default_port),
             credentials,
         })
     }
 
-    /// What goes into a `Proxy-Authorization` header.
+    /// The `Proxy-Authorization` header.
     pub(super) fn authorization(&self) -> Option<HeaderValue> {
         let (user, password) = self.credentials.as_ref()?;
         let encoded = BASE64_STANDARD.encode(format!("{user}:{password}"));
@@ -130,7 +131,7 @@ impl fmt::Display for Proxy {
 mod tests {
     use super::*;
 
-    /// The proxy that a server is reached through, given some variables.
+    /// The proxy chosen for a URL with these variables.
     fn chosen(vars: &str, url: &str) -> String {
         let vars: Vec<_> = vars
             .split_whitespace()
@@ -140,9 +141,9 @@ mod tests {
             let found = vars.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        let proxies = Proxies::from_vars(&vars);
+        let proxies = ProxySettings::from_vars(&vars);
         let target = Target::of(&url.parse().unwrap()).unwrap();
-        match proxies.choose(&target) {
+        match proxies.proxy_for(&target) {
             Ok(Some(proxy)) => format!("{:?} {proxy}", proxy.kind),
             Ok(None) => "direct".to_owned(),
             Err(error) => error.to_string(),

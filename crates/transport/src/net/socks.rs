@@ -1,4 +1,4 @@
-//! A tunnel through a SOCKS 5 proxy (RFC 1928, RFC 1929).
+//! Tunnels through a SOCKS 5 proxy (RFC 1928, RFC 1929).
 
 use std::io;
 use std::net::IpAddr;
@@ -13,32 +13,32 @@ const NO_CREDENTIALS: u8 = 0;
 const PASSWORD: u8 = 2;
 const NONE_ACCEPTABLE: u8 = 0xff;
 
-/// Why the proxy did not open a tunnel, before it is said of which proxy.
-enum Failure {
+/// An error of opening a tunnel, before the proxy is named.
+enum SocksError {
     Io(io::Error),
     Credentials,
     Refused(&'static str),
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for SocksError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-/// Asks `proxy`, at the other end of `stream`, to connect it to `target`.
+/// Asks `proxy`, the peer of `stream`, to connect it to `target`.
 pub(super) async fn open(
     stream: &mut Stream,
     proxy: &Proxy,
     target: &Target,
 ) -> Result<(), DialError> {
     let result = async {
-        introduce(stream, proxy.credentials.as_ref()).await?;
+        authenticate(stream, proxy.credentials.as_ref()).await?;
         connect(stream, target).await
     };
     let (proxy, server) = (proxy.to_string(), target.to_string());
-    result.await.map_err(|failure| match failure {
-        Failure::Io(error) => DialError::ProxyBroken {
+    result.await.map_err(|error| match error {
+        SocksError::Io(error) => DialError::ProxyBroken {
             proxy,
             server,
             error: match error.kind() {
@@ -46,8 +46,8 @@ pub(super) async fn open(
                 _ => error.to_string(),
             },
         },
-        Failure::Credentials => DialError::ProxyCredentials { proxy },
-        Failure::Refused(answer) => DialError::ProxyRefused {
+        SocksError::Credentials => DialError::ProxyCredentials { proxy },
+        SocksError::Refused(answer) => DialError::ProxyRefused {
             proxy,
             server,
             answer: answer.to_owned(),
@@ -55,10 +55,10 @@ pub(super) async fn open(
     })
 }
 
-async fn introduce(
+async fn authenticate(
     stream: &mut Stream,
     credentials: Option<&(String, String)>,
-) -> Result<(), Failure> {
+) -> Result<(), SocksError> {
     let offer: &[u8] = match credentials {
         Some(_) => &[VERSION, 2, NO_CREDENTIALS, PASSWORD],
         None => &[VERSION, 1, NO_CREDENTIALS],
@@ -71,23 +71,23 @@ async fn introduce(
         ([VERSION, NO_CREDENTIALS], _) => Ok(()),
         ([VERSION, PASSWORD], Some((user, password))) => {
             let mut text = vec![1];
-            put_short(&mut text, user.as_bytes())?;
-            put_short(&mut text, password.as_bytes())?;
+            write_short(&mut text, user.as_bytes())?;
+            write_short(&mut text, password.as_bytes())?;
             stream.write_all(&text).await?;
             stream.flush().await?;
             let mut verdict = [0; 2];
             stream.read_exact(&mut verdict).await?;
             match verdict[1] {
                 0 => Ok(()),
-                _ => Err(Failure::Credentials),
+                _ => Err(SocksError::Credentials),
             }
         }
-        ([VERSION, PASSWORD | NONE_ACCEPTABLE], _) => Err(Failure::Credentials),
+        ([VERSION, PASSWORD | NONE_ACCEPTABLE], _) => Err(SocksError::Credentials),
         _ => Err(not_socks()),
     }
 }
 
-async fn connect(stream: &mut Stream, target: &Target) -> Result<(), Failure> {
+async fn connect(stream: &mut Stream, target: &Target) -> Result<(), SocksError> {
     let mut request = vec![VERSION, 1, 0];
     match target.host.parse::<IpAddr>() {
         Ok(IpAddr::V4(address)) => {
@@ -100,7 +100,7 @@ async fn connect(stream: &mut Stream, target: &Target) -> Result<(), Failure> {
         }
         Err(_) => {
             request.push(3);
-            put_short(&mut request, target.host.as_bytes())?;
+            write_short(&mut request, target.host.as_bytes())?;
         }
     }
     request.extend(target.port.to_be_bytes());
@@ -113,9 +113,9 @@ async fn connect(stream: &mut Stream, target: &Target) -> Result<(), Failure> {
         return Err(not_socks());
     };
     if reply != 0 {
-        return Err(Failure::Refused(reply_text(reply)));
+        return Err(SocksError::Refused(reply_text(reply)));
     }
-    // Where the proxy connected from; of no use to us, but in the way.
+    // The bound address follows and is skipped.
     let address = match kind {
         1 => 4,
         4 => 16,
@@ -127,7 +127,7 @@ async fn connect(stream: &mut Stream, target: &Target) -> Result<(), Failure> {
     Ok(())
 }
 
-fn put_short(out: &mut Vec<u8>, text: &[u8]) -> Result<(), Failure> {
+fn write_short(out: &mut Vec<u8>, text: &[u8]) -> Result<(), SocksError> {
     let length = u8::try_from(text.len())
         .map_err(|_| io::Error::other("a name or password is too long for SOCKS"))?;
     out.push(length);
@@ -135,8 +135,8 @@ fn put_short(out: &mut Vec<u8>, text: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn not_socks() -> Failure {
-    Failure::Io(io::Error::other("it does not answer as a SOCKS 5 proxy"))
+fn not_socks() -> SocksError {
+    SocksError::Io(io::Error::other("it does not answer as a SOCKS 5 proxy"))
 }
 
 fn reply_text(reply: u8) -> &'static str {

@@ -1,4 +1,4 @@
-//! The stream itself: TCP, TLS over it, or TLS in a tunnel through a TLS proxy.
+//! Streams: TCP, TLS over TCP, or TLS through a tunnel of a TLS proxy.
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -13,31 +13,31 @@ use super::halves::{ReadHalf, WriteHalf};
 use super::tls;
 
 /// A stream to a server, with or without TLS.
-pub struct Stream(Kind);
+pub struct Stream(Inner);
 
-enum Kind {
+enum Inner {
     Plain(TcpStream),
     Tls(Box<TlsStream<Stream>>),
 }
 
 impl Stream {
     pub(crate) fn plain(tcp: TcpStream) -> Self {
-        Self(Kind::Plain(tcp))
+        Self(Inner::Plain(tcp))
     }
 
     pub(super) fn tls(tls: TlsStream<Self>) -> Self {
-        Self(Kind::Tls(Box::new(tls)))
+        Self(Inner::Tls(Box::new(tls)))
     }
 
-    /// Takes the stream apart, so that two tasks can use it at a time.
+    /// Splits the stream for two tasks.
     pub fn into_split(self) -> (ReadHalf, WriteHalf) {
         match self.0 {
-            Kind::Plain(tcp) => {
+            Inner::Plain(tcp) => {
                 let (read, write) = tcp.into_split();
                 (ReadHalf::Plain(read), WriteHalf::Plain(write))
             }
             // TLS has one state for both directions.
-            tls @ Kind::Tls(_) => {
+            tls @ Inner::Tls(_) => {
                 let (read, write) = tokio::io::split(Self(tls));
                 (ReadHalf::Tls(read), WriteHalf::Tls(write))
             }
@@ -48,8 +48,8 @@ impl Stream {
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self.0 {
-            Kind::Plain(_) => "Stream(plain)",
-            Kind::Tls(_) => "Stream(TLS)",
+            Inner::Plain(_) => "Stream(plain)",
+            Inner::Tls(_) => "Stream(TLS)",
         })
     }
 }
@@ -61,9 +61,11 @@ impl AsyncRead for Stream {
         buffer: &mut ReadBuf,
     ) -> Poll<io::Result<()>> {
         match &mut self.0 {
-            Kind::Plain(tcp) => Pin::new(tcp).poll_read(cx, buffer),
-            // In TLS 1.3 a server tells only after the handshake that it does not like our certificate.
-            Kind::Tls(tls) => Pin::new(tls).poll_read(cx, buffer).map_err(tls::clearer),
+            Inner::Plain(tcp) => Pin::new(tcp).poll_read(cx, buffer),
+            // In TLS 1.3 a server rejects a client certificate only after the handshake.
+            Inner::Tls(tls) => Pin::new(tls)
+                .poll_read(cx, buffer)
+                .map_err(tls::clarify_alert),
         }
     }
 }
@@ -75,8 +77,8 @@ impl AsyncWrite for Stream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         match &mut self.0 {
-            Kind::Plain(tcp) => Pin::new(tcp).poll_write(cx, bytes),
-            Kind::Tls(tls) => Pin::new(tls).poll_write(cx, bytes),
+            Inner::Plain(tcp) => Pin::new(tcp).poll_write(cx, bytes),
+            Inner::Tls(tls) => Pin::new(tls).poll_write(cx, bytes),
         }
     }
 
@@ -86,29 +88,29 @@ impl AsyncWrite for Stream {
         slices: &[IoSlice],
     ) -> Poll<io::Result<usize>> {
         match &mut self.0 {
-            Kind::Plain(tcp) => Pin::new(tcp).poll_write_vectored(cx, slices),
-            Kind::Tls(tls) => Pin::new(tls).poll_write_vectored(cx, slices),
+            Inner::Plain(tcp) => Pin::new(tcp).poll_write_vectored(cx, slices),
+            Inner::Tls(tls) => Pin::new(tls).poll_write_vectored(cx, slices),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
         match &self.0 {
-            Kind::Plain(tcp) => tcp.is_write_vectored(),
-            Kind::Tls(tls) => tls.is_write_vectored(),
+            Inner::Plain(tcp) => tcp.is_write_vectored(),
+            Inner::Tls(tls) => tls.is_write_vectored(),
         }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<io::Result<()>> {
         match &mut self.0 {
-            Kind::Plain(tcp) => Pin::new(tcp).poll_flush(cx),
-            Kind::Tls(tls) => Pin::new(tls).poll_flush(cx),
+            Inner::Plain(tcp) => Pin::new(tcp).poll_flush(cx),
+            Inner::Tls(tls) => Pin::new(tls).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<io::Result<()>> {
         match &mut self.0 {
-            Kind::Plain(tcp) => Pin::new(tcp).poll_shutdown(cx),
-            Kind::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
+            Inner::Plain(tcp) => Pin::new(tcp).poll_shutdown(cx),
+            Inner::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A TCP connection to a name: all its addresses are tried, a little apart, and the first that answers is taken.
+//! TCP connections: all addresses of a name are tried, staggered, and the first to connect wins.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,13 +12,13 @@ use tokio::time::{sleep, timeout};
 
 use super::{DialError, authority};
 
-/// How long one address may take to answer.
-const ADDRESS_LIMIT: Duration = Duration::from_secs(10);
+/// Time limit per address.
+const ADDRESS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long an address is ahead of the next one (RFC 8305).
+/// Head start of an address before the next one (RFC 8305).
 const STAGGER: Duration = Duration::from_millis(250);
 
-/// When the system asks whether a silent peer is still there.
+/// TCP keep-alive settings.
 const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
     .with_time(Duration::from_secs(30))
     .with_interval(Duration::from_secs(10))
@@ -32,14 +32,14 @@ pub(super) async fn connect(host: &str, port: u16) -> Result<TcpStream, DialErro
     loop {
         match waiting.next() {
             Some(address) => trying.push(attempt(address)),
-            None if trying.is_empty() => return Err(describe(&authority(host, port), &failure)),
+            None if trying.is_empty() => return Err(dial_error(&authority(host, port), &failure)),
             None => {}
         }
         tokio::select! {
             biased;
             Some(result) = trying.next() => match result {
                 Ok(stream) => return Ok(stream),
-                // The one that took longest is the most telling: an unreachable network fails at once.
+                // The last error is the most informative: an unreachable network fails immediately.
                 Err(error) => failure = error,
             },
             () = sleep(STAGGER), if waiting.len() > 0 => {}
@@ -47,9 +47,9 @@ pub(super) async fn connect(host: &str, port: u16) -> Result<TcpStream, DialErro
     }
 }
 
-/// All addresses of `host`. This machine's own names mean this machine, whatever a resolver makes of them (RFC 6761).
+/// Resolves `host`. `localhost` names always mean this host (RFC 6761).
 async fn lookup(host: &str, port: u16) -> Result<Vec<SocketAddr>, DialError> {
-    if is_own_name(host) {
+    if is_localhost(host) {
         let addresses: [IpAddr; 2] = [Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()];
         return Ok(addresses.map(|ip| SocketAddr::new(ip, port)).into());
     }
@@ -62,28 +62,28 @@ async fn lookup(host: &str, port: u16) -> Result<Vec<SocketAddr>, DialError> {
         })
 }
 
-/// Whether `host` is a name that every machine has for itself.
-pub(super) fn is_own_name(host: &str) -> bool {
+/// Whether `host` is a `localhost` name.
+pub(super) fn is_localhost(host: &str) -> bool {
     let name = host.trim_end_matches('.').to_ascii_lowercase();
     name == "localhost" || name.ends_with(".localhost")
 }
 
 async fn attempt(address: SocketAddr) -> io::Result<TcpStream> {
-    let connected = timeout(ADDRESS_LIMIT, TcpStream::connect(address)).await;
+    let connected = timeout(ADDRESS_TIMEOUT, TcpStream::connect(address)).await;
     let stream = connected.map_err(|_| io::ErrorKind::TimedOut)??;
-    // Neither is needed for correctness.
+    // Both are optional.
     let _ = stream.set_nodelay(true);
     let _ = SockRef::from(&stream).set_tcp_keepalive(&KEEPALIVE);
     Ok(stream)
 }
 
-fn describe(server: &str, error: &io::Error) -> DialError {
+fn dial_error(server: &str, error: &io::Error) -> DialError {
     let server = server.to_owned();
     match error.kind() {
         io::ErrorKind::ConnectionRefused => DialError::Refused { server },
         io::ErrorKind::TimedOut => DialError::TimedOut {
             server,
-            limit: ADDRESS_LIMIT,
+            limit: ADDRESS_TIMEOUT,
         },
         _ => DialError::Connect {
             server,
@@ -92,7 +92,7 @@ fn describe(server: &str, error: &io::Error) -> DialError {
     }
 }
 
-/// The system's own words, without the name of the function that said them.
+/// The system's message, without the function name.
 fn resolver_text(error: &io::Error) -> String {
     let text = error.to_string();
     match text.strip_prefix("failed to lookup address information: ") {
@@ -101,8 +101,8 @@ fn resolver_text(error: &io::Error) -> String {
     }
 }
 
-/// Puts addresses of the two families in turns, in the order of the resolver otherwise: if one family leads nowhere, the
-/// other is tried next.
+/// Alternates between address families and keeps the resolver's order otherwise: if one family does
+/// not work, the other is tried next.
 fn alternate(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let first_is_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (one, other): (Vec<_>, Vec<_>) = addresses

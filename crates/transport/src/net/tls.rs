@@ -1,4 +1,4 @@
-//! TLS: whom to trust, who we are, and what a failed handshake means.
+//! TLS: certificate authorities, client certificates and handshake errors.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -16,30 +16,30 @@ use tokio_rustls::TlsConnector;
 
 use super::{Alpn, DialError, Stream, TlsFiles};
 
-/// How large a file of certificates or keys may be, and all of a directory (SEC-4).
+/// Size limits for a certificate or key file, and for all files of a directory (SEC-4).
 const MAX_FILE_BYTES: u64 = 16 << 20;
 const MAX_DIR_BYTES: usize = 64 << 20;
 
-/// How long the files may take to be read.
-const LOAD_LIMIT: Duration = Duration::from_secs(10);
+/// Time limit for reading the files.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a configuration is for.
+/// The purpose of a configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Purpose {
     Server(Alpn),
-    /// A proxy gets to see neither our certificate nor HTTP/2.
+    /// A proxy gets neither our certificate nor HTTP/2.
     Proxy,
 }
 
-/// A configuration that is loaded once.
+/// A configuration, loaded once.
 type ConfigCell = Arc<OnceCell<Arc<ClientConfig>>>;
 
-/// Everything that TLS needs, loaded when it is first needed.
-pub(super) struct Tls {
+/// TLS configurations, loaded on demand.
+pub(super) struct TlsConfigs {
     settings: Settings,
     /// The authorities of the system and of `NODE_EXTRA_CA_CERTS`.
     roots: OnceCell<Arc<RootCertStore>>,
-    /// One cell for each set of files: nobody waits for the files of another server.
+    /// One cell per set of files, so that no server waits for the files of another.
     configs: Mutex<HashMap<(TlsFiles, Purpose), ConfigCell>>,
 }
 
@@ -52,7 +52,7 @@ struct Settings {
     client_key: Option<PathBuf>,
 }
 
-impl Tls {
+impl TlsConfigs {
     pub(super) fn from_vars(vars: &dyn Fn(&str) -> Option<String>) -> Self {
         let path = |name| vars(name).map(PathBuf::from);
         let dirs = vars("SSL_CERT_DIR").unwrap_or_default();
@@ -70,7 +70,7 @@ impl Tls {
         }
     }
 
-    /// The configuration for `files`; the same one each time, so that sessions are resumed.
+    /// Returns the configuration for `files`, always the same one, so that sessions are resumed.
     pub(super) async fn config(
         &self,
         files: &TlsFiles,
@@ -85,24 +85,24 @@ impl Tls {
             let settings = self.settings.clone();
             let roots = self.roots.get_or_try_init(|| async {
                 let settings = settings.clone();
-                blocking(move || settings.roots()).await.map(Arc::new)
+                load_blocking(move || settings.roots()).await.map(Arc::new)
             });
             let roots = Arc::clone(roots.await?);
             let files = files.clone();
-            let made = blocking(move || settings.config(roots, &files, purpose)).await;
+            let made = load_blocking(move || settings.config(roots, &files, purpose)).await;
             made.map(Arc::new)
         });
         config.await.map(Arc::clone)
     }
 }
 
-async fn blocking<T: Send + 'static>(
+async fn load_blocking<T: Send + 'static>(
     load: impl FnOnce() -> Result<T, DialError> + Send + 'static,
 ) -> Result<T, DialError> {
     let loading = tokio::task::spawn_blocking(load);
-    match tokio::time::timeout(LOAD_LIMIT, loading).await {
+    match tokio::time::timeout(LOAD_TIMEOUT, loading).await {
         Ok(loaded) => loaded.unwrap_or(Err(DialError::NoAuthorities)),
-        Err(_) => Err(DialError::FilesTimedOut(LOAD_LIMIT)),
+        Err(_) => Err(DialError::FilesTimedOut(LOAD_TIMEOUT)),
     }
 }
 
@@ -114,13 +114,13 @@ impl Settings {
             roots.add_parsable_certificates(found.certs);
         }
         if let Some(file) = &self.cert_file {
-            add(&mut roots, file, "SSL_CERT_FILE")?;
+            trust_file(&mut roots, file, "SSL_CERT_FILE")?;
         }
         for dir in &self.cert_dirs {
-            add_dir(&mut roots, dir);
+            trust_dir(&mut roots, dir);
         }
         if let Some(file) = &self.extra {
-            add(&mut roots, file, "NODE_EXTRA_CA_CERTS")?;
+            trust_file(&mut roots, file, "NODE_EXTRA_CA_CERTS")?;
         }
         Ok(roots)
     }
@@ -132,7 +132,7 @@ impl Settings {
         purpose: Purpose,
     ) -> Result<ClientConfig, DialError> {
         if let Some(file) = &files.ca {
-            add(Arc::make_mut(&mut roots), file, "tls.ca")?;
+            trust_file(Arc::make_mut(&mut roots), file, "tls.ca")?;
         }
         if roots.is_empty() {
             return Err(DialError::NoAuthorities);
@@ -171,7 +171,7 @@ impl Settings {
         Ok(config)
     }
 
-    /// Who we are: as the server's entry says, or else as the environment does.
+    /// The client certificate of the server's entry, or else of the environment.
     fn identity<'a>(&'a self, files: &'a TlsFiles) -> Option<Identity<'a>> {
         let from_entry = files.cert.as_deref().map(|cert| Identity {
             cert,
@@ -191,7 +191,7 @@ impl Settings {
     }
 }
 
-/// A certificate of ours, and which settings name its files.
+/// A client certificate and the settings that name its files.
 struct Identity<'a> {
     cert: &'a Path,
     cert_role: &'static str,
@@ -199,33 +199,33 @@ struct Identity<'a> {
     key_role: &'static str,
 }
 
-/// Reads a file, if it is a regular one of a bounded size: a pipe could keep us waiting, and a device has no end.
+/// Reads a regular file of bounded size: a pipe could block, and a device has no end.
 fn read(path: &Path, role: &'static str) -> Result<Vec<u8>, DialError> {
-    let failed = |error: io::Error| wrong(path, role, format!("cannot be read: {error}"));
+    let failed = |error: io::Error| file_error(path, role, format!("cannot be read: {error}"));
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        // To open a pipe must not wait for somebody who writes to it.
+        // Opening a pipe must not wait for a writer.
         options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
     }
     let file = options.open(path).map_err(failed)?;
     if !file.metadata().map_err(failed)?.is_file() {
-        return Err(wrong(path, role, "is not a regular file".to_owned()));
+        return Err(file_error(path, role, "is not a regular file".to_owned()));
     }
     let mut bytes = Vec::new();
     let mut file = file.take(MAX_FILE_BYTES + 1);
     file.read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         let error = format!("is larger than {} MB", MAX_FILE_BYTES >> 20);
-        return Err(wrong(path, role, error));
+        return Err(file_error(path, role, error));
     }
     Ok(bytes)
 }
 
-/// Trusts the authorities in the files of a directory; what cannot be read is left out.
-fn add_dir(roots: &mut RootCertStore, dir: &Path) {
+/// Trusts the authorities in the files of a directory; unreadable files are ignored.
+fn trust_dir(roots: &mut RootCertStore, dir: &Path) {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return;
     };
@@ -243,7 +243,7 @@ fn add_dir(roots: &mut RootCertStore, dir: &Path) {
     }
 }
 
-fn wrong(path: &Path, role: &'static str, error: String) -> DialError {
+fn file_error(path: &Path, role: &'static str, error: String) -> DialError {
     DialError::File {
         path: path.to_owned(),
         role,
@@ -259,17 +259,21 @@ fn certificates(
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) => Err(wrong(path, role, "holds no certificate".to_owned())),
-        Err(error) => Err(wrong(path, role, format!("is not a PEM file: {error}"))),
+        Ok(_) => Err(file_error(path, role, "holds no certificate".to_owned())),
+        Err(error) => Err(file_error(
+            path,
+            role,
+            format!("is not a PEM file: {error}"),
+        )),
     }
 }
 
-/// Trusts the authorities in a file. One of them may be of a kind that is not understood; the others count.
-fn add(roots: &mut RootCertStore, path: &Path, role: &'static str) -> Result<(), DialError> {
+/// Trusts the authorities in a file. Certificates of unknown kinds are ignored.
+fn trust_file(roots: &mut RootCertStore, path: &Path, role: &'static str) -> Result<(), DialError> {
     let (added, ignored) = roots.add_parsable_certificates(certificates(path, role)?);
     if added == 0 && ignored > 0 {
         let error = "holds no certificate that can be used".to_owned();
-        return Err(wrong(path, role, error));
+        return Err(file_error(path, role, error));
     }
     Ok(())
 }
@@ -283,11 +287,11 @@ fn private_key(path: &Path, role: &'static str) -> Result<PrivateKeyDer<'static>
             pem::Error::NoItemsFound => "holds no private key".to_owned(),
             other => format!("is not a PEM file: {other}"),
         };
-        wrong(path, role, error)
+        file_error(path, role, error)
     })
 }
 
-/// Speaks TLS with `host` on `stream`; tells, too, whether HTTP/2 was agreed on.
+/// Performs the TLS handshake with `host`; also returns whether HTTP/2 was negotiated.
 pub(super) async fn handshake(
     config: Arc<ClientConfig>,
     host: &str,
@@ -326,7 +330,7 @@ fn explain(host: &str, error: &io::Error) -> DialError {
 
 fn explain_certificate(host: String, error: &CertificateError) -> DialError {
     match error {
-        // The signature is wrong when an authority of the same name has another key.
+        // Two authorities of the same name with different keys cause a bad signature.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             DialError::NotTrusted { host }
         }
@@ -344,7 +348,7 @@ fn explain_certificate(host: String, error: &CertificateError) -> DialError {
             host,
             names: presented.clone(),
         },
-        // What `openssl req -x509` makes unless it is told otherwise.
+        // The default of `openssl req -x509`.
         other if format!("{other:?}").contains("CaUsedAsEndEntity") => DialError::Certificate {
             host,
             error: "it is an authority's, which a server cannot show as its own; make one with basicConstraints=CA:FALSE"
@@ -377,8 +381,8 @@ fn explain_alert(host: String, alert: AlertDescription) -> DialError {
     }
 }
 
-/// The same error in clear words, where it is about our certificate.
-pub(super) fn clearer(error: io::Error) -> io::Error {
+/// Replaces an error about our client certificate with a clearer one.
+pub(super) fn clarify_alert(error: io::Error) -> io::Error {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     let Some(rustls::Error::AlertReceived(alert)) = inner else {
         return error;
@@ -425,7 +429,8 @@ mod tests {
         let made = std::process::Command::new("mkfifo").arg(&pipe).status();
         assert!(made.unwrap().success());
         let dirs = dir.path().to_str().unwrap().to_owned();
-        let tls = Tls::from_vars(&move |name| (name == "SSL_CERT_DIR").then(|| dirs.clone()));
+        let tls =
+            TlsConfigs::from_vars(&move |name| (name == "SSL_CERT_DIR").then(|| dirs.clone()));
         let files = TlsFiles {
             ca: Some(pipe),
             ..TlsFiles::default()

@@ -1,38 +1,38 @@
-//! How a line of the control protocol is read.
+//! Decoding of control messages.
 
 use bytes::Bytes;
 use memchr::memmem;
 use trunkline_wire::{ByteString, Json};
 
-/// How long an id, a method or the name of a server may be (SEC-4).
+/// The longest id, method or server name (SEC-4).
 pub(super) const MAX_NAME: usize = 1024;
 
-/// How much of what the embedding program gives as a reason is kept, in characters.
+/// How much of an error is kept, in characters.
 const REASON_KEPT: usize = 1000;
 
-/// What the ids of our own requests begin with; the link's number and the request's follow.
-const OURS: &str = "req_";
+/// The prefix of our request ids; link and request number follow.
+const REQUEST_PREFIX: &str = "req_";
 
-/// What the ids of what we tell begin with; nothing waits for the answer.
-pub(super) const TOLD: &str = "note_";
+/// The prefix of our notification ids; their responses are ignored.
+pub(super) const NOTIFICATION_PREFIX: &str = "note_";
 
-/// A line, read.
+/// A decoded line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Control {
-    /// The embedding program asks. `request` is what is asked, and may be anything.
+    /// A request of the embedding program.
     Request { id: Json, request: Option<Json> },
-    /// It answers; the answer may be missing.
+    /// A response, possibly empty.
     Response {
         id: Json,
         outcome: Result<Option<Json>, String>,
     },
-    /// It no longer wants the answer to its request.
+    /// A cancellation of its request.
     Cancel { id: Json },
-    /// A sign of life.
+    /// A keep-alive.
     KeepAlive,
 }
 
-/// Reads a line; the error says what is wrong with it. Also gives the text in which all parts of it lie.
+/// Decodes a line. Also returns the text that all parts refer to.
 pub(crate) fn read(line: &Bytes) -> Result<(Bytes, Control), String> {
     let text = match ByteString::try_from(line.clone()) {
         Ok(text) => text,
@@ -53,11 +53,13 @@ pub(crate) fn read(line: &Bytes) -> Result<(Bytes, Control), String> {
     };
     let control = match &*kind {
         "control_request" => Control::Request {
-            id: usable(id)?,
+            id: checked_id(id)?,
             request: request.filter(Json::is_object),
         },
         "control_response" => read_response(response.as_ref())?,
-        "control_cancel_request" => Control::Cancel { id: usable(id)? },
+        "control_cancel_request" => Control::Cancel {
+            id: checked_id(id)?,
+        },
         "keep_alive" => Control::KeepAlive,
         other => {
             let other: String = other.chars().take(64).collect();
@@ -83,26 +85,26 @@ fn read_response(response: Option<&Json>) -> Result<Control, String> {
         Some("error") => Err(reason(error.as_ref())),
         _ => return Err("its response is neither a success nor an error".to_owned()),
     };
-    let id = usable(id)?;
+    let id = checked_id(id)?;
     Ok(Control::Response { id, outcome })
 }
 
-/// An id in memory of its own, if it can be used as one.
-fn usable(id: Option<Json>) -> Result<Json, String> {
+/// A valid id, detached from the line.
+fn checked_id(id: Option<Json>) -> Result<Json, String> {
     let id = id.ok_or_else(|| "it has no \"request_id\"".to_owned())?;
     let is_scalar = !id.as_str().starts_with(['{', '[']) && !id.is_null();
     if !is_scalar || id.as_str().len() > MAX_NAME {
         return Err("its \"request_id\" is neither a short text nor a number".to_owned());
     }
-    owned(&id).ok_or_else(|| "its \"request_id\" cannot be read".to_owned())
+    detached(&id).ok_or_else(|| "its \"request_id\" cannot be read".to_owned())
 }
 
-/// The same in memory of its own, so that what it was a part of can go.
-pub(super) fn owned(json: &Json) -> Option<Json> {
+/// Copies the value, so that the memory of the line can be freed.
+pub(super) fn detached(json: &Json) -> Option<Json> {
     Json::parse(json.as_str().to_owned()).ok()
 }
 
-/// What the embedding program gives as a reason.
+/// The error text of the embedding program.
 fn reason(error: Option<&Json>) -> String {
     let text = match error {
         Some(error) => error
@@ -113,23 +115,23 @@ fn reason(error: Option<&Json>) -> String {
     text.chars().take(REASON_KEPT).collect()
 }
 
-/// A request of ours: which link made it, and that link's number for it. Link 0 is the bridge itself.
+/// The id of our request: the link and its request number. Link 0 is the bridge itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Ours {
+pub(super) struct OutboundId {
     pub(super) link: u64,
     pub(super) number: u64,
 }
 
-impl Ours {
-    /// Its id on the line.
+impl OutboundId {
+    /// The id as JSON.
     pub(super) fn id(self) -> String {
-        format!("\"{OURS}{}_{}\"", self.link, self.number)
+        format!("\"{REQUEST_PREFIX}{}_{}\"", self.link, self.number)
     }
 
-    /// The request that an id names, if it is one of ours.
-    pub(super) fn named(id: &Json) -> Option<Self> {
+    /// Parses an id, if it is one of ours.
+    pub(super) fn parse(id: &Json) -> Option<Self> {
         let id = id.as_string()?;
-        let (link, number) = id.strip_prefix(OURS)?.split_once('_')?;
+        let (link, number) = id.strip_prefix(REQUEST_PREFIX)?.split_once('_')?;
         Some(Self {
             link: link.parse().ok()?,
             number: number.parse().ok()?,
@@ -137,30 +139,31 @@ impl Ours {
     }
 }
 
-/// Whether an id is that of something we told.
-pub(super) fn is_told(id: &Json) -> bool {
-    id.as_string().is_some_and(|id| id.starts_with(TOLD))
+/// Whether this is the id of a notification.
+pub(super) fn is_notification_id(id: &Json) -> bool {
+    id.as_string()
+        .is_some_and(|id| id.starts_with(NOTIFICATION_PREFIX))
 }
 
-/// What one MCP message of the embedding program is, as far as pairing goes.
+/// The kind of an MCP message, as far as pairing needs it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MessageKind {
     Request {
         id: Json,
     },
     Notification {
-        /// The request that it cancels.
+        /// The id of the request it cancels.
         cancels: Option<Json>,
     },
-    /// An answer: the id it names, if any.
-    Answer {
+    /// A response, with its id if there is one.
+    Response {
         id: Option<Json>,
     },
-    /// Not a message that anybody could act on.
-    Broken,
+    /// Not a valid message.
+    Invalid,
 }
 
-impl Kind {
+impl MessageKind {
     pub(super) fn of(message: &Json) -> Self {
         let (mut id, mut method, mut params) = (None, None, None);
         let (mut result, mut error) = (false, false);
@@ -175,17 +178,17 @@ impl Kind {
         let id = id.filter(|id| !id.is_null());
         let Some(method) = method else {
             return if result || error {
-                Self::Answer { id }
+                Self::Response { id }
             } else {
-                Self::Broken
+                Self::Invalid
             };
         };
         let Some(method) = method.as_string().filter(|name| name.len() <= MAX_NAME) else {
-            return Self::Broken;
+            return Self::Invalid;
         };
         match id {
-            Some(id) if id.as_str().len() > MAX_NAME => Self::Broken,
-            Some(id) => owned(&id).map_or(Self::Broken, |id| Self::Request { id }),
+            Some(id) if id.as_str().len() > MAX_NAME => Self::Invalid,
+            Some(id) => detached(&id).map_or(Self::Invalid, |id| Self::Request { id }),
             None if &*method == "notifications/cancelled" => Self::Notification {
                 cancels: params.and_then(|params| params.get("requestId")),
             },
@@ -194,8 +197,8 @@ impl Kind {
     }
 }
 
-/// The id in a line too long to keep, and whether it is of a request of the embedding program.
-pub(super) fn salvage(head: &[u8], tail: &[u8]) -> Option<(Json, bool)> {
+/// Finds the id in an oversize line, and whether it is a request.
+pub(super) fn recover_id(head: &[u8], tail: &[u8]) -> Option<(Json, bool)> {
     let key = b"\"request_id\"";
     let value = |text: &[u8], at: usize| -> Option<Json> {
         let text = String::from_utf8_lossy(&text[at + key.len()..]).into_owned();
@@ -213,7 +216,7 @@ pub(super) fn salvage(head: &[u8], tail: &[u8]) -> Option<(Json, bool)> {
 mod tests {
     use super::*;
 
-    /// One line that says what a line was read as.
+    /// Describes the decoded line.
     fn outcome(line: &str) -> String {
         match read(&Bytes::copy_from_slice(line.as_bytes())) {
             Err(reason) => format!("error: {reason}"),
@@ -314,39 +317,42 @@ mod tests {
     fn each_kind_of_message_is_told_apart() {
         let id = |text: &str| Json::parse(text.to_owned()).unwrap();
         let cases = [
-            (r#"{"id":1,"method":"m"}"#, Kind::Request { id: id("1") }),
+            (
+                r#"{"id":1,"method":"m"}"#,
+                MessageKind::Request { id: id("1") },
+            ),
             (
                 r#"{"id":null,"method":"m"}"#,
-                Kind::Notification { cancels: None },
+                MessageKind::Notification { cancels: None },
             ),
             (
                 r#"{"method":"notifications/cancelled","params":{"requestId":"x"}}"#,
-                Kind::Notification {
+                MessageKind::Notification {
                     cancels: Some(id("\"x\"")),
                 },
             ),
             (
                 r#"{"id":1,"result":null}"#,
-                Kind::Answer { id: Some(id("1")) },
+                MessageKind::Response { id: Some(id("1")) },
             ),
-            (r#"{"error":{}}"#, Kind::Answer { id: None }),
-            (r#"{"id":1,"error":null}"#, Kind::Broken),
-            (r#"{"id":1,"method":2}"#, Kind::Broken),
-            ("[]", Kind::Broken),
-            ("7", Kind::Broken),
+            (r#"{"error":{}}"#, MessageKind::Response { id: None }),
+            (r#"{"id":1,"error":null}"#, MessageKind::Invalid),
+            (r#"{"id":1,"method":2}"#, MessageKind::Invalid),
+            ("[]", MessageKind::Invalid),
+            ("7", MessageKind::Invalid),
         ];
         for (message, expected) in cases {
-            assert_eq!(Kind::of(&id(message)), expected, "{message}");
+            assert_eq!(MessageKind::of(&id(message)), expected, "{message}");
         }
         let long = format!(r#"{{"id":"{}","method":"m"}}"#, "x".repeat(MAX_NAME));
-        assert_eq!(Kind::of(&id(&long)), Kind::Broken);
+        assert_eq!(MessageKind::of(&id(&long)), MessageKind::Invalid);
     }
 
     #[test]
     fn our_ids_are_known_again_and_others_are_not() {
-        let ours = Ours { link: 3, number: 9 };
-        let id = Json::parse(ours.id()).unwrap();
-        assert_eq!(Ours::named(&id), Some(ours));
+        let request_id = OutboundId { link: 3, number: 9 };
+        let id = Json::parse(request_id.id()).unwrap();
+        assert_eq!(OutboundId::parse(&id), Some(request_id));
         for other in [
             "\"req_3\"",
             "\"req_3_x\"",
@@ -355,7 +361,11 @@ mod tests {
             "7",
             "\"\"",
         ] {
-            assert_eq!(Ours::named(&Json::parse(other).unwrap()), None, "{other}");
+            assert_eq!(
+                OutboundId::parse(&Json::parse(other).unwrap()),
+                None,
+                "{other}"
+            );
         }
     }
 
@@ -381,7 +391,7 @@ mod tests {
             ("garbage", "garbage", None),
         ];
         for (head, tail, expected) in cases {
-            let found = salvage(head.as_bytes(), tail.as_bytes());
+            let found = recover_id(head.as_bytes(), tail.as_bytes());
             let found = found.as_ref().map(|(id, asks)| (id.as_str(), *asks));
             assert_eq!(found, expected, "{head} {tail}");
         }

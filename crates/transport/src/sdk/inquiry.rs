@@ -1,25 +1,25 @@
-//! What the embedding program asks us, as opposed to its servers.
+//! Requests of the embedding program to the host itself.
 
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 use trunkline_wire::{ByteString, Json};
 
-use super::lines::Lines;
-use super::{Handle, codes};
+use super::output_lines::OutputLines;
+use super::{BridgeHandle, codes};
 
-/// The embedding program's own requests, in the order they came.
+/// The requests of the embedding program, in order.
 pub struct Inquiries {
     receiver: mpsc::Receiver<Inquiry>,
-    handle: Arc<Handle>,
+    handle: Arc<BridgeHandle>,
 }
 
 impl Inquiries {
-    pub(super) fn new(receiver: mpsc::Receiver<Inquiry>, handle: Arc<Handle>) -> Self {
+    pub(super) fn new(receiver: mpsc::Receiver<Inquiry>, handle: Arc<BridgeHandle>) -> Self {
         Self { receiver, handle }
     }
 
-    /// The next request; `None` once the embedding program is gone.
+    /// Returns the next request; `None` once the connection is closed.
     pub async fn next(&mut self) -> Option<Inquiry> {
         let mut inquiry = self.receiver.recv().await?;
         inquiry.handle = Some(Arc::clone(&self.handle));
@@ -30,45 +30,45 @@ impl Inquiries {
 impl Drop for Inquiries {
     fn drop(&mut self) {
         self.receiver.close();
-        // Each is answered as it goes.
+        // Dropping each sends an error.
         while let Ok(mut inquiry) = self.receiver.try_recv() {
             inquiry.handle = Some(Arc::clone(&self.handle));
         }
     }
 }
 
-/// A request of the embedding program. One that is dropped without an answer is answered with an error.
+/// A request of the embedding program. Dropping it responds with an error.
 pub struct Inquiry {
     id: Json,
     subtype: ByteString,
     request: Json,
     withdrawn: watch::Receiver<bool>,
-    /// Set when it is handed out; until then nobody could drop it.
-    handle: Option<Arc<Handle>>,
+    /// Set when it is handed out; before that it is not dropped.
+    handle: Option<Arc<BridgeHandle>>,
 }
 
-/// Tells an inquiry that its answer is no longer wanted.
-pub(super) struct Withdrawn(watch::Sender<bool>);
+/// Signals that a request was cancelled.
+pub(super) struct CancelSignal(watch::Sender<bool>);
 
-impl Withdrawn {
-    pub(super) fn withdraw(&self) {
+impl CancelSignal {
+    pub(super) fn cancel(&self) {
         self.0.send_replace(true);
     }
 }
 
-/// Why a request of the embedding program is not done.
+/// An error response to the embedding program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// One word for programs; see [`codes`].
+    /// A code for programs; see [`codes`].
     pub code: &'static str,
-    /// The same for people.
+    /// The message for people.
     pub error: String,
-    /// Members to add to the answer: an object.
+    /// Additional members: an object.
     pub more: Option<Json>,
 }
 
 impl Refusal {
-    /// With a code, and the same in words.
+    /// Creates an error from a code and a message.
     pub fn new(code: &'static str, error: impl Into<String>) -> Self {
         Self {
             code,
@@ -79,7 +79,7 @@ impl Refusal {
 }
 
 impl Inquiry {
-    pub(super) fn new(id: Json, subtype: ByteString, request: Json) -> (Withdrawn, Self) {
+    pub(super) fn new(id: Json, subtype: ByteString, request: Json) -> (CancelSignal, Self) {
         let (sender, withdrawn) = watch::channel(false);
         let inquiry = Self {
             id,
@@ -88,45 +88,45 @@ impl Inquiry {
             withdrawn,
             handle: None,
         };
-        (Withdrawn(sender), inquiry)
+        (CancelSignal(sender), inquiry)
     }
 
-    /// What is asked.
+    /// The kind of request.
     pub fn subtype(&self) -> &str {
         &self.subtype
     }
 
-    /// The whole request: an object.
+    /// The request object.
     pub fn request(&self) -> &Json {
         &self.request
     }
 
-    /// The id that the embedding program gave it, as JSON.
+    /// The control request id, as JSON.
     pub fn id(&self) -> &Json {
         &self.id
     }
 
-    /// Waits until the answer is no longer wanted: it was withdrawn, or the embedding program is gone.
+    /// Waits until the request is cancelled or the connection is closed.
     pub async fn withdrawn(&self) {
         let mut withdrawn = self.withdrawn.clone();
-        // The sender goes away with the answer, which whoever waits here has not given.
+        // The sender lives until the response is sent.
         let _ = withdrawn.wait_for(|withdrawn| *withdrawn).await;
     }
 
-    /// Answers, unless that is no longer wanted.
+    /// Responds, unless the request was cancelled.
     pub async fn answer(mut self, outcome: Result<Json, Refusal>) {
         let Some(handle) = self.handle.take() else {
             return;
         };
-        if handle.router.served(&self.id) {
-            let mut lines = Lines::default();
+        if handle.router.remove_inbound(&self.id) {
+            let mut lines = OutputLines::default();
             match outcome {
                 Ok(response) => lines.success(&self.id, &response),
                 Err(Refusal { code, error, more }) => {
                     lines.error(&self.id, code, &error, more.as_ref());
                 }
             }
-            // Only the end of everything can keep it from being written.
+            // Writing fails only when the bridge is closed.
             let _ = handle.router.write(lines).await;
         }
     }
@@ -135,11 +135,11 @@ impl Inquiry {
 impl Drop for Inquiry {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take()
-            && handle.router.served(&self.id)
+            && handle.router.remove_inbound(&self.id)
         {
-            let mut lines = Lines::default();
+            let mut lines = OutputLines::default();
             lines.error(&self.id, codes::FAILED, "it was not answered", None);
-            handle.router.write_now(lines);
+            handle.router.try_write(lines);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Servers that live in the embedding program (TRN-1, sdk): MCP messages travel inside control messages, one JSON object a
-//! line, over one pair of streams that all servers share. Nothing is ever spawned.
+//! Servers inside the embedding program (TRN-1, sdk): MCP messages travel inside control messages,
+//! one JSON object per line, over one pair of streams shared by all servers. No process is started.
 //!
-//! A program in another language starts `trunkline sdk` as its child, and the streams are the child's stdin and stdout;
-//! `docs/sdk.md` has the protocol. Anything that can be read and written does as well:
+//! A program in another language starts `trunkline sdk` as its child and uses its stdin and stdout;
+//! `docs/sdk.md` describes the protocol. Any pair of streams works:
 //!
 //! ```
 //! use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -30,16 +30,16 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The streams carry all servers, so what one of them does must not touch another. The reader waits for nobody; a request that
-//! fails, in whatever way, fails alone; only the end of the streams ends all connections.
+//! All servers share the streams, so none may affect another. The reader never waits for a
+//! consumer; a failed request fails alone; only the end of the streams ends all connections.
 
 pub(crate) mod control;
 mod inquiry;
-mod lines;
-mod link;
+mod output_lines;
 mod router;
 mod routing;
 mod tasks;
+mod transport;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,23 +50,23 @@ use tokio::task::AbortHandle;
 use trunkline_wire::Json;
 use trunkline_wire::transport::{CloseReason, Closed};
 
-use control::Ours;
+use control::OutboundId;
 pub use inquiry::{Inquiries, Inquiry, Refusal};
-use lines::Lines;
-pub use link::{SdkReceiver, SdkSender, SdkTransport};
-use router::{MAX_SERVING, Router};
+use output_lines::OutputLines;
+use router::{MAX_INBOUND, Router};
+pub use transport::{SdkReceiver, SdkSender, SdkTransport};
 
 use crate::MAX_MESSAGE_BYTES;
 
-/// How many writes may wait; whoever comes next waits for room.
-const MAX_WRITES: usize = 64;
+/// The most queued writes; further writers wait.
+const MAX_QUEUED_WRITES: usize = 64;
 
-/// Useless lines that are reported one by one; later ones are sampled.
-const REPORTED: u64 = 1000;
+/// Invalid lines that are reported individually; later ones are sampled.
+const MAX_REPORTED: u64 = 1000;
 
-/// The words in the `code` of an error that we answer with.
+/// Values of `code` in our error responses.
 pub mod codes {
-    /// The request cannot be understood, or asks for what is not there.
+    /// The request is malformed or names something unknown.
     pub const BAD_REQUEST: &str = "bad_request";
     /// `initialize` must come first.
     pub const NOT_INITIALIZED: &str = "not_initialized";
@@ -74,32 +74,32 @@ pub mod codes {
     pub const NOT_CONNECTED: &str = "not_connected";
     /// The server needs a sign-in.
     pub const NEEDS_AUTH: &str = "needs_auth";
-    /// Policy, or a missing approval, is in the way.
+    /// Refused by policy or for lack of approval.
     pub const REFUSED: &str = "refused";
-    /// It took too long.
+    /// It timed out.
     pub const TIMED_OUT: &str = "timed_out";
     /// The request was cancelled.
     pub const CANCELLED: &str = "cancelled";
-    /// The line is longer than the limit.
+    /// The line is over the limit.
     pub const TOO_LARGE: &str = "too_large";
-    /// Too many requests are under way.
+    /// Too many requests are in flight.
     pub const TOO_MANY: &str = "too_many";
-    /// It went wrong in another way.
+    /// It failed for another reason.
     pub const FAILED: &str = "failed";
 }
 
-/// The streams to the embedding program, shared by all servers in it. Clones share them; when the last clone, connection and
-/// [`Inquiries`] are dropped, they are let go.
+/// The connection to the embedding program, shared by all servers in it. Clones share it; it closes
+/// when the last clone, transport and [`Inquiries`] are dropped.
 #[derive(Clone)]
-pub struct SdkBridge(Arc<Handle>);
+pub struct SdkBridge(Arc<BridgeHandle>);
 
-/// Keeps the tasks running.
-pub(crate) struct Handle {
+/// Owns the tasks.
+pub(crate) struct BridgeHandle {
     router: Arc<Router>,
     tasks: [AbortHandle; 2],
 }
 
-impl Drop for Handle {
+impl Drop for BridgeHandle {
     fn drop(&mut self) {
         self.router.close(&Closed::new(CloseReason::ByUs));
         for task in &self.tasks {
@@ -108,20 +108,20 @@ impl Drop for Handle {
     }
 }
 
-/// Why a request to the embedding program has no answer.
+/// An error of a request to the embedding program.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RequestFailure {
-    /// It answered with an error; untrusted text.
+    /// It responded with an error; untrusted text.
     #[error("{0}")]
     Refused(String),
-    /// It is gone.
+    /// The connection is closed.
     #[error("{0}")]
     Closed(Closed),
 }
 
 impl SdkBridge {
-    /// Starts on the current Tokio runtime. `report` hears of lines that are of no use to anyone, on the reader's task: it must not
-    /// wait.
+    /// Starts the bridge on the current Tokio runtime. `report` is called with invalid lines on the
+    /// reader task: it must not block.
     pub fn start(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -130,20 +130,20 @@ impl SdkBridge {
         Self::start_with_limit(reader, writer, report, MAX_MESSAGE_BYTES)
     }
 
-    /// As [`SdkBridge::start`], with a limit of its own on the length of a line.
+    /// As [`SdkBridge::start`], with another limit on the length of a line.
     pub fn start_with_limit(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
         report: impl Fn(&str, &[u8]) + Send + Sync + 'static,
         limit: usize,
     ) -> (Self, Inquiries) {
-        let (written, to_write) = mpsc::channel(MAX_WRITES);
-        // As many as can be under way at all, so that there is always room.
-        let (inquiries, asked) = mpsc::channel(MAX_SERVING);
+        let (written, to_write) = mpsc::channel(MAX_QUEUED_WRITES);
+        // As many as can be in flight, so that there is always room.
+        let (inquiries, message_ids) = mpsc::channel(MAX_INBOUND);
         let junk = AtomicU64::new(0);
         let report = move |what: &str, line: &[u8]| {
             let number = junk.fetch_add(1, Ordering::Relaxed) + 1;
-            if number <= REPORTED || number.is_power_of_two() {
+            if number <= MAX_REPORTED || number.is_power_of_two() {
                 report(what, line);
             }
         };
@@ -151,58 +151,59 @@ impl SdkBridge {
         let reader = tokio::spawn(tasks::read(reader, limit, Arc::clone(&router), written));
         let writer = tokio::spawn(tasks::write(writer, to_write, Arc::clone(&router)));
         let tasks = [reader.abort_handle(), writer.abort_handle()];
-        let bridge = Self(Arc::new(Handle { router, tasks }));
-        let inquiries = Inquiries::new(asked, Arc::clone(&bridge.0));
+        let bridge = Self(Arc::new(BridgeHandle { router, tasks }));
+        let inquiries = Inquiries::new(message_ids, Arc::clone(&bridge.0));
         (bridge, inquiries)
     }
 
-    /// A connection to a server in the embedding program. Whether it has such a server is for it to say when it is first asked
-    /// something. There is one connection to each: a second ends the first.
+    /// Creates a transport to a server in the embedding program. Whether that server exists shows
+    /// with the first request. A second transport to the same server closes the first.
     pub fn connect(&self, server: &str) -> SdkTransport {
         SdkTransport::new(server, Arc::clone(&self.0))
     }
 
-    /// Asks the embedding program itself something: an object with a `subtype`. Dropping the future withdraws the request.
+    /// Sends a request to the embedding program itself: an object with a `subtype`. Dropping the
+    /// future cancels the request.
     pub async fn request(&self, request: &Json) -> Result<Json, RequestFailure> {
         let router = &self.0.router;
-        let (ours, answered) = router.ask().map_err(RequestFailure::Closed)?;
-        let _withdraw = WithdrawOnDrop { router, ours };
-        let mut lines = Lines::default();
-        lines.request(ours, request);
+        let (request_id, answered) = router.register_request().map_err(RequestFailure::Closed)?;
+        let _cancel = CancelOnDrop { router, request_id };
+        let mut lines = OutputLines::default();
+        lines.request(request_id, request);
         let written = router.write(lines).await;
         written.map_err(RequestFailure::Closed)?;
         let outcome = answered.await;
-        outcome.unwrap_or_else(|_| Err(RequestFailure::Closed(router.why_closed())))
+        outcome.unwrap_or_else(|_| Err(RequestFailure::Closed(router.close_reason())))
     }
 
-    /// Says something that is neither request nor answer: an object with a `type`. Waits for room.
-    pub async fn say(&self, line: &Json) -> Result<(), Closed> {
-        let mut lines = Lines::default();
+    /// Sends a line that is neither request nor response: an object with a `type`.
+    pub async fn send_line(&self, line: &Json) -> Result<(), Closed> {
+        let mut lines = OutputLines::default();
         lines.other(line);
         self.0.router.write(lines).await
     }
 
-    /// Waits until the embedding program is gone, and says how it went.
+    /// Waits until the connection is closed and returns the reason.
     pub async fn closed(&self) -> Closed {
         let mut closed = self.0.router.closed.subscribe();
-        // The sender lives in the router, so waiting cannot fail.
+        // The router owns the sender, so waiting cannot fail.
         let _ = closed.wait_for(Option::is_some).await;
-        self.0.router.why_closed()
+        self.0.router.close_reason()
     }
 
-    /// Waits until everything said so far has been written, however long the embedding program takes to read it.
+    /// Waits until everything queued so far is written.
     pub async fn flush(&self) {
         self.0.router.flush().await;
     }
 }
 
-struct WithdrawOnDrop<'a> {
+struct CancelOnDrop<'a> {
     router: &'a Router,
-    ours: Ours,
+    request_id: OutboundId,
 }
 
-impl Drop for WithdrawOnDrop<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        self.router.withdraw(self.ours);
+        self.router.cancel_request(self.request_id);
     }
 }

@@ -1,5 +1,5 @@
-//! Who waits for what: the requests under way in both directions, and the links to the servers. One lock guards it all, and it
-//! is never held across an await.
+//! The requests in flight in both directions, and the links to the servers. One lock guards them,
+//! never held across an await.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,71 +12,71 @@ use trunkline_wire::transport::{
     CloseReason, Closed, DeliveryError, DeliveryErrorKind, Incoming, Outgoing,
 };
 
-use super::control::Ours;
-use super::inquiry::{Inquiry, Withdrawn};
-use super::lines::{Lines, Tag};
+use super::control::OutboundId;
+use super::inquiry::{CancelSignal, Inquiry};
+use super::output_lines::{MessageTag, OutputLines};
 use super::{RequestFailure, codes};
 use crate::MAX_MESSAGE_BYTES;
 
-/// How many requests of the embedding program may be under way at once.
-pub(super) const MAX_SERVING: usize = 4096;
+/// The most requests of the embedding program in flight.
+pub(super) const MAX_INBOUND: usize = 4096;
 
-/// How many messages that nobody asked for may wait for one server's reader.
+/// The most unread messages of one server, besides responses.
 const MAX_UNREAD: usize = 8192;
 
-/// How many bytes of such messages may wait; a single one may be longer (SEC-4).
+/// The most bytes of such messages; a single one may be longer (SEC-4).
 const MAX_UNREAD_BYTES: usize = MAX_MESSAGE_BYTES;
 
-/// What arrives for one link; an `Err` ends it.
+/// A delivery to one link; an `Err` closes it.
 pub(super) type Delivery = Result<Incoming, Closed>;
 
-/// What the writer is handed.
-pub(super) enum Written {
-    Lines(Lines),
-    /// Tell when everything before this has been written.
+/// A command for the writer.
+pub(super) enum WriteCommand {
+    Lines(OutputLines),
+    /// Notify once everything before is written.
     Flush(oneshot::Sender<()>),
 }
 
-/// Hears of lines that are of no use to anyone.
+/// Called with invalid lines.
 pub(super) type Report = Box<dyn Fn(&str, &[u8]) + Send + Sync>;
 
 pub(super) struct Router {
     state: Mutex<State>,
-    written: mpsc::Sender<Written>,
-    told: AtomicU64,
+    written: mpsc::Sender<WriteCommand>,
+    notifications: AtomicU64,
     pub(super) closed: watch::Sender<Option<Closed>>,
     pub(super) report: Report,
 }
 
 #[derive(Default)]
 pub(super) struct State {
-    /// Counts links, and requests of the bridge itself.
+    /// The last id of a link or of a bridge request.
     next: u64,
-    /// Our requests.
-    pub(super) waiting: HashMap<Ours, Waiting>,
+    /// Our requests in flight.
+    pub(super) pending: HashMap<OutboundId, PendingRequest>,
     /// The newest link to each server.
-    pub(super) links: HashMap<Arc<str>, Arc<Link>>,
-    /// The embedding program's requests, by the id of the control request.
-    pub(super) serving: HashMap<Json, Serving>,
-    /// Of those, the ones that servers are to be answered: the link and the message's own id lead to the control request's.
-    pub(super) asked: HashMap<(u64, Json), Json>,
+    pub(super) links: HashMap<Arc<str>, Arc<ServerLink>>,
+    /// Requests of the embedding program, by control request id.
+    pub(super) inbound: HashMap<Json, InboundRequest>,
+    /// Maps the link and the MCP id of a server's request to its control request id.
+    pub(super) message_ids: HashMap<(u64, Json), Json>,
     pub(super) inquiries: Option<mpsc::Sender<Inquiry>>,
 }
 
-/// Who waits for the answer to our request.
-pub(super) enum Waiting {
-    Call(Arc<Link>),
-    Request(oneshot::Sender<Result<Json, RequestFailure>>),
+/// The consumer of the response to our request.
+pub(super) enum PendingRequest {
+    Call(Arc<ServerLink>),
+    Bridge(oneshot::Sender<Result<Json, RequestFailure>>),
 }
 
-/// Who answers the embedding program.
-pub(super) enum Serving {
-    Inquiry(Withdrawn),
-    Message { link: Arc<Link>, id: Json },
+/// The handler of a request of the embedding program.
+pub(super) enum InboundRequest {
+    Inquiry(CancelSignal),
+    Message { link: Arc<ServerLink>, id: Json },
 }
 
-/// The way to the reader of one server's connection.
-pub(super) struct Link {
+/// The link to one server's transport.
+pub(super) struct ServerLink {
     pub(super) number: u64,
     name: Arc<str>,
     /// The name as JSON.
@@ -86,28 +86,28 @@ pub(super) struct Link {
     unread_bytes: AtomicUsize,
 }
 
-impl Link {
-    /// Delivers a message that nobody asked for; false when too many are unread.
+impl ServerLink {
+    /// Delivers a request or notification; false when too many are unread.
     pub(super) fn deliver(&self, frame: Bytes) -> bool {
         let bytes = frame.len();
         let unread = self.unread.fetch_add(1, Ordering::Relaxed);
         let before = self.unread_bytes.fetch_add(bytes, Ordering::Relaxed);
         if unread >= MAX_UNREAD || before > 0 && before + bytes > MAX_UNREAD_BYTES {
-            self.taken(bytes);
+            self.mark_read(bytes);
             return false;
         }
         let _ = self.inbox.send(Ok(Incoming::Frame(frame)));
         true
     }
 
-    /// One such message has been taken.
-    pub(super) fn taken(&self, bytes: usize) {
+    /// Counts such a message as read.
+    pub(super) fn mark_read(&self, bytes: usize) {
         self.unread.fetch_sub(1, Ordering::Relaxed);
         self.unread_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn lose(&self, number: u64, kind: DeliveryErrorKind, why: &str) {
-        // The embedding program had the request, so there is no telling how far it got.
+    pub(super) fn fail(&self, number: u64, kind: DeliveryErrorKind, why: &str) {
+        // The embedding program had the request, so it may have run.
         let failure = DeliveryError::new(kind, why, true);
         let to = number;
         let _ = self
@@ -118,7 +118,7 @@ impl Link {
 
 impl Router {
     pub(super) fn new(
-        written: mpsc::Sender<Written>,
+        written: mpsc::Sender<WriteCommand>,
         inquiries: mpsc::Sender<Inquiry>,
         report: Report,
     ) -> Self {
@@ -128,50 +128,50 @@ impl Router {
                 ..State::default()
             }),
             written,
-            told: AtomicU64::new(0),
+            notifications: AtomicU64::new(0),
             closed: watch::Sender::new(None),
             report,
         }
     }
 
-    /// Hands whole lines to the writer, waiting for room.
-    pub(super) async fn write(&self, lines: Lines) -> Result<(), Closed> {
+    /// Queues lines for the writer, waiting for room.
+    pub(super) async fn write(&self, lines: OutputLines) -> Result<(), Closed> {
         let mut closed = self.closed.subscribe();
         let closed = closed.wait_for(Option::is_some);
         tokio::select! {
             biased;
             _ = closed => {}
             () = std::future::ready(()), if lines.is_empty() => return Ok(()),
-            sent = self.written.send(Written::Lines(lines)) => if sent.is_ok() {
+            sent = self.written.send(WriteCommand::Lines(lines)) => if sent.is_ok() {
                 return Ok(());
             }
         }
-        Err(self.why_closed())
+        Err(self.close_reason())
     }
 
-    /// The same for what nobody can wait with: lost when there is no room.
-    pub(super) fn write_now(&self, lines: Lines) {
-        let _ = self.written.try_send(Written::Lines(lines));
+    /// Queues lines without waiting; they are dropped when there is no room.
+    pub(super) fn try_write(&self, lines: OutputLines) {
+        let _ = self.written.try_send(WriteCommand::Lines(lines));
     }
 
-    /// Waits until what is queued has been written.
+    /// Waits until the queue is written.
     pub(super) async fn flush(&self) {
         let (done, flushed) = oneshot::channel();
-        if self.written.send(Written::Flush(done)).await.is_ok() {
+        if self.written.send(WriteCommand::Flush(done)).await.is_ok() {
             let _ = flushed.await;
         }
     }
 
-    /// A new link to a server; an older one of the same name is ended.
+    /// Creates a link to a server and closes an older one.
     pub(super) fn link(
         self: &Arc<Self>,
         name: &str,
-    ) -> (Arc<Link>, mpsc::UnboundedReceiver<Delivery>) {
+    ) -> (Arc<ServerLink>, mpsc::UnboundedReceiver<Delivery>) {
         let (inbox, receiver) = mpsc::unbounded_channel();
         let name: Arc<str> = name.into();
         let mut state = self.lock();
         state.next += 1;
-        let link = Arc::new(Link {
+        let link = Arc::new(ServerLink {
             number: state.next,
             quoted: Json::encode(&*name).unwrap_or_else(|_| Json::null()),
             name: Arc::clone(&name),
@@ -193,9 +193,9 @@ impl Router {
         (link, receiver)
     }
 
-    /// Ends a link: what it waits for is withdrawn, and who waits for it is told.
-    pub(super) fn unlink(&self, link: &Arc<Link>, why: &Closed) {
-        let mut lines = Lines::default();
+    /// Closes a link: cancels its requests and fails those that wait for it.
+    pub(super) fn unlink(&self, link: &Arc<ServerLink>, why: &Closed) {
+        let mut lines = OutputLines::default();
         let mut state = self.lock();
         if state
             .links
@@ -204,16 +204,16 @@ impl Router {
         {
             state.links.remove(&link.name);
         }
-        state.waiting.retain(|ours, _| {
-            let keep = ours.link != link.number;
+        state.pending.retain(|request_id, _| {
+            let keep = request_id.link != link.number;
             if !keep {
-                lines.cancel(*ours);
+                lines.cancel(*request_id);
             }
             keep
         });
-        state.asked.retain(|(of, _), _| *of != link.number);
-        state.serving.retain(|id, serving| match serving {
-            Serving::Message { link: of, .. } if of.number == link.number => {
+        state.message_ids.retain(|(of, _), _| *of != link.number);
+        state.inbound.retain(|id, inbound| match inbound {
+            InboundRequest::Message { link: of, .. } if of.number == link.number => {
                 let error = format!("the connection to the server \"{}\" has ended", link.name);
                 lines.error(id, codes::NOT_CONNECTED, &error, None);
                 false
@@ -222,82 +222,91 @@ impl Router {
         });
         drop(state);
         if !lines.is_empty() {
-            self.write_now(lines);
+            self.try_write(lines);
         }
         let _ = link.inbox.send(Err(why.clone()));
     }
 
-    /// Writes a message of one of the links, and remembers what it waits for.
-    pub(super) fn outgoing(&self, link: &Arc<Link>, message: &Outgoing, lines: &mut Lines) {
-        let ours = |number| Ours {
+    /// Encodes a message of a link and registers the request.
+    pub(super) fn encode_outgoing(
+        &self,
+        link: &Arc<ServerLink>,
+        message: &Outgoing,
+        lines: &mut OutputLines,
+    ) {
+        let request_id = |number| OutboundId {
             link: link.number,
             number,
         };
         match message {
             Outgoing::Request { id, .. } => {
-                let call = Waiting::Call(Arc::clone(link));
-                self.lock().waiting.insert(ours(*id), call);
-                lines.message(Tag::Asked(ours(*id)), &link.quoted, message);
+                let call = PendingRequest::Call(Arc::clone(link));
+                self.lock().pending.insert(request_id(*id), call);
+                lines.message(MessageTag::Request(request_id(*id)), &link.quoted, message);
             }
-            Outgoing::Notification { .. } => lines.message(self.tell(), &link.quoted, message),
+            Outgoing::Notification { .. } => {
+                lines.message(self.notification_tag(), &link.quoted, message)
+            }
             Outgoing::Cancel { id, .. } => {
-                // The server is told in its own words, then the request itself is withdrawn.
-                if self.lock().waiting.remove(&ours(*id)).is_some() {
-                    lines.message(self.tell(), &link.quoted, message);
-                    lines.cancel(ours(*id));
+                // Cancel the MCP request, then the control request.
+                if self.lock().pending.remove(&request_id(*id)).is_some() {
+                    lines.message(self.notification_tag(), &link.quoted, message);
+                    lines.cancel(request_id(*id));
                 }
             }
             Outgoing::Response { id, .. } => {
                 let mut state = self.lock();
-                // Withdrawn meanwhile: then nobody wants it.
-                let Some(control) = state.asked.remove(&(link.number, id.clone())) else {
+                // It was cancelled meanwhile.
+                let Some(control) = state.message_ids.remove(&(link.number, id.clone())) else {
                     return;
                 };
-                state.serving.remove(&control);
+                state.inbound.remove(&control);
                 lines.message_answer(&control, message);
             }
         }
     }
 
-    fn tell(&self) -> Tag {
-        Tag::Told(self.told.fetch_add(1, Ordering::Relaxed))
+    fn notification_tag(&self) -> MessageTag {
+        MessageTag::Notification(self.notifications.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Registers a request of the bridge itself.
-    pub(super) fn ask(
+    /// Registers a bridge request.
+    pub(super) fn register_request(
         &self,
-    ) -> Result<(Ours, oneshot::Receiver<Result<Json, RequestFailure>>), Closed> {
+    ) -> Result<(OutboundId, oneshot::Receiver<Result<Json, RequestFailure>>), Closed> {
         let (answer, answered) = oneshot::channel();
         let mut state = self.lock();
         if let Some(closed) = &*self.closed.borrow() {
             return Err(closed.clone());
         }
         state.next += 1;
-        let ours = Ours {
+        let request_id = OutboundId {
             link: 0,
             number: state.next,
         };
-        state.waiting.insert(ours, Waiting::Request(answer));
-        Ok((ours, answered))
+        state
+            .pending
+            .insert(request_id, PendingRequest::Bridge(answer));
+        Ok((request_id, answered))
     }
 
-    /// Withdraws a request of the bridge itself, unless it has been answered.
-    pub(super) fn withdraw(&self, ours: Ours) {
-        if self.lock().waiting.remove(&ours).is_some() {
-            let mut lines = Lines::default();
-            lines.cancel(ours);
-            self.write_now(lines);
+    /// Cancels a bridge request, unless it has a response.
+    pub(super) fn cancel_request(&self, request_id: OutboundId) {
+        if self.lock().pending.remove(&request_id).is_some() {
+            let mut lines = OutputLines::default();
+            lines.cancel(request_id);
+            self.try_write(lines);
         }
     }
 
-    /// Ends a request of the embedding program; false when it has been withdrawn.
-    pub(super) fn served(&self, id: &Json) -> bool {
-        self.lock().serving.remove(id).is_some()
+    /// Removes a request of the embedding program; false when it was cancelled.
+    pub(super) fn remove_inbound(&self, id: &Json) -> bool {
+        self.lock().inbound.remove(id).is_some()
     }
 
-    /// Ends everything. The first reason counts.
+    /// Closes everything. The first reason counts.
     pub(super) fn close(&self, why: &Closed) {
-        let (links, waiting, serving) = {
+        let (links, pending, inbound) = {
             let mut state = self.lock();
             let first = self.closed.send_if_modified(|closed| {
                 let first = closed.is_none();
@@ -308,29 +317,29 @@ impl Router {
                 return;
             }
             state.inquiries = None;
-            state.asked.clear();
+            state.message_ids.clear();
             (
                 std::mem::take(&mut state.links),
-                std::mem::take(&mut state.waiting),
-                std::mem::take(&mut state.serving),
+                std::mem::take(&mut state.pending),
+                std::mem::take(&mut state.inbound),
             )
         };
         for link in links.into_values() {
             let _ = link.inbox.send(Err(why.clone()));
         }
-        for waiting in waiting.into_values() {
-            if let Waiting::Request(answer) = waiting {
+        for pending in pending.into_values() {
+            if let PendingRequest::Bridge(answer) = pending {
                 let _ = answer.send(Err(RequestFailure::Closed(why.clone())));
             }
         }
-        for serving in serving.into_values() {
-            if let Serving::Inquiry(withdrawn) = serving {
-                withdrawn.withdraw();
+        for inbound in inbound.into_values() {
+            if let InboundRequest::Inquiry(withdrawn) = inbound {
+                withdrawn.cancel();
             }
         }
     }
 
-    pub(super) fn why_closed(&self) -> Closed {
+    pub(super) fn close_reason(&self) -> Closed {
         let closed = self.closed.borrow().clone();
         closed.unwrap_or_else(|| Closed::new(CloseReason::ByUs))
     }

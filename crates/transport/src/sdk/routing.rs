@@ -1,19 +1,19 @@
-//! Where each line of the embedding program goes.
+//! Routing of the lines of the embedding program.
 
 use bytes::Bytes;
 use trunkline_wire::envelope::parse_request_id;
 use trunkline_wire::transport::{DeliveryErrorKind, Incoming};
 use trunkline_wire::{Json, ObjectWriter};
 
-use super::control::{self, Control, Kind, Ours};
+use super::control::{self, Control, MessageKind, OutboundId};
 use super::inquiry::{Inquiry, Refusal};
-use super::lines::Lines;
-use super::router::{Link, MAX_SERVING, Router, Serving, State, Waiting};
+use super::output_lines::OutputLines;
+use super::router::{InboundRequest, MAX_INBOUND, PendingRequest, Router, ServerLink, State};
 use super::{RequestFailure, codes};
 
 impl Router {
-    /// Takes what the reader has cut off; what is to be said at once is put into `answers`.
-    pub(super) fn incoming(&self, incoming: Incoming, answers: &mut Lines) {
+    /// Routes a line; immediate responses are appended to `answers`.
+    pub(super) fn handle_line(&self, incoming: Incoming, answers: &mut OutputLines) {
         let line = match incoming {
             Incoming::Frame(line) => line,
             Incoming::Oversize {
@@ -25,7 +25,7 @@ impl Router {
                 let what = format!("a line of {bytes} bytes is over the limit of {limit}");
                 return self.oversize(&what, &head, &tail, answers);
             }
-            // A decoder of lines gives nothing else.
+            // A line decoder returns nothing else.
             _ => return,
         };
         match control::read(&line) {
@@ -43,19 +43,19 @@ impl Router {
         }
     }
 
-    fn oversize(&self, what: &str, head: &[u8], tail: &[u8], answers: &mut Lines) {
-        match control::salvage(head, tail) {
+    fn oversize(&self, what: &str, head: &[u8], tail: &[u8], answers: &mut OutputLines) {
+        match control::recover_id(head, tail) {
             Some((id, true)) => answers.error(&id, codes::TOO_LARGE, what, None),
             Some((id, false)) => {
-                let waiting = Ours::named(&id).and_then(|ours| {
-                    let waiting = self.lock().waiting.remove(&ours)?;
-                    Some((ours, waiting))
+                let pending = OutboundId::parse(&id).and_then(|request_id| {
+                    let pending = self.lock().pending.remove(&request_id)?;
+                    Some((request_id, pending))
                 });
-                match waiting {
-                    Some((ours, Waiting::Call(link))) => {
-                        link.lose(ours.number, DeliveryErrorKind::TooLarge, what);
+                match pending {
+                    Some((request_id, PendingRequest::Call(link))) => {
+                        link.fail(request_id.number, DeliveryErrorKind::TooLarge, what);
                     }
-                    Some((_, Waiting::Request(answer))) => {
+                    Some((_, PendingRequest::Bridge(answer))) => {
                         let _ = answer.send(Err(RequestFailure::Refused(what.to_owned())));
                     }
                     None => (self.report)(what, head),
@@ -65,34 +65,34 @@ impl Router {
         }
     }
 
-    /// An answer has come to one of our requests.
+    /// Handles the response to one of our requests.
     fn answered(&self, id: &Json, outcome: Result<Option<Json>, String>, text: &Bytes) {
-        let ours = Ours::named(id);
-        let waiting = ours.and_then(|ours| self.lock().waiting.remove(&ours));
-        match (waiting, ours) {
-            (Some(Waiting::Request(answer)), _) => {
+        let request_id = OutboundId::parse(id);
+        let pending = request_id.and_then(|request_id| self.lock().pending.remove(&request_id));
+        match (pending, request_id) {
+            (Some(PendingRequest::Bridge(answer)), _) => {
                 let outcome = outcome
                     .map(|answer| answer.unwrap_or_else(Json::empty_object))
                     .map_err(RequestFailure::Refused);
                 let _ = answer.send(outcome);
             }
-            (Some(Waiting::Call(link)), Some(ours)) => {
-                deliver_answer(&link, ours.number, outcome, text);
+            (Some(PendingRequest::Call(link)), Some(request_id)) => {
+                deliver_answer(&link, request_id.number, outcome, text);
             }
-            // One that has been withdrawn may be answered all the same.
+            // A cancelled request may still get a response.
             (None, Some(_)) => {}
-            _ if control::is_told(id) => {}
+            _ if control::is_notification_id(id) => {}
             _ => (self.report)("an answer to a request that is none of ours", text),
         }
     }
 
-    /// The embedding program no longer wants the answer to its request.
+    /// Handles a cancellation by the embedding program.
     fn cancelled(&self, id: &Json) {
         let mut state = self.lock();
-        match state.serving.remove(id) {
-            Some(Serving::Inquiry(withdrawn)) => withdrawn.withdraw(),
-            Some(Serving::Message { link, id }) => {
-                state.asked.remove(&(link.number, id.clone()));
+        match state.inbound.remove(id) {
+            Some(InboundRequest::Inquiry(withdrawn)) => withdrawn.cancel(),
+            Some(InboundRequest::Message { link, id }) => {
+                state.message_ids.remove(&(link.number, id.clone()));
                 let mut params = ObjectWriter::new();
                 params.raw("requestId", &id);
                 let mut message = ObjectWriter::new();
@@ -103,18 +103,18 @@ impl Router {
                 let text = message.finish().as_str().to_owned();
                 link.deliver(text.into());
             }
-            // It may just have been answered.
+            // It may have been answered already.
             None => {}
         }
     }
 
-    /// The embedding program asks something.
+    /// Handles a request of the embedding program.
     fn requested(
         &self,
         id: Json,
         request: Option<Json>,
         text: &Bytes,
-        answers: &mut Lines,
+        answers: &mut OutputLines,
     ) -> Result<(), (Json, Refusal)> {
         let Some(request) = request else {
             let refusal = Refusal::new(codes::BAD_REQUEST, "it has no \"request\" object");
@@ -127,8 +127,8 @@ impl Router {
             let refusal = Refusal::new(codes::BAD_REQUEST, "its request has no \"subtype\"");
             return Err((id, refusal));
         };
-        if self.lock().serving.contains_key(&id) {
-            // An error under this id would pass for the answer to the first.
+        if self.lock().inbound.contains_key(&id) {
+            // An error with this id would pass for the response to the first.
             (self.report)(
                 "a second request with an id that is being answered",
                 id.as_str().as_bytes(),
@@ -141,27 +141,27 @@ impl Router {
         }
         let mut state = self.lock();
         let State {
-            serving, inquiries, ..
+            inbound, inquiries, ..
         } = &mut *state;
         let (withdrawn, inquiry) = Inquiry::new(id.clone(), subtype, request);
         let sent = match inquiries {
-            Some(inquiries) if serving.len() < MAX_SERVING => inquiries.try_send(inquiry).is_ok(),
+            Some(inquiries) if inbound.len() < MAX_INBOUND => inquiries.try_send(inquiry).is_ok(),
             _ => false,
         };
         if !sent {
             return Err((id, too_many()));
         }
-        serving.insert(id, Serving::Inquiry(withdrawn));
+        inbound.insert(id, InboundRequest::Inquiry(withdrawn));
         Ok(())
     }
 
-    /// A server in the embedding program says or asks something.
+    /// Handles an MCP message of a server.
     fn message(
         &self,
         control: &Json,
         request: &Json,
         text: &Bytes,
-        answers: &mut Lines,
+        answers: &mut OutputLines,
     ) -> Result<(), Refusal> {
         let name = request.get("server_name").and_then(|name| name.as_string());
         let (Some(name), Some(message)) = (name, request.get("message")) else {
@@ -175,25 +175,25 @@ impl Router {
             return Err(Refusal::new(codes::NOT_CONNECTED, error));
         };
         let frame = text.slice_ref(message.as_str().as_bytes());
-        match Kind::of(&message) {
-            Kind::Request { id } => {
+        match MessageKind::of(&message) {
+            MessageKind::Request { id } => {
                 let key = (link.number, id.clone());
-                if state.asked.contains_key(&key) {
+                if state.message_ids.contains_key(&key) {
                     let error = "a message with this id is being answered";
                     return Err(Refusal::new(codes::BAD_REQUEST, error));
                 }
-                if state.serving.len() >= MAX_SERVING || !link.deliver(frame) {
+                if state.inbound.len() >= MAX_INBOUND || !link.deliver(frame) {
                     return Err(too_many());
                 }
-                state.asked.insert(key, control.clone());
-                let serving = Serving::Message { link, id };
-                state.serving.insert(control.clone(), serving);
+                state.message_ids.insert(key, control.clone());
+                let inbound = InboundRequest::Message { link, id };
+                state.inbound.insert(control.clone(), inbound);
                 Ok(())
             }
-            Kind::Notification { cancels } => {
-                let cancelled = cancels.and_then(|id| state.asked.remove(&(link.number, id)));
+            MessageKind::Notification { cancels } => {
+                let cancelled = cancels.and_then(|id| state.message_ids.remove(&(link.number, id)));
                 if let Some(control) = cancelled {
-                    state.serving.remove(&control);
+                    state.inbound.remove(&control);
                     answers.error(
                         &control,
                         codes::CANCELLED,
@@ -207,12 +207,12 @@ impl Router {
                 answers.success(control, &Json::empty_object());
                 Ok(())
             }
-            Kind::Answer { .. } => {
+            MessageKind::Response { .. } => {
                 let error =
                     "an answer belongs into the control_response to the request that it answers";
                 Err(Refusal::new(codes::BAD_REQUEST, error))
             }
-            Kind::Broken => {
+            MessageKind::Invalid => {
                 let error = "its message is not a JSON-RPC request or notification";
                 Err(Refusal::new(codes::BAD_REQUEST, error))
             }
@@ -224,17 +224,17 @@ fn too_many() -> Refusal {
     Refusal::new(codes::TOO_MANY, "too many requests at once")
 }
 
-/// Delivers the answer to a call. Whatever it is, the call ends, and no other does.
-fn deliver_answer(link: &Link, to: u64, outcome: Result<Option<Json>, String>, text: &Bytes) {
+/// Delivers the response to a call. Any response ends this call, and no other.
+fn deliver_answer(link: &ServerLink, to: u64, outcome: Result<Option<Json>, String>, text: &Bytes) {
     let answer = match outcome {
         Ok(answer) => answer.and_then(|answer| answer.get("mcp_response")),
         Err(reason) => {
             let why = format!("the embedding program answered with an error: {reason}");
-            return link.lose(to, DeliveryErrorKind::Broken, &why);
+            return link.fail(to, DeliveryErrorKind::Broken, &why);
         }
     };
-    let answers_it = |answer: &Json| match Kind::of(answer) {
-        Kind::Answer { id } => id.is_none_or(|id| parse_request_id(&id) == Some(to)),
+    let answers_it = |answer: &Json| match MessageKind::of(answer) {
+        MessageKind::Response { id } => id.is_none_or(|id| parse_request_id(&id) == Some(to)),
         _ => false,
     };
     match answer {
@@ -244,7 +244,7 @@ fn deliver_answer(link: &Link, to: u64, outcome: Result<Option<Json>, String>, t
         }
         _ => {
             let why = "the embedding program gave no JSON-RPC answer to it";
-            link.lose(to, DeliveryErrorKind::Broken, why);
+            link.fail(to, DeliveryErrorKind::Broken, why);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The two tasks behind a bridge: one reads and routes, one writes.
+//! The reader and writer tasks of a bridge.
 
 use std::sync::Arc;
 
@@ -6,35 +6,35 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use trunkline_wire::transport::{CloseReason, Closed, Incoming};
 
-use super::lines::Lines;
-use super::router::{Router, Written};
+use super::output_lines::OutputLines;
+use super::router::{Router, WriteCommand};
 use crate::MAX_MESSAGE_BYTES;
 use crate::lines::LineDecoder;
 
-/// How much is read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Lines and bytes after which other tasks get to run.
+/// Lines and bytes that are read before the task yields.
 const LINES_AT_ONCE: usize = 32;
 const BYTES_AT_ONCE: usize = 256 * 1024;
 
-/// How many bytes of the reader's own answers may wait for the embedding program to read; more are dropped, because only one
-/// that floods us without reading gets that far.
+/// The most bytes of unwritten responses of the reader; more are dropped, because only a peer that
+/// floods without reading gets here.
 const MAX_ANSWERS: usize = 1024 * 1024;
 
-/// How many writes are taken together.
+/// The most writes per batch.
 const WRITES_AT_ONCE: usize = 64;
 
-/// Reads lines and routes them until the end. It never waits for anything but the next bytes, so no server and no full pipe can
-/// keep it from the others.
+/// Reads and routes lines until the end. It waits only for input, so that no server and no full
+/// pipe can block the others.
 pub(super) async fn read(
     mut reader: impl AsyncRead + Unpin,
     limit: usize,
     router: Arc<Router>,
-    written: mpsc::Sender<Written>,
+    written: mpsc::Sender<WriteCommand>,
 ) {
     let mut lines = LineDecoder::new(limit);
-    let mut answers = Lines::default();
+    let mut answers = OutputLines::default();
     let why = loop {
         let (mut count, mut bytes) = (0, 0);
         while let Some(incoming) = lines.next_line() {
@@ -45,7 +45,7 @@ pub(super) async fn read(
                 _ => 0,
             };
             let before = answers.len();
-            router.incoming(incoming, &mut answers);
+            router.handle_line(incoming, &mut answers);
             if answers.len() > MAX_ANSWERS {
                 answers.truncate(before);
             }
@@ -60,18 +60,18 @@ pub(super) async fn read(
             biased;
             permit = written.reserve(), if !answers.is_empty() => {
                 if let Ok(permit) = permit {
-                    permit.send(Written::Lines(std::mem::take(&mut answers)));
+                    permit.send(WriteCommand::Lines(std::mem::take(&mut answers)));
                     continue;
                 }
-                // The writer has said why.
-                break router.why_closed();
+                // The writer has set the reason.
+                break router.close_reason();
             }
             read = reader.read_buf(lines.buffer()) => read,
         };
         match read {
             Ok(0) => {
                 while let Some(incoming) = lines.next_line().or_else(|| lines.last_line()) {
-                    router.incoming(incoming, &mut answers);
+                    router.handle_line(incoming, &mut answers);
                 }
                 break Closed::new(CloseReason::ByPeer);
             }
@@ -85,10 +85,10 @@ pub(super) async fn read(
     router.close(&why);
 }
 
-/// Writes whole lines until nobody is left who could send any.
+/// Writes lines until all senders are gone.
 pub(super) async fn write(
     mut writer: impl AsyncWrite + Unpin,
-    mut written: mpsc::Receiver<Written>,
+    mut written: mpsc::Receiver<WriteCommand>,
     router: Arc<Router>,
 ) {
     let mut batch = Vec::new();
@@ -100,11 +100,11 @@ pub(super) async fn write(
         let mut outcome = Ok(());
         for written in batch.drain(..) {
             match written {
-                Written::Flush(done) => flushes.push(done),
-                Written::Lines(lines) if outcome.is_ok() => {
+                WriteCommand::Flush(done) => flushes.push(done),
+                WriteCommand::Lines(lines) if outcome.is_ok() => {
                     outcome = writer.write_all(&lines.into_bytes()).await;
                 }
-                Written::Lines(_) => {}
+                WriteCommand::Lines(_) => {}
             }
         }
         if outcome.is_ok() {

@@ -1,4 +1,4 @@
-//! What to start, and how.
+//! The command of a server.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,29 +7,29 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
-use super::process::Process;
-use super::{StderrLog, StdioReceiver, StdioSender, StdioTransport, Tee, Uptake};
+use super::process::ProcessHandle;
+use super::{StderrLog, StdinProgress, StdioReceiver, StdioSender, StdioTransport, Tee};
 use crate::MAX_MESSAGE_BYTES;
 use crate::lines::LineDecoder;
 
-/// A server to start: an argv, never a shell line (SEC-2).
+/// A server to start: an argv, never a shell command (SEC-2).
 #[derive(Clone, Default)]
 pub struct StdioServer {
     /// The program, looked up in `PATH` unless it has a slash.
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables on top of those we have ourselves.
+    /// Variables to add to those of this process.
     pub env: BTreeMap<String, String>,
-    /// Variables of ours that it does not inherit.
-    pub withheld: Vec<String>,
-    /// Where it runs; by default where we run.
+    /// Variables of this process that it does not inherit.
+    pub env_remove: Vec<String>,
+    /// Its working directory; by default that of this process.
     pub cwd: Option<PathBuf>,
-    /// Who gets what it writes to stderr, besides its being kept.
+    /// A callback for its stderr, in addition to the log.
     pub tee: Option<Tee>,
 }
 
-/// Never shows the values of `env`: they may be secrets (SEC-1).
+/// Does not show the values of `env`: they may be secrets (SEC-1).
 impl fmt::Debug for StdioServer {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.debug_struct("StdioServer")
@@ -41,33 +41,33 @@ impl fmt::Debug for StdioServer {
     }
 }
 
-/// Why a server could not be started.
+/// An error of starting a server.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// There is no such program.
+    /// The program does not exist.
     #[error("command not found: {0}")]
     NotFound(String),
-    /// There is such a file, but it may not be executed.
+    /// The file is not executable.
     #[error("not executable: {0}")]
     NotExecutable(String),
-    /// The working directory is not there.
+    /// The working directory does not exist.
     #[error("its working directory does not exist: {}", .0.display())]
     NoDirectory(PathBuf),
-    /// Anything else.
+    /// Any other error.
     #[error("{command} could not be started: {error}")]
     Other {
         /// The program.
         command: String,
-        /// What the system said.
+        /// The system's error.
         error: String,
     },
 }
 
 impl StdioServer {
-    /// Starts the server, in a process group of its own. Must be called on a Tokio runtime.
+    /// Starts the server in its own process group. Must be called on a Tokio runtime.
     pub fn spawn(&self) -> Result<StdioTransport, SpawnError> {
         let mut command = Command::new(&self.command);
-        for name in &self.withheld {
+        for name in &self.env_remove {
             command.env_remove(name);
         }
         command
@@ -89,34 +89,34 @@ impl StdioServer {
         else {
             return Err(self.other("its pipes are missing"));
         };
-        let (process, exit) = Process::watch(child);
-        let stderr = StderrLog::start(stderr, process.life(), self.tee.clone());
-        let uptake = Uptake::default();
+        let (process, exit) = ProcessHandle::watch(child);
+        let stderr = StderrLog::start(stderr, process.state(), self.tee.clone());
+        let stdin_progress = StdinProgress::default();
         Ok(StdioTransport {
             sender: StdioSender {
                 stdin,
                 process,
                 stderr: stderr.clone(),
-                text: Vec::new(),
-                uptake: uptake.clone(),
-                grown: false,
+                buffer: Vec::new(),
+                stdin_progress: stdin_progress.clone(),
+                pipe_grown: false,
             },
             receiver: StdioReceiver {
                 stdout,
                 lines: LineDecoder::new(MAX_MESSAGE_BYTES),
                 exit,
                 stderr: stderr.clone(),
-                grown: false,
+                pipe_grown: false,
                 drain_until: None,
-                usual: 0,
+                typical_size: 0,
             },
             stderr,
-            uptake,
+            stdin_progress,
             pid,
         })
     }
 
-    /// The system says "not found" for a missing directory and a missing interpreter as well; tell them apart.
+    /// Distinguishes a missing directory and a missing interpreter from a missing command.
     fn explain(&self, error: &std::io::Error) -> SpawnError {
         match (&self.cwd, error.kind()) {
             (Some(cwd), _) if !cwd.is_dir() => SpawnError::NoDirectory(cwd.clone()),

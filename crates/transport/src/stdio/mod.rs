@@ -1,15 +1,15 @@
-//! A server as a child process, one JSON message a line (TRN-1, stdio).
+//! Servers as child processes, one JSON message per line (TRN-1, stdio).
 //!
-//! Three parties look after a child. The sending half owns its stdin and ends it. The receiving half owns its stdout and
-//! reports its death. The `process` module's watcher owns the process itself, so that whoever else is stuck or gone, the
-//! child and its process group are taken down and reaped.
+//! The sending half owns the child's stdin and ends the child. The receiving half owns its stdout
+//! and reports its exit. The supervisor in `process` owns the process itself: even if both halves
+//! hang or are gone, it kills and reaps the child and its process group.
 
 mod command;
 pub mod proc_fs;
 mod process;
 mod relevant;
 mod stderr;
-mod uptake;
+mod stdin_progress;
 
 use std::time::Duration;
 
@@ -22,22 +22,22 @@ use trunkline_wire::transport::{
 };
 
 pub use command::{SpawnError, StdioServer};
-use process::{Exit, Process};
+use process::{ExitWatch, ProcessHandle};
 pub use process::{INTERRUPT_GRACE, KILL_GRACE, STDIN_GRACE, TERMINATE_GRACE};
 pub use stderr::{STDERR_CAP, StderrLog, Tee};
-pub use uptake::Uptake;
+pub use stdin_progress::StdinProgress;
 
 use crate::lines::{LineDecoder, end_line};
 
-/// How much is read at once, to begin with; a connection that moves more grows its buffer.
+/// Initial read size; the buffer grows with the messages.
 const READ_BYTES: usize = 8 * 1024;
 
-/// From this size on a message is worth a larger pipe: the default of 64 KiB would make it go in several turns.
-/// Not before, because the kernel allows each user only so much pipe memory.
+/// Messages at least this long get a larger pipe, to avoid several round trips through the default
+/// of 64 KiB. Not earlier: the kernel limits the pipe memory of each user.
 const LARGE: usize = 32 * 1024;
 const LARGE_PIPE: usize = 1024 * 1024;
 
-/// How long after a child's death its output may still come in: what it wrote before is in the pipe already.
+/// How long output is still read after the child has exited.
 const DRAIN: Duration = Duration::from_millis(200);
 
 /// A running server.
@@ -45,22 +45,22 @@ pub struct StdioTransport {
     sender: StdioSender,
     receiver: StdioReceiver,
     stderr: StderrLog,
-    uptake: Uptake,
+    stdin_progress: StdinProgress,
     pid: u32,
 }
 
 impl StdioTransport {
-    /// What the server writes to stderr; stays readable after it has ended.
+    /// The server's stderr; readable after its exit.
     pub fn stderr(&self) -> StderrLog {
         self.stderr.clone()
     }
 
-    /// How much of what it was sent the server has read; known once it has ended.
-    pub fn uptake(&self) -> Uptake {
-        self.uptake.clone()
+    /// How much of its stdin the server has read; known after its exit.
+    pub fn stdin_progress(&self) -> StdinProgress {
+        self.stdin_progress.clone()
     }
 
-    /// The server's process id, which is also its process group's.
+    /// The process id, which is also the process group id.
     pub fn pid(&self) -> u32 {
         self.pid
     }
@@ -75,42 +75,42 @@ impl Transport for StdioTransport {
     }
 }
 
-/// The half that writes to the server's stdin, and that ends the server.
+/// The sending half: writes to the server's stdin and ends the server.
 pub struct StdioSender {
     stdin: ChildStdin,
-    process: Process,
+    process: ProcessHandle,
     stderr: StderrLog,
-    text: Vec<u8>,
-    uptake: Uptake,
-    grown: bool,
+    buffer: Vec<u8>,
+    stdin_progress: StdinProgress,
+    pipe_grown: bool,
 }
 
 impl SendHalf for StdioSender {
     async fn send(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), Closed> {
-        self.text.clear();
+        self.buffer.clear();
         for message in batch.drain(..) {
-            let from = self.text.len();
-            self.uptake.sending(&message, from);
-            message.encode(&mut self.text);
-            end_line(&mut self.text, from);
+            let from = self.buffer.len();
+            self.stdin_progress.record_message(&message, from);
+            message.encode(&mut self.buffer);
+            end_line(&mut self.buffer, from);
         }
-        if !self.grown && self.text.len() >= LARGE {
-            self.grown = true;
+        if !self.pipe_grown && self.buffer.len() >= LARGE {
+            self.pipe_grown = true;
             grow_pipe(&self.stdin);
         }
-        let written = self.stdin.write_all(&self.text).await;
-        let length = self.text.len();
-        if self.text.capacity() > LARGE_PIPE {
-            self.text = Vec::new();
+        let written = self.stdin.write_all(&self.buffer).await;
+        let length = self.buffer.len();
+        if self.buffer.capacity() > LARGE_PIPE {
+            self.buffer = Vec::new();
         }
         match written {
             Ok(()) => {
-                self.uptake.sent(length);
+                self.stdin_progress.record_written(length);
                 Ok(())
             }
-            // If it died, the receiving half finds out how and says it better: give it the time to.
+            // If the server has exited, the receiving half reports it better: give it the time.
             Err(error) => {
-                if tokio::time::timeout(DRAIN, self.process.died())
+                if tokio::time::timeout(DRAIN, self.process.exited())
                     .await
                     .is_ok()
                 {
@@ -123,23 +123,23 @@ impl SendHalf for StdioSender {
     }
 
     async fn close(self) {
-        self.uptake.measure(&self.stdin);
+        self.stdin_progress.record_unread(&self.stdin);
         drop(self.stdin);
         self.process.shut_down().await;
     }
 }
 
-/// The half that reads the server's stdout.
+/// The receiving half: reads the server's stdout.
 pub struct StdioReceiver {
     stdout: ChildStdout,
     lines: LineDecoder,
-    exit: Exit,
+    exit: ExitWatch,
     stderr: StderrLog,
-    grown: bool,
-    /// Set once the child is dead: when to stop waiting for what it wrote before.
+    pipe_grown: bool,
+    /// Set once the child has exited: the deadline for its remaining output.
     drain_until: Option<Instant>,
-    /// About how long the latest message was, so that the next like it is read in one go.
-    usual: usize,
+    /// The size of the latest message, so that the next is read at once.
+    typical_size: usize,
 }
 
 impl ReceiveHalf for StdioReceiver {
@@ -148,19 +148,20 @@ impl ReceiveHalf for StdioReceiver {
             if let Some(incoming) = self.next_line() {
                 return Ok(incoming);
             }
-            // Looked at here too: the select below never gets to it while there is always more to read.
-            if self.drain_until.is_none() && self.exit.has_happened() {
+            // Checked here too: the select below never gets to it while there is more to read.
+            if self.drain_until.is_none() && self.exit.has_exited() {
                 self.drain_until = Some(Instant::now() + DRAIN);
             }
             let read = match self.drain_until {
                 None => tokio::select! {
                     biased;
-                    read = read_some(&mut self.stdout, self.lines.buffer(), self.usual) => read,
+                    read = read_some(&mut self.stdout, self.lines.buffer(), self.typical_size) => read,
                     _ = self.exit.status() => continue,
                 },
-                // Dead, and yet its stdout is open: a grandchild holds it, and may go on talking for ever.
+                // The child has exited but stdout is open: a grandchild holds it and may write
+                // forever.
                 Some(until) => {
-                    let read = read_some(&mut self.stdout, self.lines.buffer(), self.usual);
+                    let read = read_some(&mut self.stdout, self.lines.buffer(), self.typical_size);
                     tokio::time::timeout_at(until, read).await.unwrap_or(Ok(0))
                 }
             };
@@ -169,14 +170,14 @@ impl ReceiveHalf for StdioReceiver {
                 _ => read,
             };
             match read {
-                // Whole lines may have come in with the last bytes.
+                // The last bytes may contain complete lines.
                 Ok(0) => match self.lines.next_line().or_else(|| self.lines.last_line()) {
                     Some(incoming) => return Ok(incoming),
                     None => return Err(self.ended().await),
                 },
                 Ok(bytes) => {
-                    if !self.grown && bytes >= LARGE {
-                        self.grown = true;
+                    if !self.pipe_grown && bytes >= LARGE {
+                        self.pipe_grown = true;
                         grow_pipe(&self.stdout);
                     }
                     return Ok(self.next_line().unwrap_or(Incoming::Partial { bytes }));
@@ -194,12 +195,12 @@ impl StdioReceiver {
     fn next_line(&mut self) -> Option<Incoming> {
         let incoming = self.lines.next_line()?;
         if let Incoming::Frame(frame) = &incoming {
-            self.usual = (frame.len() + 1).min(LARGE_PIPE);
+            self.typical_size = (frame.len() + 1).min(LARGE_PIPE);
         }
         Some(incoming)
     }
 
-    /// Why stdout ended, with the child's last words.
+    /// The reason for the end of stdout, with the relevant stderr.
     async fn ended(&mut self) -> Closed {
         let exited = tokio::time::timeout(DRAIN, self.exit.status()).await;
         let reason = match exited {
@@ -216,15 +217,15 @@ impl StdioReceiver {
 async fn read_some(
     stdout: &mut ChildStdout,
     buffer: &mut BytesMut,
-    usual: usize,
+    typical_size: usize,
 ) -> std::io::Result<usize> {
-    // Room for what usually comes, and for no more than can come at once; for a longer message it doubles by itself.
-    let room = buffer.len().clamp(READ_BYTES.max(usual), LARGE_PIPE);
+    // Room for a typical message; for a longer one it doubles.
+    let room = buffer.len().clamp(READ_BYTES.max(typical_size), LARGE_PIPE);
     buffer.reserve(room);
     stdout.read_buf(buffer).await
 }
 
-/// Makes room for a large message in one go. It may be refused; then it takes more turns.
+/// Enlarges the pipe. The kernel may refuse; then a message takes more round trips.
 #[cfg(target_os = "linux")]
 fn grow_pipe(pipe: impl std::os::fd::AsFd) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, LARGE_PIPE);

@@ -1,56 +1,55 @@
-//! What the kernel tells about a server's processes: which of its group live, and what they and the
-//! machine have done with the processors. Without `/proc` it tells nothing, and callers go without.
+//! Process and CPU usage from `/proc`. Without `/proc` there is none, and callers do without.
 
 use std::time::Duration;
 
-/// What a server's processes have done so far.
+/// The usage of a server's processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// The processor time that they have had.
+    /// Their CPU time.
     pub cpu: Duration,
-    /// What the busiest of them does now.
+    /// The activity of the busiest of them.
     pub activity: Activity,
 }
 
-/// What a process does now, from idle to busy.
+/// The activity of a process, from idle to busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Activity {
-    /// It waits for something to happen.
+    /// It sleeps.
     #[default]
     Waiting,
     /// It waits for a disk.
     Disk,
-    /// It runs, or waits for nothing but a processor.
+    /// It runs or is ready to run.
     Running,
 }
 
-/// What the processors of this machine have done so far, all of them together.
+/// The usage of all CPUs together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MachineUsage {
-    /// The time in which they had nothing to do.
+    /// Idle time.
     pub idle: Duration,
-    /// All time.
+    /// Total time.
     pub total: Duration,
 }
 
-/// The usage of the process `pid` and its descendants; `None` if it is gone or nothing can be told.
+/// Returns the usage of the process `pid` and its descendants; `None` if it is gone or unknown.
 pub fn usage(pid: u32) -> Option<Usage> {
     linux::usage(pid)
 }
 
-/// The usage of the whole machine; `None` if nothing can be told.
+/// Returns the usage of the machine; `None` if unknown.
 pub fn machine_usage() -> Option<MachineUsage> {
     linux::machine_usage()
 }
 
-/// A live process of the group, or `None` if none is left. Zombies count as gone: whether their
-/// parent reaps them is no concern of ours.
+/// Returns a running process of the group, or `None`. Zombies do not count, whether or not they are
+/// reaped.
 #[cfg(unix)]
 pub(super) fn live_member(group: u32, last_seen: Option<u32>) -> Option<u32> {
     linux::live_member(group, last_seen)
 }
 
-/// Whether [`live_member`] can be relied on.
+/// Whether [`live_member`] works.
 #[cfg(unix)]
 pub(super) fn is_available() -> bool {
     cfg!(target_os = "linux") && std::path::Path::new("/proc/self/stat").exists()
@@ -63,7 +62,7 @@ mod linux {
 
     use super::{Activity, MachineUsage, Usage};
 
-    /// How many processes of one server are looked at: enough for any that is still starting.
+    /// The most processes of one server that are examined.
     const MAX_PROCESSES: usize = 64;
 
     /// The length of a tick in `/proc`; `USER_HZ` is 100 on every architecture that Rust supports.
@@ -89,7 +88,7 @@ mod linux {
         Some(found)
     }
 
-    /// Each thread has a list of the processes that it started.
+    /// Each thread lists the processes that it started.
     fn children(pid: u32) -> impl Iterator<Item = u32> {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter();
         let lists = threads

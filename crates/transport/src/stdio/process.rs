@@ -1,4 +1,4 @@
-//! A child process and its group, from birth to reaping.
+//! A child process and its process group.
 
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -10,190 +10,207 @@ use trunkline_wire::transport::CloseReason;
 #[cfg(unix)]
 use super::proc_fs;
 
-/// How long a server may take to end once its stdin is closed.
+/// Time to exit after stdin is closed.
 pub const STDIN_GRACE: Duration = Duration::from_millis(400);
-/// How long it may take after SIGINT.
+/// Time to exit after SIGINT.
 pub const INTERRUPT_GRACE: Duration = Duration::from_millis(300);
-/// How long it may take after SIGTERM.
+/// Time to exit after SIGTERM.
 pub const TERMINATE_GRACE: Duration = Duration::from_millis(700);
-/// How long the kernel may take after SIGKILL.
+/// Time to exit after SIGKILL.
 pub const KILL_GRACE: Duration = Duration::from_secs(2);
 
-/// What a group is sent in turn when it is to end, and how long all of it may take after each.
-type Stages = &'static [(Option<Signal>, Duration)];
+/// The signals that a group gets in turn, and the time to exit after each.
+type ShutdownSteps = &'static [(Option<Signal>, Duration)];
 
-/// We want it to end: its stdin has just been closed.
-const ASKED: Stages = &[
+/// A requested shutdown: stdin has just been closed.
+const REQUESTED: ShutdownSteps = &[
     (None, STDIN_GRACE),
     (Some(Signal::Interrupt), INTERRUPT_GRACE),
     (Some(Signal::Terminate), TERMINATE_GRACE),
 ];
 
-/// Its leader has died by itself; whatever that left behind may still put things in order.
-const LEFT_BEHIND: Stages = &[(Some(Signal::Terminate), TERMINATE_GRACE)];
+/// The leader has exited by itself; the rest of the group may clean up.
+const ORPHANED: ShutdownSteps = &[(Some(Signal::Terminate), TERMINATE_GRACE)];
 
-/// Nobody is left to wait for it.
-const ABANDONED: Stages = &[];
+/// The handle was dropped: kill immediately.
+const ABANDONED: ShutdownSteps = &[];
 
-/// How often a group without its leader is looked at: at first, and at the most.
-const FIRST_LOOK: Duration = Duration::from_millis(1);
-const LAST_LOOK: Duration = Duration::from_millis(10);
+/// Poll intervals for a group without its leader.
+const MIN_POLL: Duration = Duration::from_millis(1);
+const MAX_POLL: Duration = Duration::from_millis(10);
 
-/// The handle of the watcher that owns a child. Dropping it kills the child and its group.
-pub(super) struct Process {
-    order: oneshot::Sender<ShutDown>,
-    life: watch::Receiver<Life>,
+/// The handle of a supervised child. Dropping it kills the child and its group.
+pub(super) struct ProcessHandle {
+    shutdown: oneshot::Sender<ShutdownRequest>,
+    state: watch::Receiver<ProcessState>,
 }
 
-/// The order to end the child in good order.
-struct ShutDown;
+/// The request to end the child gracefully.
+struct ShutdownRequest;
 
-/// How much of a server is left.
+/// The state of a child and its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Life {
-    /// The child runs.
+pub(super) enum ProcessState {
+    /// The child is running.
     Running,
-    /// The child is dead and reaped; others of its group may live.
-    LeaderDead,
-    /// Nothing is left.
+    /// The child is reaped; others of its group may be running.
+    LeaderExited,
+    /// No process is left.
     Gone,
 }
 
-/// The news of a child's death.
-pub(super) struct Exit {
-    news: oneshot::Receiver<CloseReason>,
+/// The exit of a child.
+pub(super) struct ExitWatch {
+    exit_sender: oneshot::Receiver<CloseReason>,
     status: Option<CloseReason>,
 }
 
-impl Process {
-    /// Puts `child` under watch.
-    pub(super) fn watch(child: Child) -> (Self, Exit) {
-        let (order, orders) = oneshot::channel();
-        let (life, lives) = watch::channel(Life::Running);
-        let (news, exit) = oneshot::channel();
-        let watcher = Watcher {
-            group: Group::of(&child),
+impl ProcessHandle {
+    /// Supervises `child`.
+    pub(super) fn watch(child: Child) -> (Self, ExitWatch) {
+        let (shutdown, shutdowns) = oneshot::channel();
+        let (state, states) = watch::channel(ProcessState::Running);
+        let (exit_sender, exit) = oneshot::channel();
+        let supervisor = Supervisor {
+            group: ProcessGroup::of(&child),
             child,
-            news: Some(news),
-            life,
+            exit_sender: Some(exit_sender),
+            state,
         };
-        tokio::spawn(watcher.run(orders));
-        let exit = Exit {
-            news: exit,
+        tokio::spawn(supervisor.run(shutdowns));
+        let exit = ExitWatch {
+            exit_sender: exit,
             status: None,
         };
-        (Self { order, life: lives }, exit)
+        (
+            Self {
+                shutdown,
+                state: states,
+            },
+            exit,
+        )
     }
 
-    /// How much of it is left.
-    pub(super) fn life(&self) -> watch::Receiver<Life> {
-        self.life.clone()
+    /// Its state.
+    pub(super) fn state(&self) -> watch::Receiver<ProcessState> {
+        self.state.clone()
     }
 
-    /// Waits until the child is dead and reaped, whatever is left of its group.
-    pub(super) async fn died(&mut self) {
-        let _ = self.life.wait_for(|life| *life >= Life::LeaderDead).await;
+    /// Waits until the child is reaped, whatever is left of its group.
+    pub(super) async fn exited(&mut self) {
+        let _ = self
+            .state
+            .wait_for(|state| *state >= ProcessState::LeaderExited)
+            .await;
     }
 
-    /// Ends the child, whose stdin has just been closed, and its group; returns when nothing is left.
+    /// Ends the child, whose stdin has just been closed, and its group; returns when no process is
+    /// left.
     pub(super) async fn shut_down(self) {
-        let Self { order, mut life } = self;
-        let _ = order.send(ShutDown);
-        let _ = life.wait_for(|life| *life == Life::Gone).await;
+        let Self {
+            shutdown,
+            mut state,
+        } = self;
+        let _ = shutdown.send(ShutdownRequest);
+        let _ = state.wait_for(|state| *state == ProcessState::Gone).await;
     }
 }
 
-impl Exit {
-    /// Whether the child is known to be dead.
-    pub(super) fn has_happened(&mut self) -> bool {
+impl ExitWatch {
+    /// Whether the child has exited.
+    pub(super) fn has_exited(&mut self) -> bool {
         if self.status.is_none() {
-            self.status = self.news.try_recv().ok();
+            self.status = self.exit_sender.try_recv().ok();
         }
         self.status.is_some()
     }
 
-    /// Waits for the child's death; how it died stays known. Safe to drop while it waits.
+    /// Waits for the exit. Cancel safe.
     pub(super) async fn status(&mut self) -> &CloseReason {
         if self.status.is_none() {
-            let status = (&mut self.news).await;
+            let status = (&mut self.exit_sender).await;
             self.status = Some(status.unwrap_or(CloseReason::ByPeer));
         }
         self.status.get_or_insert(CloseReason::ByPeer)
     }
 }
 
-/// Owns a child and its group. Whatever happens to its task, dropping it leaves no process behind.
-struct Watcher {
-    /// Dropped first: once the child is reaped, its number may not be its own any more.
-    group: Group,
+/// Owns a child and its group. Dropping it leaves no process behind.
+struct Supervisor {
+    /// Dropped first: once the child is reaped, its id may be reused.
+    group: ProcessGroup,
     child: Child,
-    /// Taken when the news of the child's death is told.
-    news: Option<oneshot::Sender<CloseReason>>,
-    life: watch::Sender<Life>,
+    /// Taken when the exit is reported.
+    exit_sender: Option<oneshot::Sender<CloseReason>>,
+    state: watch::Sender<ProcessState>,
 }
 
-impl Watcher {
-    /// Waits for the child's death, or sees to it, and to its group's.
-    async fn run(mut self, orders: oneshot::Receiver<ShutDown>) {
+impl Supervisor {
+    /// Waits for the exit, or causes it, and the end of the group.
+    async fn run(mut self, shutdowns: oneshot::Receiver<ShutdownRequest>) {
         let stages = tokio::select! {
             biased;
-            () = self.group.leader_ended(&mut self.child) => {
-                // Where there is a pidfd it is not reaped yet, so its number still names this group.
-                LEFT_BEHIND
+            () = self.group.leader_exited(&mut self.child) => {
+                // With a pidfd it is not reaped yet, so its id still names this group.
+                ORPHANED
             }
-            order = orders => if order.is_ok() { ASKED } else { ABANDONED },
+            shutdown = shutdowns => if shutdown.is_ok() { REQUESTED } else { ABANDONED },
         };
         if !self.end(stages).await {
             self.group.signal(Signal::Kill);
             let _ = self.child.start_kill();
-            let _ = tokio::time::timeout(KILL_GRACE, self.emptied()).await;
+            let _ = tokio::time::timeout(KILL_GRACE, self.wait_until_empty()).await;
         }
-        // Not even SIGKILL ends what the kernel does not let go of.
-        self.tell(None);
-        self.group.forget();
-        self.life.send_replace(Life::Gone);
+        // Even SIGKILL does not end a process that is stuck in the kernel.
+        self.report_exit(None);
+        self.group.disarm();
+        self.state.send_replace(ProcessState::Gone);
     }
 
-    /// Goes through the stages until nothing is left; `false` if something is.
-    async fn end(&mut self, stages: Stages) -> bool {
+    /// Performs the steps until no process is left; `false` if one is.
+    async fn end(&mut self, stages: ShutdownSteps) -> bool {
         for (signal, grace) in stages {
             if let Some(signal) = signal
                 && !self.is_empty()
             {
                 self.group.signal(*signal);
             }
-            if tokio::time::timeout(*grace, self.emptied()).await.is_ok() {
+            if tokio::time::timeout(*grace, self.wait_until_empty())
+                .await
+                .is_ok()
+            {
                 return true;
             }
         }
         false
     }
 
-    /// Waits for the child's death, reaps it, tells of it, and waits until its group is empty. Safe to drop while it waits.
-    async fn emptied(&mut self) {
-        if self.news.is_some() {
-            self.group.leader_ended(&mut self.child).await;
+    /// Waits for the exit, reaps the child, reports it, and waits until the group is empty. Cancel
+    /// safe.
+    async fn wait_until_empty(&mut self) {
+        if self.exit_sender.is_some() {
+            self.group.leader_exited(&mut self.child).await;
             let status = self.child.wait().await.ok();
-            self.tell(status);
+            self.report_exit(status);
         }
-        // Its number stays taken while a process is in the group, and is not given out again so soon that
-        // these looks could miss it.
-        let mut pause = FIRST_LOOK;
+        // The id stays in use while a process is in the group, and is not reused so soon that this
+        // loop could miss it.
+        let mut pause = MIN_POLL;
         while !self.group.is_empty() {
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LAST_LOOK);
+            pause = (pause * 2).min(MAX_POLL);
         }
     }
 
-    /// Whether the child is reaped and nothing else is left.
+    /// Whether the child is reaped and the group empty.
     fn is_empty(&mut self) -> bool {
-        self.news.is_none() && self.group.is_empty()
+        self.exit_sender.is_none() && self.group.is_empty()
     }
 
-    fn tell(&mut self, status: Option<ExitStatus>) {
-        if let Some(news) = self.news.take() {
-            let _ = news.send(describe(status));
-            self.life.send_replace(Life::LeaderDead);
+    fn report_exit(&mut self, status: Option<ExitStatus>) {
+        if let Some(exit_sender) = self.exit_sender.take() {
+            let _ = exit_sender.send(describe(status));
+            self.state.send_replace(ProcessState::LeaderExited);
         }
     }
 }
@@ -239,19 +256,19 @@ enum Signal {
     Kill,
 }
 
-/// A process group that we made and may signal until it is empty.
+/// A process group of ours, which we may signal until it is empty.
 #[cfg(unix)]
-struct Group {
+struct ProcessGroup {
     leader: Option<rustix::process::Pid>,
-    /// The process that was last seen alive in it, beside the leader.
+    /// The process last seen running in it, besides the leader.
     member: Option<u32>,
-    /// Becomes readable when the leader dies, without reaping it.
+    /// Becomes readable when the leader exits, without reaping it.
     #[cfg(target_os = "linux")]
-    death: Option<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>>,
+    exit_fd: Option<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>>,
 }
 
 #[cfg(unix)]
-impl Group {
+impl ProcessGroup {
     fn of(child: &Child) -> Self {
         let number = child.id().and_then(|id| i32::try_from(id).ok());
         let leader = number.and_then(rustix::process::Pid::from_raw);
@@ -259,7 +276,7 @@ impl Group {
             leader,
             member: None,
             #[cfg(target_os = "linux")]
-            death: leader.and_then(watch_for_death),
+            exit_fd: leader.and_then(watch_exit),
         }
     }
 
@@ -270,39 +287,39 @@ impl Group {
             Signal::Kill => rustix::process::Signal::KILL,
         };
         if let Some(leader) = self.leader {
-            // It may be gone already.
+            // It may have exited already.
             let _ = rustix::process::kill_process_group(leader, signal);
         }
     }
 
-    /// Whether no process is left in it, once its leader is reaped.
+    /// Whether no process is left, once the leader is reaped.
     fn is_empty(&mut self) -> bool {
         let Some(leader) = self.leader else {
             return true;
         };
-        // One that may not be signalled is there, too.
+        // EPERM means that there is one.
         if let Err(rustix::io::Errno::SRCH) = rustix::process::test_kill_process_group(leader) {
             return true;
         }
         if !proc_fs::is_available() {
             return false;
         }
-        // What is left may be zombies that nobody will ever reap.
+        // The rest may be zombies that are never reaped.
         let number = u32::try_from(leader.as_raw_nonzero().get()).unwrap_or_default();
         self.member = proc_fs::live_member(number, self.member);
         self.member.is_none()
     }
 
-    /// Once it is empty, the number may come to mean something else.
-    fn forget(&mut self) {
+    /// An empty group's id may be reused.
+    fn disarm(&mut self) {
         self.leader = None;
     }
 
-    /// Waits for the leader's death, without reaping it where the system allows that.
-    async fn leader_ended(&self, child: &mut Child) {
+    /// Waits for the leader's exit, without reaping it where possible.
+    async fn leader_exited(&self, child: &mut Child) {
         #[cfg(target_os = "linux")]
-        if let Some(death) = &self.death {
-            let _ = death.readable().await;
+        if let Some(exit_fd) = &self.exit_fd {
+            let _ = exit_fd.readable().await;
             return;
         }
         let _ = child.wait().await;
@@ -310,7 +327,7 @@ impl Group {
 }
 
 #[cfg(target_os = "linux")]
-fn watch_for_death(
+fn watch_exit(
     leader: rustix::process::Pid,
 ) -> Option<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>> {
     use rustix::process::{PidfdFlags, pidfd_open};
@@ -319,23 +336,23 @@ fn watch_for_death(
         deprecated,
         reason = "its successor is unsafe to call; an OwnedFd keeps what that asks for"
     )]
-    let death = tokio::io::unix::AsyncFd::with_interest(fd, tokio::io::Interest::READABLE);
-    death.ok()
+    let exit_fd = tokio::io::unix::AsyncFd::with_interest(fd, tokio::io::Interest::READABLE);
+    exit_fd.ok()
 }
 
 #[cfg(unix)]
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.signal(Signal::Kill);
     }
 }
 
-/// Where there are no process groups, the child alone is ended.
+/// Without process groups, only the child is ended.
 #[cfg(not(unix))]
-struct Group;
+struct ProcessGroup;
 
 #[cfg(not(unix))]
-impl Group {
+impl ProcessGroup {
     fn of(_: &Child) -> Self {
         Self
     }
@@ -346,9 +363,9 @@ impl Group {
         true
     }
 
-    fn forget(&mut self) {}
+    fn disarm(&mut self) {}
 
-    async fn leader_ended(&self, child: &mut Child) {
+    async fn leader_exited(&self, child: &mut Child) {
         let _ = child.wait().await;
     }
 }

@@ -1,17 +1,17 @@
-//! The lines of a server's stderr that explain why it failed.
+//! The lines of a server's stderr that explain its failure.
 
-/// The most lines shown with a failure.
+/// The most lines to show.
 pub(super) const MAX_LINES: usize = 20;
 
-/// How many of the first and of the last lines are always among them.
+/// First and last lines that are always shown.
 const FIRST: usize = 4;
 const LAST: usize = 6;
 
-/// Stands for lines that are left out.
-const GAP: &str = "…";
+/// Marks omitted lines.
+const GAP_MARK: &str = "…";
 
-/// Words of lines that say what is wrong.
-const TELLING: [&str; 24] = [
+/// Words of lines that look like errors.
+const ERROR_WORDS: [&str; 24] = [
     "cannot",
     "could not",
     "couldn't",
@@ -38,8 +38,8 @@ const TELLING: [&str; 24] = [
     "unknown",
 ];
 
-/// The lines that matter: the first, the last, and those between that look like an error, each once, with `…` where
-/// some are left out. Few lines are shown whole.
+/// Returns the first lines, the last lines, and those between that look like errors, each once,
+/// with `…` for omitted ones. Short output is returned whole.
 pub(super) fn relevant_lines(lines: &[&str]) -> Vec<String> {
     let mut seen = std::collections::HashSet::new();
     let is_new: Vec<bool> = lines.iter().map(|line| seen.insert(line.trim())).collect();
@@ -49,18 +49,18 @@ pub(super) fn relevant_lines(lines: &[&str]) -> Vec<String> {
         let shown = (0..lines.len()).filter(new);
         return shown.map(|at| lines[at].to_owned()).collect();
     }
-    let is_useful = |at: &usize| new(at) && !is_frame(lines[*at]);
+    let is_useful = |at: &usize| new(at) && !is_stack_frame(lines[*at]);
     let first = (0..lines.len()).filter(new).take(FIRST);
     let last = (0..lines.len()).rev().filter(is_useful).take(LAST);
     let ends: Vec<usize> = first.chain(last).collect();
-    let telling: Vec<usize> = (0..lines.len())
-        .filter(|at| is_useful(at) && is_telling(lines[*at]) && !ends.contains(at))
+    let errors: Vec<usize> = (0..lines.len())
+        .filter(|at| is_useful(at) && looks_like_error(lines[*at]) && !ends.contains(at))
         .take(MAX_LINES - FIRST - LAST)
         .collect();
-    // The gaps between them take room, too.
-    let mut kept = telling.len();
+    // The gap marks count as lines.
+    let mut kept = errors.len();
     loop {
-        let mut picked = [&ends[..], &telling[..kept]].concat();
+        let mut picked = [&ends[..], &errors[..kept]].concat();
         picked.sort_unstable();
         picked.dedup();
         let shown = with_gaps(lines, &picked, &is_new);
@@ -71,13 +71,13 @@ pub(super) fn relevant_lines(lines: &[&str]) -> Vec<String> {
     }
 }
 
-/// The picked lines, with a mark where others are left out between them. A repeated line is no gap.
+/// The picked lines with marks for gaps. A repeated line is not a gap.
 fn with_gaps(lines: &[&str], picked: &[usize], is_new: &[bool]) -> Vec<String> {
     let mut shown = Vec::with_capacity(MAX_LINES);
     let mut next = 0;
     for &at in picked {
         if is_new[next..at].contains(&true) {
-            shown.push(GAP.to_owned());
+            shown.push(GAP_MARK.to_owned());
         }
         shown.push(lines[at].to_owned());
         next = at + 1;
@@ -86,13 +86,13 @@ fn with_gaps(lines: &[&str], picked: &[usize], is_new: &[bool]) -> Vec<String> {
 }
 
 /// Whether a line looks like an error.
-fn is_telling(line: &str) -> bool {
+fn looks_like_error(line: &str) -> bool {
     let line = line.to_lowercase();
-    TELLING.iter().any(|word| line.contains(word))
+    ERROR_WORDS.iter().any(|word| line.contains(word))
 }
 
 /// Whether a line is a frame of a stack trace.
-fn is_frame(line: &str) -> bool {
+fn is_stack_frame(line: &str) -> bool {
     let line = line.trim_start();
     line.starts_with("at ") || line.starts_with("File \"") || line.starts_with("node:internal")
 }

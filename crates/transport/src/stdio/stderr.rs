@@ -1,4 +1,4 @@
-//! What a server writes to stderr: kept, never shown on the user's terminal by itself.
+//! A server's stderr: buffered, never printed by itself.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,74 +9,74 @@ use tokio::process::ChildStderr;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::process::Life;
+use super::process::ProcessState;
 use super::{DRAIN, relevant};
 
-/// How much of a server's stderr is kept; the oldest gives way to the newest (TRN-1).
+/// The most bytes kept; the oldest are dropped (TRN-1).
 pub const STDERR_CAP: usize = 64 * 1024 * 1024;
 
-/// How much is read at once, and kept together.
+/// The size of reads and of buffered chunks.
 const CHUNK: usize = 4 * 1024;
 
-/// How many chunks at either end are searched for the lines that explain a failure.
-const SEARCHED: usize = 32;
+/// Chunks at either end that are searched for relevant lines.
+const SEARCHED_CHUNKS: usize = 32;
 
-/// Bytes that are read before other tasks get to run.
-const TURN: usize = 8 * CHUNK;
+/// Bytes that are read before the task yields.
+const BYTES_PER_YIELD: usize = 8 * CHUNK;
 
-/// Bytes that are read at full speed, and the rate beyond them (CALL-7).
+/// Bytes read at full speed, and the rate limit beyond them (CALL-7).
 const BURST: u64 = 64 * 1024 * 1024;
 const BYTES_PER_SECOND: u64 = 32 * 1024 * 1024;
 
-/// How long one of the lines in [`StderrLog::last_lines`] may be, in bytes.
+/// The longest line of [`StderrLog::last_lines`], in bytes.
 const MAX_LINE: usize = 2000;
 
-/// Who gets what a server writes to stderr besides its being kept, in pieces as they come. It must not wait.
+/// A callback for a server's stderr, in chunks. It must not block.
 pub type Tee = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
-/// A server's stderr. Clones look at the same log.
+/// A server's stderr. Clones share the log.
 #[derive(Clone)]
 pub struct StderrLog {
-    kept: Arc<Mutex<Kept>>,
+    buffer: Arc<Mutex<StderrBuffer>>,
     open: watch::Receiver<bool>,
 }
 
 #[derive(Default)]
-struct Kept {
-    /// Full but for the last, each of [`CHUNK`] bytes, so that what is kept takes about its own size.
+struct StderrBuffer {
+    /// All but the last have [`CHUNK`] bytes, so that memory matches content.
     chunks: VecDeque<Vec<u8>>,
-    /// How many bytes have come in all.
+    /// Bytes received in total.
     total: u64,
 }
 
 impl StderrLog {
-    /// Reads `stderr` in the background, so that the server never has to wait for us: to its end, or until shortly after
-    /// the server is gone, since a process that escaped it may hold it open for ever.
+    /// Reads `stderr` in the background, so that the server never blocks on it: to its end, or
+    /// until shortly after the server is gone, since an escaped process may hold it open.
     pub(super) fn start(
         mut stderr: ChildStderr,
-        mut life: watch::Receiver<Life>,
+        mut state: watch::Receiver<ProcessState>,
         tee: Option<Tee>,
     ) -> Self {
         let (closed, open) = watch::channel(true);
         let log = Self {
-            kept: Arc::default(),
+            buffer: Arc::default(),
             open,
         };
-        let kept = Arc::clone(&log.kept);
+        let buffer = Arc::clone(&log.buffer);
         tokio::spawn(async move {
-            let mut buffer = vec![0; CHUNK];
-            let mut pace = Pace::default();
+            let mut chunk = vec![0; CHUNK];
+            let mut rate_limiter = RateLimiter::default();
             let mut read_on = async || {
-                while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
-                    lock(&kept).push(&buffer[..count], STDERR_CAP);
+                while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
+                    lock(&buffer).push(&chunk[..count], STDERR_CAP);
                     if let Some(tee) = &tee {
-                        tee(&buffer[..count]);
+                        tee(&chunk[..count]);
                     }
-                    pace.keep(count).await;
+                    rate_limiter.throttle(count).await;
                 }
             };
             let limit = async {
-                let _ = life.wait_for(|life| *life == Life::Gone).await;
+                let _ = state.wait_for(|state| *state == ProcessState::Gone).await;
                 tokio::time::sleep(DRAIN).await;
             };
             tokio::select! {
@@ -88,56 +88,59 @@ impl StderrLog {
         log
     }
 
-    /// The newest `count` lines.
+    /// Returns the last `count` lines.
     pub fn last_lines(&self, count: usize) -> Vec<String> {
-        lock(&self.kept).last_lines(count)
+        lock(&self.buffer).last_lines(count)
     }
 
-    /// The lines that may explain a failure: the first, the last, and those that look like an error.
+    /// Returns the lines that may explain a failure: the first, the last, and those that look like
+    /// errors.
     pub fn relevant_lines(&self) -> Vec<String> {
-        lock(&self.kept).relevant_lines()
+        lock(&self.buffer).relevant_lines()
     }
 
-    /// How many bytes the server has written, kept or not.
+    /// Bytes that the server has written.
     pub fn total_bytes(&self) -> u64 {
-        lock(&self.kept).total
+        lock(&self.buffer).total
     }
 
-    /// How many bytes are kept.
+    /// Bytes in the buffer.
     pub fn kept_bytes(&self) -> usize {
-        lock(&self.kept).chunks.iter().map(Vec::len).sum()
+        lock(&self.buffer).chunks.iter().map(Vec::len).sum()
     }
 
-    /// Waits until stderr has ended, but not longer than `limit`: a grandchild may hold it open.
+    /// Waits for the end of stderr, up to `limit`: a grandchild may hold it open.
     pub(super) async fn ended(&mut self, limit: Duration) {
         let _ = tokio::time::timeout(limit, self.open.wait_for(|open| !open)).await;
     }
 }
 
-/// Keeps a flood of stderr from taking all of the time.
+/// Limits the rate of reading.
 #[derive(Default)]
-struct Pace {
-    turn: usize,
-    /// Bytes above what the rate allows.
+struct RateLimiter {
+    unaccounted: usize,
+    /// Bytes above the rate.
     level: u64,
-    looked: Option<Instant>,
+    last_check: Option<Instant>,
 }
 
-impl Pace {
-    async fn keep(&mut self, count: usize) {
-        self.turn += count;
-        if self.turn < TURN {
+impl RateLimiter {
+    async fn throttle(&mut self, count: usize) {
+        self.unaccounted += count;
+        if self.unaccounted < BYTES_PER_YIELD {
             return;
         }
         let now = Instant::now();
-        let elapsed = self.looked.map_or(Duration::ZERO, |looked| now - looked);
+        let elapsed = self
+            .last_check
+            .map_or(Duration::ZERO, |last_check| now - last_check);
         let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         let leaked = millis.saturating_mul(BYTES_PER_SECOND / 1000);
-        self.level = self.level.saturating_sub(leaked) + self.turn as u64;
-        if self.looked.is_none() || millis > 0 {
-            self.looked = Some(now);
+        self.level = self.level.saturating_sub(leaked) + self.unaccounted as u64;
+        if self.last_check.is_none() || millis > 0 {
+            self.last_check = Some(now);
         }
-        self.turn = 0;
+        self.unaccounted = 0;
         if self.level <= BURST {
             tokio::task::yield_now().await;
         } else {
@@ -147,7 +150,7 @@ impl Pace {
     }
 }
 
-impl Kept {
+impl StderrBuffer {
     fn push(&mut self, mut bytes: &[u8], cap: usize) {
         self.total += bytes.len() as u64;
         while !bytes.is_empty() {
@@ -169,11 +172,11 @@ impl Kept {
 
     fn relevant_lines(&self) -> Vec<String> {
         let count = self.chunks.len();
-        let head = count.min(SEARCHED);
-        let tail = count.saturating_sub(SEARCHED).max(head);
+        let head = count.min(SEARCHED_CHUNKS);
+        let tail = count.saturating_sub(SEARCHED_CHUNKS).max(head);
         let join = |range| self.chunks.range(range).flatten().copied().collect();
         let texts: [Vec<u8>; 2] = [join(0..head), join(tail..count)];
-        // Where both ends meet, a line may run from the one into the other.
+        // A line may span both ends where they meet.
         let texts = if head == tail {
             vec![texts.concat()]
         } else {
@@ -187,7 +190,7 @@ impl Kept {
     }
 
     fn last_lines(&self, count: usize) -> Vec<String> {
-        // Far enough back for that many lines of the greatest length.
+        // Enough bytes for that many lines of maximum length.
         let wanted = count * MAX_LINE;
         let mut from = self.chunks.len();
         let mut bytes = 0;
@@ -214,8 +217,8 @@ fn shorten(line: &str) -> String {
     format!("{}…", &line[..end])
 }
 
-fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(buffer: &Mutex<StderrBuffer>) -> MutexGuard<'_, StderrBuffer> {
+    buffer.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -224,28 +227,28 @@ mod tests {
 
     #[test]
     fn the_newest_is_kept_and_the_oldest_gives_way() {
-        let mut kept = Kept::default();
+        let mut buffer = StderrBuffer::default();
         let cap = 3 * CHUNK;
         for number in 0..5000 {
-            kept.push(format!("line {number}\n").as_bytes(), cap);
+            buffer.push(format!("line {number}\n").as_bytes(), cap);
         }
-        assert_eq!(kept.chunks.len(), 3);
-        assert_eq!(kept.last_lines(2), ["line 4998", "line 4999"]);
-        assert_eq!(kept.total, 48_890);
+        assert_eq!(buffer.chunks.len(), 3);
+        assert_eq!(buffer.last_lines(2), ["line 4998", "line 4999"]);
+        assert_eq!(buffer.total, 48_890);
     }
 
     #[test]
     fn lines_may_be_split_over_chunks_and_are_shortened_at_whole_characters() {
-        let mut kept = Kept::default();
+        let mut buffer = StderrBuffer::default();
         let long = "x".repeat(CHUNK - 3);
         for text in ["first\n\n  \nsec", "ond \u{e9}\n", &long, "abcdef"] {
-            kept.push(text.as_bytes(), STDERR_CAP);
+            buffer.push(text.as_bytes(), STDERR_CAP);
         }
-        let lines = kept.last_lines(5);
+        let lines = buffer.last_lines(5);
         assert_eq!(lines[..2], ["first", "second é"]);
         assert!(lines[2].starts_with("xxx") && lines[2].ends_with("x…"));
-        kept.push(format!("\n{}", "é".repeat(MAX_LINE)).as_bytes(), STDERR_CAP);
-        let last = kept.last_lines(1).remove(0);
+        buffer.push(format!("\n{}", "é".repeat(MAX_LINE)).as_bytes(), STDERR_CAP);
+        let last = buffer.last_lines(1).remove(0);
         assert!(last.ends_with("é…") && last.len() < MAX_LINE + 4);
     }
 }

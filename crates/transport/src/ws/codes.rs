@@ -1,4 +1,4 @@
-//! The numbers in a frame's head (RFC 6455, 5.2).
+//! Constants of the frame header (RFC 6455, 5.2).
 
 pub(super) const CONTINUATION: u8 = 0;
 pub(super) const TEXT: u8 = 1;
@@ -10,9 +10,9 @@ pub(super) const PONG: u8 = 10;
 pub(super) const FINAL: u8 = 0x80;
 pub(super) const MASKED: u8 = 0x80;
 
-/// A length that says how many bytes the real one has.
+/// Length values that announce a longer length field.
 pub(super) const TWO_BYTES: u8 = 126;
 pub(super) const EIGHT_BYTES: u8 = 127;
 
-/// How long the payload of a control frame may be.
+/// The longest payload of a control frame.
 pub(super) const CONTROL_LIMIT: usize = 125;

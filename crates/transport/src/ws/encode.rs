@@ -1,4 +1,4 @@
-//! Our own frames (RFC 6455, 5): whole, never in pieces, and masked.
+//! Encoding of client frames (RFC 6455, 5): unfragmented and masked.
 
 use trunkline_wire::transport::Outgoing;
 
@@ -7,7 +7,7 @@ use super::mask;
 
 /// Appends `message` as a frame.
 pub(super) fn put_message(out: &mut Vec<u8>, message: &Outgoing, mask: [u8; 4]) {
-    // The head comes first and its length depends on what follows: leave room for the likely one.
+    // The header precedes the payload and depends on its length; reserve the likely size.
     let start = out.len();
     let guess = head_length(message.size_hint());
     out.resize(start + guess, 0);
@@ -25,12 +25,12 @@ pub(super) fn put_message(out: &mut Vec<u8>, message: &Outgoing, mask: [u8; 4]) 
     mask::apply(&mut out[start + head..], mask);
 }
 
-/// Appends a ping that carries nothing.
+/// Appends an empty ping.
 pub(super) fn put_ping(out: &mut Vec<u8>, mask: [u8; 4]) {
     put_control(out, PING, &[], mask);
 }
 
-/// Appends the answer to a ping.
+/// Appends a pong.
 pub(super) fn put_pong(out: &mut Vec<u8>, payload: &[u8], mask: [u8; 4]) {
     put_control(out, PONG, payload, mask);
 }
@@ -50,7 +50,7 @@ fn put_control(out: &mut Vec<u8>, opcode: u8, payload: &[u8], mask: [u8; 4]) {
     mask::apply(&mut out[start..], mask);
 }
 
-/// How long the head of one of our frames is.
+/// The length of the header of a client frame.
 fn head_length(payload: usize) -> usize {
     match payload {
         0..126 => 6,
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// A notification whose frame has a payload of `length` bytes.
+    /// A notification with a payload of `length` bytes.
     fn outgoing(length: usize) -> Outgoing {
         let around = r#"{"jsonrpc":"2.0","method":"n","params":{"a":""}}"#.len();
         let text = format!(r#"{{"a":"{}"}}"#, "x".repeat(length - around));

@@ -1,4 +1,4 @@
-//! The frames of the server (RFC 6455, 5), cut out of the bytes that arrive.
+//! Decoding of server frames (RFC 6455, 5).
 
 use bytes::{Buf, Bytes, BytesMut};
 use trunkline_wire::transport::Incoming;
@@ -9,17 +9,17 @@ use super::codes::{
 };
 use crate::skipped::Skipped;
 
-/// From this size on a payload has a block of memory of its own.
-const LARGE: usize = 256 * 1024;
+/// Larger payloads do not share their memory with what follows.
+const LARGE_PAYLOAD: usize = 256 * 1024;
 
-/// What the server sent.
+/// A decoded event.
 #[derive(Debug)]
-pub(crate) enum Event {
-    /// A whole message, or the news that one was too long.
+pub(crate) enum FrameEvent {
+    /// A complete message, or the report of one over the limit.
     Message(Incoming),
-    /// A part of a message, or an empty message: this many bytes.
+    /// Bytes of an incomplete or empty message.
     Part(usize),
-    /// To be answered with the same bytes.
+    /// To be answered with a pong of the same payload.
     Ping(Bytes),
     Pong,
     Close {
@@ -29,32 +29,33 @@ pub(crate) enum Event {
     },
 }
 
-/// Collects bytes and gives back what they mean. A message may be no longer than the limit; a longer one is skipped and
-/// reported, and what follows it is intact.
+/// Decodes received bytes. A message over the limit is skipped and reported; the next one is
+/// intact.
 pub(crate) struct FrameDecoder {
     buffer: BytesMut,
     limit: usize,
-    /// The frame whose payload is next in the buffer.
-    frame: Option<Frame>,
-    /// What has come of a message in several frames, or of one that is too long.
-    message: Option<Partial>,
+    /// The frame whose payload comes next in the buffer.
+    frame: Option<FrameHeader>,
+    /// A fragmented message, or one over the limit.
+    message: Option<PartialMessage>,
 }
 
 #[derive(Clone, Copy)]
-struct Frame {
-    last: bool,
+struct FrameHeader {
+    is_final: bool,
     opcode: u8,
-    /// How much of its payload is yet to be taken out of the buffer.
-    left: u64,
+    /// Remaining bytes of its payload.
+    remaining: u64,
 }
 
-enum Partial {
-    Kept(BytesMut),
+enum PartialMessage {
+    Buffered(BytesMut),
     Skipped(Skipped),
 }
 
 impl FrameDecoder {
-    /// A decoder for messages of at most `limit` bytes; `buffer` holds what has arrived already.
+    /// Creates a decoder for messages of at most `limit` bytes; `buffer` holds bytes already
+    /// received.
     pub(crate) fn new(limit: usize, buffer: BytesMut) -> Self {
         Self {
             buffer,
@@ -64,25 +65,29 @@ impl FrameDecoder {
         }
     }
 
-    /// Where the bytes that arrive are to be appended.
+    /// The buffer to append received bytes to.
     pub(crate) fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buffer
     }
 
-    /// How many bytes are missing from the frame that is arriving; 0 if that is not known or they will not be kept.
-    pub(super) fn missing(&self) -> usize {
-        let skips = matches!(self.message, Some(Partial::Skipped(_)));
-        let left = self.frame.filter(|_| !skips).map_or(0, |frame| frame.left);
-        usize::try_from(left).map_or(0, |left| left.saturating_sub(self.buffer.len()))
+    /// Missing bytes of the current frame; 0 if unknown or if they will be skipped.
+    pub(super) fn missing_bytes(&self) -> usize {
+        let skips = matches!(self.message, Some(PartialMessage::Skipped(_)));
+        let remaining = self
+            .frame
+            .filter(|_| !skips)
+            .map_or(0, |frame| frame.remaining);
+        usize::try_from(remaining)
+            .map_or(0, |remaining| remaining.saturating_sub(self.buffer.len()))
     }
 
-    /// Whether a part of a message has arrived.
-    pub(super) fn is_inside_message(&self) -> bool {
+    /// Whether a message is incomplete.
+    pub(super) fn has_partial_message(&self) -> bool {
         self.message.is_some() || self.frame.is_some()
     }
 
-    /// What comes next, once it is whole; an error says how the server broke the protocol.
-    pub(crate) fn next_event(&mut self) -> Result<Option<Event>, &'static str> {
+    /// Returns the next event; an error describes a protocol violation.
+    pub(crate) fn next_event(&mut self) -> Result<Option<FrameEvent>, &'static str> {
         let frame = match self.frame {
             Some(frame) => frame,
             None => match self.next_frame()? {
@@ -90,27 +95,27 @@ impl FrameDecoder {
                 None => return Ok(None),
             },
         };
-        let taken = if let Some(Partial::Skipped(skipped)) = &mut self.message
+        let taken = if let Some(PartialMessage::Skipped(skipped)) = &mut self.message
             && frame.opcode < CLOSE
         {
-            let some = self.buffer.len().min(clamp(frame.left));
+            let some = self.buffer.len().min(clamp(frame.remaining));
             skipped.add(&self.buffer[..some]);
             self.buffer.advance(some);
-            let left = frame.left - some as u64;
-            if left > 0 {
-                self.frame = Some(Frame { left, ..frame });
-                return Ok((some > 0).then_some(Event::Part(some)));
+            let remaining = frame.remaining - some as u64;
+            if remaining > 0 {
+                self.frame = Some(FrameHeader { remaining, ..frame });
+                return Ok((some > 0).then_some(FrameEvent::Part(some)));
             }
             self.frame = None;
             some
         } else {
-            if self.buffer.len() < clamp(frame.left) {
+            if self.buffer.len() < clamp(frame.remaining) {
                 return Ok(None);
             }
             self.frame = None;
-            let payload = self.buffer.split_to(clamp(frame.left));
-            if payload.len() > LARGE {
-                // The block that it came in would be kept and used again for little ones.
+            let payload = self.buffer.split_to(clamp(frame.remaining));
+            if payload.len() > LARGE_PAYLOAD {
+                // The large block would be kept alive by small messages.
                 self.buffer = BytesMut::from(&self.buffer[..]);
             }
             if frame.opcode >= CLOSE {
@@ -118,18 +123,20 @@ impl FrameDecoder {
             }
             let taken = payload.len();
             match &mut self.message {
-                Some(Partial::Kept(kept)) => kept.extend_from_slice(&payload),
-                _ => self.message = Some(Partial::Kept(payload)),
+                Some(PartialMessage::Buffered(buffered)) => buffered.extend_from_slice(&payload),
+                _ => self.message = Some(PartialMessage::Buffered(payload)),
             }
             taken
         };
-        let message = if frame.last { self.finish() } else { None };
-        Ok(Some(message.map_or(Event::Part(taken), Event::Message)))
+        let message = if frame.is_final { self.finish() } else { None };
+        Ok(Some(
+            message.map_or(FrameEvent::Part(taken), FrameEvent::Message),
+        ))
     }
 
-    /// Takes the head of a frame out of the buffer.
-    fn next_frame(&mut self) -> Result<Option<Frame>, &'static str> {
-        let Some((frame, head)) = Frame::parse(&self.buffer)? else {
+    /// Removes a frame header from the buffer.
+    fn next_frame(&mut self) -> Result<Option<FrameHeader>, &'static str> {
+        let Some((frame, header_len)) = FrameHeader::parse(&self.buffer)? else {
             return Ok(None);
         };
         match (frame.opcode, &self.message) {
@@ -137,40 +144,42 @@ impl FrameDecoder {
             (TEXT | BINARY, Some(_)) => return Err("a message within a message"),
             _ => {}
         }
-        self.buffer.advance(head);
+        self.buffer.advance(header_len);
         if frame.opcode < CLOSE {
-            let kept = match &self.message {
-                Some(Partial::Kept(kept)) => kept.len(),
-                Some(Partial::Skipped(_)) => return Ok(Some(frame)),
+            let buffered = match &self.message {
+                Some(PartialMessage::Buffered(buffered)) => buffered.len(),
+                Some(PartialMessage::Skipped(_)) => return Ok(Some(frame)),
                 None => 0,
             };
-            if frame.left > (self.limit - kept) as u64 {
+            if frame.remaining > (self.limit - buffered) as u64 {
                 self.skip();
             }
         }
         Ok(Some(frame))
     }
 
-    /// Lets go of what has come of a message that will be too long.
+    /// Starts to skip the current message.
     fn skip(&mut self) {
         let mut skipped = Skipped::default();
-        if let Some(Partial::Kept(kept)) = self.message.take() {
-            skipped.add(&kept);
+        if let Some(PartialMessage::Buffered(buffered)) = self.message.take() {
+            skipped.add(&buffered);
         }
-        self.message = Some(Partial::Skipped(skipped));
+        self.message = Some(PartialMessage::Skipped(skipped));
     }
 
-    /// The message whose last frame is in; an empty one is passed over.
+    /// Completes a message; an empty one is dropped.
     fn finish(&mut self) -> Option<Incoming> {
         match self.message.take()? {
-            Partial::Kept(kept) => (!kept.is_empty()).then(|| Incoming::Frame(kept.freeze())),
-            Partial::Skipped(skipped) => Some(skipped.report(self.limit)),
+            PartialMessage::Buffered(buffered) => {
+                (!buffered.is_empty()).then(|| Incoming::Frame(buffered.freeze()))
+            }
+            PartialMessage::Skipped(skipped) => Some(skipped.report(self.limit)),
         }
     }
 }
 
-impl Frame {
-    /// A frame's head and how long it is, once all of it is there.
+impl FrameHeader {
+    /// Parses a frame header and its length, once it is complete.
     fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, &'static str> {
         let [first, second, rest @ ..] = bytes else {
             return Ok(None);
@@ -182,8 +191,8 @@ impl Frame {
             return Err("a masked frame");
         }
         let opcode = first & 0x0f;
-        let last = first & FINAL != 0;
-        let (left, head) = match second & 0x7f {
+        let is_final = first & FINAL != 0;
+        let (remaining, header_len) = match second & 0x7f {
             TWO_BYTES => match rest.first_chunk() {
                 Some(length) => (u64::from(u16::from_be_bytes(*length)), 4),
                 None => return Ok(None),
@@ -196,29 +205,33 @@ impl Frame {
         };
         match opcode {
             CONTINUATION | TEXT | BINARY => {}
-            CLOSE | PING | PONG if last && left <= CONTROL_LIMIT as u64 => {}
+            CLOSE | PING | PONG if is_final && remaining <= CONTROL_LIMIT as u64 => {}
             CLOSE | PING | PONG => return Err("a control frame that is too long or in pieces"),
             _ => return Err("a frame of an unknown kind"),
         }
-        let frame = Self { last, opcode, left };
-        Ok(Some((frame, head)))
+        let frame = Self {
+            is_final,
+            opcode,
+            remaining,
+        };
+        Ok(Some((frame, header_len)))
     }
 }
 
-/// Lengths beyond the limit never get so far as to be cut off here.
+/// Lengths over the limit are never used after this.
 fn clamp(length: u64) -> usize {
     usize::try_from(length).unwrap_or(usize::MAX)
 }
 
-fn control(opcode: u8, payload: Bytes) -> Result<Event, &'static str> {
+fn control(opcode: u8, payload: Bytes) -> Result<FrameEvent, &'static str> {
     match (opcode, &payload[..]) {
-        (PING, _) => Ok(Event::Ping(payload)),
-        (PONG, _) => Ok(Event::Pong),
-        (_, []) => Ok(Event::Close {
+        (PING, _) => Ok(FrameEvent::Ping(payload)),
+        (PONG, _) => Ok(FrameEvent::Pong),
+        (_, []) => Ok(FrameEvent::Close {
             code: None,
             reason: String::new(),
         }),
-        (_, [high, low, reason @ ..]) => Ok(Event::Close {
+        (_, [high, low, reason @ ..]) => Ok(FrameEvent::Close {
             code: Some(u16::from_be_bytes([*high, *low])),
             reason: String::from_utf8_lossy(reason)
                 .chars()
@@ -235,9 +248,9 @@ mod tests {
 
     use super::*;
 
-    /// A frame as a server sends it.
-    fn frame(head: u8, payload: &[u8]) -> Vec<u8> {
-        let mut bytes = vec![head];
+    /// Encodes a server frame.
+    fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![first];
         match payload.len() {
             short @ 0..126 => bytes.push(u8::try_from(short).unwrap()),
             long => {
@@ -249,7 +262,7 @@ mod tests {
         bytes
     }
 
-    /// Feeds `chunks` one by one and tells what came out.
+    /// Decodes `chunks` one by one, as text.
     fn decode<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
         let mut frames = FrameDecoder::new(limit, BytesMut::new());
         let mut out = Vec::new();
@@ -257,17 +270,17 @@ mod tests {
             frames.buffer().extend_from_slice(chunk);
             loop {
                 out.push(match frames.next_event() {
-                    Ok(Some(Event::Message(Incoming::Frame(text)))) => {
+                    Ok(Some(FrameEvent::Message(Incoming::Frame(text)))) => {
                         String::from_utf8_lossy(&text).into_owned()
                     }
-                    Ok(Some(Event::Message(Incoming::Oversize {
+                    Ok(Some(FrameEvent::Message(Incoming::Oversize {
                         bytes, head, tail, ..
                     }))) => format!(
                         "<{bytes}: {}…{}>",
                         String::from_utf8_lossy(&head),
                         String::from_utf8_lossy(&tail)
                     ),
-                    Ok(Some(Event::Part(_))) => continue,
+                    Ok(Some(FrameEvent::Part(_))) => continue,
                     Ok(Some(other)) => format!("{other:?}"),
                     Ok(None) => break,
                     Err(what) => {
@@ -345,9 +358,9 @@ mod tests {
         let mut frames = FrameDecoder::new(8, BytesMut::new());
         let claim = b"\x81\x7f\xff\xff\xff\xff\xff\xff\xff\xffabc";
         frames.buffer().extend_from_slice(claim);
-        assert!(matches!(frames.next_event(), Ok(Some(Event::Part(3)))));
+        assert!(matches!(frames.next_event(), Ok(Some(FrameEvent::Part(3)))));
         assert!(matches!(frames.next_event(), Ok(None)));
-        assert_eq!(frames.missing(), 0);
+        assert_eq!(frames.missing_bytes(), 0);
         assert!(frames.buffer().is_empty());
     }
 
@@ -363,8 +376,8 @@ mod tests {
                 let parts: Vec<_> = text.as_bytes().chunks(each).collect();
                 for (index, part) in parts.iter().enumerate() {
                     let kind = if index == 0 { TEXT } else { CONTINUATION };
-                    let last = if index + 1 == parts.len() { FINAL } else { 0 };
-                    bytes.extend(frame(kind | last, part));
+                    let is_final = if index + 1 == parts.len() { FINAL } else { 0 };
+                    bytes.extend(frame(kind | is_final, part));
                     if *ping {
                         bytes.extend(frame(FINAL | PING, b"p"));
                     }

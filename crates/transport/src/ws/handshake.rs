@@ -1,52 +1,45 @@
-//! The opening handshake (RFC 6455, 4): an HTTP request that asks for a WebSocket, and its answer.
+//! The opening handshake (RFC 6455, 4).
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
+use http::header::{
+    CONNECTION, LOCATION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_PROTOCOL,
+    UPGRADE, WWW_AUTHENTICATE,
+};
 use http::{HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 use sha1::{Digest, Sha1};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use url::Url;
 
 use super::{WsError, mask};
 use crate::net::{Stream, Target};
+use crate::response_head::{self, HeadError, ResponseHead, joined, list_contains};
 
-/// What we want to speak.
 const SUBPROTOCOL: &str = "mcp";
 
-/// What is appended to our key to prove that it was read.
-const PROOF: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+/// Appended to our key before hashing, to prove that the server has read it.
+const ACCEPT_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// How long the head of the server's answer may be, and how many headers it may have.
-const ANSWER_LIMIT: usize = 64 * 1024;
-const MAX_HEADERS: usize = 128;
-
-/// Asks for a WebSocket on `stream`; gives back what the server has sent after its answer.
+/// Performs the handshake on `stream`; returns the bytes that follow the response.
 pub(super) async fn perform(
     stream: &mut Stream,
     url: &Url,
     headers: &[(String, String)],
 ) -> Result<BytesMut, WsError> {
-    let io = |error: std::io::Error| WsError::Io(error.to_string());
-    let key = BASE64_STANDARD.encode(mask::nonce().map_err(io)?);
+    let nonce = mask::nonce().map_err(|error| WsError::Io(error.to_string()))?;
+    let key = BASE64_STANDARD.encode(nonce);
     let request = request(url, headers, &key)?;
-    stream.write_all(&request).await.map_err(io)?;
-    stream.flush().await.map_err(io)?;
-
-    let mut buffer = BytesMut::with_capacity(4096);
-    loop {
-        if stream.read_buf(&mut buffer).await.map_err(io)? == 0 {
-            return Err(WsError::Io("the server closed it".to_owned()));
-        }
-        if let Some(length) = judge(&buffer, &key, url)? {
-            buffer.advance(length);
-            return Ok(buffer);
-        }
-        if buffer.len() > ANSWER_LIMIT {
-            return Err(WsError::NotWebSocket("its answer is too long"));
-        }
-    }
+    let mut input = BytesMut::with_capacity(4096);
+    let head = response_head::exchange(stream, &request, &mut input).await;
+    let head = head.map_err(|error| match error {
+        HeadError::Closed => WsError::Io("the server closed it".to_owned()),
+        HeadError::Io(error) => WsError::Io(error.to_string()),
+        HeadError::TooLong => WsError::NotWebSocket("its answer is too long"),
+        _ => WsError::NotWebSocket("its answer is not HTTP"),
+    })?;
+    check(&head, &key, url)?;
+    Ok(input)
 }
 
 fn request(url: &Url, headers: &[(String, String)], key: &str) -> Result<Vec<u8>, WsError> {
@@ -82,7 +75,7 @@ fn request(url: &Url, headers: &[(String, String)], key: &str) -> Result<Vec<u8>
         put(name, value.as_bytes());
     }
     if !host {
-        put("Host", place(url)?.as_bytes());
+        put("Host", host_header(url)?.as_bytes());
     }
     if !authorization && (!url.username().is_empty() || url.password().is_some()) {
         let decoded = |text| percent_decode_str(text).decode_utf8_lossy();
@@ -95,8 +88,8 @@ fn request(url: &Url, headers: &[(String, String)], key: &str) -> Result<Vec<u8>
     Ok(text)
 }
 
-/// The host of `url`, with the port if it is not the usual one.
-fn place(url: &Url) -> Result<String, WsError> {
+/// The `Host` header: without the default port.
+fn host_header(url: &Url) -> Result<String, WsError> {
     let target = Target::of(url)?;
     Ok(match url.port() {
         Some(_) => target.to_string(),
@@ -104,51 +97,33 @@ fn place(url: &Url) -> Result<String, WsError> {
     })
 }
 
-/// How long the head of the answer is, once it is there and if it is a yes.
-fn judge(buffer: &[u8], key: &str, url: &Url) -> Result<Option<usize>, WsError> {
-    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
-    let mut answer = httparse::Response::new(&mut headers);
-    let length = match answer.parse(buffer) {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Err(_) => return Err(WsError::NotWebSocket("its answer is not HTTP")),
-    };
-    let header = |name: &str| {
-        let found = answer.headers.iter();
-        found
-            .filter(|header| header.name.eq_ignore_ascii_case(name))
-            .map(|header| String::from_utf8_lossy(header.value).trim().to_owned())
-            .reduce(|all, next| format!("{all}, {next}"))
-    };
-    match answer.code.unwrap_or_default() {
-        101 => {}
-        status => return Err(refusal(status, &header, url)),
+/// Checks that the server agrees to the upgrade.
+fn check(head: &ResponseHead, key: &str, url: &Url) -> Result<(), WsError> {
+    let headers = &head.headers;
+    if head.status.as_u16() != 101 {
+        return Err(refusal(head, url));
     }
-    let has = |name: &str, word: &str| {
-        let value = header(name).unwrap_or_default();
-        value
-            .split(',')
-            .any(|token| token.trim().eq_ignore_ascii_case(word))
-    };
-    if !has("Upgrade", "websocket") || !has("Connection", "upgrade") {
+    if !list_contains(headers, UPGRADE, "websocket")
+        || !list_contains(headers, CONNECTION, "upgrade")
+    {
         return Err(WsError::NotWebSocket("it agrees to something else"));
     }
-    let proof = BASE64_STANDARD.encode(Sha1::digest(format!("{key}{PROOF}")));
-    if header("Sec-WebSocket-Accept").as_deref() != Some(&proof) {
+    let accept = BASE64_STANDARD.encode(Sha1::digest(format!("{key}{ACCEPT_GUID}")));
+    if joined(headers, SEC_WEBSOCKET_ACCEPT) != Some(accept) {
         return Err(WsError::NotWebSocket("its answer is not to our request"));
     }
-    if header("Sec-WebSocket-Extensions").is_some_and(|value| !value.is_empty()) {
+    if joined(headers, SEC_WEBSOCKET_EXTENSIONS).is_some_and(|value| !value.is_empty()) {
         return Err(WsError::NotWebSocket("it uses an extension unasked"));
     }
-    match header("Sec-WebSocket-Protocol") {
+    match joined(headers, SEC_WEBSOCKET_PROTOCOL) {
         Some(selected) if selected != SUBPROTOCOL => Err(WsError::Subprotocol { selected }),
-        _ => Ok(Some(length)),
+        _ => Ok(()),
     }
 }
 
-fn refusal(status: u16, header: &dyn Fn(&str) -> Option<String>, url: &Url) -> WsError {
-    let challenge = || header("WWW-Authenticate");
-    match status {
+fn refusal(head: &ResponseHead, url: &Url) -> WsError {
+    let challenge = || joined(&head.headers, WWW_AUTHENTICATE);
+    match head.status.as_u16() {
         401 => WsError::Unauthorized {
             challenge: challenge(),
         },
@@ -156,15 +131,16 @@ fn refusal(status: u16, header: &dyn Fn(&str) -> Option<String>, url: &Url) -> W
             challenge: challenge(),
         },
         404 => WsError::NotFound,
-        300..=399 => {
-            // Only where to, not with what: a token may be in it.
-            let location = header("Location").and_then(|location| url.join(&location).ok());
+        status @ 300..=399 => {
+            // Only the host is shown: the rest may hold a token.
+            let location = joined(&head.headers, LOCATION);
+            let location = location.and_then(|location| url.join(&location).ok());
             let to = location.as_ref().and_then(Url::host_str);
             WsError::Redirect {
                 status,
                 to: to.unwrap_or("nowhere").to_owned(),
             }
         }
-        _ => WsError::Status { status },
+        status => WsError::Status { status },
     }
 }

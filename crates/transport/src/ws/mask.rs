@@ -1,10 +1,10 @@
-//! Masks: what a client sends is hidden from whatever on the way might take it for something else (RFC 6455, 5.3).
+//! Masking of client frames (RFC 6455, 5.3).
 
 use std::io;
 
 use rustls::crypto::SecureRandom;
 
-/// Random masks, fetched from the system many at a time.
+/// Random masks, fetched from the system in blocks.
 pub(super) struct Masks {
     source: &'static dyn SecureRandom,
     pool: [u8; 1024],
@@ -39,7 +39,7 @@ fn fill(source: &dyn SecureRandom, out: &mut [u8]) -> io::Result<()> {
     filled.map_err(|_| io::Error::other("the system has no random numbers"))
 }
 
-/// The nonce of a handshake.
+/// A random nonce for the handshake.
 pub(super) fn nonce() -> io::Result<[u8; 16]> {
     let mut nonce = [0; 16];
     let source = rustls::crypto::ring::default_provider().secure_random;
@@ -47,7 +47,7 @@ pub(super) fn nonce() -> io::Result<[u8; 16]> {
     Ok(nonce)
 }
 
-/// Hides `bytes`, or shows them again.
+/// Masks or unmasks `bytes`.
 pub(super) fn apply(bytes: &mut [u8], mask: [u8; 4]) {
     let wide = u64::from_ne_bytes([
         mask[0], mask[1], mask[2], mask[3], mask[0], mask[1], mask[2], mask[3],

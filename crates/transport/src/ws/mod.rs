@@ -1,9 +1,9 @@
-//! A server behind a WebSocket, one JSON message a WebSocket message (TRN-1, ws and ws-ide).
+//! Servers behind a WebSocket, one JSON message per WebSocket message (TRN-1, ws and ws-ide).
 //!
-//! Two halves and a third party share a link. The sending half writes batches and ends the link. The receiving half reads,
-//! and notices silence. The keeper sends pings, and the pongs that the receiving half owes. The frames are our own work, in
-//! `frames` and `encode`: a message over the limit is to be skipped, not the end of the link, and no task is to wake another one for a
-//! message.
+//! The sending half writes batches and closes the link. The receiving half reads and detects
+//! silence. The keep-alive task sends pings, and pongs for the receiving half. The framing is our
+//! own, in `frames` and `encode`: a message over the limit is skipped without ending the link, and
+//! no task wakes another one for a message.
 
 mod codes;
 mod encode;
@@ -32,34 +32,34 @@ use frames::FrameDecoder;
 pub use receiver::WsReceiver;
 pub use sender::WsSender;
 
-/// How often a ping is sent.
-pub const PING_EVERY: Duration = Duration::from_secs(20);
+/// Interval of pings.
+pub const PING_INTERVAL: Duration = Duration::from_secs(20);
 
-/// How long nothing at all may arrive, not even the answer to a ping.
-pub const SILENCE_LIMIT: Duration = Duration::from_secs(40);
+/// The longest silence, pongs included.
+pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// How long the handshake may take once the server is reached.
-pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
+/// Time limit for the handshake once the server is connected.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long the server may take to answer our Close frame.
+/// Time limit for the response to our Close frame.
 pub const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
-/// The statuses of our Close frames: the link is no longer needed, and the server broke the protocol.
+/// Status codes of our Close frames.
 const NORMAL: u16 = 1000;
 const PROTOCOL_ERROR: u16 = 1002;
 
-/// A server to connect to.
+/// A server to connect to over WebSocket.
 #[derive(Clone)]
 pub struct WsServer {
-    /// Where it is: `ws:` or `wss:`.
+    /// Its URL: `ws:` or `wss:`.
     pub url: Url,
-    /// What goes into the handshake besides what belongs to it; the handshake's own headers cannot be replaced.
+    /// Additional headers of the handshake; its own cannot be replaced.
     pub headers: Vec<(String, String)>,
-    /// Its certificates.
-    pub files: TlsFiles,
+    /// Certificate files for TLS.
+    pub tls_files: TlsFiles,
 }
 
-/// Never shows the values of `headers`, nor what of the URL may be a secret (SEC-1).
+/// Shows neither header values nor the secret parts of the URL (SEC-1).
 impl fmt::Debug for WsServer {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let names: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
@@ -67,20 +67,20 @@ impl fmt::Debug for WsServer {
         f.debug_struct("WsServer")
             .field("place", &place.unwrap_or_default())
             .field("headers", &names)
-            .field("files", &self.files)
+            .field("tls_files", &self.tls_files)
             .finish()
     }
 }
 
 impl WsServer {
-    /// Reaches the server and agrees with it to speak MCP. Redirects are not followed.
+    /// Connects and performs the handshake. Redirects are not followed.
     pub async fn connect(&self, dialer: &Dialer) -> Result<WsTransport, WsError> {
         let target = Target::of(&self.url)?;
-        let mut stream = dialer.dial_direct(&target, &self.files).await?;
+        let mut stream = dialer.dial_direct(&target, &self.tls_files).await?;
         let shaken = handshake::perform(&mut stream, &self.url, &self.headers);
-        let rest = tokio::time::timeout(HANDSHAKE_LIMIT, shaken)
+        let rest = tokio::time::timeout(HANDSHAKE_TIMEOUT, shaken)
             .await
-            .map_err(|_| WsError::TimedOut(HANDSHAKE_LIMIT))??;
+            .map_err(|_| WsError::TimedOut(HANDSHAKE_TIMEOUT))??;
         Ok(WsTransport {
             stream,
             frames: FrameDecoder::new(MAX_MESSAGE_BYTES, rest),
@@ -88,7 +88,7 @@ impl WsServer {
     }
 }
 
-/// An open link. Must be taken apart on a Tokio runtime.
+/// An open link. [`Transport::split`] must be called on a Tokio runtime.
 pub struct WsTransport {
     stream: Stream,
     frames: FrameDecoder,
@@ -100,37 +100,37 @@ impl Transport for WsTransport {
 
     fn split(self) -> (WsSender, WsReceiver) {
         let (read, write) = self.stream.into_split();
-        link(read, write, self.frames)
+        split_stream(read, write, self.frames)
     }
 }
 
-fn link<R, W>(read: R, write: W, frames: FrameDecoder) -> (WsSender<W>, WsReceiver<R>)
+fn split_stream<R, W>(read: R, write: W, frames: FrameDecoder) -> (WsSender<W>, WsReceiver<R>)
 where
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let debts = Arc::new(Debts::default());
+    let state = Arc::new(LinkState::default());
     (
-        WsSender::start(write, Arc::clone(&debts)),
-        WsReceiver::new(read, frames, debts),
+        WsSender::start(write, Arc::clone(&state)),
+        WsReceiver::new(read, frames, state),
     )
 }
 
-/// What the receiving half leaves to the others.
+/// State that the receiving half shares with the sending half and the keep-alive task.
 #[derive(Default)]
-struct Debts {
-    /// What the newest ping carried that has not been answered; older ones need no answer any more.
+struct LinkState {
+    /// The payload of the newest unanswered ping; older ones need no pong.
     pong: Mutex<Option<Bytes>>,
-    incurred: Notify,
-    /// Whether nothing more will be received.
-    ended: watch::Sender<bool>,
-    /// Whether the server broke the protocol.
-    violated: AtomicBool,
+    pong_queued: Notify,
+    /// Nothing more will be received.
+    receive_ended: watch::Sender<bool>,
+    /// The server broke the protocol.
+    protocol_violated: AtomicBool,
 }
 
-impl Debts {
-    fn owe_pong(&self, payload: Bytes) {
+impl LinkState {
+    fn queue_pong(&self, payload: Bytes) {
         *self.pong.lock().unwrap_or_else(PoisonError::into_inner) = Some(payload);
-        self.incurred.notify_one();
+        self.pong_queued.notify_one();
     }
 
     fn take_pong(&self) -> Option<Bytes> {
@@ -138,9 +138,9 @@ impl Debts {
         pong.take()
     }
 
-    /// The status of our Close frame.
-    fn status(&self) -> u16 {
-        if self.violated.load(Ordering::Relaxed) {
+    /// The status code of our Close frame.
+    fn close_code(&self) -> u16 {
+        if self.protocol_violated.load(Ordering::Relaxed) {
             PROTOCOL_ERROR
         } else {
             NORMAL

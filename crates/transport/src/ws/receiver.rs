@@ -1,4 +1,4 @@
-//! The half that receives.
+//! The receiving half.
 
 use std::io;
 use std::pin::Pin;
@@ -11,50 +11,50 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant, Sleep, sleep};
 use trunkline_wire::transport::{CloseReason, Closed, Incoming, ReceiveHalf};
 
-use super::frames::{Event, FrameDecoder};
-use super::{Debts, SILENCE_LIMIT};
+use super::frames::{FrameDecoder, FrameEvent};
+use super::{LinkState, SILENCE_TIMEOUT};
 use crate::net::ReadHalf;
 
-/// How much is read at once, unless more is known to come.
+/// Bytes per read, unless more are known to come.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Less room than this is not worth a read.
-const LITTLE: usize = 2 * 1024;
+/// Less free capacity is not worth a read.
+const MIN_FREE: usize = 2 * 1024;
 
-/// How often a message that takes long to arrive is taken for a sign of life.
-const ALIVE_EVERY: Duration = Duration::from_secs(1);
+/// Interval of progress reports while a long message arrives.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The half that receives.
+/// The receiving half.
 pub struct WsReceiver<R = ReadHalf> {
     stream: R,
     frames: FrameDecoder,
-    debts: Arc<Debts>,
-    /// When bytes last arrived.
-    heard: Instant,
-    /// When anything was last passed on.
-    told: Instant,
-    /// Wakes us when it may be time to give up; it is set anew only then.
-    silence: Pin<Box<Sleep>>,
+    state: Arc<LinkState>,
+    /// When bytes were last received.
+    last_received: Instant,
+    /// When something was last returned.
+    last_reported: Instant,
+    /// Fires when the silence limit may have passed; reset only then.
+    silence_timer: Pin<Box<Sleep>>,
 }
 
 impl<R> WsReceiver<R> {
-    pub(super) fn new(stream: R, frames: FrameDecoder, debts: Arc<Debts>) -> Self {
+    pub(super) fn new(stream: R, frames: FrameDecoder, state: Arc<LinkState>) -> Self {
         let now = Instant::now();
         Self {
             stream,
             frames,
-            debts,
-            heard: now,
-            told: now,
-            silence: Box::pin(sleep(SILENCE_LIMIT)),
+            state,
+            last_received: now,
+            last_reported: now,
+            silence_timer: Box::pin(sleep(SILENCE_TIMEOUT)),
         }
     }
 }
 
-/// Whoever closes the link need not wait for more.
+/// A closing sender need not wait for more.
 impl<R> Drop for WsReceiver<R> {
     fn drop(&mut self) {
-        self.debts.ended.send_replace(true);
+        self.state.receive_ended.send_replace(true);
     }
 }
 
@@ -62,7 +62,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> ReceiveHalf for WsReceiver<R> {
     async fn receive(&mut self) -> Result<Incoming, Closed> {
         let received = self.next().await;
         if received.is_err() {
-            self.debts.ended.send_replace(true);
+            self.state.receive_ended.send_replace(true);
         }
         received.map_err(Closed::new)
     }
@@ -73,27 +73,31 @@ impl<R: AsyncRead + Unpin> WsReceiver<R> {
         let mut read = None;
         loop {
             match self.frames.next_event() {
-                Ok(Some(Event::Message(incoming))) => {
-                    self.told = self.heard;
+                Ok(Some(FrameEvent::Message(incoming))) => {
+                    self.last_reported = self.last_received;
                     return Ok(incoming);
                 }
-                Ok(Some(Event::Ping(payload))) => {
+                Ok(Some(FrameEvent::Ping(payload))) => {
                     let bytes = payload.len();
-                    self.debts.owe_pong(payload);
+                    self.state.queue_pong(payload);
                     return Ok(Incoming::Noise { frames: 1, bytes });
                 }
-                // An empty frame brings no message nearer to its end.
-                Ok(Some(Event::Pong | Event::Part(0))) => {
+                // An empty frame makes no progress.
+                Ok(Some(FrameEvent::Pong | FrameEvent::Part(0))) => {
                     return Ok(Incoming::Noise {
                         frames: 1,
                         bytes: 0,
                     });
                 }
-                Ok(Some(Event::Part(bytes))) => return Ok(Incoming::Partial { bytes }),
-                Ok(Some(Event::Close { code, reason })) => return Err(farewell(code, &reason)),
+                Ok(Some(FrameEvent::Part(bytes))) => return Ok(Incoming::Partial { bytes }),
+                Ok(Some(FrameEvent::Close { code, reason })) => {
+                    return Err(close_reason(code, &reason));
+                }
                 Ok(None) => {
-                    if self.frames.is_inside_message() && self.heard - self.told >= ALIVE_EVERY {
-                        self.told = self.heard;
+                    if self.frames.has_partial_message()
+                        && self.last_received - self.last_reported >= PROGRESS_INTERVAL
+                    {
+                        self.last_reported = self.last_received;
                         return Ok(Incoming::Activity { to: None });
                     }
                     if let Some(bytes) = read {
@@ -102,7 +106,7 @@ impl<R: AsyncRead + Unpin> WsReceiver<R> {
                     read = Some(self.read_more().await?);
                 }
                 Err(what) => {
-                    self.debts.violated.store(true, Ordering::Relaxed);
+                    self.state.protocol_violated.store(true, Ordering::Relaxed);
                     return Err(CloseReason::Io(format!(
                         "the server broke the WebSocket protocol: {what}"
                     )));
@@ -111,46 +115,46 @@ impl<R: AsyncRead + Unpin> WsReceiver<R> {
         }
     }
 
-    /// Reads some bytes. Safe to drop while it waits.
+    /// Reads some bytes. Cancel safe.
     async fn read_more(&mut self) -> Result<usize, CloseReason> {
         loop {
-            let missing = self.frames.missing();
+            let missing = self.frames.missing_bytes();
             let buffer = self.frames.buffer();
-            make_room(buffer, missing);
+            reserve(buffer, missing);
             tokio::select! {
                 biased;
                 read = self.stream.read_buf(buffer) => {
-                    self.heard = Instant::now();
+                    self.last_received = Instant::now();
                     return match read {
-                        Ok(0) => Err(cut()),
+                        Ok(0) => Err(unexpected_eof()),
                         Ok(bytes) => Ok(bytes),
-                        Err(error) => Err(broken(&error)),
+                        Err(error) => Err(read_error(&error)),
                     };
                 }
-                () = self.silence.as_mut() => {
-                    let limit = self.heard + SILENCE_LIMIT;
+                () = self.silence_timer.as_mut() => {
+                    let limit = self.last_received + SILENCE_TIMEOUT;
                     if Instant::now() >= limit {
                         return Err(CloseReason::Io(format!(
                             "nothing arrived for {} s, not even an answer to our pings",
-                            SILENCE_LIMIT.as_secs()
+                            SILENCE_TIMEOUT.as_secs()
                         )));
                     }
-                    self.silence.as_mut().reset(limit);
+                    self.silence_timer.as_mut().reset(limit);
                 }
             }
         }
     }
 }
 
-/// Room for what is known to be missing, or for some more. What is left of the old block is used up first.
-fn make_room(buffer: &mut BytesMut, missing: usize) {
+/// Reserves capacity for the missing bytes, or for some more. Free capacity is used up first.
+fn reserve(buffer: &mut BytesMut, missing: usize) {
     let room = buffer.capacity() - buffer.len();
-    if missing > room || room < LITTLE {
+    if missing > room || room < MIN_FREE {
         buffer.reserve(missing.max(READ_BYTES));
     }
 }
 
-fn farewell(code: Option<u16>, reason: &str) -> CloseReason {
+fn close_reason(code: Option<u16>, reason: &str) -> CloseReason {
     match (code, reason) {
         (None | Some(1000 | 1001), "") => CloseReason::ByPeer,
         (code, reason) => {
@@ -164,14 +168,14 @@ fn farewell(code: Option<u16>, reason: &str) -> CloseReason {
     }
 }
 
-fn cut() -> CloseReason {
+fn unexpected_eof() -> CloseReason {
     CloseReason::Io("the server cut it without a Close frame".to_owned())
 }
 
-fn broken(error: &io::Error) -> CloseReason {
+fn read_error(error: &io::Error) -> CloseReason {
     match error.kind() {
-        // TLS that ends without its own farewell.
-        io::ErrorKind::UnexpectedEof => cut(),
+        // TLS closed without `close_notify`.
+        io::ErrorKind::UnexpectedEof => unexpected_eof(),
         _ => CloseReason::Io(format!("reading from the server failed: {error}")),
     }
 }

@@ -1,4 +1,4 @@
-//! The half that sends, and the keeper that sends pings and pongs.
+//! The sending half, and the keep-alive task with pings and pongs.
 
 use std::io;
 use std::sync::Arc;
@@ -11,39 +11,39 @@ use trunkline_wire::transport::{CloseReason, Closed, Outgoing, SendHalf};
 
 use super::encode::{put_close, put_message, put_ping, put_pong};
 use super::mask::Masks;
-use super::{CLOSE_GRACE, Debts, PING_EVERY};
+use super::{CLOSE_GRACE, LinkState, PING_INTERVAL};
 use crate::net::WriteHalf;
 
-/// A write buffer that has grown beyond this is not kept.
-const KEPT_BUFFER: usize = 1024 * 1024;
+/// A larger write buffer is not kept.
+const MAX_KEPT_BUFFER: usize = 1024 * 1024;
 
-/// The half that sends. Dropping it cuts the link.
+/// The sending half. Dropping it closes the connection.
 pub struct WsSender<W = WriteHalf> {
     writer: Arc<Mutex<Writer<W>>>,
-    debts: Arc<Debts>,
-    keeper: AbortHandle,
+    state: Arc<LinkState>,
+    keep_alive: AbortHandle,
 }
 
 impl<W: AsyncWrite + Unpin + Send + 'static> WsSender<W> {
-    pub(super) fn start(stream: W, debts: Arc<Debts>) -> Self {
+    pub(super) fn start(stream: W, state: Arc<LinkState>) -> Self {
         let writer = Arc::new(Mutex::new(Writer {
             stream,
-            text: Vec::new(),
+            output: Vec::new(),
             written: 0,
             masks: Masks::new(),
         }));
-        let keeper = tokio::spawn(keep(Arc::clone(&writer), Arc::clone(&debts)));
+        let keep_alive = tokio::spawn(run_keep_alive(Arc::clone(&writer), Arc::clone(&state)));
         Self {
             writer,
-            debts,
-            keeper: keeper.abort_handle(),
+            state,
+            keep_alive: keep_alive.abort_handle(),
         }
     }
 }
 
 impl<W> Drop for WsSender<W> {
     fn drop(&mut self) {
-        self.keeper.abort();
+        self.keep_alive.abort();
     }
 }
 
@@ -58,41 +58,44 @@ impl<W: AsyncWrite + Unpin + Send + 'static> SendHalf for WsSender<W> {
     }
 
     async fn close(self) {
-        self.keeper.abort();
-        let farewell = async {
+        self.keep_alive.abort();
+        let closing = async {
             let mut writer = self.writer.lock().await;
-            writer.say_goodbye(self.debts.status()).await?;
-            // The receiving half is still reading, and sees the server's own Close frame.
-            let mut ended = self.debts.ended.subscribe();
-            let _ = ended.wait_for(|ended| *ended).await;
+            writer.send_close(self.state.close_code()).await?;
+            // The receiving half still reads and sees the server's Close frame.
+            let mut receive_ended = self.state.receive_ended.subscribe();
+            let _ = receive_ended.wait_for(|receive_ended| *receive_ended).await;
             writer.stream.shutdown().await
         };
-        // Whatever goes wrong now, the link is closed.
-        let _ = timeout(CLOSE_GRACE, farewell).await;
+        // The link is closed even on errors.
+        let _ = timeout(CLOSE_GRACE, closing).await;
     }
 }
 
-/// Pings the server now and then, and answers its pings.
-async fn keep<W: AsyncWrite + Unpin>(writer: Arc<Mutex<Writer<W>>>, debts: Arc<Debts>) {
-    let mut pings = interval_at(Instant::now() + PING_EVERY, PING_EVERY);
+/// Sends pings, and pongs for the server's pings.
+async fn run_keep_alive<W: AsyncWrite + Unpin>(
+    writer: Arc<Mutex<Writer<W>>>,
+    state: Arc<LinkState>,
+) {
+    let mut pings = interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let ping = tokio::select! {
-            () = debts.incurred.notified() => false,
+            () = state.pong_queued.notified() => false,
             _ = pings.tick() => true,
         };
         let mut writer = writer.lock().await;
-        // If it cannot be written, the receiving half will find out why.
-        if writer.keep_up(ping, debts.take_pong()).await.is_err() {
+        // The receiving half reports write errors.
+        if writer.send_control(ping, state.take_pong()).await.is_err() {
             return;
         }
     }
 }
 
-/// What is on its way to the server. A write that was dropped half-way is finished by the next.
+/// Buffered output. A cancelled write is completed by the next one.
 struct Writer<W> {
     stream: W,
-    text: Vec<u8>,
+    output: Vec<u8>,
     written: usize,
     masks: Masks,
 }
@@ -101,41 +104,41 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     async fn send(&mut self, batch: &mut Vec<Outgoing>) -> io::Result<()> {
         for message in batch.drain(..) {
             let mask = self.masks.next()?;
-            put_message(&mut self.text, &message, mask);
+            put_message(&mut self.output, &message, mask);
         }
         self.flush().await
     }
 
-    async fn keep_up(&mut self, ping: bool, owed: Option<bytes::Bytes>) -> io::Result<()> {
-        if let Some(payload) = owed {
+    async fn send_control(&mut self, ping: bool, pong: Option<bytes::Bytes>) -> io::Result<()> {
+        if let Some(payload) = pong {
             let mask = self.masks.next()?;
-            put_pong(&mut self.text, &payload, mask);
+            put_pong(&mut self.output, &payload, mask);
         }
         if ping {
             let mask = self.masks.next()?;
-            put_ping(&mut self.text, mask);
+            put_ping(&mut self.output, mask);
         }
         self.flush().await
     }
 
-    async fn say_goodbye(&mut self, status: u16) -> io::Result<()> {
+    async fn send_close(&mut self, close_code: u16) -> io::Result<()> {
         let mask = self.masks.next()?;
-        put_close(&mut self.text, status, mask);
+        put_close(&mut self.output, close_code, mask);
         self.flush().await
     }
 
     async fn flush(&mut self) -> io::Result<()> {
-        while self.written < self.text.len() {
-            match self.stream.write(&self.text[self.written..]).await? {
+        while self.written < self.output.len() {
+            match self.stream.write(&self.output[self.written..]).await? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
                 some => self.written += some,
             }
         }
         self.stream.flush().await?;
         self.written = 0;
-        self.text.clear();
-        if self.text.capacity() > KEPT_BUFFER {
-            self.text = Vec::new();
+        self.output.clear();
+        if self.output.capacity() > MAX_KEPT_BUFFER {
+            self.output = Vec::new();
         }
         Ok(())
     }

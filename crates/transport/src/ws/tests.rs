@@ -1,5 +1,5 @@
-//! Time: pings, silence and farewells, on a clock that the tests move. The link is one of memory, because the clock runs
-//! on while the system moves bytes.
+//! Pings, silence and closing, on a paused clock and in-memory streams: real I/O would not advance
+//! with the clock.
 
 use futures_util::{SinkExt, StreamExt};
 use tokio::io::{DuplexStream, ReadHalf, WriteHalf};
@@ -16,17 +16,17 @@ type Server = WebSocketStream<DuplexStream>;
 type Sender = WsSender<WriteHalf<DuplexStream>>;
 type Receiver = WsReceiver<ReadHalf<DuplexStream>>;
 
-/// A link with room for `bytes` in each direction.
+/// A link with buffers of `bytes` in each direction.
 async fn pair(bytes: usize) -> (Sender, Receiver, Server) {
     let (ours, theirs) = tokio::io::duplex(bytes);
     let (read, write) = tokio::io::split(ours);
     let frames = FrameDecoder::new(MAX_MESSAGE_BYTES, bytes::BytesMut::new());
-    let (sender, receiver) = link(read, write, frames);
+    let (sender, receiver) = split_stream(read, write, frames);
     let server = WebSocketStream::from_raw_socket(theirs, Role::Server, None).await;
     (sender, receiver, server)
 }
 
-/// Receives until the link ends.
+/// Receives until the link closes.
 fn drain(mut receiver: Receiver) -> tokio::task::JoinHandle<Closed> {
     tokio::spawn(async move {
         loop {
@@ -42,7 +42,7 @@ async fn a_quiet_server_that_answers_pings_is_kept() {
     let (_sender, receiver, mut server) = pair(1024).await;
     let reader = drain(receiver);
     let mut pings = 0;
-    // Reading is all that it takes to answer them.
+    // Reading is enough to answer them.
     let listening = async {
         while let Some(Ok(message)) = server.next().await {
             pings += usize::from(message.is_ping());
@@ -59,7 +59,7 @@ async fn a_server_that_answers_no_pings_is_given_up() {
     let (_sender, receiver, _server) = pair(1024).await;
     let began = Instant::now();
     let closed = drain(receiver).await.unwrap();
-    assert_eq!(began.elapsed().as_secs(), SILENCE_LIMIT.as_secs());
+    assert_eq!(began.elapsed().as_secs(), SILENCE_TIMEOUT.as_secs());
     assert_eq!(
         closed.to_string(),
         "the connection broke: nothing arrived for 40 s, not even an answer to our pings"
@@ -74,10 +74,10 @@ async fn silence_is_counted_from_the_last_sign_of_life() {
     server.send(Message::text("x")).await.unwrap();
     let heard = Instant::now();
     reader.await.unwrap();
-    assert_eq!(heard.elapsed().as_secs(), SILENCE_LIMIT.as_secs());
+    assert_eq!(heard.elapsed().as_secs(), SILENCE_TIMEOUT.as_secs());
 }
 
-/// What arrives next besides parts of messages.
+/// The next incoming item except partial messages.
 async fn next(receiver: &mut impl ReceiveHalf) -> Incoming {
     loop {
         match receiver.receive().await.unwrap() {
@@ -163,7 +163,7 @@ async fn a_server_that_does_not_say_goodbye_is_not_waited_for() {
     let began = Instant::now();
     sender.close().await;
     assert_eq!(began.elapsed(), CLOSE_GRACE);
-    // It was told, all the same.
+    // The Close frame was sent all the same.
     let told = server.next().await.unwrap().unwrap();
     let Message::Close(Some(frame)) = told else {
         panic!("{told:?}")

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::future::join_all;
 use tokio::sync::Mutex;
 use trunkline_transport::http::{
-    AfterRefusal, Credentials, CredentialsError, FixedToken, HeadersHelper, HttpServer, Later,
+    AfterRefusal, BoxFuture, Credentials, CredentialsError, FixedToken, HeadersHelper, HttpServer,
     Refusal, Token,
 };
 use trunkline_wire::client::ConnectError;
@@ -69,11 +69,11 @@ impl Renewing {
 }
 
 impl Credentials for Renewing {
-    fn token(&self) -> Later<'_, Result<Option<Token>, CredentialsError>> {
+    fn token(&self) -> BoxFuture<'_, Result<Option<Token>, CredentialsError>> {
         Box::pin(async { Ok(Some(Self::token(*self.number.lock().await))) })
     }
 
-    fn refused(&self, refusal: Refusal) -> Later<'_, AfterRefusal> {
+    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, AfterRefusal> {
         self.refusals.lock().unwrap().push(refusal.clone());
         Box::pin(async move {
             let mut number = self.number.lock().await;
@@ -229,11 +229,11 @@ async fn a_request_is_tried_once_more_and_no_more() {
 struct Locked;
 
 impl Credentials for Locked {
-    fn token(&self) -> Later<'_, Result<Option<Token>, CredentialsError>> {
+    fn token(&self) -> BoxFuture<'_, Result<Option<Token>, CredentialsError>> {
         Box::pin(async { Err(CredentialsError("the keychain is locked".to_owned())) })
     }
 
-    fn refused(&self, _: Refusal) -> Later<'_, AfterRefusal> {
+    fn refused(&self, _: Refusal) -> BoxFuture<'_, AfterRefusal> {
         Box::pin(async { AfterRefusal::GiveUp })
     }
 }

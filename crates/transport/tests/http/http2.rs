@@ -98,7 +98,7 @@ impl Server {
 
     fn entry(&self) -> HttpServer {
         let mut entry = at(&format!("https://{}/mcp", self.address));
-        entry.files.ca = Some(self.ca.trust());
+        entry.tls_files.ca = Some(self.ca.trust());
         entry
     }
 
@@ -221,7 +221,7 @@ async fn a_server_that_answers_with_events_and_has_streams_of_its_own() {
         let (ca, scratch) = (TestCa::new(), Scratch::new());
         let front = Http2Front::to(server.address(), Some(&TlsOptions::new(&ca)));
         let mut entry = at(&front.through(&server.url()));
-        entry.files.ca = Some(ca.write(&scratch));
+        entry.tls_files.ca = Some(ca.write(&scratch));
         let client = try_connect(&entry).await.unwrap();
         for outcome in join_all((0..64).map(|_| call(&client, "t"))).await {
             assert_eq!(outcome.unwrap(), "done");
@@ -367,7 +367,7 @@ async fn a_server_of_http_1_behind_tls_is_spoken_to_in_its_own_way() {
             .tls(TlsOptions::new(&ca).alpn(protocols))
             .start();
         let mut entry = at(&server.url());
-        entry.files.ca = Some(ca.write(&scratch));
+        entry.tls_files.ca = Some(ca.write(&scratch));
         let client = try_connect(&entry).await.unwrap();
         for _ in 0..10 {
             assert_eq!(call(&client, "t").await.unwrap(), "done");

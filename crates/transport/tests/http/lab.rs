@@ -23,7 +23,7 @@ pub(crate) fn dialer() -> Dialer {
 }
 
 pub(crate) fn at(url: &str) -> HttpServer {
-    HttpServer::at(url.parse().unwrap())
+    HttpServer::new(url.parse().unwrap())
 }
 
 /// Hears everything, and answers questions with what it was asked.

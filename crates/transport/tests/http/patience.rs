@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
-use trunkline_transport::http::ANSWER_LIMIT;
+use trunkline_transport::http::RESPONSE_TIMEOUT;
 use trunkline_wire::RequestError;
 use trunkline_wire::client::{Arguments, CallRequest};
 use trunkline_wire::transport::DeliveryErrorKind;
@@ -53,7 +53,7 @@ async fn a_server_that_does_not_begin_to_answer_is_given_up() {
     let client = connect(&server.url()).await;
     let failed = calling(&client, "silent");
     eventually("the call", || server.of("tools/call").len() == 1).await;
-    pass(ANSWER_LIMIT.saturating_sub(Duration::from_secs(2))).await;
+    pass(RESPONSE_TIMEOUT.saturating_sub(Duration::from_secs(2))).await;
     assert_eq!(call(&client, "t").await.unwrap(), "done");
     assert!(!failed.is_finished());
     pass(Duration::from_secs(3)).await;

@@ -13,7 +13,7 @@ async fn an_inquiry_is_answered_or_refused() {
         .ask("a", &json!({"subtype": "tools", "server": "x"}))
         .await;
     lab.embedder
-        .say(r#"{"type":"control_request","request_id":7,"request":{"subtype":"nothing"}}"#)
+        .send_line(r#"{"type":"control_request","request_id":7,"request":{"subtype":"nothing"}}"#)
         .await;
     let first = lab.inquiries.next().await.unwrap();
     assert_eq!((first.subtype(), first.id().as_str()), ("tools", "\"a\""));
@@ -61,13 +61,13 @@ async fn a_withdrawn_inquiry_is_told_and_never_answered() {
     lab.embedder.ask("a", &json!({"subtype": "x"})).await;
     let inquiry = lab.inquiries.next().await.unwrap();
     lab.embedder
-        .say(r#"{"type":"control_cancel_request","request_id":"a"}"#)
+        .send_line(r#"{"type":"control_cancel_request","request_id":"a"}"#)
         .await;
     soon(inquiry.withdrawn()).await;
     inquiry.answer(Ok(Json::empty_object())).await;
     // One that is not under way can be withdrawn without harm.
     lab.embedder
-        .say(r#"{"type":"control_cancel_request","request_id":"b"}"#)
+        .send_line(r#"{"type":"control_cancel_request","request_id":"b"}"#)
         .await;
     lab.embedder.ask("c", &json!({"subtype": "x"})).await;
     lab.inquiries
@@ -166,7 +166,7 @@ async fn what_is_said_comes_before_the_answer_that_follows_it() {
     lab.embedder.ask("a", &json!({"subtype": "x"})).await;
     let inquiry = lab.inquiries.next().await.unwrap();
     let progress = Json::from(json!({"type": "progress", "progress": 1}));
-    lab.bridge.say(&progress).await.unwrap();
+    lab.bridge.send_line(&progress).await.unwrap();
     inquiry.answer(Ok(Json::empty_object())).await;
     soon(lab.bridge.flush()).await;
     assert_eq!(lab.embedder.hear().await["type"], "progress");

@@ -65,7 +65,7 @@ impl Lab {
 
 impl Embedder {
     /// Says one line, as it is.
-    pub(crate) async fn say(&mut self, line: impl AsRef<[u8]>) {
+    pub(crate) async fn send_line(&mut self, line: impl AsRef<[u8]>) {
         let line = [line.as_ref(), b"\n"].concat();
         self.writer.write_all(&line).await.unwrap();
     }
@@ -73,7 +73,7 @@ impl Embedder {
     /// Asks something.
     pub(crate) async fn ask(&mut self, id: &str, request: &Value) {
         let line = json!({"type": "control_request", "request_id": id, "request": request});
-        self.say(line.to_string()).await;
+        self.send_line(line.to_string()).await;
     }
 
     /// Passes on what one of its servers has to say.
@@ -86,7 +86,7 @@ impl Embedder {
     pub(crate) async fn answer(&mut self, id: &str, response: &Value) {
         let response = json!({"subtype": "success", "request_id": id, "response": response});
         let line = json!({"type": "control_response", "response": response});
-        self.say(line.to_string()).await;
+        self.send_line(line.to_string()).await;
     }
 
     /// Answers a message with a result.
@@ -101,7 +101,7 @@ impl Embedder {
     pub(crate) async fn refuse(&mut self, id: &str, error: &str) {
         let response = json!({"subtype": "error", "request_id": id, "error": error});
         let line = json!({"type": "control_response", "response": response});
-        self.say(line.to_string()).await;
+        self.send_line(line.to_string()).await;
     }
 
     /// The next line that the bridge says.

@@ -21,7 +21,7 @@ async fn a_request_travels_in_a_control_message_and_its_answer_comes_back() {
     );
     // Numbers and white space arrive as they were written.
     lab.embedder
-        .say(
+        .send_line(
             r#"{"type":"control_response","response":{"subtype":"success","request_id":"req_1_1","response":{"mcp_response":{"jsonrpc":"2.0","id":1,"result":{"n": 1.50e+1}}}}}"#,
         )
         .await;
@@ -237,10 +237,10 @@ async fn lines_that_are_no_use_are_reported_and_skipped() {
         b"{\"type\":\"control_response\",\"response\":{\"subtype\":\"success\",\"request_id\":\"who\"}}",
         b"{\"type\":\"control_request\"}",
     ] {
-        lab.embedder.say(line).await;
+        lab.embedder.send_line(line).await;
     }
-    lab.embedder.say("").await;
-    lab.embedder.say(r#"{"type":"keep_alive"}"#).await;
+    lab.embedder.send_line("").await;
+    lab.embedder.send_line(r#"{"type":"keep_alive"}"#).await;
     lab.embedder.result(&asked, &json!({})).await;
     call.await.unwrap().unwrap();
     let reported = lab.reported.lock().unwrap().clone();
@@ -266,7 +266,7 @@ async fn a_line_over_the_limit_fails_the_request_it_belongs_to() {
     lab.embedder
         .ask("big", &json!({"subtype": "x", "text": huge}))
         .await;
-    lab.embedder.say(format!("{huge} garbage")).await;
+    lab.embedder.send_line(format!("{huge} garbage")).await;
     let [large, small] = calls;
     let Err(RequestError::Delivery(failure)) = large.await.unwrap() else {
         panic!()

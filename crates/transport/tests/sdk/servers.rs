@@ -90,7 +90,7 @@ async fn a_servers_request_can_be_withdrawn_in_two_ways() {
     // By the bridge's own words: then there is no answer.
     lab.embedder.message("r1", "calc", &never).await;
     lab.embedder
-        .say(r#"{"type":"control_cancel_request","request_id":"r1"}"#)
+        .send_line(r#"{"type":"control_cancel_request","request_id":"r1"}"#)
         .await;
     soon(ears.dropped.notified()).await;
     // By MCP's: then the control request is answered, for somebody may wait for that.

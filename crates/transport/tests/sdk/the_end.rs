@@ -51,7 +51,11 @@ async fn the_end_of_the_embedding_program_ends_everything_that_waits_for_it() {
             .await
             .is_err()
     );
-    assert!(soon(lab.bridge.say(&Json::empty_object())).await.is_err());
+    assert!(
+        soon(lab.bridge.send_line(&Json::empty_object()))
+            .await
+            .is_err()
+    );
 }
 
 #[tokio::test]
@@ -93,7 +97,7 @@ async fn a_pipe_that_nobody_reads_any_more_ends_the_bridge() {
     let (still_open, reader) = tokio::io::duplex(64);
     let (bridge, _inquiries) = trunkline_transport::SdkBridge::start(reader, ours, |_, _| {});
     drop(theirs);
-    let _ = bridge.say(&Json::empty_object()).await;
+    let _ = bridge.send_line(&Json::empty_object()).await;
     let closed = soon(bridge.closed()).await;
     assert!(
         closed

@@ -77,21 +77,21 @@ async fn tls_and_certificates_work_as_with_http() {
     let us = ca.sign(&["us.test"], (2020, 2100));
     let port = echo(Some(ca.strict_server(rustls::ALL_VERSIONS))).await;
     let mut server = entry(&format!("wss://127.0.0.1:{port}/"));
-    server.files = TlsFiles {
+    server.tls_files = TlsFiles {
         ca: Some(ca.trust()),
         cert: Some(ca.file("us.pem", &us.cert)),
         key: Some(ca.file("us.key", &us.key)),
     };
     talk(&server, &plain_dialer()).await.unwrap();
 
-    server.files.cert = None;
+    server.tls_files.cert = None;
     let error = talk(&server, &plain_dialer()).await.unwrap_err();
     assert!(
         error.to_string().contains("asks for a client certificate"),
         "{error}"
     );
 
-    server.files.ca = None;
+    server.tls_files.ca = None;
     let stranger = Ca::new();
     let dialer = dialer([("SSL_CERT_FILE", stranger.trust().to_str().unwrap())]);
     let error = talk(&server, &dialer).await.unwrap_err();

@@ -26,7 +26,7 @@ pub(crate) fn entry(url: &str) -> WsServer {
     WsServer {
         url: url.parse().unwrap(),
         headers: Vec::new(),
-        files: TlsFiles::default(),
+        tls_files: TlsFiles::default(),
     }
 }
 

@@ -113,7 +113,7 @@ async fn call_tool(
     let tell = async {
         while let Some(step) = progress.recv().await {
             // The main loop notices a program that has left.
-            let _ = bridge.say(&progress_line(id, &step)).await;
+            let _ = bridge.send_line(&progress_line(id, &step)).await;
         }
     };
     // The sender is dropped with the call, so progress precedes the response.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use trunkline::auth::{AfterRefusal, Credentials, CredentialsError, Later, Refusal, Token};
+use trunkline::auth::{AfterRefusal, BoxFuture, Credentials, CredentialsError, Refusal, Token};
 use trunkline::config::{Layout, Loader};
 use trunkline::connectors::{Connector, ConnectorList, Connectors, ConnectorsError};
 use trunkline::server::Era;
@@ -54,7 +54,7 @@ struct Account {
 }
 
 impl Connectors for Account {
-    fn list(&self) -> Later<'_, Result<ConnectorList, ConnectorsError>> {
+    fn list(&self) -> BoxFuture<'_, Result<ConnectorList, ConnectorsError>> {
         let connector = Connector {
             id: "mcpsrv_1".to_owned(),
             display_name: "Matrix".to_owned(),
@@ -87,11 +87,11 @@ impl Renewable {
 }
 
 impl Credentials for Renewable {
-    fn token(&self) -> Later<'_, Result<Option<Token>, CredentialsError>> {
+    fn token(&self) -> BoxFuture<'_, Result<Option<Token>, CredentialsError>> {
         Box::pin(async { Ok(self.now()) })
     }
 
-    fn refused(&self, refusal: Refusal) -> Later<'_, AfterRefusal> {
+    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, AfterRefusal> {
         assert!(refusal.sent.is_some(), "{refusal:?}");
         let stale = refusal.sent == Token::bearer("stale");
         self.renewed.store(true, Ordering::SeqCst);

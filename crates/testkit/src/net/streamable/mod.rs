@@ -2,7 +2,7 @@
 
 mod headers;
 mod serve;
-mod world;
+mod server_run;
 
 use std::sync::{
     Arc, Mutex,
@@ -11,13 +11,13 @@ use std::sync::{
 
 use serde_json::{Value, json};
 
-use self::world::World;
+use self::server_run::ServerRun;
 use super::{
-    crash::Crash,
-    gate::{Gate, Token},
+    builder::{BaseOptions, ServerBuilder},
+    crash_handle::CrashHandle,
     raw::RawHttp,
     streams::Streams,
-    tls::TlsOptions,
+    token::Token,
 };
 use crate::Script;
 
@@ -31,10 +31,9 @@ pub enum Answers {
     Sse,
 }
 
+/// The options of Streamable HTTP.
 #[derive(Clone, Debug)]
-struct Options {
-    script: Script,
-    path: String,
+pub struct HttpOptions {
     answers: Answers,
     sessions: bool,
     session_error: bool,
@@ -42,19 +41,23 @@ struct Options {
     event_ids: bool,
     retry: Option<u64>,
     gzip: bool,
-    process: bool,
-    port: u16,
 }
 
-/// What a Streamable HTTP server is to be like.
-#[derive(Debug)]
-pub struct HttpBuilder {
-    options: Options,
-    tls: Option<TlsOptions>,
-    gate: Gate,
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            answers: Answers::default(),
+            sessions: true,
+            session_error: true,
+            get_stream: true,
+            event_ids: false,
+            retry: None,
+            gzip: false,
+        }
+    }
 }
 
-impl HttpBuilder {
+impl ServerBuilder<HttpOptions> {
     /// How requests are answered; with event streams unless told.
     pub fn answers(mut self, answers: Answers) -> Self {
         self.options.answers = answers;
@@ -97,66 +100,27 @@ impl HttpBuilder {
         self
     }
 
-    /// The path of its endpoint, `/mcp` unless told.
-    pub fn path(mut self, path: &str) -> Self {
-        path.clone_into(&mut self.options.path);
-        self
-    }
-
-    /// The port to listen on; a free one unless told.
-    pub fn port(mut self, port: u16) -> Self {
-        self.options.port = port;
-        self
-    }
-
-    /// Speaks TLS.
-    pub fn tls(mut self, tls: TlsOptions) -> Self {
-        self.tls = Some(tls);
-        self
-    }
-
-    /// The bearer token it wants, or a function that judges one; 401 for all others.
-    pub fn token(self, token: impl Into<Token>) -> Self {
-        self.gate.accept(Some(token.into()));
-        self
-    }
-
-    /// The `WWW-Authenticate` of a 401.
-    pub fn challenge(mut self, challenge: &str) -> Self {
-        self.gate.challenge = challenge.into();
-        self
-    }
-
-    /// Lets the script end this very process.
-    pub(crate) fn process(mut self) -> Self {
-        self.options.process = true;
-        self
-    }
-
     /// Starts the server.
     pub fn start(self) -> HttpServer {
-        let crash = Crash::new(self.options.process);
+        let crash = CrashHandle::new(self.base.process);
         let state = Arc::new(State {
-            world: Mutex::new(Arc::new(World::new(&self.options.script, &crash))),
+            run: Mutex::new(Arc::new(ServerRun::new(&self.base.script, &crash))),
             crash,
+            base: self.base,
             options: self.options,
-            gate: self.gate,
             streams: Streams::default(),
             deleted: AtomicUsize::new(0),
         });
         let own = Arc::clone(&state);
-        let raw = RawHttp::start_with(
-            self.tls.as_ref(),
-            state.options.port,
-            move |request, reply| {
-                own.handle(request, reply);
-            },
-        );
-        let (stop, own) = (raw.front().stopper(), Arc::downgrade(&state));
-        state.crash.is(move || {
+        let (tls, port) = (state.base.tls.as_ref(), state.base.port);
+        let raw = RawHttp::start_with(tls, port, move |request, reply| {
+            own.handle(request, reply);
+        });
+        let (stop, own) = (raw.listener().stopper(), Arc::downgrade(&state));
+        state.crash.on_crash(move || {
             stop();
             if let Some(state) = own.upgrade() {
-                state.world().abandon();
+                state.current_run().abandon();
             }
         });
         HttpServer { raw, state }
@@ -164,17 +128,17 @@ impl HttpBuilder {
 }
 
 struct State {
-    options: Options,
-    gate: Gate,
-    crash: Crash,
-    world: Mutex<Arc<World>>,
+    base: BaseOptions,
+    options: HttpOptions,
+    crash: CrashHandle,
+    run: Mutex<Arc<ServerRun>>,
     streams: Streams,
     deleted: AtomicUsize,
 }
 
 impl State {
-    fn world(&self) -> Arc<World> {
-        Arc::clone(&self.world.lock().unwrap())
+    fn current_run(&self) -> Arc<ServerRun> {
+        Arc::clone(&self.run.lock().unwrap())
     }
 }
 
@@ -190,24 +154,8 @@ pub struct HttpServer {
 
 impl HttpServer {
     /// Begins to describe a server.
-    pub fn builder(script: impl Into<Script>) -> HttpBuilder {
-        HttpBuilder {
-            options: Options {
-                script: script.into(),
-                path: "/mcp".into(),
-                answers: Answers::default(),
-                sessions: true,
-                session_error: true,
-                get_stream: true,
-                event_ids: false,
-                retry: None,
-                gzip: false,
-                process: false,
-                port: 0,
-            },
-            tls: None,
-            gate: Gate::default(),
-        }
+    pub fn builder(script: impl Into<Script>) -> ServerBuilder<HttpOptions> {
+        ServerBuilder::new(script.into(), "/mcp")
     }
 
     /// Starts a server with every option as it is unless told.
@@ -217,7 +165,7 @@ impl HttpServer {
 
     /// Its URL.
     pub fn url(&self) -> String {
-        self.raw.url_of(&self.state.options.path)
+        self.raw.url_of(&self.state.base.path)
     }
 
     /// How many GET and `subscriptions/listen` streams are open: to wait for before a `push`.
@@ -227,7 +175,7 @@ impl HttpServer {
 
     /// How many sessions there are.
     pub fn sessions(&self) -> usize {
-        self.state.world().count()
+        self.state.current_run().count()
     }
 
     /// How many sessions were ended by DELETE so far.
@@ -237,7 +185,7 @@ impl HttpServer {
 
     /// Loses every session: naming one is a 404 from now on. Their streams stay open and silent.
     pub fn forget_sessions(&self) {
-        self.state.world().forget();
+        self.state.current_run().forget();
     }
 
     /// Sends a notification, `{method, params}`, to every GET stream and to the listen streams that asked for it.
@@ -248,31 +196,31 @@ impl HttpServer {
     pub fn push(&self, notification: Value) {
         let method = notification["method"].as_str().expect("a method");
         let params = notification.get("params").cloned().unwrap_or(json!({}));
-        self.state.world().common.publish(method, &params);
+        self.state.current_run().common.publish(method, &params);
     }
 
     /// Ends every event stream in order. Requests go on; with event ids their streams can be resumed.
     pub fn drop_streams(&self) {
-        self.state.world().cut();
+        self.state.current_run().cut();
     }
 
     /// Changes the token it wants; none to let everybody in.
     pub fn accept_token(&self, token: Option<Token>) {
-        self.state.gate.accept(token);
+        self.state.base.token.accept(token);
     }
 
     /// Crashes: the listener and every connection close at once.
     pub fn stop(&self) {
         self.raw.stop();
-        self.state.world().abandon();
+        self.state.current_run().abandon();
     }
 
     /// Starts again on the same port, after a crash if it is running. Everything it knew is lost.
     pub fn restart(&self) {
         self.stop();
-        let world = World::new(&self.state.options.script, &self.state.crash);
-        *self.state.world.lock().unwrap() = Arc::new(world);
-        self.raw.front().listen();
+        let run = ServerRun::new(&self.state.base.script, &self.state.crash);
+        *self.state.run.lock().unwrap() = Arc::new(run);
+        self.raw.listener().listen();
     }
 }
 

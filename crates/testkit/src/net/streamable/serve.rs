@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::{
     Answers, State, headers,
-    world::{Session, World},
+    server_run::{ServerRun, Session},
 };
 use crate::{
     Era, MODERN_VERSION,
     net::{
-        body::{self, Style},
-        channel::{Channel, Kind, Next, Reader},
+        body::{self, BodyStyle},
+        channel::{Channel, ChannelKind, Next, Reader},
         http::Request,
         reply::Reply,
     },
@@ -31,18 +31,18 @@ fn refusal(status: u16, code: i64, message: &str) -> Refusal {
 impl State {
     pub(super) fn handle(&self, request: &Request, reply: &mut Reply) {
         let path = request.path.split('?').next().unwrap_or_default();
-        if path != self.options.path {
+        if path != self.base.path {
             reply.respond(404, &[("content-type", "text/plain")], "Not Found");
             return;
         }
-        if !self.gate.admit(request, reply) {
+        if !self.base.token.admit(request, reply) {
             return;
         }
-        let world = self.world();
+        let run = self.current_run();
         let done = match request.method.as_str() {
-            "POST" => self.post(&world, request, reply),
-            "GET" => self.get(&world, request, reply),
-            "DELETE" => self.delete(&world, request, reply),
+            "POST" => self.post(&run, request, reply),
+            "GET" => self.get(&run, request, reply),
+            "DELETE" => self.delete(&run, request, reply),
             _ => Err(not_allowed()),
         };
         if let Err(Refusal(status, code, message)) = done {
@@ -59,7 +59,7 @@ impl State {
         }
     }
 
-    fn post(&self, world: &World, request: &Request, reply: &mut Reply) -> Result<(), Refusal> {
+    fn post(&self, run: &ServerRun, request: &Request, reply: &mut Reply) -> Result<(), Refusal> {
         if !request.lists("accept", "application/json")
             || !request.lists("accept", "text/event-stream")
         {
@@ -82,19 +82,14 @@ impl State {
             if asks {
                 let tool = message["params"]["name"].as_str();
                 let schema = tool
-                    .and_then(|name| world.common.tool(name))
+                    .and_then(|name| run.common.tool(name))
                     .map(|tool| tool["inputSchema"].clone());
                 headers::check(request, &message, schema.as_ref())
                     .map_err(|problem| refusal(400, -32020, &problem))?;
             }
-            Arc::clone(&world.modern)
+            Arc::clone(&run.modern)
         } else {
-            self.legacy(
-                world,
-                request,
-                message["method"] == "initialize",
-                &mut fresh,
-            )?
+            self.legacy(run, request, message["method"] == "initialize", &mut fresh)?
         };
         if !asks {
             session.server.deliver(None, &request.body);
@@ -107,7 +102,7 @@ impl State {
 
     /// Which rules a message follows.
     fn modern(&self, request: &Request, message: &Value) -> bool {
-        match self.options.script.era {
+        match self.base.script.era {
             Era::Modern => true,
             Era::Legacy => false,
             Era::Dual => {
@@ -124,19 +119,19 @@ impl State {
     /// The session of a legacy message; a new one, whose id is in `fresh`, for a handshake.
     fn legacy(
         &self,
-        world: &World,
+        run: &ServerRun,
         request: &Request,
         handshake: bool,
         fresh: &mut Option<String>,
     ) -> Result<Arc<Session>, Refusal> {
         let session = if self.options.sessions && handshake && request.header(SESSION).is_none() {
-            let (id, session) = world.create(self.crash.place());
+            let (id, session) = run.create(self.crash.environment());
             *fresh = Some(id);
             session
         } else {
-            self.known(world, request)?
+            self.known(run, request)?
         };
-        let known = self.options.script.supported();
+        let known = self.base.script.supported();
         match request.header("mcp-protocol-version") {
             Some(version) if !handshake && !known.iter().any(|known| known == version) => {
                 let message = format!("Bad Request: Unsupported protocol version: {version}");
@@ -146,15 +141,15 @@ impl State {
         }
     }
 
-    fn known(&self, world: &World, request: &Request) -> Result<Arc<Session>, Refusal> {
+    fn known(&self, run: &ServerRun, request: &Request) -> Result<Arc<Session>, Refusal> {
         if !self.options.sessions {
-            return Ok(Arc::clone(&world.open));
+            return Ok(Arc::clone(&run.open));
         }
         let Some(id) = request.header(SESSION) else {
             let message = "Bad Request: Mcp-Session-Id header is required";
             return Err(refusal(400, -32000, message));
         };
-        world.session(id).ok_or_else(|| self.lost())
+        run.session(id).ok_or_else(|| self.lost())
     }
 
     fn lost(&self) -> Refusal {
@@ -162,8 +157,8 @@ impl State {
         Refusal(404, code, "Session not found".into())
     }
 
-    fn style(&self, request: &Request, modern: bool) -> Style {
-        Style {
+    fn style(&self, request: &Request, modern: bool) -> BodyStyle {
+        BodyStyle {
             gzip: self.options.gzip && request.lists("accept-encoding", "gzip"),
             event_ids: self.options.event_ids && !modern,
         }
@@ -195,8 +190,8 @@ impl State {
     ) {
         let listens = modern && message["method"] == "subscriptions/listen";
         let kind = match self.options.answers {
-            Answers::Json if !listens => Kind::Body,
-            _ => Kind::Events,
+            Answers::Json if !listens => ChannelKind::Body,
+            _ => ChannelKind::Events,
         };
         let channel = session.router.open(kind);
         let at_once = session.server.deliver(Some(channel.number), &request.body);
@@ -212,8 +207,8 @@ impl State {
             body::whole(reply, status, style.gzip, headers, &bytes);
             return session.router.close(&channel);
         }
-        let reader = channel.read(0, reply.presence());
-        let end = if kind == Kind::Body {
+        let reader = channel.read(0, reply.client());
+        let end = if kind == ChannelKind::Body {
             body::single(reply, reader, style, &extra)
         } else {
             let counted = listens.then(|| self.streams.guard());
@@ -239,8 +234,8 @@ impl State {
         }
     }
 
-    fn get(&self, world: &World, request: &Request, reply: &mut Reply) -> Result<(), Refusal> {
-        if self.options.script.era == Era::Modern {
+    fn get(&self, run: &ServerRun, request: &Request, reply: &mut Reply) -> Result<(), Refusal> {
+        if self.base.script.era == Era::Modern {
             return Err(not_allowed());
         }
         let resumed = request
@@ -253,25 +248,25 @@ impl State {
             let message = "Not Acceptable: Client must accept text/event-stream";
             return Err(refusal(406, -32000, message));
         }
-        let session = self.known(world, request)?;
+        let session = self.known(run, request)?;
         let main = &session.router.main;
         let (channel, index): (Arc<Channel>, usize) = resumed
             .and_then(|event| session.router.find(event))
             .unwrap_or_else(|| (Arc::clone(main), main.len()));
         drop(session);
         let counted = self.streams.guard();
-        let reader = channel.read(index, reply.presence());
+        let reader = channel.read(index, reply.client());
         let (style, preamble) = (self.style(request, false), self.preamble(&reader));
         body::stream(reply, reader, style, &[], &preamble, || counted.open());
         Ok(())
     }
 
-    fn delete(&self, world: &World, request: &Request, reply: &mut Reply) -> Result<(), Refusal> {
-        if !self.options.sessions || self.options.script.era == Era::Modern {
+    fn delete(&self, run: &ServerRun, request: &Request, reply: &mut Reply) -> Result<(), Refusal> {
+        if !self.options.sessions || self.base.script.era == Era::Modern {
             return Err(not_allowed());
         }
         let id = request.header(SESSION).unwrap_or_default();
-        if !world.delete(id) {
+        if !run.delete(id) {
             return Err(self.lost());
         }
         self.deleted.fetch_add(1, Ordering::AcqRel);

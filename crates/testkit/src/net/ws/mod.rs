@@ -21,12 +21,13 @@ use tungstenite::{
 
 use self::frames::{Duplex, Frames};
 use super::{
-    crash::Crash,
-    front::Front,
-    gate::{Gate, Token},
-    http::{Log, Request},
+    builder::{BaseOptions, ServerBuilder},
+    crash_handle::CrashHandle,
+    http::{Request, RequestLog},
+    listener::Listener,
     stream::Stream,
     tls::TlsOptions,
+    token::Token,
 };
 use crate::{
     Script,
@@ -35,33 +36,16 @@ use crate::{
 
 const SUBPROTOCOL: &str = "sec-websocket-protocol";
 
-#[derive(Debug)]
-struct Options {
-    script: Script,
-    path: String,
+/// The options of WebSocket.
+#[derive(Debug, Default)]
+pub struct WsOptions {
     subprotocol: Option<String>,
     binary: bool,
     fragment: Option<usize>,
     mute: bool,
-    process: bool,
-    port: u16,
 }
 
-/// What a WebSocket server is to be like.
-#[derive(Debug)]
-pub struct WsBuilder {
-    options: Options,
-    tls: Option<TlsOptions>,
-    gate: Gate,
-}
-
-impl WsBuilder {
-    /// The path it upgrades on, `/mcp` unless told.
-    pub fn path(mut self, path: &str) -> Self {
-        path.clone_into(&mut self.options.path);
-        self
-    }
-
+impl ServerBuilder<WsOptions> {
     /// The subprotocol it answers with whatever was offered; none for no answer. Unless told, `mcp` if it was offered.
     pub fn subprotocol(mut self, subprotocol: Option<&str>) -> Self {
         self.options.subprotocol = Some(subprotocol.unwrap_or_default().into());
@@ -86,72 +70,52 @@ impl WsBuilder {
         self
     }
 
-    /// The port to listen on; a free one unless told.
-    pub fn port(mut self, port: u16) -> Self {
-        self.options.port = port;
-        self
-    }
-
-    /// Speaks TLS.
-    pub fn tls(mut self, tls: TlsOptions) -> Self {
-        self.tls = Some(tls);
-        self
-    }
-
-    /// The bearer token it wants, or a function that judges one; 401 for all others.
-    pub fn token(self, token: impl Into<Token>) -> Self {
-        self.gate.accept(Some(token.into()));
-        self
-    }
-
-    /// Lets the script end this very process.
-    pub(crate) fn process(mut self) -> Self {
-        self.options.process = true;
-        self
-    }
-
     /// Starts the server.
     pub fn start(self) -> WsServer {
-        let crash = Crash::new(self.options.process);
-        let common = crash.begin(&self.options.script);
+        let crash = CrashHandle::new(self.base.process);
+        let common = crash.start_script(&self.base.script);
         let state = Arc::new(State {
+            base: self.base,
             options: self.options,
-            gate: self.gate,
             crash,
             common: Mutex::new(common),
-            log: Log::default(),
+            log: RequestLog::default(),
             peers: Mutex::default(),
             pings: AtomicUsize::new(0),
             pongs: AtomicUsize::new(0),
             closes: Mutex::default(),
         });
         let own = Arc::clone(&state);
-        let front = Front::start(
-            self.tls.as_ref().map(TlsOptions::config),
-            state.options.port,
+        let listener = Listener::start(
+            state.base.tls.as_ref().map(TlsOptions::config),
+            state.base.port,
             move |stream, number| own.converse(&stream, number),
         );
-        let (stop, own) = (front.stopper(), Arc::downgrade(&state));
-        state.crash.is(move || {
+        let (stop, own) = (listener.stopper(), Arc::downgrade(&state));
+        state.crash.on_crash(move || {
             stop();
             if let Some(state) = own.upgrade() {
                 state.lose();
             }
         });
         WsServer {
-            scheme: if self.tls.is_some() { "wss" } else { "ws" },
-            front,
+            scheme: if state.base.tls.is_some() {
+                "wss"
+            } else {
+                "ws"
+            },
+            listener,
             state,
         }
     }
 }
 
 struct State {
-    options: Options,
-    gate: Gate,
-    crash: Crash,
+    base: BaseOptions,
+    options: WsOptions,
+    crash: CrashHandle,
     common: Mutex<Arc<Common>>,
-    log: Log,
+    log: RequestLog,
     peers: Mutex<HashMap<usize, Peer>>,
     pings: AtomicUsize,
     pongs: AtomicUsize,
@@ -165,9 +129,9 @@ struct Peer {
     stream: Stream,
 }
 
-struct ToFrames(Mutex<Option<Frames>>);
+struct FrameSink(Mutex<Option<Frames>>);
 
-impl Sink for ToFrames {
+impl Sink for FrameSink {
     fn put(&self, _: Exchange, out: Out) {
         let frames = self.0.lock().unwrap().clone();
         if let Some(frames) = frames {
@@ -197,9 +161,9 @@ impl State {
             socket.get_mut().mute();
         }
         let common = Arc::clone(&self.common.lock().unwrap());
-        let sink = ToFrames(Mutex::new(Some(frames.clone())));
+        let sink = FrameSink(Mutex::new(Some(frames.clone())));
         let peer = Peer {
-            server: Server::new(&common, sink, self.crash.place()),
+            server: Server::new(&common, sink, self.crash.environment()),
             frames,
             stream: stream.clone(),
         };
@@ -242,8 +206,8 @@ impl State {
             body: Vec::new(),
         };
         let offered = seen.lists(SUBPROTOCOL, "mcp");
-        let good = self.gate.good(seen.header("authorization"));
-        let found = request.uri().path() == self.options.path;
+        let good = self.base.token.is_accepted(seen.header("authorization"));
+        let found = request.uri().path() == self.base.path;
         self.log.push(seen);
         if !found || !good {
             let mut refusal = ErrorResponse::new(None);
@@ -252,7 +216,7 @@ impl State {
             } else {
                 StatusCode::NOT_FOUND
             };
-            if let Ok(challenge) = HeaderValue::from_str(&self.gate.challenge) {
+            if let Ok(challenge) = HeaderValue::from_str(&self.base.token.challenge) {
                 refusal.headers_mut().insert("www-authenticate", challenge);
             }
             return Err(refusal);
@@ -288,28 +252,15 @@ impl State {
 
 /// A WebSocket server on loopback; each connection is a session. Stops when dropped.
 pub struct WsServer {
-    front: Front,
+    listener: Listener,
     state: Arc<State>,
     scheme: &'static str,
 }
 
 impl WsServer {
     /// Begins to describe a server.
-    pub fn builder(script: impl Into<Script>) -> WsBuilder {
-        WsBuilder {
-            options: Options {
-                script: script.into(),
-                path: "/mcp".into(),
-                subprotocol: None,
-                binary: false,
-                fragment: None,
-                mute: false,
-                process: false,
-                port: 0,
-            },
-            tls: None,
-            gate: Gate::default(),
-        }
+    pub fn builder(script: impl Into<Script>) -> ServerBuilder<WsOptions> {
+        ServerBuilder::new(script.into(), "/mcp")
     }
 
     /// Starts a server with every option as it is unless told.
@@ -323,13 +274,13 @@ impl WsServer {
             "{}://{}{}",
             self.scheme,
             self.address(),
-            self.state.options.path
+            self.state.base.path
         )
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.front.address()
+        self.listener.address()
     }
 
     /// The port it listens on.
@@ -349,12 +300,12 @@ impl WsServer {
 
     /// How many TCP connections were accepted so far.
     pub fn connections(&self) -> usize {
-        self.front.accepted()
+        self.listener.accepted()
     }
 
     /// How many TCP connections are open.
     pub fn open_connections(&self) -> usize {
-        self.front.open()
+        self.listener.open()
     }
 
     /// How many sessions there are: connections after their upgrade.
@@ -418,12 +369,12 @@ impl WsServer {
 
     /// Changes the token it wants; none to let everybody in.
     pub fn accept_token(&self, token: Option<Token>) {
-        self.state.gate.accept(token);
+        self.state.base.token.accept(token);
     }
 
     /// Closes every connection without a Close frame; new ones are accepted.
     pub fn drop_connections(&self) {
-        self.front.drop_connections();
+        self.listener.drop_connections();
     }
 
     /// Resets every connection; new ones are accepted.
@@ -435,16 +386,16 @@ impl WsServer {
 
     /// Crashes: the listener and every connection close at once.
     pub fn stop(&self) {
-        self.front.stop();
+        self.listener.stop();
         self.state.lose();
     }
 
     /// Starts again on the same port, after a crash if it is running. Everything it knew is lost.
     pub fn restart(&self) {
         self.stop();
-        let common = self.state.crash.begin(&self.state.options.script);
+        let common = self.state.crash.start_script(&self.state.base.script);
         *self.state.common.lock().unwrap() = common;
-        self.front.listen();
+        self.listener.listen();
     }
 }
 

@@ -1,4 +1,4 @@
-//! The stream on which a legacy server says what nobody asked for (GET).
+//! The GET stream on which a legacy server sends requests and notifications.
 
 use std::time::Duration;
 
@@ -6,63 +6,67 @@ use bytes::Bytes;
 use http::StatusCode;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use trunkline_wire::transport::{CloseReason, DeliveryErrorKind, Incoming};
+use trunkline_wire::transport::{CloseReason, DeliveryErrorKind};
 
 use super::super::body::Body;
 use super::super::events::EventDecoder;
 use super::super::headers::{self, EVENTS};
-use super::link::Link;
+use super::session::Session;
 use crate::MAX_MESSAGE_BYTES;
 
-/// How long to wait before the stream is asked for again, when the server has not said; doubled while it fails.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// The wait before reconnecting unless the server sets one; doubled on each failure.
+const RECONNECT_AFTER: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// The shortest and the longest wait that a server may ask for.
-const SHORTEST_ASKED: Duration = Duration::from_millis(100);
-const LONGEST_ASKED: Duration = Duration::from_mins(5);
+/// Bounds for the reconnection time that a server sets.
+const MIN_RETRY: Duration = Duration::from_millis(100);
+const MAX_RETRY: Duration = Duration::from_mins(5);
 
-/// A stream that ends sooner than this has not really stood.
-const STOOD: Duration = Duration::from_secs(5);
+/// A stream that ends sooner counts as a failure.
+const MIN_UPTIME: Duration = Duration::from_secs(5);
 
-/// Keeps the stream open for as long as the server has one. `settled` is set once it is open, or known not to come.
-pub(super) async fn listen(link: &Link, settled: &watch::Sender<bool>) {
+/// Keeps the stream open for as long as the server offers it. `settled` is set once it is open or
+/// known not to come.
+pub(super) async fn listen(session: &Session, settled: &watch::Sender<bool>) {
     let mut events = EventDecoder::new(MAX_MESSAGE_BYTES);
-    let mut has_stood = false;
+    let mut was_open = false;
     let mut failures = 0_u32;
     loop {
         let last_id = events.last_id().map(Bytes::copy_from_slice);
-        let answer = link.get(last_id.as_deref()).await;
+        let response = session.get(last_id.as_deref()).await;
         settled.send_replace(true);
-        match answer {
-            Ok(mut answer)
-                if answer.status.is_success() && headers::is(&answer.headers, EVENTS) =>
+        match response {
+            Ok(mut response)
+                if response.status.is_success()
+                    && headers::has_content_type(&response.headers, EVENTS) =>
             {
                 let since = Instant::now();
-                events = events.again();
-                let heard = read(link, &mut answer.body, &mut events).await;
-                has_stood = true;
-                let stood = heard || since.elapsed() >= STOOD;
-                failures = if stood { 0 } else { failures + 1 };
+                events = events.resumed();
+                let received = read(session, &mut response.body, &mut events).await;
+                was_open = true;
+                let worked = received || since.elapsed() >= MIN_UPTIME;
+                failures = if worked { 0 } else { failures + 1 };
             }
-            // It knew this session once.
-            Ok(answer)
-                if answer.status == StatusCode::NOT_FOUND && has_stood && link.has_session() =>
+            // The server no longer knows the session.
+            Ok(response)
+                if response.status == StatusCode::NOT_FOUND && was_open && session.has_id() =>
             {
-                link.inlet.end(CloseReason::SessionExpired);
+                session.inbound.close(CloseReason::SessionExpired);
                 return;
             }
-            // There is no such stream.
-            Ok(mut answer) if !answer.status.is_server_error() => {
-                return link.courier.client.finish(&mut answer.body).await;
+            // The server has no such stream.
+            Ok(mut response) if !response.status.is_server_error() => {
+                return session.http_client.pool.drain(&mut response.body).await;
             }
             Ok(_) => failures += 1,
-            Err(failure) => {
+            Err(error) => {
                 failures += 1;
-                match failure.kind {
-                    // Where the stream was there is now nobody.
-                    DeliveryErrorKind::Unreachable if has_stood && link.inlet.waiting() == 0 => {
-                        link.inlet.end(CloseReason::Io(failure.to_string()));
+                match error.kind {
+                    // The server is gone.
+                    DeliveryErrorKind::Unreachable
+                        if was_open && session.inbound.in_flight() == 0 =>
+                    {
+                        session.inbound.close(CloseReason::Io(error.to_string()));
                         return;
                     }
                     DeliveryErrorKind::Unreachable
@@ -72,31 +76,23 @@ pub(super) async fn listen(link: &Link, settled: &watch::Sender<bool>) {
                 }
             }
         }
-        let asked = events.retry().map_or(AGAIN_AFTER, Duration::from_millis);
-        let asked = asked.clamp(SHORTEST_ASKED, LONGEST_ASKED);
-        let wait = asked * 2_u32.pow(failures.min(10));
-        tokio::time::sleep(wait.min(LONGEST_WAIT.max(asked))).await;
+        let retry = events.retry();
+        let retry = retry.map_or(RECONNECT_AFTER, Duration::from_millis);
+        let retry = retry.clamp(MIN_RETRY, MAX_RETRY);
+        let wait = retry * 2_u32.pow(failures.min(10));
+        tokio::time::sleep(wait.min(MAX_BACKOFF.max(retry))).await;
     }
 }
 
-/// Delivers what comes until the stream ends; true if anything did.
-async fn read(link: &Link, body: &mut Body, events: &mut EventDecoder) -> bool {
-    let mut heard = false;
+/// Delivers messages until the stream ends; true if there were any.
+async fn read(session: &Session, body: &mut Body, events: &mut EventDecoder) -> bool {
+    let mut received = false;
     loop {
-        match body.piece().await {
-            Ok(Some(piece)) => events.push(piece),
-            Ok(None) | Err(_) => return heard,
+        match body.next_chunk().await {
+            Ok(Some(chunk)) => events.push(chunk),
+            Ok(None) | Err(_) => return received,
         }
-        loop {
-            let delivered = link.inlet.deliver_events(events, Incoming::Frame).await;
-            match delivered {
-                Ok(messages) => {
-                    heard |= messages;
-                    break;
-                }
-                Err(skipped) => link.inlet.deliver(skipped.report()),
-            }
-        }
-        link.inlet.taken().await;
+        received |= session.inbound.deliver_messages(events).await;
+        session.inbound.drained().await;
     }
 }

@@ -4,19 +4,19 @@ use std::sync::{Arc, OnceLock};
 
 use crate::{
     Script,
-    scripted::{Common, Exchange, Out, Place, Server, Sink},
+    scripted::{Common, Environment, Exchange, Out, Server, Sink},
 };
 
 type End = Box<dyn Fn() + Send + Sync>;
 
 /// The way a server goes down; known only once it is up.
-pub(crate) struct Crash {
+pub(crate) struct CrashHandle {
     /// Whether the server is all of this process, which then really ends.
     process: bool,
     end: Arc<OnceLock<End>>,
 }
 
-impl Crash {
+impl CrashHandle {
     pub(crate) fn new(process: bool) -> Self {
         Self {
             process,
@@ -25,24 +25,24 @@ impl Crash {
     }
 
     /// Says what it is. It must not keep the server alive.
-    pub(crate) fn is(&self, end: impl Fn() + Send + Sync + 'static) {
+    pub(crate) fn on_crash(&self, end: impl Fn() + Send + Sync + 'static) {
         self.end.set(Box::new(end)).ok();
     }
 
     /// Runs the script's `onStart` and gives what its sessions share.
-    pub(crate) fn begin(&self, script: &Script) -> Arc<Common> {
+    pub(crate) fn start_script(&self, script: &Script) -> Arc<Common> {
         let common = Common::new(script.clone());
-        Server::new(&common, Nowhere, self.place()).begin();
+        Server::new(&common, NullSink, self.environment()).begin();
         common
     }
 
     /// A place for a session.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn environment(&self) -> Environment {
         if self.process {
-            return Place::Process;
+            return Environment::Process;
         }
         let end = Arc::clone(&self.end);
-        Place::Network(Arc::new(move || {
+        Environment::Network(Arc::new(move || {
             if let Some(end) = end.get() {
                 end();
             }
@@ -51,9 +51,9 @@ impl Crash {
 }
 
 /// There is no client yet.
-struct Nowhere;
+struct NullSink;
 
-impl Sink for Nowhere {
+impl Sink for NullSink {
     fn put(&self, _: Exchange, _: Out) {}
 
     fn close(&self) {}

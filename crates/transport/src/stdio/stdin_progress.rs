@@ -1,20 +1,20 @@
-//! How much of what a server was sent it has read, which tells what it cannot have died of.
+//! How much of its stdin a server has read. Clones share the state.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::process::ChildStdin;
 use trunkline_wire::transport::Outgoing;
 
-/// How much of its stdin a server has read. Clones look at the same server.
+/// How much of its stdin a server has read. Clones share the state.
 #[derive(Clone, Debug, Default)]
-pub struct Uptake(Arc<Mutex<Counts>>);
+pub struct StdinProgress(Arc<Mutex<Counts>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     written: usize,
-    /// Where `initialize` begins.
+    /// The offset of `initialize`.
     handshake_at: Option<usize>,
-    /// What was left in the pipe when it was closed.
+    /// Bytes left in the pipe when it was closed.
     unread: Option<usize>,
 }
 
@@ -29,19 +29,19 @@ impl Counts {
     }
 }
 
-impl Uptake {
-    /// Whether the server has ended and read nothing at all. `false` where that cannot be known.
-    pub fn is_nothing(&self) -> bool {
+impl StdinProgress {
+    /// Whether the server has exited without reading anything; `false` if unknown.
+    pub fn has_read_nothing(&self) -> bool {
         self.lock().read() == Some(0)
     }
 
-    /// Whether the server may have read the beginning of an `initialize` request.
-    pub fn may_include_handshake(&self) -> bool {
+    /// Whether the server may have read the start of an `initialize` request.
+    pub fn may_have_read_handshake(&self) -> bool {
         self.lock().may_have_read_handshake()
     }
 
-    /// Takes note of a message that begins `offset` bytes into the next write.
-    pub(super) fn sending(&self, message: &Outgoing, offset: usize) {
+    /// Records a message that starts `offset` bytes into the next write.
+    pub(super) fn record_message(&self, message: &Outgoing, offset: usize) {
         if let Outgoing::Request {
             method: "initialize",
             ..
@@ -53,13 +53,13 @@ impl Uptake {
         }
     }
 
-    pub(super) fn sent(&self, bytes: usize) {
+    pub(super) fn record_written(&self, bytes: usize) {
         let mut counts = self.lock();
         counts.written = counts.written.saturating_add(bytes);
     }
 
-    /// Takes note of what is left in the pipe; the last time to ask is before it is closed.
-    pub(super) fn measure(&self, stdin: &ChildStdin) {
+    /// Records the bytes left in the pipe, right before it is closed.
+    pub(super) fn record_unread(&self, stdin: &ChildStdin) {
         let unread = unread(stdin);
         self.lock().unread = unread;
     }
@@ -75,7 +75,7 @@ fn unread(stdin: &ChildStdin) -> Option<usize> {
     usize::try_from(unread).ok()
 }
 
-/// Elsewhere the writing end of a pipe does not tell.
+/// Other systems do not report this for the write end.
 #[cfg(not(target_os = "linux"))]
 fn unread(_: &ChildStdin) -> Option<usize> {
     None
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_read_follows_from_what_is_left() {
+    fn bytes_read_are_computed_from_bytes_left() {
         let cases = [
             // written, handshake at, unread, nothing?, handshake?
             (0, None, Some(0), true, false),
@@ -96,7 +96,7 @@ mod tests {
             (250, Some(100), Some(150), false, false),
             (250, Some(100), Some(149), false, true),
             (250, Some(100), Some(0), false, true),
-            // Not a Linux pipe: whatever is possible may be.
+            // Unknown: assume what is possible.
             (100, None, None, false, false),
             (250, Some(100), None, false, true),
         ];
@@ -106,9 +106,12 @@ mod tests {
                 handshake_at,
                 unread,
             };
-            let uptake = Uptake(Arc::new(Mutex::new(counts)));
+            let progress = StdinProgress(Arc::new(Mutex::new(counts)));
             assert_eq!(
-                (uptake.is_nothing(), uptake.may_include_handshake()),
+                (
+                    progress.has_read_nothing(),
+                    progress.may_have_read_handshake()
+                ),
                 (nothing, handshake),
                 "{counts:?}"
             );

@@ -1,28 +1,28 @@
-//! How lines of the control protocol are written.
+//! Encoding of control messages.
 
 use trunkline_wire::transport::Outgoing;
 use trunkline_wire::{Json, ObjectWriter};
 
-use super::control::{Ours, TOLD};
+use super::control::{NOTIFICATION_PREFIX, OutboundId};
 
 use crate::lines::end_line;
 
 const SUCCESS: &str = r#"{"type":"control_response","response":{"subtype":"success","request_id":"#;
 
-/// Under which id a message for a server goes out.
+/// The control request id of an MCP message.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Tag {
-    /// The answer is wanted.
-    Asked(Ours),
-    /// It is not.
-    Told(u64),
+pub(super) enum MessageTag {
+    /// A request, which gets a response.
+    Request(OutboundId),
+    /// A notification.
+    Notification(u64),
 }
 
-/// Lines on their way out, each whole.
+/// Encoded lines.
 #[derive(Debug, Default)]
-pub(super) struct Lines(Vec<u8>);
+pub(super) struct OutputLines(Vec<u8>);
 
-impl Lines {
+impl OutputLines {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -31,7 +31,7 @@ impl Lines {
         self.0.len()
     }
 
-    /// Takes back the lines written since it was that long.
+    /// Removes the lines beyond that length.
     pub(super) fn truncate(&mut self, length: usize) {
         self.0.truncate(length);
     }
@@ -40,31 +40,31 @@ impl Lines {
         self.0
     }
 
-    /// We ask: `request` is an object with its `subtype`.
-    pub(super) fn request(&mut self, ours: Ours, request: &Json) {
+    /// A control request: an object with its `subtype`.
+    pub(super) fn request(&mut self, request_id: OutboundId, request: &Json) {
         self.line(&[
             r#"{"type":"control_request","request_id":"#,
-            &ours.id(),
+            &request_id.id(),
             r#","request":"#,
             request.as_str(),
             "}",
         ]);
     }
 
-    /// We no longer want the answer.
-    pub(super) fn cancel(&mut self, ours: Ours) {
+    /// A cancellation of our request.
+    pub(super) fn cancel(&mut self, request_id: OutboundId) {
         self.line(&[
             r#"{"type":"control_cancel_request","request_id":"#,
-            &ours.id(),
+            &request_id.id(),
             "}",
         ]);
     }
 
-    /// A message for a server, whose name is given as JSON.
-    pub(super) fn message(&mut self, tag: Tag, server: &Json, message: &Outgoing) {
+    /// An MCP message for a server, whose name is given as JSON.
+    pub(super) fn message(&mut self, tag: MessageTag, server: &Json, message: &Outgoing) {
         let id = match tag {
-            Tag::Asked(ours) => ours.id(),
-            Tag::Told(number) => format!("\"{TOLD}{number}\""),
+            MessageTag::Request(request_id) => request_id.id(),
+            MessageTag::Notification(number) => format!("\"{NOTIFICATION_PREFIX}{number}\""),
         };
         let from = self.0.len();
         self.put(&[
@@ -79,7 +79,7 @@ impl Lines {
         self.end(from);
     }
 
-    /// We answer with a message for the server.
+    /// A response with an MCP message.
     pub(super) fn message_answer(&mut self, id: &Json, message: &Outgoing) {
         let from = self.0.len();
         self.put(&[SUCCESS, id.as_str(), r#","response":{"mcp_response":"#]);
@@ -88,7 +88,7 @@ impl Lines {
         self.end(from);
     }
 
-    /// We answer.
+    /// A success response.
     pub(super) fn success(&mut self, id: &Json, response: &Json) {
         self.line(&[
             SUCCESS,
@@ -99,7 +99,7 @@ impl Lines {
         ]);
     }
 
-    /// We answer with an error.
+    /// An error response.
     pub(super) fn error(&mut self, id: &Json, code: &str, error: &str, more: Option<&Json>) {
         let mut response = ObjectWriter::new();
         response.string("subtype", "error").raw("request_id", id);
@@ -114,7 +114,7 @@ impl Lines {
         ]);
     }
 
-    /// Something that is neither request nor answer.
+    /// Any other line.
     pub(super) fn other(&mut self, json: &Json) {
         self.line(&[json.as_str()]);
     }
@@ -131,7 +131,7 @@ impl Lines {
         }
     }
 
-    /// Ends the line that began at `from`.
+    /// Ends the line that starts at `from`.
     fn end(&mut self, from: usize) {
         end_line(&mut self.0, from);
     }
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_line_stays_one_line_whatever_is_in_it() {
-        let mut lines = Lines::default();
+        let mut lines = OutputLines::default();
         let id = Json::parse("7").unwrap();
         let pretty = Json::parse("{\n  \"a\": \"x\\ny\"\r\n}").unwrap();
         lines.success(&id, &pretty);

@@ -14,14 +14,14 @@ use std::{
 use socket2::{Domain, Socket, Type};
 
 use super::{
-    stream::{Dropper, Stream},
+    stream::{CloseHandle, Stream},
     terminate,
 };
 
 type Serve = Box<dyn Fn(Stream, usize) + Send + Sync>;
 
 /// A listener on loopback with a thread for each connection. Stops when dropped.
-pub(crate) struct Front {
+pub(crate) struct Listener {
     inner: Arc<Inner>,
 }
 
@@ -31,7 +31,7 @@ struct Inner {
     _reserved: Socket,
     listening: Mutex<Option<Listening>>,
     accepted: AtomicUsize,
-    open: Mutex<HashMap<usize, Dropper>>,
+    open: Mutex<HashMap<usize, CloseHandle>>,
     tls: Option<Arc<rustls::ServerConfig>>,
     serve: Serve,
 }
@@ -42,7 +42,7 @@ struct Listening {
     thread: JoinHandle<()>,
 }
 
-impl Front {
+impl Listener {
     /// Listens on a port, a free one for 0. `serve` gets each connection with its number and ends with it.
     pub(crate) fn start(
         tls: Option<Arc<rustls::ServerConfig>>,
@@ -55,7 +55,7 @@ impl Front {
             .ok()
             .and_then(|address| address.as_socket())
             .expect("the address of a bound socket");
-        let front = Self {
+        let server = Self {
             inner: Arc::new(Inner {
                 address,
                 _reserved: reserved,
@@ -66,8 +66,8 @@ impl Front {
                 serve: Box::new(serve),
             }),
         };
-        front.listen();
-        front
+        server.listen();
+        server
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -148,17 +148,17 @@ impl Inner {
 
     fn drop_connections(&self) {
         let open: Vec<_> = self.open.lock().unwrap().values().cloned().collect();
-        open.iter().for_each(Dropper::close);
+        open.iter().for_each(CloseHandle::close);
     }
 }
 
-impl Drop for Front {
+impl Drop for Listener {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-impl fmt::Debug for Front {
+impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Front({})", self.inner.address)
     }
@@ -183,7 +183,11 @@ fn accept(inner: &Arc<Inner>, listener: &TcpListener, stop: &AtomicBool) {
         stream.set_nodelay(true).ok();
         let stream = Stream::new(Arc::new(stream));
         let number = inner.accepted.fetch_add(1, Ordering::AcqRel);
-        inner.open.lock().unwrap().insert(number, stream.dropper());
+        inner
+            .open
+            .lock()
+            .unwrap()
+            .insert(number, stream.close_handle());
         let inner = Arc::clone(inner);
         thread::spawn(move || {
             match &inner.tls {

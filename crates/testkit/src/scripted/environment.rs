@@ -15,7 +15,7 @@ use std::{
 use rustix::process::{Signal, getpid, kill_process};
 
 /// What the server is made of.
-pub(crate) enum Place {
+pub(crate) enum Environment {
     /// A process of its own, which it may kill.
     Process,
     /// A thread behind a socket, which it may shut.
@@ -26,7 +26,7 @@ pub(crate) enum Place {
     Network(Arc<dyn Fn() + Send + Sync>),
 }
 
-impl Place {
+impl Environment {
     /// Exits, or closes both directions.
     pub(super) fn end(&self, code: i32) {
         match self {

@@ -1,4 +1,4 @@
-//! `headersHelper`: a command of the user's that prints the headers to send (TRN-3).
+//! `headersHelper`: a user command that prints the headers to send (TRN-3).
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -10,98 +10,99 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tokio::sync::Mutex;
 
-use super::headers::is_ours;
+use super::headers::is_reserved;
 
-/// How long the command may take.
-pub const HELPER_LIMIT: Duration = Duration::from_secs(10);
+/// Default time limit for the command.
+pub const HELPER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much it may print.
+/// The most bytes that it may print.
 const MAX_OUTPUT: u64 = 1024 * 1024;
 
-/// How much of what it says on stderr is shown.
-const SHOWN: usize = 300;
+/// How much of its stderr is shown, in characters.
+const MAX_STDERR: usize = 300;
 
-/// A command that prints a JSON object of headers. It is run before the first request, and again when the server turns us down.
+/// A command that prints a JSON object of headers. It runs before the first request, and again
+/// after a 401 or 403.
 pub struct HeadersHelper {
     command: String,
     env: Vec<(String, String)>,
-    /// Variables of ours that it does not inherit.
-    withheld: Vec<String>,
+    /// Variables of this process that it does not inherit.
+    env_remove: Vec<String>,
     cwd: Option<PathBuf>,
-    /// Held while the command runs, so that many requests that are turned down at once run it once.
+    /// Locked while the command runs, so that concurrent refusals run it once.
     headers: Mutex<Option<Arc<HeaderMap>>>,
-    limit: Duration,
-    told: Option<Told>,
+    timeout: Duration,
+    on_header: Option<OnHeader>,
 }
 
-/// Who is told a header's name and value.
-type Told = Box<dyn Fn(&str, &str) + Send + Sync>;
+/// Called with the name and value of each header.
+type OnHeader = Box<dyn Fn(&str, &str) + Send + Sync>;
 
-/// Why there are no headers from the helper.
+/// An error of running the helper.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum HelperError {
-    /// The command could not be run.
+    /// The command could not be started.
     #[error("the headersHelper could not be run: {0}")]
     Start(String),
-    /// It took too long.
+    /// It did not end in time.
     #[error("the headersHelper did not end within {} s", .0.as_secs())]
     TooSlow(Duration),
-    /// It failed.
-    #[error("the headersHelper ended with {status}{said}")]
+    /// It exited with an error.
+    #[error("the headersHelper ended with {status}{stderr}")]
     Failed {
         /// Its exit status.
         status: String,
-        /// What it said on stderr; untrusted text.
-        said: String,
+        /// Its stderr; untrusted text.
+        stderr: String,
     },
-    /// It printed something else.
+    /// Its output is not a JSON object of headers.
     #[error("the headersHelper printed no JSON object of headers: {0}")]
     Output(String),
 }
 
 impl HeadersHelper {
-    /// A shell command, and variables for it.
+    /// Creates a helper from a shell command and variables for it.
     pub fn new(command: impl Into<String>, env: Vec<(String, String)>) -> Self {
         Self {
             command: command.into(),
             env,
-            withheld: Vec::new(),
+            env_remove: Vec::new(),
             cwd: None,
             headers: Mutex::default(),
-            limit: HELPER_LIMIT,
-            told: None,
+            timeout: HELPER_TIMEOUT,
+            on_header: None,
         }
     }
 
-    /// Variables of ours that it does not inherit.
+    /// Variables of this process that it does not inherit.
     #[must_use]
-    pub fn withholding(mut self, variables: impl IntoIterator<Item = String>) -> Self {
-        self.withheld.extend(variables);
+    pub fn env_remove(mut self, variables: impl IntoIterator<Item = String>) -> Self {
+        self.env_remove.extend(variables);
         self
     }
 
-    /// The directory it runs in; by default ours.
+    /// Sets the working directory; by default that of this process.
     #[must_use]
     pub fn in_dir(mut self, dir: Option<PathBuf>) -> Self {
         self.cwd = dir;
         self
     }
 
-    /// Who is told the name and the value of each header before it is sent, and may want to keep it out of sight.
+    /// Sets a callback for the name and value of each header before it is sent, to redact them.
     #[must_use]
-    pub fn telling(mut self, told: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
-        self.told = Some(Box::new(told));
+    pub fn on_header(mut self, callback: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
+        self.on_header = Some(Box::new(callback));
         self
     }
 
-    /// How long it may take, where ten seconds are not right.
+    /// Sets the time limit.
     #[must_use]
-    pub fn with_limit(mut self, limit: Duration) -> Self {
-        self.limit = limit;
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
-    /// The headers it printed last; it is run if it has printed none yet.
+    /// Returns the headers it printed last, running it if there are none yet.
     pub async fn headers(&self) -> Result<Arc<HeaderMap>, HelperError> {
         let mut headers = self.headers.lock().await;
         if let Some(headers) = &*headers {
@@ -112,24 +113,24 @@ impl HeadersHelper {
         Ok(found)
     }
 
-    /// The server turned down a request with the headers `sent`. True if there are others to try.
+    /// Reports that the server refused the headers `sent`; true if there are others to try.
     pub async fn refused(&self, sent: &Arc<HeaderMap>) -> bool {
         let mut headers = self.headers.lock().await;
         if headers.as_ref().is_some_and(|now| !Arc::ptr_eq(now, sent)) {
-            // Somebody else was turned down with the same ones, and has asked already.
+            // Another request was refused with the same headers and has run the command already.
             return true;
         }
         if let Ok(found) = self.run().await {
-            let news = found != **sent;
+            let changed = found != **sent;
             *headers = Some(Arc::new(found));
-            return news;
+            return changed;
         }
-        // The next request runs it again, and says what is wrong.
+        // The next request runs it again and reports the error.
         *headers = None;
         false
     }
 
-    /// Headers as names and values.
+    /// Iterates over the headers as strings.
     pub fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (String, String)> {
         headers.iter().filter_map(|(name, value)| {
             let value = value.to_str().ok()?;
@@ -138,18 +139,18 @@ impl HeadersHelper {
     }
 
     async fn run(&self) -> Result<HeaderMap, HelperError> {
-        let headers = self.print().await?;
-        if let Some(told) = &self.told {
+        let headers = self.run_command().await?;
+        if let Some(on_header) = &self.on_header {
             for (name, value) in Self::pairs(&headers) {
-                told(&name, &value);
+                on_header(&name, &value);
             }
         }
         Ok(headers)
     }
 
-    async fn print(&self) -> Result<HeaderMap, HelperError> {
-        let mut command = shell(&self.command);
-        for name in &self.withheld {
+    async fn run_command(&self) -> Result<HeaderMap, HelperError> {
+        let mut command = shell_command(&self.command);
+        for name in &self.env_remove {
             command.env_remove(name);
         }
         if let Some(dir) = &self.cwd {
@@ -166,55 +167,55 @@ impl HeadersHelper {
         let mut child = command
             .spawn()
             .map_err(|error| HelperError::Start(error.to_string()))?;
-        let group = Group(child.id());
+        let group = ProcessGroup(child.id());
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(HelperError::Start("its pipes are missing".to_owned()));
         };
-        let (mut printed, mut said) = (Vec::new(), Vec::new());
+        let (mut printed, mut errors) = (Vec::new(), Vec::new());
         let run = async {
             let mut stdout = stdout.take(MAX_OUTPUT + 1);
             let mut stderr = stderr.take(MAX_OUTPUT);
             let (read, _) = tokio::join!(
                 stdout.read_to_end(&mut printed),
-                stderr.read_to_end(&mut said)
+                stderr.read_to_end(&mut errors)
             );
             read?;
             child.wait().await
         };
-        let status = match tokio::time::timeout(self.limit, run).await {
+        let status = match tokio::time::timeout(self.timeout, run).await {
             Ok(Ok(status)) => status,
             Ok(Err(error)) => return Err(HelperError::Start(error.to_string())),
-            Err(_) => return Err(HelperError::TooSlow(self.limit)),
+            Err(_) => return Err(HelperError::TooSlow(self.timeout)),
         };
-        group.ended();
+        group.disarm();
         if !status.success() {
-            let text: String = String::from_utf8_lossy(&said)
+            let text: String = String::from_utf8_lossy(&errors)
                 .trim()
                 .chars()
-                .take(SHOWN)
+                .take(MAX_STDERR)
                 .collect();
-            let said = if text.is_empty() {
+            let stderr = if text.is_empty() {
                 text
             } else {
                 format!(": {text}")
             };
             let status = status.to_string();
-            return Err(HelperError::Failed { status, said });
+            return Err(HelperError::Failed { status, stderr });
         }
-        read(&printed)
+        parse(&printed)
     }
 }
 
-/// The process group of a running helper: taken down with all that is in it, unless it ended by itself.
-struct Group(Option<u32>);
+/// The process group of a running helper, killed on drop unless disarmed.
+struct ProcessGroup(Option<u32>);
 
-impl Group {
-    fn ended(mut self) {
+impl ProcessGroup {
+    fn disarm(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         #[cfg(unix)]
         if let Some(group) = self
@@ -228,21 +229,21 @@ impl Drop for Group {
 }
 
 #[cfg(unix)]
-fn shell(line: &str) -> Command {
+fn shell_command(line: &str) -> Command {
     let mut command = Command::new("/bin/sh");
     command.arg("-c").arg(line);
     command
 }
 
 #[cfg(not(unix))]
-fn shell(line: &str) -> Command {
+fn shell_command(line: &str) -> Command {
     let mut command = Command::new("cmd");
     command.arg("/C").arg(line);
     command
 }
 
-/// Reads what was printed: an object whose values are texts. No error shows a value.
-fn read(printed: &[u8]) -> Result<HeaderMap, HelperError> {
+/// Parses the output: an object of strings. Errors never show a value.
+fn parse(printed: &[u8]) -> Result<HeaderMap, HelperError> {
     let wrong = |what: String| HelperError::Output(what);
     if printed.len() as u64 > MAX_OUTPUT {
         return Err(wrong("it is too long".to_owned()));
@@ -262,7 +263,7 @@ fn read(printed: &[u8]) -> Result<HeaderMap, HelperError> {
             return Err(wrong(format!("{name:?} cannot be a header")));
         };
         value.set_sensitive(true);
-        if !is_ours(&key) {
+        if !is_reserved(&key) {
             headers.insert(key, value);
         }
     }
@@ -275,7 +276,7 @@ mod tests {
 
     async fn run(command: &str) -> Result<String, String> {
         let helper = HeadersHelper::new(command, vec![("WHO".to_owned(), "me".to_owned())]);
-        let helper = helper.with_limit(Duration::from_millis(500));
+        let helper = helper.timeout(Duration::from_millis(500));
         let headers = helper.headers().await.map_err(|error| error.to_string())?;
         let show = |(name, value): (&HeaderName, &HeaderValue)| {
             format!("{name}={}", value.to_str().unwrap())
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_helper_prints_becomes_headers_or_a_clear_error() {
+    async fn the_output_becomes_headers_or_a_clear_error() {
         assert_eq!(
             run(r#"echo "{\"X-Who\": \"$WHO\"}""#).await.unwrap(),
             "x-who=me"
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_who_are_turned_down_at_once_run_it_once() {
+    async fn concurrent_refusals_run_the_command_once() {
         let folder = tempfile::tempdir().unwrap();
         let count = folder.path().join("count");
         let command = format!(

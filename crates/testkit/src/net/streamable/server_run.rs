@@ -11,10 +11,10 @@ use std::{
 use crate::{
     Script,
     net::{
-        channel::{Channel, Kind},
-        crash::Crash,
+        channel::{Channel, ChannelKind},
+        crash_handle::CrashHandle,
     },
-    scripted::{Common, Exchange, Out, Place, Server, Sink},
+    scripted::{Common, Environment, Exchange, Out, Server, Sink},
 };
 
 /// Numbers never come back, not even after a restart: an old session or event id is unknown then.
@@ -25,7 +25,7 @@ pub(super) fn number() -> u64 {
 }
 
 /// Everything a crash would lose.
-pub(super) struct World {
+pub(super) struct ServerRun {
     pub(super) common: Arc<Common>,
     /// Modern requests, which have no session.
     pub(super) modern: Arc<Session>,
@@ -40,12 +40,12 @@ pub(super) struct Session {
     pub(super) router: Arc<Router>,
 }
 
-impl World {
+impl ServerRun {
     /// A fresh one, in which the script has begun.
-    pub(super) fn new(script: &Script, crash: &Crash) -> Self {
-        let common = crash.begin(script);
-        let modern = Session::new(&common, crash.place(), true);
-        let open = Session::new(&common, crash.place(), false);
+    pub(super) fn new(script: &Script, crash: &CrashHandle) -> Self {
+        let common = crash.start_script(script);
+        let modern = Session::new(&common, crash.environment(), true);
+        let open = Session::new(&common, crash.environment(), false);
         open.server.skip_handshake();
         Self {
             common,
@@ -55,9 +55,9 @@ impl World {
         }
     }
 
-    pub(super) fn create(&self, place: Place) -> (String, Arc<Session>) {
+    pub(super) fn create(&self, environment: Environment) -> (String, Arc<Session>) {
         let id = format!("testkit-{}-{}", std::process::id(), number());
-        let session = Session::new(&self.common, place, false);
+        let session = Session::new(&self.common, environment, false);
         let mut sessions = self.sessions.lock().unwrap();
         sessions.insert(id.clone(), Arc::clone(&session));
         (id, session)
@@ -105,14 +105,14 @@ impl World {
 }
 
 impl Session {
-    fn new(common: &Arc<Common>, place: Place, modern: bool) -> Arc<Self> {
+    fn new(common: &Arc<Common>, environment: Environment, modern: bool) -> Arc<Self> {
         let router = Arc::new(Router {
-            main: Channel::new(number(), Kind::Lasting),
+            main: Channel::new(number(), ChannelKind::Lasting),
             posts: Mutex::default(),
             modern,
         });
         Arc::new(Self {
-            server: Server::new(common, Routed(Arc::clone(&router)), place),
+            server: Server::new(common, RouterSink(Arc::clone(&router)), environment),
             router,
         })
     }
@@ -128,7 +128,7 @@ pub(super) struct Router {
 }
 
 impl Router {
-    pub(super) fn open(&self, kind: Kind) -> Arc<Channel> {
+    pub(super) fn open(&self, kind: ChannelKind) -> Arc<Channel> {
         let channel = Channel::new(number(), kind);
         self.posts
             .lock()
@@ -160,9 +160,9 @@ impl Router {
     }
 }
 
-struct Routed(Arc<Router>);
+struct RouterSink(Arc<Router>);
 
-impl Sink for Routed {
+impl Sink for RouterSink {
     fn put(&self, to: Exchange, out: Out) {
         let Some(number) = to else {
             return self.0.main.push(out);
@@ -171,7 +171,7 @@ impl Sink for Routed {
         match channel {
             // A body of one message has no room for others; an old client may have a GET stream for them.
             Some(channel)
-                if channel.kind == Kind::Body
+                if channel.kind == ChannelKind::Body
                     && !self.0.modern
                     && matches!(out, Out::Message(_)) =>
             {

@@ -13,21 +13,21 @@ pub struct Token(Arc<dyn Fn(&str) -> bool + Send + Sync>);
 
 impl Token {
     /// Whatever this function says.
-    pub fn judged(judge: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(judge))
+    pub fn matching(predicate: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(predicate))
     }
 }
 
 impl From<&str> for Token {
     fn from(fixed: &str) -> Self {
         let fixed = fixed.to_owned();
-        Self::judged(move |token| token == fixed)
+        Self::matching(move |token| token == fixed)
     }
 }
 
 impl<F: Fn(&str) -> bool + Send + Sync + 'static> From<F> for Token {
-    fn from(judge: F) -> Self {
-        Self::judged(judge)
+    fn from(predicate: F) -> Self {
+        Self::matching(predicate)
     }
 }
 
@@ -38,12 +38,12 @@ impl fmt::Debug for Token {
 }
 
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct TokenCheck {
     token: Mutex<Option<Token>>,
     pub(crate) challenge: String,
 }
 
-impl Default for Gate {
+impl Default for TokenCheck {
     fn default() -> Self {
         Self {
             token: Mutex::default(),
@@ -52,23 +52,23 @@ impl Default for Gate {
     }
 }
 
-impl Gate {
+impl TokenCheck {
     pub(crate) fn accept(&self, token: Option<Token>) {
         *self.token.lock().unwrap() = token;
     }
 
-    pub(crate) fn good(&self, authorization: Option<&str>) -> bool {
+    pub(crate) fn is_accepted(&self, authorization: Option<&str>) -> bool {
         let token = self.token.lock().unwrap().clone();
         let sent = authorization.and_then(|value| value.strip_prefix("Bearer "));
-        token.is_none_or(|Token(judge)| sent.is_some_and(|sent| judge(sent)))
+        token.is_none_or(|Token(predicate)| sent.is_some_and(|sent| predicate(sent)))
     }
 
     /// Answers 401 unless the request may come in.
     pub(crate) fn admit(&self, request: &Request, reply: &mut Reply) -> bool {
-        let good = self.good(request.header("authorization"));
-        if !good {
+        let is_accepted = self.is_accepted(request.header("authorization"));
+        if !is_accepted {
             reply.respond(401, &[("www-authenticate", &self.challenge)], "");
         }
-        good
+        is_accepted
     }
 }

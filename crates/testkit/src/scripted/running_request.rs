@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Request;
 
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct RunningRequest {
     pub(super) request: Request,
     /// Whether the reader itself does this job, so that no answer can arrive meanwhile.
     pub(super) inline: bool,
@@ -20,7 +20,7 @@ pub(super) struct Job {
     wake: Condvar,
 }
 
-impl Job {
+impl RunningRequest {
     pub(super) fn new(request: Request, inline: bool) -> Self {
         Self {
             request,

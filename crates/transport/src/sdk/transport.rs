@@ -1,4 +1,4 @@
-//! The connection to one server in the embedding program.
+//! The transport to one server in the embedding program.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use trunkline_wire::transport::{
     CloseReason, Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport,
 };
 
-use super::Handle;
-use super::lines::Lines;
-use super::router::{Delivery, Link};
+use super::BridgeHandle;
+use super::output_lines::OutputLines;
+use super::router::{Delivery, ServerLink};
 
-/// A server that lives in the embedding program; see [`SdkBridge::connect`](super::SdkBridge::connect).
+/// A server in the embedding program; see [`SdkBridge::connect`](super::SdkBridge::connect).
 pub struct SdkTransport {
     sender: SdkSender,
     receiver: SdkReceiver,
 }
 
 impl SdkTransport {
-    pub(super) fn new(server: &str, handle: Arc<Handle>) -> Self {
+    pub(super) fn new(server: &str, handle: Arc<BridgeHandle>) -> Self {
         let (link, inbox) = handle.router.link(server);
         Self {
             receiver: SdkReceiver {
@@ -39,19 +39,19 @@ impl Transport for SdkTransport {
     }
 }
 
-/// The half that sends, and that ends the connection.
+/// The sending half; closes the link on drop.
 pub struct SdkSender {
-    link: Arc<Link>,
-    handle: Arc<Handle>,
+    link: Arc<ServerLink>,
+    handle: Arc<BridgeHandle>,
 }
 
 impl SendHalf for SdkSender {
     async fn send(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), Closed> {
-        let mut lines = Lines::default();
+        let mut lines = OutputLines::default();
         for message in batch.drain(..) {
             self.handle
                 .router
-                .outgoing(&self.link, &message, &mut lines);
+                .encode_outgoing(&self.link, &message, &mut lines);
         }
         self.handle.router.write(lines).await
     }
@@ -66,10 +66,10 @@ impl Drop for SdkSender {
     }
 }
 
-/// The half that receives.
+/// The receiving half.
 pub struct SdkReceiver {
     inbox: mpsc::UnboundedReceiver<Delivery>,
-    link: Arc<Link>,
+    link: Arc<ServerLink>,
 }
 
 impl ReceiveHalf for SdkReceiver {
@@ -77,7 +77,7 @@ impl ReceiveHalf for SdkReceiver {
         let delivery = self.inbox.recv().await;
         let delivery = delivery.unwrap_or_else(|| Err(Closed::new(CloseReason::ByPeer)));
         if let Ok(Incoming::Frame(frame)) = &delivery {
-            self.link.taken(frame.len());
+            self.link.mark_read(frame.len());
         }
         delivery
     }
