@@ -1,4 +1,4 @@
-//! No line breaks the bridge to an embedding program.
+//! No line breaks the sdk bridge.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Events come out of a packed stream as they went in, however the bytes arrive, and no packed bytes break the decoder.
+//! Compressed events do not depend on how the bytes arrive, and no input breaks the decoder.
 #![no_main]
 
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 use libfuzzer_sys::fuzz_target;
 use trunkline_transport::fuzzing::{event_stream, gzip_events};
 
-// The input: a byte for the limit, eight for how the bytes arrive, then the bytes themselves.
+// Input: a byte for the limit, eight for the chunk lengths, then the stream.
 fuzz_target!(|data: &[u8]| {
     let Some((&limit, rest)) = data.split_first() else {
         return;
@@ -17,12 +17,12 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let limit = usize::from(limit);
-    // As packed data, which is mostly broken.
+    // As compressed data, which is mostly invalid.
     assert_eq!(
-        gzip_events(limit, &pieces(plan, bytes)).ok(),
+        gzip_events(limit, &chunks(plan, bytes)).ok(),
         gzip_events(limit, &[bytes]).ok()
     );
-    // As text that is packed here, in one or two members.
+    // As text that is compressed here, in one or two members.
     let (one, other) = bytes.split_at(bytes.len() / 2);
     let split = plan[0] % 2 == 0;
     let packed = if split {
@@ -30,21 +30,21 @@ fuzz_target!(|data: &[u8]| {
     } else {
         gzip(bytes)
     };
-    let found = gzip_events(limit, &pieces(plan, &packed));
+    let found = gzip_events(limit, &chunks(plan, &packed));
     assert_eq!(found.as_ref(), Ok(&event_stream(limit, &[bytes])));
 });
 
-fn pieces<'b>(plan: &[u8; 8], mut left: &'b [u8]) -> Vec<&'b [u8]> {
-    let mut pieces = Vec::new();
+fn chunks<'b>(plan: &[u8; 8], mut left: &'b [u8]) -> Vec<&'b [u8]> {
+    let mut chunks = Vec::new();
     for &length in plan.iter().cycle() {
         if left.is_empty() {
             break;
         }
-        let (piece, more) = left.split_at(usize::from(length).clamp(1, left.len()));
-        pieces.push(piece);
+        let (chunk, more) = left.split_at(usize::from(length).clamp(1, left.len()));
+        chunks.push(chunk);
         left = more;
     }
-    pieces
+    chunks
 }
 
 fn gzip(text: &[u8]) -> Vec<u8> {

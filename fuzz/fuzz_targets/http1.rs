@@ -1,4 +1,4 @@
-//! The bytes of an HTTP/1.1 answer mean the same to us as to hyper, however they arrive.
+//! HTTP/1.1 responses decode as in hyper, however their bytes arrive.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,24 +7,24 @@ use trunkline_transport::fuzzing::http1;
 #[path = "../../crates/transport/tests/http/oracle.rs"]
 mod oracle;
 
-// The input: eight bytes for how the bytes arrive, then the bytes themselves.
+// Input: eight bytes for the chunk lengths, then the response.
 fuzz_target!(|data: &[u8]| {
     let Some((plan, bytes)) = data.split_first_chunk::<8>() else {
         return;
     };
-    let mut pieces = Vec::new();
+    let mut chunks = Vec::new();
     let mut left = bytes;
     for &length in plan.iter().cycle() {
         if left.is_empty() {
             break;
         }
-        let (piece, more) = left.split_at(usize::from(length).clamp(1, left.len()));
-        pieces.push(piece);
+        let (chunk, more) = left.split_at(usize::from(length).clamp(1, left.len()));
+        chunks.push(chunk);
         left = more;
     }
     let whole = http1(&[bytes]);
-    assert_eq!(http1(&pieces).ok(), whole.clone().ok());
-    // To switch protocols is an answer to hyper and an error to us.
+    assert_eq!(http1(&chunks).ok(), whole.clone().ok());
+    // Switching protocols is a response to hyper and an error to us.
     let switches = bytes
         .windows(12)
         .any(|part| part.starts_with(b"HTTP/1.1 101"));

@@ -1,15 +1,15 @@
-//! Lines come out the same however the bytes arrive: nothing is lost, a line over the limit is reported with its true
-//! length and both ends, and the line behind it is intact.
+//! Lines do not depend on how the bytes arrive: a line over the limit is reported with its length
+//! and both ends, and the next one is intact.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use trunkline_transport::lines::LineDecoder;
 use trunkline_wire::transport::Incoming;
 
-/// How much of each end of an oversize line is kept, provided that the limit is not below it.
+/// Bytes kept of each end of an oversize line, unless the limit is lower.
 const KEPT: usize = 512;
 
-/// The input: a byte for the limit, eight for how the bytes arrive, then the bytes themselves.
+/// Input: a byte for the limit, eight for the chunk lengths, then the lines.
 type Plan = [u8; 8];
 
 fuzz_target!(|data: &[u8]| {
@@ -39,7 +39,7 @@ fuzz_target!(|data: &[u8]| {
     assert!(found.next().is_none(), "a line that nobody sent");
 });
 
-/// The lines with their newlines, all at once and the simple way.
+/// Splits lines the simple way, as an oracle.
 fn expected(bytes: &[u8]) -> Vec<&[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n').collect()
 }
@@ -61,9 +61,9 @@ fn decode(limit: usize, plan: &Plan, mut bytes: &[u8]) -> Vec<Incoming> {
         } else {
             size
         };
-        let (piece, rest) = bytes.split_at(size.min(bytes.len()));
+        let (chunk, rest) = bytes.split_at(size.min(bytes.len()));
         bytes = rest;
-        lines.buffer().extend_from_slice(piece);
+        lines.buffer().extend_from_slice(chunk);
         if step % 2 == 0 {
             found.extend(lines.next_line());
         } else {

@@ -1,4 +1,4 @@
-//! What a scripted server can be told to do, one variant an action.
+//! The actions of a scripted server.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub enum Action {
     Progress(Progress),
     /// Sends a notification exactly as given.
     Notify(Message),
-    /// Sends a notification to whoever subscribed: tagged per modern listener, plain once initialised.
+    /// Sends a notification to subscribers: tagged per modern listener, plain once initialized.
     Publish(Message),
     /// Writes this text and a newline.
     Write(String),
@@ -29,7 +29,8 @@ pub enum Action {
     Stderr(String),
     /// Writes this many bytes of lines to stderr.
     StderrFlood(usize),
-    /// Writes this text over and over, to stdout or stderr, until nobody reads it any more. On stdio only.
+    /// Writes this text endlessly, to stdout or stderr, until the client stops reading. On stdio
+    /// only.
     Flood(Flood),
     /// Replies with this result.
     Reply(Value),
@@ -39,7 +40,8 @@ pub enum Action {
     ReplyError(RpcError),
     /// Replies twice with the same id: text `first`, then `second`.
     ReplyTwice(bool),
-    /// Replies under another id: `"float"` and `"string"` respell the request's own, anything else is taken literally.
+    /// Replies under another id: `"float"` and `"string"` respell the request's own, anything else
+    /// is taken literally.
     ReplyWithId(Value),
     /// Replies with this line; `$ID` is the request's id.
     ReplyRaw(String),
@@ -114,7 +116,7 @@ pub struct Progress {
     /// Whether each says the total.
     #[serde(default)]
     pub total: bool,
-    /// What each says.
+    /// The message of each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -164,7 +166,7 @@ pub struct RpcError {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InputRequired {
-    /// What is asked.
+    /// The requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_requests: Option<Value>,
     /// The opaque state, which also tells the rounds of one script apart.
@@ -176,13 +178,13 @@ pub struct InputRequired {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TaskScript {
-    /// How often the client should look.
+    /// The poll interval for the client.
     #[serde(default)]
     pub poll_ms: u64,
-    /// What happens to it, in order.
+    /// Its steps, in order.
     #[serde(default)]
     pub steps: Vec<TaskStep>,
-    /// How it ends.
+    /// Its end.
     pub end: TaskEnd,
 }
 
@@ -198,7 +200,7 @@ pub enum TaskStep {
     Touch(PathBuf),
     /// Sends progress under the call's token.
     Progress(Progress),
-    /// Says what it is doing.
+    /// Sets its status message.
     Status(String),
     /// Asks the client for this, each a request, and waits for the answers.
     Ask(serde_json::Map<String, Value>),

@@ -1,4 +1,4 @@
-//! Finding this crate's programs from any test of the workspace.
+//! Locates the programs of this crate.
 
 use std::{
     env, fs,
@@ -9,10 +9,10 @@ use std::{
     time::SystemTime,
 };
 
-/// The path of one of this crate's programs, built first if it is missing or older than its source.
+/// Returns the path of a program of this crate, building it if it is missing or outdated.
 ///
-/// Cargo does not build the programs of a dependency, so a test of another crate cannot count on them.
-/// `TRUNKLINE_TESTKIT_BIN_DIR` names a directory to take them from as they are.
+/// Cargo does not build the programs of a dependency. `TRUNKLINE_TESTKIT_BIN_DIR` names a directory
+/// to take them from.
 ///
 /// # Panics
 /// When the build fails, or there is no such program.
@@ -41,7 +41,7 @@ fn directory() -> PathBuf {
         directory = directory.parent().expect("a profile directory");
     }
     if !fresh(directory) {
-        // Each test is a process under nextest: the first builds, the others wait and find it done.
+        // Under nextest each test is a process: the first builds, the others wait.
         let lock = File::create(directory.join(".testkit-lock"))
             .expect("a lock file in the target directory");
         lock.lock().expect("the lock of the testkit build");
@@ -60,7 +60,7 @@ fn fresh(directory: &Path) -> bool {
     let source = newest(Path::new(env!("CARGO_MANIFEST_DIR")).join("src").as_path());
     let built = modified(&stamp(directory));
     ["testkit-server", "testkit-echo"].iter().all(|name| {
-        // Cargo leaves a program alone that another's source does not touch; then the stamp is the newer witness.
+        // Cargo does not touch an unaffected program; then the stamp is newer.
         let program = modified(
             &directory
                 .join(name)

@@ -1,4 +1,4 @@
-//! A plain blocking MCP client for tests: what a server really sent, line by line.
+//! A blocking MCP client that shows the raw lines of a server.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -14,7 +14,7 @@ use crate::{MODERN_VERSION, Script, bin, wait_for};
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A server process and both ends of its pipes. Killed when dropped.
+/// A server process with its pipes, killed on drop.
 #[derive(Debug)]
 pub struct Client {
     child: Child,
@@ -56,7 +56,7 @@ impl Client {
         )
     }
 
-    /// Opens with the legacy handshake; requests then carry no modern `_meta`. Gives the result.
+    /// Performs the legacy handshake and returns its result; requests then have no modern `_meta`.
     #[track_caller]
     pub fn initialize(&mut self, version: &str) -> Value {
         self.modern = false;
@@ -66,7 +66,7 @@ impl Client {
         answer["result"].clone()
     }
 
-    /// Stops or starts adding modern `_meta` to requests.
+    /// Sets whether requests have modern `_meta`.
     pub fn set_modern(&mut self, modern: bool) {
         self.modern = modern;
     }
@@ -79,11 +79,11 @@ impl Client {
     /// Sends a line as it is.
     pub fn send_line(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("stdin is open");
-        // A server that has gone is what some tests are about.
+        // The server may be gone.
         stdin.write_all(format!("{line}\n").as_bytes()).ok();
     }
 
-    /// Sends a request without waiting, and gives its id.
+    /// Sends a request without waiting; returns its id.
     pub fn send(&mut self, method: &str, mut params: Value) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
@@ -102,14 +102,14 @@ impl Client {
         self.send_line(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
     }
 
-    /// Sends a request and gives the whole message that answers it; messages before it are dropped.
+    /// Sends a request and returns the response; earlier messages are dropped.
     #[track_caller]
     pub fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
         self.answer(id)
     }
 
-    /// Calls a tool and gives the whole answer.
+    /// Calls a tool and returns the response.
     #[track_caller]
     #[expect(
         clippy::needless_pass_by_value,
@@ -119,7 +119,7 @@ impl Client {
         self.request("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    /// Calls a tool and gives the text of its first block.
+    /// Calls a tool and returns the text of its first block.
     #[track_caller]
     pub fn call_text(&mut self, tool: &str, arguments: Value) -> String {
         let answer = self.call(tool, arguments);
@@ -129,7 +129,7 @@ impl Client {
             .to_owned()
     }
 
-    /// The answer to a request; messages before it are dropped.
+    /// Waits for a response; earlier messages are dropped.
     #[track_caller]
     pub fn answer(&mut self, id: u64) -> Value {
         loop {
@@ -148,7 +148,7 @@ impl Client {
             .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&line)))
     }
 
-    /// The next line of stdout without its newline; none at its end.
+    /// The next line of stdout without its newline; `None` at the end.
     ///
     /// # Panics
     /// When there is none in ten seconds.
@@ -157,12 +157,12 @@ impl Client {
         receive(&self.lines, "stdout")
     }
 
-    /// The next line if there is one within `limit`.
+    /// The next line, if it comes within `limit`.
     pub fn line_within(&mut self, limit: Duration) -> Option<Vec<u8>> {
         self.lines.recv_timeout(limit).ok()
     }
 
-    /// The next line of stderr; none at its end.
+    /// The next line of stderr; `None` at the end.
     #[track_caller]
     pub fn error_line(&mut self) -> Option<Vec<u8>> {
         receive(&self.errors, "stderr")

@@ -1,4 +1,4 @@
-//! Plausible tools in any number, for lists of realistic size.
+//! Generated tools, for lists of realistic size.
 
 use std::fmt::Write;
 

@@ -1,7 +1,8 @@
-//! Scriptable MCP servers for tests: real processes with real faults, and the means to prove nothing is left behind.
+//! Scriptable MCP servers for tests: real processes with real faults, and checks that no process is
+//! left behind.
 //!
-//! Two programs come with this crate: `testkit-server`, whose behaviour is a [`Script`], and `testkit-echo`, which
-//! only answers fast. Neither shares code with `trunkline-wire`, so it can judge it.
+//! The crate has two programs: `testkit-server`, which runs a [`Script`], and `testkit-echo`, which
+//! only responds fast. Neither shares code with `trunkline-wire`, so that they can test it.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -16,7 +17,7 @@
 //! # drop(config);
 //! ```
 //!
-//! Its README, which documents the script format field by field and action by action, follows.
+//! The README follows, with all script fields and actions.
 //!
 #![doc = include_str!("../README.md")]
 #![allow(

@@ -1,4 +1,4 @@
-//! Which processes are alive, read from `/proc`: the proof that nothing is left behind (Linux).
+//! Running processes from `/proc`, to prove that none is left behind (Linux).
 
 use std::{
     fs, process,
@@ -13,12 +13,12 @@ use crate::wait::poll;
 /// The environment variable that carries a [`Marker`].
 pub const MARKER_VAR: &str = "TRUNKLINE_TESTKIT_MARKER";
 
-/// A unique value put in a process's environment, which all its descendants inherit, however often they re-parent.
+/// A unique value in a process's environment, inherited by all its descendants.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Marker(String);
 
 impl Marker {
-    /// A marker no other process has.
+    /// Creates a unique marker.
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let now = SystemTime::now()
@@ -36,7 +36,7 @@ impl Marker {
         (MARKER_VAR, &self.0)
     }
 
-    /// The live processes that carry it, except this one.
+    /// The running processes that carry it, except this one.
     pub fn processes(&self) -> Vec<u32> {
         processes_with_env(&format!("{MARKER_VAR}={}", self.0))
     }
@@ -44,7 +44,7 @@ impl Marker {
     /// Waits until no process carries it.
     ///
     /// # Panics
-    /// When one still does after `limit`, naming each.
+    /// If one still does after `limit`, naming each.
     #[track_caller]
     pub fn assert_gone(&self, limit: Duration) {
         let mut left = Vec::new();
@@ -63,7 +63,7 @@ impl Marker {
     pub fn kill_all(&self) {
         for pid in self.processes() {
             if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-                // Gone already is what was wanted.
+                // It may have exited already.
                 kill_process(pid, Signal::KILL).ok();
             }
         }
@@ -76,11 +76,12 @@ impl Default for Marker {
     }
 }
 
-/// The live processes, except this one, whose environment at their start held exactly `entry` (`NAME=value`).
+/// The running processes, except this one, whose initial environment contains `entry`
+/// (`NAME=value`).
 pub fn processes_with_env(entry: &str) -> Vec<u32> {
     let here = process::id();
     let holds = |pid: u32| {
-        // A process that has ended, or is another user's, has no environment to read.
+        // Exited processes and those of other users have no readable environment.
         let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environ
             .split(|byte| *byte == 0)
@@ -92,7 +93,7 @@ pub fn processes_with_env(entry: &str) -> Vec<u32> {
         .collect()
 }
 
-/// The live processes of a process group; zombies are not alive.
+/// The running processes of a group; zombies do not count.
 pub fn processes_in_group(group: u32) -> Vec<u32> {
     all()
         .filter(|stat| stat.alive && stat.group == group)
@@ -100,7 +101,7 @@ pub fn processes_in_group(group: u32) -> Vec<u32> {
         .collect()
 }
 
-/// The live processes below `pid`, at any depth, as long as the chain of parents is unbroken.
+/// The running descendants of `pid`, while the chain of parents is unbroken.
 pub fn descendants(pid: u32) -> Vec<u32> {
     let stats: Vec<_> = all().collect();
     let mut found = Vec::new();
@@ -116,7 +117,7 @@ pub fn descendants(pid: u32) -> Vec<u32> {
     found
 }
 
-/// Whether a process lives; a zombie does not.
+/// Whether a process is running; a zombie is not.
 pub fn alive(pid: u32) -> bool {
     stat(pid).is_some_and(|stat| stat.alive)
 }
@@ -137,7 +138,7 @@ fn all() -> impl Iterator<Item = Stat> {
 
 fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in brackets, may itself hold spaces and brackets.
+    // The name may contain spaces and brackets.
     let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! A directory for one test, with a home, configurations and a marker for the processes started from them.
+//! The directory of one test: home, configurations and a process marker.
 
 use std::{
     fs,
@@ -12,7 +12,8 @@ use tempfile::TempDir;
 
 use crate::{Marker, Script, bin};
 
-/// A temporary directory that is removed, with every process started from its configurations, when dropped.
+/// A temporary directory. On drop it is removed, and all processes started from its configurations
+/// are killed.
 #[derive(Debug)]
 pub struct Scratch {
     dir: TempDir,
@@ -20,7 +21,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the directory and an empty home in it.
+    /// Creates the directory with an empty home.
     pub fn new() -> Self {
         let dir = tempfile::Builder::new()
             .prefix("testkit-")
@@ -38,12 +39,12 @@ impl Scratch {
         self.dir.path()
     }
 
-    /// A path in the directory, which need not exist.
+    /// A path in the directory; it need not exist.
     pub fn join(&self, relative: impl AsRef<Path>) -> PathBuf {
         self.path().join(relative)
     }
 
-    /// The home directory, to be `HOME` of what is tested.
+    /// The home directory, for `HOME`.
     pub fn home(&self) -> PathBuf {
         self.join("home")
     }
@@ -53,7 +54,7 @@ impl Scratch {
         &self.marker
     }
 
-    /// Writes a file, with its directories, and gives its path.
+    /// Writes a file and its directories; returns its path.
     pub fn write(&self, relative: impl AsRef<Path>, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.join(relative);
         if let Some(parent) = path.parent() {
@@ -63,13 +64,13 @@ impl Scratch {
         path
     }
 
-    /// Reads a file; empty when there is none.
+    /// Reads a file; empty if it does not exist.
     pub fn read(&self, relative: impl AsRef<Path>) -> String {
         fs::read_to_string(self.join(relative)).unwrap_or_default()
     }
 
-    /// Writes `.mcp-config.json` with one scripted stdio server a name, and gives its path. Scripts are
-    /// [`Script`]s or their JSON.
+    /// Writes `.mcp-config.json` with one scripted stdio server per name; returns its path. Scripts
+    /// are [`Script`]s or their JSON.
     pub fn config<S: Serialize>(&self, servers: &[(&str, S)]) -> PathBuf {
         let entries: Map<_, _> = servers
             .iter()
@@ -81,10 +82,10 @@ impl Scratch {
         )
     }
 
-    /// Saves a script and gives the configuration entry that runs it: `{command, args, env}`.
+    /// Saves a script and returns the configuration entry that runs it: `{command, args, env}`.
     ///
     /// # Panics
-    /// When it is not a script.
+    /// If it is not a script.
     pub fn entry<S: Serialize>(&self, name: &str, script: &S) -> Value {
         let text = serde_json::to_string(script).expect("a script serialises");
         Script::parse(&text).unwrap_or_else(|e| panic!("server {name}: {e}"));
@@ -100,7 +101,7 @@ impl Scratch {
     /// Waits until no process started from its configurations is left.
     ///
     /// # Panics
-    /// When one still is after `limit`.
+    /// If one still is after `limit`.
     #[track_caller]
     pub fn assert_no_processes(&self, limit: Duration) {
         self.marker.assert_gone(limit);

@@ -12,7 +12,7 @@ pub const MODERN_VERSION: &str = "2026-07-28";
 /// The handshake-based protocol versions, newest first.
 pub const LEGACY_VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
-/// Which protocol revisions a server speaks.
+/// The protocol revisions of a server.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Era {
@@ -25,7 +25,7 @@ pub enum Era {
     Dual,
 }
 
-/// What a server does when its stdin closes.
+/// The reaction of a server to the end of its stdin.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnEof {
@@ -38,7 +38,7 @@ pub enum OnEof {
     Ignore,
 }
 
-/// What is wrong with a server's list cursors.
+/// A fault of list cursors.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CursorFault {
@@ -54,7 +54,7 @@ pub enum CursorFault {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Script {
-    /// Which revisions it speaks.
+    /// Its era.
     pub era: Era,
     /// The versions it supports; those of its era when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ pub struct Script {
     /// Run before stdin is read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub on_start: Vec<Action>,
-    /// What closing stdin means.
+    /// The reaction to the end of stdin.
     pub on_eof: OnEof,
     /// Its tools.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -79,12 +79,12 @@ pub struct Script {
     /// Listed after the tools, byte for byte.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub raw_tools: Vec<Box<RawValue>>,
-    /// How many plausible tools `gen_0`… are listed before the raw ones.
+    /// The number of generated tools `gen_0`… listed before the raw ones.
     pub generate_tools: usize,
     /// Items a page of any list; all when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_size: Option<usize>,
-    /// What is wrong with the cursors; implies a page size of 1 when none is given.
+    /// A fault of cursors; implies a page size of 1 unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor_fault: Option<CursorFault>,
     /// The `ttlMs` of lists, reads and discovery (modern).
@@ -101,10 +101,10 @@ pub struct Script {
     /// Replaces what it does on a method, requests and notifications alike.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub on: BTreeMap<String, Vec<Action>>,
-    /// Where the id of each cancelled request is appended, one JSON value a line.
+    /// The file that the id of each cancelled request is appended to, one JSON value per line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel_log: Option<std::path::PathBuf>,
-    /// Where each line received is appended.
+    /// The file that each received line is appended to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub received_log: Option<std::path::PathBuf>,
 }
@@ -114,7 +114,7 @@ pub struct Script {
 pub struct Tool {
     /// Its name.
     pub name: String,
-    /// What a call does; echoes when absent.
+    /// The actions of a call; echoes by default.
     #[serde(default, rename = "do", skip_serializing_if = "Option::is_none")]
     pub actions: Option<Vec<Action>>,
     /// Everything else that is listed.
@@ -127,7 +127,7 @@ pub struct Tool {
 pub struct Resource {
     /// Its address.
     pub uri: String,
-    /// What reading does; gives `text` or `blob` when absent.
+    /// The actions of reading; by default `text` or `blob`.
     #[serde(default, rename = "do", skip_serializing_if = "Option::is_none")]
     pub actions: Option<Vec<Action>>,
     /// Its text, not listed.
@@ -146,7 +146,7 @@ pub struct Resource {
 pub struct Prompt {
     /// Its name.
     pub name: String,
-    /// What getting it does; gives `messages` when absent.
+    /// The actions of getting it; by default `messages`.
     #[serde(default, rename = "do", skip_serializing_if = "Option::is_none")]
     pub actions: Option<Vec<Action>>,
     /// Its messages, not listed; one that names prompt and arguments when absent.

@@ -19,7 +19,7 @@ use trunkline_testkit::{MODERN_VERSION, bin};
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A server on a port of its own.
+/// A server on its own port.
 struct Echo {
     child: Child,
     stdout: BufReader<std::process::ChildStdout>,
@@ -53,7 +53,7 @@ impl Echo {
         BufReader::new(stream)
     }
 
-    /// What it says when stdin ends.
+    /// Its output when stdin ends.
     fn end(mut self) -> Value {
         drop(self.child.stdin.take());
         let mut line = String::new();

@@ -1,4 +1,4 @@
-//! Which requests a server admits, by its era.
+//! The requests that each era admits.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

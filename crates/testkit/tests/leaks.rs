@@ -1,4 +1,4 @@
-//! What comes and goes leaves nothing behind in the process of a test, which counts its own.
+//! Servers and connections leave nothing behind in the process of a test.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

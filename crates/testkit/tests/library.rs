@@ -1,4 +1,4 @@
-//! What the library offers beside the programs.
+//! The library besides the programs.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

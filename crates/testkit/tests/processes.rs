@@ -1,4 +1,4 @@
-//! How a scripted process dies, refuses to, and what it leaves behind.
+//! The end of scripted processes, and their descendants.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

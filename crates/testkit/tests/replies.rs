@@ -1,4 +1,4 @@
-//! What each replying or writing action puts on stdout.
+//! The output of each action.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use trunkline_testkit::{Client, Script};
 
-/// The lines a call of a tool with these actions gives, up to `count`, with the id (always 1) as sent.
+/// The lines a call of a tool with these actions gives, up to `count`, with the id (always 1) as
+/// sent.
 fn lines(actions: Value, count: usize) -> Vec<String> {
     let mut client = Client::script(&Script::default().tool("t", actions));
     client.set_modern(false);

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_cut_at_newlines() {
+    fn lines_are_split_at_newlines() {
         let cases: [(&str, &[&str]); 6] = [
             ("a\nb\n", &["a", "b"]),
             ("a\r\n\r\n  \nb", &["a", "b"]),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_lines_are_passed_over_together() {
+    fn blank_lines_are_skipped_together() {
         let mut lines = LineDecoder::new(1 << 20);
         let blank = " \r\n".repeat(1600);
         lines.buffer().extend_from_slice(blank.as_bytes());
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn json_stays_on_one_line() {
+    fn end_line_replaces_inner_line_endings() {
         let mut text = b"x\n".to_vec();
         text.extend_from_slice(b"{\n  \"a\": 1\r\n}");
         end_line(&mut text, 2);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_oversize_line_keeps_its_ends() {
+    fn the_report_of_an_oversize_line_has_both_ends() {
         let mut lines = LineDecoder::new(1000);
         let line = format!("HEAD{}TAIL\nnext\n", "x".repeat(5000));
         let mut found = Vec::new();

@@ -25,15 +25,15 @@ const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection")
 /// An error of reading the head of a response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HeadError {
-    #[error("what the server sent is not HTTP")]
+    #[error("the response is not HTTP")]
     NotHttp,
-    #[error("the server's answer is not proper HTTP: {0}")]
+    #[error("the response is not valid HTTP: {0}")]
     Malformed(String),
-    #[error("the head of the server's answer is too long")]
+    #[error("the head of the response is too long")]
     TooLong,
-    #[error("the server sends blank lines instead of an answer")]
+    #[error("the server sends blank lines instead of a response")]
     BlankLines,
-    #[error("the server sends interim answers without end")]
+    #[error("the server sends too many interim responses")]
     Interim,
     #[error("the server closed the connection")]
     Closed,

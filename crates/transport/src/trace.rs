@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_message_is_seen_in_order_and_still_arrives() {
+    async fn every_message_is_traced_in_order_and_arrives() {
         let (ours, theirs) = linked_pair();
         let recorder = Arc::new(Recorder::default());
         let (mut sender, mut receiver) = Traced::new(ours, recorder.clone()).split();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_transport_wants_to_know_is_known_through_a_trace_too() {
+    fn tracing_preserves_uses_routing() {
         struct Routed(crate::LinkedEnd);
 
         impl Transport for Routed {

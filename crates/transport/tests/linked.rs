@@ -15,7 +15,8 @@ use trunkline_wire::peer::{Handler, RequestOptions, ResponseFuture};
 use trunkline_wire::transport::CloseReason;
 use trunkline_wire::{ByteString, Json, Peer, RequestError, RpcError};
 
-/// Answers `echo` with its params, and `down n` by asking the other side for `down n - 1`; remembers notifications.
+/// Answers `echo` with its params, and `down n` by asking the other side for `down n - 1`; records
+/// notifications.
 #[derive(Default)]
 struct Side {
     peer: OnceLock<Peer>,
@@ -91,13 +92,13 @@ async fn echo(peer: &Peer, number: u64) -> Result<Json, RequestError> {
         .await
 }
 
-/// Waits until every task waits: on the paused clock, time moves only then.
+/// Waits until all tasks are idle: only then does paused time advance.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_ends_call_and_tell_each_other() {
+async fn both_ends_send_requests_and_notifications() {
     let link = link();
     let ends = [
         (&link.left, &link.handlers[1]),
@@ -117,7 +118,7 @@ async fn both_ends_call_and_tell_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_messages_pass() {
+async fn large_messages_arrive() {
     let link = link();
     let big = Json::encode(&"x".repeat(10_000_000)).unwrap();
     let options = RequestOptions::default();
@@ -165,7 +166,7 @@ async fn dropping_one_end_closes_the_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_nested_in_calls_come_back_up() {
+async fn nested_calls_return() {
     let link = link();
     link.entangle();
     let result = down(&link.left, 100).await.unwrap();
@@ -174,7 +175,7 @@ async fn calls_nested_in_calls_come_back_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_nested_thousands_deep_are_refused_and_the_link_goes_on() {
+async fn excessively_nested_calls_are_refused_and_the_link_survives() {
     let link = link();
     link.entangle();
     let error = down(&link.left, 10_000).await.unwrap_err();
@@ -189,7 +190,7 @@ async fn calls_nested_thousands_deep_are_refused_and_the_link_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn floods_in_both_directions_at_once_end() {
+async fn simultaneous_floods_in_both_directions_end() {
     let link = link();
     let calls: Vec<_> = (0..10_000)
         .map(|number| {

@@ -1,4 +1,4 @@
-//! An MCP server on stdin and stdout, or on a socket, whose behaviour is a script: see the README of `trunkline-testkit`.
+//! A scripted MCP server on stdio or a socket; see the README of `trunkline-testkit`.
 #![allow(clippy::print_stderr, reason = "a test server complains on stderr")]
 
 use std::{path::Path, process::exit};
@@ -9,7 +9,7 @@ use trunkline_testkit::{
     scripted,
 };
 
-/// The code of a bad command line or script (`EX_USAGE`).
+/// The exit code for a bad command line or script (`EX_USAGE`).
 const USAGE: i32 = 64;
 
 fn main() {

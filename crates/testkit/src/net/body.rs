@@ -1,4 +1,4 @@
-//! The body of an answer as the wire has it: events or one message, perhaps compressed.
+//! Response bodies: events or one message, optionally compressed.
 
 use std::{io::Write, thread};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::scripted::Out;
 
-/// How bodies are written.
+/// The format of bodies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BodyStyle {
     pub(super) gzip: bool,
@@ -61,7 +61,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Streams a channel as events, after a preamble, until it ends, which is told.
+/// Streams a channel as events after a preamble; returns the reason for its end.
 pub(super) fn stream(
     reply: &mut Reply,
     mut reader: Reader,
@@ -122,7 +122,7 @@ fn event(body: &mut Body, out: &Out, id: Option<String>) {
     }
 }
 
-/// Answers with the one body that a channel gives.
+/// Responds with the only body of a channel.
 pub(super) fn single(
     reply: &mut Reply,
     mut reader: Reader,
@@ -154,7 +154,7 @@ pub(super) fn single(
                 _ => {}
             },
             Next::Ended => {
-                // Cancelled: there is nothing to say.
+                // Cancelled: there is no response.
                 reply.status(202);
                 return Next::Ended;
             }
@@ -166,7 +166,7 @@ pub(super) fn single(
     }
 }
 
-/// A whole body at once.
+/// Responds with a complete body.
 pub(super) fn whole(
     reply: &mut Reply,
     status: u16,

@@ -1,14 +1,14 @@
-//! What a server sends to one stream: a log that streams read from, so that a stream can break and be resumed.
+//! The output of a server to one stream: a log, so that a stream can break and be resumed.
 
 use std::sync::{Arc, Condvar, Mutex};
 
 use super::reply::ClientWatch;
 use crate::scripted::Out;
 
-/// The messages to one stream: the answer to a POST, or what a GET gives.
+/// The messages of one stream: the response to a POST, or a GET stream.
 #[derive(Debug)]
 pub(super) struct Channel {
-    /// Tells the channels of a server apart, in event ids too.
+    /// Identifies the channel, also in event ids.
     pub(super) number: u64,
     pub(super) kind: ChannelKind,
     state: Mutex<State>,
@@ -23,25 +23,25 @@ struct State {
     cuts: usize,
 }
 
-/// What becomes of a channel.
+/// The kind of a channel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ChannelKind {
-    /// One body, the answer to one request.
+    /// One body, the response to one request.
     Body,
-    /// Events up to the answer to one request.
+    /// Events up to the response to one request.
     Events,
     /// Events of a whole session.
     Lasting,
 }
 
-/// What a reader of a channel gets.
+/// The result of reading from a channel.
 pub(super) enum Next {
     Item(Arc<Out>),
     /// The channel is complete.
     Ended,
-    /// The client has gone.
+    /// The client is gone.
     Gone,
-    /// The server breaks the stream off, although more is to come.
+    /// The server breaks the stream before its end.
     Cut,
 }
 
@@ -62,7 +62,7 @@ impl Channel {
             Out::Settled => state.ended |= state.replied,
             Out::Cancelled => state.ended = true,
             out => {
-                // One body takes anything that is written for an answer.
+                // In a JSON body, any output counts as the response.
                 state.replied |= match out {
                     Out::Reply(_) => true,
                     Out::Line(_) | Out::Bytes(_) | Out::Slow { .. } => {
@@ -81,7 +81,7 @@ impl Channel {
         self.wake.notify_all();
     }
 
-    /// Breaks off the streams that read from here.
+    /// Breaks the streams that read from here.
     pub(super) fn cut(&self) {
         self.state.lock().unwrap().cuts += 1;
         self.wake.notify_all();
@@ -99,11 +99,11 @@ impl Channel {
         self.state.lock().unwrap().replied
     }
 
-    /// A reader that begins at an index.
+    /// Returns a reader that starts at an index.
     pub(super) fn read(self: &Arc<Self>, index: usize, client: &Arc<ClientWatch>) -> Reader {
         let channel = Arc::clone(self);
         client.watch(move || {
-            // Under the lock, so that it is not missed between a look and a wait.
+            // Under the lock, so that a waiting reader cannot miss it.
             drop(channel.state.lock().unwrap());
             channel.wake.notify_all();
         });
@@ -116,7 +116,7 @@ impl Channel {
     }
 }
 
-/// One stream's place in a channel.
+/// The position of a stream in a channel.
 pub(super) struct Reader {
     channel: Arc<Channel>,
     client: Arc<ClientWatch>,

@@ -1,4 +1,4 @@
-//! What a script's `exit` and `signal` do to a server on the network.
+//! The effect of a script's `exit` and `signal` on a network server.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,9 +9,9 @@ use crate::{
 
 type End = Box<dyn Fn() + Send + Sync>;
 
-/// The way a server goes down; known only once it is up.
+/// Crashes a server; set once the server is running.
 pub(crate) struct CrashHandle {
-    /// Whether the server is all of this process, which then really ends.
+    /// The server is all of this process, which then exits.
     process: bool,
     end: Arc<OnceLock<End>>,
 }
@@ -24,19 +24,19 @@ impl CrashHandle {
         }
     }
 
-    /// Says what it is. It must not keep the server alive.
+    /// Sets the callback. It must not keep the server alive.
     pub(crate) fn on_crash(&self, end: impl Fn() + Send + Sync + 'static) {
         self.end.set(Box::new(end)).ok();
     }
 
-    /// Runs the script's `onStart` and gives what its sessions share.
+    /// Runs the script's `onStart` and returns the state that sessions share.
     pub(crate) fn start_script(&self, script: &Script) -> Arc<Common> {
         let common = Common::new(script.clone());
         Server::new(&common, NullSink, self.environment()).begin();
         common
     }
 
-    /// A place for a session.
+    /// The environment of a session.
     pub(crate) fn environment(&self) -> Environment {
         if self.process {
             return Environment::Process;
@@ -50,7 +50,7 @@ impl CrashHandle {
     }
 }
 
-/// There is no client yet.
+/// Discards output: there is no client yet.
 struct NullSink;
 
 impl Sink for NullSink {

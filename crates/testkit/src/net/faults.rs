@@ -1,4 +1,4 @@
-//! A TCP proxy that misbehaves on demand.
+//! A fault-injecting TCP proxy.
 
 use std::{
     collections::HashMap,
@@ -14,11 +14,11 @@ use super::{
     stream::{Stream, arm_reset},
 };
 
-/// How often a write that cannot go on looks whether it should.
+/// Poll intervals of blocked writes and stalls.
 const PATIENCE: Duration = Duration::from_millis(20);
 const TICK: Duration = Duration::from_millis(5);
 
-/// Which way bytes go.
+/// A direction of bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Direction {
     /// From client to server.
@@ -35,10 +35,10 @@ impl Direction {
     }
 }
 
-/// What a connection suffers.
+/// A fault of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
-    /// Nothing: every byte is passed on.
+    /// No fault.
     Pass,
     /// FIN on both sides.
     Cut,
@@ -48,17 +48,17 @@ pub enum Fault {
     CutAfter(usize),
     /// RST on both sides after this many more bytes to the client.
     ResetAfter(usize),
-    /// Nothing is passed on, the connection stays open; what was held goes on with the next fault.
+    /// Bytes are held back while the connection stays open; the next fault releases them.
     Stall(Direction),
     /// At most this many bytes per millisecond each way.
     Slow(usize),
     /// Every chunk twice.
     Duplicate(Direction),
-    /// The listener is closed; connections live on.
+    /// The listener is closed; connections stay open.
     Refuse,
 }
 
-/// How likely each fault is for a chunk of bytes, from 0 to 1. What is left passes.
+/// The probability of each fault per chunk of bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Rates {
     /// See [`Fault::Cut`].
@@ -73,12 +73,12 @@ pub struct Rates {
     pub slow: f64,
     /// See [`Fault::Duplicate`].
     pub duplicate: f64,
-    /// A new connection is reset at once; rolled once a connection.
+    /// A new connection is reset; decided once per connection.
     pub refuse: f64,
 }
 
 impl Default for Rates {
-    /// Nothing happens; stalls would last 50 ms.
+    /// No faults; stalls last 50 ms.
     fn default() -> Self {
         Self {
             cut: 0.0,
@@ -92,7 +92,7 @@ impl Default for Rates {
     }
 }
 
-/// A TCP proxy on loopback. Ends every connection when dropped.
+/// A TCP proxy on loopback. Closes every connection on drop.
 #[derive(Debug)]
 pub struct FaultProxy {
     listener: Listener,
@@ -107,7 +107,7 @@ struct Shared {
 }
 
 impl FaultProxy {
-    /// A proxy to this address that passes everything.
+    /// Creates a proxy to this address, without faults.
     pub fn to(target: SocketAddr) -> Self {
         let shared = Arc::new(Shared {
             target,
@@ -119,7 +119,7 @@ impl FaultProxy {
         Self { listener, shared }
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
     }
@@ -129,7 +129,7 @@ impl FaultProxy {
         self.address().port()
     }
 
-    /// A URL of the server behind, with this proxy's port in place of the server's.
+    /// Replaces the port of a URL with that of this proxy.
     pub fn through(&self, url: &str) -> String {
         url.replacen(
             &format!(":{}", self.shared.target.port()),
@@ -138,7 +138,7 @@ impl FaultProxy {
         )
     }
 
-    /// Sets the fault of the open connections and of every new one, and ends `random`.
+    /// Sets the fault of open and new connections, and ends `random`.
     pub fn set(&self, fault: Fault) {
         *self.shared.standing.lock().unwrap() = (fault, None);
         if fault == Fault::Refuse {
@@ -148,7 +148,7 @@ impl FaultProxy {
         self.listener.listen();
     }
 
-    /// Sets the fault of the connections open now; new ones are as before.
+    /// Sets the fault of the open connections.
     pub fn once(&self, fault: Fault) {
         let links: Vec<_> = self
             .shared
@@ -163,19 +163,19 @@ impl FaultProxy {
         }
     }
 
-    /// Rolls the dice for each chunk of every new connection. A connection's dice depend on the seed, its number
-    /// and the direction only; where chunks begin is up to the network.
+    /// Injects random faults into new connections. They depend only on the seed, the number of the
+    /// connection and the direction; chunk boundaries depend on the network.
     pub fn random(&self, seed: u64, rates: Rates) {
         *self.shared.standing.lock().unwrap() = (Fault::Pass, Some((seed, rates)));
         self.listener.listen();
     }
 
-    /// How many connections were accepted so far.
+    /// The number of accepted connections.
     pub fn connections(&self) -> usize {
         self.listener.accepted()
     }
 
-    /// How many connections are open.
+    /// The number of open connections.
     pub fn open(&self) -> usize {
         self.listener.open()
     }
@@ -217,7 +217,7 @@ impl Shared {
             changed: Condvar::new(),
         });
         self.links.lock().unwrap().insert(number, Arc::clone(&link));
-        // A fault set while the server was being reached has missed the table.
+        // A fault that was set while connecting is not in the table yet.
         let now = self.standing.lock().unwrap().0;
         if now != fault && now != Fault::Refuse {
             link.apply(now);
@@ -268,7 +268,7 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Passes bytes on in one direction until an end.
+    /// Forwards bytes in one direction until the end.
     fn pump(&self, direction: Direction, mut rng: Option<(Rng, Rates)>) {
         let (from, to) = match direction {
             Direction::ToServer => (&self.client, &self.server),
@@ -290,7 +290,7 @@ impl Link {
                     return;
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                // A reset on one side is passed on as one.
+                // A reset is passed on as a reset.
                 Err(_) => return self.end(arm_reset),
             };
             let chosen = rng
@@ -302,7 +302,7 @@ impl Link {
         }
     }
 
-    /// Passes a chunk on under the faults of the moment; false when the connection has ended.
+    /// Forwards a chunk with the current faults; false when the connection has ended.
     fn forward(
         &self,
         to: &TcpStream,
@@ -411,7 +411,7 @@ impl Link {
             .unwrap()
     }
 
-    /// Waits for a time, or until the end.
+    /// Waits for a time or until the end.
     fn pause(&self, time: Duration) {
         let until = Instant::now() + time;
         let mut state = self.state.lock().unwrap();
@@ -422,7 +422,7 @@ impl Link {
     }
 }
 
-/// A small generator of numbers: the same for the same seed and stream.
+/// A deterministic random number generator.
 #[derive(Debug)]
 struct Rng(u64);
 
@@ -433,7 +433,7 @@ impl Rng {
         rng
     }
 
-    /// From 0 up to but not including 1 (splitmix64).
+    /// Returns a number in 0..1 (splitmix64).
     #[expect(
         clippy::cast_precision_loss,
         reason = "53 bits fit the mantissa exactly"

@@ -1,4 +1,4 @@
-//! HTTP/2 in front of a server that speaks HTTP/1.1.
+//! An HTTP/2 front for HTTP/1.1 servers.
 
 use std::{
     future::poll_fn,
@@ -27,8 +27,8 @@ use tokio_rustls::TlsAcceptor;
 
 use super::tls::TlsOptions;
 
-/// A server of HTTP/2 alone, which asks an HTTP/1.1 server behind for every answer: one connection there a stream here.
-/// A stream that the client resets closes its connection there. Stops when dropped.
+/// An HTTP/2 server that forwards each stream to an HTTP/1.1 server on a new connection, which
+/// closes when the client resets the stream. Stopped on drop.
 #[derive(Debug)]
 pub struct Http2Front {
     address: SocketAddr,
@@ -44,7 +44,7 @@ struct Counts {
 }
 
 impl Http2Front {
-    /// In front of a server, with TLS (which offers `h2`) or with prior knowledge.
+    /// Creates a front, with TLS (offering `h2`) or with prior knowledge.
     pub fn to(target: SocketAddr, tls: Option<&TlsOptions>) -> Self {
         let counts = Arc::<Counts>::default();
         let acceptor = tls.map(|tls| TlsAcceptor::from(tls.clone().alpn(&["h2"]).config()));
@@ -57,7 +57,7 @@ impl Http2Front {
                 .enable_io()
                 .build()
                 .expect("a runtime");
-            // Everything that was spawned ends with the runtime.
+            // All tasks end with the runtime.
             runtime.block_on(async {
                 let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
                     .await
@@ -79,29 +79,29 @@ impl Http2Front {
         }
     }
 
-    /// A URL of the server behind, through this front.
+    /// Rewrites a URL of the backend to this front.
     pub fn through(&self, url: &str) -> String {
         let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
         let path = rest.find('/').map_or("/", |at| &rest[at..]);
         format!("{}://{}{path}", self.scheme, self.address)
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How many TCP connections were accepted so far.
+    /// The number of accepted TCP connections.
     pub fn connections(&self) -> usize {
         self.counts.connections.load(Ordering::Acquire)
     }
 
-    /// How many requests came so far, each on a stream of its own.
+    /// The number of requests.
     pub fn requests(&self) -> usize {
         self.counts.requests.load(Ordering::Acquire)
     }
 
-    /// Closes the listener and every connection, for good.
+    /// Closes the listener and every connection for good.
     pub fn stop(&self) {
         self.stop.lock().unwrap().take();
     }
@@ -180,7 +180,7 @@ async fn forward(
     }
 }
 
-/// Sends bytes as the client makes room for them.
+/// Sends bytes within the client's flow control window.
 async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes) -> Option<()> {
     while !bytes.is_empty() {
         stream.reserve_capacity(bytes.len());
@@ -198,7 +198,7 @@ struct BackendResponse {
     body: Body,
 }
 
-/// Passes a whole request on and reads the head of its answer.
+/// Forwards a request and reads the head of the response.
 async fn ask(request: Request<RecvStream>, target: SocketAddr) -> io::Result<BackendResponse> {
     let (parts, mut stream) = request.into_parts();
     let mut body = Vec::new();
@@ -277,14 +277,14 @@ enum Length {
     End,
 }
 
-/// The body of an answer in HTTP/1.1.
+/// An HTTP/1.1 response body.
 struct Body {
     reader: BufReader<TcpStream>,
     length: Length,
 }
 
 impl Body {
-    /// The next bytes; none at the end.
+    /// The next bytes; `None` at the end.
     async fn piece(&mut self) -> io::Result<Option<Bytes>> {
         match &mut self.length {
             Length::Left(0) => Ok(None),

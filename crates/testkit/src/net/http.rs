@@ -1,4 +1,4 @@
-//! HTTP/1.1 as bytes: reading requests, and what a recorded request is.
+//! Reading and recording of HTTP/1.1 requests.
 
 use std::{
     io::{self, BufRead, ErrorKind, Read},
@@ -7,14 +7,14 @@ use std::{
 
 use serde_json::Value;
 
-/// A request as it arrived.
+/// A recorded request.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Which connection it came on: 0 is the first that was accepted.
+    /// The number of its connection, counted from 0.
     pub connection: usize,
     /// The method.
     pub method: String,
-    /// The target as sent: path and query, or a whole URL to a proxy.
+    /// The target: path and query, or a whole URL to a proxy.
     pub path: String,
     /// Names in lower case, in the order sent.
     pub headers: Vec<(String, String)>,
@@ -31,12 +31,12 @@ impl Request {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The body as JSON; null when it is none.
+    /// The body as JSON, or null.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// The JSON-RPC method of the body; empty when there is none.
+    /// The JSON-RPC method of the body, or an empty string.
     pub fn rpc_method(&self) -> String {
         self.json()["method"]
             .as_str()
@@ -44,12 +44,12 @@ impl Request {
             .to_owned()
     }
 
-    /// The JSON-RPC id of the body; null when there is none.
+    /// The JSON-RPC id of the body, or null.
     pub fn rpc_id(&self) -> Value {
         self.json()["id"].clone()
     }
 
-    /// Whether a header lists a token, as `Accept` and `Accept-Encoding` do.
+    /// Whether a list header contains a token.
     pub(crate) fn lists(&self, name: &str, token: &str) -> bool {
         self.headers
             .iter()
@@ -60,7 +60,7 @@ impl Request {
     }
 }
 
-/// The requests of a server, in the order in which they arrived.
+/// The requests of a server, in order of arrival.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestLog(Arc<Mutex<Vec<Request>>>);
 
@@ -78,7 +78,7 @@ impl RequestLog {
     }
 }
 
-/// Reads one request; none at the end of the connection.
+/// Reads one request; `None` at the end of the connection.
 pub(crate) fn read_request(reader: &mut impl BufRead) -> io::Result<Option<Request>> {
     let Some(mut request) = read_head(reader)? else {
         return Ok(None);
@@ -150,7 +150,7 @@ fn read_chunked(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
     Ok(body)
 }
 
-/// The words that go with a status.
+/// The reason phrase of a status.
 pub(crate) fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",

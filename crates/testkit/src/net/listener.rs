@@ -1,4 +1,5 @@
-//! The listener every network server here has: it counts, can crash, and comes back on the same port.
+//! The listener of all network servers: it counts connections, can crash, and restarts on the same
+//! port.
 
 use std::{
     collections::HashMap,
@@ -20,14 +21,14 @@ use super::{
 
 type Serve = Box<dyn Fn(Stream, usize) + Send + Sync>;
 
-/// A listener on loopback with a thread for each connection. Stops when dropped.
+/// A listener on loopback with a thread per connection, stopped on drop.
 pub(crate) struct Listener {
     inner: Arc<Inner>,
 }
 
 struct Inner {
     address: SocketAddr,
-    /// Bound but never listening: nobody else gets the port while the server is down, and connecting is refused.
+    /// Bound but never listening: reserves the port while the server is down.
     _reserved: Socket,
     listening: Mutex<Option<Listening>>,
     accepted: AtomicUsize,
@@ -43,7 +44,8 @@ struct Listening {
 }
 
 impl Listener {
-    /// Listens on a port, a free one for 0. `serve` gets each connection with its number and ends with it.
+    /// Listens on a port, or on a free one for 0. `serve` gets each connection with its number and
+    /// returns at its end.
     pub(crate) fn start(
         tls: Option<Arc<rustls::ServerConfig>>,
         port: u16,
@@ -74,12 +76,12 @@ impl Listener {
         self.inner.address
     }
 
-    /// How many connections were accepted so far.
+    /// The number of accepted connections.
     pub(crate) fn accepted(&self) -> usize {
         self.inner.accepted.load(Ordering::Acquire)
     }
 
-    /// How many connections are open.
+    /// The number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.inner.open.lock().unwrap().len()
     }
@@ -89,7 +91,7 @@ impl Listener {
         self.inner.drop_connections();
     }
 
-    /// Listens (again), on the same port.
+    /// Listens (again) on the same port.
     pub(crate) fn listen(&self) {
         let mut listening = self.inner.listening.lock().unwrap();
         if listening.is_some() {
@@ -108,7 +110,7 @@ impl Listener {
         });
     }
 
-    /// Stops listening; connections live on. Returns when connecting is refused.
+    /// Stops listening; connections stay open. Returns when connecting is refused.
     pub(crate) fn refuse(&self) {
         self.inner.refuse();
     }
@@ -119,7 +121,7 @@ impl Listener {
         self.inner.drop_connections();
     }
 
-    /// Stops it from inside: for the script of a server, which must not keep its own front alive.
+    /// A callback that stops the server, for its own script, without keeping it alive.
     pub(crate) fn stopper(&self) -> impl Fn() + Send + Sync + 'static {
         let inner = Arc::downgrade(&self.inner);
         move || {
@@ -137,11 +139,11 @@ impl Inner {
             return;
         };
         listening.stop.store(true, Ordering::Release);
-        // A process that is being started elsewhere may hold the socket for a moment: closing it is not enough.
+        // A process being spawned may hold the socket for a moment: closing it is not enough.
         socket2::SockRef::from(&*listening.listener)
             .shutdown(Shutdown::Both)
             .ok();
-        // Where that does not wake the thread from its accept, this does.
+        // Wakes the thread where the shutdown does not.
         TcpStream::connect(self.address).ok();
         listening.thread.join().ok();
     }

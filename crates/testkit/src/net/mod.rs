@@ -1,7 +1,7 @@
-//! Servers on loopback sockets, and proxies between them and a client.
+//! Servers on loopback sockets, and proxies in front of them.
 //!
-//! Every handle stops its server when dropped. A server that was stopped keeps its port: nobody else gets it, and
-//! connecting is refused until `restart`.
+//! Every handle stops its server on drop. A stopped server keeps its port, on which connections are
+//! refused until `restart`.
 
 mod body;
 mod builder;
@@ -40,7 +40,7 @@ pub use self::{
     ws::{WsOptions, WsServer},
 };
 
-/// Bytes as gzip has them.
+/// Compresses bytes with gzip.
 pub fn gzip(bytes: impl AsRef<[u8]>) -> Vec<u8> {
     use std::io::Write;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());

@@ -1,20 +1,20 @@
-//! A network server that is all of a process, so that it can be killed.
+//! Network servers as processes, so that they can be killed.
 
 use std::{fs, path::PathBuf, thread};
 
 use super::{Answers, HttpServer, SseServer, WsServer};
 use crate::{Script, scripted};
 
-/// How `testkit-server --listen` is to listen.
+/// Options of `testkit-server --listen`.
 #[derive(Clone, Debug, Default)]
 pub struct Listen {
     /// `http`, `sse` or `ws`.
     pub transport: String,
-    /// Where the URL is written, whole at once, when it listens.
+    /// The file that the URL is written to, atomically, once it listens.
     pub port_file: Option<PathBuf>,
     /// The port; a free one for 0.
     pub port: u16,
-    /// How requests are answered (`http` only).
+    /// The form of responses (`http` only).
     pub answers: Answers,
     /// Whether legacy clients get no session (`http` only).
     pub no_sessions: bool,
@@ -25,7 +25,7 @@ impl Listen {
     #[expect(clippy::print_stdout, reason = "whoever starts it reads the URL")]
     pub fn serve(self, script: Script) -> Result<(), String> {
         let url;
-        // Held until the end of the process.
+        // Kept until the process exits.
         let _server: Box<dyn std::any::Any>;
         match self.transport.as_str() {
             "http" => {

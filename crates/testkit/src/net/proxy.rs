@@ -1,4 +1,4 @@
-//! A forward proxy that writes down what passes.
+//! A recording forward proxy.
 
 use std::{
     collections::HashMap,
@@ -17,7 +17,7 @@ use super::{
     tls::TlsOptions,
 };
 
-/// A forward proxy on loopback: CONNECT, and requests with a whole URL. Stops when dropped.
+/// A forward proxy on loopback for CONNECT and absolute URLs, stopped on drop.
 #[derive(Debug)]
 pub struct HttpProxy {
     listener: Listener,
@@ -28,23 +28,23 @@ pub struct HttpProxy {
 #[derive(Debug, Default)]
 struct Shared {
     log: RequestLog,
-    /// What `Proxy-Authorization` must say.
+    /// The required `Proxy-Authorization`.
     credentials: Option<String>,
     hosts: Mutex<HashMap<String, SocketAddr>>,
 }
 
 impl HttpProxy {
-    /// A proxy for everybody.
+    /// Starts a proxy without authentication.
     pub fn start() -> Self {
         Self::start_with(None, None)
     }
 
-    /// A proxy that answers 407 without these credentials.
+    /// Starts a proxy that requires these credentials.
     pub fn start_auth(user: &str, password: &str) -> Self {
         Self::start_with(Some((user, password)), None)
     }
 
-    /// A proxy that is itself spoken to over TLS.
+    /// Starts a proxy with TLS.
     pub fn start_tls(tls: &TlsOptions) -> Self {
         Self::start_with(None, Some(tls))
     }
@@ -58,7 +58,7 @@ impl HttpProxy {
         let own = Arc::clone(&shared);
         Self {
             listener: Listener::start(tls.map(TlsOptions::config), 0, move |stream, number| {
-                // A connection that fails is closed, and that is all.
+                // Errors only close the connection.
                 own.serve(&stream, number).ok();
                 stream.close();
             }),
@@ -72,7 +72,7 @@ impl HttpProxy {
         format!("{}://{}", self.scheme, self.address())
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
     }
@@ -82,28 +82,28 @@ impl HttpProxy {
         self.address().port()
     }
 
-    /// Takes this `host:port` to be at an address, so that a test can use any name.
+    /// Maps `host:port` to an address, so that a test can use any name.
     pub fn resolve(&self, authority: &str, address: SocketAddr) {
         let mut hosts = self.shared.hosts.lock().unwrap();
         hosts.insert(authority.into(), address);
     }
 
-    /// The requests so far: method and target as sent, without what went through tunnels.
+    /// The requests so far, without tunnelled ones.
     pub fn requests(&self) -> Vec<Request> {
         self.shared.log.all()
     }
 
-    /// Forgets the requests so far.
+    /// Clears the recorded requests.
     pub fn clear_requests(&self) {
         self.shared.log.clear();
     }
 
-    /// How many connections were accepted so far.
+    /// The number of accepted connections.
     pub fn connections(&self) -> usize {
         self.listener.accepted()
     }
 
-    /// How many connections are open.
+    /// The number of open connections.
     pub fn open_connections(&self) -> usize {
         self.listener.open()
     }
@@ -198,7 +198,8 @@ fn split(url: &str) -> Option<(String, String)> {
     Some((format!("{authority}{port}"), path.into()))
 }
 
-/// The head as the server gets it: one request a connection, and nothing that was meant for the proxy.
+/// The head as the server gets it: one request a connection, and nothing that was meant for the
+/// proxy.
 fn onwards(request: &Request, path: &str) -> String {
     let mut head = format!("{} {path} HTTP/1.1\r\n", request.method);
     for (name, value) in &request.headers {

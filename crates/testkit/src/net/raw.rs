@@ -1,4 +1,4 @@
-//! An HTTP server whose every answer is a function of the request: for tests that care about bytes.
+//! An HTTP server with a handler that controls every byte.
 
 use std::{io::BufReader, net::SocketAddr, sync::Arc, sync::mpsc::channel, thread};
 
@@ -10,7 +10,7 @@ use super::{
     tls::TlsOptions,
 };
 
-/// An HTTP/1.1 server on loopback that answers as its handler says. Stops when dropped.
+/// An HTTP/1.1 server on loopback with a handler for every request, stopped on drop.
 ///
 /// ```
 /// use serde_json::json;
@@ -38,12 +38,12 @@ pub struct RawHttp {
 }
 
 impl RawHttp {
-    /// Starts a server. Requests on one connection are answered in turn.
+    /// Starts a server. Requests on one connection are handled in turn.
     pub fn start(handler: impl Fn(&Request, &mut Reply) + Send + Sync + 'static) -> Self {
         Self::start_with(None, 0, handler)
     }
 
-    /// Starts a server that speaks TLS.
+    /// Starts a server with TLS.
     pub fn start_tls(
         tls: &TlsOptions,
         handler: impl Fn(&Request, &mut Reply) + Send + Sync + 'static,
@@ -78,7 +78,7 @@ impl RawHttp {
         format!("{}://{}{path}", self.scheme, self.address())
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
     }
@@ -88,22 +88,22 @@ impl RawHttp {
         self.address().port()
     }
 
-    /// The requests so far, whole ones, as they arrived.
+    /// The complete requests so far.
     pub fn requests(&self) -> Vec<Request> {
         self.log.all()
     }
 
-    /// Forgets the requests so far.
+    /// Clears the recorded requests.
     pub fn clear_requests(&self) {
         self.log.clear();
     }
 
-    /// How many connections were accepted so far.
+    /// The number of accepted connections.
     pub fn connections(&self) -> usize {
         self.listener.accepted()
     }
 
-    /// How many connections are open.
+    /// The number of open connections.
     pub fn open_connections(&self) -> usize {
         self.listener.open()
     }
@@ -113,7 +113,7 @@ impl RawHttp {
         self.listener.drop_connections();
     }
 
-    /// Closes the listener and every connection; connecting is refused from now on.
+    /// Closes the listener and every connection; connecting is refused.
     pub fn stop(&self) {
         self.listener.stop();
     }
@@ -129,8 +129,8 @@ impl RawHttp {
     }
 }
 
-/// Answers the requests of one connection in turn, while a second thread reads ahead: so a client that goes is
-/// noticed during an answer.
+/// Handles the requests of one connection in turn, while a second thread reads ahead to notice when
+/// the client leaves.
 fn converse(
     stream: &Stream,
     number: usize,

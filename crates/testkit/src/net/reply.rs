@@ -1,4 +1,4 @@
-//! The answer to one request, down to the byte.
+//! The response to one request, byte by byte.
 
 use std::{
     io::Write,
@@ -18,7 +18,7 @@ const POLL: Duration = Duration::from_millis(2);
 
 type Watch = Arc<dyn Fn() + Send + Sync>;
 
-/// Whether the client is still there, known as soon as its end of the connection closes.
+/// Whether the client is connected, updated as soon as it closes the connection.
 #[derive(Default)]
 pub(crate) struct ClientWatch {
     gone: AtomicBool,
@@ -34,7 +34,7 @@ impl ClientWatch {
         }
     }
 
-    /// Calls `watch` when the client goes; at once if it has gone.
+    /// Calls `watch` when the client leaves, immediately if it has left.
     pub(crate) fn watch(&self, watch: impl Fn() + Send + Sync + 'static) {
         let watch: Watch = Arc::new(watch);
         *self.watch.lock().unwrap() = Some(Arc::clone(&watch));
@@ -52,9 +52,10 @@ impl ClientWatch {
     }
 }
 
-/// Writes the answer to one request. Every write is flushed; writes to a client that has gone do nothing.
+/// Writes the response to one request. Every write is flushed; writes to a client that has left do
+/// nothing.
 ///
-/// A chunked body that was begun and not ended is ended when the handler returns. A handler that writes nothing
+/// An unfinished chunked body is ended when the handler returns. A handler that writes nothing
 /// closes the connection.
 pub struct Reply {
     stream: Stream,
@@ -105,7 +106,7 @@ impl Reply {
             head = head + "content-length: " + &body.len().to_string() + "\r\n";
         }
         head.push_str("\r\n");
-        // One write, as a real server does: a head alone would wait for its acknowledgement in some stacks.
+        // One write, as real servers do: a head alone could wait for its acknowledgement.
         self.raw([head.as_bytes(), body].concat())
     }
 
@@ -145,7 +146,7 @@ impl Reply {
     pub fn chunk(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         let bytes = bytes.as_ref();
         if bytes.is_empty() {
-            // An empty chunk would be the end.
+            // An empty chunk ends the body.
             return self;
         }
         self.raw([format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat())
@@ -173,7 +174,7 @@ impl Reply {
         self
     }
 
-    /// Waits until the condition holds; false if the client goes before.
+    /// Waits until the condition holds; false if the client leaves first.
     pub fn wait_until(&mut self, mut condition: impl FnMut() -> bool) -> bool {
         loop {
             if condition() {
@@ -186,7 +187,7 @@ impl Reply {
         }
     }
 
-    /// Does nothing more until the client goes or the server stops.
+    /// Waits until the client leaves or the server stops.
     pub fn hold(&mut self) {
         self.wait_until(|| false);
         self.ended = true;
@@ -204,12 +205,12 @@ impl Reply {
         self.stream.reset();
     }
 
-    /// Whether the client has closed its end.
+    /// Whether the client has left.
     pub fn client_gone(&self) -> bool {
         self.client.gone()
     }
 
-    /// Whether it was this server that closed the connection from outside the handler.
+    /// Whether the server closed the connection from outside the handler.
     pub(crate) fn dropped(&self) -> bool {
         self.stream.dropped()
     }
@@ -218,7 +219,7 @@ impl Reply {
         &self.client
     }
 
-    /// Ends what the handler left open; whether the connection can take the next request.
+    /// Completes the response; true if the connection can take another request.
     pub(super) fn settle(mut self) -> bool {
         if self.ended || !self.wrote {
             return false;

@@ -1,4 +1,4 @@
-//! A server of the old HTTP+SSE transport that does what a script says.
+//! A scripted server of the HTTP+SSE transport.
 
 use std::{
     collections::HashMap,
@@ -45,20 +45,21 @@ impl Default for SseOptions {
 }
 
 impl ServerBuilder<SseOptions> {
-    /// The data of the `endpoint` event, `/messages?sessionId={id}` unless told; `{id}` is the session.
+    /// Sets the data of the `endpoint` event, by default `/messages?sessionId={id}`; `{id}` is the
+    /// session.
     pub fn endpoint(mut self, endpoint: &str) -> Self {
         endpoint.clone_into(&mut self.options.endpoint);
         self
     }
 
-    /// The status of a POST to the stream's own path, by which a client of Streamable HTTP sees that this is none;
-    /// 405 unless told.
+    /// Sets the status of a POST to the path of the stream, by which clients detect this transport;
+    /// by default 405.
     pub fn post_status(mut self, status: u16) -> Self {
         self.options.post_status = status;
         self
     }
 
-    /// The `retry` that streams begin with, in milliseconds.
+    /// Sets the `retry` at the start of streams, in milliseconds.
     pub fn retry(mut self, milliseconds: u64) -> Self {
         self.options.retry = Some(milliseconds);
         self
@@ -174,7 +175,7 @@ impl State {
         session.server.abandon();
     }
 
-    /// Stops all work, as a crash does.
+    /// Stops all work, as in a crash.
     fn lose(&self) {
         for (_, session) in self.sessions.lock().unwrap().drain() {
             session.server.abandon();
@@ -194,20 +195,21 @@ impl Sink for ChannelSink {
     }
 }
 
-/// An HTTP+SSE server on loopback: GET gives a stream whose first event is the endpoint to POST to. A session lives as
-/// long as its stream. Stops when dropped. Requests, connections and ports are as in [`RawHttp`].
+/// An HTTP+SSE server on loopback, stopped on drop: a GET opens a stream whose first event is the
+/// endpoint to POST to. A session lives as long as its stream. See [`RawHttp`] for requests,
+/// connections and ports.
 pub struct SseServer {
     raw: RawHttp,
     state: Arc<State>,
 }
 
 impl SseServer {
-    /// Begins to describe a server.
+    /// Returns a builder.
     pub fn builder(script: impl Into<Script>) -> ServerBuilder<SseOptions> {
         ServerBuilder::new(script.into(), "/sse")
     }
 
-    /// Starts a server with every option as it is unless told.
+    /// Starts a server with default options.
     pub fn start(script: impl Into<Script>) -> Self {
         Self::builder(script).start()
     }
@@ -217,12 +219,12 @@ impl SseServer {
         self.raw.url_of(&self.state.base.path)
     }
 
-    /// How many streams, and so sessions, are open.
+    /// The number of open streams, and so of sessions.
     pub fn streams(&self) -> usize {
         self.state.streams.count()
     }
 
-    /// Sends a notification, `{method, params}`, to every session that has shaken hands.
+    /// Sends a notification, `{method, params}`, to every initialized session.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "`json!` at the call reads better without a borrow"
@@ -234,25 +236,25 @@ impl SseServer {
         common.publish(method, &params);
     }
 
-    /// Ends every stream in order, and with it its session.
+    /// Ends every stream cleanly, and with it its session.
     pub fn drop_streams(&self) {
         for session in self.state.sessions.lock().unwrap().values() {
             session.channel.end();
         }
     }
 
-    /// Changes the token it wants; none to let everybody in.
+    /// Changes the required token; `None` requires none.
     pub fn accept_token(&self, token: Option<Token>) {
         self.state.base.token.accept(token);
     }
 
-    /// Crashes: the listener and every connection close at once.
+    /// Crashes: closes the listener and every connection.
     pub fn stop(&self) {
         self.raw.stop();
         self.state.lose();
     }
 
-    /// Starts again on the same port, after a crash if it is running. Everything it knew is lost.
+    /// Restarts on the same port, crashing first if it is running. All state is lost.
     pub fn restart(&self) {
         self.stop();
         let common = self.state.crash.start_script(&self.state.base.script);

@@ -1,4 +1,4 @@
-//! One accepted connection: plain TCP, or TLS ended by a thread of its own behind a socket pair.
+//! An accepted connection: plain TCP, or TLS terminated by a thread behind a socket pair.
 
 use std::{
     io::{self, Read, Write},
@@ -31,13 +31,13 @@ impl Stream {
         }
     }
 
-    /// The same connection, whose bytes are those of its plain text side from now on.
+    /// Switches the connection to its plain text side.
     pub(super) fn with_plain(mut self, plain: UnixStream) -> Self {
         self.plain = Some(Arc::new(plain));
         self
     }
 
-    /// What drops the connection, without keeping it open.
+    /// A handle that closes the connection without keeping it open.
     pub(super) fn close_handle(&self) -> CloseHandle {
         CloseHandle {
             tcp: Arc::downgrade(&self.tcp),
@@ -45,22 +45,22 @@ impl Stream {
         }
     }
 
-    /// Whether it was a [`Dropper`] that closed the connection.
+    /// Whether a [`CloseHandle`] closed the connection.
     pub(super) fn dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
     }
 
-    /// What tells the thread that ends TLS to leave without a farewell.
+    /// The flag that makes the TLS thread skip `close_notify`.
     pub(super) fn reset_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.reset)
     }
 
-    /// The socket itself, for whoever passes its bytes on as they are.
+    /// The socket itself, for raw forwarding.
     pub(super) fn tcp(&self) -> Arc<TcpStream> {
         Arc::clone(&self.tcp)
     }
 
-    /// Ends the connection in order: what was written still arrives, then FIN. Not after a reset.
+    /// Closes the connection after pending data, unless it was reset.
     pub(crate) fn close(&self) {
         if self.reset.load(Ordering::Acquire) {
             return;
@@ -69,11 +69,11 @@ impl Stream {
             Some(plain) => plain.shutdown(Shutdown::Both),
             None => self.tcp.shutdown(Shutdown::Both),
         }
-        // A connection that has gone already is as closed as it can be.
+        // It may be closed already.
         .ok();
     }
 
-    /// Ends the connection with RST, as soon as the last handle is dropped.
+    /// Resets the connection once the last handle is dropped.
     pub(crate) fn reset(&self) {
         self.reset.store(true, Ordering::Release);
         arm_reset(&self.tcp);
@@ -98,7 +98,7 @@ impl CloseHandle {
     }
 }
 
-/// Makes the coming close of a socket a reset. Its readers wake up, so that they can drop their handles.
+/// Makes the next close of a socket a reset, and wakes its readers.
 pub(super) fn arm_reset(tcp: &TcpStream) {
     socket2::SockRef::from(tcp)
         .set_linger(Some(Duration::ZERO))

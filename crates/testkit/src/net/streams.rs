@@ -1,4 +1,4 @@
-//! How many long streams a server has open.
+//! Counts open streams.
 
 use std::sync::{
     Arc,
@@ -13,7 +13,7 @@ impl Streams {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Something that counts as a stream from its opening until it is dropped.
+    /// A guard that counts as a stream from its opening until it is dropped.
     pub(crate) fn guard(&self) -> Guard {
         Guard {
             streams: self.clone(),

@@ -1,6 +1,6 @@
-//! The server's end of TLS: one thread a connection, which passes plain text on through a socket pair.
+//! TLS termination: one thread per connection, which passes plain text through a socket pair.
 //!
-//! So every server here handles a plain socket that can be read and written at once, encrypted or not.
+//! Servers handle a plain socket, encrypted or not.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -18,7 +18,7 @@ use rustls::{ServerConfig, ServerConnection};
 
 use super::stream::Stream;
 
-/// Does the handshake; gives the plain side and the thread that passes bytes on. Nothing when the handshake fails.
+/// Performs the handshake; returns the plain side and the thread that pumps bytes, or `None`.
 pub(super) fn accept(
     stream: Stream,
     config: &Arc<ServerConfig>,
@@ -41,7 +41,7 @@ pub(super) fn accept(
     Some((
         stream,
         thread::spawn(move || {
-            // However it ends, the connection has ended.
+            // The connection has ended in any case.
             pump.run().ok();
         }),
     ))
@@ -51,7 +51,7 @@ struct Pump {
     tls: ServerConnection,
     tcp: Arc<TcpStream>,
     plain: UnixStream,
-    /// Plain text received that the server has not taken yet.
+    /// Decrypted bytes that the server has not read yet.
     inbound: Vec<u8>,
     reset: Arc<AtomicBool>,
 }
@@ -60,7 +60,7 @@ impl Pump {
     fn run(mut self) -> io::Result<()> {
         self.tcp.set_nonblocking(true)?;
         self.plain.set_nonblocking(true)?;
-        // The first request may have come with the end of the handshake.
+        // The first request may follow the handshake in the same record.
         self.decrypted()?;
         loop {
             let (tcp, plain) = self.wait()?;
@@ -79,7 +79,7 @@ impl Pump {
         }
     }
 
-    /// Waits for what can be done: reads only when what was read before has been passed on.
+    /// Waits for I/O. Reads only when earlier input was passed on.
     fn wait(&self) -> io::Result<(PollFlags, PollFlags)> {
         let (mut tcp, mut plain) = (PollFlags::empty(), PollFlags::empty());
         if self.tls.wants_write() {
@@ -111,10 +111,10 @@ impl Pump {
         Ok(())
     }
 
-    /// Takes bytes from the client; false at its end.
+    /// Reads from the client; false at the end.
     fn receive(&mut self) -> io::Result<bool> {
         if !self.inbound.is_empty() {
-            // A hang-up is reported unasked; what came before it goes first.
+            // A hang-up is always reported; earlier input is passed on first.
             return Ok(true);
         }
         match self.tls.read_tls(&mut &*self.tcp) {
@@ -148,14 +148,14 @@ impl Pump {
         match self.plain.write(&self.inbound) {
             Ok(count) => drop(self.inbound.drain(..count)),
             Err(e) if e.kind() == ErrorKind::WouldBlock => {}
-            // The server has closed; what it still sent is read all the same.
+            // The server has closed; its remaining output is still read.
             Err(e) if e.kind() == ErrorKind::BrokenPipe => self.inbound.clear(),
             Err(e) => return Err(e),
         }
         Ok(())
     }
 
-    /// Takes bytes from the server; false at its end.
+    /// Reads from the server; false at the end.
     fn send(&mut self) -> io::Result<bool> {
         if self.tls.wants_write() {
             return Ok(true);

@@ -23,7 +23,7 @@ pub struct TestCa {
 }
 
 impl TestCa {
-    /// A new one, which nobody trusts yet.
+    /// Creates an authority.
     pub fn new() -> Self {
         let mut params = CertificateParams::default();
         params
@@ -64,7 +64,7 @@ impl TestCa {
         )
     }
 
-    /// A server certificate for loopback whose time is over.
+    /// An expired server certificate for loopback.
     pub fn expired_server(&self) -> Identity {
         let names = ["localhost", "127.0.0.1", "::1"];
         self.sign(
@@ -146,7 +146,7 @@ impl Identity {
     }
 }
 
-/// How a server speaks TLS.
+/// TLS options of a server.
 #[derive(Clone, Debug)]
 pub struct TlsOptions {
     identity: Identity,
@@ -155,12 +155,12 @@ pub struct TlsOptions {
 }
 
 impl TlsOptions {
-    /// With a certificate for loopback from this authority; no client certificate is asked for.
+    /// Uses a certificate for loopback from this authority, without client certificates.
     pub fn new(ca: &TestCa) -> Self {
         Self::with(ca.server())
     }
 
-    /// With this certificate.
+    /// Uses this certificate.
     pub fn with(identity: Identity) -> Self {
         Self {
             identity,
@@ -175,7 +175,7 @@ impl TlsOptions {
         self
     }
 
-    /// Offers these protocols by ALPN, best first; none by default.
+    /// Offers these ALPN protocols, best first; by default none.
     pub fn alpn(mut self, protocols: &[&str]) -> Self {
         self.alpn = protocols.iter().map(|p| p.as_bytes().to_vec()).collect();
         self

@@ -1,4 +1,4 @@
-//! Who may come in: the bearer token a server wants.
+//! Bearer tokens that a server accepts.
 
 use std::{
     fmt,
@@ -7,12 +7,12 @@ use std::{
 
 use super::{http::Request, reply::Reply};
 
-/// Which bearer tokens are good: a fixed one, or whatever a function says.
+/// Accepted bearer tokens: a fixed one or a predicate.
 #[derive(Clone)]
 pub struct Token(Arc<dyn Fn(&str) -> bool + Send + Sync>);
 
 impl Token {
-    /// Whatever this function says.
+    /// Accepts the tokens that match a predicate.
     pub fn matching(predicate: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(predicate))
     }
@@ -63,7 +63,7 @@ impl TokenCheck {
         token.is_none_or(|Token(predicate)| sent.is_some_and(|sent| predicate(sent)))
     }
 
-    /// Answers 401 unless the request may come in.
+    /// Responds with 401 unless the token is accepted.
     pub(crate) fn admit(&self, request: &Request, reply: &mut Reply) -> bool {
         let is_accepted = self.is_accepted(request.header("authorization"));
         if !is_accepted {

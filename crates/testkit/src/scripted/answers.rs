@@ -1,4 +1,4 @@
-//! What the server does on its own: the rules of the eras, and the answer to each method it knows.
+//! Default behaviour: the rules of the eras, and the response to each known method.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ pub(super) const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionI
 const FIRST_MODERN: &str = "2026-07-28";
 
 impl Server {
-    /// Whether the era's rules let a request through.
+    /// Whether the era admits a request.
     pub(super) fn admit(&self, request: &Request) -> Result<(), RpcError> {
         let modern_only = self.script.era == Era::Modern;
         if modern_only && request.method == "initialize" {
@@ -61,7 +61,7 @@ impl Server {
         }
     }
 
-    /// The actions the script ties to the tool, resource or prompt a request names.
+    /// The actions of the tool, resource or prompt that a request names.
     pub(super) fn scripted(&self, request: &Request) -> Option<Vec<Action>> {
         let (name, uri) = (&request.params["name"], &request.params["uri"]);
         match request.method.as_str() {
@@ -88,7 +88,7 @@ impl Server {
         }
     }
 
-    /// Does what the server does when the script says nothing.
+    /// Responds as the server does without a script.
     pub(super) fn answer_default(&self, request: &Request) {
         let Some(id) = &request.id else {
             if request.method == "notifications/cancelled" {
@@ -137,7 +137,7 @@ impl Server {
         Ok(self.shape(result, request.modern))
     }
 
-    /// A result as JSON text, with what the modern era wants in every one.
+    /// A result as JSON text, with the members of the modern era.
     pub(super) fn shape(&self, mut result: Value, modern: bool) -> String {
         if modern && let Some(fields) = result.as_object_mut() {
             fields
@@ -227,7 +227,7 @@ impl Server {
     }
 
     fn listen(&self, exchange: Exchange, id: &Value, filter: &Value) {
-        // Held over the acknowledgement, so that nothing is published to this listener before it.
+        // Locked over the acknowledgement, so that it comes first.
         let mut listeners = self.listeners.lock().unwrap();
         self.output.message(
             exchange,
@@ -314,7 +314,7 @@ pub(super) fn arguments(params: &Value) -> String {
         .map_or_else(|| "{}".into(), Value::to_string)
 }
 
-/// The result of a tool that says this.
+/// A tool result with this text.
 pub(super) fn text(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
 }

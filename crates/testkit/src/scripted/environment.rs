@@ -1,4 +1,4 @@
-//! Where a server runs, and so what it may do to its surroundings.
+//! The environment of a server, which it may affect.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -14,15 +14,15 @@ use std::{
 
 use rustix::process::{Signal, getpid, kill_process};
 
-/// What the server is made of.
+/// The environment of a server.
 pub(crate) enum Environment {
-    /// A process of its own, which it may kill.
+    /// A process, which it may kill.
     Process,
-    /// A thread behind a socket, which it may shut.
+    /// A thread behind a socket, which it may close.
     Socket(UnixStream),
-    /// Streams of which it knows nothing, which it may drop.
+    /// Arbitrary streams, which it may drop.
     Streams,
-    /// A server on the network in this process, which it may crash.
+    /// A network server in this process, which it may crash.
     Network(Arc<dyn Fn() + Send + Sync>),
 }
 
@@ -52,12 +52,12 @@ impl Environment {
         }
     }
 
-    /// Sends this process a signal; elsewhere, the same as an end.
+    /// Sends a signal to this process; elsewhere ends the server.
     pub(super) fn signal(&self, signal: Signal) {
         if !matches!(self, Self::Process) {
             return self.end(1);
         }
-        // The Rust runtime's own SIGSEGV handler swallows the first, and steps aside for the next.
+        // The Rust runtime handles the first SIGSEGV and resets the handler.
         for _ in 0..3 {
             kill_process(getpid(), signal).expect("a signal to itself");
             thread::sleep(Duration::from_millis(5));
@@ -71,13 +71,13 @@ impl Environment {
     }
 }
 
-/// Makes this process survive a signal: a handler that only sets a flag.
+/// Ignores a signal, with a handler that only sets a flag.
 pub(super) fn ignore(signal: Signal) {
     signal_hook::flag::register(signal.as_raw(), std::sync::Arc::default())
         .expect("a signal that can be ignored");
 }
 
-/// Writes a file whole or not at all, so that whoever waits for it finds it complete.
+/// Writes a file atomically.
 pub(super) fn write_whole(path: &Path, text: &str) {
     let part = path.with_extension(format!("part{}", process::id()));
     fs::write(&part, text)
@@ -92,7 +92,7 @@ pub(super) fn append(path: &Path, bytes: &[u8]) {
         .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
 }
 
-/// Adds one to the number in a file, under its lock.
+/// Increments the number in a file, under a lock.
 pub(super) fn count(path: &Path) {
     let add = || -> io::Result<()> {
         let mut file = File::options()
@@ -106,7 +106,7 @@ pub(super) fn count(path: &Path) {
         file.read_to_string(&mut text)?;
         let number: u64 = text.trim().parse().unwrap_or(0);
         file.rewind()?;
-        // The number never gets shorter, so nothing of the old one is left behind it.
+        // The number never gets shorter, so it overwrites the old one.
         write!(file, "{}", number + 1)
     };
     add().unwrap_or_else(|e| panic!("{}: {e}", path.display()));

@@ -1,4 +1,4 @@
-//! A process that a server leaves behind: how it is started, and what it does.
+//! A process that outlives a server.
 
 use std::{
     io::Read,
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use super::{LINGER, environment};
 use crate::{Grandchild, bin};
 
-/// Starts a grandchild and returns once it has set itself up.
+/// Starts a grandchild and waits until it is ready.
 #[expect(
     clippy::zombie_processes,
     reason = "a child that nobody waits for is the point"
@@ -47,7 +47,7 @@ pub(super) fn spawn(settings: &Grandchild) {
         .expect("a grandchild that sets itself up");
 }
 
-/// The grandchild's own main function; `settings` is the JSON of a [`Grandchild`].
+/// The main function of the grandchild; `settings` is the JSON of a [`Grandchild`].
 pub fn run(settings: &str) -> ! {
     let settings: Grandchild =
         serde_json::from_str(settings).expect("the settings of a grandchild");

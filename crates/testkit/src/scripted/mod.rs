@@ -1,4 +1,4 @@
-//! The scripted server itself: one reader, one thread for each scripted request, one writer of whole lines.
+//! The scripted server: one reader, one thread per scripted request, one writer of whole lines.
 
 mod answers;
 mod environment;
@@ -36,11 +36,11 @@ pub(crate) use self::{
     output::{Exchange, Out, Sink},
 };
 
-/// How long a process that was told to outlive its welcome does so, so that none leaks for ever.
+/// How long processes survive that are told to, so that none leaks forever.
 pub(crate) const LINGER: Duration = Duration::from_mins(2);
 
-/// Serves a script over any streams until the reader ends. Actions that would end or harm the process close the
-/// streams instead.
+/// Serves a script over any streams until the reader ends. Actions that would end the process close
+/// the streams instead.
 pub fn serve(
     script: Script,
     reader: impl BufRead + Send + 'static,
@@ -54,7 +54,7 @@ pub fn serve(
     .serve(reader);
 }
 
-/// Serves a script on threads of this process and gives the client's end: both what it writes and what it reads.
+/// Serves a script on threads of this process; returns the client's end.
 pub fn in_process(script: Script) -> UnixStream {
     let (client, server) = UnixStream::pair().expect("a socket pair");
     let writer = server.try_clone().expect("a second handle");
@@ -62,7 +62,7 @@ pub fn in_process(script: Script) -> UnixStream {
     thread::spawn(move || {
         Server::new(&Common::new(script), LineSink::new(writer), environment)
             .serve(BufReader::new(&server));
-        // Threads in flight may still hold handles; the client must see the end now.
+        // Running threads may hold handles, but the client must see the end now.
         server.shutdown(std::net::Shutdown::Both).ok();
     });
     client
@@ -79,7 +79,7 @@ pub fn serve_process(script: Script) -> ! {
     std::process::exit(0)
 }
 
-/// A message that asks for something: a request, or a notification when it has no id.
+/// A request, or a notification when it has no id.
 #[derive(Debug)]
 struct Request {
     exchange: Exchange,
@@ -95,7 +95,7 @@ struct Listener {
     filter: Value,
 }
 
-/// What the sessions of one server share.
+/// State shared by the sessions of one server.
 pub(crate) struct Common {
     script: Script,
     tools: Mutex<Vec<Tool>>,
@@ -113,14 +113,14 @@ impl Common {
         })
     }
 
-    /// What is listed of a tool beside its name.
+    /// The listed members of a tool besides its name.
     pub(crate) fn tool(&self, name: &str) -> Option<Value> {
         let tools = self.tools.lock().unwrap();
         let tool = tools.iter().find(|tool| tool.name == name)?;
         Some(Value::Object(tool.rest.clone()))
     }
 
-    /// Sends a notification to whoever subscribed, in every session.
+    /// Sends a notification to the subscribers of every session.
     pub(crate) fn publish(&self, method: &str, params: &Value) {
         let sessions: Vec<_> = {
             let sessions = self.sessions.lock().unwrap();
@@ -137,7 +137,7 @@ pub(crate) struct Server {
     common: Arc<Common>,
     output: Output,
     environment: Environment,
-    /// Whether `initialize` was seen: legacy requests are served and plain notifications sent from then on.
+    /// Set by `initialize`: legacy requests are served and plain notifications sent from then on.
     initialized: AtomicBool,
     stopped: AtomicBool,
     closed: AtomicBool,
@@ -180,7 +180,7 @@ impl Server {
         server
     }
 
-    /// Runs what the script does before it reads anything.
+    /// Runs `onStart`.
     pub(crate) fn begin(self: &Arc<Self>) {
         let start = Request {
             exchange: None,
@@ -196,15 +196,15 @@ impl Server {
         );
     }
 
-    /// Takes a message from a front that numbers its deliveries, unless the script has stopped reading. Whether it
-    /// was answered by the server's own rules, at once.
+    /// Handles a numbered message, unless the script has stopped reading. True if it got a default
+    /// response immediately.
     pub(crate) fn deliver(self: &Arc<Self>, exchange: Exchange, message: &[u8]) -> bool {
         !self.stopped.load(Ordering::Acquire)
             && !self.closed.load(Ordering::Acquire)
             && self.receive(exchange, message)
     }
 
-    /// Serves legacy requests without a handshake, as a server without sessions does.
+    /// Serves legacy requests without a handshake.
     pub(crate) fn skip_handshake(&self) {
         self.initialized.store(true, Ordering::Release);
     }
@@ -270,7 +270,7 @@ impl Server {
             }
             (None, Some(id)) => {
                 let waiting = self.waiting.lock().unwrap().remove(&id.to_string());
-                // Nobody waiting is fine: the request was abandoned.
+                // The request may have been abandoned.
                 waiting.and_then(|sender| sender.send(message).ok());
             }
             (None, None) => {
@@ -309,7 +309,7 @@ impl Server {
         self.output.put(to, Out::Settled);
     }
 
-    /// Runs actions on a thread of their own; here, when they are to stop the reader before its next read.
+    /// Runs actions on a thread, or on the reader if they stop it.
     fn start(self: &Arc<Self>, request: Request, actions: Vec<Action>) {
         let inline = actions
             .iter()
@@ -333,20 +333,20 @@ impl Server {
         }
     }
 
-    /// Cancels the request a client names by its id.
+    /// Cancels a request by its id.
     fn cancel(&self, id: &Value) {
         self.log_cancel(id);
         self.cancel_where(|_, other| other == Some(id));
     }
 
-    /// Notes that a client cancelled this request.
+    /// Logs a cancellation by the client.
     pub(crate) fn log_cancel(&self, id: &Value) {
         if let Some(path) = &self.script.cancel_log {
             environment::append(path, format!("{id}\n").as_bytes());
         }
     }
 
-    /// Stops the request of a delivery.
+    /// Cancels the request of a delivery.
     pub(crate) fn cancel_exchange(&self, number: u64) {
         self.cancel_where(|exchange, _| exchange == Some(number));
     }
@@ -367,7 +367,7 @@ impl Server {
         });
     }
 
-    /// Cancels everything, for a session that is over.
+    /// Cancels all requests of a session.
     pub(crate) fn abandon(&self) {
         self.listeners.lock().unwrap().clear();
         for running in self.jobs.lock().unwrap().drain(..) {
@@ -376,7 +376,7 @@ impl Server {
         }
     }
 
-    /// Sends a notification to modern listeners that asked for it, and plainly to a legacy client.
+    /// Sends a notification to subscribed modern listeners, and plainly to a legacy client.
     fn publish(&self, method: &str, params: &Value) {
         if self.initialized.load(Ordering::Acquire) {
             let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
@@ -406,7 +406,7 @@ impl Server {
         self.output.put(to, Out::Reply(reply.into_bytes()));
     }
 
-    /// Ends the server as far as its place allows.
+    /// Ends the server as far as its environment allows.
     fn end(&self, code: i32) {
         self.environment.end(code);
         self.closed.store(true, Ordering::Release);

@@ -1,43 +1,43 @@
-//! Where a server's messages go: lines to a stream, or whatever front a network server has.
+//! The output of a server: lines, or messages of a network server.
 
 use std::{io::Write, sync::Mutex, thread, time::Duration};
 
 use serde_json::Value;
 
-/// The number of the delivery that a message answers; none when it is for the client at large.
+/// The delivery that a message responds to; `None` for unsolicited messages.
 pub(crate) type Exchange = Option<u64>;
 
-/// Something a server sends.
+/// An item of output.
 #[derive(Clone, Debug)]
 pub(crate) enum Out {
-    /// An answer, without a newline.
+    /// A response, without a newline.
     Reply(Vec<u8>),
     /// A notification or request, without a newline.
     Message(Vec<u8>),
-    /// What a script wrote in place of a message, without a newline.
+    /// Raw output of a script, without a newline.
     Line(Vec<u8>),
     /// Bytes as they are.
     Bytes(Vec<u8>),
-    /// A line written piece by piece.
+    /// A line written in chunks.
     Slow {
         line: Vec<u8>,
         chunk: usize,
         pause: Duration,
     },
-    /// The work of a request is over, replied to or not.
+    /// A request is finished, with or without a reply.
     Settled,
     /// A request was cancelled: nothing more comes.
     Cancelled,
 }
 
-/// Takes what a server sends. Failures are ignored: a client that has gone is not this server's fault.
+/// Consumes the output of a server. Errors are ignored: the client may be gone.
 pub(crate) trait Sink: Send + Sync {
     fn put(&self, to: Exchange, out: Out);
     /// Nothing more is sent.
     fn close(&self);
 }
 
-/// Lines to a stream, which it keeps whole.
+/// Writes whole lines to a stream.
 pub(super) struct LineSink(Mutex<Option<Box<dyn Write + Send>>>);
 
 impl LineSink {
@@ -77,7 +77,7 @@ impl Sink for LineSink {
     }
 }
 
-/// The one writer of a server.
+/// The writer of a server.
 pub(super) struct Output(Box<dyn Sink>);
 
 impl Output {

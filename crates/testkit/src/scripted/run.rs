@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{Action, Flood, InputRequired, Message, Progress};
 
-/// How long an action waits for something that may never come.
+/// Time limit for waiting actions.
 const PATIENCE: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(2);
 
@@ -41,7 +41,8 @@ pub(super) fn all(server: &Arc<Server>, running: &RunningRequest, actions: &[Act
     }
 }
 
-/// The index of the last `inputRequired` a request answers: the one whose state it carries, or else all of them.
+/// The index of the last `inputRequired` that a request answers: the one with its state, or else
+/// the last.
 fn answered_rounds(params: &Value, actions: &[Action]) -> Option<usize> {
     let state = params.get("requestState");
     if state.is_none() && params.get("inputResponses").is_none() {
@@ -143,7 +144,7 @@ impl Server {
         Continue(())
     }
 
-    /// The actions that end a list with a reply, or on purpose without one.
+    /// Runs an action that ends a list, with or without a reply.
     fn reply(&self, running: &RunningRequest, action: &Action) {
         let Some(id) = running.request.id.as_ref().filter(|_| !running.cancelled()) else {
             return;
@@ -289,13 +290,13 @@ fn wait_for_file(running: &RunningRequest, path: &Path) {
 }
 
 fn to_stderr(bytes: &[u8]) {
-    // A reader that has closed our stderr is its own affair.
+    // stderr may be closed.
     std::io::stderr().write_all(bytes).ok();
 }
 
-/// Writes without end, past everything else that the server says.
+/// Writes endlessly, bypassing other output.
 fn endless(running: &RunningRequest, flood: &Flood) {
-    // Many at once: a server that floods does not wait for each line to be written.
+    // Batches of lines, for speed.
     let times = (64 * 1024 / flood.text.len().max(1)).max(1);
     let block = flood.text.repeat(times).into_bytes();
     let mut written = 0_usize;
@@ -321,7 +322,7 @@ fn flood(count: usize) -> Vec<u8> {
     line.iter().copied().cycle().take(count).collect()
 }
 
-/// Bytes that are neither JSON nor UTF-8 nor newlines, the same each time.
+/// Deterministic bytes that are neither JSON nor UTF-8 nor newlines.
 fn garbage(count: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_u32;
     let next = || {

@@ -1,4 +1,4 @@
-//! One request being worked on, which may be cancelled meanwhile.
+//! A request in progress, which may be cancelled.
 
 use std::{
     sync::{Condvar, Mutex},
@@ -12,9 +12,9 @@ use super::Request;
 #[derive(Debug)]
 pub(super) struct RunningRequest {
     pub(super) request: Request,
-    /// Whether the reader itself does this job, so that no answer can arrive meanwhile.
+    /// Runs on the reader, so that no response can arrive meanwhile.
     pub(super) inline: bool,
-    /// The client's answer to the last request this job made.
+    /// The client's response to the last request of this one.
     pub(super) answer: Mutex<Option<Value>>,
     cancelled: Mutex<bool>,
     wake: Condvar,

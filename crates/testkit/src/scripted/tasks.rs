@@ -1,4 +1,4 @@
-//! Calls that become tasks, in both eras: what a script says of one, and the methods that ask about it.
+//! Calls that become tasks, in both eras.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,12 +10,12 @@ use crate::{RpcError, TaskEnd, TaskScript, TaskStep, wait::poll};
 const POLL: Duration = Duration::from_millis(2);
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A task as it stands.
+/// The state of a task.
 pub(super) struct Task {
     status: &'static str,
     message: Option<String>,
     poll_ms: u64,
-    /// What it asks for and has not been given.
+    /// Unanswered input requests.
     asked: Map<String, Value>,
     answers: Map<String, Value>,
     result: Option<Value>,
@@ -54,7 +54,7 @@ impl Task {
 }
 
 impl Server {
-    /// Makes a task of a call, answers with it, and works on it.
+    /// Creates a task for a call, responds with it, and runs it.
     pub(super) fn begin_task(self: &Arc<Self>, running: &RunningRequest, script: &TaskScript) {
         let request = &running.request;
         let Some(id) = &request.id else { return };
@@ -203,7 +203,7 @@ impl Server {
         })
     }
 
-    /// Answers `tasks/result` once the task has ended; what it asks for meanwhile is asked of the client.
+    /// Responds to `tasks/result` once the task has ended; its input requests go to the client.
     pub(super) fn task_result(self: &Arc<Self>, running: &RunningRequest) {
         let request = &running.request;
         let Some(id) = &request.id else { return };

@@ -69,7 +69,7 @@ pub(crate) fn tcp(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// What a TLS client that trusts one authority is.
+/// The configuration of a TLS client that trusts one authority.
 pub(crate) fn client_config(ca: &TestCa, identity: Option<&Identity>) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots

@@ -14,7 +14,7 @@ use trunkline_testkit::{
 
 use crate::browser::{Browser, LIMIT, tcp};
 
-/// Sends back what it gets, whoever asks.
+/// An echo server.
 fn echo() -> TcpListener {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let accepting = listener.try_clone().unwrap();

@@ -64,9 +64,9 @@ enum ContentEncoding {
 pub(super) enum BodyError {
     #[error("{0}")]
     Broken(String),
-    #[error("its answer is longer than {0} bytes")]
+    #[error("the response is longer than {0} bytes")]
     TooLong(usize),
-    #[error("its unfinished answers are longer than {MAX_BUFFERED} bytes together")]
+    #[error("the unfinished responses of the server exceed {MAX_BUFFERED} bytes")]
     BudgetExceeded,
 }
 
@@ -152,7 +152,7 @@ impl Body {
     pub(super) async fn next_chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
         if let ContentEncoding::Unknown(name) = &self.encoding {
             return Err(BodyError::Broken(format!(
-                "its answer is compressed in a way that was not asked for: {name:?}"
+                "the response has an unsupported content encoding: {name:?}"
             )));
         }
         let chunk = match self.encoding {
@@ -187,7 +187,7 @@ impl Body {
             let consumed = before - self.compressed.len();
             empty += consumed;
             if empty > MAX_EMPTY {
-                let reason = "its answer unpacks to nothing".to_owned();
+                let reason = "the compressed response has no content".to_owned();
                 return Err(BodyError::Broken(reason));
             }
             self.yield_after(consumed).await;
@@ -360,7 +360,7 @@ fn decompress(
     compressed: &mut Bytes,
 ) -> Result<Bytes, BodyError> {
     let broken = |error: std::io::Error| {
-        BodyError::Broken(format!("its answer cannot be decompressed: {error}"))
+        BodyError::Broken(format!("the response cannot be decompressed: {error}"))
     };
     let consumed = gzip.write(compressed).map_err(broken)?;
     compressed.advance(consumed);
@@ -368,7 +368,7 @@ fn decompress(
         gzip.flush().map_err(broken)?;
     }
     if consumed == 0 && gzip.get_ref().is_empty() {
-        let reason = "its answer goes on behind its compressed data".to_owned();
+        let reason = "the response has data after its compressed content".to_owned();
         return Err(BodyError::Broken(reason));
     }
     Ok(std::mem::take(gzip.get_mut()).into())

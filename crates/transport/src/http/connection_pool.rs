@@ -71,7 +71,7 @@ pub(super) enum SendError {
     Dial(#[from] DialError),
     #[error("{0}")]
     Exchange(#[from] ExchangeError),
-    #[error("the URL is not one of HTTP")]
+    #[error("the URL is not an HTTP URL")]
     BadUrl,
     #[error("{0}")]
     Redirected(String),
@@ -136,7 +136,7 @@ impl ConnectionPool {
             target = self.redirect_target(&redirected, &response)?;
         }
         Err(SendError::Redirected(
-            "the server redirects without end".to_owned(),
+            "the server redirects too often".to_owned(),
         ))
     }
 
@@ -150,13 +150,15 @@ impl ConnectionPool {
         let location = response.headers.get(LOCATION);
         let location = location.and_then(|value| value.to_str().ok());
         let Some(Ok(to)) = location.map(|location| request.target.url.join(location)) else {
-            return refuse(format!("the server redirects ({status}) to nowhere"));
+            return refuse(format!(
+                "the server redirects ({status}) without a valid location"
+            ));
         };
         let shown = without_secrets(&to);
         if to.origin() != self.origin {
             return refuse(format!(
-                "the server redirects to {shown}, which is another place; \
-                 if that is where it is, write that URL into its entry"
+                "the server redirects to {shown}, which is another origin; \
+                 if it has moved, use that URL in its entry"
             ));
         }
         let keeps_method = matches!(
@@ -165,7 +167,7 @@ impl ConnectionPool {
         );
         if request.method != http::Method::GET && !keeps_method {
             return refuse(format!(
-                "the server redirects ({status}) to {shown}; write that URL into its entry"
+                "the server redirects ({status}) to {shown}; use that URL in its entry"
             ));
         }
         RequestTarget::new(&to)

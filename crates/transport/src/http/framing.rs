@@ -51,14 +51,14 @@ impl Framing {
         let headers = &head.headers;
         match head.status {
             StatusCode::SWITCHING_PROTOCOLS => {
-                return Err("the server wants to speak something else than HTTP");
+                return Err("the server wants to switch to another protocol");
             }
             StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => return Ok(Self::Ended),
             _ => {}
         }
         if let Some(coding) = headers.get_all(TRANSFER_ENCODING).iter().next_back() {
             if head.is_http10() {
-                return Err("its answer is in chunks, of which HTTP/1.0 knows nothing");
+                return Err("the response is chunked, which HTTP/1.0 does not allow");
             }
             let last = coding
                 .to_str()
@@ -75,9 +75,9 @@ impl Framing {
         for value in headers.get_all(CONTENT_LENGTH) {
             for text in value.as_bytes().split(|byte| *byte == b',') {
                 let value =
-                    number(text.trim_ascii(), 10).ok_or("its answer has no proper length")?;
+                    number(text.trim_ascii(), 10).ok_or("the response has an invalid length")?;
                 if length.is_some_and(|length| length != value) {
-                    return Err("its answer has two lengths");
+                    return Err("the response has two lengths");
                 }
                 length = Some(value);
             }
@@ -113,9 +113,7 @@ impl Framing {
                 Self::Chunked(chunk) => {
                     let Some(end) = memchr::memchr(b'\n', input) else {
                         if input.len() > MAX_CHUNK_LINE {
-                            return Err(
-                                "its answer is in chunks that do not say how long they are",
-                            );
+                            return Err("the response has an invalid chunk size");
                         }
                         return Ok(Decoded::NeedMore);
                     };
@@ -136,7 +134,7 @@ impl ChunkState {
         // Strict, because readers that disagree on line endings allow response smuggling.
         let line = line.strip_suffix(b"\r");
         let line = line.filter(|line| !line.contains(&b'\r'));
-        let line = line.ok_or("its answer is in chunks whose lines do not end properly")?;
+        let line = line.ok_or("the response has an invalid line ending between chunks")?;
         Ok(Some(match self {
             Self::Size => {
                 // Chunk extensions are ignored.
@@ -145,24 +143,24 @@ impl ChunkState {
                     Some(0) => Self::Trailers(0, 0),
                     Some(size) => Self::Data(size),
                     None => {
-                        return Err("its answer is in chunks that do not say how long they are");
+                        return Err("the response has an invalid chunk size");
                     }
                 }
             }
             Self::End if line.is_empty() => Self::Size,
             Self::Data(_) | Self::End => {
-                return Err("its answer is in chunks that are longer than they say");
+                return Err("the response has a chunk that is longer than its size");
             }
             Self::Trailers(..) if line.is_empty() => return Ok(None),
             Self::Trailers(bytes, lines)
                 if bytes + line.len() <= MAX_TRAILER_BYTES && lines < MAX_TRAILER_LINES =>
             {
                 if !is_header(line) {
-                    return Err("what follows its answer is no header");
+                    return Err("the response has an invalid trailer");
                 }
                 Self::Trailers(bytes + line.len() + 1, lines + 1)
             }
-            Self::Trailers(..) => return Err("too much follows its answer"),
+            Self::Trailers(..) => return Err("the response has too many trailers"),
         }))
     }
 }

@@ -42,7 +42,7 @@ type OnHeader = Box<dyn Fn(&str, &str) + Send + Sync>;
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum HelperError {
     /// The command could not be started.
-    #[error("the headersHelper could not be run: {0}")]
+    #[error("the headersHelper could not be started: {0}")]
     Start(String),
     /// It did not end in time.
     #[error("the headersHelper did not end within {} s", .0.as_secs())]
@@ -56,7 +56,7 @@ pub enum HelperError {
         stderr: String,
     },
     /// Its output is not a JSON object of headers.
-    #[error("the headersHelper printed no JSON object of headers: {0}")]
+    #[error("the output of the headersHelper is not a JSON object of headers: {0}")]
     Output(String),
 }
 

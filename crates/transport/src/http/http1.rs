@@ -33,7 +33,7 @@ const MAX_READ: usize = 256 * 1024;
 /// Bodies up to this length are copied behind their head: cheaper than a vectored write.
 const MAX_COPIED_BODY: usize = 16 * 1024;
 
-const CLOSED: &str = "the server closed the connection before it had answered";
+const CLOSED: &str = "the server closed the connection before it responded";
 
 /// A connection to a server or to a proxy.
 pub(super) struct Http1Connection {

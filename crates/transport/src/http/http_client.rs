@@ -63,17 +63,17 @@ impl HttpClient {
     /// Sends a request and waits for the head of the response. A final 401 or 403 is an error.
     pub(super) async fn send(
         &self,
-        mut request: HttpRequest<'_>,
+        request: &mut HttpRequest<'_>,
     ) -> Result<Box<Response>, DeliveryError> {
         if self.credentials.is_some() || self.helper.is_some() {
-            return Box::pin(self.send_with_retries(&mut request, None)).await;
+            return Box::pin(self.send_with_retries(request, None)).await;
         }
-        let response = self.send_once(&request).await?;
+        let response = self.send_once(request).await?;
         if is_final(response.status) {
             return Ok(response);
         }
         // Boxed, because it is rare.
-        Box::pin(self.send_with_retries(&mut request, Some(response))).await
+        Box::pin(self.send_with_retries(request, Some(response))).await
     }
 
     /// Sends a request until the response is final, starting with a response that may be there.
@@ -243,10 +243,7 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
 }
 
 fn timed_out(limit: Duration, may_have_run: bool) -> DeliveryError {
-    let text = format!(
-        "the server has not begun to answer within {} s",
-        limit.as_secs()
-    );
+    let text = format!("the server did not respond within {} s", limit.as_secs());
     DeliveryError::new(DeliveryErrorKind::Timeout, text, may_have_run)
 }
 

@@ -98,8 +98,8 @@ impl InboundQueue {
         }
     }
 
-    /// Delivers the messages that have arrived on a stream and reports those that are too long; true
-    /// if there were messages.
+    /// Delivers the messages that have arrived on a stream and reports those that are too long;
+    /// true if there were messages.
     pub(super) async fn deliver_messages(&self, events: &mut EventDecoder) -> bool {
         loop {
             match self.deliver_events(events, Incoming::Frame).await {

@@ -32,7 +32,7 @@ impl HttpServer {
     /// Connects by HTTP+SSE: opens the stream and waits for the endpoint.
     pub async fn sse(&self, dialer: &Dialer) -> Result<SseTransport, DeliveryError> {
         let (http_client, entry_headers) = self.http_client(dialer)?;
-        let request = HttpRequest {
+        let mut request = HttpRequest {
             method: Method::GET,
             target: &http_client.target,
             headers: Arc::new(headers::for_get(&entry_headers).into()),
@@ -41,13 +41,13 @@ impl HttpServer {
             body: Bytes::new(),
             timeout: None,
         };
-        let mut response = http_client.send(request).await?;
+        let mut response = http_client.send(&mut request).await?;
         let kind = DeliveryErrorKind::Status(response.status.as_u16());
         if !response.status.is_success() {
             return Err(status_error(&mut response, kind, false).await);
         }
         if !headers::has_content_type(&response.headers, EVENTS) {
-            let text = "the server does not answer with a stream of events; is the URL right?";
+            let text = "the response is not an event stream; is the URL right?";
             return Err(DeliveryError::new(kind, text, false));
         }
         let mut events = EventDecoder::new(MAX_MESSAGE_BYTES);
@@ -86,19 +86,19 @@ async fn read_endpoint(body: &mut Body, events: &mut EventDecoder) -> Result<Byt
             Step::Event(_) | Step::Lines(_) => {
                 steps += 1;
                 if steps > MAX_STEPS {
-                    return broken("the server does not say where to send to");
+                    return broken("the server sends no endpoint");
                 }
                 tokio::task::yield_now().await;
                 continue;
             }
             Step::NeedMore if !events.is_skipping() => {}
             Step::NeedMore | Step::TooLong(_) => {
-                return broken("the server's first event is too long");
+                return broken("the first event of the server is too long");
             }
         }
         match body.next_chunk().await {
             Ok(Some(chunk)) => events.push(chunk),
-            Ok(None) => return broken("the stream ended before it said where to send to"),
+            Ok(None) => return broken("the stream ended before the endpoint"),
             Err(error) => return broken(&error.to_string()),
         }
     }
@@ -109,13 +109,11 @@ fn resolve_endpoint(url: &Url, endpoint: &[u8]) -> Result<RequestTarget, Deliver
     let refuse = |text: &str| DeliveryError::new(DeliveryErrorKind::Redirected, text, false);
     let text = String::from_utf8_lossy(endpoint);
     let joined = url.join(text.trim());
-    let joined = joined.map_err(|_| refuse("the server names no URL to send to"))?;
+    let joined = joined.map_err(|_| refuse("the endpoint is not a valid URL"))?;
     if joined.origin() != url.origin() {
-        return Err(refuse(
-            "the server wants messages to be sent to another place than its own",
-        ));
+        return Err(refuse("the endpoint has another origin than the stream"));
     }
-    RequestTarget::new(&joined).map_err(|_| refuse("the server names no URL to send to"))
+    RequestTarget::new(&joined).map_err(|_| refuse("the endpoint is not a valid URL"))
 }
 
 /// State shared by the exchanges of one link.
@@ -130,7 +128,7 @@ impl SseLink {
     async fn post(&self, message: &Outgoing) -> Result<(), DeliveryError> {
         let mut text = Vec::with_capacity(message.size_hint());
         message.encode(&mut text);
-        let request = HttpRequest {
+        let mut request = HttpRequest {
             method: Method::POST,
             target: &self.endpoint,
             headers: self.headers(message),
@@ -139,7 +137,7 @@ impl SseLink {
             body: text.into(),
             timeout: Some(RESPONSE_TIMEOUT),
         };
-        let mut response = self.http_client.send(request).await?;
+        let mut response = self.http_client.send(&mut request).await?;
         let status = response.status;
         if status.is_success() {
             // MCP responses come on the stream.

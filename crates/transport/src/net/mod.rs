@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_says_where_its_server_is() {
+    fn a_url_has_a_target() {
         let cases = [
             ("http://a.test/x", Ok("false a.test 80")),
             ("https://a.test", Ok("true a.test 443")),
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_known_by_all_its_names() {
+    fn loopback_names_and_addresses_are_recognised() {
         let cases = [
             ("localhost", true),
             ("LocalHost.", true),

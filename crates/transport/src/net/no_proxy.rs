@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_is_understood_as_curl_and_others_do() {
+    fn the_list_is_interpreted_as_in_curl() {
         let cases = [
             ("", "a.test:80", false),
             ("*", "a.test:80", true),

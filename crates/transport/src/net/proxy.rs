@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_decoded_and_never_shown() {
+    fn credentials_are_decoded_and_never_displayed() {
         let proxy = Proxy::parse("ALL_PROXY", "http://me:p%40ss@proxy.test:3128").unwrap();
         let value = proxy.authorization().unwrap();
         assert_eq!(value, "Basic bWU6cEBzcw==");

@@ -136,7 +136,7 @@ fn write_short(out: &mut Vec<u8>, text: &[u8]) -> Result<(), SocksError> {
 }
 
 fn not_socks() -> SocksError {
-    SocksError::Io(io::Error::other("it does not answer as a SOCKS 5 proxy"))
+    SocksError::Io(io::Error::other("its response is not SOCKS 5"))
 }
 
 fn reply_text(reply: u8) -> &'static str {

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn small_messages_go_at_once_and_a_dead_peer_is_noticed() {
+    async fn nodelay_and_keep_alive_are_set() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let stream = connect("127.0.0.1", port).await.unwrap();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_families_take_turns() {
+    fn address_families_alternate() {
         let cases = [
             ("", ""),
             ("1.1.1.1:1", "1.1.1.1:1"),

@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_regular_files_of_a_bounded_size_are_read() {
+    fn only_regular_files_of_bounded_size_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         let pipe = std::process::Command::new("mkfifo")
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pipe_among_the_files_of_one_server_does_not_hold_up_another() {
+    async fn a_pipe_among_the_files_of_one_server_does_not_block_another() {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("0123abcd.0");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status();

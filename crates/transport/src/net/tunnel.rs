@@ -30,8 +30,8 @@ pub(super) async fn open(
             error: match error {
                 HeadError::Closed => "it closed the connection".to_owned(),
                 HeadError::Io(error) => error.to_string(),
-                HeadError::TooLong => "its answer is too long".to_owned(),
-                _ => "it does not answer as an HTTP proxy".to_owned(),
+                HeadError::TooLong => "its response is too long".to_owned(),
+                _ => "its response is not HTTP".to_owned(),
             },
         }),
     }

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_line_has_its_outcome() {
+    fn each_kind_of_line_decodes_or_fails() {
         let cases = [
             (
                 r#"{"type":"control_request","request_id":"a","request":{"subtype":"tools"}}"#,
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_message_is_told_apart() {
+    fn message_kinds_are_distinguished() {
         let id = |text: &str| Json::parse(text.to_owned()).unwrap();
         let cases = [
             (
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn our_ids_are_known_again_and_others_are_not() {
+    fn only_our_ids_are_parsed() {
         let request_id = OutboundId { link: 3, number: 9 };
         let id = Json::parse(request_id.id()).unwrap();
         assert_eq!(OutboundId::parse(&id), Some(request_id));

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_stays_one_line_whatever_is_in_it() {
+    fn json_with_line_endings_is_written_on_one_line() {
         let mut lines = OutputLines::default();
         let id = Json::parse("7").unwrap();
         let pretty = Json::parse("{\n  \"a\": \"x\\ny\"\r\n}").unwrap();

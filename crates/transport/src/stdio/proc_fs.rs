@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stat_is_read_whatever_the_process_is_called() {
+    fn stat_is_parsed_for_any_process_name() {
         let numbers = "1 77 77 0 -1 4194560 1 2 3 4 5 7 11 13 20 0 1 0 100 0 0";
         for name in ["sh", "a b", "a) R 9 9 (b", ""] {
             let stat = Stat::parse(&format!("99 ({name}) S {numbers}")).unwrap();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_runs_and_has_run() {
+    fn this_process_has_usage() {
         // This thread need not be the one that the kernel shows.
         assert!(usage(std::process::id()).is_some());
         assert!(machine_usage().unwrap().total > Duration::ZERO);

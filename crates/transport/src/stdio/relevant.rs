@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn few_lines_are_shown_whole_and_each_once() {
+    fn few_lines_are_shown_whole_without_repeats() {
         check(&[], &[]);
         let lines = ["a", "b", "a", "c"].map(str::to_owned);
         check(&lines, &["a", "b", "c"]);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_shown_although_usage_text_follows() {
+    fn the_cause_is_shown_before_usage_text() {
         let mut lines = vec!["Error: SENTRY_ACCESS_TOKEN is not set".to_owned()];
         lines.extend(numbered("  --flag", 40));
         let expected = [
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_shown_between_a_start_and_a_stack_trace() {
+    fn the_cause_is_shown_between_startup_and_stack_trace() {
         let mut lines = numbered("loading", 10);
         lines.push("TypeError: x is undefined".to_owned());
         lines.extend(numbered("    at f (index.js)", 30));

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_is_kept_and_the_oldest_gives_way() {
+    fn the_oldest_lines_are_dropped() {
         let mut buffer = StderrBuffer::default();
         let cap = 3 * CHUNK;
         for number in 0..5000 {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_may_be_split_over_chunks_and_are_shortened_at_whole_characters() {
+    fn lines_may_span_chunks_and_are_truncated_at_characters() {
         let mut buffer = StderrBuffer::default();
         let long = "x".repeat(CHUNK - 3);
         for text in ["first\n\n  \nsec", "ond \u{e9}\n", &long, "abcdef"] {

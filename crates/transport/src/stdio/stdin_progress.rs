@@ -1,4 +1,4 @@
-//! How much of its stdin a server has read. Clones share the state.
+//! How much of its stdin a server has read, to rule out causes of its exit.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

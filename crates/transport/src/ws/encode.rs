@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn our_messages_have_the_shortest_head_and_are_masked() {
+    fn messages_have_the_shortest_header_and_are_masked() {
         let mask = [1, 2, 3, 4];
         for length in [60, 120, 125, 126, 127, 200, 65_480, 65_535, 65_536, 100_000] {
             let message = outgoing(length);

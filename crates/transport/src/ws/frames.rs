@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_messages_and_signals() {
+    fn frames_decode_to_events() {
         let cases: [(&[&[u8]], &[&str]); 9] = [
             (&[b"\x81\x01a", b"\x82\x02bc"], &["a", "bc"]),
             (&[b"\x01\x01a", b"\x00\x01b", b"\x80\x01c"], &["abc"]),
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_breaks_the_protocol_is_told_apart() {
+    fn each_protocol_violation_is_a_distinct_error() {
         let cases: [(&[u8], &str); 9] = [
             (
                 b"\xc1\x00",
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_cannot_be_true_is_not_believed() {
+    fn an_impossible_length_reserves_no_memory() {
         let mut frames = FrameDecoder::new(8, BytesMut::new());
         let claim = b"\x81\x7f\xff\xff\xff\xff\xff\xff\xff\xffabc";
         frames.buffer().extend_from_slice(claim);

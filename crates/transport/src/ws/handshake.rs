@@ -35,8 +35,8 @@ pub(super) async fn perform(
     let head = head.map_err(|error| match error {
         HeadError::Closed => WsError::Io("the server closed it".to_owned()),
         HeadError::Io(error) => WsError::Io(error.to_string()),
-        HeadError::TooLong => WsError::NotWebSocket("its answer is too long"),
-        _ => WsError::NotWebSocket("its answer is not HTTP"),
+        HeadError::TooLong => WsError::NotWebSocket("its response is too long"),
+        _ => WsError::NotWebSocket("its response is not HTTP"),
     })?;
     check(&head, &key, url)?;
     Ok(input)
@@ -106,14 +106,16 @@ fn check(head: &ResponseHead, key: &str, url: &Url) -> Result<(), WsError> {
     if !list_contains(headers, UPGRADE, "websocket")
         || !list_contains(headers, CONNECTION, "upgrade")
     {
-        return Err(WsError::NotWebSocket("it agrees to something else"));
+        return Err(WsError::NotWebSocket("it did not upgrade to WebSocket"));
     }
     let accept = BASE64_STANDARD.encode(Sha1::digest(format!("{key}{ACCEPT_GUID}")));
     if joined(headers, SEC_WEBSOCKET_ACCEPT) != Some(accept) {
-        return Err(WsError::NotWebSocket("its answer is not to our request"));
+        return Err(WsError::NotWebSocket("its response has the wrong key"));
     }
     if joined(headers, SEC_WEBSOCKET_EXTENSIONS).is_some_and(|value| !value.is_empty()) {
-        return Err(WsError::NotWebSocket("it uses an extension unasked"));
+        return Err(WsError::NotWebSocket(
+            "it uses an extension that was not offered",
+        ));
     }
     match joined(headers, SEC_WEBSOCKET_PROTOCOL) {
         Some(selected) if selected != SUBPROTOCOL => Err(WsError::Subprotocol { selected }),

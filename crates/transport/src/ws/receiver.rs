@@ -135,7 +135,7 @@ impl<R: AsyncRead + Unpin> WsReceiver<R> {
                     let limit = self.last_received + SILENCE_TIMEOUT;
                     if Instant::now() >= limit {
                         return Err(CloseReason::Io(format!(
-                            "nothing arrived for {} s, not even an answer to our pings",
+                            "no data for {} s, not even a pong",
                             SILENCE_TIMEOUT.as_secs()
                         )));
                     }
@@ -169,7 +169,7 @@ fn close_reason(code: Option<u16>, reason: &str) -> CloseReason {
 }
 
 fn unexpected_eof() -> CloseReason {
-    CloseReason::Io("the server cut it without a Close frame".to_owned())
+    CloseReason::Io("the server closed it without a Close frame".to_owned())
 }
 
 fn read_error(error: &io::Error) -> CloseReason {

@@ -38,7 +38,7 @@ fn drain(mut receiver: Receiver) -> tokio::task::JoinHandle<Closed> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quiet_server_that_answers_pings_is_kept() {
+async fn a_quiet_server_that_sends_pongs_stays_connected() {
     let (_sender, receiver, mut server) = pair(1024).await;
     let reader = drain(receiver);
     let mut pings = 0;
@@ -55,19 +55,19 @@ async fn a_quiet_server_that_answers_pings_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_answers_no_pings_is_given_up() {
+async fn a_server_that_sends_no_pongs_times_out() {
     let (_sender, receiver, _server) = pair(1024).await;
     let began = Instant::now();
     let closed = drain(receiver).await.unwrap();
     assert_eq!(began.elapsed().as_secs(), SILENCE_TIMEOUT.as_secs());
     assert_eq!(
         closed.to_string(),
-        "the connection broke: nothing arrived for 40 s, not even an answer to our pings"
+        "the connection broke: no data for 40 s, not even a pong"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_is_counted_from_the_last_sign_of_life() {
+async fn silence_is_measured_from_the_last_bytes() {
     let (_sender, receiver, mut server) = pair(1024).await;
     let reader = drain(receiver);
     advance(Duration::from_secs(30)).await;
@@ -88,7 +88,7 @@ async fn next(receiver: &mut impl ReceiveHalf) -> Incoming {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_takes_long_is_a_sign_of_life() {
+async fn a_slow_message_reports_activity() {
     let (_sender, mut receiver, mut server) = pair(1024).await;
     let part = |text: &'static str, kind, last| {
         Message::Frame(Frame::message(text, OpCode::Data(kind), last))
@@ -114,7 +114,7 @@ async fn a_message_that_takes_long_is_a_sign_of_life() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn small_parts_of_a_message_are_no_noise_and_empty_ones_are() {
+async fn small_fragments_are_not_noise_and_empty_ones_are() {
     const PARTS: usize = 1000;
     for (text, noise) in [("a", 0), ("", 1000)] {
         let (_sender, mut receiver, mut server) = pair(64 * 1024).await;
@@ -144,7 +144,7 @@ async fn small_parts_of_a_message_are_no_noise_and_empty_ones_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_newest_of_many_pings_needs_an_answer() {
+async fn only_the_newest_of_many_pings_gets_a_pong() {
     let (_sender, receiver, mut server) = pair(64 * 1024).await;
     for number in 0..1000 {
         let ping = Message::Ping(format!("{number}").into());
@@ -157,7 +157,7 @@ async fn only_the_newest_of_many_pings_needs_an_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_say_goodbye_is_not_waited_for() {
+async fn closing_does_not_wait_long_for_a_close_frame() {
     let (sender, receiver, mut server) = pair(1024).await;
     let _reader = drain(receiver);
     let began = Instant::now();
@@ -172,7 +172,7 @@ async fn a_server_that_does_not_say_goodbye_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_goodbye_lets_us_go_at_once() {
+async fn closing_ends_with_the_close_frame_of_the_server() {
     let (sender, receiver, mut server) = pair(1024).await;
     let reader = drain(receiver);
     let answering = tokio::spawn(async move { while server.next().await.is_some() {} });
@@ -184,7 +184,7 @@ async fn a_server_that_says_goodbye_lets_us_go_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_read_cannot_hold_us() {
+async fn closing_does_not_wait_for_a_server_that_stopped_reading() {
     let (mut sender, receiver, _server) = pair(64).await;
     let _reader = drain(receiver);
     let mut batch = vec![long_message()];
@@ -196,7 +196,7 @@ async fn a_server_that_does_not_read_cannot_hold_us() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_was_interrupted_is_finished_before_anything_else_is_said() {
+async fn an_interrupted_message_is_completed_before_the_next() {
     let (mut sender, receiver, mut server) = pair(64).await;
     let _reader = drain(receiver);
     let mut batch = vec![long_message()];

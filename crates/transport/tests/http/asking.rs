@@ -1,4 +1,4 @@
-//! What a server asks in the middle of a call is answered, on whichever way it asks.
+//! Requests of the server during a call, on every channel.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,8 +7,10 @@ use serde_json::{Value, json};
 use trunkline_testkit::net::{Answers, HttpServer, RawHttp, SseServer};
 use trunkline_testkit::{Era, Script};
 
-use crate::inline::{Inline, Step, bytes, chunk, event, initialized, reply, status, stream};
-use crate::lab::{Ears, at, call, calling, connect, connect_with, dialer, eventually, over};
+use crate::inline::{InlineServer, Step, bytes, chunk, event, initialized, reply, status, stream};
+use crate::support::{
+    RecordingHandler, at, call, calling, connect, connect_with, dialer, eventually, over,
+};
 
 fn question() -> Value {
     json!({"method": "elicitation/create",
@@ -27,7 +29,7 @@ fn asks(era: Era) -> Script {
 }
 
 #[tokio::test]
-async fn on_the_stream_of_the_call() {
+async fn a_request_on_the_stream_of_a_call_is_answered() {
     let server = HttpServer::builder(asks(Era::Legacy))
         .answers(Answers::Sse)
         .get_stream(false)
@@ -48,7 +50,7 @@ async fn on_the_stream_of_the_call() {
 }
 
 #[tokio::test]
-async fn on_the_servers_own_stream() {
+async fn a_request_on_the_get_stream_is_answered() {
     let server = HttpServer::builder(asks(Era::Legacy))
         .answers(Answers::Json)
         .start();
@@ -60,7 +62,7 @@ async fn on_the_servers_own_stream() {
 }
 
 #[tokio::test]
-async fn by_a_second_round() {
+async fn an_input_required_result_is_answered_with_a_second_request() {
     for answers in [Answers::Json, Answers::Sse] {
         let server = HttpServer::builder(asks(Era::Modern))
             .answers(answers)
@@ -83,16 +85,18 @@ async fn by_a_second_round() {
 }
 
 #[tokio::test]
-async fn over_http_and_sse() {
+async fn a_request_over_http_and_sse_is_answered() {
     let server = SseServer::start(asks(Era::Legacy));
     let transport = at(&server.url()).sse(&dialer()).await.unwrap();
-    let client = over(transport, &Arc::<Ears>::default()).await.unwrap();
+    let client = over(transport, &Arc::<RecordingHandler>::default())
+        .await
+        .unwrap();
     let answer: Value = serde_json::from_str(&call(&client, "ask").await.unwrap()).unwrap();
     assert_eq!(answer["content"]["asked"], "who?");
 }
 
-/// A server by HTTP+SSE that takes no request off a POST before its question is answered, or `calls` of them
-/// are cancelled.
+/// An HTTP+SSE server that holds every POST of a call until its question is answered or `calls` of
+/// them are cancelled.
 fn holds_calls(calls: usize, asks: bool) -> RawHttp {
     #[derive(Default)]
     struct Known {
@@ -148,11 +152,13 @@ fn holds_calls(calls: usize, asks: bool) -> RawHttp {
 }
 
 #[tokio::test]
-async fn over_http_and_sse_answers_do_not_wait_for_requests() {
+async fn over_http_and_sse_responses_do_not_wait_for_requests() {
     const CALLS: usize = 12;
     let server = holds_calls(CALLS, true);
     let transport = at(&server.url()).sse(&dialer()).await.unwrap();
-    let client = over(transport, &Arc::<Ears>::default()).await.unwrap();
+    let client = over(transport, &Arc::<RecordingHandler>::default())
+        .await
+        .unwrap();
     let calls: Vec<_> = (0..CALLS).map(|_| calling(&client, "t")).collect();
     for call in calls {
         assert_eq!(call.await.unwrap().unwrap(), "done");
@@ -164,7 +170,9 @@ async fn over_http_and_sse_cancellations_do_not_wait_for_requests() {
     const CALLS: usize = 12;
     let server = holds_calls(CALLS, false);
     let transport = at(&server.url()).sse(&dialer()).await.unwrap();
-    let client = over(transport, &Arc::<Ears>::default()).await.unwrap();
+    let client = over(transport, &Arc::<RecordingHandler>::default())
+        .await
+        .unwrap();
     let calls: Vec<_> = (0..CALLS).map(|_| calling(&client, "t")).collect();
     let count = |what: &str| {
         let requests = server.requests();
@@ -182,8 +190,8 @@ async fn over_http_and_sse_cancellations_do_not_wait_for_requests() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_answers_harms_only_itself() {
-    let server = Inline::legacy(|seen| match seen.what() {
+async fn a_server_that_rejects_responses_still_serves_calls() {
+    let server = InlineServer::legacy(|seen| match seen.what() {
         "GET" => {
             let asked = json!({"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create",
                 "params": {"message": "who?"}});
@@ -198,8 +206,8 @@ async fn a_server_that_takes_no_answers_harms_only_itself() {
         _ => reply(200, &seen.text("done")),
     })
     .await;
-    let ears = Arc::<Ears>::default();
-    let client = connect_with(&at(&server.url()), &ears).await;
+    let recorder = Arc::<RecordingHandler>::default();
+    let client = connect_with(&at(&server.url()), &recorder).await;
     eventually("the answer to be refused", || {
         server.of("response").len() == 1
     })
@@ -208,7 +216,7 @@ async fn a_server_that_takes_no_answers_harms_only_itself() {
     assert_eq!(answered.body["id"], "q1");
     assert_eq!(answered.body["result"]["content"]["asked"], "who?");
     eventually("what comes after", || {
-        ears.heard() == ["notifications/after"]
+        recorder.notifications() == ["notifications/after"]
     })
     .await;
     assert_eq!(call(&client, "t").await.unwrap(), "done");

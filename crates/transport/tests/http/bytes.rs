@@ -1,11 +1,11 @@
-//! The bytes of an answer mean the same to us as to hyper, however they arrive.
+//! Responses decode as in hyper, however their bytes arrive.
 
 use proptest::prelude::*;
 use trunkline_transport::fuzzing::http1;
 
 use crate::oracle::hyper_reads;
 
-/// Reads bytes whole, and cut at every place, and compares what comes out with hyper.
+/// Decodes bytes whole and split at every position, and compares with hyper.
 fn check(bytes: &[u8]) {
     let whole = http1(&[bytes]);
     let oracle = hyper_reads(bytes);
@@ -26,7 +26,7 @@ fn check(bytes: &[u8]) {
 }
 
 #[test]
-fn heads_and_bodies_are_read_as_hyper_does() {
+fn heads_and_bodies_decode_as_in_hyper() {
     let heads = [
         "HTTP/1.1 200 OK\r\n",
         "HTTP/1.1 200\r\n",
@@ -94,7 +94,7 @@ fn heads_and_bodies_are_read_as_hyper_does() {
 
 proptest! {
     #[test]
-    fn whatever_is_sent_is_read_as_hyper_does(
+    fn any_input_decodes_as_in_hyper(
         interim in "(HTTP/1.1 100 C\r\n\r\n){0,2}",
         version in "HTTP/1.[01]",
         headers in "((content-length: [0-9]{1,2}(, [0-9])?|transfer-encoding: (chunked|gzip|chunked, gzip)|a: b|[a-c :\r\n]{0,6})\r\n){0,3}",

@@ -1,4 +1,4 @@
-//! Calls that are no longer wanted: the server learns of it, and nothing is left.
+//! Cancellation of calls.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use trunkline_testkit::{Era, Scratch, Script};
 use trunkline_wire::RequestError;
 use trunkline_wire::client::{Arguments, CallRequest};
 
-use crate::inline::{Inline, Step, reply, status, stream};
-use crate::lab::{call, calling, connect, eventually, in_time};
+use crate::inline::{InlineServer, Step, reply, status, stream};
+use crate::support::{call, calling, connect, eventually, in_time};
 
-/// A server with a tool that never ends, and one that does.
+/// A server with one endless tool and one that ends.
 fn endless(era: Era, scratch: &Scratch) -> Script {
     let mut script = Script::default()
         .era(era)
@@ -22,7 +22,7 @@ fn endless(era: Era, scratch: &Scratch) -> Script {
     script
 }
 
-/// The ids of the requests that the server knows to be cancelled.
+/// The ids of the cancelled requests.
 fn cancelled(scratch: &Scratch) -> Vec<Value> {
     let text = scratch.read("cancelled");
     text.lines()
@@ -31,7 +31,7 @@ fn cancelled(scratch: &Scratch) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn the_server_notices_in_both_eras_however_it_answers() {
+async fn a_dropped_call_is_cancelled_in_both_eras_and_response_forms() {
     for era in [Era::Legacy, Era::Modern] {
         for answers in [Answers::Json, Answers::Sse] {
             let scratch = Scratch::new();
@@ -62,7 +62,7 @@ async fn the_server_notices_in_both_eras_however_it_answers() {
 }
 
 #[tokio::test]
-async fn so_it_does_when_time_is_up() {
+async fn a_call_that_times_out_is_cancelled() {
     for era in [Era::Legacy, Era::Modern] {
         let scratch = Scratch::new();
         let server = HttpServer::start(endless(era, &scratch));
@@ -87,8 +87,8 @@ async fn so_it_does_when_time_is_up() {
 }
 
 #[tokio::test]
-async fn a_legacy_server_is_told_which_request_and_in_its_session() {
-    let server = Inline::session(|seen| match seen.what() {
+async fn a_legacy_cancellation_names_request_and_session() {
+    let server = InlineServer::session(|seen| match seen.what() {
         "tools/call" => {
             let mut steps = stream(": wait\n\n");
             steps.push(Step::Hold);
@@ -117,9 +117,9 @@ async fn a_legacy_server_is_told_which_request_and_in_its_session() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_never_sent_is_withdrawn_without_a_word() {
-    // The stream of its own that the server never opens holds calls back for a while.
-    let server = Inline::legacy(|seen| match seen.what() {
+async fn an_unsent_call_is_dropped_without_a_cancellation() {
+    // Calls wait for the GET stream, which the server never opens.
+    let server = InlineServer::legacy(|seen| match seen.what() {
         "GET" => vec![Step::Hold],
         "tools/call" => reply(200, &seen.text("done")),
         _ => status(202),
@@ -138,7 +138,7 @@ async fn a_call_that_was_never_sent_is_withdrawn_without_a_word() {
 }
 
 #[tokio::test]
-async fn hundreds_in_a_row_leave_nothing_behind() {
+async fn hundreds_of_cancellations_leave_nothing_behind() {
     for era in [Era::Legacy, Era::Modern] {
         let scratch = Scratch::new();
         let server = HttpServer::start(endless(era, &scratch));

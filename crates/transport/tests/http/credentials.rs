@@ -1,4 +1,4 @@
-//! Who we are: what is sent, what becomes of a refusal, and what is never shown.
+//! Credentials: tokens, refusals and redaction.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,18 +12,21 @@ use trunkline_transport::http::{
 use trunkline_wire::client::ConnectError;
 use trunkline_wire::transport::{CloseReason, DeliveryError, DeliveryErrorKind};
 
-use crate::inline::{Answer, Inline, Seen, discovered, reply, whole};
-use crate::lab::{at, call, connect_with, delivery_error, in_time, try_connect};
+use crate::inline::{InlineServer, ReceivedRequest, Steps, discovered, reply, whole};
+use crate::support::{at, call, connect_with, delivery_error, in_time, try_connect};
 
 const CHALLENGE: &str = r#"Bearer resource_metadata="https://example.com/.well-known""#;
 
-fn refuse(status: u16) -> Answer {
+fn refuse(status: u16) -> Steps {
     whole(status, &[("www-authenticate", CHALLENGE)], "who are you?")
 }
 
-/// A modern server that lets in whom `judge` likes, and refuses others with this status.
-async fn guarded(status: u16, judge: impl Fn(&Seen) -> bool + Send + Sync + 'static) -> Inline {
-    Inline::start(move |seen| {
+/// A modern server that accepts requests by a predicate and refuses others with this status.
+async fn guarded(
+    status: u16,
+    judge: impl Fn(&ReceivedRequest) -> bool + Send + Sync + 'static,
+) -> InlineServer {
+    InlineServer::start(move |seen| {
         if !judge(seen) {
             return refuse(status);
         }
@@ -35,17 +38,17 @@ async fn guarded(status: u16, judge: impl Fn(&Seen) -> bool + Send + Sync + 'sta
     .await
 }
 
-fn bearer(seen: &Seen) -> Option<&str> {
+fn bearer(seen: &ReceivedRequest) -> Option<&str> {
     seen.header("authorization")?.strip_prefix("Bearer ")
 }
 
-fn with(server: &Inline, credentials: impl Credentials) -> HttpServer {
+fn with(server: &InlineServer, credentials: impl Credentials) -> HttpServer {
     let mut entry = at(&server.url());
     entry.credentials = Some(Arc::new(credentials));
     entry
 }
 
-/// Why the handshake failed.
+/// The error of the handshake.
 fn failure<T>(outcome: Result<T, ConnectError>) -> DeliveryError {
     match outcome {
         Err(ConnectError::Request(error)) => delivery_error::<()>(Err(error)),
@@ -78,7 +81,7 @@ impl Credentials for Renewing {
         Box::pin(async move {
             let mut number = self.number.lock().await;
             if refusal.sent == Some(Self::token(*number)) {
-                // Whoever else was refused meanwhile must wait for this.
+                // Concurrent refusals must wait for this.
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
                 *number += 1;
                 self.renewed.fetch_add(1, Ordering::AcqRel);
@@ -89,8 +92,8 @@ impl Credentials for Renewing {
 }
 
 #[tokio::test]
-async fn a_token_goes_with_every_request() {
-    let server = Inline::session(|seen| match seen.what() {
+async fn every_request_carries_the_token() {
+    let server = InlineServer::session(|seen| match seen.what() {
         "tools/call" => reply(200, &seen.text("done")),
         _ => crate::inline::status(405),
     })
@@ -107,7 +110,7 @@ async fn a_token_goes_with_every_request() {
 }
 
 #[tokio::test]
-async fn an_entrys_own_header_comes_first() {
+async fn an_authorization_header_of_the_entry_replaces_the_token() {
     let server = guarded(401, |seen| seen.header("authorization") == Some("Basic x")).await;
     let mut entry = with(&server, FixedToken(Token::bearer("abc").unwrap()));
     entry.headers = vec![("Authorization".into(), "Basic x".into())];
@@ -115,7 +118,7 @@ async fn an_entrys_own_header_comes_first() {
 }
 
 #[tokio::test]
-async fn without_credentials_a_sign_in_is_asked_for() {
+async fn without_credentials_a_401_asks_for_a_sign_in() {
     let server = guarded(401, |_| false).await;
     let failure = failure(try_connect(&at(&server.url())).await);
     let challenge = Some(CHALLENGE.to_owned());
@@ -133,7 +136,7 @@ async fn without_credentials_a_sign_in_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_for_good_is_not_sent_again() {
+async fn a_token_that_cannot_be_renewed_is_not_sent_again() {
     for status in [401, 403] {
         let server = guarded(status, |_| false).await;
         let entry = with(&server, FixedToken(Token::bearer("s3cret").unwrap()));
@@ -151,7 +154,7 @@ async fn a_token_that_is_refused_for_good_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_token_refused_during_a_call_ends_the_link_and_the_call_did_not_run() {
+async fn a_401_during_a_call_closes_the_link_and_the_call_did_not_run() {
     let server = guarded(401, |seen| seen.what() == "server/discover").await;
     let client = try_connect(&at(&server.url())).await.unwrap();
     let calls = join_all((0..12).map(|_| call(&client, "t"))).await;
@@ -170,7 +173,7 @@ async fn a_token_refused_during_a_call_ends_the_link_and_the_call_did_not_run() 
 }
 
 #[tokio::test]
-async fn a_refusal_of_access_costs_only_its_own_call() {
+async fn a_403_fails_only_its_own_call() {
     let server = guarded(403, |seen| seen.body["params"]["name"] != "forbidden").await;
     let client = try_connect(&at(&server.url())).await.unwrap();
     let failure = delivery_error(call(&client, "forbidden").await);
@@ -179,7 +182,7 @@ async fn a_refusal_of_access_costs_only_its_own_call() {
 }
 
 #[tokio::test]
-async fn many_calls_with_an_old_token_are_renewed_once() {
+async fn concurrent_calls_with_an_expired_token_renew_it_once() {
     for status in [401, 403] {
         let good = Arc::new(AtomicUsize::new(0));
         let judge = Arc::clone(&good);
@@ -209,7 +212,7 @@ async fn many_calls_with_an_old_token_are_renewed_once() {
 }
 
 #[tokio::test]
-async fn a_request_is_tried_once_more_and_no_more() {
+async fn a_refused_request_is_retried_once() {
     let server = guarded(401, |_| false).await;
     let credentials = Renewing::default();
     let failure = failure(try_connect(&with(&server, credentials.clone())).await);
@@ -225,7 +228,7 @@ async fn a_request_is_tried_once_more_and_no_more() {
     assert_eq!(sent, ["t0", "t1"]);
 }
 
-/// Cannot give any token.
+/// Has no token.
 struct Locked;
 
 impl Credentials for Locked {
@@ -239,7 +242,7 @@ impl Credentials for Locked {
 }
 
 #[tokio::test]
-async fn without_a_token_to_be_had_nothing_is_sent() {
+async fn nothing_is_sent_when_there_is_no_token() {
     let server = guarded(401, |_| true).await;
     let failure = failure(try_connect(&with(&server, Locked)).await);
     assert_eq!(failure.kind, DeliveryErrorKind::Credentials);
@@ -247,7 +250,7 @@ async fn without_a_token_to_be_had_nothing_is_sent() {
     assert_eq!(server.accepted(), 0);
 }
 
-/// A helper that prints `{"X-Token": "n1"}`, then `n2`, …, and how often it ran.
+/// A helper that prints `{"X-Token": "n1"}`, then `n2`, …, and the number of its runs.
 fn counting(folder: &tempfile::TempDir) -> (Arc<HeadersHelper>, impl Fn() -> usize) {
     let file = folder.path().join("runs");
     let command = format!(
@@ -259,7 +262,7 @@ fn counting(folder: &tempfile::TempDir) -> (Arc<HeadersHelper>, impl Fn() -> usi
 }
 
 #[tokio::test]
-async fn a_helper_is_run_again_once_for_many_refusals() {
+async fn concurrent_refusals_rerun_the_helper_once() {
     for status in [401, 403] {
         let folder = tempfile::tempdir().unwrap();
         let (helper, runs) = counting(&folder);
@@ -291,7 +294,7 @@ async fn a_helper_is_run_again_once_for_many_refusals() {
 }
 
 #[tokio::test]
-async fn a_helper_that_prints_the_same_again_is_no_help() {
+async fn a_helper_that_prints_the_same_headers_causes_no_retry() {
     let server = guarded(403, |_| false).await;
     let mut entry = at(&server.url());
     let command = r#"echo '{"X-Token": "s3cret"}'"#;
@@ -303,7 +306,7 @@ async fn a_helper_that_prints_the_same_again_is_no_help() {
 }
 
 #[tokio::test]
-async fn a_helper_that_fails_is_named_and_nothing_is_sent() {
+async fn a_failing_helper_is_named_and_nothing_is_sent() {
     let server = guarded(403, |_| true).await;
     let mut entry = at(&server.url());
     entry.helper = Some(Arc::new(HeadersHelper::new(
@@ -321,7 +324,7 @@ async fn a_helper_that_fails_is_named_and_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn no_secret_is_printed_by_accident() {
+async fn debug_output_contains_no_secret() {
     let server = guarded(401, |_| false).await;
     let token = Token::bearer("s3cret").unwrap();
     let mut entry = with(&server, FixedToken(token.clone()));
@@ -334,7 +337,7 @@ async fn no_secret_is_printed_by_accident() {
         challenge: None,
         sent: Some(token.clone()),
     };
-    let ears = Arc::default();
+    let recorder = Arc::default();
     let shown = [
         format!("{entry:?}"),
         format!("{token:?}"),
@@ -347,8 +350,8 @@ async fn no_secret_is_printed_by_accident() {
     let server = guarded(401, |_| true).await;
     let mut entry = at(&server.url());
     entry.headers = vec![("X-Key".into(), "s3cret\r\nX-Evil: 1".into())];
-    let refused = entry.streamable(&crate::lab::dialer()).err().unwrap();
+    let refused = entry.streamable(&crate::support::dialer()).err().unwrap();
     assert!(!format!("{refused:?}").contains("s3cret"), "{refused:?}");
     entry.headers = vec![("X-Key".into(), "fine".into())];
-    connect_with(&entry, &ears).await;
+    connect_with(&entry, &recorder).await;
 }

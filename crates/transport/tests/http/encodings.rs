@@ -1,4 +1,4 @@
-//! Packed bodies.
+//! Compressed bodies.
 
 use std::io::Write;
 
@@ -7,12 +7,14 @@ use flate2::write::GzEncoder;
 use trunkline_testkit::net::gzip;
 use trunkline_wire::transport::DeliveryErrorKind;
 
-use crate::inline::{Answer, Inline, Seen, Step, event, reply, status, whole};
-use crate::lab::{call, connect, delivery_error};
+use crate::inline::{InlineServer, ReceivedRequest, Step, Steps, event, reply, status, whole};
+use crate::support::{call, connect, delivery_error};
 
-/// A legacy server that answers the call of `t` plainly, and others like this.
-async fn answering(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Inline {
-    Inline::legacy(move |seen| match seen.body["params"]["name"].as_str() {
+/// A legacy server that answers the tool `t` plainly and others with this response.
+async fn answering(
+    answer: impl Fn(&ReceivedRequest) -> Steps + Send + Sync + 'static,
+) -> InlineServer {
+    InlineServer::legacy(move |seen| match seen.body["params"]["name"].as_str() {
         Some("t") => reply(200, &seen.text("done")),
         Some(_) => answer(seen),
         None => status(405),
@@ -46,7 +48,7 @@ fn head(headers: &[(&str, &str)]) -> Step {
 }
 
 #[tokio::test]
-async fn packed_answers_are_unpacked() {
+async fn gzip_responses_are_decompressed() {
     let server = answering(|seen| {
         assert_eq!(seen.header("accept-encoding"), Some("gzip"));
         let text = "x".repeat(100_000);
@@ -77,8 +79,8 @@ async fn packed_answers_are_unpacked() {
 }
 
 #[tokio::test]
-async fn packed_events_arrive_as_they_are_sent() {
-    // The answer is flushed, and the stream stays open.
+async fn gzip_events_arrive_as_they_are_flushed() {
+    // The response is flushed, and the stream stays open.
     let server = answering(|seen| {
         let mut packer = GzEncoder::new(Vec::new(), Compression::default());
         packer.write_all(b": hello\n\n").unwrap();
@@ -101,7 +103,7 @@ async fn packed_events_arrive_as_they_are_sent() {
 }
 
 #[tokio::test]
-async fn a_bomb_does_not_go_off() {
+async fn a_gzip_bomb_is_stopped_at_the_limit() {
     // 256 MB of spaces in 256 KB.
     let mut packer = GzEncoder::new(Vec::new(), Compression::best());
     let spaces = vec![b' '; 1 << 20];
@@ -129,7 +131,7 @@ async fn a_bomb_does_not_go_off() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_unpacked_is_an_error_of_that_call_alone() {
+async fn a_body_that_cannot_be_decompressed_fails_only_its_own_call() {
     let server = answering(|seen| match seen.body["params"]["name"].as_str() {
         Some("unknown") => {
             let headers = [
@@ -160,7 +162,7 @@ async fn what_cannot_be_unpacked_is_an_error_of_that_call_alone() {
 }
 
 #[tokio::test]
-async fn long_answers_come_whole_however_their_end_is_told() {
+async fn long_responses_arrive_whole_with_every_framing() {
     const JSON: (&str, &str) = ("content-type", "application/json");
     let long = "x".repeat(300_000);
     let text = long.clone();
@@ -173,13 +175,13 @@ async fn long_answers_come_whole_however_their_end_is_told() {
                 let Some(Step::Bytes(all)) = steps.pop() else {
                     return steps;
                 };
-                // In many pieces.
+                // In many chunks.
                 all.chunks(7_001)
                     .map(|part| Step::Bytes(part.to_vec()))
                     .collect()
             }
             Some("chunks") => vec![head(&[JSON]), chunk(first), chunk(second), chunk(b"")],
-            // Of two lengths the chunks count, and the connection is not used again.
+            // Chunks win over a length, and the connection is not reused.
             Some("both") => {
                 let head = head(&[JSON, ("content-length", "200000")]);
                 vec![head, chunk(first), chunk(second), chunk(b"")]

@@ -1,4 +1,4 @@
-//! Closing a link: at once, whatever is under way, and with nothing left behind.
+//! Closing a link: immediate, and without leftovers.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use trunkline_testkit::net::{Answers, HttpServer};
 use trunkline_testkit::{Era, Script};
 use trunkline_wire::client::Subscription;
 
-use crate::inline::{Inline, Step, stream};
-use crate::lab::{call, calling, connect, eventually, in_time};
+use crate::inline::{InlineServer, Step, stream};
+use crate::support::{call, calling, connect, eventually, in_time};
 
-/// The descriptors of this process that are sockets.
+/// The open sockets of this process.
 fn sockets() -> usize {
     let entries = std::fs::read_dir("/proc/self/fd").unwrap();
     entries
@@ -26,7 +26,7 @@ fn tasks() -> usize {
 }
 
 #[tokio::test]
-async fn a_link_with_streams_open_is_closed_at_once() {
+async fn a_link_with_open_streams_closes_immediately() {
     for era in [Era::Legacy, Era::Modern] {
         for answers in [Answers::Json, Answers::Sse] {
             let script = Script::default()
@@ -76,8 +76,8 @@ async fn a_link_with_streams_open_is_closed_at_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_react_cannot_delay_it_for_long() {
-    let server = Inline::session(|seen| match seen.what() {
+async fn an_unresponsive_server_delays_closing_only_briefly() {
+    let server = InlineServer::session(|seen| match seen.what() {
         "tools/call" | "GET" => {
             let mut steps = stream(": wait\n\n");
             steps.push(Step::Hold);
@@ -101,12 +101,12 @@ async fn a_server_that_does_not_react_cannot_delay_it_for_long() {
 }
 
 #[tokio::test]
-async fn many_links_leave_no_socket_and_no_task() {
+async fn closed_links_leave_no_socket_and_no_task() {
     let script = Script::default()
         .era(Era::Legacy)
         .tool("t", json!([{"replyText": "done"}]));
     let server = HttpServer::start(script);
-    // Whatever is made once is made now.
+    // Initializes what is created once.
     let client = connect(&server.url()).await;
     client.peer().close().await;
     drop(client);

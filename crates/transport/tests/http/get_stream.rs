@@ -1,4 +1,4 @@
-//! The stream on which a legacy server speaks unasked: there or not, it must not harm anything.
+//! The GET stream of a legacy server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,13 +7,18 @@ use serde_json::json;
 use trunkline_wire::transport::CloseReason;
 
 use crate::inline::{
-    Answer, Inline, Seen, Step, bytes, chunk, event, reply, status, stream, streamed, whole,
+    InlineServer, ReceivedRequest, Step, Steps, bytes, chunk, event, reply, status, stream,
+    streamed, whole,
 };
-use crate::lab::{Ears, at, call, connect, connect_with, eventually, in_time, pass, pass_slowly};
+use crate::support::{
+    RecordingHandler, at, call, connect, connect_with, eventually, in_time, pass, pass_slowly,
+};
 
-/// A legacy server whose stream is like this; calls are answered.
-async fn with_stream(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Inline {
-    Inline::session(move |seen| match seen.what() {
+/// A legacy server with this GET stream.
+async fn with_stream(
+    answer: impl Fn(&ReceivedRequest) -> Steps + Send + Sync + 'static,
+) -> InlineServer {
+    InlineServer::session(move |seen| match seen.what() {
         "GET" => answer(seen),
         "tools/call" => reply(200, &seen.text("done")),
         _ => status(202),
@@ -25,15 +30,15 @@ fn news(method: &str) -> String {
     event(&json!({"jsonrpc": "2.0", "method": method}))
 }
 
-/// The times between the requests for the stream.
-fn pauses(server: &Inline) -> Vec<Duration> {
+/// The intervals between requests for the stream.
+fn pauses(server: &InlineServer) -> Vec<Duration> {
     let times: Vec<_> = server.of("GET").iter().map(|get| get.at).collect();
     times.windows(2).map(|two| two[1] - two[0]).collect()
 }
 
 #[tokio::test]
-async fn a_server_without_such_a_stream_is_asked_once() {
-    let answers: [fn(&Seen) -> Answer; 6] = [
+async fn a_server_without_a_get_stream_is_asked_once() {
+    let answers: [fn(&ReceivedRequest) -> Steps; 6] = [
         |_| status(405),
         |_| status(404),
         |_| status(400),
@@ -53,7 +58,7 @@ async fn a_server_without_such_a_stream_is_asked_once() {
 }
 
 #[tokio::test]
-async fn what_comes_on_the_stream_is_heard() {
+async fn notifications_on_the_get_stream_are_delivered() {
     let server = with_stream(|_| {
         let mut steps = stream(&(": hello\n\n".to_owned() + &news("notifications/one")));
         steps.push(bytes(chunk("event: ping\ndata: {}\n\nevent: message\n")));
@@ -63,18 +68,25 @@ async fn what_comes_on_the_stream_is_heard() {
         steps
     })
     .await;
-    let ears = Arc::<Ears>::default();
-    let client = connect_with(&at(&server.url()), &ears).await;
-    eventually("both notifications", || ears.heard().len() == 2).await;
-    assert_eq!(ears.heard(), ["notifications/one", "notifications/two"]);
-    assert!(ears.nonsense().is_empty(), "{:?}", ears.nonsense());
+    let recorder = Arc::<RecordingHandler>::default();
+    let client = connect_with(&at(&server.url()), &recorder).await;
+    eventually("both notifications", || recorder.notifications().len() == 2).await;
+    assert_eq!(
+        recorder.notifications(),
+        ["notifications/one", "notifications/two"]
+    );
+    assert!(
+        recorder.invalid_messages().is_empty(),
+        "{:?}",
+        recorder.invalid_messages()
+    );
     assert_eq!(call(&client, "t").await.unwrap(), "done");
     in_time("closing", client.peer().close()).await;
     eventually("every connection to end", || server.open() == 0).await;
 }
 
 #[tokio::test]
-async fn a_call_waits_a_moment_for_the_stream_and_no_longer() {
+async fn a_call_waits_only_briefly_for_the_get_stream() {
     let server = with_stream(|_| vec![Step::Hold]).await;
     let client = connect(&server.url()).await;
     assert_eq!(call(&client, "t").await.unwrap(), "done");
@@ -87,7 +99,7 @@ async fn a_call_waits_a_moment_for_the_stream_and_no_longer() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_at_once_is_asked_for_less_and_less_often() {
+async fn a_stream_that_ends_immediately_is_reopened_with_backoff() {
     let server = with_stream(|_| streamed("")).await;
     let client = connect(&server.url()).await;
     pass_slowly(Duration::from_mins(3)).await;
@@ -102,8 +114,8 @@ async fn a_stream_that_ends_at_once_is_asked_for_less_and_less_often() {
 }
 
 #[tokio::test]
-async fn nor_does_one_that_fails_each_time_matter() {
-    let answers: [fn(&Seen) -> Answer; 2] = [|_| status(500), |_| vec![Step::Close]];
+async fn a_stream_that_always_fails_does_not_affect_calls() {
+    let answers: [fn(&ReceivedRequest) -> Steps; 2] = [|_| status(500), |_| vec![Step::Close]];
     for answer in answers {
         let server = with_stream(answer).await;
         let client = connect(&server.url()).await;
@@ -117,8 +129,8 @@ async fn nor_does_one_that_fails_each_time_matter() {
 }
 
 #[tokio::test]
-async fn a_server_cannot_make_us_ask_without_a_pause() {
-    let answers: [fn(&Seen) -> Answer; 2] = [
+async fn a_retry_time_of_zero_is_bounded() {
+    let answers: [fn(&ReceivedRequest) -> Steps; 2] = [
         |_| streamed("retry: 0\n\n"),
         |_| streamed(&("retry: 0\n".to_owned() + &news("notifications/x"))),
     ];
@@ -136,7 +148,7 @@ async fn a_server_cannot_make_us_ask_without_a_pause() {
 }
 
 #[tokio::test]
-async fn a_stream_is_resumed_where_it_broke_off_and_when_the_server_says() {
+async fn a_stream_resumes_after_its_last_id_and_the_retry_time() {
     let server = with_stream(|seen| match seen.header("last-event-id") {
         None => streamed(&("retry: 7000\nid: first\n".to_owned() + &news("notifications/one"))),
         Some("first") => streamed(&("id: second\n".to_owned() + &news("notifications/two"))),
@@ -148,11 +160,14 @@ async fn a_stream_is_resumed_where_it_broke_off_and_when_the_server_says() {
         Some(other) => panic!("{other}"),
     })
     .await;
-    let ears = Arc::<Ears>::default();
-    let client = connect_with(&at(&server.url()), &ears).await;
-    eventually("the first notification", || ears.heard().len() == 1).await;
+    let recorder = Arc::<RecordingHandler>::default();
+    let client = connect_with(&at(&server.url()), &recorder).await;
+    eventually("the first notification", || {
+        recorder.notifications().len() == 1
+    })
+    .await;
     pass_slowly(Duration::from_secs(15)).await;
-    eventually("the others", || ears.heard().len() == 3).await;
+    eventually("the others", || recorder.notifications().len() == 3).await;
     let pauses = pauses(&server);
     assert_eq!(pauses.len(), 2);
     for pause in pauses {
@@ -166,11 +181,11 @@ async fn a_stream_is_resumed_where_it_broke_off_and_when_the_server_says() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_in_the_middle_is_asked_for_again() {
+async fn a_stream_that_breaks_mid_event_is_reopened() {
     let server = with_stream(|seen| match seen.header("last-event-id") {
         None => {
             let mut steps = stream(&("id: 1\n".to_owned() + &news("notifications/one")));
-            // Half an event, which will never be whole.
+            // Half an event.
             steps.push(bytes(chunk("id: 2\ndata: {\"jsonrpc\":\"2.0\",")));
             steps.push(Step::Close);
             steps
@@ -183,17 +198,24 @@ async fn a_stream_that_breaks_in_the_middle_is_asked_for_again() {
         Some(other) => panic!("{other}"),
     })
     .await;
-    let ears = Arc::<Ears>::default();
-    let client = connect_with(&at(&server.url()), &ears).await;
-    eventually("the first notification", || ears.heard().len() == 1).await;
+    let recorder = Arc::<RecordingHandler>::default();
+    let client = connect_with(&at(&server.url()), &recorder).await;
+    eventually("the first notification", || {
+        recorder.notifications().len() == 1
+    })
+    .await;
     pass(Duration::from_secs(1)).await;
-    eventually("the second", || ears.heard().len() == 2).await;
-    assert!(ears.nonsense().is_empty(), "{:?}", ears.nonsense());
+    eventually("the second", || recorder.notifications().len() == 2).await;
+    assert!(
+        recorder.invalid_messages().is_empty(),
+        "{:?}",
+        recorder.invalid_messages()
+    );
     client.peer().close().await;
 }
 
 #[tokio::test]
-async fn a_stream_that_the_server_no_longer_knows_is_the_end_of_the_session() {
+async fn a_404_on_reopening_the_stream_expires_the_session() {
     let server = with_stream(|seen| match seen.header("last-event-id") {
         None => streamed(&("id: 1\nretry: 10\n".to_owned() + &news("notifications/one"))),
         Some(_) => status(404),
@@ -205,7 +227,7 @@ async fn a_stream_that_the_server_no_longer_knows_is_the_end_of_the_session() {
 }
 
 #[tokio::test]
-async fn an_event_that_is_too_long_costs_only_itself() {
+async fn an_event_over_the_limit_is_skipped() {
     const PIECE: usize = 1 << 20;
     let server = with_stream(|_| {
         let mut steps = stream(&news("notifications/one"));
@@ -222,15 +244,18 @@ async fn an_event_that_is_too_long_costs_only_itself() {
         steps
     })
     .await;
-    let ears = Arc::<Ears>::default();
-    let client = connect_with(&at(&server.url()), &ears).await;
-    eventually("both notifications", || ears.heard().len() == 2).await;
-    assert_eq!(ears.heard(), ["notifications/one", "notifications/two"]);
-    assert_eq!(ears.nonsense().len(), 1);
+    let recorder = Arc::<RecordingHandler>::default();
+    let client = connect_with(&at(&server.url()), &recorder).await;
+    eventually("both notifications", || recorder.notifications().len() == 2).await;
+    assert_eq!(
+        recorder.notifications(),
+        ["notifications/one", "notifications/two"]
+    );
+    assert_eq!(recorder.invalid_messages().len(), 1);
     assert!(
-        ears.nonsense()[0].contains("over the limit"),
+        recorder.invalid_messages()[0].contains("over the limit"),
         "{:?}",
-        ears.nonsense()
+        recorder.invalid_messages()
     );
     assert_eq!(server.of("GET").len(), 1);
     client.peer().close().await;

@@ -1,4 +1,4 @@
-//! The era is found out whatever a server makes of the probe, and each request says what it must.
+//! Detection of the era, and the headers of each request.
 
 use std::time::Duration;
 
@@ -8,13 +8,14 @@ use trunkline_wire::transport::DeliveryErrorKind;
 use trunkline_wire::version::Era;
 
 use crate::inline::{
-    Answer, Inline, Seen, Step, bytes, event, initialized, reply, status, stream, streamed, whole,
+    InlineServer, ReceivedRequest, Step, Steps, bytes, event, initialized, reply, status, stream,
+    streamed, whole,
 };
-use crate::lab::{at, call, connect, delivery_error, eventually, pass, try_connect};
+use crate::support::{at, call, connect, delivery_error, eventually, pass, try_connect};
 
-/// A legacy server that makes this of the probe, and answers everything else.
-async fn probed(probe: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Inline {
-    Inline::start(move |seen| match seen.what() {
+/// A legacy server with this response to the probe.
+async fn probed(probe: impl Fn(&ReceivedRequest) -> Steps + Send + Sync + 'static) -> InlineServer {
+    InlineServer::start(move |seen| match seen.what() {
         "server/discover" => probe(seen),
         "initialize" => reply(200, &seen.result(&initialized())),
         "tools/call" => reply(200, &seen.text("done")),
@@ -24,8 +25,8 @@ async fn probed(probe: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Inli
     .await
 }
 
-/// Whatever is made of the probe, the server is found to be a legacy one that works.
-async fn is_legacy(probe: impl Fn(&Seen) -> Answer + Send + Sync + 'static) {
+/// Asserts that the server is detected as legacy and works.
+async fn is_legacy(probe: impl Fn(&ReceivedRequest) -> Steps + Send + Sync + 'static) {
     let server = probed(probe).await;
     let client = connect(&server.url()).await;
     assert_eq!(client.era(), Era::Legacy);
@@ -35,7 +36,7 @@ async fn is_legacy(probe: impl Fn(&Seen) -> Answer + Send + Sync + 'static) {
 }
 
 #[tokio::test]
-async fn a_probe_refused_under_an_id_of_the_servers_own() {
+async fn a_probe_refused_with_another_id_means_legacy() {
     for status in [200, 400] {
         is_legacy(move |_| {
             let error = json!({"code": -32600, "message": "Bad Request: Server not initialized"});
@@ -57,7 +58,7 @@ async fn a_probe_refused_under_an_id_of_the_servers_own() {
 }
 
 #[tokio::test]
-async fn a_probe_refused_in_an_event_stream() {
+async fn a_probe_refused_in_an_event_stream_means_legacy() {
     for code in [200, 404] {
         is_legacy(move |seen| {
             let text = event(&seen.error(-32601, "Method not found"));
@@ -68,7 +69,7 @@ async fn a_probe_refused_in_an_event_stream() {
 }
 
 #[tokio::test]
-async fn a_probe_refused_in_an_event_stream_that_stays_open() {
+async fn a_probe_refused_in_a_stream_that_stays_open_means_legacy() {
     for code in [200, 404] {
         let server = probed(move |seen| {
             let text = event(&seen.error(-32601, "Method not found"));
@@ -82,13 +83,13 @@ async fn a_probe_refused_in_an_event_stream_that_stays_open() {
             &server.of("server/discover")[0],
             &server.of("initialize")[0],
         );
-        // The probe's patience was not needed.
+        // The probe did not time out.
         assert!(hello.at - probe.at < Duration::from_millis(1900), "{code}");
     }
 }
 
 #[tokio::test]
-async fn a_probe_answered_with_something_else() {
+async fn a_probe_with_an_unrelated_response_means_legacy() {
     is_legacy(|_| status(500)).await;
     is_legacy(|_| status(202)).await;
     is_legacy(|_| status(204)).await;
@@ -105,7 +106,7 @@ async fn a_probe_answered_with_something_else() {
 }
 
 #[tokio::test]
-async fn a_probe_that_is_never_answered() {
+async fn a_probe_without_a_response_means_legacy() {
     let server = probed(|_| vec![Step::Hold]).await;
     let url = server.url();
     let connecting = tokio::spawn(async move { connect(&url).await });
@@ -116,22 +117,22 @@ async fn a_probe_that_is_never_answered() {
     assert_eq!(client.era(), Era::Legacy);
     assert_eq!(call(&client, "t").await.unwrap(), "done");
     client.peer().close().await;
-    // It was asked in the modern way, and is given up in the modern way.
+    // A modern request is cancelled in the modern way.
     assert!(server.of("notifications/cancelled").is_empty());
     eventually("every connection to end", || server.open() == 0).await;
 }
 
 #[tokio::test]
-async fn a_handshake_that_is_refused_says_what_the_server_said() {
-    let server = Inline::start(|_| whole(418, &[], "short and stout")).await;
+async fn a_refused_handshake_quotes_the_server() {
+    let server = InlineServer::start(|_| whole(418, &[], "short and stout")).await;
     let Err(ConnectError::Request(error)) = try_connect(&at(&server.url())).await else {
         panic!("connected to a teapot");
     };
     let failure = delivery_error::<()>(Err(error));
     assert_eq!(failure.kind, DeliveryErrorKind::Status(418));
     assert!(failure.to_string().contains("short and stout"), "{failure}");
-    // Markup helps nobody.
-    let server = Inline::start(|_| whole(404, &[], "<html>secret plans</html>")).await;
+    // HTML is not shown.
+    let server = InlineServer::start(|_| whole(404, &[], "<html>secret plans</html>")).await;
     let Err(error) = try_connect(&at(&server.url())).await else {
         panic!("connected to a page");
     };
@@ -139,8 +140,8 @@ async fn a_handshake_that_is_refused_says_what_the_server_said() {
 }
 
 #[tokio::test]
-async fn a_legacy_server_hears_the_version_once_it_is_agreed() {
-    let server = Inline::session(|seen| match seen.what() {
+async fn a_legacy_server_gets_the_version_once_it_is_negotiated() {
+    let server = InlineServer::session(|seen| match seen.what() {
         "tools/call" => reply(200, &seen.text("done")),
         _ => status(405),
     })
@@ -149,7 +150,7 @@ async fn a_legacy_server_hears_the_version_once_it_is_agreed() {
     call(&client, "t").await.unwrap();
     client.peer().close().await;
     let seen = server.seen();
-    let what: Vec<_> = seen.iter().map(Seen::what).collect();
+    let what: Vec<_> = seen.iter().map(ReceivedRequest::what).collect();
     assert_eq!(
         what,
         [
@@ -188,8 +189,8 @@ async fn a_legacy_server_hears_the_version_once_it_is_agreed() {
 }
 
 #[tokio::test]
-async fn a_modern_server_hears_version_and_method_each_time_and_no_session() {
-    let server = Inline::modern(|seen| {
+async fn a_modern_server_gets_version_and_method_but_no_session() {
+    let server = InlineServer::modern(|seen| {
         let headers = [
             ("content-type", "application/json"),
             ("mcp-session-id", "s1"),
@@ -214,8 +215,8 @@ async fn a_modern_server_hears_version_and_method_each_time_and_no_session() {
 }
 
 #[tokio::test]
-async fn events_may_come_with_the_handshake() {
-    let server = Inline::start(|seen| match seen.what() {
+async fn the_handshake_response_may_be_an_event_stream() {
+    let server = InlineServer::start(|seen| match seen.what() {
         "server/discover" => reply(200, &seen.error(-32601, "no such method")),
         "initialize" => {
             let hello = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {}});

@@ -1,4 +1,4 @@
-//! HTTP/2: all over one connection, and what becomes of it when that goes.
+//! HTTP/2: one shared connection, and its loss.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -21,34 +21,34 @@ use trunkline_wire::transport::DeliveryErrorKind;
 
 use crate::certs::Ca;
 use crate::inline::discovered;
-use crate::lab::{at, call, calling, delivery_error, eventually, in_time, try_connect};
+use crate::support::{at, call, calling, delivery_error, eventually, in_time, try_connect};
 
-/// What a server does with a call.
+/// The reaction of a server to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
-    Answer,
-    /// Nothing, until it is let go.
+    Steps,
+    /// Waits until it is released.
     Hold,
-    /// Turns the stream down, unread.
+    /// Refuses the stream unprocessed.
     Refuse,
 }
 
-/// What a server does with a connection.
+/// The reaction of a server to a connection.
 #[derive(Clone, Copy, Debug)]
 enum Order {
-    /// Says that no more streams are taken, and ends with the last of them.
+    /// Sends GOAWAY and ends with the last stream.
     GoAway,
     Cut,
 }
 
-/// A modern server of HTTP/2 inside the test's runtime.
+/// A modern HTTP/2 server inside the test's runtime.
 struct Server {
     address: SocketAddr,
     shared: Arc<Shared>,
     ca: Ca,
 }
 
-/// Decides what to do about a request.
+/// Chooses the reaction to a request.
 type Acting = Box<dyn Fn(&str) -> Act + Send>;
 
 #[derive(Default)]
@@ -178,7 +178,7 @@ async fn answer(
                     }
                 }
             }
-            Act::Answer => {}
+            Act::Steps => {}
         }
         json!({"content": [{"type": "text", "text": name}]})
     };
@@ -190,11 +190,11 @@ async fn answer(
 }
 
 #[tokio::test]
-async fn calls_at_once_take_one_connection() {
+async fn concurrent_calls_share_one_connection() {
     let server = Server::start(|_| Act::Hold).await;
     let client = server.connect().await;
     let calls: Vec<_> = (0..64).map(|_| calling(&client, "t")).collect();
-    // None is answered before all of them are there.
+    // Responses are sent once all requests are there.
     eventually("all calls", || server.calls() == 64).await;
     server.shared.let_go.notify_waiters();
     for answer in in_time("the answers", join_all(calls)).await {
@@ -209,7 +209,7 @@ async fn calls_at_once_take_one_connection() {
 }
 
 #[tokio::test]
-async fn a_server_that_answers_with_events_and_has_streams_of_its_own() {
+async fn event_streams_and_the_get_stream_work_over_http2() {
     for era in [Era::Legacy, Era::Modern] {
         let script = Script::default().era(era).tool(
             "t",
@@ -233,10 +233,10 @@ async fn a_server_that_answers_with_events_and_has_streams_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_server_that_goes_away_finishes_what_it_has_and_the_rest_goes_elsewhere() {
+async fn after_goaway_open_streams_finish_and_new_calls_reconnect() {
     let server = Server::start(|name| match name {
         "held" => Act::Hold,
-        _ => Act::Answer,
+        _ => Act::Steps,
     })
     .await;
     let client = server.connect().await;
@@ -244,7 +244,7 @@ async fn a_server_that_goes_away_finishes_what_it_has_and_the_rest_goes_elsewher
     eventually("the held calls", || server.calls() == 5).await;
     server.order(Order::GoAway);
     for n in 0..20 {
-        // None of these fails, though the first may still be meant for the connection that goes.
+        // None fails, though the first may use the old connection.
         assert_eq!(call(&client, "t").await.unwrap(), "t", "{n}");
     }
     assert_eq!(server.accepted(), 2);
@@ -255,7 +255,7 @@ async fn a_server_that_goes_away_finishes_what_it_has_and_the_rest_goes_elsewher
 }
 
 #[tokio::test]
-async fn what_it_had_and_did_not_finish_may_have_run() {
+async fn an_unfinished_call_after_goaway_may_have_run() {
     let server = Server::start(|_| Act::Hold).await;
     let client = server.connect().await;
     let held: Vec<_> = (0..5).map(|_| calling(&client, "held")).collect();
@@ -269,10 +269,10 @@ async fn what_it_had_and_did_not_finish_may_have_run() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_refused_has_not_run() {
+async fn a_refused_stream_has_not_run() {
     let server = Server::start(|name| match name {
         "refused" => Act::Refuse,
-        _ => Act::Answer,
+        _ => Act::Steps,
     })
     .await;
     let client = server.connect().await;
@@ -284,10 +284,10 @@ async fn a_stream_that_is_refused_has_not_run() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_lost_is_replaced_by_one() {
+async fn a_lost_connection_is_replaced_by_one() {
     let server = Server::start(|name| match name {
         "held" => Act::Hold,
-        _ => Act::Answer,
+        _ => Act::Steps,
     })
     .await;
     let client = server.connect().await;
@@ -314,10 +314,10 @@ async fn a_connection_that_is_lost_is_replaced_by_one() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_costs_its_stream_and_not_the_connection() {
+async fn a_dropped_call_resets_its_stream_and_keeps_the_connection() {
     let server = Server::start(|name| match name {
         "held" => Act::Hold,
-        _ => Act::Answer,
+        _ => Act::Steps,
     })
     .await;
     let client = server.connect().await;
@@ -335,7 +335,7 @@ async fn a_call_that_is_given_up_costs_its_stream_and_not_the_connection() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_link_that_was_dropped() {
+async fn a_dropped_link_leaves_nothing_behind() {
     let server = Server::start(|_| Act::Hold).await;
     let alive = || {
         tokio::runtime::Handle::current()
@@ -359,7 +359,7 @@ async fn nothing_is_left_of_a_link_that_was_dropped() {
 }
 
 #[tokio::test]
-async fn a_server_of_http_1_behind_tls_is_spoken_to_in_its_own_way() {
+async fn a_tls_server_without_http2_gets_http1() {
     let (ca, scratch) = (TestCa::new(), Scratch::new());
     let script = Script::default().tool("t", json!([{"replyText": "done"}]));
     for protocols in [&["http/1.1"][..], &[]] {

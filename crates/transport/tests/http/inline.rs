@@ -1,5 +1,5 @@
-//! A server inside the test's own runtime, down to the byte. It notes each request with the time on the runtime's clock, so a test
-//! that lets time pass sees when the client did what.
+//! A byte-exact server inside the test's runtime. It records each request with the time on the
+//! runtime's clock, for tests with paused time.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,22 +12,22 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// One thing that the server does in answer to a request.
+/// A step of a response.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Bytes(Vec<u8>),
     Wait(Duration),
-    /// Nothing more, until the client goes.
+    /// Waits until the client closes.
     Hold,
-    /// Ends the connection.
+    /// Closes the connection.
     Close,
 }
 
-pub(crate) type Answer = Vec<Step>;
+pub(crate) type Steps = Vec<Step>;
 
-/// A request, and when it came.
+/// A request and its time.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequest {
     pub(crate) at: Instant,
     pub(crate) connection: usize,
     pub(crate) method: String,
@@ -36,13 +36,13 @@ pub(crate) struct Seen {
     pub(crate) body: Value,
 }
 
-impl Seen {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The JSON-RPC method, or the HTTP method of what is no message.
+    /// The JSON-RPC method, `response`, or else the HTTP method.
     pub(crate) fn what(&self) -> &str {
         match self.body["method"].as_str() {
             Some(method) => method,
@@ -51,41 +51,43 @@ impl Seen {
         }
     }
 
-    /// An answer to it with this result.
+    /// A response with this result.
     pub(crate) fn result(&self, result: &Value) -> Value {
         json!({"jsonrpc": "2.0", "id": self.body["id"], "result": result})
     }
 
-    /// An answer to it with this error.
+    /// A response with this error.
     pub(crate) fn error(&self, code: i64, message: &str) -> Value {
         let error = json!({"code": code, "message": message});
         json!({"jsonrpc": "2.0", "id": self.body["id"], "error": error})
     }
 
-    /// An answer to a call with this text.
+    /// A response to a call with this text.
     pub(crate) fn text(&self, text: &str) -> Value {
         self.result(&json!({"content": [{"type": "text", "text": text}]}))
     }
 }
 
-/// The server. Stops when dropped.
-pub(crate) struct Inline {
+/// The server, stopped on drop.
+pub(crate) struct InlineServer {
     address: SocketAddr,
     shared: Arc<Shared>,
     accepting: tokio::task::JoinHandle<()>,
 }
 
 struct Shared {
-    seen: Mutex<Vec<Seen>>,
+    seen: Mutex<Vec<ReceivedRequest>>,
     accepted: AtomicUsize,
     open: AtomicUsize,
     closing: watch::Sender<()>,
-    answer: Box<dyn Fn(&Seen) -> Answer + Send + Sync>,
+    answer: Box<dyn Fn(&ReceivedRequest) -> Steps + Send + Sync>,
 }
 
-impl Inline {
-    /// Starts a server that answers each request as `answer` says.
-    pub(crate) async fn start(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Self {
+impl InlineServer {
+    /// Starts a server that responds with `answer`.
+    pub(crate) async fn start(
+        answer: impl Fn(&ReceivedRequest) -> Steps + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
@@ -115,18 +117,25 @@ impl Inline {
         }
     }
 
-    /// As [`Inline::start`], of the legacy era without a session; `answer` says what becomes of all but the handshake.
-    pub(crate) async fn legacy(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Self {
+    /// As [`InlineServer::start`], for the legacy era without a session; `answer` handles
+    /// everything but the handshake.
+    pub(crate) async fn legacy(
+        answer: impl Fn(&ReceivedRequest) -> Steps + Send + Sync + 'static,
+    ) -> Self {
         Self::start(move |seen| legacy(seen, None).unwrap_or_else(|| answer(seen))).await
     }
 
-    /// As [`Inline::legacy`], with the session `s1`.
-    pub(crate) async fn session(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Self {
+    /// As [`InlineServer::legacy`], with the session `s1`.
+    pub(crate) async fn session(
+        answer: impl Fn(&ReceivedRequest) -> Steps + Send + Sync + 'static,
+    ) -> Self {
         Self::start(move |seen| legacy(seen, Some("s1")).unwrap_or_else(|| answer(seen))).await
     }
 
-    /// As [`Inline::start`], of the modern era; `answer` says what becomes of all but the probe.
-    pub(crate) async fn modern(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Self {
+    /// As [`InlineServer::start`], for the modern era; `answer` handles everything but the probe.
+    pub(crate) async fn modern(
+        answer: impl Fn(&ReceivedRequest) -> Steps + Send + Sync + 'static,
+    ) -> Self {
         Self::start(move |seen| match seen.what() {
             "server/discover" => reply(200, &seen.result(&discovered())),
             _ => answer(seen),
@@ -143,34 +152,34 @@ impl Inline {
     }
 
     /// Every request so far.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<ReceivedRequest> {
         self.shared.seen.lock().unwrap().clone()
     }
 
-    /// The requests of one kind so far; see [`Seen::what`].
-    pub(crate) fn of(&self, what: &str) -> Vec<Seen> {
+    /// The requests of one kind; see [`ReceivedRequest::what`].
+    pub(crate) fn of(&self, what: &str) -> Vec<ReceivedRequest> {
         let mut seen = self.seen();
         seen.retain(|seen| seen.what() == what);
         seen
     }
 
-    /// How many connections were accepted so far.
+    /// The number of accepted connections.
     pub(crate) fn accepted(&self) -> usize {
         self.shared.accepted.load(Ordering::Acquire)
     }
 
-    /// Closes the connections on which nothing is being answered.
+    /// Closes the idle connections.
     pub(crate) fn close_unused(&self) {
         self.shared.closing.send_replace(());
     }
 
-    /// How many connections are open.
+    /// The number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.shared.open.load(Ordering::Acquire)
     }
 }
 
-impl Drop for Inline {
+impl Drop for InlineServer {
     fn drop(&mut self) {
         self.accepting.abort();
     }
@@ -208,7 +217,7 @@ async fn serve(mut socket: TcpStream, connection: usize, shared: &Shared) {
     }
 }
 
-/// Waits until the client has closed its end; it sends nothing while it waits for an answer.
+/// Waits until the client closes; it sends nothing while it waits for a response.
 async fn gone(socket: &TcpStream) {
     let mut byte = [0];
     while !matches!(socket.peek(&mut byte).await, Ok(0) | Err(_)) {
@@ -216,7 +225,11 @@ async fn gone(socket: &TcpStream) {
     }
 }
 
-async fn read(socket: &mut TcpStream, buffer: &mut Vec<u8>, connection: usize) -> Option<Seen> {
+async fn read(
+    socket: &mut TcpStream,
+    buffer: &mut Vec<u8>,
+    connection: usize,
+) -> Option<ReceivedRequest> {
     let end = loop {
         if let Some(at) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
             break at + 4;
@@ -232,7 +245,7 @@ async fn read(socket: &mut TcpStream, buffer: &mut Vec<u8>, connection: usize) -
         .filter_map(|line| line.split_once(": "))
         .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
         .collect();
-    let mut seen = Seen {
+    let mut seen = ReceivedRequest {
         at: Instant::now(),
         connection,
         method: first.next()?.to_owned(),
@@ -252,8 +265,8 @@ async fn read(socket: &mut TcpStream, buffer: &mut Vec<u8>, connection: usize) -
     Some(seen)
 }
 
-/// The handshake of a legacy server; `None` for all the rest.
-fn legacy(seen: &Seen, session: Option<&str>) -> Option<Answer> {
+/// The handshake of a legacy server; `None` for other requests.
+fn legacy(seen: &ReceivedRequest, session: Option<&str>) -> Option<Steps> {
     Some(match seen.what() {
         "server/discover" => reply(200, &seen.error(-32601, "no such method")),
         "initialize" => {
@@ -267,13 +280,13 @@ fn legacy(seen: &Seen, session: Option<&str>) -> Option<Answer> {
     })
 }
 
-/// What `initialize` gives.
+/// The result of `initialize`.
 pub(crate) fn initialized() -> Value {
     json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
         "serverInfo": {"name": "inline", "version": "1"}})
 }
 
-/// What `server/discover` gives.
+/// The result of `server/discover`.
 pub(crate) fn discovered() -> Value {
     json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
         "serverInfo": {"name": "inline", "version": "1"}})
@@ -283,8 +296,8 @@ pub(crate) fn bytes(bytes: impl Into<Vec<u8>>) -> Step {
     Step::Bytes(bytes.into())
 }
 
-/// A whole response.
-pub(crate) fn whole(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Answer {
+/// A complete response.
+pub(crate) fn whole(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Steps {
     let body = body.as_ref();
     let length = body.len().to_string();
     let mut text = head(status, headers, &[("content-length", &length)]).into_bytes();
@@ -292,8 +305,8 @@ pub(crate) fn whole(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]
     vec![Step::Bytes(text)]
 }
 
-/// A whole response that is JSON.
-pub(crate) fn reply(status: u16, body: &Value) -> Answer {
+/// A complete JSON response.
+pub(crate) fn reply(status: u16, body: &Value) -> Steps {
     whole(
         status,
         &[("content-type", "application/json")],
@@ -302,12 +315,12 @@ pub(crate) fn reply(status: u16, body: &Value) -> Answer {
 }
 
 /// A response without a body.
-pub(crate) fn status(status: u16) -> Answer {
+pub(crate) fn status(status: u16) -> Steps {
     whole(status, &[], "")
 }
 
-/// The head of an event stream and this much of it; the rest follows in chunks.
-pub(crate) fn stream(text: &str) -> Answer {
+/// The start of a chunked event stream.
+pub(crate) fn stream(text: &str) -> Steps {
     let head = head(
         200,
         &[("content-type", "text/event-stream")],
@@ -316,8 +329,8 @@ pub(crate) fn stream(text: &str) -> Answer {
     vec![bytes(head + &chunk(text))]
 }
 
-/// A whole event stream.
-pub(crate) fn streamed(text: &str) -> Answer {
+/// A complete event stream.
+pub(crate) fn streamed(text: &str) -> Steps {
     let mut steps = stream(text);
     steps.push(bytes("0\r\n\r\n"));
     steps

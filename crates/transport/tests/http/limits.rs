@@ -1,14 +1,14 @@
-//! Answers that are longer than they may be (SEC-4).
+//! Responses over the limit (SEC-4).
 
 use trunkline_transport::MAX_MESSAGE_BYTES;
 use trunkline_wire::transport::DeliveryErrorKind;
 
-use crate::inline::{Inline, Step, bytes, chunk, reply, status, stream};
-use crate::lab::{call, calling, connect, delivery_error, eventually, in_time};
+use crate::inline::{InlineServer, Step, bytes, chunk, reply, status, stream};
+use crate::support::{call, calling, connect, delivery_error, eventually, in_time};
 
 const PIECE: usize = 1 << 20;
 
-/// Just more than a message may be, in chunks.
+/// Just more than a message may have, in chunks.
 fn too_much() -> impl Iterator<Item = Step> {
     let mut chunk = format!("{PIECE:x}\r\n").into_bytes();
     chunk.extend_from_slice(&vec![b'x'; PIECE]);
@@ -17,8 +17,8 @@ fn too_much() -> impl Iterator<Item = Step> {
 }
 
 #[tokio::test]
-async fn an_answer_over_the_limit_costs_only_its_own_call() {
-    let server = Inline::legacy(|seen| {
+async fn a_response_over_the_limit_fails_only_its_own_call() {
+    let server = InlineServer::legacy(|seen| {
         let start = r#"{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":""#;
         match seen.body["params"]["name"].as_str() {
             Some("t") => reply(200, &seen.text("done")),
@@ -78,8 +78,8 @@ async fn an_answer_over_the_limit_costs_only_its_own_call() {
 }
 
 #[tokio::test]
-async fn one_just_below_it_arrives() {
-    let server = Inline::legacy(|seen| {
+async fn a_response_just_below_the_limit_arrives() {
+    let server = InlineServer::legacy(|seen| {
         let name = seen.body["params"]["name"].as_str();
         let overhead = seen.text("").to_string().len();
         let text = || {
@@ -102,8 +102,8 @@ async fn one_just_below_it_arrives() {
 }
 
 #[tokio::test]
-async fn a_head_without_end_is_an_error() {
-    let server = Inline::legacy(|seen| match seen.body["params"]["name"].as_str() {
+async fn an_endless_head_is_an_error() {
+    let server = InlineServer::legacy(|seen| match seen.body["params"]["name"].as_str() {
         Some("t") => reply(200, &seen.text("done")),
         Some("long") => {
             let line = format!("x-padding: {}\r\n", "x".repeat(8000));

@@ -1,4 +1,4 @@
-//! Servers behind HTTP, on real sockets: what they do, and what becomes of it.
+//! The HTTP transports on real sockets.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,7 +7,7 @@
     reason = "test code"
 )]
 
-#[path = "../lab/certs.rs"]
+#[path = "../support/certs.rs"]
 #[allow(dead_code, reason = "one kind of certificate is enough here")]
 mod certs;
 
@@ -21,7 +21,6 @@ mod get_stream;
 mod handshake;
 mod http2;
 mod inline;
-mod lab;
 mod limits;
 mod oracle;
 mod outgoing;
@@ -30,3 +29,4 @@ mod post_stream;
 mod redirects;
 mod reuse;
 mod sessions;
+mod support;

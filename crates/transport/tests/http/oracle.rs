@@ -1,4 +1,4 @@
-//! What hyper makes of the bytes of an HTTP/1.1 answer.
+//! Decodes HTTP/1.1 responses with hyper, as an oracle.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -9,7 +9,7 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::client::conn::http1;
 use hyper::rt::{Read, ReadBufCursor, Write};
 
-/// A connection on which these bytes arrive once something was sent, and then its end.
+/// A connection that returns these bytes after the first write, then ends.
 struct Canned {
     bytes: Vec<u8>,
     read: usize,
@@ -52,7 +52,7 @@ impl Write for Canned {
     }
 }
 
-/// The status and the body; an error says why there is none.
+/// Returns status and body.
 pub(crate) fn hyper_reads(bytes: &[u8]) -> Result<(u16, Vec<u8>), String> {
     let asking = async {
         let started = http1::handshake::<_, Empty<Bytes>>(Canned {

@@ -1,4 +1,4 @@
-//! What stands in the headers of a request, and what cannot.
+//! The headers of requests.
 
 use serde_json::{Value, json};
 use trunkline_transport::http::Token;
@@ -6,12 +6,12 @@ use trunkline_wire::client::{Arguments, CallRequest};
 use trunkline_wire::mcp::HeaderParameter;
 use trunkline_wire::{Client, Json};
 
-use crate::inline::{Inline, Seen, reply};
-use crate::lab::{at, call, connect, dialer, in_time, try_connect};
+use crate::inline::{InlineServer, ReceivedRequest, reply};
+use crate::support::{at, call, connect, dialer, in_time, try_connect};
 
 #[tokio::test]
-async fn the_name_of_a_tool_is_written_so_that_it_can_be_read_back() {
-    let server = Inline::modern(|seen| reply(200, &seen.text("done"))).await;
+async fn a_tool_name_round_trips_through_its_header() {
+    let server = InlineServer::modern(|seen| reply(200, &seen.text("done"))).await;
     let client = connect(&server.url()).await;
     let names = [
         ("plain-name_1", "plain-name_1"),
@@ -31,19 +31,19 @@ async fn the_name_of_a_tool_is_written_so_that_it_can_be_read_back() {
     }
 }
 
-/// What a tool with these properties wants in headers.
+/// The schema of a tool that mirrors these properties.
 fn wanted(properties: &Value) -> Vec<HeaderParameter> {
     let schema = json!({"type": "object", "properties": properties});
     HeaderParameter::all(&Json::from(schema)).unwrap()
 }
 
-/// The request for a call with these arguments, of a tool that wants some of them in headers.
+/// The request of a call to a tool with mirrored arguments.
 async fn called(
     client: &Client,
-    server: &Inline,
+    server: &InlineServer,
     wanted: &[HeaderParameter],
     arguments: Value,
-) -> Seen {
+) -> ReceivedRequest {
     let arguments = Arguments::from(arguments);
     let request = CallRequest {
         tool: "t",
@@ -58,7 +58,7 @@ async fn called(
 }
 
 /// The headers of parameters, by name.
-fn parameters(seen: &Seen) -> Vec<(&str, &str)> {
+fn parameters(seen: &ReceivedRequest) -> Vec<(&str, &str)> {
     let headers = seen.headers.iter();
     let mut found: Vec<_> = headers
         .filter_map(|(name, value)| Some((name.strip_prefix("mcp-param-")?, value.as_str())))
@@ -68,8 +68,8 @@ fn parameters(seen: &Seen) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test]
-async fn arguments_that_a_tool_wants_in_headers_are_there() {
-    let server = Inline::modern(|seen| reply(200, &seen.text("done"))).await;
+async fn arguments_are_mirrored_in_the_headers_that_the_tool_declares() {
+    let server = InlineServer::modern(|seen| reply(200, &seen.text("done"))).await;
     let client = connect(&server.url()).await;
     let wanted = wanted(&json!({
         "region": {"type": "string", "x-mcp-header": "Region"},
@@ -102,8 +102,8 @@ async fn arguments_that_a_tool_wants_in_headers_are_there() {
 }
 
 #[tokio::test]
-async fn a_legacy_server_gets_none_of_that() {
-    let server = Inline::legacy(|seen| match seen.what() {
+async fn a_legacy_server_gets_no_mirrored_headers() {
+    let server = InlineServer::legacy(|seen| match seen.what() {
         "tools/call" => reply(200, &seen.text("done")),
         _ => crate::inline::status(405),
     })
@@ -116,8 +116,8 @@ async fn a_legacy_server_gets_none_of_that() {
 }
 
 #[tokio::test]
-async fn headers_that_cannot_be_sent_are_refused_before_anything_is() {
-    let server = Inline::modern(|_| panic!("something was sent")).await;
+async fn invalid_headers_are_rejected_before_anything_is_sent() {
+    let server = InlineServer::modern(|_| panic!("something was sent")).await;
     for (name, value) in [
         ("X-Key", "a\r\nX-Evil: 1"),
         ("X-Key", "a\nb"),
@@ -140,8 +140,8 @@ async fn headers_that_cannot_be_sent_are_refused_before_anything_is() {
 }
 
 #[tokio::test]
-async fn an_entry_may_add_headers_but_not_take_the_protocols() {
-    let server = Inline::modern(|seen| reply(200, &seen.text("done"))).await;
+async fn an_entry_may_add_headers_but_not_replace_those_of_the_protocol() {
+    let server = InlineServer::modern(|seen| reply(200, &seen.text("done"))).await;
     let mut entry = at(&server.url());
     let headers = [
         ("X-Key", "k"),
@@ -182,8 +182,8 @@ async fn an_entry_may_add_headers_but_not_take_the_protocols() {
 }
 
 #[tokio::test]
-async fn a_user_name_in_the_url_is_sent_as_a_header_and_not_in_the_url() {
-    let server = Inline::modern(|seen| reply(200, &seen.text("done"))).await;
+async fn a_user_name_in_the_url_is_sent_as_basic_auth() {
+    let server = InlineServer::modern(|seen| reply(200, &seen.text("done"))).await;
     let mut entry = at(&server.url());
     entry.url.set_username("a b").unwrap();
     entry.url.set_password(Some("p:w")).unwrap();

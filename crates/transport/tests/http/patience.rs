@@ -1,4 +1,4 @@
-//! How long we wait for a server, and how long it can have us wait.
+//! Timeouts and `Retry-After`.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,15 +9,17 @@ use trunkline_wire::client::{Arguments, CallRequest};
 use trunkline_wire::transport::DeliveryErrorKind;
 
 use crate::inline::{
-    Answer, Inline, Seen, Step, bytes, chunk, event, reply, status, stream, whole,
+    InlineServer, ReceivedRequest, Step, Steps, bytes, chunk, event, reply, status, stream, whole,
 };
-use crate::lab::{
+use crate::support::{
     at, call, calling, connect, delivery_error, eventually, in_time, pass, status_of, try_connect,
 };
 
-/// A legacy server that answers calls like this.
-async fn answering(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Inline {
-    Inline::legacy(move |seen| match seen.what() {
+/// A legacy server with this response to calls.
+async fn answering(
+    answer: impl Fn(&ReceivedRequest) -> Steps + Send + Sync + 'static,
+) -> InlineServer {
+    InlineServer::legacy(move |seen| match seen.what() {
         "tools/call" => answer(seen),
         "GET" => status(405),
         _ => status(202),
@@ -26,7 +28,7 @@ async fn answering(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> 
 }
 
 #[tokio::test]
-async fn a_server_may_take_its_time_before_it_begins_to_answer() {
+async fn a_response_head_may_take_almost_a_minute() {
     let server = answering(|seen| {
         let mut steps = vec![Step::Wait(Duration::from_secs(50))];
         steps.extend(reply(200, &seen.text("done")));
@@ -44,7 +46,7 @@ async fn a_server_may_take_its_time_before_it_begins_to_answer() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_begin_to_answer_is_given_up() {
+async fn a_response_head_that_takes_too_long_is_a_timeout() {
     let server = answering(|seen| match seen.body["params"]["name"].as_str() {
         Some("silent") => vec![Step::Hold],
         _ => reply(200, &seen.text("done")),
@@ -61,10 +63,10 @@ async fn a_server_that_does_not_begin_to_answer_is_given_up() {
     assert_eq!(failure.kind, DeliveryErrorKind::Timeout);
     assert_eq!(
         failure.to_string(),
-        "the server has not begun to answer within 60 s"
+        "the server did not respond within 60 s"
     );
     assert!(failure.may_have_run);
-    // It is told, and the next call does not suffer.
+    // The server gets a cancellation, and the next call works.
     eventually("the word", || {
         server.of("notifications/cancelled").len() == 1
     })
@@ -73,7 +75,7 @@ async fn a_server_that_does_not_begin_to_answer_is_given_up() {
 }
 
 #[tokio::test]
-async fn once_it_has_begun_it_may_take_as_long_as_the_caller_waits() {
+async fn a_body_may_take_as_long_as_the_caller_waits() {
     let server = answering(|seen| {
         let text = event(&seen.text("done"));
         let mut steps = stream(": ");
@@ -93,7 +95,7 @@ async fn once_it_has_begun_it_may_take_as_long_as_the_caller_waits() {
     );
 }
 
-/// Calls with a limit on silence.
+/// Calls with an idle timeout.
 async fn call_with_idle(url: &str, idle: Duration) -> Result<(), RequestError> {
     let client = connect(url).await;
     let arguments = Arguments::from(json!({}));
@@ -109,9 +111,9 @@ async fn call_with_idle(url: &str, idle: Duration) -> Result<(), RequestError> {
 }
 
 #[tokio::test]
-async fn bytes_of_any_kind_are_signs_of_life() {
-    let kinds: [fn(&Seen) -> Answer; 2] = [
-        // Comments, as many servers send to keep a stream open.
+async fn any_bytes_count_as_activity() {
+    let kinds: [fn(&ReceivedRequest) -> Steps; 2] = [
+        // Comments, a common keep-alive.
         |seen| {
             let mut steps = stream(": still here\n\n");
             for _ in 0..4 {
@@ -122,7 +124,7 @@ async fn bytes_of_any_kind_are_signs_of_life() {
             steps.push(bytes("0\r\n\r\n"));
             steps
         },
-        // A body that comes slowly.
+        // A slow body.
         |seen| {
             let text = seen.text("done").to_string();
             let head = format!(
@@ -155,7 +157,7 @@ async fn bytes_of_any_kind_are_signs_of_life() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_holds_everything_back_until_the_end_changes_nothing() {
+async fn a_buffering_proxy_changes_nothing() {
     let server = answering(|seen| {
         let token = &seen.body["params"]["_meta"]["progressToken"];
         let params = json!({"progressToken": token, "progress": 1});
@@ -178,8 +180,8 @@ async fn a_proxy_that_holds_everything_back_until_the_end_changes_nothing() {
     assert_eq!(call_again(&client, &server).await, 2);
 }
 
-/// Calls once more over whatever connection there is; how many calls the server has seen.
-async fn call_again(client: &trunkline_wire::Client, server: &Inline) -> usize {
+/// Calls again; returns the number of calls that the server has seen.
+async fn call_again(client: &trunkline_wire::Client, server: &InlineServer) -> usize {
     let answer = calling(client, "t");
     eventually("the call", || server.of("tools/call").len() == 2).await;
     pass(Duration::from_secs(46)).await;
@@ -187,12 +189,12 @@ async fn call_again(client: &trunkline_wire::Client, server: &Inline) -> usize {
     server.of("tools/call").len()
 }
 
-/// A server that puts calls off `times` times with this header.
+/// A server that refuses `times` calls with this header.
 async fn busy(
     status: u16,
     times: usize,
     after: impl Fn() -> Option<String> + Send + Sync + 'static,
-) -> Inline {
+) -> InlineServer {
     let count = std::sync::atomic::AtomicUsize::new(0);
     answering(move |seen| {
         if count.fetch_add(1, std::sync::atomic::Ordering::AcqRel) >= times {
@@ -209,7 +211,7 @@ async fn busy(
 }
 
 #[tokio::test]
-async fn a_busy_server_says_when_to_come_back() {
+async fn retry_after_is_honoured() {
     for code in [429, 503] {
         let server = busy(code, 1, || Some("7".to_owned())).await;
         let client = connect(&server.url()).await;
@@ -232,8 +234,8 @@ async fn a_busy_server_says_when_to_come_back() {
     }
 }
 
-/// How many calls have come, once everybody had a chance to act.
-async fn call_count_settled(server: &Inline) -> usize {
+/// The number of calls, once all tasks have run.
+async fn call_count_settled(server: &InlineServer) -> usize {
     for _ in 0..20 {
         tokio::task::yield_now().await;
     }
@@ -241,7 +243,7 @@ async fn call_count_settled(server: &Inline) -> usize {
 }
 
 #[tokio::test]
-async fn it_may_also_name_a_date() {
+async fn retry_after_may_be_a_date() {
     let server = busy(429, 1, || {
         Some(httpdate::fmt_http_date(
             SystemTime::now() + Duration::from_secs(9),
@@ -258,14 +260,14 @@ async fn it_may_also_name_a_date() {
         in_time("the answer", answer).await.unwrap().unwrap(),
         "done"
     );
-    // A date that has passed means now.
+    // A date in the past means now.
     let server = busy(503, 1, || Some("Mon, 16 Nov 2020 10:00:00 GMT".to_owned())).await;
     let client = connect(&server.url()).await;
     assert_eq!(call(&client, "t").await.unwrap(), "done");
 }
 
 #[tokio::test]
-async fn it_may_do_so_three_times() {
+async fn retry_after_is_honoured_three_times() {
     let server = busy(429, 3, || Some("1".to_owned())).await;
     let client = connect(&server.url()).await;
     assert_eq!(call(&client, "t").await.unwrap(), "done");
@@ -277,7 +279,7 @@ async fn it_may_do_so_three_times() {
 }
 
 #[tokio::test]
-async fn one_that_does_not_say_or_asks_too_much_is_an_error_at_once() {
+async fn a_missing_or_excessive_retry_after_is_an_error() {
     for (code, after) in [
         (429, None),
         (503, None),
@@ -289,7 +291,7 @@ async fn one_that_does_not_say_or_asks_too_much_is_an_error_at_once() {
         let outcome = call(&client, "t").await;
         let error = outcome.as_ref().unwrap_err().clone();
         status_of(outcome, code);
-        // A server that is not there has not acted; one that fails may have.
+        // A gateway error means that nothing ran; other failures may have run.
         assert_eq!(error.may_have_run(), code == 503, "{code}");
         assert_eq!(server.of("tools/call").len(), 1);
         assert!(!client.peer().is_closed());
@@ -297,7 +299,7 @@ async fn one_that_does_not_say_or_asks_too_much_is_an_error_at_once() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_put_off_can_be_given_up() {
+async fn a_call_waiting_for_a_retry_can_be_cancelled() {
     let server = busy(503, 100, || Some("30".to_owned())).await;
     let client = connect(&server.url()).await;
     let waiting = calling(&client, "t");
@@ -312,9 +314,9 @@ async fn a_call_that_is_put_off_can_be_given_up() {
 }
 
 #[tokio::test]
-async fn a_handshake_is_put_off_too() {
+async fn retry_after_applies_to_the_handshake() {
     let first = std::sync::atomic::AtomicBool::new(true);
-    let server = Inline::start(move |seen| {
+    let server = InlineServer::start(move |seen| {
         if first.swap(false, std::sync::atomic::Ordering::AcqRel) {
             return whole(503, &[("retry-after", "0")], "warming up");
         }

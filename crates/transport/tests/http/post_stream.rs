@@ -1,4 +1,4 @@
-//! Answers that come as event streams: whole however they are cut, and resumed where they break off.
+//! Responses as event streams, split anywhere and resumed when they break.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,14 +7,19 @@ use serde_json::json;
 use trunkline_wire::client::{Arguments, CallRequest};
 use trunkline_wire::transport::DeliveryErrorKind;
 
-use crate::inline::{Answer, Inline, Seen, Step, bytes, event, reply, status, stream, streamed};
-use crate::lab::{
-    Ears, at, call, calling, connect, connect_with, delivery_error, eventually, in_time, pass,
+use crate::inline::{
+    InlineServer, ReceivedRequest, Step, Steps, bytes, event, reply, status, stream, streamed,
+};
+use crate::support::{
+    RecordingHandler, at, call, calling, connect, connect_with, delivery_error, eventually,
+    in_time, pass,
 };
 
-/// A legacy server without a stream of its own that answers calls like this, and what comes after with a GET.
-async fn answering(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Inline {
-    Inline::legacy(move |seen| match seen.what() {
+/// A legacy server without a GET stream; `answer` handles calls and GETs that resume them.
+async fn answering(
+    answer: impl Fn(&ReceivedRequest) -> Steps + Send + Sync + 'static,
+) -> InlineServer {
+    InlineServer::legacy(move |seen| match seen.what() {
         "GET" if seen.header("last-event-id").is_none() => status(405),
         "GET" | "tools/call" => answer(seen),
         _ => status(202),
@@ -22,18 +27,18 @@ async fn answering(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> 
     .await
 }
 
-/// Gives the GET that resumes a call what the call would have got: the answer under the id of the call.
-fn late(seen: &Seen, text: &str) -> String {
+/// The response of a call, for the GET that resumes it.
+fn late(seen: &ReceivedRequest, text: &str) -> String {
     let mut answer = seen.text(text);
     answer["id"] = json!(CALL);
     event(&answer)
 }
 
-/// Our number for the first call: the probe and the handshake came before.
+/// The id of the first call, after the probe and the handshake.
 const CALL: u64 = 3;
 
 #[tokio::test]
-async fn an_answer_is_read_however_it_is_cut_and_written() {
+async fn a_streamed_response_is_read_in_every_spelling() {
     let spellings: [fn(&str, &str) -> String; 9] = [
         |first, last| format!("data: {first}\ndata: {last}\n\n"),
         |first, last| format!("data: {first}\rdata: {last}\r\r"),
@@ -64,19 +69,23 @@ async fn an_answer_is_read_however_it_is_cut_and_written() {
         steps
     })
     .await;
-    let ears = Arc::<Ears>::default();
-    let client = connect_with(&at(&server.url()), &ears).await;
+    let recorder = Arc::<RecordingHandler>::default();
+    let client = connect_with(&at(&server.url()), &recorder).await;
     for spelling in 0..spellings.len() {
         for size in [1, 2, 3, 7, 1000] {
             let tool = format!("{spelling} {size}");
             assert_eq!(call(&client, &tool).await.unwrap(), "dóne", "{tool}");
         }
     }
-    assert!(ears.nonsense().is_empty(), "{:?}", ears.nonsense());
+    assert!(
+        recorder.invalid_messages().is_empty(),
+        "{:?}",
+        recorder.invalid_messages()
+    );
 }
 
 #[tokio::test]
-async fn an_answer_may_be_cut_in_two_anywhere() {
+async fn a_streamed_response_may_be_split_anywhere() {
     let server = answering(|seen| {
         let name = seen.body["params"]["name"].as_str().unwrap();
         let text = "\u{feff}: c\r\nid: 1\r\n".to_owned() + &event(&seen.text("dóne"));
@@ -86,7 +95,7 @@ async fn an_answer_may_be_cut_in_two_anywhere() {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ncontent-length: {length}\r\n\r\n");
         let mut start = head.into_bytes();
         start.extend_from_slice(first);
-        // The pause makes them arrive apart.
+        // The pause separates them.
         vec![Step::Bytes(start), Step::Wait(Duration::from_millis(1)), Step::Bytes(last.to_vec())]
     })
     .await;
@@ -99,12 +108,12 @@ async fn an_answer_may_be_cut_in_two_anywhere() {
             "{at}"
         );
     }
-    // Cut or not, each was read to its end: the connection served them all.
+    // Each was read to its end: one connection served them all.
     assert!(server.accepted() <= 2, "{}", server.accepted());
 }
 
 #[tokio::test]
-async fn progress_comes_before_the_answer_and_what_comes_after_is_of_no_account() {
+async fn progress_precedes_the_response_and_later_events_are_ignored() {
     let server = answering(|seen| {
         let token = &seen.body["params"]["_meta"]["progressToken"];
         let mut text = String::new();
@@ -139,9 +148,9 @@ async fn progress_comes_before_the_answer_and_what_comes_after_is_of_no_account(
 }
 
 #[tokio::test]
-async fn a_stream_with_ids_that_breaks_is_resumed_and_the_answer_comes() {
-    let breaks: [fn(Answer) -> Answer; 3] = [
-        // In good order, as a server does that wants to be polled.
+async fn a_broken_stream_with_ids_is_resumed() {
+    let breaks: [fn(Steps) -> Steps; 3] = [
+        // Cleanly, as servers do that want to be polled.
         |mut steps| {
             steps.push(bytes("0\r\n\r\n"));
             steps
@@ -183,7 +192,7 @@ async fn a_stream_with_ids_that_breaks_is_resumed_and_the_answer_comes() {
 }
 
 #[tokio::test]
-async fn a_stream_may_break_many_times_if_it_gets_on() {
+async fn a_stream_that_makes_progress_may_break_many_times() {
     let server = answering(|seen| match seen.header("last-event-id") {
         None => streamed("id: 0\nretry: 1\ndata:\n\n"),
         Some("20") => streamed(&late(seen, "at last")),
@@ -203,8 +212,8 @@ async fn a_stream_may_break_many_times_if_it_gets_on() {
 }
 
 #[tokio::test]
-async fn one_that_gets_nowhere_is_given_up() {
-    let answers: [fn(&Seen) -> Answer; 3] =
+async fn a_stream_without_progress_is_abandoned() {
+    let answers: [fn(&ReceivedRequest) -> Steps; 3] =
         [|_| streamed(""), |_| status(500), |_| vec![Step::Close]];
     for (n, answer) in answers.into_iter().enumerate() {
         let server = answering(move |seen| match seen.header("last-event-id") {
@@ -231,7 +240,7 @@ async fn one_that_gets_nowhere_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_server_that_knows_no_resuming_is_asked_once() {
+async fn a_server_that_refuses_to_resume_is_asked_once() {
     let server = answering(|seen| match seen.header("last-event-id") {
         None => streamed("id: 1\nretry: 1\ndata:\n\n"),
         Some(_) => status(405),
@@ -248,8 +257,8 @@ async fn a_server_that_knows_no_resuming_is_asked_once() {
 }
 
 #[tokio::test]
-async fn without_ids_a_broken_stream_is_an_error_that_says_the_tool_may_have_run() {
-    let answers: [fn(&Seen) -> Answer; 4] = [
+async fn a_broken_stream_without_ids_may_have_run() {
+    let answers: [fn(&ReceivedRequest) -> Steps; 4] = [
         |_| streamed(""),
         |_| streamed(": nothing\n\ndata:\n\n"),
         |_| {
@@ -258,7 +267,7 @@ async fn without_ids_a_broken_stream_is_an_error_that_says_the_tool_may_have_run
             steps
         },
         |seen| {
-            // Half of the answer: an event is whole only with the blank line.
+            // Half of the response: an event ends with a blank line.
             let mut steps = stream(event(&seen.text("done")).trim_end());
             steps.push(bytes("0\r\n\r\n"));
             steps
@@ -277,7 +286,7 @@ async fn without_ids_a_broken_stream_is_an_error_that_says_the_tool_may_have_run
 
 #[tokio::test]
 async fn a_modern_stream_is_never_resumed() {
-    let server = Inline::modern(|seen| match seen.what() {
+    let server = InlineServer::modern(|seen| match seen.what() {
         "tools/call" => streamed("id: 1\nretry: 1\ndata:\n\n"),
         _ => status(405),
     })
@@ -289,7 +298,7 @@ async fn a_modern_stream_is_never_resumed() {
 }
 
 #[tokio::test]
-async fn an_answer_to_another_request_is_none() {
+async fn a_response_to_another_request_does_not_count() {
     let server = answering(|seen| {
         let mut wrong = seen.text("not yours");
         wrong["id"] = json!(99);
@@ -300,19 +309,19 @@ async fn an_answer_to_another_request_is_none() {
         }
     })
     .await;
-    let ears = Arc::<Ears>::default();
-    let client = connect_with(&at(&server.url()), &ears).await;
+    let recorder = Arc::<RecordingHandler>::default();
+    let client = connect_with(&at(&server.url()), &recorder).await;
     for tool in ["json", "sse"] {
         let failure = delivery_error(call(&client, tool).await);
         assert_eq!(failure.kind, DeliveryErrorKind::Broken);
         assert!(failure.may_have_run);
     }
-    assert_eq!(ears.nonsense().len(), 2);
+    assert_eq!(recorder.invalid_messages().len(), 2);
 }
 
 #[tokio::test]
-async fn a_message_on_very_many_lines_is_no_noise() {
-    let server = Inline::modern(|seen| {
+async fn a_message_on_many_lines_is_not_noise() {
+    let server = InlineServer::modern(|seen| {
         let answer = seen.text("done").to_string();
         let lines = "data:\n".repeat(100_000);
         let rest = answer.strip_prefix('{').unwrap();

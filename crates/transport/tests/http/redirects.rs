@@ -1,20 +1,22 @@
-//! Where a server sends us, we go only if it is to itself.
+//! Redirects are followed only within the origin.
 
 use trunkline_transport::http::{FixedToken, Token};
 use trunkline_wire::Client;
 use trunkline_wire::client::ConnectError;
 use trunkline_wire::transport::DeliveryErrorKind;
 
-use crate::inline::{Answer, Inline, Seen, initialized, reply, status, whole};
-use crate::lab::{at, call, connect, delivery_error, eventually, in_time, try_connect};
+use crate::inline::{InlineServer, ReceivedRequest, Steps, initialized, reply, status, whole};
+use crate::support::{at, call, connect, delivery_error, eventually, in_time, try_connect};
 
-fn to(status: u16, location: &str) -> Answer {
+fn to(status: u16, location: &str) -> Steps {
     whole(status, &[("location", location)], "moved")
 }
 
-/// A server that answers below `/new`, and otherwise does this.
-async fn moved(redirect: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Inline {
-    Inline::start(move |seen| {
+/// A server that answers below `/new` and redirects otherwise.
+async fn moved(
+    redirect: impl Fn(&ReceivedRequest) -> Steps + Send + Sync + 'static,
+) -> InlineServer {
+    InlineServer::start(move |seen| {
         if !seen.path.starts_with("/new") {
             return redirect(seen);
         }
@@ -30,7 +32,7 @@ async fn moved(redirect: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> In
 }
 
 #[tokio::test]
-async fn within_the_origin_a_redirect_is_followed_with_method_and_body() {
+async fn a_redirect_within_the_origin_keeps_method_and_body() {
     for code in [307, 308] {
         for location in [
             "/new?a=b",
@@ -64,9 +66,9 @@ async fn within_the_origin_a_redirect_is_followed_with_method_and_body() {
 }
 
 #[tokio::test]
-async fn a_get_is_followed_whatever_the_kind_of_redirect() {
+async fn a_get_follows_every_kind_of_redirect() {
     for code in [301, 302, 303, 307, 308] {
-        let server = Inline::legacy(move |seen| match (seen.what(), &*seen.path) {
+        let server = InlineServer::legacy(move |seen| match (seen.what(), &*seen.path) {
             ("GET", "/mcp") => to(code, "/new"),
             ("GET", _) => status(405),
             _ => reply(200, &seen.text("done")),
@@ -78,7 +80,7 @@ async fn a_get_is_followed_whatever_the_kind_of_redirect() {
     }
 }
 
-/// Why no connection came about.
+/// The error of the handshake.
 fn refusal(outcome: Result<Client, ConnectError>) -> String {
     let Err(ConnectError::Request(error)) = outcome else {
         panic!("it was followed");
@@ -90,7 +92,7 @@ fn refusal(outcome: Result<Client, ConnectError>) -> String {
 }
 
 #[tokio::test]
-async fn one_that_would_lose_the_body_is_refused_with_a_hint() {
+async fn a_redirect_that_would_drop_the_body_is_refused_with_a_hint() {
     for code in [301, 302, 303] {
         let server = moved(move |_| to(code, "/new?key=secret")).await;
         let text = refusal(try_connect(&at(&server.url())).await);
@@ -105,7 +107,7 @@ async fn one_that_would_lose_the_body_is_refused_with_a_hint() {
 }
 
 #[tokio::test]
-async fn no_request_ever_goes_to_another_place() {
+async fn no_request_goes_to_another_origin() {
     for code in [301, 302, 303, 307, 308] {
         let other = moved(|_| status(500)).await;
         let target = format!("http://user:pw@{}/new?token=secret", other.address());
@@ -129,7 +131,7 @@ async fn no_request_ever_goes_to_another_place() {
 }
 
 #[tokio::test]
-async fn other_spellings_of_another_place_are_no_way_around() {
+async fn other_spellings_of_another_origin_are_refused() {
     let server = moved(|seen| match seen.header("x-to") {
         Some(location) => to(307, location),
         None => status(400),
@@ -149,7 +151,7 @@ async fn other_spellings_of_another_place_are_no_way_around() {
         let mut entry = at(&server.url());
         entry.headers = vec![("X-To".into(), location.clone())];
         let text = refusal(try_connect(&entry).await);
-        assert!(text.contains("another place"), "{location}: {text}");
+        assert!(text.contains("another origin"), "{location}: {text}");
     }
     for nowhere in ["", "http://[", "http://", "http://127.0.0.1:1x/"] {
         let mut entry = at(&server.url());
@@ -161,10 +163,10 @@ async fn other_spellings_of_another_place_are_no_way_around() {
 }
 
 #[tokio::test]
-async fn redirects_without_end_come_to_an_end() {
+async fn endless_redirects_are_an_error() {
     let server = moved(|_| to(307, "/mcp")).await;
     let text = refusal(try_connect(&at(&server.url())).await);
-    assert_eq!(text, "the server redirects without end");
+    assert_eq!(text, "the server redirects too often");
     assert_eq!(server.of("server/discover").len(), 6);
     let server = moved(|seen| to(308, &format!("{}x", seen.path))).await;
     refusal(try_connect(&at(&server.url())).await);
@@ -172,8 +174,8 @@ async fn redirects_without_end_come_to_an_end() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_sent_elsewhere_fails_alone() {
-    let server = Inline::legacy(|seen| match seen.body["params"]["name"].as_str() {
+async fn a_redirected_call_fails_alone() {
+    let server = InlineServer::legacy(|seen| match seen.body["params"]["name"].as_str() {
         Some("away") => to(307, "http://127.0.0.1:1/"),
         Some(_) => reply(200, &seen.text("done")),
         None => status(405),

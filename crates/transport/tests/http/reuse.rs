@@ -1,4 +1,4 @@
-//! Connections are kept and used again for as long as they can be.
+//! Reuse of connections.
 
 use std::time::Duration;
 
@@ -10,17 +10,21 @@ use trunkline_testkit::Script;
 use trunkline_testkit::net::{Answers, HttpServer};
 use trunkline_wire::transport::DeliveryErrorKind;
 
-use crate::inline::{Answer, Inline, Seen, Step, bytes, event, reply, streamed, whole};
-use crate::lab::{call, calling, connect, delivery_error, eventually, in_time, pass};
+use crate::inline::{
+    InlineServer, ReceivedRequest, Step, Steps, bytes, event, reply, streamed, whole,
+};
+use crate::support::{call, calling, connect, delivery_error, eventually, in_time, pass};
 
-/// A modern server, so that there are no connections but those of calls.
-async fn answering(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Inline {
-    Inline::modern(answer).await
+/// A modern server, whose only connections are those of calls.
+async fn answering(
+    answer: impl Fn(&ReceivedRequest) -> Steps + Send + Sync + 'static,
+) -> InlineServer {
+    InlineServer::modern(answer).await
 }
 
 #[tokio::test]
-async fn a_hundred_calls_in_a_row_take_one_connection() {
-    let kinds: [fn(&Seen) -> Answer; 5] = [
+async fn sequential_calls_share_one_connection() {
+    let kinds: [fn(&ReceivedRequest) -> Steps; 5] = [
         |seen| reply(200, &seen.text("done")),
         |seen| streamed(&event(&seen.text("done"))),
         // Without chunks.
@@ -31,7 +35,7 @@ async fn a_hundred_calls_in_a_row_take_one_connection() {
                 event(&seen.text("done")),
             )
         },
-        // The end of the stream comes a little later than the answer.
+        // The stream ends a little after the response.
         |seen| {
             let mut steps = crate::inline::stream(&event(&seen.text("done")));
             steps.push(Step::Wait(Duration::from_millis(1)));
@@ -53,7 +57,7 @@ async fn a_hundred_calls_in_a_row_take_one_connection() {
 }
 
 #[tokio::test]
-async fn after_a_pause_in_which_the_server_closed_all_a_burst_takes_new_connections() {
+async fn a_burst_after_the_server_closed_its_connections_uses_new_ones() {
     const BURST: usize = 128;
     let server = answering(|seen| reply(200, &seen.text("done"))).await;
     let client = connect(&server.url()).await;
@@ -68,7 +72,7 @@ async fn after_a_pause_in_which_the_server_closed_all_a_burst_takes_new_connecti
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_end_its_streams_costs_no_more_than_one_wait() {
+async fn a_server_that_never_ends_streams_costs_one_wait() {
     let server = answering(|seen| {
         let mut steps = crate::inline::stream(&event(&seen.text("done")));
         steps.push(Step::Hold);
@@ -91,7 +95,7 @@ async fn a_server_that_does_not_end_its_streams_costs_no_more_than_one_wait() {
 }
 
 #[tokio::test]
-async fn so_it_is_with_a_server_that_has_threads_of_its_own() {
+async fn connections_are_reused_with_a_threaded_server() {
     for answers in [Answers::Json, Answers::Sse] {
         let script = Script::default().tool("t", json!([{"replyText": "done"}]));
         let server = HttpServer::builder(script).answers(answers).start();
@@ -105,7 +109,7 @@ async fn so_it_is_with_a_server_that_has_threads_of_its_own() {
 }
 
 #[tokio::test]
-async fn calls_at_once_take_as_many_as_they_need_and_leave_them_to_others() {
+async fn concurrent_calls_open_connections_that_later_calls_reuse() {
     let server = answering(|seen| {
         let mut steps = vec![Step::Wait(Duration::from_millis(50))];
         steps.extend(reply(200, &seen.text("done")));
@@ -118,15 +122,15 @@ async fn calls_at_once_take_as_many_as_they_need_and_leave_them_to_others() {
         assert!(calls.iter().all(Result::is_ok), "{calls:?}");
     }
     assert!(server.accepted() <= 65, "{}", server.accepted());
-    // More than a hundred and twenty-eight wait for their turn.
+    // Calls beyond 128 wait.
     let calls = join_all((0..300).map(|_| call(&client, "t"))).await;
     assert!(calls.iter().all(Result::is_ok));
     assert!(server.accepted() <= 128, "{}", server.accepted());
 }
 
 #[tokio::test]
-async fn a_connection_that_the_server_closes_is_not_used_again() {
-    let kinds: [fn(&Seen) -> Answer; 3] = [
+async fn a_connection_closed_by_the_server_is_not_reused() {
+    let kinds: [fn(&ReceivedRequest) -> Steps; 3] = [
         |seen| {
             let headers = [
                 ("content-type", "application/json"),
@@ -136,7 +140,7 @@ async fn a_connection_that_the_server_closes_is_not_used_again() {
             steps.push(Step::Close);
             steps
         },
-        // Without a word.
+        // Without notice.
         |seen| {
             let mut steps = reply(200, &seen.text("done"));
             steps.push(Step::Close);
@@ -163,7 +167,7 @@ async fn a_connection_that_the_server_closes_is_not_used_again() {
 }
 
 #[tokio::test]
-async fn a_server_says_how_long_it_keeps_a_connection() {
+async fn the_keep_alive_timeout_is_honoured() {
     let server = answering(|seen| {
         let headers = [
             ("content-type", "application/json"),
@@ -187,7 +191,7 @@ async fn a_server_says_how_long_it_keeps_a_connection() {
 }
 
 #[tokio::test]
-async fn what_nobody_uses_is_let_go() {
+async fn idle_connections_are_closed() {
     let server = answering(|seen| reply(200, &seen.text("done"))).await;
     let client = connect(&server.url()).await;
     call(&client, "t").await.unwrap();
@@ -198,7 +202,7 @@ async fn what_nobody_uses_is_let_go() {
 }
 
 #[tokio::test]
-async fn a_connection_that_dies_under_a_call_is_an_error_that_says_so() {
+async fn a_connection_lost_during_a_call_is_a_clear_error() {
     let server = answering(|seen| match seen.body["params"]["name"].as_str() {
         Some("dies") => vec![Step::Close],
         _ => reply(200, &seen.text("done")),
@@ -209,7 +213,7 @@ async fn a_connection_that_dies_under_a_call_is_an_error_that_says_so() {
     assert_eq!(failure.kind, DeliveryErrorKind::Broken);
     assert_eq!(
         failure.to_string(),
-        "the server closed the connection before it had answered"
+        "the server closed the connection before it responded"
     );
     assert!(failure.may_have_run);
     assert_eq!(server.of("tools/call").len(), 1, "never sent twice");
@@ -217,7 +221,7 @@ async fn a_connection_that_dies_under_a_call_is_an_error_that_says_so() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_gone_ends_the_link_once_nothing_else_is_under_way() {
+async fn a_server_that_is_gone_closes_the_link_once_nothing_is_in_flight() {
     let script = Script::default()
         .tool("t", json!([{"replyText": "done"}]))
         .tool(
@@ -238,7 +242,7 @@ async fn a_server_that_is_gone_ends_the_link_once_nothing_else_is_under_way() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_does_not_spoil_the_next_one() {
+async fn a_dropped_call_does_not_affect_the_next_one() {
     let server = answering(|seen| match seen.body["params"]["name"].as_str() {
         Some("slow") => {
             let mut steps = vec![Step::Wait(Duration::from_secs(30))];

@@ -1,4 +1,4 @@
-//! A session: named in every request, ended by us, and what it means when the server has forgotten it.
+//! Sessions: sent with every request, deleted on close, and lost by the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,14 +8,14 @@ use serde_json::json;
 use trunkline_wire::RequestError;
 use trunkline_wire::transport::{CloseReason, DeliveryErrorKind};
 
-use crate::inline::{Answer, Inline, Seen, Step, reply, status, whole};
-use crate::lab::{
+use crate::inline::{InlineServer, ReceivedRequest, Step, Steps, reply, status, whole};
+use crate::support::{
     at, call, calling, connect, connect_with, delivery_error, eventually, in_time, status_of,
 };
 
 #[tokio::test]
-async fn without_a_session_404_is_an_error_of_that_call_alone() {
-    let server = Inline::legacy(|seen| match seen.body["params"]["name"].as_str() {
+async fn without_a_session_a_404_fails_only_its_own_call() {
+    let server = InlineServer::legacy(|seen| match seen.body["params"]["name"].as_str() {
         Some("lost") => whole(404, &[("content-type", "text/plain")], "no such thing"),
         Some(_) => reply(200, &seen.text("done")),
         None => status(405),
@@ -29,8 +29,9 @@ async fn without_a_session_404_is_an_error_of_that_call_alone() {
 }
 
 #[tokio::test]
-async fn a_json_rpc_error_with_404_is_the_answer() {
-    let server = Inline::modern(|seen| reply(404, &seen.error(-32601, "Method not found"))).await;
+async fn a_json_rpc_error_with_status_404_is_the_response() {
+    let server =
+        InlineServer::modern(|seen| reply(404, &seen.error(-32601, "Method not found"))).await;
     let client = connect(&server.url()).await;
     let error = call(&client, "t").await.unwrap_err();
     assert!(
@@ -40,17 +41,19 @@ async fn a_json_rpc_error_with_404_is_the_answer() {
     assert!(!client.peer().is_closed());
 }
 
-/// A server that forgets its session with the first call.
-async fn forgetful(lost: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Inline {
-    Inline::session(move |seen| match seen.what() {
+/// A server that loses its session with the first call.
+async fn forgetful(
+    lost: impl Fn(&ReceivedRequest) -> Steps + Send + Sync + 'static,
+) -> InlineServer {
+    InlineServer::session(move |seen| match seen.what() {
         "GET" => status(405),
         _ => lost(seen),
     })
     .await
 }
 
-/// The link ends because the session has, and no call has run.
-async fn is_over(lost: impl Fn(&Seen) -> Answer + Send + Sync + 'static) {
+/// Asserts that the link closes with the session and no call has run.
+async fn is_over(lost: impl Fn(&ReceivedRequest) -> Steps + Send + Sync + 'static) {
     let server = forgetful(lost).await;
     let client = connect(&server.url()).await;
     let failure = delivery_error(call(&client, "t").await);
@@ -59,19 +62,19 @@ async fn is_over(lost: impl Fn(&Seen) -> Answer + Send + Sync + 'static) {
     let closed = in_time("the end", client.peer().closed()).await;
     assert_eq!(closed.reason(), &CloseReason::SessionExpired);
     client.peer().close().await;
-    // There is nothing left to end.
+    // There is nothing to delete.
     assert!(server.of("DELETE").is_empty());
 }
 
 #[tokio::test]
-async fn with_a_session_404_is_the_end_of_it() {
+async fn with_a_session_a_404_expires_it() {
     is_over(|seen| reply(404, &seen.error(-32001, "Session not found"))).await;
     is_over(|_| status(404)).await;
     is_over(|_| whole(404, &[("content-type", "text/html")], "<h1>Not Found</h1>")).await;
 }
 
 #[tokio::test]
-async fn so_is_a_bad_request_that_speaks_of_the_session() {
+async fn a_400_about_the_session_expires_it() {
     is_over(|_| {
         let error = json!({"code": -32000, "message": "Bad Request: No valid session ID provided"});
         reply(400, &json!({"jsonrpc": "2.0", "id": null, "error": error}))
@@ -80,7 +83,7 @@ async fn so_is_a_bad_request_that_speaks_of_the_session() {
 }
 
 #[tokio::test]
-async fn any_other_bad_request_is_not() {
+async fn any_other_400_does_not_expire_the_session() {
     let server = forgetful(|seen| reply(400, &seen.error(-32602, "bad arguments"))).await;
     let client = connect(&server.url()).await;
     let error = call(&client, "t").await.unwrap_err();
@@ -96,7 +99,7 @@ async fn any_other_bad_request_is_not() {
 }
 
 #[tokio::test]
-async fn many_calls_that_meet_a_lost_session_all_learn_that_they_did_not_run() {
+async fn concurrent_calls_with_a_lost_session_have_not_run() {
     let server = forgetful(|_| status(404)).await;
     let client = connect(&server.url()).await;
     let calls = join_all((0..12).map(|_| call(&client, "t"))).await;
@@ -108,7 +111,7 @@ async fn many_calls_that_meet_a_lost_session_all_learn_that_they_did_not_run() {
 }
 
 #[tokio::test]
-async fn a_call_under_way_ends_in_time_when_the_session_is_lost() {
+async fn a_call_in_flight_ends_soon_after_the_session_is_lost() {
     let server = forgetful(|seen| match seen.body["params"]["name"].as_str() {
         Some("slow") => vec![Step::Hold],
         _ => status(404),
@@ -126,12 +129,12 @@ async fn a_call_under_way_ends_in_time_when_the_session_is_lost() {
 }
 
 #[tokio::test]
-async fn a_session_is_ended_by_us_even_if_the_server_does_not_care() {
-    let goodbyes: [fn() -> Answer; 3] = [|| status(200), || status(405), || vec![Step::Hold]];
+async fn closing_deletes_the_session_whatever_the_server_responds() {
+    let goodbyes: [fn() -> Steps; 3] = [|| status(200), || status(405), || vec![Step::Hold]];
     for goodbye in goodbyes {
         let deleted = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&deleted);
-        let server = Inline::start(move |seen| match seen.what() {
+        let server = InlineServer::start(move |seen| match seen.what() {
             "initialize" => {
                 let hello = seen.result(&crate::inline::initialized()).to_string();
                 let headers = [
@@ -156,7 +159,7 @@ async fn a_session_is_ended_by_us_even_if_the_server_does_not_care() {
 }
 
 #[tokio::test]
-async fn a_link_that_is_dropped_ends_its_session_too() {
+async fn dropping_a_link_deletes_its_session() {
     let server = forgetful(|_| status(500)).await;
     drop(connect_with(&at(&server.url()), &Arc::default()).await);
     eventually("the end of the session", || server.of("DELETE").len() == 1).await;

@@ -1,4 +1,4 @@
-//! A server that sends back what it gets, and a way to see that it does.
+//! An echo server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use trunkline_transport::net::{Alpn, DialError, Dialed, Dialer, Target, TlsFiles};
 
-/// An echo server, and how each TLS handshake with it went.
+/// An echo server that records its TLS handshakes.
 pub(crate) struct Echo {
     pub(crate) address: SocketAddr,
     pub(crate) handshakes: mpsc::UnboundedReceiver<Option<HandshakeKind>>,
@@ -47,7 +47,7 @@ impl Echo {
         Self::start("127.0.0.1:0", Some(config)).await
     }
 
-    /// This server by its address.
+    /// Its target by address.
     pub(crate) fn target(&self) -> Target {
         Target {
             tls: true,
@@ -56,7 +56,7 @@ impl Echo {
         }
     }
 
-    /// This server by a name that only the test's proxies know.
+    /// Its target by a name that only the test proxies know.
     pub(crate) fn named(&self) -> Target {
         Target {
             host: "server.test".to_owned(),
@@ -77,7 +77,7 @@ async fn echo(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> std::io::Resul
     }
 }
 
-/// Reaches `target` and sees its echo.
+/// Connects to `target` and checks the echo.
 pub(crate) async fn reach(
     dialer: &Dialer,
     target: &Target,

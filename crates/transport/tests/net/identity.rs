@@ -1,11 +1,11 @@
-//! Who we are to a server that asks.
+//! Client certificates.
 
 use tokio::io::AsyncReadExt;
 use trunkline_transport::net::{Alpn, DialError, TlsFiles};
 
 use crate::echo::{Echo, reach};
-use crate::lab::certs::Ca;
-use crate::lab::{dialer, plain_dialer};
+use crate::support::certs::Ca;
+use crate::support::{dialer, plain_dialer};
 
 struct Files {
     ca: Ca,
@@ -37,7 +37,7 @@ impl Files {
 }
 
 #[tokio::test]
-async fn our_certificate_opens_a_server_that_asks_for_one() {
+async fn a_client_certificate_is_sent_to_a_server_that_requires_one() {
     let files = Files::new();
     let strict = files.ca.strict_server(rustls::ALL_VERSIONS);
     let echo = Echo::tls(strict).await;
@@ -61,7 +61,7 @@ async fn our_certificate_opens_a_server_that_asks_for_one() {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_in_vain_is_told_apart() {
+async fn a_missing_client_certificate_is_a_distinct_error() {
     let files = Files::new();
     let entry = files.entry(None, None);
 
@@ -75,7 +75,7 @@ async fn a_server_that_asks_in_vain_is_told_apart() {
     );
     assert!(error.hint().unwrap().contains("tls.cert"));
 
-    // With TLS 1.3 the handshake is over for us before the server has looked.
+    // In TLS 1.3 our handshake ends before the server checks the certificate.
     let new = files.ca.strict_server(&[&rustls::version::TLS13]);
     let echo = Echo::tls(new).await;
     let reached = plain_dialer()
@@ -90,7 +90,7 @@ async fn a_server_that_asks_in_vain_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_another_authority_is_refused() {
+async fn a_client_certificate_of_another_authority_is_refused() {
     let files = Files::new();
     let stranger = Files::new();
     let old = files.ca.strict_server(&[&rustls::version::TLS12]);
@@ -105,7 +105,7 @@ async fn a_certificate_of_another_authority_is_refused() {
 }
 
 #[tokio::test]
-async fn a_key_that_cannot_be_used_is_named_with_its_setting() {
+async fn an_unusable_key_is_named_with_its_setting() {
     let files = Files::new();
     let echo = Echo::tls(files.ca.server()).await;
     let other = files.ca.sign(&["us.test"], (2020, 2100));

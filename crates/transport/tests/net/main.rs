@@ -1,4 +1,4 @@
-//! Real sockets: how servers are reached, and what is said when they are not.
+//! The dialer on real sockets.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,8 +7,8 @@
     reason = "test code"
 )]
 
-#[path = "../lab/mod.rs"]
-mod lab;
+#[path = "../support/mod.rs"]
+mod support;
 
 mod echo;
 mod identity;

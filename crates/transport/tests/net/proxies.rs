@@ -1,12 +1,12 @@
-//! Through proxies, and around them.
+//! HTTP proxies.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use trunkline_transport::net::{Alpn, DialError, Target, TlsFiles};
 
 use crate::echo::{Echo, assert_echo, reach};
-use crate::lab::certs::Ca;
-use crate::lab::dialer;
-use crate::lab::proxy::RecordingProxy;
+use crate::support::certs::Ca;
+use crate::support::dialer;
+use crate::support::proxy::RecordingProxy;
 
 const PASSWORD: &str = "hush-hush";
 
@@ -29,7 +29,7 @@ async fn tls_goes_through_a_tunnel() {
 }
 
 #[tokio::test]
-async fn credentials_in_the_proxys_url_are_sent_to_it() {
+async fn credentials_in_the_proxy_url_are_sent() {
     let ca = Ca::new();
     let echo = Echo::tls(ca.server()).await;
     let proxy = RecordingProxy::open().await;
@@ -48,7 +48,7 @@ async fn credentials_in_the_proxys_url_are_sent_to_it() {
 }
 
 #[tokio::test]
-async fn plain_http_is_left_to_the_proxy() {
+async fn plain_http_is_forwarded_by_the_proxy() {
     let proxy = RecordingProxy::start("HTTP/1.1 200 OK\r\n\r\n", None).await;
     let dialer = dialer([("HTTP_PROXY", format!("http://me:x@{}", proxy.address))]);
     let target = Target::of(&"http://server.test/".parse().unwrap()).unwrap();
@@ -68,7 +68,7 @@ async fn plain_http_is_left_to_the_proxy() {
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_tunnelled_even_without_tls() {
+async fn other_protocols_are_tunnelled_even_without_tls() {
     let echo = Echo::start("127.0.0.1:0", None).await;
     let proxy = RecordingProxy::open().await;
     let dialer = dialer([("HTTP_PROXY", proxy.address.to_string())]);
@@ -82,7 +82,7 @@ async fn what_is_not_http_is_tunnelled_even_without_tls() {
 }
 
 #[tokio::test]
-async fn a_proxy_may_speak_tls_itself() {
+async fn a_proxy_may_use_tls() {
     let ca = Ca::new();
     let echo = Echo::tls(ca.server()).await;
     let yes = "HTTP/1.1 200 OK\r\n\r\n";
@@ -98,7 +98,7 @@ async fn a_proxy_may_speak_tls_itself() {
 }
 
 #[tokio::test]
-async fn no_proxy_and_this_machine_are_reached_directly() {
+async fn no_proxy_and_loopback_hosts_are_reached_directly() {
     let ca = Ca::new();
     let echo = Echo::tls(ca.server()).await;
     let proxy = RecordingProxy::open().await;
@@ -115,7 +115,7 @@ async fn no_proxy_and_this_machine_are_reached_directly() {
     .await
     .unwrap();
 
-    // The name is known to the proxy alone, so going around it is seen to fail.
+    // Only the proxy knows the name, so a direct connection fails.
     let mut variables = variables.to_vec();
     variables.push(("NO_PROXY", "other.test, .test".to_owned()));
     let reached = reach(&dialer(variables), &echo.named(), &TlsFiles::default()).await;
@@ -124,7 +124,7 @@ async fn no_proxy_and_this_machine_are_reached_directly() {
     assert!(proxy.heads().is_empty());
 }
 
-/// What is said when the proxy answers `CONNECT` with `answer`.
+/// The error when the proxy responds to `CONNECT` with `answer`.
 async fn refusal(answer: &'static str) -> DialError {
     let proxy = RecordingProxy::start(answer, None).await;
     let url = format!("http://me:{PASSWORD}@{}", proxy.address);
@@ -137,7 +137,7 @@ async fn refusal(answer: &'static str) -> DialError {
 }
 
 #[tokio::test]
-async fn a_proxy_that_refuses_is_quoted() {
+async fn a_refusal_of_the_proxy_is_quoted() {
     let error = refusal("HTTP/1.1 403 Forbidden by policy\r\n\r\n").await;
     let text = error.to_string();
     assert!(text.starts_with("proxy 127.0.0.1:"), "{text}");
@@ -156,15 +156,13 @@ async fn a_proxy_that_refuses_is_quoted() {
 
     let error = refusal("SSH-2.0-OpenSSH_9.2\r\n\r\n").await;
     assert!(
-        error
-            .to_string()
-            .ends_with("it does not answer as an HTTP proxy"),
+        error.to_string().ends_with("its response is not HTTP"),
         "{error}"
     );
 }
 
 #[tokio::test]
-async fn a_proxy_that_cannot_be_reached_is_named() {
+async fn an_unreachable_proxy_is_named() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -174,7 +172,7 @@ async fn a_proxy_that_cannot_be_reached_is_named() {
         ca: Some(Ca::new().trust()),
         ..TlsFiles::default()
     };
-    // The folder of that authority is gone with it, which is noticed before the proxy is.
+    // The directory of that authority is gone, which is noticed before the proxy.
     let error = dialer.dial(&target, &files, Alpn::Http1).await.unwrap_err();
     assert!(matches!(error, DialError::File { .. }), "{error:?}");
 

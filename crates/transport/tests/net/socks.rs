@@ -1,4 +1,4 @@
-//! Through a SOCKS 5 proxy.
+//! SOCKS 5 proxies.
 
 use std::net::SocketAddr;
 
@@ -8,16 +8,16 @@ use tokio::sync::mpsc;
 use trunkline_transport::net::{Alpn, DialError, Target, TlsFiles};
 
 use crate::echo::{Echo, assert_echo};
-use crate::lab::dialer;
+use crate::support::dialer;
 
-/// What a proxy wants to be told, and what it answers to a request.
+/// The credentials that a proxy requires, and its reply.
 #[derive(Clone, Copy)]
 struct Rules {
     password: Option<&'static [u8]>,
     reply: u8,
 }
 
-/// A proxy that tells which place it was asked for, and sends it to this machine.
+/// A proxy that reports the requested target and connects to this host.
 async fn start(rules: Rules) -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -67,7 +67,7 @@ async fn serve(
     };
     let port = stream.read_u16().await?;
     told.send(format!("{place}:{port}")).unwrap();
-    // An address of the kind that is a name, which takes some skipping.
+    // A bound address that is a name, which must be skipped.
     stream
         .write_all(&[5, rules.reply, 0, 3, 2, b'm', b'e', 0, 9])
         .await?;
@@ -82,7 +82,7 @@ async fn read_short(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reaches an echo server through a proxy with `rules`, whose URL has `credentials`.
+/// Connects to an echo server through a proxy with `rules` and `credentials`.
 async fn through(rules: Rules, credentials: &str) -> Result<(), DialError> {
     let echo = Echo::start("127.0.0.1:0", None).await;
     let (address, mut asked) = start(rules).await;
@@ -105,7 +105,7 @@ async fn through(rules: Rules, credentials: &str) -> Result<(), DialError> {
 }
 
 #[tokio::test]
-async fn names_and_addresses_go_through() {
+async fn names_and_addresses_are_tunnelled() {
     let open = Rules {
         password: None,
         reply: 0,
@@ -120,7 +120,7 @@ async fn names_and_addresses_go_through() {
 }
 
 #[tokio::test]
-async fn a_refusal_says_why() {
+async fn a_refusal_gives_the_reason() {
     let guarded = Rules {
         password: Some(b"secret"),
         reply: 0,

@@ -1,4 +1,4 @@
-//! Getting there, or not.
+//! TCP connections and their errors.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use trunkline_transport::net::{Alpn, DIAL_TIMEOUT, DialError, Target, TlsFiles};
 
 use crate::echo::{Echo, reach};
-use crate::lab::certs::Ca;
-use crate::lab::{dialer, plain_dialer};
+use crate::support::certs::Ca;
+use crate::support::{dialer, plain_dialer};
 
 fn at(host: &str, port: u16) -> Target {
     Target {
@@ -37,7 +37,7 @@ async fn ipv6_works_with_and_without_tls() {
 }
 
 #[tokio::test]
-async fn a_name_with_addresses_of_which_one_is_dead_is_reached() {
+async fn a_dead_address_does_not_prevent_connecting() {
     for address in ["127.0.0.1:0", "[::1]:0"] {
         let echo = Echo::start(address, None).await;
         let target = at("localhost", echo.address.port());
@@ -48,7 +48,7 @@ async fn a_name_with_addresses_of_which_one_is_dead_is_reached() {
 }
 
 #[tokio::test]
-async fn a_refused_connection_and_an_unknown_name_are_told_apart() {
+async fn a_refused_connection_and_an_unknown_name_are_distinct_errors() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -69,7 +69,7 @@ async fn a_refused_connection_and_an_unknown_name_are_told_apart() {
     assert!(matches!(error, DialError::Lookup { .. }), "{error:?}");
 }
 
-/// A port where connections are neither taken nor refused: the queue of those not yet accepted is full.
+/// A port where connections are neither accepted nor refused: its backlog is full.
 #[cfg(target_os = "linux")]
 fn dead_end() -> (SocketAddr, Vec<Socket>) {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -89,7 +89,7 @@ fn dead_end() -> (SocketAddr, Vec<Socket>) {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(start_paused = true)]
-async fn an_address_that_does_not_answer_is_given_up() {
+async fn an_unresponsive_address_times_out() {
     let (address, _sockets) = dead_end();
     let began = Instant::now();
     let target = at("127.0.0.1", address.port());
@@ -105,7 +105,7 @@ async fn an_address_that_does_not_answer_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_the_connection_and_says_nothing_is_given_up() {
+async fn a_server_that_accepts_and_stays_silent_times_out() {
     let ca = Ca::new();
     let dialer = dialer([("SSL_CERT_FILE", ca.trust().to_str().unwrap())]);
     let echo = Echo::tls(ca.server()).await;

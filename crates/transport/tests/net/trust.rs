@@ -1,4 +1,4 @@
-//! Whom we trust, and what is said of those whom we do not.
+//! Server certificates.
 
 use rustls::HandshakeKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -6,11 +6,11 @@ use tokio::net::TcpListener;
 use trunkline_transport::net::{Alpn, DialError, Target, TlsFiles};
 
 use crate::echo::{Echo, assert_echo, reach};
-use crate::lab::certs::{Ca, server_as};
-use crate::lab::{dialer, plain_dialer};
+use crate::support::certs::{Ca, server_as};
+use crate::support::{dialer, plain_dialer};
 
 #[tokio::test]
-async fn an_authority_is_trusted_however_it_is_named() {
+async fn an_authority_is_trusted_from_every_setting() {
     let ca = Ca::new();
     let echo = Echo::tls(ca.server()).await;
     let file = ca.trust().to_str().unwrap().to_owned();
@@ -34,7 +34,7 @@ async fn an_authority_is_trusted_however_it_is_named() {
 }
 
 #[tokio::test]
-async fn a_servers_own_authority_is_not_trusted_for_others() {
+async fn an_authority_of_one_entry_is_not_trusted_for_others() {
     let ca = Ca::new();
     let echo = Echo::tls(ca.server()).await;
     let files = TlsFiles {
@@ -49,7 +49,7 @@ async fn a_servers_own_authority_is_not_trusted_for_others() {
     assert!(matches!(error, DialError::NotTrusted { .. }), "{error:?}");
 }
 
-/// What is said of a server at loopback whose certificate is for `names` and `years`.
+/// The error for a server on loopback with a certificate for `names` and `years`.
 async fn refusal(names: &[&str], years: (i32, i32)) -> DialError {
     let ca = Ca::new();
     let echo = Echo::tls(server_as(&ca.sign(names, years))).await;
@@ -83,8 +83,8 @@ async fn a_bad_certificate_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn an_unknown_authority_is_refused_with_a_way_out() {
-    // Also one that was made anew under the same name.
+async fn an_unknown_authority_is_refused_with_a_hint() {
+    // Also a new one with the same name.
     for (theirs, known) in [
         (Ca::new(), Ca::new()),
         (Ca::named("same"), Ca::named("same")),
@@ -100,7 +100,7 @@ async fn an_unknown_authority_is_refused_with_a_way_out() {
 }
 
 #[tokio::test]
-async fn a_machine_without_authorities_says_so() {
+async fn missing_authorities_are_a_clear_error() {
     let nowhere = tempfile::TempDir::new().unwrap();
     let echo = Echo::tls(Ca::new().server()).await;
     let dialer = dialer([("SSL_CERT_DIR", nowhere.path().to_str().unwrap())]);
@@ -111,7 +111,7 @@ async fn a_machine_without_authorities_says_so() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_used_is_named_with_its_setting() {
+async fn an_unusable_file_is_named_with_its_setting() {
     let ca = Ca::new();
     let echo = Echo::tls(ca.server()).await;
     let cases = [
@@ -150,7 +150,7 @@ async fn a_file_that_cannot_be_used_is_named_with_its_setting() {
 }
 
 #[tokio::test]
-async fn one_odd_certificate_does_not_spoil_a_file() {
+async fn an_unsupported_certificate_does_not_invalidate_its_file() {
     let ca = Ca::new();
     let echo = Echo::tls(ca.server()).await;
     let good = std::fs::read_to_string(ca.trust()).unwrap();
@@ -189,7 +189,7 @@ async fn a_server_without_tls_is_recognised() {
 }
 
 #[tokio::test]
-async fn http2_is_agreed_on_only_when_both_want_it() {
+async fn http2_is_negotiated_only_when_both_offer_it() {
     let ca = Ca::new();
     let dialer = dialer([("SSL_CERT_FILE", ca.trust().to_str().unwrap())]);
     let files = TlsFiles::default();
@@ -208,7 +208,7 @@ async fn http2_is_agreed_on_only_when_both_want_it() {
 }
 
 #[tokio::test]
-async fn a_second_connection_resumes_the_first_ones_session() {
+async fn a_second_connection_resumes_the_tls_session() {
     let ca = Ca::new();
     let mut echo = Echo::tls(ca.server()).await;
     let dialer = dialer([("SSL_CERT_FILE", ca.trust().to_str().unwrap())]);

@@ -1,13 +1,13 @@
-//! What the embedding program asks us, and what we ask it.
+//! Requests between host and embedding program.
 
 use serde_json::json;
 use trunkline_transport::sdk::{Refusal, RequestFailure, codes};
 use trunkline_wire::Json;
 
-use crate::lab::{lab, soon};
+use crate::support::{lab, soon};
 
 #[tokio::test]
-async fn an_inquiry_is_answered_or_refused() {
+async fn an_inquiry_gets_a_result_or_an_error() {
     let mut lab = lab();
     lab.embedder
         .ask("a", &json!({"subtype": "tools", "server": "x"}))
@@ -39,13 +39,13 @@ async fn an_inquiry_is_answered_or_refused() {
 }
 
 #[tokio::test]
-async fn an_inquiry_that_is_dropped_is_answered_all_the_same() {
+async fn a_dropped_inquiry_gets_an_error() {
     let mut lab = lab();
     lab.embedder.ask("a", &json!({"subtype": "x"})).await;
     drop(soon(lab.inquiries.next()).await);
     let answer = lab.embedder.hear().await;
     assert_eq!(answer["response"]["code"], "failed");
-    // Also when nobody has looked at it, or will ever look.
+    // Also when it was never received.
     lab.embedder.ask("b", &json!({"subtype": "x"})).await;
     lab.embedder.message("n", "nobody", &json!({})).await;
     assert_eq!(lab.embedder.hear().await["response"]["request_id"], "n");
@@ -56,7 +56,7 @@ async fn an_inquiry_that_is_dropped_is_answered_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_withdrawn_inquiry_is_told_and_never_answered() {
+async fn a_cancelled_inquiry_is_notified_and_gets_no_response() {
     let mut lab = lab();
     lab.embedder.ask("a", &json!({"subtype": "x"})).await;
     let inquiry = lab.inquiries.next().await.unwrap();
@@ -65,7 +65,7 @@ async fn a_withdrawn_inquiry_is_told_and_never_answered() {
         .await;
     soon(inquiry.withdrawn()).await;
     inquiry.answer(Ok(Json::empty_object())).await;
-    // One that is not under way can be withdrawn without harm.
+    // Cancelling an unknown request is harmless.
     lab.embedder
         .send_line(r#"{"type":"control_cancel_request","request_id":"b"}"#)
         .await;
@@ -80,7 +80,7 @@ async fn a_withdrawn_inquiry_is_told_and_never_answered() {
 }
 
 #[tokio::test]
-async fn an_id_cannot_be_used_twice_at_once() {
+async fn an_id_cannot_be_used_twice_concurrently() {
     let mut lab = lab();
     lab.embedder.ask("a", &json!({"subtype": "first"})).await;
     lab.embedder.ask("a", &json!({"subtype": "second"})).await;
@@ -97,7 +97,7 @@ async fn an_id_cannot_be_used_twice_at_once() {
 }
 
 #[tokio::test]
-async fn more_inquiries_than_can_be_served_are_refused() {
+async fn excess_inquiries_are_refused() {
     let mut lab = lab();
     for n in 0..4097 {
         lab.embedder
@@ -120,7 +120,7 @@ async fn more_inquiries_than_can_be_served_are_refused() {
 }
 
 #[tokio::test]
-async fn we_can_ask_the_embedding_program_itself() {
+async fn the_host_can_send_requests_to_the_embedding_program() {
     let mut lab = lab();
     let ask = |subtype: &'static str| {
         let bridge = lab.bridge.clone();
@@ -161,7 +161,7 @@ async fn we_can_ask_the_embedding_program_itself() {
 }
 
 #[tokio::test]
-async fn what_is_said_comes_before_the_answer_that_follows_it() {
+async fn a_line_precedes_the_response_sent_after_it() {
     let mut lab = lab();
     lab.embedder.ask("a", &json!({"subtype": "x"})).await;
     let inquiry = lab.inquiries.next().await.unwrap();

@@ -1,4 +1,4 @@
-//! The bridge to servers in the embedding program, with the test as that program.
+//! The sdk bridge, with the test as the embedding program.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,7 +8,7 @@
 )]
 
 mod asking;
-mod lab;
+mod closing;
 mod messages;
 mod servers;
-mod the_end;
+mod support;

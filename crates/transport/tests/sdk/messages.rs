@@ -1,4 +1,4 @@
-//! Our requests to the servers, and what comes back.
+//! Requests to servers and their responses.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use trunkline_wire::peer::RequestOptions;
 use trunkline_wire::transport::DeliveryErrorKind;
 use trunkline_wire::{Json, RequestError};
 
-use crate::lab::{LIMIT, lab, requesting, soon};
+use crate::support::{LIMIT, lab, requesting, soon};
 
 #[tokio::test]
-async fn a_request_travels_in_a_control_message_and_its_answer_comes_back() {
+async fn a_request_and_its_response_travel_in_control_messages() {
     let mut lab = lab();
     let peer = lab.peer("calc");
     let call = requesting(&peer, "tools/call");
@@ -19,7 +19,7 @@ async fn a_request_travels_in_a_control_message_and_its_answer_comes_back() {
         "{\"type\":\"control_request\",\"request_id\":\"req_1_1\",\"request\":{\"subtype\":\"mcp_message\",\
          \"server_name\":\"calc\",\"message\":{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{}}}}\n"
     );
-    // Numbers and white space arrive as they were written.
+    // Numbers and white space are preserved.
     lab.embedder
         .send_line(
             r#"{"type":"control_response","response":{"subtype":"success","request_id":"req_1_1","response":{"mcp_response":{"jsonrpc":"2.0","id":1,"result":{"n": 1.50e+1}}}}}"#,
@@ -29,7 +29,7 @@ async fn a_request_travels_in_a_control_message_and_its_answer_comes_back() {
 }
 
 #[tokio::test]
-async fn arguments_on_several_lines_go_out_on_one() {
+async fn multi_line_arguments_are_sent_on_one_line() {
     let mut lab = lab();
     let peer = lab.peer("calc \"2\"");
     let params = Json::parse("{\r\n  \"text\": \"a\\nb\"\n}").unwrap();
@@ -46,7 +46,7 @@ async fn arguments_on_several_lines_go_out_on_one() {
 }
 
 #[tokio::test]
-async fn a_notification_needs_no_answer_and_takes_any() {
+async fn a_notification_ignores_its_response() {
     let mut lab = lab();
     let peer = lab.peer("calc");
     for answer in [
@@ -74,7 +74,7 @@ async fn a_notification_needs_no_answer_and_takes_any() {
 }
 
 #[tokio::test]
-async fn whatever_is_no_answer_fails_that_request_and_no_other() {
+async fn an_invalid_response_fails_only_its_request() {
     let cases = [
         json!({"mcp_response": {"jsonrpc": "2.0", "id": 999, "result": {}}}),
         json!({"mcp_response": {"jsonrpc": "2.0", "id": 1, "result": {}}}),
@@ -114,7 +114,7 @@ async fn whatever_is_no_answer_fails_that_request_and_no_other() {
 }
 
 #[tokio::test]
-async fn an_answer_without_an_id_is_taken_for_the_request_it_came_to() {
+async fn a_response_without_an_id_belongs_to_its_control_request() {
     let mut lab = lab();
     let peer = lab.peer("calc");
     let call = requesting(&peer, "m");
@@ -128,7 +128,7 @@ async fn an_answer_without_an_id_is_taken_for_the_request_it_came_to() {
 }
 
 #[tokio::test]
-async fn a_control_error_is_that_requests_own() {
+async fn a_control_error_fails_only_its_request() {
     let mut lab = lab();
     let peer = lab.peer("nobody");
     let call = requesting(&peer, "initialize");
@@ -147,7 +147,7 @@ async fn a_control_error_is_that_requests_own() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_given_up_is_withdrawn_and_its_late_answer_ignored() {
+async fn a_dropped_request_is_cancelled_and_its_late_response_ignored() {
     let mut lab = lab();
     let peer = lab.peer("calc");
     let call = requesting(&peer, "slow");
@@ -174,7 +174,7 @@ async fn a_request_that_is_given_up_is_withdrawn_and_its_late_answer_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_embedder_that_never_answers_costs_the_request_its_time() {
+async fn an_embedder_that_never_responds_causes_a_timeout() {
     let mut lab = lab();
     let peer = lab.peer("calc");
     let options = RequestOptions {
@@ -196,8 +196,8 @@ async fn an_embedder_that_never_answers_costs_the_request_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_embedder_that_reads_nothing_costs_the_requests_their_time_and_harms_nothing() {
-    let mut lab = crate::lab::lab_with_pipe(256);
+async fn an_embedder_that_never_reads_causes_only_timeouts() {
+    let mut lab = crate::support::lab_with_pipe(256);
     let peer = lab.peer("calc");
     let calls: Vec<_> = (0..500)
         .map(|_| {
@@ -218,13 +218,13 @@ async fn an_embedder_that_reads_nothing_costs_the_requests_their_time_and_harms_
             "{outcome:?}"
         );
     }
-    // What had gone out comes in whole lines; in the end the link can be closed.
+    // Written output has whole lines; the link can be closed.
     assert_eq!(lab.embedder.hear().await["request_id"], "req_1_1");
     soon(peer.close()).await;
 }
 
 #[tokio::test]
-async fn lines_that_are_no_use_are_reported_and_skipped() {
+async fn invalid_lines_are_reported_and_skipped() {
     let mut lab = lab();
     let peer = lab.peer("calc");
     let call = requesting(&peer, "m");
@@ -253,7 +253,7 @@ async fn lines_that_are_no_use_are_reported_and_skipped() {
 }
 
 #[tokio::test]
-async fn a_line_over_the_limit_fails_the_request_it_belongs_to() {
+async fn a_line_over_the_limit_fails_its_request() {
     let mut lab = lab();
     let peer = lab.peer("calc");
     let calls = [requesting(&peer, "large"), requesting(&peer, "small")];
@@ -262,7 +262,7 @@ async fn a_line_over_the_limit_fails_the_request_it_belongs_to() {
     let huge = "x".repeat(LIMIT);
     lab.embedder.result(&asked[0], &json!({"text": huge})).await;
     lab.embedder.result(&asked[1], &json!({})).await;
-    // An own request of that size is refused, and one of nobody's is only told.
+    // A request of that size is refused, and an unknown response only reported.
     lab.embedder
         .ask("big", &json!({"subtype": "x", "text": huge}))
         .await;
@@ -284,8 +284,8 @@ async fn a_line_over_the_limit_fails_the_request_it_belongs_to() {
 }
 
 #[tokio::test]
-async fn a_thousand_calls_at_once_each_get_their_own_answer() {
-    let mut lab = crate::lab::lab_with_pipe(16 * 1024);
+async fn a_thousand_concurrent_calls_get_their_own_responses() {
+    let mut lab = crate::support::lab_with_pipe(16 * 1024);
     let peers = [lab.peer("a"), lab.peer("b")];
     let calls: Vec<_> = (0..1000)
         .map(|n| {
@@ -303,7 +303,7 @@ async fn a_thousand_calls_at_once_each_get_their_own_answer() {
     for _ in 0..1000 {
         asked.push(lab.embedder.hear().await);
     }
-    // Answered in quite another order.
+    // Responses in another order.
     asked.sort_by_key(|asked| {
         asked["request"]["message"]["params"]["n"].as_u64().unwrap() * 7919 % 1009
     });
@@ -317,14 +317,14 @@ async fn a_thousand_calls_at_once_each_get_their_own_answer() {
 }
 
 #[tokio::test]
-async fn an_answer_to_one_server_cannot_be_given_to_another() {
+async fn a_response_for_one_server_does_not_reach_another() {
     let mut lab = lab();
     let (a, b) = (lab.peer("a"), lab.peer("b"));
     let call = requesting(&a, "m");
     lab.embedder.hear().await;
     let other = requesting(&b, "m");
     let asked = lab.embedder.hear().await;
-    // The same number within each connection, and yet two requests.
+    // The same number on two connections names two requests.
     assert_eq!(asked["request"]["message"]["id"], 1);
     lab.embedder.result(&asked, &json!({"of": "b"})).await;
     assert_eq!(other.await.unwrap().unwrap().as_str(), r#"{"of":"b"}"#);

@@ -1,4 +1,4 @@
-//! What servers in the embedding program say and ask by themselves, and how their connections end.
+//! Requests and notifications of servers, and the end of connections.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use trunkline_wire::peer::RequestOptions;
 use trunkline_wire::transport::CloseReason;
 use trunkline_wire::{Json, RequestError};
 
-use crate::lab::{Ears, lab, requesting, soon};
+use crate::support::{Ears, lab, requesting, soon};
 
 #[tokio::test]
 async fn notifications_arrive_in_order_and_are_acknowledged() {
@@ -32,7 +32,7 @@ async fn notifications_arrive_in_order_and_are_acknowledged() {
 }
 
 #[tokio::test]
-async fn progress_comes_before_the_answer_that_follows_it() {
+async fn progress_precedes_its_response() {
     let mut lab = lab();
     let peer = lab.peer("calc");
     let options = RequestOptions {
@@ -62,7 +62,7 @@ async fn progress_comes_before_the_answer_that_follows_it() {
 }
 
 #[tokio::test]
-async fn a_servers_request_is_answered_in_its_control_response() {
+async fn a_server_request_is_answered_in_its_control_response() {
     let mut lab = lab();
     let _peer = lab.peer("calc");
     let message = json!({"jsonrpc": "2.0", "id": "x", "method": "echo", "params": {"a": 1}});
@@ -82,18 +82,18 @@ async fn a_servers_request_is_answered_in_its_control_response() {
 }
 
 #[tokio::test]
-async fn a_servers_request_can_be_withdrawn_in_two_ways() {
+async fn a_server_request_can_be_cancelled_in_two_ways() {
     let mut lab = lab();
     let ears = Arc::new(Ears::default());
     let _peer = lab.peer_with("calc", Arc::clone(&ears));
     let never = json!({"jsonrpc": "2.0", "id": 1, "method": "never"});
-    // By the bridge's own words: then there is no answer.
+    // By a control message: there is no response.
     lab.embedder.message("r1", "calc", &never).await;
     lab.embedder
         .send_line(r#"{"type":"control_cancel_request","request_id":"r1"}"#)
         .await;
     soon(ears.dropped.notified()).await;
-    // By MCP's: then the control request is answered, for somebody may wait for that.
+    // By an MCP notification: the control request gets a response.
     lab.embedder.message("r2", "calc", &never).await;
     let cancelled = json!({"method": "notifications/cancelled", "params": {"requestId": 1}});
     lab.embedder.message("n1", "calc", &cancelled).await;
@@ -102,7 +102,7 @@ async fn a_servers_request_can_be_withdrawn_in_two_ways() {
     assert_eq!(withdrawn["response"]["request_id"], "r2");
     assert_eq!(withdrawn["response"]["code"], "cancelled");
     assert_eq!(lab.embedder.hear().await["response"]["request_id"], "n1");
-    // The id is free again.
+    // The id can be reused.
     let echo = json!({"id": 1, "method": "echo"});
     lab.embedder.message("r1", "calc", &echo).await;
     let answer = lab.embedder.hear().await;
@@ -110,7 +110,7 @@ async fn a_servers_request_can_be_withdrawn_in_two_ways() {
 }
 
 #[tokio::test]
-async fn messages_that_cannot_be_passed_on_are_refused_with_a_reason() {
+async fn undeliverable_messages_are_refused_with_a_reason() {
     let mut lab = lab();
     let _peer = lab.peer("calc");
     let never = json!({"id": 1, "method": "never"});
@@ -154,9 +154,9 @@ async fn messages_that_cannot_be_passed_on_are_refused_with_a_reason() {
 }
 
 #[tokio::test]
-async fn a_flood_from_one_server_is_bounded_and_the_others_go_on() {
+async fn a_flood_from_one_server_is_bounded_and_does_not_affect_others() {
     let mut lab = lab();
-    // Nobody reads what comes for this one.
+    // Messages of this one are not read.
     let _flooded = lab.bridge.connect("flooded");
     let peer = lab.peer("calc");
     let (mut accepted, mut refused) = (0, 0);
@@ -183,8 +183,8 @@ async fn a_flood_from_one_server_is_bounded_and_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn an_embedder_that_writes_without_reading_is_read_all_the_same() {
-    let mut lab = crate::lab::lab_with_pipe(512);
+async fn an_embedder_that_never_reads_is_still_read() {
+    let mut lab = crate::support::lab_with_pipe(512);
     let ears = Arc::new(Ears::default());
     let _peer = lab.peer_with("calc", Arc::clone(&ears));
     for n in 0..5000 {
@@ -198,7 +198,7 @@ async fn an_embedder_that_writes_without_reading_is_read_all_the_same() {
 }
 
 #[tokio::test]
-async fn closing_one_connection_withdraws_what_it_waited_for_and_touches_no_other() {
+async fn closing_one_connection_cancels_only_its_requests() {
     let mut lab = lab();
     let (a, b) = (lab.peer("a"), lab.peer("b"));
     let lost = requesting(&a, "m");
@@ -229,7 +229,7 @@ async fn closing_one_connection_withdraws_what_it_waited_for_and_touches_no_othe
     );
     lab.embedder.result(&asked, &json!({})).await;
     kept.await.unwrap().unwrap();
-    // And it can be connected again.
+    // It can be connected again.
     let again = lab.peer("a");
     let call = requesting(&again, "m");
     let asked = lab.embedder.hear().await;
@@ -239,7 +239,7 @@ async fn closing_one_connection_withdraws_what_it_waited_for_and_touches_no_othe
 }
 
 #[tokio::test]
-async fn a_second_connection_to_a_server_ends_the_first() {
+async fn a_second_connection_to_a_server_closes_the_first() {
     let mut lab = lab();
     let first = lab.peer("calc");
     let second = lab.peer("calc");

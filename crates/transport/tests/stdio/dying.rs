@@ -1,4 +1,4 @@
-//! A server's death is noticed at once and told by its cause.
+//! The exit of a server is noticed and explained.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use trunkline_wire::RequestError;
 use trunkline_wire::peer::RequestOptions;
 use trunkline_wire::transport::CloseReason;
 
-use crate::lab::{Child, call_of, exited, shell, soon, tool, until, within};
+use crate::support::{Child, call_of, exited, shell, soon, tool, until, within};
 
 fn killed_by(signal: &str) -> CloseReason {
     CloseReason::Exited {
@@ -48,7 +48,7 @@ async fn the_exit_status_and_the_last_stderr_lines_reach_every_call() {
             call_of(&json!({})),
             within(Duration::from_millis(1)),
         );
-        // It may be dead or alive when this gives up; the point is that a call more does no harm.
+        // It may have exited or not; another call does no harm.
         drop(silent.await);
         scratch.write("go", "");
         for call in calls {
@@ -58,7 +58,7 @@ async fn the_exit_status_and_the_last_stderr_lines_reach_every_call() {
             };
             assert_eq!(*cause.reason(), expected);
             let stderr = cause.stderr();
-            // The first and the last lines, with a mark for those between them.
+            // The first and last lines, with a mark for the others.
             assert_eq!(stderr.first().map(String::as_str), Some("line 0"));
             assert_eq!(stderr.last().map(String::as_str), Some("line 29"));
             assert!(stderr.iter().any(|line| line == "…"), "{stderr:?}");
@@ -68,7 +68,7 @@ async fn the_exit_status_and_the_last_stderr_lines_reach_every_call() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_at_once_is_told_by_its_status_and_words_not_by_a_broken_pipe() {
+async fn an_early_exit_is_reported_by_status_and_stderr_not_by_a_broken_pipe() {
     for _ in 0..10 {
         let server = shell("echo 'no such module' >&2; exit 9");
         let child = Child::start(server);
@@ -83,7 +83,7 @@ async fn a_server_that_dies_at_once_is_told_by_its_status_and_words_not_by_a_bro
 }
 
 #[tokio::test]
-async fn a_death_is_noticed_at_once_although_a_grandchild_holds_stdout() {
+async fn an_exit_is_noticed_although_a_grandchild_holds_stdout() {
     for new_session in [false, true] {
         let child = Child::scripted(&tool(&json!([
             {"spawnGrandchild": {"holdStdout": true, "ignoreTerm": true, "newSession": new_session}},
@@ -96,7 +96,7 @@ async fn a_death_is_noticed_at_once_although_a_grandchild_holds_stdout() {
         assert_eq!(cause.stderr(), ["aargh"]);
         assert!(soon(call).await.unwrap().is_err());
         if new_session {
-            // It left our group on purpose; that is beyond a process group's reach.
+            // It left our process group on purpose, out of reach.
             child.leftovers.0.kill_all();
         }
         child.assert_gone().await;
@@ -104,7 +104,7 @@ async fn a_death_is_noticed_at_once_although_a_grandchild_holds_stdout() {
 }
 
 #[tokio::test]
-async fn a_death_is_noticed_although_an_escaped_grandchild_keeps_talking() {
+async fn an_exit_is_noticed_although_an_escaped_grandchild_keeps_writing() {
     let scratch = Scratch::new();
     let child = Child::start(StdioServer {
         cwd: Some(scratch.path().to_owned()),
@@ -118,7 +118,7 @@ async fn a_death_is_noticed_although_an_escaped_grandchild_keeps_talking() {
 }
 
 #[tokio::test]
-async fn a_server_that_closes_its_stdout_but_lives_is_reported_and_ended() {
+async fn a_running_server_that_closes_stdout_is_reported_and_ended() {
     let script = tool(&json!([{"stderr": "tired"}, {"closeStdout": true}]));
     let child = Child::scripted(&script);
     let call = child.call(json!({}), RequestOptions::default());
@@ -132,7 +132,7 @@ async fn a_server_that_closes_its_stdout_but_lives_is_reported_and_ended() {
 }
 
 #[tokio::test]
-async fn a_server_that_closes_its_stdin_but_lives_is_reported() {
+async fn a_running_server_that_closes_stdin_is_reported() {
     let child = Child::start(shell("exec 0<&-; echo ready >&2; exec sleep 60"));
     until(|| child.stderr.last_lines(1) == ["ready"]).await;
     let call = child.call(json!({}), RequestOptions::default());

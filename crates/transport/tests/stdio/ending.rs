@@ -1,4 +1,4 @@
-//! However a server is let go, no process of it is left.
+//! No process is left, however a server ends.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,9 @@ use trunkline_transport::stdio::{INTERRUPT_GRACE, STDIN_GRACE, TERMINATE_GRACE};
 use trunkline_wire::RequestError;
 use trunkline_wire::transport::CloseReason;
 
-use crate::lab::{Child, LIMIT, Leftovers, exited, shell, soon, until, within};
+use crate::support::{Child, LIMIT, Leftovers, exited, shell, soon, until, within};
 
-/// Servers that differ in how hard they are to end. Each has answered `up` on stderr when it is ready.
+/// Servers that are more or less hard to end. Each writes `up` to stderr when it is ready.
 fn hard_cases() -> Vec<(&'static str, Value)> {
     let up = json!({"stderr": "up"});
     let deaf = json!({"ignoreSignals": ["INT", "TERM", "HUP"]});
@@ -66,7 +66,7 @@ async fn closing_leaves_no_process() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_by_itself_is_closed_without_waiting() {
+async fn a_server_that_exits_by_itself_is_closed_without_waiting() {
     let child = Child::scripted(&json!({"onStart": [{"stderr": "up"}]}));
     up(&child).await;
     child.close().await;
@@ -118,7 +118,7 @@ fn dropping_the_runtime_leaves_no_process() {
 }
 
 #[test]
-fn dropping_the_runtime_at_once_leaves_no_process() {
+fn dropping_the_runtime_immediately_leaves_no_process() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -135,7 +135,7 @@ fn dropping_the_runtime_at_once_leaves_no_process() {
 }
 
 #[tokio::test]
-async fn calls_to_a_server_that_stopped_reading_end_by_their_deadlines() {
+async fn calls_to_a_server_that_stopped_reading_time_out() {
     let script = json!({"onStart": [{"stopReading": true}, {"stderr": "up"}]});
     let child = Child::scripted(&script);
     up(&child).await;
@@ -160,14 +160,14 @@ async fn calls_to_a_server_that_stopped_reading_end_by_their_deadlines() {
     child.close().await;
 }
 
-/// A wrapper that dies of SIGINT at once, in front of a server that minds neither that nor the end of its stdin,
-/// and on SIGTERM takes a moment to end in good order and say so in the file `clean`.
+/// A wrapper that exits on SIGINT, in front of a server that ignores SIGINT and the end of stdin,
+/// and exits cleanly on SIGTERM after a moment, creating the file `clean`.
 const WRAPPED: &str = "sh -c 'trap \"sleep 0.1; touch clean; exit\" TERM; echo up >&2;
         while :; do sleep 0.01; done' </dev/null &
     trap - INT; exec sleep 60";
 
 #[tokio::test]
-async fn a_server_behind_a_wrapper_has_its_time_to_end_in_good_order() {
+async fn a_server_behind_a_wrapper_has_time_to_exit_cleanly() {
     let scratch = Scratch::new();
     let child = Child::start(StdioServer {
         cwd: Some(scratch.path().to_owned()),
@@ -175,14 +175,14 @@ async fn a_server_behind_a_wrapper_has_its_time_to_end_in_good_order() {
     });
     up(&child).await;
     soon(child.peer.close()).await;
-    // At once: the program may end now.
+    // Immediately: the program may exit now.
     assert_eq!(processes_in_group(child.pid), [0; 0]);
     assert!(scratch.join("clean").exists());
     child.assert_gone().await;
 }
 
 #[tokio::test]
-async fn a_wrapped_server_that_ignores_everything_is_killed_and_waited_for() {
+async fn a_wrapped_server_that_ignores_signals_is_killed() {
     let child = Child::start(shell(
         "sh -c 'trap \"\" INT TERM HUP; echo up >&2; while :; do sleep 0.01; done' &
         trap - INT; exec sleep 60",
@@ -196,7 +196,7 @@ async fn a_wrapped_server_that_ignores_everything_is_killed_and_waited_for() {
 }
 
 #[tokio::test]
-async fn what_a_dead_wrapper_leaves_behind_may_put_things_in_order() {
+async fn a_server_may_clean_up_after_its_wrapper_has_exited() {
     let scratch = Scratch::new();
     let child = Child::start(StdioServer {
         cwd: Some(scratch.path().to_owned()),
@@ -206,7 +206,7 @@ async fn what_a_dead_wrapper_leaves_behind_may_put_things_in_order() {
             while [ ! -e up ]; do sleep 0.01; done; exit 4",
         )
     });
-    // Its death is told before the rest has ended.
+    // Its exit is reported before the rest has ended.
     assert_eq!(*child.closed().await.reason(), exited(4));
     soon(child.peer.close()).await;
     assert_eq!(processes_in_group(child.pid), [0; 0]);
@@ -214,8 +214,8 @@ async fn what_a_dead_wrapper_leaves_behind_may_put_things_in_order() {
 }
 
 #[tokio::test]
-async fn zombies_that_nobody_reaps_keep_nobody_waiting() {
-    // One process in the group is dead, and its parent, which leaves the group, never reaps it.
+async fn unreaped_zombies_do_not_delay_closing() {
+    // One process of the group is a zombie whose parent, outside the group, never reaps it.
     let server = shell("sh -c ': & echo up >&2; exec setsid sleep 60' & exec cat >/dev/null");
     let child = Child::start(server);
     up(&child).await;

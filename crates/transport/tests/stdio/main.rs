@@ -1,4 +1,4 @@
-//! Real children: what they say arrives, what they do is noticed, and nothing of them is left.
+//! The stdio transport with real processes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,7 +9,7 @@
 
 mod dying;
 mod ending;
-mod lab;
 mod messages;
 mod starting;
 mod stderr;
+mod support;

@@ -1,4 +1,4 @@
-//! Messages of every size and spelling arrive whole.
+//! Messages of every size and spelling.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 use trunkline_transport::MAX_MESSAGE_BYTES;
 use trunkline_wire::peer::RequestOptions;
 
-use crate::lab::{Child, call_of, soon, tool};
+use crate::support::{Child, call_of, soon, tool};
 
 fn hex(text: &str) -> String {
     text.bytes().fold(String::new(), |mut hex, byte| {
@@ -16,7 +16,7 @@ fn hex(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_call_goes_there_and_back() {
+async fn a_call_gets_its_response() {
     let child = Child::scripted(&tool(&json!([{"echo": true}])));
     let text = child.call_text(json!({"a": "é\n\u{1}"})).await.unwrap();
     assert_eq!(text, r#"{"a":"é\n\u0001"}"#);
@@ -33,7 +33,7 @@ async fn a_message_of_40_mb_arrives_whole() {
 }
 
 #[tokio::test]
-async fn a_line_over_the_limit_fails_its_call_and_what_follows_is_intact() {
+async fn a_line_over_the_limit_fails_its_call_and_the_next_is_intact() {
     let mut script = tool(&json!([{"hugeText": MAX_MESSAGE_BYTES}]));
     let small = json!({"name": "small", "do": [{"replyText": "fine"}]});
     script["tools"].as_array_mut().unwrap().push(small);
@@ -75,7 +75,7 @@ async fn messages_of_100_kb_go_both_ways_many_times() {
 }
 
 #[tokio::test]
-async fn lines_may_end_as_they_like() {
+async fn lines_may_end_with_lf_or_crlf() {
     let last = hex(r#"{"id":1,"result":"ok"}"#);
     let cases = [
         (

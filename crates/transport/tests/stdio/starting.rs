@@ -1,4 +1,4 @@
-//! What a server is started with arrives; what cannot be started says why.
+//! Starting servers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,14 +7,14 @@ use std::path::Path;
 use trunkline_testkit::Scratch;
 use trunkline_transport::StdioServer;
 
-use crate::lab::{Child, exited};
+use crate::support::{Child, exited};
 
 fn failure(server: &StdioServer) -> String {
     server.spawn().err().expect("no such server").to_string()
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
+async fn a_server_that_cannot_be_started_is_a_clear_error() {
     use std::os::unix::fs::PermissionsExt;
     let scratch = Scratch::new();
     let plain = scratch.write("plain", "#!/bin/sh\n");

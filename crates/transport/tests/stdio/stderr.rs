@@ -1,11 +1,11 @@
-//! What a server says on stderr is always read, and kept within bounds.
+//! stderr is always read, and bounded.
 
 use std::fs;
 
 use serde_json::json;
 use trunkline_transport::stdio::STDERR_CAP;
 
-use crate::lab::{Child, shell, tool, until};
+use crate::support::{Child, shell, tool, until};
 
 /// Resident memory of this process, in bytes.
 fn resident() -> usize {
@@ -16,7 +16,7 @@ fn resident() -> usize {
 }
 
 #[tokio::test]
-async fn a_flood_does_not_hold_up_the_server_and_is_kept_within_bounds() {
+async fn a_stderr_flood_does_not_block_the_server_and_is_bounded() {
     let script =
         tool(&json!([{"stderrFlood": 100_000_000}, {"stderr": "\nend"}, {"replyText": "done"}]));
     let child = Child::scripted(&script);
@@ -28,7 +28,7 @@ async fn a_flood_does_not_hold_up_the_server_and_is_kept_within_bounds() {
 }
 
 #[tokio::test]
-async fn many_short_lines_take_about_their_own_size() {
+async fn memory_for_stderr_matches_its_size() {
     let before = resident();
     let child = Child::start(shell(
         "i=0; while [ $i -lt 30000 ]; do echo $i >&2; i=$((i+1)); done; exec cat",

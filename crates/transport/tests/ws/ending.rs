@@ -1,4 +1,4 @@
-//! How a link ends.
+//! Closing a link.
 
 use futures_util::{SinkExt, StreamExt};
 use tokio::io::AsyncWriteExt;
@@ -9,7 +9,7 @@ use trunkline_wire::transport::{CloseReason, Closed, Incoming, ReceiveHalf, Send
 
 use crate::server::{message, pair, soon};
 
-/// Why the link ended, which must be soon.
+/// The reason for the end of the link.
 async fn end(receiver: &mut impl ReceiveHalf) -> Closed {
     loop {
         match soon(receiver.receive()).await {
@@ -20,7 +20,7 @@ async fn end(receiver: &mut impl ReceiveHalf) -> Closed {
 }
 
 #[tokio::test]
-async fn our_farewell_is_a_close_frame() {
+async fn closing_sends_a_close_frame() {
     let (transport, mut server) = pair().await;
     let (sender, mut receiver) = transport.split();
     let reader = tokio::spawn(async move { end(&mut receiver).await });
@@ -39,7 +39,7 @@ async fn our_farewell_is_a_close_frame() {
 }
 
 #[tokio::test]
-async fn the_servers_farewell_is_passed_on() {
+async fn the_close_frame_of_the_server_is_reported() {
     let cases = [
         (None, "the server closed the connection"),
         (Some((1000, "")), "the server closed the connection"),
@@ -65,7 +65,7 @@ async fn the_servers_farewell_is_passed_on() {
         });
         server.send(Message::Close(frame)).await.unwrap();
         assert_eq!(end(&mut receiver).await.to_string(), expected);
-        // It gets an answer, and is left at once.
+        // It gets a Close frame, and the link ends immediately.
         let answered = tokio::spawn(async move { server.next().await });
         soon(sender.close()).await;
         let answer = soon(answered).await.unwrap();
@@ -74,12 +74,12 @@ async fn the_servers_farewell_is_passed_on() {
 }
 
 #[tokio::test]
-async fn a_cut_is_noticed_at_once() {
+async fn a_broken_connection_is_noticed_immediately() {
     let (transport, server) = pair().await;
     let (sender, mut receiver) = transport.split();
     drop(server);
     let closed = end(&mut receiver).await;
-    let expected = "the connection broke: the server cut it without a Close frame";
+    let expected = "the connection broke: the server closed it without a Close frame";
     assert_eq!(closed.to_string(), expected);
     soon(sender.close()).await;
 
@@ -111,7 +111,7 @@ async fn writing_to_a_server_that_is_gone_fails() {
 }
 
 #[tokio::test]
-async fn a_server_that_breaks_the_protocol_is_told_so() {
+async fn a_protocol_violation_is_answered_with_status_1002() {
     let (transport, mut server) = pair().await;
     let (sender, mut receiver) = transport.split();
     server.get_mut().write_all(b"\xff\x00").await.unwrap();
@@ -126,7 +126,7 @@ async fn a_server_that_breaks_the_protocol_is_told_so() {
 }
 
 #[tokio::test]
-async fn dropping_the_sending_half_cuts_the_link() {
+async fn dropping_the_sending_half_closes_the_connection() {
     let (transport, mut server) = pair().await;
     let (sender, receiver) = transport.split();
     drop(sender);

@@ -1,15 +1,15 @@
-//! Agreeing to speak MCP, or not.
+//! The handshake.
 
 use trunkline_transport::WsError;
 use trunkline_wire::transport::Transport;
 
-use crate::lab::plain_dialer;
 use crate::server::{accept, answer, entry, listen, soon, text};
+use crate::support::plain_dialer;
 
 const SECRET: &str = "open-sesame";
 
 #[tokio::test]
-async fn the_entrys_headers_go_along_and_the_handshakes_own_stay() {
+async fn entry_headers_are_sent_but_do_not_replace_those_of_the_handshake() {
     let (listener, mut entry) = listen().await;
     entry.url.set_path("/a b");
     entry.url.set_query(Some("c=d"));
@@ -45,7 +45,7 @@ async fn the_entrys_headers_go_along_and_the_handshakes_own_stay() {
 }
 
 #[tokio::test]
-async fn a_name_and_password_in_the_url_are_sent_as_such() {
+async fn user_and_password_in_the_url_are_sent_as_basic_auth() {
     let (listener, mut entry) = listen().await;
     entry.url.set_username("me").unwrap();
     entry.url.set_password(Some("p@ss")).unwrap();
@@ -61,7 +61,7 @@ async fn a_name_and_password_in_the_url_are_sent_as_such() {
 }
 
 #[tokio::test]
-async fn a_server_may_leave_the_subprotocol_open_but_not_choose_another() {
+async fn a_server_may_omit_the_subprotocol_but_not_choose_another() {
     for (select, good) in [(Some("mcp"), true), (None, true), (Some("soup"), false)] {
         let (listener, entry) = listen().await;
         let dialer = plain_dialer();
@@ -81,7 +81,7 @@ async fn a_server_may_leave_the_subprotocol_open_but_not_choose_another() {
     }
 }
 
-/// What is said of a server that answers with `head`.
+/// The error for a server that responds with `head`.
 async fn refusal(head: &str) -> WsError {
     let (listener, mut entry) = listen().await;
     entry
@@ -98,7 +98,7 @@ async fn refusal(head: &str) -> WsError {
 }
 
 #[tokio::test]
-async fn each_refusal_is_told_apart() {
+async fn each_refusal_is_a_distinct_error() {
     let error = refusal("HTTP/1.1 401 Unauthorized\nWWW-Authenticate: Bearer realm=\"x\"").await;
     let WsError::Unauthorized { challenge } = error else {
         panic!("{error:?}")
@@ -122,7 +122,7 @@ async fn each_refusal_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_server_of_another_kind_is_recognised() {
+async fn a_server_without_websocket_is_recognised() {
     let upgrade = "HTTP/1.1 101 Switching\nUpgrade: websocket\nConnection: Upgrade";
     for head in [
         "220 mail.test ESMTP",
@@ -138,7 +138,7 @@ async fn a_server_of_another_kind_is_recognised() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_sent_is_not_tried() {
+async fn invalid_headers_and_urls_are_rejected_before_connecting() {
     let (_listener, mut entry) = listen().await;
     entry.headers = vec![("X-Token".to_owned(), format!("{SECRET}\r\nX-More: 1"))];
     let Err(error) = entry.connect(&plain_dialer()).await else {
@@ -155,7 +155,7 @@ fn entry_of_other_kind() -> trunkline_transport::WsServer {
 }
 
 #[tokio::test]
-async fn what_comes_with_the_answer_is_not_lost() {
+async fn frames_right_after_the_handshake_are_not_lost() {
     use base64::Engine;
     use sha1::Digest;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

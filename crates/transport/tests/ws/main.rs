@@ -1,4 +1,4 @@
-//! Real sockets: what a WebSocket server says arrives, what it does is noticed.
+//! The WebSocket transport on real sockets.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,8 +7,8 @@
     reason = "test code"
 )]
 
-#[path = "../lab/mod.rs"]
-mod lab;
+#[path = "../support/mod.rs"]
+mod support;
 
 mod ending;
 mod handshake;

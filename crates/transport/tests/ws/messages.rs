@@ -1,4 +1,4 @@
-//! What is said on a link.
+//! Messages.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ async fn a_batch_arrives_in_order() {
 }
 
 #[tokio::test]
-async fn a_message_in_pieces_is_put_together_around_a_ping() {
+async fn a_fragmented_message_is_joined_around_a_ping() {
     let (transport, mut server) = pair().await;
     let (_sender, mut receiver) = transport.split();
     let reader = tokio::spawn(async move {
@@ -128,7 +128,7 @@ struct Nobody;
 impl Handler for Nobody {}
 
 #[tokio::test]
-async fn a_peer_asks_many_things_at_once_and_closes_cleanly() {
+async fn concurrent_requests_are_answered_and_the_link_closes_cleanly() {
     let (transport, server) = pair().await;
     let answering = tokio::spawn(async move {
         let (mut out, mut incoming) = server.split();

@@ -11,12 +11,12 @@ use trunkline_transport::net::{DialError, Dialer, TlsFiles};
 use trunkline_transport::{WsError, WsServer};
 use trunkline_wire::transport::{SendHalf, Transport};
 
-use crate::lab::certs::Ca;
-use crate::lab::proxy::RecordingProxy;
-use crate::lab::{dialer, plain_dialer};
 use crate::server::{accept, entry, message, soon, text};
+use crate::support::certs::Ca;
+use crate::support::proxy::RecordingProxy;
+use crate::support::{dialer, plain_dialer};
 
-/// Starts a server that sends each message back; gives its port.
+/// Starts an echo server; returns its port.
 async fn echo(tls: Option<ServerConfig>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -51,7 +51,7 @@ where
     }
 }
 
-/// Says something long and something short, and hears it back.
+/// Checks the echo of a long and a short message.
 async fn talk(server: &WsServer, dialer: &Dialer) -> Result<(), WsError> {
     let (mut sender, mut receiver) = server.connect(dialer).await?.split();
     for size in [100, 3_000_000] {
@@ -100,7 +100,7 @@ async fn tls_and_certificates_work_as_with_http() {
 }
 
 #[tokio::test]
-async fn a_proxy_is_asked_for_a_tunnel() {
+async fn connections_are_tunnelled_through_a_proxy() {
     let ca = Ca::new();
     let proxy = RecordingProxy::open().await;
     let dialer = dialer([
@@ -126,7 +126,7 @@ async fn a_proxy_is_asked_for_a_tunnel() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_speaks_tls_carries_tls() {
+async fn tls_is_tunnelled_through_a_tls_proxy() {
     let ca = Ca::new();
     let yes = "HTTP/1.1 200 OK\r\n\r\n";
     let proxy = RecordingProxy::start(yes, Some(ca.server())).await;

@@ -1,4 +1,4 @@
-//! The other end of a link.
+//! The server side of a link.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use trunkline_transport::{WsServer, WsTransport};
 use trunkline_wire::Json;
 use trunkline_wire::transport::{Incoming, Outgoing, ReceiveHalf};
 
-use crate::lab::{LIMIT, plain_dialer};
+use crate::support::{LIMIT, plain_dialer};
 
-/// A place to wait for a client, and its URL.
+/// A listener and its URL.
 pub(crate) async fn listen() -> (TcpListener, WsServer) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     (listener, entry(&format!("ws://127.0.0.1:{port}/mcp")))
 }
 
-/// A server's entry with nothing but a URL.
+/// An entry with only a URL.
 pub(crate) fn entry(url: &str) -> WsServer {
     WsServer {
         url: url.parse().unwrap(),
@@ -42,7 +42,7 @@ pub(crate) async fn pair() -> (WsTransport, WebSocketStream<TcpStream>) {
     (transport.unwrap(), server)
 }
 
-/// Takes a client in, selecting a subprotocol; gives back what it asked, too.
+/// Accepts a client with a subprotocol; also returns its request.
 pub(crate) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     select: Option<&'static str>,
@@ -65,7 +65,7 @@ pub(crate) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     (server.unwrap(), asked.unwrap())
 }
 
-/// Answers one client's request with exactly this.
+/// Sends exactly this response to one client.
 pub(crate) async fn answer(listener: &TcpListener, text: &str) {
     let (mut tcp, _) = listener.accept().await.unwrap();
     let mut head = Vec::new();
@@ -75,7 +75,7 @@ pub(crate) async fn answer(listener: &TcpListener, text: &str) {
     tcp.write_all(text.as_bytes()).await.unwrap();
 }
 
-/// A message whose text is `length` bytes long, if it is long enough to be one.
+/// A message of `length` bytes, if that is enough for one.
 pub(crate) fn message(length: usize) -> (Outgoing, String) {
     let around = r#"{"jsonrpc":"2.0","method":"n","params":{"a":""}}"#.len();
     let fill = "x".repeat(length.saturating_sub(around));
@@ -100,7 +100,7 @@ pub(crate) async fn text(receiver: &mut impl ReceiveHalf) -> String {
     }
 }
 
-/// What must happen before it counts as hanging.
+/// Awaits a future with a time limit.
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     let limit: Duration = LIMIT;
     tokio::time::timeout(limit, what).await.expect("in time")

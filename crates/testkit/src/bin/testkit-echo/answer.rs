@@ -1,4 +1,4 @@
-//! What a message is answered with, whatever it came over.
+//! Responses, independent of the transport.
 
 use memchr::{memchr, memchr2, memmem, memrchr};
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use trunkline_testkit::{LEGACY_VERSIONS, MODERN_VERSION, generated};
 
 use crate::Options;
 
-/// A request as far as it is looked at. Texts stay as they were spelt.
+/// The parsed part of a request. Strings keep their spelling.
 #[derive(Deserialize)]
 struct Request<'a> {
     #[serde(borrow)]
@@ -32,7 +32,7 @@ struct Arguments<'a> {
     text: Option<&'a RawValue>,
 }
 
-/// Adds the answer to one message, without a newline; a notification has none.
+/// Appends the response to one message, without a newline; a notification has none.
 pub(crate) fn answer(line: &[u8], options: &Options, modern: &mut bool, out: &mut Vec<u8>) {
     if line.trim_ascii().is_empty() {
         return;
@@ -95,7 +95,7 @@ pub(crate) fn answer(line: &[u8], options: &Options, modern: &mut bool, out: &mu
     }
 }
 
-/// An `echo` call: its id and its text, both as they were spelt.
+/// An `echo` call: id and text as spelled.
 pub(crate) struct Call<'a> {
     id: &'a str,
     text: &'a str,
@@ -105,8 +105,8 @@ const CONTENT: &str = r#""content":[{"type":"text","text":"#;
 const CONTENT_END: &str = "}]}}";
 
 impl<'a> Call<'a> {
-    /// A call written as the SDKs write it: what a server costs must not blur what its clients cost, so the usual spellings
-    /// are recognised without parsing.
+    /// Recognises the usual spellings of SDKs without parsing: the cost of this server must not
+    /// blur the cost of its clients.
     pub(crate) fn at_a_glance(line: &'a [u8]) -> Option<Self> {
         const TEXT: &[u8] = br#""arguments":{"text":""#;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -144,7 +144,7 @@ impl<'a> Call<'a> {
         Some(Self { id, text })
     }
 
-    /// How long its answer is.
+    /// The length of its response.
     pub(crate) fn answer_len(&self, modern: bool) -> usize {
         let kind = if modern { COMPLETE.len() } else { 0 };
         let envelope = OPEN.len() + RESULT.len() + CONTENT.len() + CONTENT_END.len();
@@ -181,7 +181,7 @@ const OPEN: &str = r#"{"jsonrpc":"2.0","id":"#;
 const RESULT: &str = r#","result":{"#;
 const COMPLETE: &str = r#""resultType":"complete","#;
 
-/// Opens a result object, so that at least one more field must follow.
+/// Opens a result object; at least one field must follow.
 fn open(id: &str, modern: bool, out: &mut Vec<u8>) {
     put(out, &[OPEN, id, RESULT]);
     if modern {

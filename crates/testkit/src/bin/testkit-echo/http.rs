@@ -1,4 +1,4 @@
-//! Streamable HTTP without sessions or streams: a request, its answer as JSON, and the connection stays open.
+//! Streamable HTTP without sessions or streams, on persistent connections.
 
 use std::str;
 
@@ -17,7 +17,7 @@ const NOT_ALLOWED: &str =
     "HTTP/1.1 405 Method Not Allowed\r\nallow: POST\r\ncontent-length: 0\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ";
 
-/// The heads of a connection's requests, which differ little or not at all.
+/// The request heads of a connection, which rarely differ.
 #[derive(Default)]
 pub(crate) struct Http {
     /// The last head, as it was sent.
@@ -28,11 +28,11 @@ pub(crate) struct Http {
 #[derive(Default)]
 struct Head {
     is_post: bool,
-    /// The client expects no answer to requests at this path.
+    /// Requests to this path get no response.
     hangs: bool,
     modern: bool,
     body: usize,
-    /// What a WebSocket's client wants to see signed.
+    /// The key of a WebSocket handshake.
     websocket_key: Option<String>,
 }
 
@@ -85,7 +85,7 @@ fn put_head(length: usize, out: &mut Vec<u8>) {
 }
 
 impl Head {
-    /// `None` when this is nothing we can answer, such as a body of unknown length.
+    /// `None` for unsupported requests, such as a body of unknown length.
     fn read(bytes: &[u8]) -> Option<Self> {
         let mut lines = str::from_utf8(bytes).ok()?.split("\r\n");
         let mut request = lines.next()?.split(' ');

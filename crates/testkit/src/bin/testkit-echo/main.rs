@@ -1,9 +1,10 @@
-//! The fastest MCP server we can write, for benchmarks: what a host adds is what it costs.
+//! The fastest MCP server we can write, for benchmarks of hosts.
 //!
-//! One thread, which answers all that has arrived at once: over stdin and stdout, or with `--http` or `--ws` over a port of its own,
-//! whose URL it prints; then the end of stdin ends it. `--tools N` lists N generated tools besides `echo`, `--legacy` knows
-//! no `server/discover`, `--hang` answers nothing, and `--raw-limit` sends each line back unread: the most that pipes and two
-//! processes can do.
+//! One thread responds to everything that has arrived: over stdin and stdout, or with `--http` or
+//! `--ws` over a socket, whose URL it prints; the end of stdin ends it. `--tools N` lists N
+//! generated tools besides `echo`, `--legacy` does not know `server/discover`, `--hang` sends no
+//! responses, and `--raw-limit` returns each line unread: the most that pipes and two processes can
+//! do.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

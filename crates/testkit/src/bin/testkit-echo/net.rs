@@ -1,4 +1,4 @@
-//! Many connections on one thread: what has arrived at each is answered with one read and one write.
+//! Many connections on one thread, with one read and one write each.
 
 use std::{
     convert::Infallible,
@@ -27,7 +27,7 @@ const CHUNK: usize = 16 << 10;
 static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
 static MESSAGES: AtomicUsize = AtomicUsize::new(0);
 
-/// Prints its URL and serves until stdin ends, then prints how many connections and messages there were.
+/// Prints its URL and serves until stdin ends, then prints the number of connections and messages.
 pub(crate) fn serve(scheme: &str, options: &Options) -> io::Error {
     match run(scheme, options) {
         Err(error) => error,
@@ -86,27 +86,27 @@ fn until_stdin_ends() {
         CONNECTIONS.load(Ordering::Relaxed),
         MESSAGES.load(Ordering::Relaxed),
     );
-    // There may be nobody left to read it.
+    // stdout may be closed.
     let counts = format!(r#"{{"connections":{connections},"messages":{messages}}}"#);
     let _ = writeln!(io::stdout(), "{counts}");
     exit(0)
 }
 
-/// What a connection speaks.
+/// The protocol of a connection.
 pub(crate) enum Protocol {
     Http(Http),
     WebSocket(WebSocket),
 }
 
-/// What became of the bytes at the front of the input.
+/// The result of processing input.
 pub(crate) enum Step {
-    /// So many are done with, and their answer is in the output.
+    /// Bytes consumed; the response is in the output.
     Done(usize),
-    /// The same, and the connection speaks something else from here on.
+    /// The same, and the protocol changes to WebSocket.
     Upgraded(usize),
-    /// Nothing can be done before there are this many; zero where that is not known.
+    /// Needs this many bytes, or 0 if unknown.
     Wants(usize),
-    /// Nothing good will come of this connection.
+    /// The input is invalid.
     Close,
 }
 
@@ -129,7 +129,7 @@ impl Connection {
         }
     }
 
-    /// Reads, answers and writes what can be; `None` when the connection is over.
+    /// Reads, responds and writes without blocking; `None` when the connection is over.
     fn turn(&mut self, options: &Options) -> Option<()> {
         if !self.output.is_empty() {
             self.flush()?;
@@ -148,7 +148,7 @@ impl Connection {
             };
             self.answer(options)?;
             self.flush()?;
-            // Less than there was room for: the socket is empty, and new bytes will be told of.
+            // The socket is empty; new bytes cause an event.
             if count < room {
                 return Some(());
             }

@@ -1,4 +1,4 @@
-//! Newline-delimited JSON over pipes: one read of whatever has arrived, one write of all the answers.
+//! Newline-delimited JSON over pipes: one read, one write of all responses.
 
 use std::process::exit;
 
@@ -13,11 +13,11 @@ use rustix::{
 use crate::{Options, answer::answer};
 
 const CHUNK: usize = 64 << 10;
-/// From this size on a message is worth larger pipes.
+/// Messages at least this long get larger pipes.
 const LARGE: usize = 32 << 10;
 const LARGE_PIPE: usize = 1 << 20;
 
-/// Serves stdin and stdout until the former ends.
+/// Serves stdio until stdin ends.
 pub(crate) fn serve(options: &Options) -> ! {
     let mut input = Vec::with_capacity(CHUNK);
     let mut output = Vec::with_capacity(CHUNK);
@@ -34,16 +34,16 @@ pub(crate) fn serve(options: &Options) -> ! {
         }
         if input.len() >= LARGE && !grown {
             grown = true;
-            // Larger pipes are a favour, not a need.
+            // Larger pipes are optional.
             fcntl_setpipe_size(stdin(), LARGE_PIPE).ok();
             fcntl_setpipe_size(stdout(), LARGE_PIPE).ok();
         }
-        // Only the new bytes can hold a newline: a long line is not searched again and again.
+        // Only new bytes are searched for a newline.
         let Some(end) = memrchr(b'\n', &input[known..]).map(|at| known + at + 1) else {
             continue;
         };
         if options.hang {
-            // Read, so that the client can write, and left at that.
+            // Read, so that the client can write, but not answered.
         } else if options.raw_limit {
             send(&input[..end]);
         } else {

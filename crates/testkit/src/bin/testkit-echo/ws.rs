@@ -1,4 +1,4 @@
-//! WebSocket with one message a frame or more, and no extensions.
+//! WebSocket without extensions.
 
 use tungstenite::handshake::derive_accept_key;
 
@@ -17,7 +17,7 @@ const PING: u8 = 9;
 const PONG: u8 = 10;
 const MASKED: u8 = 0x80;
 
-/// Answers the request for an upgrade.
+/// Responds to an upgrade request.
 pub(crate) fn accept(key: &str, out: &mut Vec<u8>) {
     put(
         out,
@@ -32,7 +32,7 @@ pub(crate) fn accept(key: &str, out: &mut Vec<u8>) {
 
 pub(crate) struct WebSocket {
     modern: bool,
-    /// The frames so far of a message in several.
+    /// The fragments of an unfinished message.
     started: Vec<u8>,
     answered: Vec<u8>,
 }
@@ -73,7 +73,7 @@ impl WebSocket {
                 out.extend_from_slice(payload);
             }
             (PONG, _) => {}
-            // The client closes the connection once it sees this.
+            // The client closes the connection on this.
             (CLOSE, _) => {
                 put_head(CLOSE, payload.len(), out);
                 out.extend_from_slice(payload);
@@ -110,7 +110,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// `None` as long as bytes are missing.
+    /// `None` while bytes are missing.
     fn read(input: &[u8]) -> Option<Self> {
         let (&[first, second], rest) = input.split_first_chunk()?;
         let (length, long) = match second & !MASKED {

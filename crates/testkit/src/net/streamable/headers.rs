@@ -1,4 +1,4 @@
-//! Whether the headers of a modern request say what its body says.
+//! Checks the headers of a modern request against its body.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use crate::net::http::Request;
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
-/// Compares headers and body; the problem, if they differ. `schema` is that of the tool being called.
+/// Compares headers and body. `schema` is that of the called tool.
 pub(super) fn check(request: &Request, body: &Value, schema: Option<&Value>) -> Result<(), String> {
     let params = &body["params"];
     let version = &params["_meta"][VERSION];
@@ -26,7 +26,7 @@ pub(super) fn check(request: &Request, body: &Value, schema: Option<&Value>) -> 
     }
 }
 
-/// A header that must be there, and equal where the body has a value.
+/// Requires a header, with the value of the body if there is one.
 fn compare(request: &Request, header: &str, value: Option<&str>) -> Result<(), String> {
     let sent = request
         .header(header)
@@ -50,7 +50,7 @@ fn decode(value: &str) -> Option<String> {
     }
 }
 
-/// The arguments that a schema wants mirrored, at any depth of `properties`.
+/// Checks the arguments that a schema mirrors in headers, at any depth of `properties`.
 fn parameters(request: &Request, schema: &Value, arguments: &Value) -> Result<(), String> {
     let Some(properties) = schema["properties"].as_object() else {
         return Ok(());

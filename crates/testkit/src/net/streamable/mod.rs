@@ -1,4 +1,4 @@
-//! A Streamable HTTP server, of either era, that does what a script says.
+//! A scripted Streamable HTTP server of either era.
 
 mod headers;
 mod serve;
@@ -21,12 +21,13 @@ use super::{
 };
 use crate::Script;
 
-/// How a server answers requests.
+/// The form of responses.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Answers {
-    /// With one JSON body. Progress and the server's own requests go to the GET stream of a legacy client, if there is one.
+    /// One JSON body. Progress and requests go to the GET stream of a legacy client, if there is
+    /// one.
     Json,
-    /// With an event stream that carries progress and, in the legacy era, the server's own requests.
+    /// An event stream, with progress and, in the legacy era, requests.
     #[default]
     Sse,
 }
@@ -58,43 +59,43 @@ impl Default for HttpOptions {
 }
 
 impl ServerBuilder<HttpOptions> {
-    /// How requests are answered; with event streams unless told.
+    /// Sets the form of responses; by default event streams.
     pub fn answers(mut self, answers: Answers) -> Self {
         self.options.answers = answers;
         self
     }
 
-    /// Whether legacy clients get a session, which they must name from then on; they do unless told.
+    /// Sets whether legacy clients get a session; by default they do.
     pub fn sessions(mut self, sessions: bool) -> Self {
         self.options.sessions = sessions;
         self
     }
 
-    /// Whether the 404 of an unknown session carries a JSON-RPC error −32001; it does unless told.
+    /// Sets whether the 404 for an unknown session has a JSON-RPC error −32001; by default it does.
     pub fn session_error(mut self, session_error: bool) -> Self {
         self.options.session_error = session_error;
         self
     }
 
-    /// Whether a legacy GET gives a stream of notifications, or 405; it does unless told.
+    /// Sets whether a legacy GET opens a stream or gets 405; by default it opens one.
     pub fn get_stream(mut self, get_stream: bool) -> Self {
         self.options.get_stream = get_stream;
         self
     }
 
-    /// Whether legacy events carry ids by which a stream is resumed; they do not unless told.
+    /// Sets whether legacy events have ids to resume from; by default they do not.
     pub fn event_ids(mut self, event_ids: bool) -> Self {
         self.options.event_ids = event_ids;
         self
     }
 
-    /// The `retry` that legacy streams begin with, in milliseconds.
+    /// Sets the `retry` at the start of legacy streams, in milliseconds.
     pub fn retry(mut self, milliseconds: u64) -> Self {
         self.options.retry = Some(milliseconds);
         self
     }
 
-    /// Whether bodies are compressed for clients that accept it.
+    /// Sets whether bodies are compressed for clients that accept it.
     pub fn gzip(mut self, gzip: bool) -> Self {
         self.options.gzip = gzip;
         self
@@ -142,23 +143,24 @@ impl State {
     }
 }
 
-/// A Streamable HTTP server on loopback. Stops when dropped. Requests, connections and ports are as in [`RawHttp`].
+/// A Streamable HTTP server on loopback, stopped on drop. See [`RawHttp`] for requests, connections
+/// and ports.
 ///
-/// `exit` and `signal` in its script crash it as [`HttpServer::stop`] does; `onStart` runs at each start; tools that
-/// a script adds are seen by every session. Refusals of the modern era have their own status (400, 404) where the
-/// server itself refuses; an error that a script makes is sent with 200.
+/// `exit` and `signal` in its script crash it like [`HttpServer::stop`]; `onStart` runs at each
+/// start; tools that a script adds are visible to every session. Protocol errors of the modern era
+/// have a status (400, 404); errors of a script are sent with 200.
 pub struct HttpServer {
     raw: RawHttp,
     state: Arc<State>,
 }
 
 impl HttpServer {
-    /// Begins to describe a server.
+    /// Returns a builder.
     pub fn builder(script: impl Into<Script>) -> ServerBuilder<HttpOptions> {
         ServerBuilder::new(script.into(), "/mcp")
     }
 
-    /// Starts a server with every option as it is unless told.
+    /// Starts a server with default options.
     pub fn start(script: impl Into<Script>) -> Self {
         Self::builder(script).start()
     }
@@ -168,27 +170,28 @@ impl HttpServer {
         self.raw.url_of(&self.state.base.path)
     }
 
-    /// How many GET and `subscriptions/listen` streams are open: to wait for before a `push`.
+    /// The number of open GET and `subscriptions/listen` streams, to wait for before a `push`.
     pub fn streams(&self) -> usize {
         self.state.streams.count()
     }
 
-    /// How many sessions there are.
+    /// The number of sessions.
     pub fn sessions(&self) -> usize {
         self.state.current_run().count()
     }
 
-    /// How many sessions were ended by DELETE so far.
+    /// The number of sessions ended by DELETE.
     pub fn deleted(&self) -> usize {
         self.state.deleted.load(Ordering::Acquire)
     }
 
-    /// Loses every session: naming one is a 404 from now on. Their streams stay open and silent.
+    /// Forgets every session: they get 404 from now on. Their streams stay open and silent.
     pub fn forget_sessions(&self) {
         self.state.current_run().forget();
     }
 
-    /// Sends a notification, `{method, params}`, to every GET stream and to the listen streams that asked for it.
+    /// Sends a notification, `{method, params}`, to every GET stream and to the subscribed listen
+    /// streams.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "`json!` at the call reads better without a borrow"
@@ -199,23 +202,24 @@ impl HttpServer {
         self.state.current_run().common.publish(method, &params);
     }
 
-    /// Ends every event stream in order. Requests go on; with event ids their streams can be resumed.
+    /// Ends every event stream cleanly. Requests continue; with event ids their streams can be
+    /// resumed.
     pub fn drop_streams(&self) {
         self.state.current_run().cut();
     }
 
-    /// Changes the token it wants; none to let everybody in.
+    /// Changes the required token; `None` requires none.
     pub fn accept_token(&self, token: Option<Token>) {
         self.state.base.token.accept(token);
     }
 
-    /// Crashes: the listener and every connection close at once.
+    /// Crashes: closes the listener and every connection.
     pub fn stop(&self) {
         self.raw.stop();
         self.state.current_run().abandon();
     }
 
-    /// Starts again on the same port, after a crash if it is running. Everything it knew is lost.
+    /// Restarts on the same port, crashing first if it is running. All state is lost.
     pub fn restart(&self) {
         self.stop();
         let run = ServerRun::new(&self.state.base.script, &self.state.crash);

@@ -1,4 +1,4 @@
-//! What the server does with each HTTP request.
+//! Handling of HTTP requests.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -21,7 +21,7 @@ use crate::{
 
 const SESSION: &str = "mcp-session-id";
 
-/// A refusal: status, JSON-RPC code (none for a body that is not JSON-RPC) and message.
+/// A refusal: status, JSON-RPC code (`None` for plain text) and message.
 struct Refusal(u16, Option<i64>, String);
 
 fn refusal(status: u16, code: i64, message: &str) -> Refusal {
@@ -100,7 +100,7 @@ impl State {
         Ok(())
     }
 
-    /// Which rules a message follows.
+    /// Whether a message follows the modern rules.
     fn modern(&self, request: &Request, message: &Value) -> bool {
         match self.base.script.era {
             Era::Modern => true,
@@ -116,7 +116,7 @@ impl State {
         }
     }
 
-    /// The session of a legacy message; a new one, whose id is in `fresh`, for a handshake.
+    /// The session of a legacy message; a handshake creates one and stores its id in `fresh`.
     fn legacy(
         &self,
         run: &ServerRun,
@@ -164,7 +164,7 @@ impl State {
         }
     }
 
-    /// An event without a message: a place to resume from, and when.
+    /// An event without a message: the position to resume from, and the retry time.
     fn preamble(&self, reader: &Reader) -> String {
         let mut preamble = String::new();
         if self.options.event_ids {
@@ -279,7 +279,7 @@ fn not_allowed() -> Refusal {
     refusal(405, -32000, "Method not allowed.")
 }
 
-/// The status of an answer that the rules of modern HTTP give one: not for errors that a script makes.
+/// The HTTP status of a protocol error; errors of a script have none.
 fn refused(first: &Out) -> Option<(u16, Vec<u8>)> {
     let Out::Reply(line) = first else { return None };
     let reply: Value = serde_json::from_slice(line).ok()?;

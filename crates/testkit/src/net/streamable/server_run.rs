@@ -1,4 +1,4 @@
-//! The sessions of a server between two starts, and which stream each message goes to.
+//! The sessions of a server between two starts, and the routing of messages to streams.
 
 use std::{
     collections::HashMap,
@@ -17,31 +17,31 @@ use crate::{
     scripted::{Common, Environment, Exchange, Out, Server, Sink},
 };
 
-/// Numbers never come back, not even after a restart: an old session or event id is unknown then.
+/// Never reused, not even after a restart, so that old session and event ids are unknown.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
 pub(super) fn number() -> u64 {
     NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Everything a crash would lose.
+/// The state that a crash loses.
 pub(super) struct ServerRun {
     pub(super) common: Arc<Common>,
     /// Modern requests, which have no session.
     pub(super) modern: Arc<Session>,
-    /// Legacy requests to a server that gives out no sessions.
+    /// Legacy requests to a server without sessions.
     pub(super) open: Arc<Session>,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
 }
 
-/// A client as the server knows it.
+/// A session with one client.
 pub(super) struct Session {
     pub(super) server: Arc<Server>,
     pub(super) router: Arc<Router>,
 }
 
 impl ServerRun {
-    /// A fresh one, in which the script has begun.
+    /// Creates the state and runs the start of the script.
     pub(super) fn new(script: &Script, crash: &CrashHandle) -> Self {
         let common = crash.start_script(script);
         let modern = Session::new(&common, crash.environment(), true);
@@ -71,7 +71,7 @@ impl ServerRun {
         self.sessions.lock().unwrap().len()
     }
 
-    /// Ends a session as its client asks; whether there was one.
+    /// Ends a session at the client's request; false if there is none.
     pub(super) fn delete(&self, id: &str) -> bool {
         let session = self.sessions.lock().unwrap().remove(id);
         if let Some(session) = &session {
@@ -81,12 +81,12 @@ impl ServerRun {
         session.is_some()
     }
 
-    /// Loses the sessions; their streams stay open and silent.
+    /// Forgets the sessions; their streams stay open and silent.
     pub(super) fn forget(&self) {
         self.sessions.lock().unwrap().clear();
     }
 
-    /// Stops all work, as a crash does.
+    /// Stops all work, as in a crash.
     pub(super) fn abandon(&self) {
         let sessions: Vec<_> = self.sessions.lock().unwrap().values().cloned().collect();
         for session in sessions.iter().chain([&self.modern, &self.open]) {
@@ -94,7 +94,7 @@ impl ServerRun {
         }
     }
 
-    /// Breaks every stream off.
+    /// Breaks every stream.
     pub(super) fn cut(&self) {
         self.modern.router.cut();
         self.open.router.cut();
@@ -118,10 +118,10 @@ impl Session {
     }
 }
 
-/// Knows the streams of one session.
+/// The streams of one session.
 #[derive(Debug)]
 pub(super) struct Router {
-    /// What a GET gives.
+    /// The GET stream.
     pub(super) main: Arc<Channel>,
     posts: Mutex<HashMap<u64, Arc<Channel>>>,
     modern: bool,
@@ -141,7 +141,7 @@ impl Router {
         self.posts.lock().unwrap().remove(&channel.number);
     }
 
-    /// The channel and index an event id stands for.
+    /// The channel and index of an event id.
     pub(super) fn find(&self, event: &str) -> Option<(Arc<Channel>, usize)> {
         let (number, index) = event.split_once('-')?;
         let (number, index) = (number.parse::<u64>().ok()?, index.parse().ok()?);
@@ -169,7 +169,7 @@ impl Sink for RouterSink {
         };
         let channel = self.0.posts.lock().unwrap().get(&number).cloned();
         match channel {
-            // A body of one message has no room for others; an old client may have a GET stream for them.
+            // A JSON body has one message; others go to the GET stream of a legacy client.
             Some(channel)
                 if channel.kind == ChannelKind::Body
                     && !self.0.modern
@@ -178,7 +178,7 @@ impl Sink for RouterSink {
                 self.0.main.push(out);
             }
             Some(channel) => channel.push(out),
-            // Whoever asked has gone.
+            // The client is gone.
             None => {}
         }
     }

@@ -1,4 +1,4 @@
-//! What a WebSocket server writes, frame by frame: it must be able to write bad ones too.
+//! WebSocket frames of the server, valid or not.
 
 use std::{
     io::{self, Read, Write},
@@ -34,7 +34,7 @@ impl Frames {
     }
 
     pub(super) fn put(&self, out: &Out) {
-        // A client that has gone is not this server's fault.
+        // Errors are ignored: the client may be gone.
         match out {
             Out::Reply(line) | Out::Message(line) | Out::Line(line) => self.message(line),
             Out::Bytes(bytes) => self.raw(bytes),
@@ -87,7 +87,7 @@ impl Frames {
     }
 }
 
-/// A frame as a server sends it: not masked.
+/// Encodes an unmasked frame.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![first];
     match payload.len() {
@@ -105,7 +105,8 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What the WebSocket library reads from and writes to: its own frames (pong, close) go out whole, between ours.
+/// The stream of the WebSocket library: its own frames (pong, close) are written whole, between
+/// ours.
 #[derive(Debug)]
 pub(super) struct Duplex {
     stream: Stream,
@@ -136,7 +137,8 @@ impl Read for Duplex {
 }
 
 impl Write for Duplex {
-    /// Takes whole frames, always: the library hands over all that it has, and does not flush after a Close.
+    /// Takes whole frames, always: the library hands over all that it has, and does not flush after
+    /// a Close.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.mute {
             self.frames.raw(&without_pongs(bytes))?;

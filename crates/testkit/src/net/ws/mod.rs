@@ -1,4 +1,4 @@
-//! A WebSocket server that does what a script says.
+//! A scripted WebSocket server.
 
 mod frames;
 
@@ -46,7 +46,8 @@ pub struct WsOptions {
 }
 
 impl ServerBuilder<WsOptions> {
-    /// The subprotocol it answers with whatever was offered; none for no answer. Unless told, `mcp` if it was offered.
+    /// Sets the subprotocol of the response, whatever was offered; `None` for none. By default
+    /// `mcp` if it was offered.
     pub fn subprotocol(mut self, subprotocol: Option<&str>) -> Self {
         self.options.subprotocol = Some(subprotocol.unwrap_or_default().into());
         self
@@ -258,12 +259,12 @@ pub struct WsServer {
 }
 
 impl WsServer {
-    /// Begins to describe a server.
+    /// Returns a builder.
     pub fn builder(script: impl Into<Script>) -> ServerBuilder<WsOptions> {
         ServerBuilder::new(script.into(), "/mcp")
     }
 
-    /// Starts a server with every option as it is unless told.
+    /// Starts a server with default options.
     pub fn start(script: impl Into<Script>) -> Self {
         Self::builder(script).start()
     }
@@ -278,7 +279,7 @@ impl WsServer {
         )
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
     }
@@ -298,27 +299,27 @@ impl WsServer {
         self.state.log.clear();
     }
 
-    /// How many TCP connections were accepted so far.
+    /// The number of accepted TCP connections.
     pub fn connections(&self) -> usize {
         self.listener.accepted()
     }
 
-    /// How many TCP connections are open.
+    /// The number of open TCP connections.
     pub fn open_connections(&self) -> usize {
         self.listener.open()
     }
 
-    /// How many sessions there are: connections after their upgrade.
+    /// The number of sessions: upgraded connections.
     pub fn sessions(&self) -> usize {
         self.state.peers.lock().unwrap().len()
     }
 
-    /// How many pings came from clients so far.
+    /// The number of pings from clients.
     pub fn pings(&self) -> usize {
         self.state.pings.load(Ordering::Acquire)
     }
 
-    /// How many pongs came from clients so far.
+    /// The number of pongs from clients.
     pub fn pongs(&self) -> usize {
         self.state.pongs.load(Ordering::Acquire)
     }
@@ -367,7 +368,7 @@ impl WsServer {
         common.publish(method, &params);
     }
 
-    /// Changes the token it wants; none to let everybody in.
+    /// Changes the required token; `None` requires none.
     pub fn accept_token(&self, token: Option<Token>) {
         self.state.base.token.accept(token);
     }
@@ -384,13 +385,13 @@ impl WsServer {
         }
     }
 
-    /// Crashes: the listener and every connection close at once.
+    /// Crashes: closes the listener and every connection.
     pub fn stop(&self) {
         self.listener.stop();
         self.state.lose();
     }
 
-    /// Starts again on the same port, after a crash if it is running. Everything it knew is lost.
+    /// Restarts on the same port, crashing first if it is running. All state is lost.
     pub fn restart(&self) {
         self.stop();
         let common = self.state.crash.start_script(&self.state.base.script);

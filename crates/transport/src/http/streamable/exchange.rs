@@ -132,14 +132,14 @@ impl Exchange<'_> {
             && !body.trim_ascii_start().starts_with(b"{")
             && !body.trim_ascii_start().starts_with(b"[")
         {
-            let text = "what the server sent is no MCP message; is the URL right?";
+            let text = "the response is not an MCP message; is the URL right?";
             let kind = DeliveryErrorKind::Status(status);
             return Err(DeliveryError::new(kind, text, true));
         }
         self.deliver(body);
         self.session.inbound.drained().await;
         if self.call.is_waiting() {
-            return Err(broken("the server's answer holds no answer to the request"));
+            return Err(broken("the response does not answer the request"));
         }
         Ok(())
     }
@@ -220,7 +220,7 @@ impl Exchange<'_> {
                 }
                 Ok(more) if more.status.is_client_error() => {
                     let status = more.status.as_u16();
-                    let text = format!("{reason}; the rest cannot be had (status {status})");
+                    let text = format!("{reason}; it cannot be resumed (status {status})");
                     return Err(broken(text));
                 }
                 Ok(more) => {
@@ -228,7 +228,7 @@ impl Exchange<'_> {
                 }
                 // The server is gone, and the rest of the stream with it.
                 Err(error) if error.kind == DeliveryErrorKind::Unreachable => {
-                    return Err(broken(format!("{reason}; the rest cannot be had: {error}")));
+                    return Err(broken(format!("{reason}; it cannot be resumed: {error}")));
                 }
                 Err(error) => reason = error.to_string(),
             }
@@ -248,7 +248,7 @@ impl Exchange<'_> {
                 Ok(Some(chunk)) => events.push(chunk),
                 Ok(None) => {
                     self.session.http_client.pool.release(body);
-                    return Ok("the server ended the stream before it had answered".to_owned());
+                    return Ok("the server ended the stream before it responded".to_owned());
                 }
                 Err(BodyError::Broken(reason)) => return Ok(reason),
                 Err(error) => return Err(body_error(&error)),

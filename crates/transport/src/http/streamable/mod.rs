@@ -316,20 +316,10 @@ impl ExchangeLoop for StreamableReceiver {
 
 impl StreamableReceiver {
     fn start_request(&mut self, id: u64, modern: bool, message: Outgoing) {
-        let session = Arc::clone(&self.session);
-        session.inbound.request_started();
+        self.session.inbound.request_started();
         let (exchange, registration) = AbortHandle::new_pair();
         self.in_flight.insert(id, InFlight { exchange, modern });
-        let exchange = async move {
-            if let Err(error) = exchange::request(&session, &message).await {
-                let timed_out = error.kind == DeliveryErrorKind::Timeout;
-                session.inbound.fail_request(id, error);
-                if timed_out && !modern {
-                    Box::pin(exchange::cancel_timed_out(&session, id)).await;
-                }
-            }
-            Completed::Request(id)
-        };
+        let exchange = exchange_request(Arc::clone(&self.session), id, modern, message);
         self.exchanges
             .run(Box::pin(Abortable::new(exchange, registration)));
     }
@@ -351,5 +341,47 @@ impl StreamableReceiver {
     fn run(&mut self, exchange: impl Future<Output = Completed> + Send + 'static) {
         self.exchanges
             .run(Box::pin(async move { Ok(exchange.await) }));
+    }
+}
+
+fn exchange_request(
+    session: Arc<Session>,
+    id: u64,
+    modern: bool,
+    message: Outgoing,
+) -> impl Future<Output = Completed> + Send {
+    async move {
+        if let Err(error) = exchange::request(&session, &message).await {
+            let timed_out = error.kind == DeliveryErrorKind::Timeout;
+            session.inbound.fail_request(id, error);
+            if timed_out && !modern {
+                Box::pin(exchange::cancel_timed_out(&session, id)).await;
+            }
+        }
+        Completed::Request(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// glibc allocates up to this size from a per-thread cache.
+    const MAX_CACHED: usize = 1032;
+
+    #[test]
+    fn the_future_of_a_request_fits_the_allocation_cache() {
+        let server = HttpServer::new(Url::parse("http://127.0.0.1/mcp").unwrap());
+        let transport = server.streamable(&Dialer::with_vars(|_| None)).unwrap();
+        let session = Arc::clone(&transport.receiver.session);
+        let message = Outgoing::Notification {
+            method: "n",
+            params: None,
+            version: None,
+        };
+        let (_, registration) = AbortHandle::new_pair();
+        let exchange = Abortable::new(exchange_request(session, 1, true, message), registration);
+        let size = size_of_val(&exchange);
+        assert!(size <= MAX_CACHED, "{size} bytes");
     }
 }

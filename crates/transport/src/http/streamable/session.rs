@@ -56,8 +56,8 @@ impl Session {
         message: &Outgoing,
         is_negotiated: bool,
     ) -> Result<Box<Response>, DeliveryError> {
-        let request = self.post_request(message, is_negotiated);
-        self.http_client.send(request).await
+        let mut request = self.post_request(message, is_negotiated);
+        self.http_client.send(&mut request).await
     }
 
     fn post_request(&self, message: &Outgoing, is_negotiated: bool) -> HttpRequest<'_> {
@@ -102,8 +102,8 @@ impl Session {
         let id = last_id.and_then(|id| HeaderValue::from_bytes(id).ok());
         let extra = id.map(|id| (headers::LAST_EVENT_ID, id));
         let extra = extra.into_iter().collect();
-        let request = self.request(Method::GET, headers, extra, Bytes::new());
-        self.http_client.send(request).await
+        let mut request = self.request(Method::GET, headers, extra, Bytes::new());
+        self.http_client.send(&mut request).await
     }
 
     /// Ends the session, unless the server has ended it.
@@ -114,11 +114,11 @@ impl Session {
             return;
         }
         let headers = self.lock().get.clone();
-        let request = HttpRequest {
+        let mut request = HttpRequest {
             timeout: Some(RESPONSE_TIMEOUT),
             ..self.request(Method::DELETE, headers, Vec::new(), Bytes::new())
         };
-        let _ = self.http_client.send(request).await;
+        let _ = self.http_client.send(&mut request).await;
     }
 
     fn request(

@@ -1,4 +1,4 @@
-//! The embedding program's side of a bridge, played by the test, line by line.
+//! The embedding program, played by the test.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,21 +9,21 @@ use trunkline_transport::sdk::{Inquiries, SdkBridge};
 use trunkline_wire::peer::{Handler, RequestOptions, ResponseFuture};
 use trunkline_wire::{ByteString, Json, Peer, RequestError};
 
-/// How long anything here may take, on a busy machine too.
+/// Time limit for anything on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
-/// The longest line that the bridge takes here.
+/// The longest line that the bridge accepts here.
 pub(crate) const LIMIT: usize = 64 * 1024;
 
 pub(crate) struct Lab {
     pub(crate) bridge: SdkBridge,
     pub(crate) inquiries: Inquiries,
     pub(crate) embedder: Embedder,
-    /// What the bridge found to be of no use.
+    /// Reported lines.
     pub(crate) reported: Arc<Mutex<Vec<String>>>,
 }
 
-/// The other end of the streams.
+/// The embedding program's side of the streams.
 pub(crate) struct Embedder {
     reader: BufReader<ReadHalf<DuplexStream>>,
     writer: WriteHalf<DuplexStream>,
@@ -33,7 +33,7 @@ pub(crate) fn lab() -> Lab {
     lab_with_pipe(1024 * 1024)
 }
 
-/// A lab whose streams hold that many bytes.
+/// A lab with streams of that capacity.
 pub(crate) fn lab_with_pipe(bytes: usize) -> Lab {
     let (ours, theirs) = tokio::io::duplex(bytes);
     let (reader, writer) = tokio::io::split(ours);
@@ -64,32 +64,32 @@ impl Lab {
 }
 
 impl Embedder {
-    /// Says one line, as it is.
+    /// Sends one line.
     pub(crate) async fn send_line(&mut self, line: impl AsRef<[u8]>) {
         let line = [line.as_ref(), b"\n"].concat();
         self.writer.write_all(&line).await.unwrap();
     }
 
-    /// Asks something.
+    /// Sends a request.
     pub(crate) async fn ask(&mut self, id: &str, request: &Value) {
         let line = json!({"type": "control_request", "request_id": id, "request": request});
         self.send_line(line.to_string()).await;
     }
 
-    /// Passes on what one of its servers has to say.
+    /// Sends an MCP message of a server.
     pub(crate) async fn message(&mut self, id: &str, server: &str, message: &Value) {
         let request = json!({"subtype": "mcp_message", "server_name": server, "message": message});
         self.ask(id, &request).await;
     }
 
-    /// Answers one of our requests.
+    /// Responds to a request.
     pub(crate) async fn answer(&mut self, id: &str, response: &Value) {
         let response = json!({"subtype": "success", "request_id": id, "response": response});
         let line = json!({"type": "control_response", "response": response});
         self.send_line(line.to_string()).await;
     }
 
-    /// Answers a message with a result.
+    /// Responds to an MCP request with a result.
     pub(crate) async fn result(&mut self, asked: &Value, result: &Value) {
         let message = &asked["request"]["message"];
         let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
@@ -97,14 +97,14 @@ impl Embedder {
         self.answer(&id, &json!({"mcp_response": answer})).await;
     }
 
-    /// Answers one of our requests with an error.
+    /// Responds to a request with an error.
     pub(crate) async fn refuse(&mut self, id: &str, error: &str) {
         let response = json!({"subtype": "error", "request_id": id, "error": error});
         let line = json!({"type": "control_response", "response": response});
         self.send_line(line.to_string()).await;
     }
 
-    /// The next line that the bridge says.
+    /// The next line of the bridge.
     pub(crate) async fn line(&mut self) -> String {
         let mut line = String::new();
         let read = soon(self.reader.read_line(&mut line)).await.unwrap();
@@ -118,7 +118,7 @@ impl Embedder {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    /// The end of the streams, with nothing before it.
+    /// Expects the end of the streams.
     pub(crate) async fn hears_the_end(&mut self) {
         let mut line = String::new();
         let read = soon(self.reader.read_line(&mut line)).await.unwrap();
@@ -126,7 +126,7 @@ impl Embedder {
     }
 }
 
-/// Waits, but not for ever.
+/// Waits with a time limit.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, future)
         .await
@@ -139,7 +139,7 @@ pub(crate) async fn request(peer: &Peer, method: &'static str) -> Result<Json, R
     soon(outcome).await
 }
 
-/// Sends a request from a task of its own.
+/// Sends a request from a new task.
 pub(crate) fn requesting(
     peer: &Peer,
     method: &'static str,
@@ -148,7 +148,7 @@ pub(crate) fn requesting(
     tokio::spawn(async move { request(&peer, method).await })
 }
 
-/// Remembers notifications, answers `echo`, and never answers `never`.
+/// Records notifications, answers `echo`, and never answers `never`.
 #[derive(Default)]
 pub(crate) struct Ears {
     pub(crate) heard: Mutex<Vec<String>>,

@@ -1,4 +1,4 @@
-//! An authority for one test, and what it signs.
+//! A certificate authority for one test.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 use tempfile::TempDir;
 
-/// An authority, with a folder for its files.
+/// An authority and a directory for its files.
 pub(crate) struct Ca {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -29,7 +29,7 @@ pub(crate) struct Signed {
 }
 
 impl Ca {
-    /// An authority with a name of its own.
+    /// Creates an authority.
     pub(crate) fn new() -> Self {
         static MADE: AtomicUsize = AtomicUsize::new(0);
         Self::named(&format!(
@@ -52,14 +52,14 @@ impl Ca {
         }
     }
 
-    /// Writes a file beside the others.
+    /// Writes a file into the directory.
     pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         path
     }
 
-    /// The file that who trusts this authority has to name.
+    /// The file with its certificate.
     pub(crate) fn trust(&self) -> PathBuf {
         self.file("ca.pem", &self.pem)
     }
@@ -81,12 +81,12 @@ impl Ca {
         }
     }
 
-    /// A good server with a certificate for loopback and for `server.test`.
+    /// A server with the given certificate.
     pub(crate) fn server(&self) -> ServerConfig {
         server_as(&self.sign(&["127.0.0.1", "::1", "server.test"], (2020, 2100)))
     }
 
-    /// A server that asks its clients for a certificate of this authority.
+    /// A server that requires client certificates of this authority.
     pub(crate) fn strict_server(
         &self,
         versions: &[&'static SupportedProtocolVersion],
@@ -99,7 +99,7 @@ impl Ca {
     }
 }
 
-/// A server with a certificate of the caller's making.
+/// A server with the given certificate.
 pub(crate) fn server_as(signed: &Signed) -> ServerConfig {
     server(signed, None, rustls::ALL_VERSIONS)
 }

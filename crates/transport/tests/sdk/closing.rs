@@ -1,4 +1,4 @@
-//! How everything ends: the embedding program goes away, or we do.
+//! The end of the bridge.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use trunkline_wire::peer::DefaultHandler;
 use trunkline_wire::transport::CloseReason;
 use trunkline_wire::{Json, Peer, RequestError};
 
-use crate::lab::{lab, request, requesting, soon};
+use crate::support::{lab, request, requesting, soon};
 
 #[tokio::test]
-async fn the_end_of_the_embedding_program_ends_everything_that_waits_for_it() {
+async fn the_end_of_the_embedding_program_fails_all_requests() {
     let mut lab = lab();
     let (a, b) = (lab.peer("a"), lab.peer("b"));
     let calls = [requesting(&a, "m"), requesting(&b, "m")];
@@ -40,7 +40,7 @@ async fn the_end_of_the_embedding_program_ends_everything_that_waits_for_it() {
         *soon(lab.bridge.closed()).await.reason(),
         CloseReason::ByPeer
     );
-    // Nothing can be begun any more, and nothing hangs.
+    // Nothing can be started any more, and nothing hangs.
     let late = Peer::start(lab.bridge.connect("late"), Arc::new(DefaultHandler));
     assert!(matches!(
         request(&late, "m").await,
@@ -59,7 +59,7 @@ async fn the_end_of_the_embedding_program_ends_everything_that_waits_for_it() {
 }
 
 #[tokio::test]
-async fn the_last_line_counts_without_its_line_end() {
+async fn the_last_line_counts_without_a_newline() {
     let (ours, theirs) = tokio::io::duplex(4096);
     let (bridge, mut inquiries) = trunkline_transport::SdkBridge::start(
         std::io::Cursor::new(
@@ -75,12 +75,12 @@ async fn the_last_line_counts_without_its_line_end() {
 }
 
 #[tokio::test]
-async fn when_the_last_of_us_goes_the_streams_are_let_go() {
+async fn dropping_the_last_handle_closes_the_streams() {
     let mut lab = lab();
     let peer = lab.peer("calc");
     let bridge = lab.bridge;
     drop((bridge, lab.inquiries));
-    // A connection keeps them.
+    // A transport keeps them open.
     let call = requesting(&peer, "m");
     let asked = lab.embedder.hear().await;
     lab.embedder.result(&asked, &json!({})).await;
@@ -91,9 +91,9 @@ async fn when_the_last_of_us_goes_the_streams_are_let_go() {
 }
 
 #[tokio::test]
-async fn a_pipe_that_nobody_reads_any_more_ends_the_bridge() {
+async fn a_broken_pipe_closes_the_bridge() {
     let (ours, theirs) = tokio::io::duplex(64);
-    // Somebody else still holds the other direction open.
+    // Another handle still holds the other direction open.
     let (still_open, reader) = tokio::io::duplex(64);
     let (bridge, _inquiries) = trunkline_transport::SdkBridge::start(reader, ours, |_, _| {});
     drop(theirs);

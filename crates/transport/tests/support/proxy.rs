@@ -1,4 +1,4 @@
-//! A proxy that writes down what it is asked, and sends every tunnel to this machine.
+//! A recording proxy that connects every tunnel to this host.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ pub(crate) struct RecordingProxy {
 }
 
 impl RecordingProxy {
-    /// A proxy that answers each request with `answer`, and opens the tunnel if that is a yes.
+    /// Starts a proxy with this response to each request; status 200 opens the tunnel.
     pub(crate) async fn start(answer: &'static str, tls: Option<ServerConfig>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -38,12 +38,12 @@ impl RecordingProxy {
         }
     }
 
-    /// A proxy that lets everything through.
+    /// Starts a proxy that opens every tunnel.
     pub(crate) async fn open() -> Self {
         Self::start("HTTP/1.1 200 Connection established\r\n\r\n", None).await
     }
 
-    /// The first line and the headers of every request so far.
+    /// The heads of the requests so far.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }

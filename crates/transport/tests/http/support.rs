@@ -1,4 +1,4 @@
-//! What every test here needs: a client of a server behind HTTP, and ways to wait.
+//! Helpers: clients over HTTP, and ways to wait.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -14,10 +14,10 @@ use trunkline_wire::peer::{Handler, ResponseFuture};
 use trunkline_wire::transport::{DeliveryError, DeliveryErrorKind};
 use trunkline_wire::{ByteString, Client, Json, Peer, RequestError, RpcError};
 
-/// How long anything may take on a busy machine before it counts as hanging.
+/// Time limit for anything on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// A dialer that sees no variables.
+/// A dialer without environment variables.
 pub(crate) fn dialer() -> Dialer {
     Dialer::with_vars(|_| None)
 }
@@ -26,26 +26,26 @@ pub(crate) fn at(url: &str) -> HttpServer {
     HttpServer::new(url.parse().unwrap())
 }
 
-/// Hears everything, and answers questions with what it was asked.
+/// Records notifications and accepts elicitations with the message as content.
 #[derive(Default)]
-pub(crate) struct Ears {
-    heard: Mutex<Vec<String>>,
-    nonsense: Mutex<Vec<String>>,
+pub(crate) struct RecordingHandler {
+    notifications: Mutex<Vec<String>>,
+    invalid_messages: Mutex<Vec<String>>,
 }
 
-impl Ears {
+impl RecordingHandler {
     /// The methods of the notifications so far.
-    pub(crate) fn heard(&self) -> Vec<String> {
-        self.heard.lock().unwrap().clone()
+    pub(crate) fn notifications(&self) -> Vec<String> {
+        self.notifications.lock().unwrap().clone()
     }
 
-    /// What came that was no use to anyone.
-    pub(crate) fn nonsense(&self) -> Vec<String> {
-        self.nonsense.lock().unwrap().clone()
+    /// The invalid messages so far.
+    pub(crate) fn invalid_messages(&self) -> Vec<String> {
+        self.invalid_messages.lock().unwrap().clone()
     }
 }
 
-impl Handler for Ears {
+impl Handler for RecordingHandler {
     fn request(&self, method: ByteString, params: Option<Json>) -> ResponseFuture {
         let asked = params.and_then(|params| params.field::<String>("message"));
         Box::pin(async move {
@@ -59,11 +59,11 @@ impl Handler for Ears {
     }
 
     fn notification(&self, method: &str, _: Option<Json>) {
-        self.heard.lock().unwrap().push(method.to_owned());
+        self.notifications.lock().unwrap().push(method.to_owned());
     }
 
     fn invalid_message(&self, what: &str, _: &[u8]) {
-        self.nonsense.lock().unwrap().push(what.to_owned());
+        self.invalid_messages.lock().unwrap().push(what.to_owned());
     }
 }
 
@@ -80,24 +80,24 @@ pub(crate) fn options() -> ConnectOptions {
     }
 }
 
-/// Connects over a transport, with these ears.
+/// Connects over a transport with this handler.
 pub(crate) async fn over(
     transport: impl Transport,
-    ears: &Arc<Ears>,
+    recorder: &Arc<RecordingHandler>,
 ) -> Result<Client, ConnectError> {
-    let handler: Arc<dyn Handler> = ears.clone();
+    let handler: Arc<dyn Handler> = recorder.clone();
     let peer = Peer::start(transport, Arc::clone(&handler));
     in_time("the handshake", client::connect(peer, handler, &options())).await
 }
 
-/// Connects by Streamable HTTP, or says why that does not work.
+/// Connects by Streamable HTTP.
 pub(crate) async fn try_connect(server: &HttpServer) -> Result<Client, ConnectError> {
     over(server.streamable(&dialer()).unwrap(), &Arc::default()).await
 }
 
-/// Connects by Streamable HTTP, with these ears.
-pub(crate) async fn connect_with(server: &HttpServer, ears: &Arc<Ears>) -> Client {
-    over(server.streamable(&dialer()).unwrap(), ears)
+/// Connects by Streamable HTTP with this handler.
+pub(crate) async fn connect_with(server: &HttpServer, recorder: &Arc<RecordingHandler>) -> Client {
+    over(server.streamable(&dialer()).unwrap(), recorder)
         .await
         .unwrap()
 }
@@ -107,12 +107,12 @@ pub(crate) async fn connect(url: &str) -> Client {
     try_connect(&at(url)).await.unwrap()
 }
 
-/// Calls a tool and gives its text.
+/// Calls a tool and returns its text.
 pub(crate) async fn call(client: &Client, tool: &str) -> Result<String, RequestError> {
     call_with(client, tool, json!({})).await
 }
 
-/// Calls a tool with arguments and gives its text.
+/// Calls a tool with arguments and returns its text.
 pub(crate) async fn call_with(
     client: &Client,
     tool: &str,
@@ -129,7 +129,7 @@ pub(crate) async fn call_with(
     Ok(texts.join("\n"))
 }
 
-/// Begins a call.
+/// Starts a call.
 pub(crate) fn calling(
     client: &Client,
     tool: &'static str,
@@ -138,7 +138,7 @@ pub(crate) fn calling(
     tokio::spawn(async move { call(&client, tool).await })
 }
 
-/// Why a request was not delivered.
+/// Unwraps a delivery error.
 #[track_caller]
 pub(crate) fn delivery_error<T: std::fmt::Debug>(
     outcome: Result<T, RequestError>,
@@ -149,7 +149,7 @@ pub(crate) fn delivery_error<T: std::fmt::Debug>(
     }
 }
 
-/// That a request met this status, and what it says.
+/// Asserts that a request got this status and returns the message.
 #[track_caller]
 pub(crate) fn status_of<T: std::fmt::Debug>(
     outcome: Result<T, RequestError>,
@@ -160,9 +160,9 @@ pub(crate) fn status_of<T: std::fmt::Debug>(
     failure.to_string()
 }
 
-/// The outcome of `work`, which must come.
+/// Awaits `work`, which must finish.
 pub(crate) async fn in_time<T>(what: &str, work: impl Future<Output = T>) -> T {
-    // A deadline of the test's own clock: time that a test lets pass does not count.
+    // A deadline in real time: paused time does not count.
     let started = std::time::Instant::now();
     let mut work = std::pin::pin!(work);
     loop {
@@ -175,7 +175,7 @@ pub(crate) async fn in_time<T>(what: &str, work: impl Future<Output = T>) -> T {
     }
 }
 
-/// Waits for `condition`, letting everybody work meanwhile.
+/// Waits for `condition` while other tasks run.
 pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let started = std::time::Instant::now();
     while !condition() {
@@ -184,14 +184,14 @@ pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) 
     }
 }
 
-/// Lets `time` pass at once for every timer; only on a runtime with one thread.
+/// Advances the clock; only on a single-threaded runtime.
 pub(crate) async fn pass(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;
     tokio::time::resume();
 }
 
-/// Lets `time` pass in sixty steps, with room for everybody to act after each of them.
+/// Advances the clock in sixty steps, with time for other tasks after each.
 pub(crate) async fn pass_slowly(time: Duration) {
     for _ in 0..60 {
         pass(time / 60).await;

@@ -1,4 +1,4 @@
-//! Running servers, and ways to wait for what must happen.
+//! Running servers, and ways to wait.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,15 +14,15 @@ use trunkline_wire::peer::{Handler, RequestOptions};
 use trunkline_wire::transport::{CloseReason, Closed};
 use trunkline_wire::{Json, Peer, RequestError};
 
-/// How long anything may take on a busy machine before it counts as hanging.
+/// Time limit for anything on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-/// The longest that closing may take, by its own rules and with some time to be scheduled.
+/// The longest time that closing may take.
 fn closing_limit() -> Duration {
     STDIN_GRACE + INTERRUPT_GRACE + TERMINATE_GRACE + KILL_GRACE + Duration::from_secs(3)
 }
 
-/// Remembers what made no sense.
+/// Records invalid messages.
 #[derive(Default)]
 pub(crate) struct Nonsense(pub(crate) Mutex<Vec<String>>);
 
@@ -32,7 +32,7 @@ impl Handler for Nonsense {
     }
 }
 
-/// A running server, whose processes are killed when the test is over.
+/// A running server, whose processes are killed on drop.
 pub(crate) struct Child {
     pub(crate) peer: Peer,
     pub(crate) pid: u32,
@@ -41,7 +41,7 @@ pub(crate) struct Child {
     pub(crate) leftovers: Leftovers,
 }
 
-/// Every process of one server, wherever it hides.
+/// All processes of one server.
 pub(crate) struct Leftovers(pub(crate) Marker);
 
 impl Drop for Leftovers {
@@ -107,7 +107,7 @@ impl Child {
         })
     }
 
-    /// Calls `t` and gives its text.
+    /// Calls `t` and returns its text.
     pub(crate) async fn call_text(&self, arguments: Value) -> Result<String, RequestError> {
         let call = self.call(arguments, RequestOptions::default());
         let result = soon(call).await.unwrap()?;
@@ -115,12 +115,12 @@ impl Child {
         Ok(result["content"][0]["text"].as_str().unwrap().to_owned())
     }
 
-    /// Why the link ended.
+    /// The reason for the end of the link.
     pub(crate) async fn closed(&self) -> Closed {
         soon(self.peer.closed()).await
     }
 
-    /// Closes, and proves that it took no longer than it may and that nothing is left.
+    /// Closes, and asserts the time limit and that no process is left.
     pub(crate) async fn close(&self) {
         let start = Instant::now();
         soon(self.peer.close()).await;
@@ -135,7 +135,7 @@ impl Child {
     }
 }
 
-/// The params of a call of `t`, as a modern server wants them.
+/// The params of a modern call of `t`.
 pub(crate) fn call_of(arguments: &Value) -> Json {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,

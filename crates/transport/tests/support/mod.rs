@@ -1,4 +1,4 @@
-//! Certificates and proxies made for one test, used by the tests of `net` and of `ws`.
+//! Certificates and proxies for the tests of `net` and `ws`.
 #![allow(dead_code, reason = "each of the two uses its own part")]
 
 pub(crate) mod certs;
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use trunkline_transport::net::Dialer;
 
-/// How long anything may take on a busy machine before it counts as hanging.
+/// Time limit for anything on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-/// A dialer that sees these variables and no others.
+/// A dialer with only these environment variables.
 pub(crate) fn dialer<V: Into<String>>(vars: impl IntoIterator<Item = (&'static str, V)>) -> Dialer {
     let vars: Vec<_> = vars.into_iter().map(|(k, v)| (k, v.into())).collect();
     Dialer::with_vars(move |name| {
@@ -20,7 +20,7 @@ pub(crate) fn dialer<V: Into<String>>(vars: impl IntoIterator<Item = (&'static s
     })
 }
 
-/// A dialer without a single variable.
+/// A dialer without environment variables.
 pub(crate) fn plain_dialer() -> Dialer {
     dialer::<String>([])
 }
