@@ -149,8 +149,8 @@ async fn a_body_that_cannot_be_decompressed_fails_only_its_own_call() {
     .await;
     let client = connect(&server.url()).await;
     for (tool, part) in [
-        ("unknown", "packed in a way that was not asked for: \"br\""),
-        ("not packed", "cannot be unpacked"),
+        ("unknown", "unsupported content encoding: \"br\""),
+        ("not packed", "cannot be decompressed"),
         ("half", ""),
     ] {
         let failure = delivery_error(call(&client, tool).await);

@@ -122,7 +122,7 @@ async fn no_request_goes_to_another_origin() {
             text.contains(&format!("http://{}/new,", other.address())),
             "{text}"
         );
-        assert!(text.contains("write that URL into its entry"), "{text}");
+        assert!(text.contains("use that URL in its entry"), "{text}");
         for secret in ["pw", "secret", "t0ken", "user"] {
             assert!(!text.contains(secret), "{text}");
         }
