@@ -158,7 +158,7 @@ async fn check_error(answer: Answer, expected: &str) {
 }
 
 #[tokio::test]
-async fn a_good_list_is_read() {
+async fn list_is_parsed() {
     let server = Server::start([page(
         &[item("slack", "Slack"), item("drive", "Google Drive")],
         None,
@@ -190,13 +190,13 @@ async fn a_good_list_is_read() {
 }
 
 #[tokio::test]
-async fn an_account_without_connectors_has_none() {
+async fn account_without_connectors_yields_an_empty_list() {
     let server = Server::start([page(&[], None)]).await;
     assert_eq!(server.list().await.unwrap(), ConnectorList::default());
 }
 
 #[tokio::test]
-async fn the_base_may_have_a_path_and_the_proxy_a_place_of_its_own() {
+async fn base_path_and_separate_proxy_are_supported() {
     let server = Server::start([page(&[item("slack", "Slack")], None)]).await;
     let claude_ai = ClaudeAi::new(format!("{}/gate/", server.url), Secret::new(TOKEN))
         .with_proxy_url("https://proxy.example");
@@ -230,7 +230,7 @@ async fn pages_are_followed_and_overlaps_dropped() {
 }
 
 #[tokio::test]
-async fn a_cursor_that_comes_again_ends_it() {
+async fn repeated_cursor_ends_the_list() {
     let server = Server::start([
         page(&[item("a", "A")], Some("x")),
         page(&[item("b", "B")], Some("y")),
@@ -244,7 +244,7 @@ async fn a_cursor_that_comes_again_ends_it() {
 }
 
 #[tokio::test]
-async fn pages_without_end_are_cut_off() {
+async fn endless_pages_are_bounded() {
     let answers =
         (0..30).map(|n: u32| page(&[item(&format!("i{n}"), "N")], Some(&format!("p{n}"))));
     let server = Server::start(answers).await;
@@ -255,7 +255,7 @@ async fn pages_without_end_are_cut_off() {
 }
 
 #[tokio::test]
-async fn a_later_page_that_fails_costs_that_page() {
+async fn failing_later_page_keeps_earlier_pages() {
     for bad in [
         http("500 Oops", "", ""),
         Answer::Hang,
@@ -271,7 +271,7 @@ async fn a_later_page_that_fails_costs_that_page() {
 }
 
 #[tokio::test]
-async fn a_bad_item_costs_that_item() {
+async fn invalid_item_is_skipped() {
     let mut unnamed = item("c", "C");
     unnamed["display_name"] = Value::Null;
     let server = Server::start([page(
@@ -291,7 +291,7 @@ async fn a_bad_item_costs_that_item() {
 }
 
 #[tokio::test]
-async fn answers_that_are_no_list_say_what_to_do() {
+async fn malformed_responses_carry_a_next_step() {
     check_error(http("401 Unauthorized", "", "{}"), "sign in again").await;
     check_error(http("403 Forbidden", "", "{}"), "status 403").await;
     check_error(http("404 Not Found", "", "{}"), "status 404").await;
@@ -320,7 +320,7 @@ async fn answers_that_are_no_list_say_what_to_do() {
 }
 
 #[tokio::test]
-async fn errors_tell_what_can_be_done_about_them() {
+async fn errors_report_whether_to_retry_or_sign_in() {
     let error = |answer| async { Server::start([answer]).await.list().await.unwrap_err() };
     assert!(error(http("401 No", "", "")).await.is_auth_required());
     assert!(error(http("503 Busy", "", "")).await.is_retryable());
@@ -352,7 +352,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn whoever_hangs_or_drips_is_given_up() {
+async fn hanging_or_dripping_server_times_out() {
     for answer in [Answer::Hang, Answer::Drip] {
         let server = Server::start([answer]).await;
         let limit = Duration::from_millis(200);
@@ -366,7 +366,7 @@ async fn whoever_hangs_or_drips_is_given_up() {
 }
 
 #[tokio::test]
-async fn the_limit_is_over_all_pages_together() {
+async fn time_limit_covers_all_pages() {
     let answers = (0..20).map(|n: u32| {
         let page = page(&[item(&format!("i{n}"), "N")], Some(&format!("p{n}")));
         match page {
@@ -386,7 +386,7 @@ async fn the_limit_is_over_all_pages_together() {
 
 /// The clock jumps to the next timer once everybody waits, so this shows which limit that is.
 #[tokio::test(start_paused = true)]
-async fn without_being_told_it_takes_five_seconds_at_most() {
+async fn default_time_limit_is_five_seconds() {
     let server = Server::start([Answer::Hang]).await;
     let start = tokio::time::Instant::now();
     let error = server.list().await.unwrap_err();
@@ -398,14 +398,14 @@ async fn without_being_told_it_takes_five_seconds_at_most() {
 }
 
 #[tokio::test]
-async fn a_body_without_end_is_cut_off() {
+async fn endless_body_is_bounded() {
     check_error(Answer::Flood, "longer than 1048576 bytes").await;
     let large = format!("{{\"data\": [], \"x\": \"{}\"}}", "x".repeat(1024 * 1024));
     check_error(http("200 OK", "", &large), "longer than 1048576 bytes").await;
 }
 
 #[tokio::test]
-async fn nobody_there_is_said_so() {
+async fn unreachable_server_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -417,7 +417,7 @@ async fn nobody_there_is_said_so() {
 }
 
 #[tokio::test]
-async fn a_token_is_not_sent_in_the_clear() {
+async fn token_is_not_sent_over_plain_http() {
     for url in [
         "http://example.com",
         "https://me:hunter2@example.com",
@@ -457,7 +457,7 @@ async fn https_speaks_tls() {
 }
 
 #[tokio::test]
-async fn the_list_is_fetched_over_the_hosts_dialer() {
+async fn list_uses_the_hosts_dialer() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = format!("http://{}", listener.local_addr().unwrap());
     let dialer = Dialer::with_vars(move |name| (name == "HTTPS_PROXY").then(|| proxy.clone()));

@@ -90,7 +90,7 @@ fn cases(pool: &Pool, file: &str) -> Vec<Case> {
 }
 
 #[test]
-fn what_people_ask_for_is_among_the_first_five() {
+fn expected_tool_is_among_the_first_five() {
     let pool = pool();
     for set in [TUNED, HELD_OUT] {
         let cases = cases(&pool, set.file);

@@ -26,7 +26,7 @@ fn originals(pool: &Pool) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn one_bad_tool_among_300_is_left_out_and_named() {
+async fn invalid_tool_among_300_is_skipped_and_reported() {
     let cases = [
         (r#"{"description": "nameless"}"#, "it has no name"),
         (r#"{"name": ""}"#, "its name is empty"),
@@ -63,7 +63,7 @@ async fn one_bad_tool_among_300_is_left_out_and_named() {
 }
 
 #[tokio::test]
-async fn what_a_server_says_about_a_tool_arrives_byte_for_byte() {
+async fn tool_definitions_arrive_byte_for_byte() {
     let schema = r#"{ "type" :"object", "properties":{"n":{"maximum":1.50,"é":"\u00e9"}}, "$ref":"x" ,"z":1,"a":12345678901234567890123 }"#;
     let whole = format!(
         r#"{{"name":"t","futureKey":[1,{{}}],"inputSchema":{schema},"_meta":{{"x/y":1e2}}}}"#
@@ -82,7 +82,7 @@ async fn what_a_server_says_about_a_tool_arrives_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn lists_of_many_pages_arrive_whole() {
+async fn paginated_lists_arrive_complete() {
     for page_size in [1, 7, 300, 1000] {
         let lab = Lab::new();
         let mut script: Script = json!({"generateTools": 300, "pageSize": page_size}).into();
@@ -111,7 +111,7 @@ async fn lists_of_many_pages_arrive_whole() {
 }
 
 #[tokio::test]
-async fn a_list_with_a_broken_cursor_ends_with_a_warning_and_what_it_has() {
+async fn broken_cursor_ends_the_list_with_a_warning() {
     let cases = [
         (
             "repeat",
@@ -143,7 +143,7 @@ async fn a_list_with_a_broken_cursor_ends_with_a_warning_and_what_it_has() {
 }
 
 #[tokio::test]
-async fn a_cursor_that_is_no_text_does_not_cut_the_list_silently() {
+async fn non_string_cursor_is_reported() {
     let lab = Lab::new();
     let script = json!({"tools": [{"name": "a"}, {"name": "b"}, {"name": "c"}], "cursorFault": "number", "pageSize": 2});
     let host = lab.host([lab.server("s", script)]).await;
@@ -153,7 +153,7 @@ async fn a_cursor_that_is_no_text_does_not_cut_the_list_silently() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_listed_twice_is_one_tool() {
+async fn duplicate_tool_appears_once() {
     let lab = Lab::new();
     let script =
         json!({"tools": [{"name": "a"}, {"name": "b"}], "cursorFault": "repeat", "pageSize": 2});
@@ -163,7 +163,7 @@ async fn a_tool_that_is_listed_twice_is_one_tool() {
 }
 
 #[tokio::test]
-async fn a_list_that_fails_costs_only_itself() {
+async fn failing_list_affects_only_itself() {
     let error = json!([{"replyError": {"code": -32603, "message": "the database is down"}}]);
     let cases: [(&str, Value, &str, usize); 5] = [
         (
@@ -212,7 +212,7 @@ async fn a_list_that_fails_costs_only_itself() {
 }
 
 #[tokio::test]
-async fn a_list_that_never_comes_does_not_cost_the_connection() {
+async fn hanging_list_does_not_fail_the_connection() {
     let lab = Lab::new();
     let script = Script::default()
         .tool_with(json!({"name": "t"}))
@@ -228,7 +228,7 @@ async fn a_list_that_never_comes_does_not_cost_the_connection() {
 }
 
 #[tokio::test]
-async fn only_what_a_server_says_it_has_is_asked_for() {
+async fn only_declared_lists_are_requested() {
     let lab = Lab::new();
     let script = json!({"tools": [{"name": "t"}], "receivedLog": lab.at("received")});
     let host = lab.host([lab.server("s", script)]).await;
@@ -242,7 +242,7 @@ async fn only_what_a_server_says_it_has_is_asked_for() {
 }
 
 #[tokio::test]
-async fn an_unchanged_pool_is_the_same_snapshot_and_a_restart_gives_the_same_order() {
+async fn unchanged_pool_is_shared_and_its_order_survives_restarts() {
     let lab = Lab::new();
     let host = lab
         .host([

@@ -66,7 +66,7 @@ async fn settle(host: &Host) {
 }
 
 #[tokio::test]
-async fn a_tool_that_comes_or_goes_is_noticed_and_no_other_list_is_fetched() {
+async fn tool_list_change_refetches_only_that_list() {
     for era in BOTH {
         let lab = Lab::new();
         let host = lab.host([lab.server("s", changing(&lab, era))]).await;
@@ -89,7 +89,7 @@ async fn a_tool_that_comes_or_goes_is_noticed_and_no_other_list_is_fetched() {
 }
 
 #[tokio::test]
-async fn each_kind_of_list_has_its_own_notification() {
+async fn each_list_has_its_own_notification() {
     for (kind, methods) in [
         ("prompts", &["prompts/list"][..]),
         (
@@ -117,7 +117,7 @@ async fn each_kind_of_list_has_its_own_notification() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_is_asked_once() {
+async fn silent_server_is_listed_once() {
     for era in BOTH {
         let lab = Lab::new();
         let host = lab.host([lab.server("s", changing(&lab, era))]).await;
@@ -130,7 +130,7 @@ async fn a_server_that_says_nothing_is_asked_once() {
 }
 
 #[tokio::test]
-async fn a_burst_of_changes_is_one_fetch_and_at_most_one_more() {
+async fn burst_of_changes_causes_at_most_two_fetches() {
     for era in BOTH {
         let lab = Lab::new();
         let mut burst = vec![tool_changed(); 200];
@@ -148,7 +148,7 @@ async fn a_burst_of_changes_is_one_fetch_and_at_most_one_more() {
 }
 
 #[tokio::test]
-async fn a_flood_of_changes_is_followed_a_few_times_a_second() {
+async fn flood_of_changes_is_rate_limited() {
     let lab = Lab::new();
     let flood: Vec<_> = (0..150)
         .flat_map(|_| [tool_changed(), json!({"sleepMs": 10})])
@@ -175,7 +175,7 @@ async fn a_flood_of_changes_is_followed_a_few_times_a_second() {
 }
 
 #[tokio::test]
-async fn a_fetch_that_fails_keeps_the_list_and_says_so_and_holds_up_no_call() {
+async fn failed_refetch_keeps_the_list_and_does_not_delay_calls() {
     for era in BOTH {
         let lab = Lab::new();
         let script = changing(&lab, era).on(
@@ -209,7 +209,7 @@ async fn a_fetch_that_fails_keeps_the_list_and_says_so_and_holds_up_no_call() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_lost_in_the_middle_of_a_fetch_is_only_lost() {
+async fn connection_lost_during_a_refetch_keeps_the_list() {
     let lab = Lab::new();
     let script = changing(&lab, Era::Modern).on(
         "tools/list",
@@ -234,7 +234,7 @@ async fn a_connection_that_is_lost_in_the_middle_of_a_fetch_is_only_lost() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_fetched_again_and_is_the_same_is_no_news() {
+async fn unchanged_refetch_causes_no_event() {
     let lab = Lab::new();
     let host = lab
         .host([lab.server("s", changing(&lab, Era::Legacy))])
@@ -250,7 +250,7 @@ async fn a_list_that_is_fetched_again_and_is_the_same_is_no_news() {
 }
 
 #[tokio::test]
-async fn a_list_can_be_asked_for_again() {
+async fn refresh_refetches_lists() {
     let lab = Lab::new();
     let host = lab
         .host([lab.server("s", changing(&lab, Era::Legacy))])
@@ -272,7 +272,7 @@ fn acknowledgement() -> Value {
 }
 
 #[tokio::test]
-async fn a_subscription_that_ends_is_renewed_and_what_was_missed_is_fetched() {
+async fn ended_subscription_is_renewed_and_lists_are_refetched() {
     let lab = Lab::new();
     let script = listening(
         &lab,
@@ -300,7 +300,7 @@ async fn a_subscription_that_ends_is_renewed_and_what_was_missed_is_fetched() {
 }
 
 #[tokio::test]
-async fn a_subscription_acknowledged_late_has_the_lists_fetched_again() {
+async fn late_acknowledgement_refetches_lists() {
     let lab = Lab::new();
     let script = listening(
         &lab,
@@ -316,7 +316,7 @@ async fn a_subscription_acknowledged_late_has_the_lists_fetched_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_know_subscriptions_is_not_asked_again() {
+async fn unsupported_subscription_is_not_retried() {
     let lab = Lab::new();
     let refusal = json!([{"replyError": {"code": -32601, "message": "what?"}}]);
     let host = lab.host([lab.server("s", listening(&lab, refusal))]).await;
@@ -329,7 +329,7 @@ async fn a_server_that_does_not_know_subscriptions_is_not_asked_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_subscriptions_is_asked_five_times() {
+async fn refused_subscription_is_tried_five_times() {
     let lab = Lab::new();
     let refusal = json!([{"replyError": {"code": -32603, "message": "not now"}}]);
     let host = lab.host([lab.server("s", listening(&lab, refusal))]).await;
@@ -351,7 +351,7 @@ async fn a_server_that_refuses_subscriptions_is_asked_five_times() {
 }
 
 #[tokio::test]
-async fn only_lists_that_can_change_are_subscribed_to() {
+async fn only_changeable_lists_are_subscribed() {
     for (capabilities, filter) in [
         (json!({"tools": {}, "prompts": {}}), None),
         (
@@ -378,7 +378,7 @@ async fn only_lists_that_can_change_are_subscribed_to() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_no_longer_fresh_is_fetched_when_somebody_looks() {
+async fn stale_list_is_refetched_on_access() {
     let lab = Lab::new();
     let mut script = changing(&lab, Era::Modern);
     script.ttl_ms = 60_000;
@@ -403,7 +403,7 @@ async fn a_list_that_is_no_longer_fresh_is_fetched_when_somebody_looks() {
 }
 
 #[tokio::test]
-async fn without_a_time_to_live_nothing_is_fetched_by_time() {
+async fn lists_without_ttl_never_expire() {
     let lab = Lab::new();
     let host = lab
         .host([lab.server("s", changing(&lab, Era::Modern))])

@@ -15,7 +15,7 @@ fn echo() -> Script {
 }
 
 #[tokio::test]
-async fn the_same_entry_added_twice_is_one_connection() {
+async fn adding_an_entry_twice_keeps_one_connection() {
     let lab = Lab::new();
     let entry = lab.server("s", echo());
     let host = lab.host([entry.clone(), entry.clone()]).await;
@@ -32,7 +32,7 @@ async fn the_same_entry_added_twice_is_one_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_same_entry_added_by_many_at_once_is_one_connection() {
+async fn concurrent_adds_of_an_entry_keep_one_connection() {
     let lab = Lab::new();
     let entry = lab.server("s", echo());
     let host = Host::builder()
@@ -56,7 +56,7 @@ async fn the_same_entry_added_by_many_at_once_is_one_connection() {
 }
 
 #[tokio::test]
-async fn a_changed_entry_replaces_the_old_connection() {
+async fn changed_entry_replaces_the_connection() {
     let lab = Lab::new();
     let host = lab
         .host([lab.server("old", echo()), lab.server("other", echo())])
@@ -86,7 +86,7 @@ async fn a_changed_entry_replaces_the_old_connection() {
 }
 
 #[tokio::test]
-async fn a_disabled_entry_is_not_started_until_it_is_asked_for() {
+async fn disabled_entry_starts_only_on_request() {
     let lab = Lab::new();
     let mut entry = lab.server("s", echo());
     entry.disabled = true;
@@ -105,7 +105,7 @@ async fn a_disabled_entry_is_not_started_until_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn disabling_ends_the_server_and_reconnecting_brings_it_back() {
+async fn disable_stops_and_reconnect_restarts_the_server() {
     let lab = Lab::new();
     let host = lab.host([lab.server("s", echo())]).await;
     host.disable("s").await;
@@ -125,7 +125,7 @@ async fn disabling_ends_the_server_and_reconnecting_brings_it_back() {
 }
 
 #[tokio::test]
-async fn once_disable_has_returned_the_server_is_disabled() {
+async fn disable_takes_effect_before_it_returns() {
     let lab = Lab::new();
     let host = lab.host([lab.server("s", echo())]).await;
     in_time("disabling", host.disable("s")).await;
@@ -135,7 +135,7 @@ async fn once_disable_has_returned_the_server_is_disabled() {
 }
 
 #[tokio::test]
-async fn once_reconnect_has_returned_calls_reach_the_new_process() {
+async fn calls_after_reconnect_reach_the_new_process() {
     let lab = Lab::new();
     let host = lab.host([lab.server("s", echo())]).await;
     in_time("reconnecting", host.reconnect("s")).await;
@@ -145,7 +145,7 @@ async fn once_reconnect_has_returned_calls_reach_the_new_process() {
 }
 
 #[tokio::test]
-async fn disabling_stops_the_attempts_to_reconnect() {
+async fn disable_stops_reconnection_attempts() {
     let lab = Lab::new();
     let host = lab.host([lab.server("s", echo())]).await;
     lab.kill("s");
@@ -165,7 +165,7 @@ async fn disabling_stops_the_attempts_to_reconnect() {
 }
 
 #[tokio::test]
-async fn a_manual_reconnect_does_not_wait_for_the_next_attempt() {
+async fn manual_reconnect_is_immediate() {
     let lab = Lab::new();
     let host = lab.host([lab.breakable("s", echo())]).await;
     lab.scratch.write("s.broken", "");

@@ -65,7 +65,7 @@ async fn start_all(lab: &Lab) -> Host {
 }
 
 #[tokio::test]
-async fn shutdown_leaves_nothing() {
+async fn shutdown_leaves_no_process() {
     let lab = Lab::new();
     let host = start_all(&lab).await;
     assert!(lab.scratch.marker().processes().len() >= stubborn().len() + 3);
@@ -85,14 +85,14 @@ async fn shutdown_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn dropping_the_host_leaves_nothing() {
+async fn dropping_the_host_leaves_no_process() {
     let lab = Lab::new();
     drop(start_all(&lab).await);
     lab.nothing_left().await;
 }
 
 #[test]
-fn dropping_the_runtime_leaves_nothing() {
+fn dropping_the_runtime_leaves_no_process() {
     for threads in [false, true] {
         let lab = Lab::new();
         let mut builder = if threads {
@@ -109,7 +109,7 @@ fn dropping_the_runtime_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_grandchild_that_outlives_a_crashed_server_is_taken_along() {
+async fn grandchild_of_a_crashed_server_is_killed() {
     let lab = Lab::new();
     let script = json!({"tools": [{"name": "t"}],
         "onStart": [{"spawnGrandchild": {"ignoreTerm": true, "holdStdout": true, "pidFile": lab.at("grandchild")}}]});
@@ -125,7 +125,7 @@ async fn a_grandchild_that_outlives_a_crashed_server_is_taken_along() {
 }
 
 #[tokio::test]
-async fn calls_in_flight_end_with_the_host() {
+async fn shutdown_ends_calls_in_flight() {
     let lab = Lab::new();
     let script = json!({"tools": [{"name": "wait", "do": [{"touch": lab.at("called")}, {"silence": true}]}]});
     let host = lab.host([lab.server("s", script)]).await;
@@ -148,7 +148,7 @@ async fn calls_in_flight_end_with_the_host() {
 }
 
 #[tokio::test]
-async fn shutting_down_twice_and_from_two_sides_ends() {
+async fn concurrent_and_repeated_shutdown_completes() {
     let lab = Lab::new();
     let host = lab
         .host([lab.server("s", json!({"onEof": "ignore"}))])

@@ -18,7 +18,7 @@ fn mute() -> Value {
 }
 
 #[tokio::test]
-async fn when_connecting_takes_too_long_everything_is_torn_down() {
+async fn connect_timeout_releases_everything() {
     let cases = [
         ("mute", mute()),
         (
@@ -58,7 +58,7 @@ async fn when_connecting_takes_too_long_everything_is_torn_down() {
 }
 
 #[tokio::test]
-async fn what_a_server_wrote_instead_of_an_answer_is_shown() {
+async fn unparsable_stdout_is_reported() {
     let lab = Lab::new();
     let script = json!({"on": mute()["on"], "onStart": [{"write": "Listening on port 8080"}, {"stderr": "a warning"}]});
     let mut entry = lab.server("s", script);
@@ -77,7 +77,7 @@ async fn what_a_server_wrote_instead_of_an_answer_is_shown() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_fails_is_explained() {
+async fn handshake_failure_is_explained() {
     let refusal = json!({"replyError": {"code": -32000, "message": "go away"}});
     let cases = [
         (
@@ -123,7 +123,7 @@ async fn a_handshake_that_fails_is_explained() {
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_be_started_is_explained() {
+async fn spawn_failure_is_explained() {
     let lab = Lab::new();
     let plain = lab.scratch.write("plain", "not a program");
     let script = lab.scratch.write("script", "#!/no/such/interpreter\n");
@@ -180,7 +180,7 @@ async fn a_program_that_cannot_be_started_is_explained() {
 }
 
 #[tokio::test]
-async fn one_servers_failure_does_not_affect_the_others() {
+async fn failing_server_does_not_affect_others() {
     let lab = Lab::new();
     let mut slow = lab.server("mute", mute());
     slow.connect_timeout = Some(Duration::from_secs(1));
@@ -262,7 +262,7 @@ fn burner(lab: &Lab, name: &str, counts_to: u64) -> ServerEntry {
 }
 
 #[tokio::test]
-async fn servers_that_burn_processors_do_not_start_all_at_once() {
+async fn cpu_bound_servers_do_not_start_all_at_once() {
     let lab = Lab::new();
     let cores = std::thread::available_parallelism().unwrap().get();
     let bound = (4 * cores).max(6);
@@ -293,7 +293,7 @@ async fn servers_that_burn_processors_do_not_start_all_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_that_come_together_are_told_together() {
+async fn simultaneous_changes_are_batched() {
     let builtins = (0..20).map(|number| Builtin::new(format!("b{number}")));
     let host = builtins
         .fold(

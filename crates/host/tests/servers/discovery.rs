@@ -87,7 +87,7 @@ async fn becomes(host: &Host, expected: &[(&str, &str)]) {
 }
 
 #[tokio::test]
-async fn servers_follow_the_files_and_unchanged_ones_keep_their_connections() {
+async fn servers_follow_the_files_and_unchanged_ones_stay_connected() {
     let lab = Lab::new();
     let cwd = repo(&lab);
     let [stays, changes, goes, comes] =
@@ -134,7 +134,7 @@ async fn servers_follow_the_files_and_unchanged_ones_keep_their_connections() {
 }
 
 #[tokio::test]
-async fn a_half_written_file_is_not_acted_on() {
+async fn partially_written_file_is_ignored() {
     let lab = Lab::new();
     let cwd = repo(&lab);
     let one = entry(&lab, "one");
@@ -159,7 +159,7 @@ async fn a_half_written_file_is_not_acted_on() {
 }
 
 #[tokio::test]
-async fn what_is_approved_while_the_host_runs_starts_and_what_is_changed_stops() {
+async fn approval_starts_and_change_stops_a_server_at_runtime() {
     let lab = Lab::new();
     let cwd = repo(&lab);
     let one = entry(&lab, "one");
@@ -203,7 +203,7 @@ async fn what_is_approved_while_the_host_runs_starts_and_what_is_changed_stops()
 }
 
 #[tokio::test]
-async fn a_company_s_file_that_appears_takes_over_at_once() {
+async fn new_managed_file_takes_over_immediately() {
     let lab = Lab::new();
     let cwd = repo(&lab);
     put(&lab, GLOBAL, &json!({"own": entry(&lab, "own")}));
@@ -234,7 +234,7 @@ async fn a_company_s_file_that_appears_takes_over_at_once() {
 }
 
 #[tokio::test]
-async fn what_the_program_added_itself_stays_and_comes_first() {
+async fn embedder_servers_stay_and_take_precedence() {
     let lab = Lab::new();
     let cwd = repo(&lab);
     put(
@@ -264,7 +264,7 @@ async fn what_the_program_added_itself_stays_and_comes_first() {
 }
 
 #[tokio::test]
-async fn secrets_are_put_in_place_when_a_server_is_connected() {
+async fn secrets_are_resolved_when_connecting() {
     let lab = Lab::new();
     let cwd = repo(&lab);
     let found = |name: &str| {
@@ -303,7 +303,7 @@ async fn secrets_are_put_in_place_when_a_server_is_connected() {
 }
 
 #[tokio::test]
-async fn an_entry_says_which_tools_are_offered() {
+async fn entry_filters_offered_tools() {
     let lab = Lab::new();
     let cwd = repo(&lab);
     let script = Script::default()
@@ -354,7 +354,7 @@ impl Connectors for Never {
 }
 
 #[tokio::test]
-async fn connectors_that_do_not_come_hold_up_nobody_and_are_told() {
+async fn hanging_connectors_delay_nobody_and_are_reported() {
     let lab = Lab::new();
     let cwd = repo(&lab);
     put(&lab, GLOBAL, &json!({"one": entry(&lab, "one")}));
@@ -385,7 +385,7 @@ async fn connectors_that_do_not_come_hold_up_nobody_and_are_told() {
 }
 
 #[tokio::test]
-async fn the_program_s_own_servers_are_held_to_policy_unless_it_says_otherwise() {
+async fn embedder_servers_obey_policy_unless_bypassed() {
     let denies = json!({"deniedMcpServers": [{"serverName": "own"}]}).to_string();
     let company = json!({"mcpServers": {}}).to_string();
     for (file, text) in [
@@ -435,7 +435,7 @@ async fn the_program_s_own_servers_are_held_to_policy_unless_it_says_otherwise()
 }
 
 #[tokio::test]
-async fn the_program_s_own_server_comes_and_goes_with_policy() {
+async fn embedder_server_follows_policy_changes() {
     let lab = Lab::new();
     let cwd = repo(&lab);
     let host = Host::builder()

@@ -75,7 +75,7 @@ async fn servers_of_every_version_connect() {
 }
 
 #[tokio::test]
-async fn a_server_that_ignores_the_probe_is_connected_and_not_probed_again() {
+async fn server_that_ignores_the_probe_connects_and_is_not_probed_again() {
     let lab = Lab::new();
     let script = json!({"era": "legacy", "tools": [{"name": "t"}], "receivedLog": lab.at("received"),
         "on": {"server/discover": [{"silence": true}]}});
@@ -92,7 +92,7 @@ async fn a_server_that_ignores_the_probe_is_connected_and_not_probed_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_of_the_probe_is_started_again_once_and_that_is_remembered() {
+async fn server_that_dies_of_the_probe_is_restarted_once_and_remembered() {
     let lab = Lab::new();
     let script = json!({"era": "legacy", "tools": [{"name": "t"}], "on": {"server/discover": [{"exit": 1}]}});
     assert_eq!(era_of(&lab, script.clone()).await, Era::Legacy);
@@ -102,7 +102,7 @@ async fn a_server_that_dies_of_the_probe_is_started_again_once_and_that_is_remem
 }
 
 #[tokio::test]
-async fn a_server_that_answers_the_probe_late_is_found_in_its_own_era() {
+async fn late_probe_response_detects_the_right_era() {
     let lab = Lab::new();
     let asked = lab.at("asked");
     let turned_down = json!({"code": -32022, "message": "Unsupported protocol version",
@@ -123,7 +123,7 @@ async fn a_server_that_answers_the_probe_late_is_found_in_its_own_era() {
 }
 
 #[tokio::test]
-async fn a_verdict_that_no_longer_holds_is_corrected() {
+async fn outdated_era_is_corrected() {
     let lab = Lab::new();
     for (era, found) in [
         ("legacy", Era::Legacy),
@@ -162,7 +162,7 @@ fn shell(lab: &Lab, line: &str) -> ServerEntry {
 }
 
 #[tokio::test]
-async fn a_server_that_exits_during_its_start_is_started_once() {
+async fn server_that_exits_at_startup_is_started_once() {
     let cases = [
         ("before it reads anything", "echo 'no key' >&2; exit 1"),
         ("after a while", "sleep 0.2; echo 'no key' >&2; exit 1"),
@@ -183,7 +183,7 @@ async fn a_server_that_exits_during_its_start_is_started_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_turns_the_probe_down_and_dies_is_started_again_without() {
+async fn server_that_rejects_the_probe_and_dies_is_restarted_without_it() {
     let lab = Lab::new();
     let mut entry = lab.server("s", json!({"era": "legacy", "tools": [{"name": "t"}]}));
     if let TransportEntry::Stdio(stdio) = &mut entry.transport {

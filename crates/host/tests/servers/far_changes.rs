@@ -26,7 +26,7 @@ fn has_new(host: &Host) -> bool {
 }
 
 #[tokio::test]
-async fn a_change_is_heard_of_over_the_stream_that_is_open_for_it() {
+async fn change_arrives_over_the_open_stream() {
     for era in [Era::Modern, Era::Legacy] {
         let lab = Lab::new();
         let server = HttpServer::start(growing(era));
@@ -41,7 +41,7 @@ async fn a_change_is_heard_of_over_the_stream_that_is_open_for_it() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_is_opened_again_and_what_was_missed_is_fetched() {
+async fn ended_stream_is_reopened_and_lists_are_refetched() {
     let lab = Lab::new();
     let server = HttpServer::start(growing(Era::Modern));
     let host = lab.host([entry(&server)]).await;
@@ -56,7 +56,7 @@ async fn a_stream_that_ends_is_opened_again_and_what_was_missed_is_fetched() {
 }
 
 #[tokio::test]
-async fn a_lazy_server_is_not_even_connected_to_before_it_is_called() {
+async fn lazy_remote_server_connects_with_its_first_call() {
     let lab = Lab::new();
     let server = HttpServer::start(growing(Era::Modern));
     let keeping = || {

@@ -49,7 +49,7 @@ fn is_waiting(host: &Host) -> bool {
 }
 
 #[tokio::test]
-async fn nothing_is_started_before_the_first_call() {
+async fn lazy_server_starts_with_its_first_call() {
     let lab = Lab::new();
     let entry = known(&lab, lab.server("s", echo())).await;
     let host = waiting(&lab, entry).await;
@@ -75,7 +75,7 @@ async fn nothing_is_started_before_the_first_call() {
 }
 
 #[tokio::test]
-async fn a_lazy_server_of_which_nothing_is_known_is_started_at_once() {
+async fn lazy_server_without_a_stored_catalog_starts_immediately() {
     let lab = Lab::new();
     // One that offers nothing could never be asked for either.
     for script in [echo(), Script::default()] {
@@ -101,7 +101,7 @@ async fn a_lazy_server_of_which_nothing_is_known_is_started_at_once() {
 }
 
 #[tokio::test]
-async fn what_the_entry_says_comes_first() {
+async fn entry_overrides_the_lazy_setting() {
     let lab = Lab::new();
     let entry = known(&lab, lab.server("s", echo())).await;
     for (of_entry, of_all, lazy) in [
@@ -121,7 +121,7 @@ async fn what_the_entry_says_comes_first() {
 }
 
 #[tokio::test]
-async fn reconnecting_and_refreshing_start_it() {
+async fn reconnect_and_refresh_start_a_lazy_server() {
     let lab = Lab::new();
     let entry = known(&lab, lab.server("s", echo())).await;
     let host = waiting(&lab, entry.clone()).await;
@@ -138,7 +138,7 @@ async fn reconnecting_and_refreshing_start_it() {
 }
 
 #[tokio::test]
-async fn one_that_was_started_and_is_lost_comes_back_by_itself() {
+async fn started_lazy_server_reconnects_by_itself() {
     let lab = Lab::new();
     let entry = known(&lab, lab.server("s", echo())).await;
     let host = waiting(&lab, entry).await;
@@ -151,7 +151,7 @@ async fn one_that_was_started_and_is_lost_comes_back_by_itself() {
 }
 
 #[tokio::test]
-async fn one_that_cannot_be_started_fails_its_call_and_is_tried_again_by_the_next() {
+async fn failing_lazy_server_is_retried_by_the_next_call() {
     let lab = Lab::new();
     let entry = known(&lab, lab.breakable("s", echo())).await;
     lab.scratch.write("s.broken", "");
@@ -165,7 +165,7 @@ async fn one_that_cannot_be_started_fails_its_call_and_is_tried_again_by_the_nex
 }
 
 #[tokio::test]
-async fn one_that_waits_can_be_switched_off() {
+async fn waiting_lazy_server_can_be_disabled() {
     let lab = Lab::new();
     let entry = known(&lab, lab.server("s", echo())).await;
     let host = waiting(&lab, entry).await;

@@ -24,7 +24,7 @@ fn texts(logs: &LogStore, server: &str, kind: LogKind) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_log_tells_how_a_server_was_lost_and_came_back() {
+async fn log_records_loss_and_reconnection() {
     let lab = Lab::new();
     let logs = LogStore::at(lab.at("logs"));
     let script = echo().tool(
@@ -67,7 +67,7 @@ async fn a_log_tells_how_a_server_was_lost_and_came_back() {
 }
 
 #[tokio::test]
-async fn secrets_from_the_keychain_are_known_before_the_server_can_say_them() {
+async fn keychain_secrets_are_hidden_before_the_server_starts() {
     let lab = Lab::new();
     let logs = LogStore::at(lab.at("logs"));
     let mut entry = lab.server("s", echo());
@@ -182,7 +182,7 @@ async fn messages_over_every_network_transport_are_traced_without_the_token_they
 }
 
 #[tokio::test]
-async fn a_flood_on_stderr_costs_lines_and_holds_up_no_call() {
+async fn stderr_flood_drops_lines_and_delays_no_call() {
     let lab = Lab::new();
     let logs = LogStore::at(lab.at("logs"));
     let flood =

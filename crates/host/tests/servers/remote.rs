@@ -15,7 +15,7 @@ fn script() -> Script {
 }
 
 #[tokio::test]
-async fn an_ide_elsewhere_is_refused() {
+async fn remote_ide_is_refused() {
     for (websocket, url) in [
         (false, "http://192.0.2.1:9/sse"),
         (false, "http://ide.example/sse"),
@@ -42,7 +42,7 @@ async fn an_ide_elsewhere_is_refused() {
 }
 
 #[tokio::test]
-async fn a_headers_helper_signs_in_over_http_and_websockets() {
+async fn headers_helper_signs_in_over_http_and_websocket() {
     let lab = Lab::new();
     let http = HttpServer::builder(script()).token("from-helper").start();
     let ws = WsServer::builder(script()).token("from-helper").start();
@@ -82,7 +82,7 @@ async fn a_headers_helper_signs_in_over_http_and_websockets() {
 }
 
 #[tokio::test]
-async fn a_url_without_a_type_is_tried_in_both_ways() {
+async fn url_without_type_tries_both_protocols() {
     let lab = Lab::new();
     let streamable = HttpServer::start(script());
     let sse = SseServer::start(script().era(Era::Legacy));

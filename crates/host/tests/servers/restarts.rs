@@ -17,7 +17,7 @@ fn echo() -> Script {
 }
 
 #[tokio::test]
-async fn a_killed_server_is_restarted_and_a_call_made_meanwhile_waits_for_it() {
+async fn call_waits_while_a_killed_server_restarts() {
     let lab = Lab::new();
     let host = lab
         .host([lab.server("s", echo().on_start(json!([{"stderr": "hello"}])))])
@@ -42,7 +42,7 @@ async fn a_killed_server_is_restarted_and_a_call_made_meanwhile_waits_for_it() {
 }
 
 #[tokio::test]
-async fn a_call_waits_for_a_restart_only_as_long_as_it_may() {
+async fn call_waits_for_a_restart_until_its_deadline() {
     let lab = Lab::new();
     let host = lab.host([lab.breakable("s", echo())]).await;
     lab.scratch.write("s.broken", "");
@@ -62,7 +62,7 @@ async fn a_call_waits_for_a_restart_only_as_long_as_it_may() {
 }
 
 #[tokio::test]
-async fn five_attempts_that_fail_are_the_end_of_it() {
+async fn five_failed_attempts_end_reconnection() {
     let lab = Lab::new();
     let host = lab.host([lab.breakable("s", echo())]).await;
     lab.scratch.write("s.broken", "");
@@ -99,7 +99,7 @@ fn short_lived(lab: &Lab) -> Script {
 }
 
 #[tokio::test]
-async fn a_server_that_crashes_each_time_it_is_connected_is_given_up_too() {
+async fn server_that_crashes_after_each_connection_is_given_up() {
     let lab = Lab::new();
     let host = Host::builder()
         .permit(trunkline::permission::AllowAll)
@@ -119,7 +119,7 @@ async fn a_server_that_crashes_each_time_it_is_connected_is_given_up_too() {
 }
 
 #[tokio::test]
-async fn waiting_for_the_host_does_not_include_waiting_for_restarts() {
+async fn ready_does_not_wait_for_restarts() {
     let lab = Lab::new();
     let host = Host::builder()
         .permit(trunkline::permission::AllowAll)
@@ -132,7 +132,7 @@ async fn waiting_for_the_host_does_not_include_waiting_for_restarts() {
 }
 
 #[tokio::test]
-async fn a_server_that_stood_for_a_while_starts_counting_afresh() {
+async fn stable_connection_resets_the_attempt_count() {
     let lab = Lab::new();
     let host = lab.host([lab.server("s", echo())]).await;
     for round in 1..=7 {
@@ -147,7 +147,7 @@ async fn a_server_that_stood_for_a_while_starts_counting_afresh() {
 }
 
 #[tokio::test]
-async fn a_call_to_a_server_that_was_given_up_tries_once_more() {
+async fn call_to_a_failed_server_retries_once() {
     let lab = Lab::new();
     let host = lab.host([lab.breakable("s", echo())]).await;
     lab.scratch.write("s.broken", "");
@@ -166,7 +166,7 @@ async fn a_call_to_a_server_that_was_given_up_tries_once_more() {
 }
 
 #[tokio::test]
-async fn many_calls_to_a_server_that_was_given_up_start_it_once() {
+async fn concurrent_calls_to_a_failed_server_start_it_once() {
     let lab = Lab::new();
     let host = lab.host([lab.breakable("s", echo())]).await;
     lab.scratch.write("s.broken", "");

@@ -59,7 +59,7 @@ fn names(host: &Host) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_second_run_has_all_tools_at_once_and_a_call_waits_for_the_connection() {
+async fn second_run_has_all_tools_immediately_and_calls_wait() {
     for era in [Era::Modern, Era::Legacy] {
         let lab = Lab::new();
         let servers = [
@@ -98,7 +98,7 @@ async fn the_second_run_has_all_tools_at_once_and_a_call_waits_for_the_connectio
 }
 
 #[tokio::test]
-async fn fresh_lists_replace_what_was_kept_and_are_kept_themselves() {
+async fn fresh_lists_replace_stored_ones_and_are_stored() {
     let lab = Lab::new();
     let entry = lab.server("s", offering(&["stays", "goes"]));
     run(&lab, [entry.clone()]).await;
@@ -123,7 +123,7 @@ async fn fresh_lists_replace_what_was_kept_and_are_kept_themselves() {
 }
 
 #[tokio::test]
-async fn a_change_during_a_run_is_kept_too() {
+async fn change_during_a_run_is_stored() {
     let lab = Lab::new();
     let grow = json!([{"addTool": {"name": "new"}}, {"replyText": ""}]);
     let entry = lab.server("s", Script::default().tool("grow", grow));
@@ -137,7 +137,7 @@ async fn a_change_during_a_run_is_kept_too() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_broken_is_as_good_as_none_and_is_replaced() {
+async fn broken_stored_catalog_is_ignored_and_replaced() {
     let lab = Lab::new();
     let entry = lab.server("s", offering(&["a"]));
     run(&lab, [entry.clone()]).await;
@@ -165,7 +165,7 @@ async fn a_file_that_is_broken_is_as_good_as_none_and_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_place_that_cannot_be_written_to_does_no_harm() {
+async fn unwritable_store_is_harmless() {
     let lab = Lab::new();
     let entry = lab.server("s", offering(&["a"]));
     lab.scratch.write("file", "");
@@ -193,7 +193,7 @@ async fn a_place_that_cannot_be_written_to_does_no_harm() {
 }
 
 #[tokio::test]
-async fn a_catalog_belongs_to_its_entry_alone() {
+async fn catalog_belongs_to_its_entry() {
     let lab = Lab::new();
     let entry = lab.server("s", offering(&["a"]));
     run(&lab, [entry.clone()]).await;
@@ -217,7 +217,7 @@ async fn a_catalog_belongs_to_its_entry_alone() {
 }
 
 #[tokio::test]
-async fn what_lives_in_the_embedding_program_is_not_kept() {
+async fn embedded_server_is_not_stored() {
     let lab = Lab::new();
     let schema = json!({"type": "object"});
     let builtin = || {
@@ -231,7 +231,7 @@ async fn what_lives_in_the_embedding_program_is_not_kept() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_connected_keeps_what_is_known_of_it() {
+async fn unreachable_server_keeps_its_stored_catalog() {
     let lab = Lab::new();
     let entry = lab.breakable("s", offering(&["a"]));
     run(&lab, [entry.clone()]).await;
@@ -248,7 +248,7 @@ async fn a_server_that_cannot_be_connected_keeps_what_is_known_of_it() {
 }
 
 #[tokio::test]
-async fn a_list_that_cannot_be_fetched_stays_as_it_was_kept_and_marked() {
+async fn failed_list_keeps_its_stored_items_marked_as_cached() {
     let lab = Lab::new();
     let waiting = json!([{"waitForFile": lab.at("answers")}, {"default": true}]);
     let mut script = offering(&["a"]).on("tools/list", waiting);
@@ -279,7 +279,7 @@ async fn a_list_that_cannot_be_fetched_stays_as_it_was_kept_and_marked() {
 }
 
 #[tokio::test]
-async fn lists_that_fail_do_not_keep_a_catalog_from_being_kept() {
+async fn failed_lists_do_not_prevent_storing_a_catalog() {
     let unknown = json!({"code": -32601, "message": "Method not found"});
     let broken = json!({"code": -32603, "message": "the database is down"});
     for (error, is_note) in [(unknown, true), (broken, false)] {
@@ -308,7 +308,7 @@ async fn lists_that_fail_do_not_keep_a_catalog_from_being_kept() {
 }
 
 #[tokio::test]
-async fn a_catalog_without_its_tools_is_not_kept() {
+async fn catalog_without_tools_is_not_stored() {
     let lab = Lab::new();
     let refusal = json!([{"replyError": {"code": -32601, "message": "Method not found"}}]);
     let script = offering(&["t"]).on("tools/list", refusal);
