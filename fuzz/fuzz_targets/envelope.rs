@@ -1,4 +1,4 @@
-//! Envelope decoding never panics, and says the same about a message as `serde_json` reading it into a tree.
+//! Envelope decoding never panics, and agrees with `serde_json` about every message.
 #![no_main]
 
 use std::collections::HashMap;
@@ -15,16 +15,17 @@ fuzz_target!(|data: &[u8]| {
     let _ = recover_id(data, data);
 
     let text = String::from_utf8_lossy(data);
-    // serde_json gives this key a meaning of its own when it builds a tree.
+    // `serde_json` treats this key specially when it builds a tree.
     if text.contains("$serde_json") {
         return;
     }
-    // Nothing passes for a message that is not JSON.
+    // Invalid JSON never passes for a message.
     let accepted = serde_json::from_str::<&RawValue>(&text).is_ok();
     let understood = !matches!(frame, Frame::Single(Message::Malformed { .. }));
     assert!(accepted || !understood, "broken JSON was accepted: {text}");
 
-    // The tree is stricter (nesting, lone surrogates, huge numbers), so only what it accepts is compared.
+    // The tree parser is stricter (nesting, lone surrogates, huge numbers), so only what it accepts
+    // is compared.
     match (serde_json::from_str::<Value>(&text), frame) {
         (Ok(Value::Array(members)), Frame::Batch(messages)) => {
             assert_eq!(members.len(), messages.len());
@@ -96,14 +97,14 @@ fn check(tree: &Value, message: &Message) {
                         && member("error").is_none()),
                 "a good message was refused: {message:?}"
             );
-            // With a method it would have been a request, whose id is the other side's and none of ours.
+            // With a method it would be a request, whose id belongs to the peer.
             let ours = member("id").filter(|_| method.is_none());
             same(ours, id.as_ref());
         }
     }
 }
 
-/// The raw text kept for a member is the very value the tree holds, and walking through it finds the same parts.
+/// Asserts that the raw text of a member has the value in the tree, down to its parts.
 fn same(tree: Option<&Value>, raw: Option<&Json>) {
     match (tree, raw) {
         (None, None) => {}
@@ -145,7 +146,7 @@ fn walk(tree: &Value, raw: &Json) {
     }
 }
 
-/// Walks through what the tree has refused, for the sake of a panic.
+/// Visits the parts of a message that the tree parser rejected, to provoke panics.
 fn poke(message: &Message) {
     let (Message::Request { params: part, .. }
     | Message::Notification { params: part, .. }
@@ -163,7 +164,7 @@ fn poke(message: &Message) {
 
 fn poke_value(raw: &Json) {
     let _ = (parse_request_id(raw), raw.as_string(), raw.get("id"));
-    // One level only: such a text may be nested deeper than our stack.
+    // One level only: the text may be nested deeper than the stack allows.
     raw.members(|_, value| drop(value.to_value()));
     raw.to_elements()
         .iter()

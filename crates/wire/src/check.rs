@@ -1,12 +1,13 @@
-//! Checks that a text is JSON and finds the members of the outermost object, in one pass.
+//! Validates JSON text and finds the members of the outermost object in one pass.
 //!
-//! The envelope of every message goes through here, so it is written for speed: strings, which are most of a large
-//! message, are looked at a block at a time. It accepts exactly what `serde_json` accepts (a property test and the fuzz
-//! target compare the two), without its limit on nesting, since it does not recurse.
+//! Every incoming message goes through here, so this is written for speed: strings, which make up
+//! most of a large message, are checked a block at a time. It accepts exactly what `serde_json`
+//! accepts, which a property test and a fuzz target verify, but without a nesting limit, because it
+//! does not recurse.
 
 use std::fmt;
 
-/// Where and why a text is not JSON.
+/// The position and cause of a syntax error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SyntaxError {
     at: usize,
@@ -19,8 +20,8 @@ impl fmt::Display for SyntaxError {
     }
 }
 
-/// Checks `text`, which must be one object, and calls `visit` with the raw key (quotes included) and the raw value of each
-/// of its members, in order.
+/// Validates `text` as one object. Calls `visit` with the raw key, quotes included, and the raw
+/// value of each member, in order.
 pub(crate) fn object<'a>(
     text: &'a str,
     mut visit: impl FnMut(&'a str, &'a str),
@@ -47,7 +48,7 @@ pub(crate) fn object<'a>(
     }
 }
 
-/// Checks `text`, which must be one array, and calls `visit` with each of its elements.
+/// Validates `text` as one array. Calls `visit` with each element.
 pub(crate) fn array<'a>(text: &'a str, mut visit: impl FnMut(&'a str)) -> Result<(), SyntaxError> {
     let mut checker = Checker::new(text);
     checker.expect(b'[', "expected an array")?;
@@ -92,7 +93,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The next byte that is not white space.
+    /// Returns the next byte after whitespace.
     fn peek(&mut self) -> Option<u8> {
         self.skip_whitespace();
         self.bytes.get(self.at).copied()
@@ -106,7 +107,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// Behind a member: true if another follows, false if the container closes.
+    /// Returns true if another member follows and false if the container closes.
     fn has_next(&mut self, close: u8) -> Result<bool, SyntaxError> {
         match self.peek() {
             Some(b',') => {
@@ -117,22 +118,22 @@ impl<'a> Checker<'a> {
                 self.at += 1;
                 Ok(false)
             }
-            _ => self.invalid("expected `,` or the closing bracket"),
+            _ => self.invalid("expected `,` or a closing bracket"),
         }
     }
 
     fn end(&mut self) -> Result<(), SyntaxError> {
         match self.peek() {
             None => Ok(()),
-            Some(_) => self.invalid("text behind the message"),
+            Some(_) => self.invalid("trailing characters"),
         }
     }
 
-    /// One value, from its first byte. Containers are kept on a stack of one bit each, not on ours.
+    /// Validates one value. A stack with one bit per container replaces recursion.
     fn value(&mut self) -> Result<(), SyntaxError> {
         let mut open = Nesting::default();
         loop {
-            // A value begins here.
+            // A value starts here.
             match self.peek() {
                 Some(b'{') => {
                     self.at += 1;
@@ -158,7 +159,7 @@ impl<'a> Checker<'a> {
                 Some(b'n') => self.literal(b"null")?,
                 _ => return self.invalid("expected a value"),
             }
-            // A value has ended; so may the containers around it.
+            // A value has ended, and possibly the containers around it.
             loop {
                 let Some(in_object) = open.innermost() else {
                     return Ok(());
@@ -193,7 +194,7 @@ impl<'a> Checker<'a> {
             self.at += 1;
         }
         match self.bytes.get(self.at) {
-            // Nothing but a fraction or an exponent may follow a leading zero.
+            // Only a fraction or an exponent may follow a leading zero.
             Some(b'0') => self.at += 1,
             _ => self.digits()?,
         }
@@ -222,7 +223,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// A string, from its opening quote.
+    /// Validates a string, starting at its opening quote.
     fn string(&mut self) -> Result<(), SyntaxError> {
         if self.bytes.get(self.at) != Some(&b'"') {
             return self.invalid("expected a string");
@@ -236,8 +237,8 @@ impl<'a> Checker<'a> {
                     return Ok(());
                 }
                 Some(b'\\') => self.escape()?,
-                Some(_) => return self.invalid("a control character in a string"),
-                None => return self.invalid("a string without an end"),
+                Some(_) => return self.invalid("control character in a string"),
+                None => return self.invalid("unterminated string"),
             }
         }
     }
@@ -248,22 +249,22 @@ impl<'a> Checker<'a> {
             Some(b'u') => {
                 let digits = self.bytes.get(self.at + 2..self.at + 6).unwrap_or_default();
                 if digits.len() < 4 || !digits.iter().all(u8::is_ascii_hexdigit) {
-                    return self.invalid("a broken \\u escape");
+                    return self.invalid("invalid \\u escape");
                 }
                 6
             }
-            _ => return self.invalid("an unknown escape"),
+            _ => return self.invalid("invalid escape"),
         };
         self.at += length;
         Ok(())
     }
 }
 
-/// How many bytes at the start of `bytes` need no attention inside a string.
+/// Returns the number of bytes before the first quote, backslash or control character.
 pub(crate) fn plain_prefix(bytes: &[u8]) -> usize {
     const SMALL: usize = 32;
     const LARGE: usize = 128;
-    // Most strings end soon; for them a large block would be looked at in vain.
+    // Most strings are short, and a large block would be wasted on them.
     let mut plain = plain_blocks::<SMALL>(&bytes[..bytes.len().min(LARGE)]);
     if plain == LARGE {
         plain += plain_blocks::<LARGE>(&bytes[LARGE..]);
@@ -275,8 +276,8 @@ pub(crate) fn plain_prefix(bytes: &[u8]) -> usize {
         })
 }
 
-/// How many bytes there are in the blocks at the start of `bytes` that need no attention. A block is large enough for the
-/// compiler to make good vector code of it, so there must be no branch inside.
+/// Returns the length of the leading blocks that contain no special byte. The compiler vectorizes a
+/// block of this size only if its body has no branches.
 fn plain_blocks<const BLOCK: usize>(bytes: &[u8]) -> usize {
     let special =
         |byte: u8| u8::from(byte < 0x20) | u8::from(byte == b'"') | u8::from(byte == b'\\');
@@ -286,9 +287,9 @@ fn plain_blocks<const BLOCK: usize>(bytes: &[u8]) -> usize {
     blocks.iter().take_while(is_plain).count() * BLOCK
 }
 
-/// Where a string ends or has an escape: the first quote or backslash in `bytes`, which were checked before.
+/// Returns the position of the first quote or backslash in validated text.
 pub(crate) fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
-    /// Up to here eight bytes at a time are quicker than setting up a search.
+    /// For shorter text, a search by words is faster than the setup of `memchr`.
     const SHORT: usize = 16;
     let start = &bytes[..bytes.len().min(SHORT)];
     let found = words::find(start, |word| {
@@ -300,13 +301,13 @@ pub(crate) fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
     memchr::memchr2(b'"', b'\\', &bytes[found..]).map(|at| found + at)
 }
 
-/// Looks at eight bytes at a time in a register.
+/// Searches eight bytes at a time.
 mod words {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
 
-    /// The index of the first byte for which `marks` sets the high bit; the length if there is none. Marks behind the
-    /// first may be wrong, which does no harm.
+    /// Returns the index of the first byte for which `marks` sets the high bit, or the length.
+    /// Marks after the first one may be wrong.
     pub(super) fn find(bytes: &[u8], marks: impl Fn(u64) -> u64) -> usize {
         let (words, rest) = bytes.as_chunks::<8>();
         for (index, word) in words.iter().enumerate() {
@@ -322,7 +323,7 @@ mod words {
         words.len() * 8 + at.min(rest.len())
     }
 
-    /// Marks the bytes that are equal to `byte`.
+    /// Marks the bytes equal to `byte`.
     pub(super) fn equal(word: u64, byte: u8) -> u64 {
         let difference = word ^ (ONES * u64::from(byte));
         difference.wrapping_sub(ONES) & !difference & HIGH
@@ -334,7 +335,7 @@ mod words {
     }
 }
 
-/// Which containers are open, innermost last: a bit each, true for an object.
+/// The open containers, innermost last, with one bit each: 1 for an object.
 #[derive(Default)]
 struct Nesting {
     bits: u64,
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn it_accepts_what_the_parser_accepts() {
+    fn accepts_exactly_what_the_parser_accepts() {
         let texts = [
             "1",
             "-0",
@@ -437,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_is_followed_past_a_word_of_bits() {
+    fn nesting_works_beyond_one_word_of_bits() {
         for depth in [1, 63, 64, 65, 128, 129, 1000] {
             let mut text = String::new();
             let mut close = String::new();
@@ -453,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_prefix_ends_at_the_first_special_byte_wherever_that_is() {
+    fn a_plain_prefix_ends_at_the_first_special_byte() {
         for length in 0..100 {
             let plain = "x".repeat(length);
             for special in ["\"", "\\", "\n", "\u{0}"] {
@@ -468,7 +469,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn special_bytes_are_found_where_a_plain_search_finds_them(bytes in prop::collection::vec(prop_oneof![Just(b'a'), any::<u8>()], 0..120)) {
+        fn special_bytes_are_found_at_the_same_position_as_by_a_plain_search(bytes in prop::collection::vec(prop_oneof![Just(b'a'), any::<u8>()], 0..120)) {
             let special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
             prop_assert_eq!(plain_prefix(&bytes), bytes.iter().position(special).unwrap_or(bytes.len()));
             let end = |byte: &u8| *byte == b'"' || *byte == b'\\';
@@ -476,7 +477,7 @@ mod tests {
         }
 
         #[test]
-        fn it_agrees_with_the_parser_on_near_json(text in r#"([\[\]{},:" \\]|"[a-z\\u0-9]{0,4}"|-?[0-9]{1,3}|[.eE+-]|true|false|null){0,16}"#) {
+        fn agrees_with_the_parser_on_almost_json(text in r#"([\[\]{},:" \\]|"[a-z\\u0-9]{0,4}"|-?[0-9]{1,3}|[.eE+-]|true|false|null){0,16}"#) {
             prop_assert_eq!(accepts(&text), parser_accepts(&text), "{}", text);
         }
     }

@@ -1,20 +1,20 @@
-//! Reads the envelope of a JSON-RPC message and leaves its payload alone.
+//! Decodes the envelope of a JSON-RPC message and keeps its payload raw.
 //!
-//! Every input has a defined outcome, because a server's mistake may cost it the one call it answered and never another:
+//! Every input has a defined outcome, so that a server's mistake fails at most the call it answers:
 //!
 //! | input | outcome |
 //! |---|---|
 //! | no `jsonrpc`, extra keys | accepted |
-//! | a repeated key | the last one counts |
+//! | a repeated key | the last one wins |
 //! | `error: null` beside a `result` | a result |
-//! | neither `result` nor `error`, or only `error: null` | that call fails: [`Message::Malformed`] with its id |
-//! | both a `result` and an `error` | the error counts |
-//! | an id that is our number as a float or a string | the same id |
-//! | bytes that are not UTF-8 | replaced by U+FFFD, then read as usual |
-//! | a batch | each member by itself, up to [`MAX_BATCH`]; a longer one is one malformed message |
-//! | anything else | [`Message::Malformed`] without id: reported, and nothing else happens |
+//! | no `result`, and no `error` or `error: null` | [`Message::Malformed`] with the id: the call fails |
+//! | both a `result` and an `error` | an error |
+//! | our id as a float or a string | the same id |
+//! | invalid UTF-8 | replaced by U+FFFD |
+//! | a batch | its messages, up to [`MAX_BATCH`]; a longer one is malformed |
+//! | anything else | [`Message::Malformed`] without an id: only reported |
 //!
-//! Nesting costs nothing here: the payload is skipped without recursion, and whoever decodes it has a limit of its own.
+//! The payload is skipped without recursion, so nesting is no danger here. Decoding it has a limit.
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -23,54 +23,54 @@ use crate::json::{self, Json};
 use crate::rpc_error::RpcError;
 use crate::{check, scan};
 
-/// One message, with its payload still raw.
+/// A message with a raw payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// The other side asks something.
+    /// A request from the peer.
     Request {
-        /// As it was written, so that the answer can repeat it to the letter.
+        /// The id as the peer wrote it, for the response to repeat.
         id: Json,
-        /// What is asked.
+        /// The method.
         method: ByteString,
         /// The `params` member, if any.
         params: Option<Json>,
     },
-    /// The other side tells something.
+    /// A notification from the peer.
     Notification {
-        /// What is told.
+        /// The method.
         method: ByteString,
         /// The `params` member, if any.
         params: Option<Json>,
     },
-    /// The other side answers.
+    /// A response to a request.
     Response {
-        /// Which request; absent when the other side could not tell.
+        /// The id of the request. Absent if the peer could not read it.
         id: Option<Json>,
-        /// The raw result or the error.
+        /// The raw result, or the error.
         outcome: Result<Json, RpcError>,
     },
-    /// Not a JSON-RPC message.
+    /// Not a valid JSON-RPC message.
     Malformed {
-        /// The id it carries, if that much could be read.
+        /// The id, if it could be read.
         id: Option<Json>,
-        /// What is wrong with it.
+        /// The cause.
         reason: String,
     },
 }
 
-/// How many messages a batch may hold (SEC-4).
+/// The maximum number of messages in a batch (SEC-4).
 pub const MAX_BATCH: usize = 1000;
 
-/// What one frame holds.
+/// The content of one frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// A message.
+    /// One message.
     Single(Message),
-    /// A batch, as protocol version 2025-03-26 allowed.
+    /// A batch, which protocol version 2025-03-26 allows.
     Batch(Vec<Message>),
 }
 
-/// Reads one frame. Never fails: what cannot be read is a [`Message::Malformed`].
+/// Decodes one frame. Never fails: invalid input becomes [`Message::Malformed`].
 ///
 /// ```
 /// use trunkline_wire::envelope::{Frame, Message, decode};
@@ -127,7 +127,7 @@ fn decode_one(whole: &ByteString, text: &str) -> Message {
     if let Some(method) = method {
         let params = params.filter(present).map(share);
         return match (json::decode_string_in(whole, method), id) {
-            // Its id, if it has one, is the other side's number and none of ours.
+            // The id of a request belongs to the peer and matches none of ours.
             (None, _) => malformed(None, "its method is not a string".to_owned()),
             (Some(method), None) => Message::Notification { method, params },
             (Some(method), Some(id)) => Message::Request { id, method, params },
@@ -150,7 +150,7 @@ fn malformed(id: Option<Json>, reason: String) -> Message {
     Message::Malformed { id, reason }
 }
 
-/// The number a peer gave its request, however the answer spells it: `7`, `7.0`, `7e0` or `"7"`.
+/// Returns the number that we gave to a request, in any spelling: `7`, `7.0`, `7e0` or `"7"`.
 pub fn parse_request_id(id: &Json) -> Option<u64> {
     let text = id.as_str();
     let text = text
@@ -161,7 +161,7 @@ pub fn parse_request_id(id: &Json) -> Option<u64> {
         return Some(number);
     }
     let float: f64 = text.parse().ok()?;
-    // Above 2^53 a float no longer names one integer.
+    // Above 2^53, a float does not identify one integer.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -171,10 +171,10 @@ pub fn parse_request_id(id: &Json) -> Option<u64> {
         .then_some(float as u64)
 }
 
-/// The id in a message too long to keep, from its first and last bytes: a plain number beside other scalars at
-/// the start, or just before the closing brace.
+/// Recovers the id of a message that is too long to keep from its first and last bytes: a number
+/// among other scalars at the start, or directly before the closing brace.
 ///
-/// A message that begins with its method is a request of the other side, whose id is none of ours.
+/// A message that starts with a method is a request from the peer, so its id is not one of ours.
 pub fn recover_id(head: &[u8], tail: &[u8]) -> Option<Json> {
     match id_at_start(head) {
         Head::Id(id) => Some(id),
@@ -183,7 +183,7 @@ pub fn recover_id(head: &[u8], tail: &[u8]) -> Option<Json> {
     }
 }
 
-/// What the beginning of a message tells.
+/// The information at the start of a message.
 enum Head {
     Id(Json),
     Request,
@@ -205,7 +205,7 @@ fn id_at_start(head: &[u8]) -> Head {
     id.map_or(Head::Unknown, Head::Id)
 }
 
-/// A member with a plain value at the start of `text`, and what stands behind its comma.
+/// Splits a member with a scalar value off `text`. Also returns the text after its comma.
 fn scalar_member(text: &str) -> Option<(&str, &str, Option<&str>)> {
     let (key, rest) = text.trim_start().strip_prefix('"')?.split_once('"')?;
     let rest = rest.trim_start().strip_prefix(':')?.trim_start();
@@ -227,7 +227,7 @@ fn id_at_end(tail: &[u8]) -> Option<Json> {
         });
     let (before, value) = text.rsplit_once(':')?;
     before.trim_end().strip_suffix("\"id\"")?;
-    // Only a number: a brace or quote before it would mean that the id belongs to something nested.
+    // Only a number: after a brace or a quote, the id would belong to a nested value.
     let value = value.trim();
     value
         .bytes()
@@ -239,7 +239,7 @@ fn id_at_end(tail: &[u8]) -> Option<Json> {
 mod tests {
     use super::*;
 
-    /// One line that says what a frame was read as.
+    /// Describes the decoded frame in one line.
     fn outcome(text: &str) -> String {
         match decode(&Bytes::copy_from_slice(text.as_bytes())) {
             Frame::Single(message) => describe(&message),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_frame_has_its_outcome() {
+    fn each_kind_of_frame_has_a_defined_outcome() {
         let cases = [
             (
                 r#"{"jsonrpc":"2.0","id":1,"result":{"a":[1]}}"#,
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_utf8_are_replaced_and_the_answer_arrives() {
+    fn invalid_utf8_is_replaced_and_the_response_is_decoded() {
         let mut frame = br#"{"id":1,"result":{"text":"a"#.to_vec();
         frame.push(0xff);
         frame.extend_from_slice(br#"b"}}"#);
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_without_end_is_one_malformed_message() {
+    fn a_batch_over_the_limit_is_one_malformed_message() {
         let batch = |count: usize| format!("[{}]", vec!["1"; count].join(","));
         assert!(matches!(decode(&batch(MAX_BATCH).into()), Frame::Batch(_)));
         let over = decode(&batch(MAX_BATCH + 1).into());
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_nesting_is_skipped_without_recursion() {
+    fn deep_nesting_is_skipped_without_recursion() {
         let depth = 1_000_000;
         let text = format!(
             r#"{{"id":1,"result":{}{}}}"#,
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_number_is_read_from_every_spelling() {
+    fn a_request_id_is_parsed_in_every_spelling() {
         let cases = [
             ("7", Some(7)),
             ("7.0", Some(7)),
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_of_an_oversize_message_is_salvaged_from_either_end() {
+    fn the_id_of_an_oversize_message_is_recovered_from_either_end() {
         let cases = [
             (r#"{"jsonrpc":"2.0","id":7,"result":{"x"#, "…", Some("7")),
             (r#"{ "id" : "a" , "result":"#, "…", Some("\"a\"")),

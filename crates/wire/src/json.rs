@@ -1,4 +1,4 @@
-//! JSON kept as the text it arrived in.
+//! JSON values kept as the text in which they arrived.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::check::plain_prefix;
-use crate::{scan, unescape as unescape_chunks};
+use crate::{scan, unescape};
 
-/// The text of one JSON value: checked once, then shared and sliced without copying.
+/// The text of one JSON value, validated once, then shared and sliced without copies.
 ///
 /// ```
 /// use trunkline_wire::Json;
@@ -23,70 +23,70 @@ use crate::{scan, unescape as unescape_chunks};
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Json(ByteString);
 
-/// The text was not JSON.
+/// The error for text that is not valid JSON.
 #[derive(Debug, thiserror::Error)]
 #[error("not valid JSON: {0}")]
 pub struct InvalidJson(#[from] serde_json::Error);
 
 impl Json {
-    /// Checks that `text` is one JSON value and keeps it.
+    /// Parses one JSON value and keeps its text.
     pub fn parse(text: impl Into<ByteString>) -> Result<Self, InvalidJson> {
         let text = text.into();
         let trimmed = serde_json::from_str::<&RawValue>(&text)?.get();
         Ok(Self(text.slice_ref(trimmed)))
     }
 
-    /// The JSON text of a value.
+    /// Serializes a value to JSON text.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, InvalidJson> {
         Ok(Self(serde_json::to_string(value)?.into()))
     }
 
-    /// The empty object.
+    /// Returns the empty object.
     pub fn empty_object() -> Self {
         Self(ByteString::from_static("{}"))
     }
 
-    /// The null value.
+    /// Returns `null`.
     pub fn null() -> Self {
         Self(ByteString::from_static("null"))
     }
 
-    /// A text that a JSON parser has already accepted, or that was written by [`ObjectWriter`].
+    /// Wraps text that a JSON parser has accepted or that [`ObjectWriter`] has written.
     pub(crate) fn from_checked(text: impl Into<ByteString>) -> Self {
         Self(text.into())
     }
 
-    /// The part `part` of this text, sharing its memory; `part` must point into it.
+    /// Returns `part`, which must be a slice of this text, sharing its memory.
     fn share(&self, part: &str) -> Self {
         Self(self.0.slice_ref(part))
     }
 
-    /// The same in memory of its own, so that what it was a part of can go.
+    /// Copies the text, so that the message it belongs to can be freed.
     pub(crate) fn to_unshared(&self) -> Self {
         Self(self.as_str().to_owned().into())
     }
 
-    /// The text itself.
+    /// Returns the JSON text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The text itself, in the same memory.
+    /// Returns the JSON text, sharing its memory.
     pub fn to_text(&self) -> ByteString {
         self.0.clone()
     }
 
-    /// Decodes into a type.
+    /// Deserializes the value.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, InvalidJson> {
         Ok(serde_json::from_str(&self.0)?)
     }
 
-    /// The whole value as a tree; nesting deeper than 128 is an error.
+    /// Parses the value into a tree. Nesting deeper than 128 levels is an error.
     pub fn to_value(&self) -> Result<serde_json::Value, InvalidJson> {
         self.decode()
     }
 
-    /// The member `key`, if this is an object that has it; the last one where a key is repeated.
+    /// Returns the member `key` of an object. The last one wins if the key is repeated.
     pub fn get(&self, key: &str) -> Option<Self> {
         let mut found = None;
         scan::members(&self.0, |name, value| {
@@ -97,23 +97,25 @@ impl Json {
         found.map(|value| self.share(value))
     }
 
-    /// Decodes the member `key` into a type; `None` when it is absent or of another type.
+    /// Deserializes the member `key`. Returns `None` if it is absent or has another type.
     pub fn field<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         self.get(key)?.decode().ok()
     }
 
-    /// Calls `visit` with the key and the raw text of each member, in order; false if this is not an object.
+    /// Calls `visit` with the key and value of each member, in order. Returns false if this is not
+    /// an object.
     pub fn members(&self, mut visit: impl FnMut(&str, Self)) -> bool {
         scan::members(&self.0, |key, value| visit(key, self.share(value)))
     }
 
-    /// Calls `visit` with the raw text of each element, in order; false if this is not an array.
+    /// Calls `visit` with each element, in order. Returns false if this is not an array.
     pub fn elements(&self, mut visit: impl FnMut(Self)) -> bool {
         scan::elements(&self.0, |element| visit(self.share(element)))
     }
 
-    /// Calls `visit` for each member but `list`, and `element` for each element of that one. Tells whether this is an object,
-    /// and whether `list` is there and an array. If it is none, or comes again, `visit` is called for it, too.
+    /// Calls `element` for each element of the member `list`, and `visit` for every other member.
+    /// Returns whether this is an object, and whether `list` is present and an array. `visit` also
+    /// gets `list` if it is not an array, and any repetition of it.
     pub(crate) fn members_and_list(
         &self,
         list: &str,
@@ -128,45 +130,46 @@ impl Json {
         )
     }
 
-    /// The elements of an array, raw; `None` if this is not an array.
+    /// Returns the elements of an array.
     pub fn to_elements(&self) -> Option<Vec<Self>> {
         let mut elements = Vec::new();
         self.elements(|element| elements.push(element))
             .then_some(elements)
     }
 
-    /// True for `null`.
+    /// Returns true for `null`.
     pub fn is_null(&self) -> bool {
         self.as_str() == "null"
     }
 
-    /// True for an object.
+    /// Returns true for an object.
     pub fn is_object(&self) -> bool {
         self.as_str().starts_with('{')
     }
 
-    /// A string value: shared where the text holds it verbatim, decoded where it has escapes.
+    /// Returns a string value. It shares memory unless the string has escapes.
     pub fn as_string(&self) -> Option<ByteString> {
         decode_string_in(&self.0, self.as_str())
     }
 
-    /// Calls `visit` with a string value piece by piece, decoded, without a copy of it in memory; the first error ends it. False
-    /// if this is not a string.
+    /// Calls `visit` with a string value in decoded chunks, without holding a decoded copy in
+    /// memory. Stops at the first error. Returns false if this is not a string.
     pub fn string_chunks<E>(&self, visit: impl FnMut(&str) -> Result<(), E>) -> Result<bool, E> {
-        match inner(self.as_str()) {
-            Some(inner) => unescape_chunks::pieces(inner, visit).map(|()| true),
+        match strip_quotes(self.as_str()) {
+            Some(inner) => unescape::chunks(inner, visit).map(|()| true),
             None => Ok(false),
         }
     }
 }
 
-/// What stands between a string's quotes; `None` when it is not a string.
-fn inner(raw: &str) -> Option<&str> {
+/// Returns the text between the quotes of a string.
+fn strip_quotes(raw: &str) -> Option<&str> {
     raw.strip_prefix('"')?.strip_suffix('"')
 }
 
-/// Decodes a string with escapes. Half of a surrogate pair, which some servers leave when they cut a text, becomes U+FFFD.
-pub(crate) fn unescape(raw: &str) -> String {
+/// Decodes a string with escapes. A lone surrogate, which some servers leave when they truncate
+/// text, becomes U+FFFD.
+pub(crate) fn decode_string(raw: &str) -> String {
     if let Ok(text) = serde_json::from_str(raw) {
         return text;
     }
@@ -175,7 +178,7 @@ pub(crate) fn unescape(raw: &str) -> String {
         .unwrap_or_default()
 }
 
-/// A string as `serde_json` gives it in bytes, where half a surrogate pair is no error.
+/// A string decoded through `deserialize_bytes`, which accepts lone surrogates.
 struct LossyString(String);
 
 impl<'de> Deserialize<'de> for LossyString {
@@ -193,9 +196,9 @@ impl<'de> Deserialize<'de> for LossyString {
                 let mut text = String::with_capacity(bytes.len());
                 for chunk in bytes.utf8_chunks() {
                     text.push_str(chunk.valid());
-                    // The three bytes of one half come as three chunks.
-                    let goes_on = chunk.valid().is_empty() && text.ends_with('\u{fffd}');
-                    if !chunk.invalid().is_empty() && !goes_on {
+                    // The three bytes of a lone surrogate arrive as three chunks.
+                    let continues = chunk.valid().is_empty() && text.ends_with('\u{fffd}');
+                    if !chunk.invalid().is_empty() && !continues {
                         text.push('\u{fffd}');
                     }
                 }
@@ -207,11 +210,11 @@ impl<'de> Deserialize<'de> for LossyString {
     }
 }
 
-/// The string that `raw`, a part of `whole`, spells; `None` when it is not a string.
+/// Decodes the string `raw`, a slice of `whole`. Returns `None` if it is not a string.
 pub(crate) fn decode_string_in(whole: &ByteString, raw: &str) -> Option<ByteString> {
-    let inner = inner(raw)?;
+    let inner = strip_quotes(raw)?;
     if memchr::memchr(b'\\', inner.as_bytes()).is_some() {
-        Some(unescape(raw).into())
+        Some(decode_string(raw).into())
     } else {
         Some(whole.slice_ref(inner))
     }
@@ -258,7 +261,7 @@ impl From<&serde_json::Value> for Json {
     }
 }
 
-/// Appends a tree. Arguments arrive as trees; writing them here is several times as fast as through `Display`.
+/// Appends a tree. Arguments arrive as trees; this is several times faster than `Display`.
 fn push_value(out: &mut String, value: &serde_json::Value) {
     use serde_json::Value;
     match value {
@@ -295,7 +298,7 @@ fn push_value(out: &mut String, value: &serde_json::Value) {
     }
 }
 
-/// Writes one JSON object, member by member, without an intermediate tree.
+/// Writes a JSON object member by member, without an intermediate tree.
 ///
 /// ```
 /// use trunkline_wire::{Json, ObjectWriter};
@@ -315,12 +318,12 @@ impl Default for ObjectWriter {
 }
 
 impl ObjectWriter {
-    /// An object with no members yet.
+    /// Creates an object without members.
     pub fn new() -> Self {
         Self::with_capacity(64)
     }
 
-    /// As [`ObjectWriter::new`], with room for about `bytes` bytes.
+    /// Creates an object with capacity for about `bytes` bytes.
     pub fn with_capacity(bytes: usize) -> Self {
         let mut text = String::with_capacity(bytes);
         text.push('{');
@@ -341,7 +344,7 @@ impl ObjectWriter {
         self
     }
 
-    /// Adds a member whose value is JSON already.
+    /// Adds a member with a JSON value.
     pub fn raw(&mut self, key: &str, value: &Json) -> &mut Self {
         self.key(key);
         self.text.push_str(value.as_str());
@@ -355,7 +358,7 @@ impl ObjectWriter {
         self
     }
 
-    /// Adds a member that is an object; `write` adds that object's members.
+    /// Adds an object member. `write` adds its members.
     pub fn object(&mut self, key: &str, write: impl FnOnce(&mut Self)) -> &mut Self {
         self.key(key);
         self.text.push('{');
@@ -364,7 +367,7 @@ impl ObjectWriter {
         self
     }
 
-    /// Adds the members of a prepared fragment, `"a":1,"b":2`.
+    /// Adds members prepared by [`ObjectWriter::into_fragment`], such as `"a":1,"b":2`.
     pub(crate) fn fragment(&mut self, members: &str) -> &mut Self {
         if !members.is_empty() {
             self.comma();
@@ -373,13 +376,13 @@ impl ObjectWriter {
         self
     }
 
-    /// The object's members without the braces, for [`ObjectWriter::fragment`].
+    /// Returns the members without the braces, for [`ObjectWriter::fragment`].
     pub(crate) fn into_fragment(mut self) -> String {
         self.text.remove(0);
         self.text
     }
 
-    /// The finished object.
+    /// Returns the finished object.
     pub fn finish(mut self) -> Json {
         self.text.push('}');
         Json::from_checked(self.text)
@@ -406,7 +409,7 @@ pub(crate) fn push_string(out: &mut String, value: &str) {
         out.push_str(value);
         out.push('"');
     } else {
-        // Writing a string as JSON cannot fail; the empty string keeps the text well-formed if it ever did.
+        // Serializing a string cannot fail; an empty string would still be valid JSON.
         out.push_str(&serde_json::to_string(value).unwrap_or_else(|_| "\"\"".to_owned()));
     }
 }
@@ -444,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_surrogate_pair_costs_one_character() {
+    fn a_lone_surrogate_becomes_one_replacement_character() {
         let cases = [
             (r#""cut \ud83d""#, "cut \u{fffd}"),
             (r#""\udc00 é\n""#, "\u{fffd} é\n"),
@@ -460,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn parse_rejects_what_is_not_one_value() {
+    fn parse_rejects_anything_but_one_value() {
         for text in ["", "{", "1 2", "{}x", "nul"] {
             assert!(Json::parse(text).is_err(), "{text}");
         }

@@ -1,14 +1,16 @@
-//! The protocol core: JSON-RPC messages, the peer that pairs requests with answers, MCP types, and the two
-//! protocol eras behind one API.
+//! The protocol core: JSON-RPC messages, the peer, MCP types, and both protocol eras behind one API.
 //!
-//! A message is parsed once. [`envelope`] reads who it is for and keeps `params` and `result` as the bytes that
-//! arrived ([`Json`]); the method that asked decodes them, leniently, so that one bad item costs that item.
+//! A message is parsed once. [`envelope`] decodes the envelope and keeps `params` and `result` as the
+//! bytes that arrived ([`Json`]). The caller decodes them leniently, so that an invalid item costs
+//! only itself.
 //!
-//! - [`Peer`] works over any [`transport::Transport`] and knows nothing of MCP. It serves both sides: a client that calls and
-//!   a server that answers.
-//! - [`Client`] adds MCP: it finds out the server's era ([`client::connect`]) and then offers the same methods for both.
+//! - [`Peer`] matches responses to requests over any [`transport::Transport`]. It knows nothing about
+//!   MCP and works for clients and servers alike.
+//! - [`Client`] adds MCP: [`client::connect`] detects the era of the server, and the client then has
+//!   the same methods for both eras.
+//! - [`scan`] walks through validated JSON without parsing it into a tree.
 //!
-//! What is deliberately absent: processes, sockets, configuration, and any policy about what may be called.
+//! Absent by design: processes, sockets, configuration, and any policy about calls.
 
 mod check;
 pub mod client;

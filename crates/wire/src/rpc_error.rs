@@ -1,41 +1,42 @@
-//! The error member of a JSON-RPC answer.
+//! The `error` member of a JSON-RPC response.
 
 use std::fmt;
 
 use crate::json::{Json, ObjectWriter};
 
-/// What the other side answered instead of a result.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcError {
     /// The JSON-RPC or MCP error code.
     pub code: i64,
-    /// One sentence by the other side; untrusted text.
+    /// The peer's message. Untrusted text.
     pub message: String,
-    /// Whatever else it sent along.
+    /// Additional data.
     pub data: Option<Json>,
 }
 
 impl RpcError {
-    /// The JSON text was broken.
+    /// The message was not valid JSON.
     pub const PARSE_ERROR: i64 = -32700;
-    /// It was no request.
+    /// The message was not a valid request.
     pub const INVALID_REQUEST: i64 = -32600;
-    /// The user has to visit a URL first.
+    /// The user must open a URL first.
     pub const URL_ELICITATION_REQUIRED: i64 = -32042;
-    /// The method is not known.
+    /// The method does not exist.
     pub const METHOD_NOT_FOUND: i64 = -32601;
-    /// The parameters do not fit the method.
+    /// The parameters are invalid.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// The other side failed in a way of its own.
+    /// The peer failed internally.
     pub const INTERNAL_ERROR: i64 = -32603;
-    /// Modern: the protocol version of this request is not supported; `data.supported` lists those that are.
+    /// Modern: the protocol version of the request is not supported. `data.supported` lists the
+    /// supported versions.
     pub const UNSUPPORTED_VERSION: i64 = -32022;
-    /// Modern: header and body disagree.
+    /// Modern: a header contradicts the body.
     pub const HEADER_MISMATCH: i64 = -32020;
     /// Modern: the request needs a client capability that was not declared.
     pub const MISSING_CAPABILITY: i64 = -32021;
 
-    /// An error without data.
+    /// Creates an error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -44,7 +45,7 @@ impl RpcError {
         }
     }
 
-    /// The method is not known here.
+    /// Creates the error for an unknown method.
     pub fn method_not_found(method: &str) -> Self {
         Self::new(
             Self::METHOD_NOT_FOUND,
@@ -52,7 +53,8 @@ impl RpcError {
         )
     }
 
-    /// Whether the request was turned down before anything was done about it. Other errors may come half-way.
+    /// Returns true if the peer rejected the request before acting on it. Other errors may occur
+    /// halfway.
     pub fn is_refusal(&self) -> bool {
         self.is_modern()
             || matches!(
@@ -65,7 +67,7 @@ impl RpcError {
             )
     }
 
-    /// True for the codes that only a modern server sends.
+    /// Returns true for codes that only modern servers send.
     pub fn is_modern(&self) -> bool {
         matches!(
             self.code,
@@ -73,7 +75,7 @@ impl RpcError {
         )
     }
 
-    /// Reads the `error` member, whatever shape it has.
+    /// Reads the `error` member in any shape.
     pub(crate) fn from_json(error: &Json) -> Self {
         if let Some(text) = error.as_string() {
             return Self::new(Self::INTERNAL_ERROR, String::from(&*text));
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shape_of_error_becomes_an_error() {
+    fn errors_of_any_shape_are_read() {
         let cases = [
             (r#"{"code":-32601,"message":"no"}"#, -32601, "no"),
             (r#"{"code":-32601.0,"message":"no"}"#, -32601, "no"),

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use memchr::{memchr, memchr_iter};
 
 use crate::check::quote_or_backslash;
-use crate::json::unescape;
+use crate::json::decode_string;
 
 /// Calls `visit` with the key and the raw text of each member of the object in `text`; false if it is not an object.
 pub(crate) fn members<'a>(text: &'a str, mut visit: impl FnMut(&str, &'a str)) -> bool {
@@ -59,7 +59,7 @@ pub(crate) fn elements<'a>(text: &'a str, mut visit: impl FnMut(&'a str)) -> boo
 pub(crate) fn unquote(raw: &str) -> Cow<'_, str> {
     match raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')) {
         Some(inner) if memchr(b'\\', inner.as_bytes()).is_none() => Cow::Borrowed(inner),
-        _ => Cow::Owned(unescape(raw)),
+        _ => Cow::Owned(decode_string(raw)),
     }
 }
 

@@ -1,7 +1,7 @@
-//! What the peer needs of a transport (SPEC TRN-1): send messages, receive messages in order, close.
+//! The transport interface of a peer (TRN-1): send messages, receive messages in order, close.
 //!
-//! The implementations live in `trunkline-transport`. A transport comes apart into two halves, so that a server that
-//! has stopped reading never delays what it still has to say.
+//! The implementations are in `trunkline-transport`. A transport splits into two halves, so that a
+//! server that has stopped reading cannot block what it still sends.
 
 use std::fmt;
 use std::future::Future;
@@ -18,96 +18,98 @@ mod delivery_error;
 
 pub use delivery_error::{DeliveryError, DeliveryErrorKind};
 
-/// A link to the other side.
+/// A connection to the peer.
 pub trait Transport: Send + 'static {
-    /// The half that sends, and that ends the link.
+    /// The sending half, which also closes the connection.
     type Sender: SendHalf;
-    /// The half that receives.
+    /// The receiving half.
     type Receiver: ReceiveHalf;
 
-    /// Whether it uses the names and parameters in a request's [`Routing`]; finding them costs a little.
+    /// Whether the transport uses the name and parameters in [`Routing`]. Computing them has a
+    /// cost.
     const USES_ROUTING: bool = false;
 
-    /// Takes the link apart.
+    /// Splits the transport into its halves.
     fn split(self) -> (Self::Sender, Self::Receiver);
 }
 
-/// The half that sends.
+/// The sending half of a transport.
 pub trait SendHalf: Send + 'static {
-    /// Sends all of `batch` in order and empties it. May be dropped half-way when the link is being closed.
+    /// Sends the messages of `batch` in order and empties it. May be dropped before it completes
+    /// when the connection closes.
     fn send(
         &mut self,
         batch: &mut Vec<Outgoing>,
     ) -> impl Future<Output = Result<(), Closed>> + Send;
 
-    /// Ends the link and everything opened for it, within a bounded time.
+    /// Closes the connection and releases its resources within a bounded time.
     fn close(self) -> impl Future<Output = ()> + Send;
 }
 
-/// The half that receives.
+/// The receiving half of a transport.
 pub trait ReceiveHalf: Send + 'static {
-    /// The next thing that arrived, in order. Must be safe to drop while it waits.
+    /// Returns the next incoming item. Must be cancel safe.
     ///
-    /// A receiver returns at least once for each read, with [`Incoming::Partial`] or [`Incoming::Noise`]
-    /// where there is nothing else to return: the peer then decides when other tasks run (CALL-7).
+    /// Returns at least once per read, with [`Incoming::Partial`] or [`Incoming::Noise`] if there
+    /// is nothing else, so that the peer decides when other tasks run (CALL-7).
     fn receive(&mut self) -> impl Future<Output = Result<Incoming, Closed>> + Send;
 }
 
-/// A message on its way out. A transport that needs to know what it carries (a header with the method's name, a stream
-/// to close on cancellation) reads it here instead of parsing the text.
+/// An outgoing message. Transports take the method, the id and the routing from here instead of
+/// parsing the text.
 #[derive(Clone, Debug)]
 pub enum Outgoing {
-    /// We ask.
+    /// A request.
     Request {
-        /// Our number for it.
+        /// Our id.
         id: u64,
-        /// What is asked.
+        /// The method.
         method: &'static str,
         /// The `params` object.
         params: Json,
-        /// What is said of it outside its text.
+        /// Information for the transport, outside the body.
         routing: Routing,
-        /// Who waits for the answer.
+        /// Whether a caller still waits for the response.
         call: CallStatus,
     },
-    /// We tell.
+    /// A notification.
     Notification {
-        /// What is told.
+        /// The method.
         method: &'static str,
         /// The `params` object, if any.
         params: Option<Json>,
-        /// The protocol version that it is spoken in, once one is agreed.
+        /// The negotiated protocol version.
         version: Option<&'static str>,
     },
-    /// We answer.
+    /// A response.
     Response {
-        /// The id as the other side wrote it.
+        /// The id as the peer wrote it.
         id: Json,
         /// The result or the error.
         outcome: Result<Json, RpcError>,
     },
-    /// We no longer want the answer to our request.
+    /// The cancellation of a request.
     Cancel {
-        /// Our number for it.
+        /// Our id of the request.
         id: u64,
-        /// Why, in a few words.
+        /// A short reason.
         reason: &'static str,
     },
 }
 
-/// What a transport may have to say of a request outside its text.
+/// Properties of a request that a transport may send outside the body, for example as headers.
 #[derive(Clone, Debug, Default)]
 pub struct Routing {
-    /// The protocol version that it is spoken in, once one is agreed.
+    /// The negotiated protocol version.
     pub version: Option<&'static str>,
-    /// The `name` or the `uri` among its `params`.
+    /// The `name` or `uri` in `params`.
     pub name: Option<ByteString>,
-    /// Arguments that the server wants to see beside the text: what it calls each, and the value.
+    /// Arguments that the server wants as headers: the name of the header and the value.
     pub parameters: Vec<(ByteString, String)>,
 }
 
 impl Outgoing {
-    /// Appends the message's JSON text to `out`.
+    /// Appends the JSON text of the message to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut number = itoa::Buffer::new();
         let mut put = |parts: &[&str]| {
@@ -175,7 +177,7 @@ impl Outgoing {
         }
     }
 
-    /// About how long the text will be.
+    /// Returns the approximate length of the text.
     pub fn size_hint(&self) -> usize {
         64 + match self {
             Self::Request { params, .. } => params.as_str().len(),
@@ -195,56 +197,57 @@ impl Outgoing {
     }
 }
 
-/// What a transport received.
+/// An item received by a transport.
 #[derive(Clone, Debug)]
 pub enum Incoming {
-    /// One frame: a message or a batch, as text.
+    /// A frame: one message or a batch.
     Frame(Bytes),
-    /// A frame that came in answer to one of our requests: an answer in it that names no request of ours is meant for that.
+    /// A frame that answers one of our requests. A response in it without a known id belongs to
+    /// that request.
     Reply {
-        /// Our number for the request.
+        /// Our id of the request.
         to: u64,
         /// The frame.
         frame: Bytes,
     },
-    /// One of our requests will not be answered; the link itself stands.
+    /// A request that will get no response. The connection stays open.
     DeliveryFailed {
-        /// Our number for the request.
+        /// Our id of the request.
         to: u64,
-        /// Why.
+        /// The cause.
         failure: DeliveryError,
     },
-    /// Bytes that are no message, and yet a sign of life.
+    /// Bytes that are not a message but show that the peer is alive.
     Activity {
         /// The request that they belong to.
         to: Option<u64>,
     },
-    /// Bytes that belong to a message and do not complete it.
+    /// Bytes of an incomplete message.
     Partial {
-        /// How many.
+        /// The number of bytes.
         bytes: usize,
     },
-    /// Bytes that belong to no message: blank lines, comments, control frames.
+    /// Bytes outside messages: blank lines, comments, control frames.
     Noise {
-        /// What they count for, in messages. A transport leaves out what a well-behaved server sends.
+        /// The number of messages that they count as. Zero for what a well-behaved server sends.
         frames: u32,
-        /// How many bytes.
+        /// The number of bytes.
         bytes: usize,
     },
-    /// A message longer than the limit; it was skipped, and what follows it is intact.
+    /// A message over the size limit, which was skipped.
     Oversize {
-        /// How long it was.
+        /// The length of the message.
         bytes: u64,
-        /// How long it may be.
+        /// The limit.
         limit: usize,
-        /// Its first bytes, in which its id may be found.
+        /// The first bytes, which may contain the id.
         head: Bytes,
-        /// Its last bytes, likewise.
+        /// The last bytes, which may contain the id.
         tail: Bytes,
     },
 }
 
-/// Why a link ended, with what the server last said on stderr. Cheap to clone: every call that was waiting gets one.
+/// The reason that a connection ended, with the last lines of stderr. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Closed(Arc<Inner>);
 
@@ -254,54 +257,54 @@ struct Inner {
     stderr: Vec<String>,
 }
 
-/// What ended a link.
+/// The reason that a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// We closed it.
+    /// This side closed it.
     ByUs,
-    /// The other side closed it in good order.
+    /// The peer closed it.
     ByPeer,
-    /// The server's process ended.
+    /// The server process exited.
     Exited {
-        /// The exit code, when it ended by itself.
+        /// The exit code, unless a signal ended the process.
         code: Option<i32>,
-        /// The signal that ended it, by name.
+        /// The name of the signal that ended the process.
         signal: Option<String>,
     },
     /// Reading or writing failed.
     Io(String),
-    /// The server no longer knows our session; a new one is to be had at once.
+    /// The server no longer knows the session. A new one can be opened immediately.
     SessionExpired,
-    /// The server wants to know who we are.
+    /// The server requires authentication.
     Unauthorized {
-        /// What it asked for: its `WWW-Authenticate` header.
+        /// The `WWW-Authenticate` header.
         challenge: Option<String>,
     },
 }
 
 impl Closed {
-    /// Ended for `reason`, with nothing on stderr.
+    /// Creates a reason without stderr output.
     pub fn new(reason: CloseReason) -> Self {
         Self::with_stderr(reason, Vec::new())
     }
 
-    /// Ended for `reason`; `stderr` holds the server's last lines.
+    /// Creates a reason with the last lines of stderr.
     pub fn with_stderr(reason: CloseReason, stderr: Vec<String>) -> Self {
         Self(Arc::new(Inner { reason, stderr }))
     }
 
-    /// The same with other words of the server's.
+    /// Returns the same reason with other stderr lines.
     #[must_use]
     pub fn replace_stderr(&self, stderr: Vec<String>) -> Self {
         Self::with_stderr(self.0.reason.clone(), stderr)
     }
 
-    /// What ended it.
+    /// Returns the reason.
     pub fn reason(&self) -> &CloseReason {
         &self.0.reason
     }
 
-    /// The last lines the server wrote to stderr; untrusted text.
+    /// Returns the last lines of stderr. Untrusted text.
     pub fn stderr(&self) -> &[String] {
         &self.0.stderr
     }
@@ -321,7 +324,7 @@ impl fmt::Display for Closed {
                 signal: Some(signal),
                 ..
             } => {
-                write!(f, "the server's process was ended by {signal}")
+                write!(f, "the server's process was killed by {signal}")
             }
             CloseReason::Exited { .. } => f.write_str("the server's process ended"),
             CloseReason::Io(error) => write!(f, "the connection broke: {error}"),
@@ -338,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outgoing_messages_are_plain_json_rpc() {
+    fn outgoing_messages_are_encoded_as_json_rpc() {
         let params = Json::parse(r#"{"a":1}"#).unwrap();
         let cases = [
             (

@@ -1,22 +1,23 @@
-//! Reads a JSON string piece by piece, so that a large one need never be in memory a second time.
+//! Decodes JSON strings in chunks, so that a large string is never in memory twice.
 
 use crate::check::quote_or_backslash;
 
-/// How much is put together before it is handed on: escapes are often only a few bytes apart. It is worth a write of its own.
-const CHUNK: usize = 64 * 1024;
+/// The size of a chunk. Escapes are often only a few bytes apart, so decoded text is collected up
+/// to a size that is worth a write.
+const CHUNK_SIZE: usize = 64 * 1024;
 
-/// Calls `visit` with what `inner`, the text between a string's quotes, spells, piece by piece and in order. As where it is
-/// decoded at once, half of a surrogate pair becomes U+FFFD.
-pub(crate) fn pieces<E>(
+/// Calls `visit` with the decoded chunks of `inner`, the text between the quotes of a string. A
+/// lone surrogate becomes U+FFFD.
+pub(crate) fn chunks<E>(
     inner: &str,
     mut visit: impl FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut rest = inner;
     let mut chunk = String::new();
-    // Inside a checked string, a quote only stands behind a backslash.
+    // In a checked string, a quote is always escaped.
     while let Some(at) = quote_or_backslash(rest.as_bytes()) {
         let (plain, escape) = rest.split_at(at);
-        if chunk.len() + plain.len() > CHUNK {
+        if chunk.len() + plain.len() > CHUNK_SIZE {
             if !chunk.is_empty() {
                 visit(&chunk)?;
                 chunk.clear();
@@ -38,20 +39,20 @@ pub(crate) fn pieces<E>(
     visit(rest)
 }
 
-/// Hands on what is long where it stands, and keeps what is short.
+/// Passes long text on without a copy, and collects short text.
 fn visit_long<E>(
     plain: &str,
     chunk: &mut String,
     visit: &mut impl FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
-    if plain.len() > CHUNK {
+    if plain.len() > CHUNK_SIZE {
         return visit(plain);
     }
     chunk.push_str(plain);
     Ok(())
 }
 
-/// The character that an escape spells, and how long the escape is.
+/// Decodes one escape. Returns the character and the length of the escape.
 fn escaped(escape: &str) -> (char, usize) {
     if escape.starts_with('"') {
         return ('"', 1);
@@ -70,7 +71,7 @@ fn escaped(escape: &str) -> (char, usize) {
     (c, 2)
 }
 
-/// `\uXXXX`, or two of them that are one character together.
+/// Decodes `\uXXXX`, or a surrogate pair.
 fn unicode(escape: &str) -> (char, usize) {
     const ONE: usize = 6;
     let Some(first) = unit(escape) else {
@@ -87,7 +88,7 @@ fn unicode(escape: &str) -> (char, usize) {
     }
 }
 
-/// The number in an escape `\uXXXX` at the beginning of `text`.
+/// Returns the code unit of the escape `\uXXXX` at the start of `text`.
 fn unit(text: &str) -> Option<u32> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     u32::from_str_radix(digits, 16).ok()
@@ -105,9 +106,9 @@ mod tests {
 
     fn joined(inner: &str) -> String {
         let mut text = String::new();
-        let visited = pieces::<Infallible>(inner, |piece| {
-            assert!(!piece.is_empty());
-            text.push_str(piece);
+        let visited = chunks::<Infallible>(inner, |chunk| {
+            assert!(!chunk.is_empty());
+            text.push_str(chunk);
             Ok(())
         });
         visited.unwrap();
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_spell_the_text() {
+    fn chunks_join_to_the_decoded_text() {
         let cases = [
             ("", ""),
             ("plain", "plain"),
@@ -132,48 +133,48 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_neither_tiny_nor_copies_of_what_is_long() {
-        let (long, line) = ("x".repeat(3 * CHUNK), r"a line\n");
-        let inner = format!("{long}{}{long}", line.repeat(2 * CHUNK));
+    fn short_text_is_collected_and_long_text_is_passed_on() {
+        let (long, line) = ("x".repeat(3 * CHUNK_SIZE), r"a line\n");
+        let inner = format!("{long}{}{long}", line.repeat(2 * CHUNK_SIZE));
         let mut lengths = Vec::new();
-        let visited = pieces::<Infallible>(&inner, |piece| {
-            lengths.push(piece.len());
+        let visited = chunks::<Infallible>(&inner, |chunk| {
+            lengths.push(chunk.len());
             Ok(())
         });
         visited.unwrap();
-        // The first line goes with it, up to its end.
+        // The chunk also holds the first line, up to its line break.
         assert_eq!(lengths[0], long.len() + "a line".len());
         assert_eq!(lengths.last(), Some(&long.len()));
         assert_eq!(
             lengths.iter().sum::<usize>(),
-            2 * long.len() + 7 * 2 * CHUNK
+            2 * long.len() + 7 * 2 * CHUNK_SIZE
         );
         assert!(lengths.len() < 20, "{lengths:?}");
         assert!(joined(&inner) == inner.replace("\\n", "\n"));
     }
 
     #[test]
-    fn who_has_heard_enough_ends_it() {
-        let mut heard = 0;
-        let inner = r"a\n".repeat(CHUNK * 5);
-        let ended = pieces(&inner, |_| {
-            heard += 1;
-            if heard == 2 { Err("enough") } else { Ok(()) }
+    fn an_error_stops_the_decoding() {
+        let mut count = 0;
+        let inner = r"a\n".repeat(CHUNK_SIZE * 5);
+        let ended = chunks(&inner, |_| {
+            count += 1;
+            if count == 2 { Err("enough") } else { Ok(()) }
         });
-        assert_eq!((ended, heard), (Err("enough"), 2));
+        assert_eq!((ended, count), (Err("enough"), 2));
     }
 
     proptest! {
         #[test]
-        fn pieces_agree_with_the_decoder(inner in r#"([a-zé中😀]{0,9}|\\["\\/bfnrt]|\\u[0-9a-f]{4}|\\ud[89ab][0-9a-f]{2}|\\ud[cdef][0-9a-f]{2}){0,12}"#) {
+        fn chunks_agree_with_the_decoder(inner in r#"([a-zé中😀]{0,9}|\\["\\/bfnrt]|\\u[0-9a-f]{4}|\\ud[89ab][0-9a-f]{2}|\\ud[cdef][0-9a-f]{2}){0,12}"#) {
             let whole = Json::parse(format!("\"{inner}\"")).unwrap().as_string().unwrap();
-            // Where several halves stand together the decoder makes fewer marks of them.
+            // The decoder merges adjacent lone surrogates into fewer U+FFFD.
             let once = |text: &str| { let mut marks = text.to_owned(); while marks.contains("\u{fffd}\u{fffd}") { marks = marks.replace("\u{fffd}\u{fffd}", "\u{fffd}"); } marks };
             prop_assert_eq!(once(&joined(&inner)), once(&whole));
         }
 
         #[test]
-        fn anything_ends(inner in r"([a-zé]|\\|u|[0-9a-f]){0,40}") {
+        fn any_input_terminates(inner in r"([a-zé]|\\|u|[0-9a-f]){0,40}") {
             joined(&inner);
         }
     }

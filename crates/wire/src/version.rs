@@ -1,10 +1,10 @@
-//! Protocol versions and the two eras they fall into.
+//! Protocol versions and the two eras that they belong to.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How a server is spoken to.
+/// The protocol era of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Era {
@@ -14,10 +14,10 @@ pub enum Era {
     Legacy,
 }
 
-/// The modern versions spoken here, newest first.
+/// The supported modern versions, newest first.
 pub const MODERN: &[&str] = &["2026-07-28"];
 
-/// The legacy versions spoken here, newest first; the first is the one we ask for.
+/// The supported legacy versions, newest first. `initialize` requests the first.
 pub const LEGACY: &[&str] = &["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 impl fmt::Display for Era {
@@ -29,13 +29,13 @@ impl fmt::Display for Era {
     }
 }
 
-/// The version of that name, if it is spoken here.
+/// Returns the supported version with this name.
 pub fn supported_version(name: &str) -> Option<&'static str> {
     let mut known = MODERN.iter().chain(LEGACY).copied();
     known.find(|version| *version == name)
 }
 
-/// The newest version in `offered` that is also in `ours`.
+/// Returns the newest version in `ours` that `offered` contains.
 pub fn newest_common(ours: &'static [&'static str], offered: &[String]) -> Option<&'static str> {
     ours.iter()
         .copied()

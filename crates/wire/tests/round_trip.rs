@@ -1,4 +1,4 @@
-//! What is written is read back the same, and nothing that arrives can break the reader.
+//! Messages survive a round trip, and no input breaks the decoder.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,13 +17,13 @@ use trunkline_wire::{Json, ObjectWriter, RpcError};
 
 const METHODS: [&str; 4] = ["tools/call", "initialize", "notifications/progress", "ping"];
 
-/// Any JSON value, with keys and strings of every character.
+/// Any JSON value, with keys and strings of all characters.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
-        // Quarters are read back to the bit, whatever the parser does about the last digit.
+        // Quarters survive the round trip exactly, however the parser rounds.
         any::<i32>().prop_map(|number| Value::from(f64::from(number) / 4.0)),
         any::<String>().prop_map(Value::from),
     ];
@@ -40,7 +40,7 @@ fn json() -> impl Strategy<Value = Json> {
     value().prop_map(Json::from)
 }
 
-/// An id as a server may write it.
+/// An id in any spelling.
 fn id() -> impl Strategy<Value = Json> {
     prop_oneof![
         any::<i64>().prop_map(|id| Json::encode(&id).unwrap()),
@@ -58,7 +58,7 @@ fn error() -> impl Strategy<Value = RpcError> {
     })
 }
 
-/// A message, and what the other side should read.
+/// A message, and the decoded message that the peer should see.
 fn message() -> impl Strategy<Value = (Outgoing, Message)> {
     let method = || prop::sample::select(&METHODS[..]);
     let present = || json().prop_filter("null is no params", |params| !params.is_null());
@@ -116,18 +116,18 @@ fn encode(message: &Outgoing) -> Vec<u8> {
 }
 
 proptest! {
-    // Failures become tests by hand; beside an integration test there is no place to keep them.
+    // Failures become tests by hand; an integration test has no place to persist them.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_message_is_read_as_it_was_meant((message, expected) in message()) {
+    fn a_message_survives_a_round_trip((message, expected) in message()) {
         let text = encode(&message);
         prop_assert!(!text.contains(&b'\n'), "one message, one line");
         prop_assert_eq!(decode(&text.into()), Frame::Single(expected));
     }
 
     #[test]
-    fn a_batch_is_read_message_by_message(messages in prop::collection::vec(message(), 0..5)) {
+    fn a_batch_is_decoded_message_by_message(messages in prop::collection::vec(message(), 0..5)) {
         let (sent, expected): (Vec<_>, Vec<_>) = messages.into_iter().unzip();
         let texts: Vec<_> = sent.iter().map(encode).collect();
         let batch = [&b"["[..], &texts.join(&b", "[..]), b"]"].concat();
@@ -135,7 +135,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_message_is_read_without_a_panic(
+    fn a_damaged_message_never_panics(
         (message, _) in message(),
         cut in any::<prop::sample::Index>(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
@@ -155,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn members_and_elements_are_what_a_parser_sees(value in value(), pretty in any::<bool>()) {
+    fn members_and_elements_agree_with_the_parser(value in value(), pretty in any::<bool>()) {
         let text = if pretty {
             serde_json::to_string_pretty(&value).unwrap()
         } else {
@@ -179,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn a_written_object_is_what_a_parser_reads(
+    fn a_written_object_agrees_with_the_parser(
         members in prop::collection::btree_map(any::<String>(), value(), 0..6),
         text in any::<String>(),
         number in any::<u64>(),
@@ -197,7 +197,7 @@ proptest! {
     }
 
     #[test]
-    fn every_number_of_ours_is_found_again_as_integer_and_string(number in any::<u64>()) {
+    fn every_id_is_parsed_as_an_integer_and_as_a_string(number in any::<u64>()) {
         for spelling in [number.to_string(), format!("\"{number}\"")] {
             prop_assert_eq!(parse_request_id(&Json::parse(spelling).unwrap()), Some(number));
         }

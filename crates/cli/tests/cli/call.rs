@@ -220,7 +220,7 @@ fn a_server_lost_during_the_call_is_exit_1_with_its_last_words() {
     lab.run(&["call", "s", "t"]).is(
         1,
         "",
-        "error: the connection to \"s\" was lost during the call of \"t\": the server's process was ended by SIGKILL; \
+        "error: the connection to \"s\" was lost during the call of \"t\": the server's process was killed by SIGKILL; \
          the tool may have run\n  stderr (see `trunkline logs s`):\n    | panic: index out of range\n",
     );
 }

@@ -85,7 +85,7 @@ fn a_server_that_crashes_on_start_is_shown_with_its_last_words() {
         ),
         (
             json!([{"stderr": "bang"}, {"signal": "SEGV"}]),
-            "the server's process was ended by SIGSEGV",
+            "the server's process was killed by SIGSEGV",
             "    | bang\n",
         ),
         (

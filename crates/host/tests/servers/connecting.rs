@@ -94,7 +94,7 @@ async fn handshake_failure_is_explained() {
         ),
         (
             json!({"era": "legacy", "on": {"initialize": [{"reply": {"capabilities": {}}}]}}),
-            "the server's answer cannot be read: it names no protocol version",
+            "invalid response from the server: it names no protocol version",
         ),
         (
             json!({"onStart": [{"stderr": "no licence"}, {"exit": 3}]}),
@@ -102,7 +102,7 @@ async fn handshake_failure_is_explained() {
         ),
         (
             json!({"era": "legacy", "on": {"initialize": [{"stderr": "no licence"}, {"signal": "KILL"}]}}),
-            "the server's process was ended by SIGKILL before it was connected",
+            "the server's process was killed by SIGKILL before it was connected",
         ),
         (
             json!({"era": "legacy", "on": {"initialize": [{"exit": 0}]}}),

@@ -54,7 +54,7 @@ async fn killing_a_server_fails_its_own_calls_only_and_restarts_it() {
         assert_eq!(
             error.to_string(),
             "the connection to \"doomed\" was lost during the call of \"wait\": \
-             the server's process was ended by SIGKILL; the tool may have run"
+             the server's process was killed by SIGKILL; the tool may have run"
         );
         assert!(error.is_connection() && error.may_have_run());
     }

@@ -58,7 +58,7 @@ async fn log_records_loss_and_reconnection() {
         [
             connected,
             "lists changed: 3 tools, 0 resources, 0 prompts",
-            "not connected: the server's process was ended by SIGKILL; attempt 1 follows",
+            "not connected: the server's process was killed by SIGKILL; attempt 1 follows",
             connected,
             "stopped",
         ]

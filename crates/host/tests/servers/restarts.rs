@@ -27,7 +27,7 @@ async fn call_waits_while_a_killed_server_restarts() {
     let failure = until_attempt(&host, "s", 1).await;
     assert_eq!(
         failure.to_string(),
-        "the server's process was ended by SIGKILL"
+        "the server's process was killed by SIGKILL"
     );
     assert_eq!(failure.stderr, ["hello"]);
     assert!(host.pool().get("mcp__s__t").is_some());
@@ -54,7 +54,7 @@ async fn call_waits_for_a_restart_until_its_deadline() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the server \"s\" is not connected: the server's process was ended by SIGKILL \
+        "the server \"s\" is not connected: the server's process was killed by SIGKILL \
          (attempt 1 to reconnect is under way)"
     );
     assert!(!error.may_have_run());
@@ -70,7 +70,7 @@ async fn five_failed_attempts_end_reconnection() {
     for attempt in 1..=5 {
         let failure = until_attempt(&host, "s", attempt).await;
         let expected = if attempt == 1 {
-            "the server's process was ended by SIGKILL"
+            "the server's process was killed by SIGKILL"
         } else {
             "the server's process exited with status 7 before it was connected"
         };

@@ -1,4 +1,4 @@
-//! Resources, prompts, completions and skills: what is asked for one at a time.
+//! Requests for single resources, prompts, completions and skills.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use crate::json::{Json, ObjectWriter};
 use crate::mcp::{Completion, Item, Reference, ResultKind, Skill};
 use crate::peer::{Progress, RequestError};
 
-/// How long something may take, and who learns how far it has come.
+/// Options for a request that may need several rounds.
 #[derive(Default)]
 pub struct FetchOptions<'a> {
-    /// When to give up.
+    /// The deadline.
     pub deadline: Option<Instant>,
-    /// How long the server may send nothing at all.
+    /// The idle timeout.
     pub idle: Option<Duration>,
-    /// Called with each step of progress, in order.
+    /// Called with each progress update, in order.
     pub on_progress: Option<&'a mut (dyn FnMut(Progress) + Send)>,
 }
 
 impl Client {
-    /// Reads a resource, answering whatever input the server asks for on the way. Gives the whole result; see
-    /// [`ReadResourceResult`](crate::mcp::ReadResourceResult).
+    /// Reads a resource, and provides the input that the server asks for. Returns the raw result;
+    /// see [`ReadResourceResult`](crate::mcp::ReadResourceResult).
     pub async fn read_resource(
         &self,
         uri: &str,
@@ -35,7 +35,7 @@ impl Client {
         self.get("resources/read", uri, &write, limits).await
     }
 
-    /// Gets a prompt, answering whatever input the server asks for on the way. Gives the whole result; see
+    /// Gets a prompt, and provides the input that the server asks for. Returns the raw result; see
     /// [`GetPromptResult`](crate::mcp::GetPromptResult).
     pub async fn get_prompt(
         &self,
@@ -45,7 +45,7 @@ impl Client {
     ) -> Result<Json, RequestError> {
         let write = |params: &mut ObjectWriter| {
             params.string("name", name);
-            // Sent even when empty: some servers refuse a request without them.
+            // Sent even if empty, because some servers reject a request without arguments.
             params.object("arguments", |object| {
                 for (name, value) in arguments {
                     object.string(name, value);
@@ -55,8 +55,7 @@ impl Client {
         self.get("prompts/get", name, &write, limits).await
     }
 
-    /// Asks for suggestions for the argument called `name`, of which `value` is typed so far; `known` are the arguments that are
-    /// settled.
+    /// Completes the argument `name`, which starts with `value`. `known` are the other arguments.
     pub async fn complete(
         &self,
         reference: &Reference,
@@ -84,7 +83,7 @@ impl Client {
         Completion::from_json(&result).map_err(RequestError::Malformed)
     }
 
-    /// Asks a legacy server to tell when a resource changes. A modern one is asked by [`Client::listen`].
+    /// Subscribes to a resource of a legacy server. For a modern one, use [`Client::listen`].
     pub async fn subscribe(
         &self,
         uri: &str,
@@ -94,7 +93,7 @@ impl Client {
             .await
     }
 
-    /// Asks a legacy server no longer to tell when a resource changes.
+    /// Unsubscribes from a resource of a legacy server.
     pub async fn unsubscribe(
         &self,
         uri: &str,
@@ -104,7 +103,7 @@ impl Client {
             .await
     }
 
-    /// Tells a server something about a resource, to which the answer says nothing.
+    /// Sends a request that has a URI and an empty result.
     async fn resource_request(
         &self,
         uri: &str,
@@ -116,7 +115,7 @@ impl Client {
         self.request(method, params, deadline).await.map(drop)
     }
 
-    /// The skills that a server lists. Only for those that say that they do.
+    /// Lists the skills of a server with the skills capability.
     pub async fn list_skills(
         &self,
         deadline: Option<Instant>,
@@ -126,7 +125,7 @@ impl Client {
             .await
     }
 
-    /// The skill whose `SKILL.md` is at `uri`, listed or not.
+    /// Gets the skill whose `SKILL.md` is at `uri`, listed or not.
     pub async fn get_skill(
         &self,
         uri: &str,

@@ -1,8 +1,9 @@
-//! Finds out which era a server belongs to, and introduces us (LIF-5).
+//! Detects the era of a server and performs its handshake (LIF-5).
 //!
-//! The probe is `server/discover`. A modern server answers it; a legacy one answers with some error, stays silent, or in
-//! rare cases dies of it. Silence is met by sending `initialize` behind the probe and taking whichever answer comes
-//! first, so that a slow start costs nothing. A server that died is for the caller to start again, with the probe skipped.
+//! The probe is `server/discover`. A modern server responds to it. A legacy one responds with an
+//! error, does not respond, or in rare cases exits. If there is no response, `initialize` follows
+//! the probe and the first response wins, so that a slow start costs nothing. If the server exits,
+//! the caller restarts it without the probe.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,46 +17,47 @@ use crate::rpc_error::RpcError;
 use crate::transport::{Closed, DeliveryError, DeliveryErrorKind, Routing};
 use crate::version::{Era, LEGACY, MODERN, newest_common};
 
-/// How long the probe may go unanswered before `initialize` is sent behind it.
+/// The time after which `initialize` follows an unanswered probe.
 pub const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How to introduce ourselves.
+/// Options for [`connect`].
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// Our name and version.
+    /// The name and version of this client.
     pub client_info: Implementation,
-    /// What we offer: an MCP `ClientCapabilities` object.
+    /// The MCP `ClientCapabilities` object.
     pub capabilities: Json,
-    /// The server is known, or told, to be legacy: do not probe.
+    /// Sends `initialize` first, for a server that is known to be legacy.
     pub skip_probe: bool,
-    /// Never speak the modern protocol, even if `initialize` is turned down.
+    /// Never uses the modern protocol, even if `initialize` is rejected.
     pub legacy_only: bool,
 }
 
-/// Why no connection came about.
+/// The reason that connecting failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The link ended during a handshake that began with the probe: start the server again and skip the probe.
+    /// The connection closed during a handshake that started with the probe. Restart the server and
+    /// skip the probe.
     #[error("{0}")]
     ClosedDuringProbe(Closed),
     /// The handshake failed.
     #[error("{0}")]
     Request(#[from] RequestError),
-    /// There is no protocol version that both sides speak.
+    /// No protocol version is supported by both sides.
     #[error("the server speaks none of our protocol versions, only {}", offered.join(", "))]
     NoCommonVersion {
-        /// What the server speaks.
+        /// The versions of the server.
         offered: Vec<String>,
     },
 }
 
-/// What the probe brought.
+/// The outcome of the probe.
 enum Probe {
     Modern(ServerIdentity),
     Legacy,
 }
 
-/// Connects over `peer`. There is no time limit here: the caller has one over opening and handshake together.
+/// Connects over `peer`. The caller applies a timeout to the start and the handshake together.
 pub async fn connect(
     peer: Peer,
     handler: Arc<dyn Handler>,
@@ -84,7 +86,7 @@ async fn connect_legacy_first(
 ) -> Result<(Era, ServerIdentity), ConnectError> {
     match initialize(peer, options).await {
         Ok(identity) => Ok((Era::Legacy, identity)),
-        // It was legacy once; perhaps it is no longer.
+        // A server that used to be legacy may have been updated.
         Err(refused @ ConnectError::Request(RequestError::Rpc(_) | RequestError::Delivery(_)))
             if !options.legacy_only =>
         {
@@ -124,8 +126,10 @@ async fn connect_with_probe(
             Probe::Legacy => initialized.await.map(legacy).map_err(closed_during_probe),
         },
         outcome = &mut initialized => match outcome {
-            // A slow modern server turns `initialize` down and still has the probe to answer.
-            Err(refused @ ConnectError::Request(RequestError::Rpc(_) | RequestError::Delivery(_))) => match probe.await.map_err(closed_during_probe)? {
+            // A slow modern server rejects `initialize` and still has to respond to the probe.
+            Err(
+                refused @ ConnectError::Request(RequestError::Rpc(_) | RequestError::Delivery(_)),
+            ) => match probe.await.map_err(closed_during_probe)? {
                 Probe::Modern(identity) => Ok((Era::Modern, identity)),
                 Probe::Legacy => Err(refused),
             },
@@ -134,7 +138,7 @@ async fn connect_with_probe(
     }
 }
 
-/// A server that dies in the handshake, before or after it answered the probe, may have died of it.
+/// Attributes the end of a connection during the handshake to the probe.
 fn closed_during_probe(error: ConnectError) -> ConnectError {
     match error {
         ConnectError::Request(RequestError::Closed { cause, .. }) => {
@@ -169,7 +173,7 @@ async fn discover(peer: &Peer, options: &ConnectOptions) -> Result<Probe, Connec
             .await
         {
             Ok(result) => {
-                // A legacy server that answers anything to everything does not name versions.
+                // A legacy server that responds to any method does not list versions.
                 let Some(offered) = result.field::<Vec<String>>("supportedVersions") else {
                     return Ok(Probe::Legacy);
                 };
@@ -201,8 +205,8 @@ async fn discover(peer: &Peer, options: &ConnectOptions) -> Result<Probe, Connec
     }
 }
 
-/// Whether a server that does not know the probe may fail it in this way. Whether it can be reached, and whether it knows us, has
-/// nothing to do with the probe.
+/// Returns true if a server may fail in this way because it does not know the probe. Unreachable
+/// servers and failed authentication have other causes.
 fn may_be_legacy(failure: &DeliveryError) -> bool {
     matches!(
         failure.kind,
@@ -212,7 +216,7 @@ fn may_be_legacy(failure: &DeliveryError) -> bool {
     )
 }
 
-/// A modern server without a modern version for us may still speak a legacy one.
+/// Falls back to legacy if the server may support one of our legacy versions.
 fn fall_back(offered: Vec<String>) -> Result<Probe, ConnectError> {
     if offered.is_empty() || newest_common(LEGACY, &offered).is_some() {
         Ok(Probe::Legacy)
@@ -228,7 +232,7 @@ async fn initialize(peer: &Peer, options: &ConnectOptions) -> Result<ServerIdent
     let info = Json::encode(&options.client_info).unwrap_or_else(|_| Json::empty_object());
     params.raw("clientInfo", &info);
     let request = RequestOptions {
-        // The specification forbids to cancel it.
+        // The specification forbids cancelling `initialize`.
         cancellable: false,
         ..RequestOptions::default()
     };

@@ -1,4 +1,5 @@
-//! Requests that a server may answer with a demand for input (MRTR): answered, and asked again, until there is a result (CALL-3).
+//! Multi-round requests (MRTR): provides the input that a server asks for and repeats the request
+//! until there is a result (CALL-3).
 
 use std::time::Duration;
 
@@ -12,34 +13,34 @@ use crate::mcp::ResultKind;
 use crate::peer::{Progress, RequestError, RequestOptions};
 use crate::rpc_error::RpcError;
 
-/// The kind of a result that is a task.
+/// The `resultType` of a task.
 const TASK: &str = "task";
 
-/// A request that can be made again.
+/// A request that can be repeated.
 pub(super) struct MultiRoundRequest<'a> {
     pub(super) method: &'static str,
-    /// What it is for: the `name` or `uri` among its params.
+    /// The `name` or `uri` in its params.
     pub(super) name: &'a str,
-    /// Writes its own params.
+    /// Writes its params.
     pub(super) write: &'a (dyn Fn(&mut ObjectWriter) + Sync),
-    /// What of its params is repeated outside its text.
+    /// The arguments to send as headers.
     pub(super) parameters: &'a (dyn Fn() -> Option<Vec<(ByteString, String)>> + Sync),
     pub(super) meta: Option<&'a Json>,
-    /// Under which token its progress arrives.
+    /// The progress token.
     pub(super) token: u64,
     pub(super) deadline: Option<Instant>,
     pub(super) idle: Option<Duration>,
     pub(super) on_progress: Option<&'a mut (dyn FnMut(Progress) + Send)>,
 }
 
-/// What came of it in the end.
+/// The final result of a multi-round request.
 pub(super) enum MultiRoundResult<T> {
     Complete(T),
-    /// It has become a task; the whole result.
+    /// The call became a task; the raw result.
     Task(Json),
 }
 
-/// What goes along with the next round of a request.
+/// The input for the next round.
 #[derive(Clone)]
 struct Inputs {
     responses: Option<Json>,
@@ -47,7 +48,7 @@ struct Inputs {
 }
 
 impl Client {
-    /// Asks until there is a result, which `read` makes something of.
+    /// Repeats the request until there is a result, which `read` parses.
     pub(super) async fn send_multi_round<T>(
         &self,
         mut request: MultiRoundRequest<'_>,
@@ -65,7 +66,7 @@ impl Client {
                     visits += 1;
                     continue;
                 }
-                // An earlier round has reached the server, whatever became of this one.
+                // An earlier round has reached the server.
                 Err(error) if rounds > 0 => return Err(error.after_sending()),
                 Err(error) => return Err(error),
                 Ok(result) => result,
@@ -119,7 +120,7 @@ impl Client {
             routing: self.routing(request.name, request.parameters),
             deadline: request.deadline,
             idle: request.idle,
-            // Without anyone to tell, progress only has to keep the idle limit from running out.
+            // Without a listener, progress only resets the idle timeout.
             progress_token: request.on_progress.is_some().then_some(request.token),
             cancellable: true,
         };
@@ -132,7 +133,8 @@ impl Client {
             .await
     }
 
-    /// Answers what the server asks for, but not past the call's deadline, which does not run while a person is asked.
+    /// Answers the input requests before the deadline, which is extended while the user is
+    /// prompted.
     pub(super) async fn answer_before_deadline(
         &self,
         requests: &[(String, Json)],
@@ -146,14 +148,14 @@ impl Client {
         with_deadline(asks, deadline, self.answer_inputs(requests)).await?
     }
 
-    /// The answers as an object; `None` when nothing was asked.
+    /// Returns the responses as an object, or `None` if there are no requests.
     async fn answer_inputs(
         &self,
         requests: &[(String, Json)],
     ) -> Result<Option<Json>, RequestError> {
         if requests.len() > MAX_INPUTS {
             return Err(RequestError::Malformed(format!(
-                "the server asks for {} inputs at once",
+                "the server requested {} inputs at once",
                 requests.len()
             )));
         }
@@ -183,8 +185,7 @@ impl Client {
     }
 }
 
-/// Waits for an answer, but not past the deadline of the request that needs it. Where it asks a person, the deadline is
-/// put off instead.
+/// Waits for `answer` until the deadline. If the user is prompted, extends the deadline instead.
 pub(super) async fn with_deadline<T>(
     prompts_user: bool,
     deadline: &mut Option<Instant>,

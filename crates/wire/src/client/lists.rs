@@ -1,4 +1,4 @@
-//! Whole lists, page by page.
+//! Paginated lists.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,20 +11,20 @@ use crate::json::{Json, ObjectWriter};
 use crate::mcp::{InvalidItem, Item, ListKind, MAX_ITEMS, Page};
 use crate::peer::RequestError;
 
-/// How many pages one list may have (SEC-4).
+/// The maximum number of pages in a list (SEC-4).
 pub const MAX_PAGES: usize = 1000;
-/// How long a cursor may be (SEC-4).
+/// The maximum length of a cursor (SEC-4).
 pub const MAX_CURSOR_BYTES: usize = 64 * 1024;
 
-/// How many bytes the pages of one list may have in all (SEC-4).
+/// The maximum total size of the pages of a list (SEC-4).
 pub const MAX_LIST_BYTES: usize = 64 * 1024 * 1024;
-/// How many bytes all lists of one server may have (SEC-4).
+/// The maximum total size of all lists of a server (SEC-4).
 pub const MAX_CATALOG_BYTES: usize = 128 * 1024 * 1024;
 
-/// Pages longer than this are read on a thread of their own (CALL-7).
+/// Larger pages are parsed on the blocking pool (CALL-7).
 const LONG_PAGE: usize = 1024 * 1024;
 
-/// The bytes that the lists of one server may still take.
+/// The bytes left for the lists of one server.
 #[derive(Debug)]
 pub struct CatalogBudget(AtomicUsize);
 
@@ -35,7 +35,7 @@ impl Default for CatalogBudget {
 }
 
 impl CatalogBudget {
-    /// Takes that many bytes; false if they are not there.
+    /// Takes bytes from the budget. Returns false if they exceed it.
     fn take(&self, bytes: usize) -> bool {
         let left = self
             .0
@@ -46,25 +46,26 @@ impl CatalogBudget {
     }
 }
 
-/// A whole list.
+/// A complete list.
 #[derive(Clone, Debug)]
 pub struct Listing<T> {
-    /// The good entries, in the server's order.
+    /// The valid items, in the order of the server.
     pub items: Vec<T>,
-    /// The bad ones; their places count over all pages.
+    /// The invalid items. Positions count across pages.
     pub invalid: Vec<InvalidItem>,
-    /// What was odd about the list as a whole.
+    /// Warnings about the list as a whole.
     pub warnings: Vec<String>,
-    /// How long the server says it stays fresh, in milliseconds: the shortest of its pages.
+    /// The time for which the list is fresh, in milliseconds: the minimum of its pages.
     pub ttl_ms: Option<u64>,
-    /// A later page could not be had.
+    /// Whether a later page could not be fetched.
     pub incomplete: bool,
-    /// The bytes of its pages.
+    /// The total size of the pages.
     pub bytes: usize,
 }
 
 impl Client {
-    /// Fetches a whole list. What was fetched before a later page failed is kept, with a warning.
+    /// Fetches all pages of a list. If a later page fails, keeps the earlier ones and adds a
+    /// warning.
     pub async fn list<T: Item>(
         &self,
         kind: ListKind,
@@ -74,7 +75,7 @@ impl Client {
             .await
     }
 
-    /// As [`Client::list`], with a budget that several lists share.
+    /// Like [`Client::list`], with a budget shared by several lists.
     pub async fn list_within<T: Item>(
         &self,
         kind: ListKind,
@@ -85,7 +86,7 @@ impl Client {
             .await
     }
 
-    /// As [`Client::list`], by any method that gives pages of a list.
+    /// Like [`Client::list`], for any paginated method.
     pub(super) async fn list_by<T: Item>(
         &self,
         method: &'static str,
@@ -114,7 +115,7 @@ impl Client {
                     listing.bytes += bytes;
                     if listing.bytes > MAX_LIST_BYTES || !budget.take(bytes) {
                         Err(RequestError::Malformed(format!(
-                            "it makes the list longer than {} MB, or all lists longer than {} MB",
+                            "the list exceeds {} MB, or all lists together exceed {} MB",
                             MAX_LIST_BYTES >> 20,
                             MAX_CATALOG_BYTES >> 20
                         )))
@@ -174,7 +175,7 @@ impl Client {
     }
 }
 
-/// Reads a page, and lets other tasks run meanwhile if it is long.
+/// Parses a page, on the blocking pool if it is large.
 async fn read<T: Item>(member: &'static str, result: Json) -> Result<Page<T>, RequestError> {
     let page = if result.as_str().len() <= LONG_PAGE {
         Page::from_member(member, &result)

@@ -1,9 +1,9 @@
-//! The metadata that goes with every request: nothing for a legacy server, who we are for a modern one.
+//! The `_meta` of every request: empty for a legacy server, the client's identity for a modern one.
 
 use crate::json::{Json, ObjectWriter};
 use crate::mcp::Implementation;
 
-/// Prepared once per connection, as JSON text.
+/// Serialized once per connection.
 #[derive(Clone, Default)]
 pub(super) struct RequestMeta(String);
 
@@ -15,14 +15,14 @@ impl RequestMeta {
     pub(super) fn modern(version: &str, info: &Implementation, capabilities: &Json) -> Self {
         let mut members = ObjectWriter::new();
         members.string("io.modelcontextprotocol/protocolVersion", version);
-        // Two strings always serialise; an empty object would be a lesser evil than no request.
+        // Two strings always serialize; an empty object would still be a valid request.
         let info = Json::encode(info).unwrap_or_else(|_| Json::empty_object());
         members.raw("io.modelcontextprotocol/clientInfo", &info);
         members.raw("io.modelcontextprotocol/clientCapabilities", capabilities);
         Self(members.into_fragment())
     }
 
-    /// Adds `_meta` to a request's params, where there is anything to say.
+    /// Adds `_meta` to the params, unless it is empty.
     pub(super) fn add_to(
         &self,
         params: &mut ObjectWriter,
@@ -38,7 +38,7 @@ impl RequestMeta {
             }
             meta.fragment(&self.0);
             if let Some(more) = more {
-                // What the protocol owns is not the caller's to set.
+                // Callers must not set members that the protocol defines.
                 more.members(|key, value| {
                     if key != "progressToken" && !key.starts_with("io.modelcontextprotocol/") {
                         meta.raw(key, &value);
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_legacy_request_carries_only_what_was_asked_for() {
+    fn a_legacy_request_carries_only_the_given_metadata() {
         let meta = RequestMeta::legacy();
         assert_eq!(params(&meta, None, None), r#"{"name":"t"}"#);
         assert_eq!(
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_modern_request_says_who_asks() {
+    fn a_modern_request_carries_the_client_identity() {
         let info = Implementation {
             name: "n".into(),
             title: None,

@@ -1,4 +1,4 @@
-//! An MCP client over a [`Peer`]: the same methods whichever era the server belongs to.
+//! An MCP client over a [`Peer`], with the same methods for both eras.
 
 mod context;
 mod handshake;
@@ -32,10 +32,10 @@ use crate::rpc_error::RpcError;
 use crate::transport::Routing;
 use crate::version::{Era, MODERN, newest_common, supported_version};
 
-/// How often a server may ask for input before it answers one request (CALL-3).
+/// The maximum number of input rounds for one request (CALL-3).
 pub const MAX_INPUT_ROUNDS: usize = 10;
 
-/// How many inputs a server may ask for at once (SEC-4).
+/// The maximum number of input requests in one round (SEC-4).
 pub const MAX_INPUTS: usize = 64;
 
 /// A connected MCP client. Clones share the connection.
@@ -50,21 +50,22 @@ struct Shared {
     version: Option<&'static str>,
     identity: ServerIdentity,
     meta: RequestMeta,
-    /// Answers what a server asks in the middle of a call, by request (legacy) or by MRTR (modern).
+    /// Answers requests for input, sent as requests (legacy) or in results (modern).
     handler: Arc<dyn Handler>,
 }
 
-/// The arguments of a tool call. A tree is written straight into the request, so that large ones are copied once less.
+/// The arguments of a tool call. A tree is written straight into the request, which saves a copy of
+/// large arguments.
 #[derive(Clone, Debug)]
 pub enum Arguments {
-    /// As text.
+    /// JSON text.
     Text(Json),
-    /// As a tree.
+    /// A tree.
     Tree(serde_json::Value),
 }
 
 impl Arguments {
-    /// Whether they are an object, as they must be.
+    /// Returns true for an object, the only valid form.
     pub fn is_object(&self) -> bool {
         match self {
             Self::Text(json) => json.is_object(),
@@ -72,7 +73,7 @@ impl Arguments {
         }
     }
 
-    /// The same as text.
+    /// Returns the JSON text.
     pub fn to_json(&self) -> Json {
         match self {
             Self::Text(json) => json.clone(),
@@ -80,7 +81,7 @@ impl Arguments {
         }
     }
 
-    /// The same as text.
+    /// Converts into JSON text.
     pub fn into_json(self) -> Json {
         match self {
             Self::Text(json) => json,
@@ -101,40 +102,40 @@ impl From<serde_json::Value> for Arguments {
     }
 }
 
-/// How one tool call is to be made.
+/// A tool call.
 #[derive(Default)]
 pub struct CallRequest<'a> {
-    /// The tool's name as the server knows it.
+    /// The name of the tool on the server.
     pub tool: &'a str,
-    /// The arguments, an object.
+    /// The arguments, which must be an object.
     pub arguments: Option<&'a Arguments>,
-    /// Members to add to `_meta`.
+    /// Additional members of `_meta`.
     pub meta: Option<&'a Json>,
-    /// When to give up.
+    /// The deadline.
     pub deadline: Option<Instant>,
-    /// How long the server may send nothing at all.
+    /// The idle timeout.
     pub idle: Option<Duration>,
-    /// The arguments that a transport repeats in headers.
+    /// The arguments that a transport also sends as headers.
     pub header_parameters: &'a [HeaderParameter],
-    /// The tool runs only as a task, where its server has tasks (2025-11-25).
+    /// Whether the tool runs only as a task, on servers with tasks (2025-11-25).
     pub needs_task: bool,
-    /// Where the id of the task is left that the call becomes, if it becomes one. With an id in it, nothing is called: that task is
-    /// followed, which may have been begun over another connection.
+    /// Receives the task id if the call becomes a task. If it already holds one, no call is made
+    /// and that task is resumed, possibly on another connection.
     pub task: Option<&'a mut Option<ByteString>>,
-    /// Called with each step of progress, in order.
+    /// Called with each progress update, in order.
     pub on_progress: Option<&'a mut (dyn FnMut(Progress) + Send)>,
 }
 
-/// Which changes a server is to tell of (modern: `subscriptions/listen`).
+/// The changes to subscribe to (modern: `subscriptions/listen`).
 #[derive(Clone, Debug, Default)]
 pub struct Subscription {
-    /// When its tools change.
+    /// The list of tools.
     pub tools: bool,
-    /// When its resources change.
+    /// The list of resources.
     pub resources: bool,
-    /// When its prompts change.
+    /// The list of prompts.
     pub prompts: bool,
-    /// When one of these resources changes.
+    /// These resources.
     pub uris: Vec<String>,
 }
 
@@ -159,29 +160,30 @@ impl Client {
         }
     }
 
-    /// The era the server belongs to.
+    /// Returns the era of the server.
     pub fn era(&self) -> Era {
         self.shared.era
     }
 
-    /// Who the server says it is.
+    /// Returns the identity of the server.
     pub fn identity(&self) -> &ServerIdentity {
         &self.shared.identity
     }
 
-    /// The link underneath.
+    /// Returns the peer.
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// Calls a tool, answering whatever input the server asks for on the way, and following the task that the call may become.
+    /// Calls a tool, provides the input that the server asks for, and polls the task if the call
+    /// becomes one.
     pub async fn call_tool(
         &self,
         mut call: CallRequest<'_>,
     ) -> Result<CallToolResult, RequestError> {
-        let begun = call.task.as_deref().is_some_and(Option::is_some);
-        if begun || self.requires_task(&call) {
-            // On the heap: it is large, and seldom needed.
+        let start_call = call.task.as_deref().is_some_and(Option::is_some);
+        if start_call || self.requires_task(&call) {
+            // Boxed, because the future is large and rarely needed.
             return Box::pin(self.call_as_task(call)).await;
         }
         let target = call.target();
@@ -208,8 +210,8 @@ impl Client {
         }
     }
 
-    /// Asks to be told of changes; the future ends when the server ends the subscription. Notifications arrive at the
-    /// handler. Only modern servers know this.
+    /// Subscribes to changes on a modern server, until the server ends the subscription. The
+    /// notifications go to the handler.
     pub async fn listen(&self, subscription: &Subscription) -> Result<(), RequestError> {
         let mut filter = ObjectWriter::new();
         for (member, wanted) in [
@@ -242,7 +244,7 @@ impl Client {
         .map(drop)
     }
 
-    /// The routing of a request that names nothing.
+    /// Returns the routing of a request without a name.
     fn routing_without_name(&self) -> Routing {
         Routing {
             version: self.shared.version,
@@ -250,7 +252,7 @@ impl Client {
         }
     }
 
-    /// What a transport may want to know of a request for the thing called `name`.
+    /// Returns the routing of a request for `name`.
     fn routing(
         &self,
         name: &str,
@@ -264,7 +266,7 @@ impl Client {
         }
     }
 
-    /// Sends a request with the members of `params` beside the metadata of this connection.
+    /// Sends a request with `params` and the metadata of this connection.
     pub(crate) async fn request(
         &self,
         method: &'static str,
@@ -281,7 +283,8 @@ impl Client {
             .await
     }
 
-    /// Sends, and once more if the server turned down the version although it names one that we speak.
+    /// Sends a request, and repeats it once if the server rejects the protocol version but lists
+    /// one that we support.
     async fn send(
         &self,
         method: &'static str,
@@ -311,7 +314,7 @@ impl Client {
     }
 }
 
-/// What is called, without who waits for it.
+/// The parts of a [`CallRequest`] that go into the request.
 #[derive(Clone, Copy)]
 struct CallParams<'a> {
     tool: &'a str,
@@ -336,7 +339,7 @@ impl<'a> CallRequest<'a> {
 }
 
 impl CallParams<'_> {
-    /// Writes the params that say what is called.
+    /// Writes the params of `tools/call`.
     fn write(&self, params: &mut ObjectWriter) {
         params.string("name", self.tool);
         match self.arguments {
@@ -346,13 +349,13 @@ impl CallParams<'_> {
         }
     }
 
-    /// What of its arguments is repeated outside its text.
+    /// Returns the arguments to send as headers.
     fn parameters(&self) -> Option<Vec<(ByteString, String)>> {
         Some(header_values(self.header_parameters, self.arguments?))
     }
 }
 
-/// The modern version that we share with a server that refused another, from its error.
+/// Returns the modern version in common with a server that rejected another one.
 fn common_version(error: &RpcError) -> Option<&'static str> {
     if error.code != RpcError::UNSUPPORTED_VERSION {
         return None;

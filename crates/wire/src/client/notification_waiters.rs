@@ -1,6 +1,7 @@
-//! Notifications about one thing that somebody waits for: a page that the user has done with, a task that has moved on.
+//! Callers that wait for a notification about one elicitation or task.
 //!
-//! Nobody may rely on them, so whoever waits here also has another way to find out. What nobody waits for is forgotten.
+//! Servers may omit these notifications, so every caller has another way to find out. A
+//! notification without a waiting caller is dropped.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,41 +10,38 @@ use tokio::sync::watch;
 
 use crate::json::Json;
 
-/// What a notification is about: its kind, and the id of the thing.
-type Topic = (Kind, String);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
-    /// A page is done with.
-    Elicitation,
-    /// A task has moved on.
-    Task,
+/// The subject of a notification.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Topic {
+    /// A completed elicitation, by its id.
+    Elicitation(String),
+    /// A changed task, by its id.
+    Task(String),
 }
 
-/// Where those who wait leave word, and where notifications are passed on to them.
+/// The registry of waiting callers.
 #[derive(Default)]
 pub struct NotificationWaiters(Mutex<HashMap<Topic, watch::Sender<Option<Json>>>>);
 
 impl NotificationWaiters {
-    /// Passes a notification on to whoever waits for it.
+    /// Passes a notification on to the callers that wait for it.
     pub fn notify(&self, method: &str, params: Option<&Json>) {
-        let (kind, member) = match method {
-            "notifications/elicitation/complete" => (Kind::Elicitation, "elicitationId"),
-            "notifications/tasks/status" | "notifications/tasks" => (Kind::Task, "taskId"),
+        let (topic, member): (fn(String) -> Topic, _) = match method {
+            "notifications/elicitation/complete" => (Topic::Elicitation, "elicitationId"),
+            "notifications/tasks/status" | "notifications/tasks" => (Topic::Task, "taskId"),
             _ => return,
         };
         let Some((params, id)) = params.and_then(|params| Some((params, params.field(member)?)))
         else {
             return;
         };
-        if let Some(waiting) = self.lock().get(&(kind, id)) {
+        if let Some(waiting) = self.lock().get(&topic(id)) {
             waiting.send_replace(Some(params.clone()));
         }
     }
 
-    /// Begins to wait for notifications about one thing.
-    pub(super) fn subscribe(&self, kind: Kind, id: &str) -> NotificationWaiter<'_> {
-        let topic = (kind, id.to_owned());
+    /// Registers a caller.
+    pub(super) fn subscribe(&self, topic: Topic) -> NotificationWaiter<'_> {
         let mut all = self.lock();
         let waiting = all
             .entry(topic.clone())
@@ -60,7 +58,7 @@ impl NotificationWaiters {
     }
 }
 
-/// Somebody who waits.
+/// A registered caller.
 pub(super) struct NotificationWaiter<'s> {
     receiver: watch::Receiver<Option<Json>>,
     topic: Topic,
@@ -68,7 +66,7 @@ pub(super) struct NotificationWaiter<'s> {
 }
 
 impl NotificationWaiter<'_> {
-    /// The newest notification since the last time.
+    /// Waits for a notification, and returns the newest.
     pub(super) async fn next(&mut self) -> Json {
         loop {
             if self.receiver.changed().await.is_err() {
@@ -85,7 +83,7 @@ impl NotificationWaiter<'_> {
 impl Drop for NotificationWaiter<'_> {
     fn drop(&mut self) {
         let mut all = self.waiters.lock();
-        // Our own receiver is still there.
+        // The count includes our own receiver.
         let last = |waiting: &watch::Sender<Option<Json>>| waiting.receiver_count() <= 1;
         if all.get(&self.topic).is_some_and(last) {
             all.remove(&self.topic);
@@ -100,13 +98,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_who_waits_for_it_hears_of_it() {
+    async fn a_notification_reaches_only_the_callers_that_wait_for_it() {
         let waiters = NotificationWaiters::default();
         let params = Json::parse(r#"{"taskId":"a","status":"working"}"#).unwrap();
         waiters.notify("notifications/tasks/status", Some(&params));
-        let mut one = waiters.subscribe(Kind::Task, "a");
-        let mut other = waiters.subscribe(Kind::Task, "b");
-        let mut page = waiters.subscribe(Kind::Elicitation, "a");
+        let mut one = waiters.subscribe(Topic::Task("a".to_owned()));
+        let mut other = waiters.subscribe(Topic::Task("b".to_owned()));
+        let mut page = waiters.subscribe(Topic::Elicitation("a".to_owned()));
         assert!(one.next().now_or_never().is_none(), "that was before");
         waiters.notify("notifications/tasks", Some(&params));
         waiters.notify("notifications/tasks", None);

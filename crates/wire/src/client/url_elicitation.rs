@@ -1,4 +1,4 @@
-//! Requests that are refused until the user has visited a page (error −32042, CALL-3).
+//! Requests that the server rejects until the user has opened a URL (error -32042, CALL-3).
 
 use bytestring::ByteString;
 use futures_util::future::{Either, join_all, select};
@@ -6,21 +6,21 @@ use std::pin::pin;
 use tokio::time::Instant;
 
 use super::input_required::with_deadline;
-use super::notification_waiters::Kind;
+use super::notification_waiters::Topic;
 use super::{Client, MAX_INPUTS};
 use crate::json::{Json, ObjectWriter};
 use crate::peer::RequestError;
 use crate::rpc_error::RpcError;
 
-/// How often one request may be refused in this way and made again (CALL-3).
+/// The maximum number of retries of one request for this reason (CALL-3).
 pub const MAX_URL_ELICITATIONS: usize = 3;
 
-/// The request by which a person is asked.
+/// The method that prompts the user.
 const ELICITATION: &str = "elicitation/create";
 
 impl Client {
-    /// Has the user visit the pages that an error names. `Ok` means that the request, which did not run, may be made again; the
-    /// error says why it may not.
+    /// Prompts the user to open the URLs in the error. `Ok` means that the request, which has not
+    /// run, may be repeated. The error tells why not.
     pub(super) async fn open_required_urls(
         &self,
         error: RpcError,
@@ -45,22 +45,23 @@ impl Client {
             return refused("it still asks for a page that was visited");
         }
         let visits = join_all(pages.iter().map(|page| self.open_url(page)));
-        // It was turned down, so a deadline that passes meanwhile does not mean that it ran.
+        // The server rejected the request, so it has not run even if the deadline passes now.
         let asks = self.shared.handler.prompts_user(ELICITATION);
         let Ok(outcomes) = with_deadline(asks, deadline, visits).await else {
-            return refused("nobody answered in time whether to visit the page that it needs");
+            return refused("the prompt to visit the page it needs timed out");
         };
         for outcome in outcomes {
             match outcome.as_deref() {
                 Some("accept") => {}
                 Some("decline") => return refused("the user declined to visit the page it needs"),
-                _ => return refused("the page that it needs was not visited"),
+                _ => return refused("the page it needs was not visited"),
             }
         }
         Ok(())
     }
 
-    /// Puts one page to the user; the server may say first that it is done with. Gives the user's decision.
+    /// Prompts the user to open one URL, and returns the decision. The server may report completion
+    /// first.
     async fn open_url(&self, page: &Json) -> Option<ByteString> {
         let handler = &self.shared.handler;
         let method = ByteString::from_static(ELICITATION);
@@ -76,7 +77,7 @@ impl Client {
         let mut waiter = handler
             .notification_waiters()
             .zip(id)
-            .map(|(waiters, id)| waiters.subscribe(Kind::Elicitation, &id));
+            .map(|(waiters, id)| waiters.subscribe(Topic::Elicitation(id)));
         let done = pin!(async {
             match &mut waiter {
                 Some(waiter) => waiter.next().await,
@@ -90,7 +91,7 @@ impl Client {
     }
 }
 
-/// The pages that an error names.
+/// Returns the elicitations in the error.
 fn pages(error: &RpcError) -> Result<Vec<Json>, &'static str> {
     let listed = error
         .data
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_taken_only_where_all_of_them_can_be_visited() {
+    fn elicitations_are_valid_only_if_all_have_a_url() {
         let check = |data: Option<&str>| {
             let data = data.map(|data| Json::parse(data.to_owned()).unwrap());
             pages(&RpcError {

@@ -1,16 +1,16 @@
-//! What a server suggests for an argument that is being typed.
+//! Completions for an argument.
 
 use crate::json::{Json, ObjectWriter};
 
-/// How many suggestions are taken (the specification's limit).
+/// The maximum number of completions, from the specification.
 const MAX_VALUES: usize = 100;
 
-/// What an argument belongs to.
+/// The owner of the argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference {
-    /// A prompt, by the name its server knows.
+    /// A prompt, by its name on the server.
     Prompt(String),
-    /// A resource template.
+    /// A resource template, by its URI template.
     Template(String),
 }
 
@@ -25,19 +25,19 @@ impl Reference {
     }
 }
 
-/// Suggestions for an argument.
+/// Completions for an argument.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// The suggestions, the best first; untrusted text.
+    /// The values, best first. Untrusted text.
     pub values: Vec<String>,
-    /// How many there are in all, where the server says so.
+    /// The total number of values, if the server knows it.
     pub total: Option<u64>,
-    /// There are more than these.
+    /// Whether there are more values.
     pub has_more: bool,
 }
 
 impl Completion {
-    /// Reads the result of `completion/complete`; what is no text among the suggestions is left out.
+    /// Reads the result of `completion/complete`. Values that are not strings are skipped.
     pub fn from_json(result: &Json) -> Result<Self, String> {
         let completion = result.get("completion").filter(Json::is_object);
         let completion = completion.ok_or("it has no `completion`")?;
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn suggestions_are_read_as_far_as_they_are_texts() {
+    fn values_that_are_not_strings_are_skipped() {
         let completion = read(
             r#"{"completion":{"values":["a",5,"b"],"total":9,"hasMore":true},"resultType":"complete"}"#,
         )
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_says_what_it_is_to() {
+    fn a_reference_is_serialized_with_its_type() {
         assert_eq!(
             Reference::Prompt("p\"q".to_owned()).to_json().as_str(),
             r#"{"type":"ref/prompt","name":"p\"q"}"#

@@ -1,22 +1,21 @@
-//! What a tool gives back.
+//! Tool results.
 
 use bytestring::ByteString;
 
 use crate::json::Json;
 
-/// A text longer than this is decoded only when somebody wants it: whoever only passes it on, or writes it to a file, needs
-/// no second copy of it.
+/// Longer text is decoded on demand: a caller that only forwards or saves it needs no second copy.
 const MAX_DECODED_TEXT: usize = 128 * 1024;
 
-/// One block of a result.
+/// A content block.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// Text.
+    /// A text block.
     Text(ByteString),
-    /// Anything else, known or not, as the server wrote it; the type's name is beside it. Texts that are long or annotated are
-    /// here too; [`Content::text`] knows.
+    /// Any other block, known or not, as the server wrote it. Also a text block that is long or has
+    /// annotations; see [`Content::text`].
     Other {
-        /// The block's `type`: `text`, `image`, `audio`, `resource`, `resource_link`, or something newer.
+        /// The `type`: `text`, `image`, `audio`, `resource`, `resource_link`, or a newer one.
         kind: ByteString,
         /// The whole block.
         raw: Json,
@@ -40,7 +39,7 @@ impl Content {
         }
     }
 
-    /// The block's `type`.
+    /// Returns the `type` of the block.
     pub fn kind(&self) -> &str {
         match self {
             Self::Text(_) => "text",
@@ -48,7 +47,7 @@ impl Content {
         }
     }
 
-    /// The text of a text block, annotated or not.
+    /// Returns the text of a text block.
     pub fn text(&self) -> Option<ByteString> {
         match self {
             Self::Text(text) => Some(text.clone()),
@@ -57,8 +56,8 @@ impl Content {
         }
     }
 
-    /// Calls `visit` with the text of a text block piece by piece, without a copy of it in memory; the first error ends it. False
-    /// if there is no text.
+    /// Calls `visit` with the text of a text block in chunks, without a copy of it in memory. Stops
+    /// at the first error. Returns false if there is no text.
     pub fn text_chunks<E>(&self, mut visit: impl FnMut(&str) -> Result<(), E>) -> Result<bool, E> {
         match self {
             Self::Text(text) => visit(text).map(|()| true),
@@ -70,7 +69,7 @@ impl Content {
         }
     }
 
-    /// The block as JSON.
+    /// Returns the block as JSON.
     pub fn to_json(&self) -> Json {
         match self {
             Self::Text(text) => {
@@ -86,34 +85,34 @@ impl Content {
 /// The result of `tools/call`.
 #[derive(Clone, Debug)]
 pub struct CallToolResult {
-    /// The blocks, in order.
+    /// The content blocks.
     pub content: Vec<Content>,
-    /// The machine-readable result, byte for byte.
+    /// The structured result, byte for byte.
     pub structured_content: Option<Json>,
-    /// The tool ran and reports a failure of its own.
+    /// Whether the tool reports a failure.
     pub is_error: bool,
-    /// The result's `_meta`.
+    /// The `_meta` of the result.
     pub meta: Option<Json>,
 }
 
-/// What a modern server answered, by `resultType`.
+/// The kind of a result, from `resultType`.
 #[derive(Clone, Debug)]
 pub enum ResultKind {
-    /// The answer.
+    /// A final result.
     Complete,
-    /// It needs something from us first (MRTR).
+    /// The server needs input first (MRTR).
     InputRequired {
-        /// What it needs, by key; each value is a request object.
+        /// The input requests, by key.
         requests: Vec<(String, Json)>,
-        /// To be given back to the letter.
+        /// Opaque state, to be returned unchanged.
         state: Option<Json>,
     },
-    /// A kind this client does not know.
+    /// An unknown kind.
     Unknown(String),
 }
 
 impl CallToolResult {
-    /// Reads the result of `tools/call`, and what kind of result it is, in one walk.
+    /// Reads the result of `tools/call` and its kind in one pass.
     pub fn from_json(result: &Json) -> Result<(ResultKind, Self), String> {
         let mut read = Self {
             content: Vec::new(),
@@ -125,7 +124,7 @@ impl CallToolResult {
         let mut tool_result = None;
         let mut kind = KindMembers::default();
         let other = |key: &str, value| match key {
-            // No list, or said once more: as everywhere, the last counts.
+            // Not a list, or a repeated member; the last one counts.
             "content" => whole = Some(value),
             "structuredContent" => read.structured_content = Some(value),
             "toolResult" => tool_result = Some(value),
@@ -145,8 +144,8 @@ impl CallToolResult {
         Ok((kind.into(), read))
     }
 
-    /// Takes the `toolResult` of protocol version 2024-10-07, which servers on old SDKs still send: a whole result inside the
-    /// result, or any value. It never replaces what the result says in today's members.
+    /// Adds the `toolResult` of protocol version 2024-10-07, which servers on old SDKs still send:
+    /// a nested result, or any value. Never overwrites current members.
     fn add_tool_result(&mut self, inner: Json) {
         let Some(blocks) = inner.get("content").filter(|_| self.content.is_empty()) else {
             self.add_bare_tool_result(inner);
@@ -171,7 +170,7 @@ impl CallToolResult {
 fn read_blocks(blocks: Json) -> Vec<Content> {
     let mut content = Vec::new();
     if !blocks.elements(|block| content.push(Content::from_json(block))) {
-        // Not a list: a bare string, or one block.
+        // A bare string, or one block.
         content.push(
             blocks
                 .as_string()
@@ -181,7 +180,7 @@ fn read_blocks(blocks: Json) -> Vec<Content> {
     content
 }
 
-/// The members that tell the kind of a result.
+/// The members that determine the kind of a result.
 #[derive(Default)]
 struct KindMembers {
     kind: Option<ByteString>,
@@ -220,7 +219,7 @@ impl From<KindMembers> for ResultKind {
 }
 
 impl ResultKind {
-    /// The kind of any result: absent means complete.
+    /// Reads the kind of any result. Without a `resultType` it is complete.
     pub fn from_json(result: &Json) -> Self {
         let mut members = KindMembers::default();
         result.members(|key, value| members.member(key, value));
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_contents_the_last_counts() {
+    fn the_last_of_two_content_members_counts() {
         let texts = |text: &str| -> Vec<String> {
             let content = read(text).content;
             let texts = content.iter().filter_map(Content::text);
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_block_or_key_costs_nothing() {
+    fn unknown_blocks_and_keys_are_kept_or_ignored() {
         let result = read(
             r#"{"content":[{"type":"text","text":"a"},{"type":"hologram","x":1},5,{"type":"text","text":7}],
                 "structuredContent":[1, 2],"isError":true,"messages":[],"_meta":{"k":1}}"#,
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_tool_result_is_the_result() {
+    fn a_tool_result_of_an_old_server_is_read() {
         type Expected<'e> = (&'e [&'e str], Option<&'e str>, bool, Option<&'e str>);
         let cases: [(&str, Expected); 9] = [
             (
@@ -292,7 +291,7 @@ mod tests {
             ),
             (r#"{"toolResult":[1]}"#, (&[], Some("[1]"), false, None)),
             (r#"{"toolResult":null}"#, (&[], None, false, None)),
-            // What stands in today's members counts.
+            // Current members take precedence.
             (
                 r#"{"content":[{"type":"text","text":"a"}],"toolResult":"b"}"#,
                 (&["a"], Some(r#""b""#), false, None),
@@ -327,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_stays_as_it_was_written_until_somebody_reads_it() {
+    fn a_long_text_is_decoded_on_demand() {
         let text = "line\n".repeat(MAX_DECODED_TEXT / 4);
         let block = serde_json::json!({"type": "text", "text": text});
         let result = read(&serde_json::json!({"content": [block]}).to_string());
@@ -347,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_of_an_odd_shape_is_read_as_far_as_it_goes() {
+    fn a_result_of_an_unusual_shape_is_read_as_far_as_possible() {
         assert!(read("{}").content.is_empty());
         assert_eq!(
             read(r#"{"content":"bare"}"#).content[0].text().as_deref(),
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_of_result_is_told_apart() {
+    fn the_kind_of_a_result_is_detected() {
         let kind = |text: &str| ResultKind::from_json(&Json::parse(text.to_owned()).unwrap());
         assert!(matches!(kind("{}"), ResultKind::Complete));
         assert!(matches!(

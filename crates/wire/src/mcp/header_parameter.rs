@@ -1,4 +1,5 @@
-//! Arguments that a server wants to see in the headers of a call (`x-mcp-header`), so that what stands between can route by them.
+//! Arguments that a server wants as headers (`x-mcp-header`), so that intermediaries can route by
+//! them.
 
 use std::collections::HashSet;
 
@@ -8,26 +9,26 @@ use serde_json::Value;
 use crate::client::Arguments;
 use crate::json::Json;
 
-/// The member of a parameter's schema that names its header.
+/// The schema keyword that names the header.
 const ANNOTATION: &str = "x-mcp-header";
 
-/// How deep a schema is looked into (SEC-4).
+/// The maximum nesting of a schema (SEC-4).
 const MAX_DEPTH: usize = 64;
 
-/// How large an integer may be in a header: what JavaScript can count to.
+/// The largest integer in a header: the safe integers of JavaScript.
 const MAX_INTEGER: i64 = (1 << 53) - 1;
 
-/// An argument that is repeated in a header.
+/// An argument that is also sent as a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderParameter {
-    /// What the header is called, behind `Mcp-Param-`.
+    /// The name of the header, without the prefix `Mcp-Param-`.
     pub header: ByteString,
-    /// Where the value is: the properties on the way to it.
+    /// The property path of the argument.
     path: Vec<String>,
 }
 
 impl HeaderParameter {
-    /// All that a tool's input schema asks for; an `Err` says why it must not ask so.
+    /// Finds the header parameters in an input schema. The error tells why the schema is invalid.
     pub fn all(schema: &Json) -> Result<Vec<Self>, String> {
         if !schema.as_str().contains(ANNOTATION) {
             return Ok(Vec::new());
@@ -49,7 +50,7 @@ impl HeaderParameter {
         Ok(found)
     }
 
-    /// The value as text, if the arguments have one that fits into a header.
+    /// Returns the value as text, if the arguments contain one that fits into a header.
     fn value(&self, arguments: &Value) -> Option<String> {
         let value = self
             .path
@@ -64,7 +65,7 @@ impl HeaderParameter {
     }
 }
 
-/// The values of the parameters that have one, beside what their headers are called.
+/// Returns the header names and values of the parameters that have a value.
 pub(crate) fn header_values(
     parameters: &[HeaderParameter],
     arguments: &Arguments,
@@ -99,7 +100,8 @@ fn whole(number: &serde_json::Number) -> Option<i64> {
     whole.filter(|whole| (-MAX_INTEGER..=MAX_INTEGER).contains(whole))
 }
 
-/// Collects the annotations. `path` leads here by way of `properties` alone; where it does not, an annotation is out of place.
+/// Collects the annotations. `path` is `None` where the schema was not reached through `properties`
+/// alone, and an annotation is invalid.
 fn walk(
     schema: &Value,
     mut path: Option<&mut Vec<String>>,
@@ -130,7 +132,7 @@ fn walk(
                     }
                 }
             }
-            // These hold values, not schemas.
+            // These contain values, not schemas.
             ("default" | "const" | "enum" | "examples", _) => {}
             (
                 "$defs" | "definitions" | "patternProperties" | "dependentSchemas",
@@ -184,7 +186,7 @@ fn annotated(
     })
 }
 
-/// Whether it is a token of RFC 9110.
+/// Returns true for a token of RFC 9110.
 fn is_token(name: &str) -> bool {
     let tchar = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(tchar)
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_that_break_the_rules_are_refused() {
+    fn invalid_annotations_are_rejected() {
         let one = |property: Value| json!({"properties": {"p": property}});
         for schema in [
             one(json!({"type": "string", "x-mcp-header": ""})),

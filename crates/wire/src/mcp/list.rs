@@ -1,11 +1,11 @@
-//! One page of a list, read so that a bad entry costs that entry.
+//! Pages of a list. An invalid item costs only itself.
 
 use bytestring::ByteString;
 
 use super::Item;
 use crate::json::Json;
 
-/// Which of a server's lists.
+/// The lists of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ListKind {
     /// `tools/list`
@@ -19,7 +19,7 @@ pub enum ListKind {
 }
 
 impl ListKind {
-    /// The method that fetches it.
+    /// Returns the method that fetches the list.
     pub fn method(self) -> &'static str {
         match self {
             Self::Tools => "tools/list",
@@ -29,7 +29,7 @@ impl ListKind {
         }
     }
 
-    /// The member of the result that holds it.
+    /// Returns the member of the result that holds the list.
     pub fn member(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -40,42 +40,42 @@ impl ListKind {
     }
 }
 
-/// How many entries one list may have (SEC-4).
+/// The maximum number of items in a list (SEC-4).
 pub const MAX_ITEMS: usize = 100_000;
 
-/// An entry that could not be used.
+/// An item that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidItem {
-    /// Its place in the list, from 0.
+    /// The position in the list, from 0.
     pub index: usize,
-    /// What is wrong with it.
+    /// The cause.
     pub reason: String,
 }
 
 /// One page of a list.
 #[derive(Clone, Debug)]
 pub struct Page<T> {
-    /// The good entries, in the server's order.
+    /// The valid items, in the order of the server.
     pub items: Vec<T>,
-    /// The bad ones.
+    /// The invalid items.
     pub invalid: Vec<InvalidItem>,
-    /// Where the next page starts, if there is one.
+    /// The cursor of the next page.
     pub next_cursor: Option<ByteString>,
-    /// It has more entries than [`MAX_ITEMS`]; those were left out.
+    /// Whether items beyond [`MAX_ITEMS`] were dropped.
     pub truncated: bool,
-    /// There is a cursor, but it is not a string.
+    /// Whether the cursor is not a string.
     pub invalid_cursor: bool,
-    /// How long the server says this stays fresh, in milliseconds.
+    /// The time for which the page is fresh, in milliseconds.
     pub ttl_ms: Option<u64>,
 }
 
 impl<T: Item> Page<T> {
-    /// Reads the result of a list request; fails only when there is no list in it.
+    /// Reads the result of a list request. Fails only if it contains no list.
     pub fn from_json(kind: ListKind, result: &Json) -> Result<Self, String> {
         Self::from_member(kind.member(), result)
     }
 
-    /// As [`Page::from_json`], with the list under any name.
+    /// Like [`Page::from_json`], for any member.
     pub(crate) fn from_member(member: &str, result: &Json) -> Result<Self, String> {
         let (mut items, mut invalid, mut index) = (Vec::new(), Vec::new(), 0);
         let (mut next_cursor, mut invalid_cursor, mut ttl_ms) = (None, false, None);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_entry_is_reported_and_its_neighbours_stay() {
+    fn an_invalid_item_is_reported_and_the_others_are_kept() {
         let page = read(
             r#"{"tools":[{"name":"a","inputSchema":{}},7,{"inputSchema":{}},{"name":5},{"name":"b","extra":[1]}],
                 "nextCursor":"c","ttlMs":60000,"more":1}"#,
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_without_end_is_cut() {
+    fn a_list_over_the_limit_is_truncated() {
         let page = read(&format!(
             r#"{{"tools":[{}]}}"#,
             vec!["1"; MAX_ITEMS + 5].join(",")

@@ -1,7 +1,7 @@
-//! The MCP types this host looks into: lean, lenient, and raw where nothing needs to look.
+//! The MCP types that this host uses: small, lenient, and raw where possible.
 //!
-//! An unknown field stays in the item's raw text; a field of the wrong type counts as absent unless the item makes no
-//! sense without it, and then the item alone is lost, with a reason.
+//! Unknown fields stay in the raw text. A field of the wrong type counts as absent; if the item is
+//! useless without it, only that item is dropped, with a reason.
 
 mod completion;
 mod content;
@@ -28,8 +28,8 @@ pub use tool::{Prompt, Resource, ResourceTemplate, Tool, ToolHints};
 
 use crate::json::Json;
 
-/// An entry of one of a server's lists.
+/// An item of a list.
 pub trait Item: Sized + Send + 'static {
-    /// Reads one entry; the error says what is wrong with it.
+    /// Reads an item. The error tells why it is invalid.
     fn from_json(raw: Json) -> Result<Self, String>;
 }

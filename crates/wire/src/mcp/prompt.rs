@@ -1,26 +1,26 @@
-//! What a prompt takes and gives.
+//! Prompt arguments and messages.
 
 use bytestring::ByteString;
 
 use super::{Content, Prompt};
 use crate::json::Json;
 
-/// How many arguments a prompt may have (SEC-4).
+/// The maximum number of arguments of a prompt (SEC-4).
 const MAX_ARGUMENTS: usize = 1000;
 
 /// An argument of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptArgument {
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// What it is for; untrusted text.
+    /// The description. Untrusted text.
     pub description: Option<String>,
-    /// Whether the prompt cannot do without.
+    /// Whether the argument is required.
     pub required: bool,
 }
 
 impl Prompt {
-    /// The arguments that it takes, in order; `None` where it does not say. What is no argument is left out.
+    /// Returns the arguments, or `None` if the server lists none. Invalid arguments are skipped.
     pub fn arguments(&self) -> Option<Vec<PromptArgument>> {
         let mut arguments: Vec<PromptArgument> = Vec::new();
         let list = self.raw.get("arguments")?.elements(|argument| {
@@ -40,7 +40,7 @@ impl Prompt {
         list.then_some(arguments)
     }
 
-    /// A name for people.
+    /// Returns the display name.
     pub fn title(&self) -> Option<String> {
         self.raw.field("title")
     }
@@ -49,25 +49,25 @@ impl Prompt {
 /// One message of a prompt.
 #[derive(Clone, Debug)]
 pub struct PromptMessage {
-    /// Who says it: `user` or `assistant`.
+    /// The role: `user` or `assistant`.
     pub role: ByteString,
-    /// What is said.
+    /// The content.
     pub content: Content,
 }
 
 /// The result of `prompts/get`.
 #[derive(Clone, Debug)]
 pub struct GetPromptResult {
-    /// What it is for; untrusted text.
+    /// The description. Untrusted text.
     pub description: Option<String>,
-    /// The messages, in order.
+    /// The messages.
     pub messages: Vec<PromptMessage>,
     /// The whole result as the server wrote it.
     pub raw: Json,
 }
 
 impl GetPromptResult {
-    /// Reads the result of `prompts/get`; fails only when there are no messages in it.
+    /// Reads the result of `prompts/get`. Fails only if it contains no messages.
     pub fn from_json(result: &Json) -> Result<Self, String> {
         let mut messages = Vec::new();
         let all = result.get("messages").ok_or("it has no `messages`")?;
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_of_every_shape_are_read() {
+    fn messages_of_any_shape_are_read() {
         let result = Json::parse(
             r#"{"description":"d","messages":[{"role":"user","content":{"type":"text","text":"a"}},
                 {"role":"assistant","content":"bare"},{"content":[{"type":"text","text":"b"},{"type":"image"}]},{"role":"user"},5]}"#,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_without_a_name_or_named_twice_is_left_out() {
+    fn unnamed_and_repeated_arguments_are_skipped() {
         let prompt = |arguments: &str| {
             let text = format!(r#"{{"name":"p","arguments":{arguments}}}"#);
             Prompt::from_json(Json::parse(text).unwrap()).unwrap()

@@ -1,4 +1,4 @@
-//! What reading a resource gives.
+//! The contents of resources.
 
 use bytestring::ByteString;
 
@@ -8,37 +8,37 @@ use crate::json::Json;
 /// The content of a resource.
 #[derive(Clone, Debug)]
 pub struct ResourceContent {
-    /// Whose content it is: the resource that was asked for, or one below it.
+    /// The URI of the resource that was read, or of one below it.
     pub uri: ByteString,
-    /// Its MIME type, as the server says.
+    /// The MIME type.
     pub mime_type: Option<ByteString>,
-    /// The content itself.
+    /// The text or bytes.
     pub body: ResourceBody,
-    /// The whole entry as the server wrote it.
+    /// The whole item as the server wrote it.
     pub raw: Json,
 }
 
-/// A content is text or bytes.
+/// Text or binary data.
 #[derive(Clone, Debug)]
 pub enum ResourceBody {
-    /// Text; untrusted.
+    /// Text. Untrusted.
     Text(ByteString),
-    /// Bytes in Base64, as the server wrote them.
+    /// Base64, as the server wrote it.
     Blob(ByteString),
 }
 
 /// The result of `resources/read`.
 #[derive(Clone, Debug)]
 pub struct ReadResourceResult {
-    /// What it holds, in the server's order.
+    /// The contents, in the order of the server.
     pub contents: Vec<ResourceContent>,
-    /// What could not be used.
+    /// The contents that could not be read.
     pub invalid: Vec<InvalidItem>,
 }
 
 impl ReadResourceResult {
-    /// Reads the result of `resources/read`; fails only when there are no contents in it. `uri` stands in where a content does not
-    /// say whose it is.
+    /// Reads the result of `resources/read`. Fails only if it contains no contents. `uri` is the
+    /// default for contents without a URI.
     pub fn from_json(result: &Json, uri: &str) -> Result<Self, String> {
         let contents = result.get("contents").ok_or("it has no `contents`")?;
         let mut read = Self {
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bad_content_costs_that_content() {
+    fn an_invalid_content_costs_only_itself() {
         let result = Json::parse(
             r#"{"contents":[{"uri":"a:1","text":"t","mimeType":"text/x"},{"blob":"AA=="},7,{"uri":"a:2"},{"uri":5,"text":[]}]}"#,
         )

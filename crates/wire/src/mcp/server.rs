@@ -1,49 +1,49 @@
-//! What a server says about itself.
+//! The identity and capabilities of a server.
 
 use serde::{Deserialize, Serialize};
 
 use crate::json::Json;
 
-/// The extension by which calls become tasks.
+/// The tasks extension.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 
-/// The extension by which servers list skills.
+/// The skills extension.
 pub const SKILLS: &str = "io.modelcontextprotocol/skills";
 
-/// A program's name and version, as it calls itself.
+/// The name and version of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Implementation {
-    /// Its name.
+    /// The name.
     #[serde(default)]
     pub name: String,
-    /// A name for people.
+    /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Its version.
+    /// The version.
     #[serde(default)]
     pub version: String,
 }
 
-/// What a server offers.
+/// The capabilities of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerCapabilities {
-    /// It has tools.
+    /// Lists tools.
     pub tools: bool,
-    /// It has resources.
+    /// Lists resources.
     pub resources: bool,
-    /// It has prompts.
+    /// Lists prompts.
     pub prompts: bool,
-    /// It completes arguments.
+    /// Completes arguments.
     pub completions: bool,
-    /// It says when a resource changes that was subscribed to.
+    /// Notifies of changes to subscribed resources.
     pub subscribe: bool,
-    /// Its tool calls may become tasks.
+    /// May turn tool calls into tasks.
     pub tasks: bool,
-    /// Its tasks can be cancelled.
+    /// Can cancel tasks.
     pub cancel_tasks: bool,
-    /// It lists skills.
+    /// Lists skills.
     pub skills: bool,
-    /// It says when a list changes: tools, resources, prompts.
+    /// Notifies of changes to the lists of tools, resources and prompts.
     pub list_changed: [bool; 3],
     /// The whole object as the server wrote it.
     pub raw: Json,
@@ -95,21 +95,22 @@ impl ServerCapabilities {
     }
 }
 
-/// Who a server says it is, from `initialize` or `server/discover`.
+/// The identity of a server, from `initialize` or `server/discover`.
 #[derive(Clone, Debug)]
 pub struct ServerIdentity {
-    /// The protocol version agreed on.
+    /// The negotiated protocol version.
     pub protocol_version: String,
-    /// What it offers.
+    /// The capabilities.
     pub capabilities: ServerCapabilities,
-    /// Its name and version, if it gave any.
+    /// The name and version.
     pub info: Option<Implementation>,
-    /// How a model should use it; untrusted text.
+    /// Instructions for a model. Untrusted text.
     pub instructions: Option<String>,
 }
 
 impl ServerIdentity {
-    /// Reads the parts that the answers of both eras share; only `serverInfo` moved into `_meta`.
+    /// Reads the result of `initialize` or `server/discover`. They differ only in the place of
+    /// `serverInfo`, which modern servers put into `_meta`.
     pub fn from_json(result: &Json, protocol_version: String) -> Self {
         let (mut capabilities, mut info, mut meta, mut instructions) = (None, None, None, None);
         result.members(|key, value| match key {
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identity_is_read_from_the_answers_of_both_eras() {
+    fn the_identity_is_read_from_the_responses_of_both_eras() {
         let read = |text: &str| {
             ServerIdentity::from_json(&Json::parse(text.to_owned()).unwrap(), "v".to_owned())
         };

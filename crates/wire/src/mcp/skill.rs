@@ -1,39 +1,39 @@
-//! A skill, as a server lists it (the skills extension).
+//! Skills (the skills extension).
 
 use bytestring::ByteString;
 
 use super::Item;
 use crate::json::Json;
 
-/// How many files a skill may have; the extension's own limit.
+/// The maximum number of files in a skill, from the extension.
 const MAX_FILES: usize = 512;
 
-/// How large the files of a skill may be together, in bytes; the extension's own limit.
+/// The maximum total size of the files in a skill, from the extension.
 const MAX_SIZE: u64 = 16 * 1024 * 1024;
 
-/// A skill: instructions in a `SKILL.md`, and the files that belong to it.
+/// A skill: a `SKILL.md` with instructions, and its files.
 #[derive(Clone, Debug)]
 pub struct Skill {
-    /// Where its `SKILL.md` is.
+    /// The URI of its `SKILL.md`.
     pub uri: ByteString,
-    /// What it is called; a label, not an identifier.
+    /// The name, which is not unique.
     pub name: String,
-    /// When to use it; untrusted text.
+    /// When to use the skill. Untrusted text.
     pub description: String,
     /// The frontmatter of its `SKILL.md`.
     pub frontmatter: Json,
-    /// All of its files; `None` where they are made as they are read, so that nothing can be said about them.
+    /// The files, or `None` if the server generates them on demand.
     pub files: Option<Vec<SkillFile>>,
 }
 
 /// A file of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillFile {
-    /// Where it is.
+    /// The URI.
     pub uri: String,
-    /// The SHA-256 of its bytes, in lower-case hexadecimal digits.
+    /// The SHA-256 digest, in lower-case hexadecimal.
     pub sha256: String,
-    /// How many bytes it has.
+    /// The size in bytes.
     pub size: u64,
 }
 
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_hold_together_is_no_skill() {
+    fn inconsistent_skills_are_rejected() {
         let cases: [(Edit, &str); 11] = [
             (|skill| skill["uri"] = json!(5), "no uri"),
             (

@@ -1,4 +1,4 @@
-//! A call that became a task: what a server says of it, in both eras.
+//! Tasks, as servers of both eras describe them.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use bytestring::ByteString;
 
 use crate::json::Json;
 
-/// How long a task's id may be, in bytes (SEC-4).
+/// The maximum length of a task id, in bytes (SEC-4).
 const MAX_ID: usize = 4096;
 
-/// How far a task has come.
+/// The status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TaskStatus {
     Working,
@@ -19,21 +19,21 @@ pub(crate) enum TaskStatus {
     Cancelled,
 }
 
-/// A task as it stands.
+/// The state of a task.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     pub(crate) id: ByteString,
     pub(crate) status: TaskStatus,
-    /// What it is doing; untrusted text.
+    /// The status message. Untrusted text.
     pub(crate) message: Option<String>,
-    /// How long to wait before looking again, as the server wishes.
+    /// The poll interval that the server asks for.
     pub(crate) poll_interval: Option<Duration>,
-    /// All that was said.
+    /// The whole object as the server wrote it.
     pub(crate) raw: Json,
 }
 
 impl Task {
-    /// Reads a task, as it is in the answer to a call, to `tasks/get` and in notifications.
+    /// Reads a task from the response to a call or to `tasks/get`, or from a notification.
     pub(crate) fn from_json(raw: Json) -> Result<Self, String> {
         let (mut id, mut status, mut message, mut poll) = (None, None, None, None);
         raw.members(|key, value| match key {
@@ -52,7 +52,7 @@ impl Task {
                 Some("completed") => TaskStatus::Completed,
                 Some("failed") => TaskStatus::Failed,
                 Some("cancelled") => TaskStatus::Cancelled,
-                // What comes after this version of the protocol is not the end of it.
+                // A status from a later protocol version does not end the task.
                 _ => TaskStatus::Working,
             },
             message: message.map(String::from),
@@ -61,7 +61,7 @@ impl Task {
         })
     }
 
-    /// A task of which only the id is known.
+    /// Creates a task from its id.
     pub(crate) fn with_id(id: ByteString) -> Self {
         Self {
             id,

@@ -1,4 +1,4 @@
-//! Tools, resources, templates and prompts, as a server lists them.
+//! Tools, resources, resource templates and prompts.
 
 use std::sync::Arc;
 
@@ -10,38 +10,38 @@ use crate::json::Json;
 /// A tool.
 #[derive(Clone, Debug)]
 pub struct Tool {
-    /// The name the server knows it by.
+    /// The name on the server.
     pub name: ByteString,
-    /// A name for people.
+    /// The display name.
     pub title: Option<ByteString>,
-    /// What it does; untrusted text.
+    /// The description. Untrusted text.
     pub description: Option<ByteString>,
-    /// The schema of its arguments, byte for byte.
+    /// The schema of the arguments, byte for byte.
     pub input_schema: Json,
-    /// The schema of its structured result.
+    /// The schema of the structured result.
     pub output_schema: Option<Json>,
-    /// What the server says about its effects.
+    /// The server's hints about effects.
     pub hints: ToolHints,
-    /// Its server runs it only as a task (2025-11-25).
+    /// Whether the tool runs only as a task (2025-11-25).
     pub needs_task: bool,
-    /// Its `_meta`.
+    /// The `_meta`.
     pub meta: Option<Json>,
-    /// The arguments that its server wants to see in headers, where it is reached in that way.
+    /// The arguments to send as headers, over HTTP.
     pub header_parameters: Option<Arc<[HeaderParameter]>>,
-    /// The whole entry as the server wrote it.
+    /// The whole item as the server wrote it.
     pub raw: Json,
 }
 
-/// A tool's `annotations`: claims by the server, all false when absent (TOOL-4).
+/// The `annotations` of a tool: unverified claims, false if absent (TOOL-4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToolHints {
-    /// It changes nothing.
+    /// The tool changes nothing.
     pub read_only: bool,
-    /// It may destroy something.
+    /// The tool may destroy data.
     pub destructive: bool,
-    /// Calling it again with the same arguments changes nothing more.
+    /// A second call with the same arguments has no further effect.
     pub idempotent: bool,
-    /// It reaches out into the world.
+    /// The tool interacts with the outside world.
     pub open_world: bool,
 }
 
@@ -80,7 +80,7 @@ impl Item for Tool {
             name,
             title: title.or(annotated_title),
             description,
-            // A tool without a schema takes no arguments that we know of; that is no reason to lose it.
+            // A tool without a schema is still usable.
             input_schema: input.filter(Json::is_object).unwrap_or_else(|| {
                 Json::from_checked(ByteString::from_static(r#"{"type":"object"}"#))
             }),
@@ -95,8 +95,8 @@ impl Item for Tool {
 }
 
 impl Tool {
-    /// Finds out which arguments belong into headers. An `Err` says what is wrong with the definition; over Streamable HTTP such a
-    /// tool must not be offered.
+    /// Finds the arguments to send as headers. The error tells why the definition is invalid; such
+    /// a tool must not be offered over Streamable HTTP.
     pub fn find_header_parameters(&mut self) -> Result<(), String> {
         let found = HeaderParameter::all(&self.input_schema)?;
         self.header_parameters = (!found.is_empty()).then(|| found.into());
@@ -133,11 +133,11 @@ fn read_annotations(annotations: &Json) -> (ToolHints, Option<ByteString>) {
 /// A resource.
 #[derive(Clone, Debug)]
 pub struct Resource {
-    /// Where it is.
+    /// The URI.
     pub uri: ByteString,
-    /// What it is called.
+    /// The name.
     pub name: ByteString,
-    /// The whole entry as the server wrote it.
+    /// The whole item as the server wrote it.
     pub raw: Json,
 }
 
@@ -154,14 +154,14 @@ impl Item for Resource {
     }
 }
 
-/// A family of resources.
+/// A resource template.
 #[derive(Clone, Debug)]
 pub struct ResourceTemplate {
-    /// How their addresses are made (RFC 6570).
+    /// The URI template (RFC 6570).
     pub uri_template: ByteString,
-    /// What it is called.
+    /// The name.
     pub name: ByteString,
-    /// The whole entry as the server wrote it.
+    /// The whole item as the server wrote it.
     pub raw: Json,
 }
 
@@ -183,11 +183,11 @@ impl Item for ResourceTemplate {
 /// A prompt.
 #[derive(Clone, Debug)]
 pub struct Prompt {
-    /// The name the server knows it by.
+    /// The name on the server.
     pub name: ByteString,
-    /// What it is for; untrusted text.
+    /// The description. Untrusted text.
     pub description: Option<ByteString>,
-    /// The whole entry as the server wrote it.
+    /// The whole item as the server wrote it.
     pub raw: Json,
 }
 
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_passes_through_byte_for_byte() {
+    fn a_schema_is_kept_byte_for_byte() {
         let tool = tool(
             r#"{"name":"t","inputSchema":{ "type" :"object", "x":1.50 },"new":{"kept":true}}"#,
         );
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_are_false_unless_they_say_true() {
+    fn hints_are_false_unless_true() {
         let hints = tool(
             r#"{"name":"t","annotations":{"readOnlyHint":true,"openWorldHint":"yes","title":"T"}}"#,
         );

@@ -1,32 +1,33 @@
-//! Flow control of one link (CALL-7).
+//! Flow control for one connection (CALL-7).
 //!
-//! No server may hold up the calls of another, so the reader of a link is limited in three ways:
+//! No server may delay the calls of another, so the reader of a connection is limited in three
+//! ways:
 //!
-//! - A *turn* ends after a slice of time, and other tasks run before the next. All links that use up their
-//!   turns share one slice, so their number does not matter.
-//! - Unsolicited messages are taken at full speed up to a burst, then at a fixed rate. The transport's
-//!   buffer fills up meanwhile, and the server waits.
-//! - Junk has a smaller allowance. A link that exceeds it is ended.
+//! - A *turn* ends after a fixed time, and other tasks run before the next one. All busy
+//!   connections share this time, so their number does not matter.
+//! - Unsolicited messages are read at full speed up to a burst, then at a fixed rate. The buffer of
+//!   the transport fills up, and the server waits.
+//! - Junk has a lower limit. A connection that exceeds it is closed.
 //!
-//! Counters decide when to look at the clock; a message that arrives alone costs no clock read here.
+//! Counters decide when to read the clock. A message that arrives alone costs no clock read.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant as CpuInstant};
 
 use tokio::time::Instant;
 
-/// The time that one turn of a reader may take. Links that use up their turns share it.
+/// The length of a turn. Busy connections share it.
 const TURN_LENGTH: Duration = Duration::from_micros(100);
 
-/// Cost of a turn between two looks at the clock: one for a message and one for each [`COST_BYTES`].
+/// The cost between two clock reads: one per message and one per [`COST_BYTES`].
 const COST_PER_CLOCK_CHECK: usize = 8;
 const COST_BYTES: usize = 4 * 1024;
 
-/// Unsolicited messages and bytes between two looks at the buckets.
+/// The unsolicited messages and bytes between two checks of the buckets.
 const FRAMES_PER_CHECK: u64 = 64;
 const BYTES_PER_CHECK: u64 = 256 * 1024;
 
-/// Unsolicited traffic that is taken at full speed, and the rate beyond it (SEC-4).
+/// The burst of unsolicited traffic that is read at full speed, and the rate after it (SEC-4).
 pub(super) const UNSOLICITED: RateLimit = RateLimit {
     frames: 10_000,
     bytes: 256 * 1024 * 1024,
@@ -34,7 +35,7 @@ pub(super) const UNSOLICITED: RateLimit = RateLimit {
     bytes_per_second: 64 * 1024 * 1024,
 };
 
-/// Junk beyond which a link is ended, and the rate at which old junk is forgotten (SEC-4).
+/// The junk after which a connection is closed, and the rate at which it drains (SEC-4).
 pub(super) const JUNK: RateLimit = RateLimit {
     frames: 5_000,
     bytes: 512 * 1024 * 1024,
@@ -42,36 +43,36 @@ pub(super) const JUNK: RateLimit = RateLimit {
     bytes_per_second: 16 * 1024 * 1024,
 };
 
-/// What a request counts for, in unsolicited messages.
+/// The cost of a request, in unsolicited messages.
 const FRAMES_PER_REQUEST: u64 = 10;
 
-/// Junk messages that the answer to a call makes up for.
+/// The junk messages that one response makes up for.
 const JUNK_CREDIT_PER_RESPONSE: u64 = 100;
 
-/// Junk messages that are reported one by one; later ones are sampled.
+/// Junk messages up to this number are all reported; later ones are sampled.
 pub(super) const MAX_REPORTED_JUNK: u64 = 32;
 
-/// The longest pause of a reader whose server sends too fast. Pauses are repeated until the excess is gone:
-/// between two of them answers come through, and a transport that sends while it receives gets to send.
+/// The longest pause of a reader. Longer delays consist of several pauses, so that responses get
+/// through between them and a transport that sends while it receives can send.
 const MAX_PAUSE: Duration = Duration::from_millis(50);
 
-/// Links whose readers use up their turns.
+/// The number of connections that use up their turns.
 static BUSY_LINKS: AtomicUsize = AtomicUsize::new(0);
 
-/// What an incoming message is worth.
+/// The class of an incoming message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageClass {
-    /// It answers one of our requests.
+    /// A response to one of our requests.
     Solicited,
-    /// It is a valid message that nobody asked for.
+    /// A valid message that was not requested.
     Unsolicited,
-    /// It is a request, which costs an answer too.
+    /// A request, which also costs a response.
     Request,
-    /// It is of no use to anyone.
+    /// A message without any use.
     Junk,
 }
 
-/// How much of something may arrive at once, and how much per second after that.
+/// A burst, and the rate after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RateLimit {
     pub(super) frames: u64,
@@ -80,7 +81,7 @@ pub(super) struct RateLimit {
     bytes_per_second: u64,
 }
 
-/// A leaky bucket.
+/// A leaky bucket for messages and bytes.
 #[derive(Debug, Default)]
 struct LeakyBucket {
     frames: u64,
@@ -105,7 +106,7 @@ impl LeakyBucket {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    /// How long it takes until the bucket holds no more than its allowance; zero if it does now.
+    /// Returns the time until the bucket is within its limit, or zero.
     fn excess(&self, limit: &RateLimit) -> Duration {
         let wait = |level: u64, limit: u64, per_second: u64| {
             let millis = level.saturating_sub(limit).saturating_mul(1000) / per_second;
@@ -121,7 +122,7 @@ impl LeakyBucket {
     }
 }
 
-/// Counts a link among the busy ones.
+/// Counts a connection as busy.
 #[derive(Debug)]
 struct BusyLink;
 
@@ -138,30 +139,30 @@ impl Drop for BusyLink {
     }
 }
 
-/// Flow control of one link.
+/// The flow control state of one connection.
 #[derive(Debug, Default)]
 pub(super) struct FlowControl {
-    /// Cost since the last look at the clock.
+    /// The cost since the last clock read.
     cost: usize,
-    /// When the turn began, as far as the clock was looked at.
+    /// The first clock read of this turn.
     began: Option<CpuInstant>,
-    /// The turn is over.
+    /// The turn has ended.
     over: bool,
     busy: Option<BusyLink>,
     unsolicited: LeakyBucket,
     junk: LeakyBucket,
-    /// Unsolicited messages and bytes since the last look at the buckets.
+    /// The unsolicited messages and bytes since the last check of the buckets.
     since_check: LeakyBucket,
     checked_at: Option<Instant>,
-    /// One pause was not enough.
+    /// Another pause is needed.
     excess: bool,
-    /// Bytes of unfinished messages that are counted already.
+    /// The bytes of incomplete messages that are already counted.
     partial: u64,
     junk_seen: u64,
 }
 
 impl FlowControl {
-    /// Nothing more has arrived: the next message begins a new turn.
+    /// Starts a new turn, because the reader has nothing to read.
     pub(super) fn start_turn(&mut self) {
         self.cost = 0;
         self.began = None;
@@ -169,7 +170,7 @@ impl FlowControl {
         self.busy = None;
     }
 
-    /// Counts the work for one message, or for bytes that complete none.
+    /// Charges the cost of one message, or of bytes that do not complete one.
     pub(super) fn charge(&mut self, bytes: usize) {
         self.cost += 1 + bytes / COST_BYTES;
         let limit = match self.busy {
@@ -191,16 +192,16 @@ impl FlowControl {
         self.over = now.duration_since(began) >= slice;
     }
 
-    /// Counts bytes of a message that is not complete. Until it is, nobody knows what it is worth.
+    /// Counts the bytes of an incomplete message, whose class is not known yet.
     pub(super) fn count_partial(&mut self, bytes: usize) {
         self.partial = self.partial.saturating_add(bytes as u64);
         self.add_unsolicited(0, bytes as u64);
     }
 
-    /// Counts a message by its worth.
+    /// Counts a message by its class.
     pub(super) fn count(&mut self, class: MessageClass, bytes: usize) {
         let bytes = bytes as u64;
-        // Its own bytes count once.
+        // The bytes of this message may already be counted as partial.
         let counted = std::mem::take(&mut self.partial).min(bytes);
         self.unsolicited.credit(0, counted);
         match class {
@@ -211,13 +212,13 @@ impl FlowControl {
         }
     }
 
-    /// Counts junk that is not reported.
+    /// Counts junk without a report.
     pub(super) fn add_junk(&mut self, frames: u64, bytes: u64) {
         self.junk.add(frames, bytes);
         self.add_unsolicited(frames, bytes);
     }
 
-    /// Takes back what was counted of a message that turned out to be an answer.
+    /// Undoes the count of a message that turned out to be a response.
     pub(super) fn credit(&mut self, bytes: u64) {
         self.junk.credit(JUNK_CREDIT_PER_RESPONSE, bytes);
         self.unsolicited.credit(1, bytes);
@@ -228,14 +229,14 @@ impl FlowControl {
         self.since_check.add(frames, bytes);
     }
 
-    /// The number of this junk message, if it is one that is reported.
+    /// Counts a junk message. Returns its number if it is to be reported.
     pub(super) fn sample_junk(&mut self) -> Option<u64> {
         self.junk_seen += 1;
         let number = self.junk_seen;
         (number <= MAX_REPORTED_JUNK || number.is_power_of_two()).then_some(number)
     }
 
-    /// Whether [`FlowControl::throttle`] has something to do.
+    /// Returns true if [`FlowControl::throttle`] must run.
     pub(super) fn needs_throttling(&self) -> bool {
         self.over
             || self.excess
@@ -243,7 +244,8 @@ impl FlowControl {
             || self.since_check.bytes >= BYTES_PER_CHECK
     }
 
-    /// Lets other tasks run, for as long as this link has to wait. Fails once it has sent too much junk.
+    /// Lets other tasks run, and pauses for as long as the limits require. Fails if the connection
+    /// has sent too much junk.
     pub(super) async fn throttle(&mut self) -> Result<(), String> {
         let pause = self.check_buckets(Instant::now())?;
         self.excess = pause > MAX_PAUSE;
@@ -252,7 +254,7 @@ impl FlowControl {
                 self.busy.get_or_insert_with(BusyLink::new);
                 tokio::task::yield_now().await;
             } else {
-                // Who sleeps needs no share of the slice.
+                // A sleeping reader needs no share of the turn.
                 self.busy = None;
                 tokio::time::sleep(pause.min(MAX_PAUSE)).await;
             }
@@ -269,7 +271,7 @@ impl FlowControl {
             Some(before) => now.saturating_duration_since(before),
             None => Duration::ZERO,
         };
-        // Fractions of a millisecond add up.
+        // Shorter intervals add up until the next check.
         if self.checked_at.is_none() || elapsed >= Duration::from_millis(1) {
             self.unsolicited.leak(&UNSOLICITED, elapsed);
             self.junk.leak(&JUNK, elapsed);
@@ -277,7 +279,7 @@ impl FlowControl {
         }
         if self.junk.is_over(&JUNK) {
             return Err(format!(
-                "it was cut off because it sent mostly junk ({} unusable messages)",
+                "closed because the server sent mostly junk ({} unusable messages)",
                 self.junk_seen
             ));
         }
@@ -290,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_ends_after_its_slice_and_not_before() {
+    fn a_turn_ends_after_its_length_and_not_before() {
         let mut flow = FlowControl::default();
         let began = CpuInstant::now();
         while !flow.needs_throttling() {
@@ -305,28 +307,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn unsolicited_messages_are_slowed_down_after_a_burst() {
+    async fn unsolicited_messages_are_throttled_after_a_burst() {
         let mut flow = FlowControl::default();
-        let begun = Instant::now();
+        let start_call = Instant::now();
         for _ in 0..UNSOLICITED.frames + 2 * UNSOLICITED.frames_per_second {
             flow.count(MessageClass::Unsolicited, 100);
             if flow.needs_throttling() {
                 flow.throttle().await.unwrap();
             }
         }
-        let took = begun.elapsed();
+        let took = start_call.elapsed();
         assert!(took > Duration::from_millis(1500), "{took:?}");
         assert!(took < Duration::from_millis(2500), "{took:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn long_messages_are_slowed_down_by_their_bytes_unless_they_are_answers() {
+    async fn long_messages_are_throttled_by_size_unless_they_are_responses() {
         const PART: usize = 1024 * 1024;
         const PARTS: usize = 64;
         for (class, seconds) in [(MessageClass::Unsolicited, 8), (MessageClass::Solicited, 0)] {
             let mut flow = FlowControl::default();
-            let begun = Instant::now();
-            // Four make up the burst; each of the other eight takes a second.
+            let start_call = Instant::now();
+            // Four messages make up the burst; each of the other eight takes a second.
             for _ in 0..12 {
                 for _ in 0..PARTS {
                     flow.count_partial(PART);
@@ -339,7 +341,7 @@ mod tests {
                     flow.throttle().await.unwrap();
                 }
             }
-            let took = begun.elapsed().as_secs_f64();
+            let took = start_call.elapsed().as_secs_f64();
             assert!(
                 (took - f64::from(seconds)).abs() < 0.5,
                 "{class:?}: {took} s"
@@ -349,22 +351,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_long_message_is_paid_for_in_several_pauses() {
+    async fn a_long_delay_consists_of_several_pauses() {
         let mut flow = FlowControl::default();
         flow.add_unsolicited(0, UNSOLICITED.bytes + UNSOLICITED.bytes_per_second);
-        let (begun, mut pauses) = (Instant::now(), 0);
+        let (start_call, mut pauses) = (Instant::now(), 0);
         while flow.needs_throttling() {
             flow.throttle().await.unwrap();
             pauses += 1;
         }
-        let took = begun.elapsed();
+        let took = start_call.elapsed();
         assert!(took > Duration::from_millis(900), "{took:?}");
         assert!(took < Duration::from_millis(1100), "{took:?}");
         assert!(pauses >= 20, "{pauses}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_link_of_mostly_junk_is_ended_and_one_with_answers_is_not() {
+    async fn a_connection_of_mostly_junk_is_closed_and_one_with_responses_is_not() {
         for (answers, ended) in [(false, true), (true, false)] {
             let mut flow = FlowControl::default();
             let mut outcome = Ok(());
@@ -382,7 +384,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn old_junk_is_forgotten() {
+    async fn old_junk_drains() {
         let mut flow = FlowControl::default();
         for _ in 0..100 {
             for _ in 0..FRAMES_PER_CHECK {
@@ -394,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn junk_is_reported_one_by_one_at_first_and_seldom_later() {
+    fn the_first_junk_messages_are_all_reported_and_later_ones_sampled() {
         let mut flow = FlowControl::default();
         let reported: Vec<_> = (0..200).filter_map(|_| flow.sample_junk()).collect();
         assert_eq!(reported.len() as u64, MAX_REPORTED_JUNK + 2);

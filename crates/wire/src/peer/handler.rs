@@ -1,4 +1,4 @@
-//! What the owner of a peer does about messages that nobody here asked for.
+//! The handler for requests and notifications from the peer.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,46 +9,49 @@ use crate::client::NotificationWaiters;
 use crate::json::Json;
 use crate::rpc_error::RpcError;
 
-/// The answer to a request of the other side, in the making.
+/// The future response to a request from the peer.
 pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<Json, RpcError>> + Send>>;
 
-/// What the owner of a peer does about requests and notifications from the other side.
+/// Handles requests and notifications from the peer.
 pub trait Handler: Send + Sync + 'static {
-    /// Answers a request. Runs on a task of its own; dropped when the other side cancels it or the link ends.
+    /// Handles a request on a separate task. The future is dropped if the peer cancels the request
+    /// or the connection closes.
     fn request(&self, method: ByteString, params: Option<Json>) -> ResponseFuture {
         drop(params);
         Box::pin(async move { Err(RpcError::method_not_found(&method)) })
     }
 
-    /// Whether a person is asked for the answer to such a request. The time limits of calls do not run meanwhile.
+    /// Returns true if the response to this method needs the user. Call timeouts are paused
+    /// meanwhile.
     fn prompts_user(&self, method: &str) -> bool {
         let _ = method;
         false
     }
 
-    /// How many requests are answered at once; more are refused (SEC-4).
+    /// The maximum number of concurrent requests. Further ones are rejected (SEC-4).
     fn max_concurrent_requests(&self) -> usize {
         64
     }
 
-    /// Takes note of a notification. Called in the order of arrival, on the reader's task: it must not wait.
+    /// Handles a notification. Called in order of arrival on the reader task; must not block.
     fn notification(&self, method: &str, params: Option<Json>) {
         let _ = (method, params);
     }
 
-    /// Where those who wait for a notification about one thing leave word, if notifications are passed on there.
+    /// Returns the registry for callers that wait for a specific notification.
     fn notification_waiters(&self) -> Option<&NotificationWaiters> {
         None
     }
 
-    /// Something arrived that is no use to anyone: garbage, an answer nobody waits for, a message too long. `what` says
-    /// what it was, `frame` holds it as far as it was kept. Called on the reader's task: it must not wait.
+    /// Reports a message that cannot be used: invalid, without a waiting caller, or too long.
+    /// `what` describes it and `frame` holds its bytes as far as they were kept. Called on the
+    /// reader task; must not block.
     fn invalid_message(&self, what: &str, frame: &[u8]) {
         let _ = (what, frame);
     }
 }
 
-/// Answers every request with "method not found" and ignores everything else.
+/// A handler that rejects every request with "method not found" and ignores everything else.
 pub struct DefaultHandler;
 
 impl Handler for DefaultHandler {}

@@ -1,8 +1,9 @@
-//! The peer: pairs requests with answers over a transport, in both directions.
+//! A JSON-RPC peer: matches responses to requests over a transport, in both directions.
 //!
-//! Three tasks work for a peer. The *reader* takes what arrives and delivers it. The *writer* takes all that is queued
-//! and sends it in one go. The *clock* ends calls whose time is up, so that a call costs no timer of its own and ends on
-//! time even while the writer is stuck. None of them waits for a caller, and no caller waits for another.
+//! A peer runs three tasks. The *reader* delivers incoming messages. The *writer* sends all queued
+//! messages in one write. The *clock* ends calls at their deadlines, so that a call needs no timer
+//! and times out even if the writer is blocked. No task waits for a caller, and no caller waits for
+//! another.
 
 mod flow_control;
 mod handler;
@@ -27,10 +28,11 @@ use crate::json::Json;
 use crate::rpc_error::RpcError;
 use crate::transport::{CloseReason, Closed, DeliveryError, Routing, Transport};
 
-/// Steps of progress that are passed on before other tasks get to run.
+/// The progress updates delivered before other tasks run.
 const PROGRESS_PER_TURN: usize = 32;
 
-/// One end of a JSON-RPC link. Clones share the link; it closes when the last of them is dropped, or by [`Peer::close`].
+/// One end of a JSON-RPC connection. Clones share it. It closes when the last clone is dropped, or
+/// with [`Peer::close`].
 #[derive(Clone)]
 pub struct Peer {
     shared: Arc<Shared>,
@@ -47,18 +49,18 @@ impl Drop for CloseOnDrop {
     }
 }
 
-/// How one request is to be made.
+/// Options for a single request.
 #[derive(Clone)]
 pub struct RequestOptions {
-    /// When to give up.
+    /// The deadline.
     pub deadline: Option<Instant>,
-    /// How long nothing at all may arrive from the other side while this request waits.
+    /// The idle timeout: the longest time without any incoming message.
     pub idle: Option<Duration>,
-    /// The token under which progress for this request arrives; see [`Peer::progress_token`].
+    /// The progress token of the request; see [`Peer::progress_token`].
     pub progress_token: Option<u64>,
-    /// Whether the other side is told when we give up.
+    /// Whether the peer is notified when the request is cancelled.
     pub cancellable: bool,
-    /// What the transport may have to say of it outside its text.
+    /// Information for the transport, outside the body.
     pub routing: Routing,
 }
 
@@ -74,57 +76,57 @@ impl Default for RequestOptions {
     }
 }
 
-/// One step of a long call.
+/// A progress update.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// How far it has come.
+    /// The progress so far.
     pub progress: f64,
-    /// How far there is to go, where known.
+    /// The total, if known.
     pub total: Option<f64>,
-    /// What it is doing; untrusted text.
+    /// A message. Untrusted text.
     pub message: Option<String>,
 }
 
-/// Why a request has no result.
+/// The reason that a request has no result.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RequestError {
-    /// The other side answered with an error.
+    /// The peer responded with an error.
     #[error("{0}")]
     Rpc(RpcError),
-    /// No answer in time.
+    /// The deadline passed.
     #[error("no answer after {}", format_duration(*after))]
     Timeout {
-        /// How long we waited.
+        /// The time waited.
         after: Duration,
-        /// Whether the request had been handed to the transport.
+        /// Whether the transport has taken the request.
         sent: bool,
     },
-    /// Nothing at all arrived for too long.
+    /// The idle timeout passed.
     #[error("the server has sent nothing for {}", format_duration(*after))]
     Idle {
-        /// How long nothing arrived.
+        /// The time without any incoming message.
         after: Duration,
-        /// Whether the request had been handed to the transport.
+        /// Whether the transport has taken the request.
         sent: bool,
     },
-    /// The link ended first.
+    /// The connection closed.
     #[error("{cause}")]
     Closed {
-        /// What ended it.
+        /// The reason.
         cause: Closed,
-        /// Whether the request had been handed to the transport.
+        /// Whether the transport has taken the request.
         sent: bool,
     },
-    /// The transport could not bring the answer to this request; others are not touched.
+    /// The transport could not deliver this request or its response. Other requests are unaffected.
     #[error("{0}")]
     Delivery(DeliveryError),
-    /// The answer made no sense.
-    #[error("the server's answer cannot be read: {0}")]
+    /// The response is invalid.
+    #[error("invalid response from the server: {0}")]
     Malformed(String),
 }
 
 impl RequestError {
-    /// The same error of a request that had been sent.
+    /// Marks the request as sent.
     pub(crate) fn after_sending(mut self) -> Self {
         if let Self::Timeout { sent, .. } | Self::Idle { sent, .. } | Self::Closed { sent, .. } =
             &mut self
@@ -137,7 +139,7 @@ impl RequestError {
         self
     }
 
-    /// Whether the other side may have acted on the request.
+    /// Returns true if the peer may have acted on the request.
     pub fn may_have_run(&self) -> bool {
         match self {
             Self::Rpc(error) => !error.is_refusal(),
@@ -150,7 +152,7 @@ impl RequestError {
     }
 }
 
-/// A duration for people: `30 s`, `250 ms`.
+/// Formats a duration for people: `30 s`, `250 ms`.
 fn format_duration(duration: Duration) -> String {
     if duration >= Duration::from_secs(1) {
         let seconds = duration.as_secs_f64();
@@ -173,17 +175,17 @@ impl Peer {
         }
     }
 
-    /// A token for the progress of one request, unique on this link.
+    /// Returns a progress token that is unique on this connection.
     pub fn progress_token(&self) -> u64 {
         self.tokens.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Whether the transport has a use for the names and parameters in [`RequestOptions::routing`].
+    /// Returns true if the transport uses [`RequestOptions::routing`].
     pub fn uses_routing(&self) -> bool {
         self.routed
     }
 
-    /// Sends a request and waits for the answer. Dropping the future cancels the request on the other side.
+    /// Sends a request and waits for the response. Dropping the future cancels the request.
     pub async fn request(
         &self,
         method: &'static str,
@@ -194,7 +196,8 @@ impl Peer {
             .await
     }
 
-    /// As [`Peer::request`]; `on_progress` is called on the caller's task, in order, before the answer is returned.
+    /// Like [`Peer::request`]. Calls `on_progress` in order, on the task of the caller, before it
+    /// returns.
     pub async fn request_with_progress(
         &self,
         method: &'static str,
@@ -232,7 +235,8 @@ impl Peer {
         }
     }
 
-    /// Sends a request whose answer nobody needs, without waiting: it is left out where the queue is full or the link has ended.
+    /// Sends a request without waiting for the response. Drops the request if the queue is full or
+    /// the connection is closed.
     pub fn request_detached(&self, method: &'static str, params: Json, options: RequestOptions) {
         if let Ok(permit) = self.shared.permits.try_acquire() {
             permit.forget();
@@ -241,7 +245,7 @@ impl Peer {
         }
     }
 
-    /// Takes the progress that arrives under a token, for longer than one request lasts.
+    /// Subscribes to the progress updates for a token, beyond the lifetime of one request.
     pub fn subscribe_progress(&self, token: u64) -> ProgressStream {
         let slot = Arc::new(Slot::default());
         self.shared.subscribe_progress(token, Arc::clone(&slot));
@@ -252,7 +256,7 @@ impl Peer {
         }
     }
 
-    /// Sends a notification, waiting for room in the queue if it is full.
+    /// Sends a notification. Waits if the queue is full.
     pub async fn notify(
         &self,
         method: &'static str,
@@ -261,7 +265,7 @@ impl Peer {
         self.shared.notify(method, params, None).await
     }
 
-    /// As [`Peer::notify`], in a protocol version that was agreed on.
+    /// Like [`Peer::notify`], with the negotiated protocol version.
     pub async fn notify_with_version(
         &self,
         version: &'static str,
@@ -271,12 +275,12 @@ impl Peer {
         self.shared.notify(method, params, Some(version)).await
     }
 
-    /// A way to send notifications that does not keep the link open.
+    /// Returns a sender of notifications that does not keep the connection open.
     pub fn notifier(&self) -> Notifier {
         Notifier(Arc::clone(&self.shared))
     }
 
-    /// Waits until the link has ended, for whatever reason, and says why.
+    /// Waits until the connection has closed, and returns the reason.
     pub async fn closed(&self) -> Closed {
         let mut phase = self.shared.phase.subscribe();
         // The sender lives in `shared`, so waiting cannot fail.
@@ -284,12 +288,13 @@ impl Peer {
         self.shared.closed()
     }
 
-    /// True once the link has ended.
+    /// Returns true if the connection has closed.
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()
     }
 
-    /// Ends the link: fails what is pending, and waits until the transport has taken down what it opened.
+    /// Closes the connection: fails the pending calls and waits until the transport has released
+    /// its resources.
     pub async fn close(&self) {
         self.shared.fail_all(&Closed::new(CloseReason::ByUs));
         let mut phase = self.shared.phase.subscribe();
@@ -297,12 +302,12 @@ impl Peer {
     }
 }
 
-/// Sends notifications on a link without keeping it open.
+/// Sends notifications without keeping the connection open.
 #[derive(Clone)]
 pub struct Notifier(Arc<Shared>);
 
 impl Notifier {
-    /// Sends a notification, waiting for room in the queue if it is full.
+    /// Sends a notification. Waits if the queue is full.
     pub async fn notify(
         &self,
         method: &'static str,
@@ -312,7 +317,7 @@ impl Notifier {
     }
 }
 
-/// The progress that arrives under one token, until this is dropped. It does not keep the link open.
+/// The progress updates for one token. Does not keep the connection open.
 pub struct ProgressStream {
     shared: Arc<Shared>,
     token: u64,
@@ -320,11 +325,11 @@ pub struct ProgressStream {
 }
 
 impl ProgressStream {
-    /// The next step.
+    /// Waits for the next update.
     pub async fn next(&self) -> Progress {
         poll_fn(|context| match self.slot.poll(context) {
             Poll::Ready(Event::Progress(progress)) => Poll::Ready(progress),
-            // Nothing ever ends this slot.
+            // Nothing completes this slot.
             Poll::Ready(Event::Done(_)) | Poll::Pending => Poll::Pending,
         })
         .await
@@ -337,7 +342,7 @@ impl Drop for ProgressStream {
     }
 }
 
-/// A call that is waiting; dropping it before it is done cancels it.
+/// Cancels a call if it is dropped before the call has completed.
 struct Waiting<'a> {
     shared: &'a Shared,
     id: u64,

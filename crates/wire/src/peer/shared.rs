@@ -1,7 +1,8 @@
-//! What the peer's handles and tasks share: the queue of outgoing messages and the table of pending calls.
+//! The state that a peer's handles and tasks share: the send queue and the table of pending calls.
 //!
-//! One lock guards both, and it is never held across an await. Requests get their number as they enter the queue, so
-//! numbers leave in order, and one watermark (`last_sent`) tells for every call whether it may have reached the server.
+//! One lock guards both; it is never held across an await. A request gets its id when it enters the
+//! queue, so ids are sent in order, and one watermark (`last_sent`) tells for each call whether it
+//! may have reached the server.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -18,18 +19,19 @@ use super::{Progress, RequestError, RequestOptions};
 use crate::json::Json;
 use crate::transport::{CloseReason, Closed, Outgoing};
 
-/// How many messages may wait to be sent before callers wait for room.
+/// The number of queued messages at which callers have to wait.
 pub(super) const MAX_QUEUED: usize = 1024;
 
-/// How many messages the queue holds at most. Answers and cancellations wait for no room, because nobody could wait with
-/// them; past this number the other side is flooding us without reading, and they are dropped.
+/// The capacity of the queue. Responses and cancellations do not wait for a permit, because no
+/// caller could wait with them. Beyond this number the peer floods us without reading, and they are
+/// dropped.
 const MAX_QUEUED_TOTAL: usize = 4 * MAX_QUEUED;
 
-/// How many messages, and about how many bytes, go out in one write.
+/// The maximum number of messages, and the approximate number of bytes, in one write.
 const MAX_BATCH: usize = 256;
 const MAX_BATCH_BYTES: usize = 256 * 1024;
 
-/// How far closing has come.
+/// The progress of closing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub(super) enum Phase {
     Open,
@@ -39,37 +41,37 @@ pub(super) enum Phase {
 
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// Room in the queue, for callers.
+    /// Permits for callers to queue a message.
     pub(super) permits: Semaphore,
-    /// There is something to send.
+    /// Notified when a message is queued.
     pub(super) outgoing: Notify,
-    /// An earlier deadline than the armed one has come up.
+    /// Notified when a deadline earlier than `armed` is set.
     pub(super) deadline: Notify,
     pub(super) phase: watch::Sender<Phase>,
     started: Instant,
-    /// Milliseconds from `started` to the last message received.
+    /// Milliseconds from `started` to the last incoming message.
     last_received: AtomicU64,
 }
 
 struct State {
     next_id: u64,
-    /// Requests up to this number were handed to the transport.
+    /// The last request id that the transport has taken.
     last_sent: u64,
     queue: VecDeque<Outgoing>,
     pending: HashMap<u64, Pending, IdHashBuilder>,
-    /// Calls that asked for progress, by token.
+    /// Calls with a progress token.
     progress: HashMap<u64, Arc<Slot>, IdHashBuilder>,
-    /// Requests of the other side that are being answered, by their id.
+    /// Requests from the peer that are being handled, by id.
     serving: HashMap<Json, AbortHandle>,
-    /// When the clock task wakes next.
+    /// The next wake-up of the clock task.
     armed: Option<Instant>,
-    /// How many questions a person is thinking about, and since when there is one.
+    /// The number of open user prompts, and the time at which the first one opened.
     open_prompts: usize,
     prompted_since: Option<Instant>,
     closed: Option<Closed>,
 }
 
-/// Hashes the numbers we give out ourselves, which need no protection against an attacker's choice.
+/// Hashes ids that we assign ourselves, which need no protection against chosen keys.
 type IdHashBuilder = BuildHasherDefault<IdHasher>;
 
 #[derive(Default)]
@@ -83,7 +85,7 @@ impl Hasher for IdHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // Fibonacci hashing spreads consecutive numbers over the whole range.
+        // Fibonacci hashing spreads consecutive ids over the whole range.
         self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
@@ -92,7 +94,7 @@ impl Hasher for IdHasher {
     }
 }
 
-/// Keeps the clock of pending calls stopped.
+/// Keeps the timeouts of pending calls paused until it is dropped.
 pub(super) struct DeadlinePause(Arc<Shared>);
 
 impl Drop for DeadlinePause {
@@ -105,12 +107,12 @@ struct Pending {
     slot: Arc<Slot>,
     options: RequestOptions,
     since: Instant,
-    /// When something last arrived for this request alone.
+    /// The arrival of the last data for this request alone.
     last_received_for: Instant,
 }
 
 impl Pending {
-    /// When it has waited long enough, if nothing more arrives.
+    /// Returns the time at which the call expires if nothing else arrives.
     fn deadline_after(&self, last_received: Instant) -> Option<Instant> {
         self.options
             .deadline_after(self.since, last_received.max(self.last_received_for))
@@ -118,7 +120,8 @@ impl Pending {
 }
 
 impl RequestOptions {
-    /// When a request that waits since `since` has waited long enough, if nothing more arrives.
+    /// Returns the time at which a request that has waited since `since` expires if nothing else
+    /// arrives.
     fn deadline_after(&self, since: Instant, last_received: Instant) -> Option<Instant> {
         let idle = self
             .idle
@@ -129,7 +132,7 @@ impl RequestOptions {
         }
     }
 
-    /// The error of a request that is due.
+    /// Returns the error of an expired request.
     fn timeout_error(&self, since: Instant, now: Instant, sent: bool) -> RequestError {
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             let after = now - since;
@@ -165,7 +168,7 @@ impl Shared {
         }
     }
 
-    /// Waits for room in the queue, but no longer than the request may wait at all.
+    /// Waits for a permit to queue a message, until the request expires.
     pub(super) async fn reserve(
         &self,
         since: Instant,
@@ -182,7 +185,7 @@ impl Shared {
                 Some(deadline) => {
                     match tokio::time::timeout_at(deadline, self.permits.acquire()).await {
                         Ok(permit) => permit,
-                        // Something may have arrived meanwhile, and with it more patience.
+                        // A message may have arrived meanwhile and extended the idle timeout.
                         Err(_)
                             if options.deadline_after(since, self.last_received())
                                 > Some(Instant::now()) =>
@@ -202,7 +205,7 @@ impl Shared {
         }
     }
 
-    /// Sends a notification, waiting for room in the queue if it is full.
+    /// Sends a notification. Waits if the queue is full.
     pub(super) async fn notify(
         &self,
         method: &'static str,
@@ -219,7 +222,7 @@ impl Shared {
         .map_err(|cause| RequestError::Closed { cause, sent: false })
     }
 
-    /// Queues a request for which the caller has taken room.
+    /// Queues a request, for which the caller holds a permit.
     pub(super) fn enqueue_request(
         &self,
         method: &'static str,
@@ -268,7 +271,7 @@ impl Shared {
         Ok((id, slot))
     }
 
-    /// Queues an answer, a cancellation, or a notification for which the caller has taken room.
+    /// Queues a response, a cancellation, or a notification for which the caller holds a permit.
     pub(super) fn enqueue(&self, message: Outgoing) -> Result<(), Closed> {
         {
             let mut state = self.lock();
@@ -281,7 +284,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Moves what is to be sent next into `batch`; false once the link has ended.
+    /// Moves the next messages into `batch`. Returns false if the connection has closed.
     pub(super) fn take_batch(&self, batch: &mut Vec<Outgoing>) -> bool {
         let mut freed = 0;
         {
@@ -308,7 +311,7 @@ impl Shared {
         true
     }
 
-    /// Delivers an answer; false when nobody waits for it.
+    /// Completes a call. Returns false if no call with this id is waiting.
     pub(super) fn complete(&self, id: u64, outcome: Result<Json, RequestError>) -> bool {
         let Some(pending) = self.lock().remove(id) else {
             return false;
@@ -317,17 +320,17 @@ impl Shared {
         true
     }
 
-    /// Something arrived for this request alone.
+    /// Records incoming data for this request alone.
     pub(super) fn received_for(&self, id: u64) {
         if let Some(pending) = self.lock().pending.get_mut(&id) {
-            // Whoever has no limit on silence need not look at the clock.
+            // Without an idle timeout, the clock need not be read.
             if pending.options.idle.is_some() {
                 pending.last_received_for = Instant::now();
             }
         }
     }
 
-    /// Delivers progress to whoever waits for it.
+    /// Delivers a progress update.
     pub(super) fn progress(&self, token: u64, progress: impl FnOnce() -> Progress) {
         let slot = self.lock().progress.get(&token).cloned();
         if let Some(slot) = slot {
@@ -335,12 +338,12 @@ impl Shared {
         }
     }
 
-    /// Whether a request of ours had this number.
+    /// Returns true if one of our requests had this id.
     pub(super) fn is_known_id(&self, id: u64) -> bool {
         (1..=self.lock().next_id).contains(&id)
     }
 
-    /// From now on, progress under this token goes to `slot`.
+    /// Sends the progress updates for this token to `slot`.
     pub(super) fn subscribe_progress(&self, token: u64, slot: Arc<Slot>) {
         self.lock().progress.insert(token, slot);
     }
@@ -349,7 +352,8 @@ impl Shared {
         self.lock().progress.remove(&token);
     }
 
-    /// Gives up a call: one that has not been sent is withdrawn, one that has is cancelled at the server.
+    /// Cancels a call. An unsent request is removed from the queue; for a sent one, the server is
+    /// notified.
     pub(super) fn cancel(&self, id: u64, reason: &'static str) {
         self.withdraw(&mut self.lock(), id, reason);
     }
@@ -371,7 +375,7 @@ impl Shared {
         Some(pending)
     }
 
-    /// Ends the calls that are due and says when to look again.
+    /// Times out the expired calls, and returns the next time to check.
     pub(super) fn expire(&self, now: Instant) -> Option<Instant> {
         let last_received = self.last_received();
         let mut state = self.lock();
@@ -404,7 +408,7 @@ impl Shared {
         state.armed
     }
 
-    /// Stops the clock of all pending calls while a person thinks, until the guard is dropped.
+    /// Pauses the timeouts of all pending calls until the guard is dropped.
     pub(super) fn pause_deadlines(self: &Arc<Self>) -> DeadlinePause {
         let mut state = self.lock();
         state.open_prompts += 1;
@@ -434,7 +438,7 @@ impl Shared {
         self.deadline.notify_one();
     }
 
-    /// Ends the link for all: every pending call fails with the cause, and nothing new is taken.
+    /// Closes the connection: every pending call fails with the cause, and no new one is accepted.
     pub(super) fn fail_all(&self, cause: &Closed) {
         let (pending, serving) = {
             let mut state = self.lock();
@@ -482,7 +486,8 @@ impl Shared {
         self.lock().closed.is_some()
     }
 
-    /// Remembers who answers request `id` of the other side; false when that id is being answered already.
+    /// Registers the task that handles request `id` from the peer. Returns false if that id is
+    /// already in use.
     pub(super) fn serve(&self, id: &Json, start: impl FnOnce() -> AbortHandle) -> bool {
         let mut state = self.lock();
         if state.closed.is_some() || state.serving.contains_key(id) {
@@ -510,7 +515,7 @@ impl Shared {
     }
 }
 
-/// Whether a message was queued by [`Shared::enqueue_request`] or as a notification, for which room was taken.
+/// Returns true for messages that were queued with a permit.
 fn holds_permit(message: &Outgoing) -> bool {
     matches!(
         message,

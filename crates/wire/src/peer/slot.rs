@@ -1,4 +1,4 @@
-//! Where one call waits: its progress in order, then its outcome.
+//! The slot in which one call waits for progress updates and its outcome.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,24 +8,24 @@ use std::task::{Context, Poll, Waker};
 use super::{Progress, RequestError};
 use crate::json::Json;
 
-/// How much progress is kept for a caller that does not look; the oldest gives way.
+/// The maximum number of unread progress updates. Older ones are dropped.
 const MAX_PROGRESS: usize = 256;
 
 /// The outcome of a call.
 pub(super) type Outcome = Result<Json, RequestError>;
 
-/// What woke the caller.
+/// The event that woke the caller.
 pub(super) enum Event {
     Progress(Progress),
     Done(Outcome),
 }
 
-/// Who waits for the answer to a request, as a transport sees it.
+/// The status of a call, for a transport.
 #[derive(Clone, Default)]
 pub struct CallStatus(pub(super) Arc<Slot>);
 
 impl CallStatus {
-    /// Whether an answer is still wanted: none has come, and nobody has given up.
+    /// Returns true if the caller still waits for a response.
     pub fn is_waiting(&self) -> bool {
         !self.0.lock().ended
     }
@@ -45,12 +45,12 @@ struct State {
     progress: VecDeque<Progress>,
     outcome: Option<Outcome>,
     waker: Option<Waker>,
-    /// There was an outcome, or none is wanted any more.
+    /// The call has completed or was abandoned.
     ended: bool,
 }
 
 impl Slot {
-    /// Ends the call; the first outcome counts.
+    /// Completes the call. The first outcome counts.
     pub(super) fn finish(&self, outcome: Outcome) {
         self.update(|state| {
             state.outcome.get_or_insert(outcome);
@@ -58,7 +58,7 @@ impl Slot {
         });
     }
 
-    /// Nobody waits any more.
+    /// Marks the call as abandoned by its caller.
     pub(super) fn abandon(&self) {
         self.lock().ended = true;
     }

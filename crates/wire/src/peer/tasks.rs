@@ -1,4 +1,4 @@
-//! The three tasks behind a peer: reader, writer and clock.
+//! The three tasks of a peer: reader, writer and clock.
 
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
@@ -17,10 +17,10 @@ use crate::json::Json;
 use crate::rpc_error::RpcError;
 use crate::transport::{CloseReason, Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport};
 
-/// How long the id or the method of a request may be (SEC-4).
+/// The maximum length of the id or the method of a request (SEC-4).
 const MAX_ID_OR_METHOD: usize = 1024;
 
-/// Frames longer than this are decoded on a thread of their own, so that no other task waits for it.
+/// Longer frames are decoded on the blocking pool, so that they do not delay other tasks.
 const LONG_FRAME: usize = 256 * 1024;
 
 pub(super) fn start<T: Transport>(transport: T, shared: &Arc<Shared>, handler: Arc<dyn Handler>) {
@@ -30,7 +30,7 @@ pub(super) fn start<T: Transport>(transport: T, shared: &Arc<Shared>, handler: A
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
         write(sender, &shared).await;
-        // The reader went on until here, so that a server's last words were heard while it was shut down.
+        // The reader runs until here, so that messages sent during shutdown still arrive.
         reader.abort();
         clock.abort();
         shared.phase.send_replace(Phase::Closed);
@@ -45,7 +45,7 @@ async fn write<S: SendHalf>(mut sender: S, shared: &Shared) {
             shared.outgoing.notified().await;
             continue;
         }
-        // A server that has stopped reading must not keep us from closing.
+        // A server that has stopped reading must not block closing.
         let outcome = tokio::select! {
             biased;
             outcome = sender.send(&mut batch) => outcome,
@@ -107,17 +107,18 @@ async fn read<R: ReceiveHalf>(mut receiver: R, shared: Arc<Shared>, handler: Arc
     reader.shared.0.fail_all(&cause);
 }
 
-/// Without a reader no call would ever end: if a handler's panic takes it down, the link goes down with it.
+/// Closes the connection if a panicking handler ends the reader, because without a reader no call
+/// would ever complete.
 struct FailOnDrop(Arc<Shared>);
 
 impl Drop for FailOnDrop {
     fn drop(&mut self) {
-        let reason = CloseReason::Io("the handler of its messages failed".to_owned());
+        let reason = CloseReason::Io("the message handler panicked".to_owned());
         self.0.fail_all(&Closed::new(reason));
     }
 }
 
-/// Answers a request whose handler panicked, so that the other side does not wait for ever.
+/// Responds to a request even if its handler panics, so that the peer does not wait forever.
 struct RespondOnDrop {
     shared: Arc<Shared>,
     id: Json,
@@ -125,10 +126,10 @@ struct RespondOnDrop {
 }
 
 impl RespondOnDrop {
-    /// Answers, unless the request was cancelled meanwhile.
+    /// Responds, unless the request was cancelled.
     fn answer(&mut self, outcome: Result<Json, RpcError>) {
         if !std::mem::replace(&mut self.done, true) && self.shared.take_served(&self.id).is_some() {
-            // The link may have ended meanwhile; then nobody waits for this.
+            // On a closed connection, nobody waits for the response.
             let _ = self.shared.enqueue(Outgoing::Response {
                 id: self.id.clone(),
                 outcome,
@@ -141,7 +142,7 @@ impl Drop for RespondOnDrop {
     fn drop(&mut self) {
         self.answer(Err(RpcError::new(
             RpcError::INTERNAL_ERROR,
-            "the request could not be answered",
+            "the request handler failed",
         )));
     }
 }
@@ -154,8 +155,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// Takes what has arrived, and lets other tasks run when it is their turn. Fails once the link is
-    /// not worth keeping.
+    /// Processes an incoming item, and lets other tasks run when a turn ends. Fails if the
+    /// connection must be closed.
     async fn incoming(&mut self, incoming: Incoming) -> Result<(), String> {
         match incoming {
             Incoming::Frame(frame) => {
@@ -167,7 +168,7 @@ impl Reader {
                 self.frame(frame, Some(to)).await?;
             }
             Incoming::DeliveryFailed { to, failure } => {
-                // It may have been answered or given up meanwhile.
+                // The call may have completed or been cancelled.
                 let _ = self
                     .shared
                     .0
@@ -216,7 +217,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Takes a frame, which may have come in answer to our request `to`.
+    /// Processes a frame, which may answer our request `to`.
     async fn frame(&mut self, frame: Bytes, to: Option<u64>) -> Result<(), String> {
         let bytes = frame.len();
         let decoded = if bytes <= LONG_FRAME {
@@ -224,7 +225,7 @@ impl Reader {
         } else {
             let frame = frame.clone();
             let decoded = tokio::task::spawn_blocking(move || envelope::decode(&frame)).await;
-            decoded.map_err(|_| "a long message could not be decoded".to_owned())?
+            decoded.map_err(|_| "decoding a long message failed".to_owned())?
         };
         match decoded {
             Frame::Single(message) => {
@@ -253,17 +254,17 @@ impl Reader {
             Message::Response { id, outcome } => {
                 let number = id.as_ref().and_then(envelope::parse_request_id);
                 let outcome = outcome.map_err(RequestError::Rpc);
-                // Some servers answer what they cannot read with an id of their own.
+                // Some servers respond with another id if they cannot read the request.
                 let meant = number.or(to);
                 if meant.is_some_and(|number| self.shared.0.complete(number, outcome)) {
                     return MessageClass::Solicited;
                 }
                 let what = match id {
-                    Some(_) => "an answer to a request that is not waiting",
-                    None => "an answer without an id",
+                    Some(_) => "a response to a request that is not pending",
+                    None => "a response without an id",
                 };
                 self.report(what, frame);
-                // A late answer is no junk.
+                // A late response is not junk.
                 match number {
                     Some(number) if self.shared.0.is_known_id(number) => MessageClass::Unsolicited,
                     _ => MessageClass::Junk,
@@ -292,7 +293,7 @@ impl Reader {
         }
     }
 
-    /// Reports junk: the first few messages one by one, later ones now and then.
+    /// Reports a junk message, or a sample of them after the first few.
     fn report(&mut self, what: &str, frame: &[u8]) {
         match self.flow.sample_junk() {
             None => {}
@@ -304,7 +305,7 @@ impl Reader {
         }
     }
 
-    /// Fails the call that a broken message was the answer to, or reports it where there is none.
+    /// Fails the call that an invalid message answers, or reports the message if there is none.
     fn fail_or_report(&mut self, id: Option<&Json>, what: &str, frame: &[u8]) -> MessageClass {
         let number = id.and_then(envelope::parse_request_id);
         let delivered = number.is_some_and(|number| {
@@ -347,7 +348,7 @@ impl Reader {
             self.report(what, method.as_bytes());
             return MessageClass::Junk;
         }
-        // A copy: an answer that waits to be sent must not keep the whole message alive.
+        // A copy, so that a queued response does not keep the whole message in memory.
         let id = id.to_unshared();
         if &*method == "ping" {
             self.answer(id, Ok(Json::empty_object()));
@@ -362,7 +363,8 @@ impl Reader {
         let work = self.handler.request(method, params);
         let shared = Arc::clone(&self.shared.0);
         let answered = id.clone();
-        // The task starts only once it stands in the table: otherwise a quick answer could miss its own entry.
+        // The task starts after it is registered; otherwise a fast response could miss its own
+        // entry.
         let (entered, start) = oneshot::channel::<()>();
         let accepted = self.shared.0.serve(&id, || {
             tokio::spawn(async move {
@@ -383,7 +385,7 @@ impl Reader {
         if accepted {
             let _ = entered.send(());
         } else if !self.shared.0.is_closed() {
-            let what = "a second request with an id that is being answered";
+            let what = "a request with an id that is already in use";
             self.report(what, id.as_str().as_bytes());
             return MessageClass::Junk;
         }

@@ -1,53 +1,53 @@
-//! Why one request got no answer on a link that stands. Where every request travels by itself, over HTTP, one can be lost
-//! without harm to the others.
+//! Failures of one request on a connection that stays open. Over HTTP, each request travels alone
+//! and can fail without harm to the others.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Why one request got no answer. Cheap to clone.
+/// The reason that a request got no response. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryError {
-    /// What was in the way.
+    /// The kind of failure.
     pub kind: DeliveryErrorKind,
-    /// The same in words.
+    /// A message for people.
     detail: Arc<str>,
     /// Whether the server may have acted on the request.
     pub may_have_run: bool,
 }
 
-/// What was in the way of a request or of its answer.
+/// The kind of a delivery failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeliveryErrorKind {
     /// The server could not be reached.
     Unreachable,
-    /// The server wants to know who we are (401).
+    /// The server requires authentication (401).
     Unauthorized {
-        /// What it asked for: its `WWW-Authenticate` header.
+        /// The `WWW-Authenticate` header.
         challenge: Option<String>,
     },
-    /// What we are allowed is not enough (403).
+    /// The authorization does not suffice (403).
     Forbidden {
-        /// What it asked for: its `WWW-Authenticate` header.
+        /// The `WWW-Authenticate` header.
         challenge: Option<String>,
     },
-    /// The server no longer knows our session.
+    /// The server no longer knows the session.
     SessionExpired,
-    /// An HTTP status that brings no answer.
+    /// An unsuccessful HTTP status.
     Status(u16),
-    /// The server points elsewhere, where we do not go.
+    /// A redirect that is not followed.
     Redirected,
-    /// The answer is longer than the limit.
+    /// The response is over the size limit.
     TooLarge,
-    /// The server did not begin to answer in time.
+    /// The server did not start to respond in time.
     Timeout,
-    /// The link broke before the answer was there, or what came is no answer.
+    /// The connection broke before the response was complete, or the response is invalid.
     Broken,
-    /// What to sign in with could not be had.
+    /// The credentials could not be obtained.
     Credentials,
 }
 
 impl DeliveryError {
-    /// With what was in the way, and the same in words.
+    /// Creates an error with a message for people.
     pub fn new(kind: DeliveryErrorKind, detail: impl Into<Arc<str>>, may_have_run: bool) -> Self {
         Self {
             kind,
@@ -56,7 +56,7 @@ impl DeliveryError {
         }
     }
 
-    /// The same in other words.
+    /// Replaces the message.
     #[must_use]
     pub fn with_detail(self, detail: impl Into<Arc<str>>) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl DeliveryError {
         }
     }
 
-    /// The status of the answer, where there was one that was no success.
+    /// Returns the HTTP status of the response, if it was unsuccessful.
     pub fn status(&self) -> Option<u16> {
         match self.kind {
             DeliveryErrorKind::Unauthorized { .. } => Some(401),

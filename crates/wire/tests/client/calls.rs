@@ -1,4 +1,4 @@
-//! Calls and subscriptions, as each era wants them.
+//! Calls and subscriptions in both eras.
 
 use serde_json::json;
 use trunkline_wire::client::{CallRequest, Subscription};
@@ -11,7 +11,7 @@ use crate::harness::{
 use crate::support::{Recorder, settle};
 
 #[tokio::test(start_paused = true)]
-async fn a_call_carries_name_arguments_and_metadata_of_its_era() {
+async fn a_call_carries_the_name_arguments_and_metadata_of_its_era() {
     let (client, mut wire) = modern().await;
     let call = call_tool(&client);
     let (id, params) = wire.request("tools/call").await;
@@ -39,7 +39,7 @@ async fn a_call_carries_name_arguments_and_metadata_of_its_era() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_modern_request_says_who_asks() {
+async fn every_modern_request_carries_the_client_identity() {
     let (client, mut wire) = modern().await;
     let kinds = [
         ListKind::Tools,
@@ -96,11 +96,11 @@ async fn an_unknown_kind_of_result_is_an_error() {
     for (answer, expected) in [
         (
             json!({"resultType": "hologram", "content": []}),
-            "the server's answer cannot be read: unknown result type `hologram`",
+            "invalid response from the server: unknown result type `hologram`",
         ),
         (
             json!([1]),
-            "the server's answer cannot be read: the result is not an object",
+            "invalid response from the server: the result is not an object",
         ),
     ] {
         let call = call_tool(&client);
@@ -111,7 +111,7 @@ async fn an_unknown_kind_of_result_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_version_is_retried_once() {
+async fn a_rejected_version_is_retried_once() {
     let (client, mut wire) = modern().await;
     let call = call_tool(&client);
     let (first, _) = wire.request("tools/call").await;

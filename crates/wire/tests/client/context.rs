@@ -1,4 +1,4 @@
-//! Resources, prompts, completions, subscriptions and skills, as each era wants them.
+//! Resources, prompts, completions, subscriptions and skills in both eras.
 
 use serde_json::json;
 use trunkline_wire::client::FetchOptions;
@@ -18,7 +18,7 @@ fn read(client: &Client) -> tokio::task::JoinHandle<Result<Json, RequestError>> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_is_read_by_its_address_to_the_letter() {
+async fn a_resource_is_read_by_its_exact_uri() {
     let (client, mut wire) = modern().await;
     let reading = read(&client);
     let (id, params) = wire.request("resources/read").await;
@@ -42,7 +42,7 @@ async fn a_resource_is_read_by_its_address_to_the_letter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_reading_and_prompting_need_is_answered_and_asked_again() {
+async fn reads_and_prompts_get_the_input_they_need_and_are_repeated() {
     let handler =
         Recorder::answering(|_, _| Box::pin(async { Ok(Json::parse(r#"{"ok":1}"#).unwrap()) }));
     let (client, mut wire) = modern_with(&handler).await;
@@ -80,7 +80,7 @@ async fn what_reading_and_prompting_need_is_answered_and_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prompt_without_arguments_sends_empty_ones_and_a_task_is_no_answer_to_it() {
+async fn a_prompt_without_arguments_sends_an_empty_object_and_rejects_a_task() {
     let (client, mut wire) = modern().await;
     let prompting =
         tokio::spawn(async move { client.get_prompt("p", &[], FetchOptions::default()).await });
@@ -94,7 +94,7 @@ async fn a_prompt_without_arguments_sends_empty_ones_and_a_task_is_no_answer_to_
     assert!(error.contains("unknown result type `task`"), "{error}");
 }
 
-/// What is sent by `work`, and what it makes of the answer.
+/// Returns the request that `work` sends, and its result for the given response.
 async fn exchange<T: Send + 'static>(
     wire: &mut Wire,
     method: &str,
@@ -108,7 +108,7 @@ async fn exchange<T: Send + 'static>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn completions_say_what_is_completed_and_what_is_known() {
+async fn a_completion_request_carries_the_reference_and_the_known_arguments() {
     let (client, mut wire) = legacy().await;
     let answer = json!({"completion": {"values": ["flask"], "total": 1, "hasMore": false}});
     let asking = client.clone();
@@ -134,7 +134,7 @@ async fn completions_say_what_is_completed_and_what_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_legacy_server_is_asked_for_each_resource() {
+async fn legacy_subscriptions_are_per_resource() {
     let (client, mut wire) = legacy().await;
     for method in ["resources/subscribe", "resources/unsubscribe"] {
         let client = client.clone();
@@ -152,7 +152,7 @@ async fn a_legacy_server_is_asked_for_each_resource() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn skills_are_listed_page_by_page_and_a_bad_one_costs_itself() {
+async fn skills_are_paginated_and_an_invalid_one_costs_only_itself() {
     let (client, mut wire) = modern().await;
     let skill = |name: &str| json!({"uri": format!("skill://{name}/SKILL.md"), "frontmatter": {"name": name, "description": "d"}, "resources": "dynamic"});
     let listing = {

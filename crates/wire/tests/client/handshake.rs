@@ -1,4 +1,4 @@
-//! Connecting finds the server's era and a version in common, or says why not.
+//! Era detection and version negotiation.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use trunkline_wire::transport::{CloseReason, Closed};
 use trunkline_wire::version::{Era, LEGACY, MODERN};
 
 use crate::harness::{
-    assert_modern, discovery, greet, greeting, method_not_found, options, start, unsupported,
+    assert_modern, discover_result, finish_legacy_handshake, initialize_result, method_not_found,
+    options, start, unsupported,
 };
 use crate::support::{Wire, settle};
 
@@ -22,11 +23,11 @@ fn died() -> Closed {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_modern_server_answers_the_probe_and_is_connected_by_it() {
+async fn a_modern_server_is_connected_by_the_probe() {
     let (connecting, mut wire) = start(options());
     let (id, params) = wire.request("server/discover").await;
     assert_modern(&params);
-    wire.answer(id, discovery());
+    wire.answer(id, discover_result());
     let client = connecting.await.unwrap().unwrap();
     assert_eq!(client.era(), Era::Modern);
     let identity = client.identity();
@@ -39,7 +40,7 @@ async fn a_modern_server_answers_the_probe_and_is_connected_by_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_else_the_probe_brings_means_legacy() {
+async fn any_other_response_to_the_probe_means_legacy() {
     let answers = [
         ("error", method_not_found()),
         (
@@ -65,7 +66,7 @@ async fn whatever_else_the_probe_brings_means_legacy() {
         let (connecting, mut wire) = start(options());
         let (id, _) = wire.request("server/discover").await;
         wire.feed(json!({"id": id, member: answer}).to_string());
-        let client = greet(&mut wire, connecting).await;
+        let client = finish_legacy_handshake(&mut wire, connecting).await;
         assert_eq!(client.identity().info.as_ref().unwrap().name, "legacy");
         settle().await;
         wire.assert_nothing_sent();
@@ -73,25 +74,25 @@ async fn whatever_else_the_probe_brings_means_legacy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_server_gets_initialize_behind_the_probe() {
+async fn initialize_follows_an_unanswered_probe() {
     let (connecting, mut wire) = start(options());
     let started = Instant::now();
     let (probe, _) = wire.request("server/discover").await;
     settle().await;
     wire.assert_nothing_sent();
-    let client = greet(&mut wire, connecting).await;
+    let client = finish_legacy_handshake(&mut wire, connecting).await;
     assert!(started.elapsed() >= PROBE_TIMEOUT);
     assert!(started.elapsed() < PROBE_TIMEOUT + Duration::from_secs(1));
     wire.cancellation_of(probe).await;
-    // The answer to the probe comes after all, and changes nothing.
-    wire.answer(probe, discovery());
+    // The late response to the probe changes nothing.
+    wire.answer(probe, discover_result());
     settle().await;
     assert!(!client.peer().is_closed());
     wire.assert_nothing_sent();
 }
 
-/// What the server answers once both the probe and `initialize` have been sent, in order.
-async fn answered_late(answers: &[(&str, &str, Value)]) -> (Result<Client, ConnectError>, Wire) {
+/// Sends these responses in order, after both the probe and `initialize` were sent.
+async fn respond_late(answers: &[(&str, &str, Value)]) -> (Result<Client, ConnectError>, Wire) {
     let (connecting, mut wire) = start(options());
     let (probe, _) = wire.request("server/discover").await;
     let (hello, _) = wire.request("initialize").await;
@@ -105,25 +106,25 @@ async fn answered_late(answers: &[(&str, &str, Value)]) -> (Result<Client, Conne
 }
 
 #[tokio::test(start_paused = true)]
-async fn late_answers_win_in_either_order() {
+async fn the_first_late_response_wins_in_either_order() {
     let probe = |member, answer| ("probe", member, answer);
     let hello = |member, answer| ("hello", member, answer);
     let cases = [
         (
             "late discovery",
-            vec![probe("result", discovery())],
+            vec![probe("result", discover_result())],
             Era::Modern,
         ),
         (
             "late greeting",
-            vec![hello("result", greeting(LEGACY[0]))],
+            vec![hello("result", initialize_result(LEGACY[0]))],
             Era::Legacy,
         ),
         (
             "the probe refused, then the greeting",
             vec![
                 probe("error", method_not_found()),
-                hello("result", greeting(LEGACY[0])),
+                hello("result", initialize_result(LEGACY[0])),
             ],
             Era::Legacy,
         ),
@@ -131,21 +132,21 @@ async fn late_answers_win_in_either_order() {
             "initialize refused, then the discovery",
             vec![
                 hello("error", unsupported(MODERN)),
-                probe("result", discovery()),
+                probe("result", discover_result()),
             ],
             Era::Modern,
         ),
         (
             "the discovery, then a refusal nobody waits for",
             vec![
-                probe("result", discovery()),
+                probe("result", discover_result()),
                 hello("error", method_not_found()),
             ],
             Era::Modern,
         ),
     ];
     for (what, answers, era) in cases {
-        let (connected, mut wire) = answered_late(&answers).await;
+        let (connected, mut wire) = respond_late(&answers).await;
         assert_eq!(connected.unwrap().era(), era, "{what}");
         settle().await;
         while let Some(message) = wire.try_sent() {
@@ -156,7 +157,7 @@ async fn late_answers_win_in_either_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_refused_is_the_refusal_of_initialize() {
+async fn if_both_are_rejected_the_error_is_that_of_initialize() {
     let refusal = json!({"code": -1, "message": "go away"});
     let orders = [
         [
@@ -169,13 +170,13 @@ async fn both_refused_is_the_refusal_of_initialize() {
         ],
     ];
     for answers in orders {
-        let error = answered_late(&answers).await.0.err().unwrap();
+        let error = respond_late(&answers).await.0.err().unwrap();
         assert_eq!(error.to_string(), "go away (error -1)");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn death_by_the_probe_is_told_apart() {
+async fn an_exit_after_the_probe_is_a_distinct_error() {
     let (connecting, mut wire) = start(options());
     wire.request("server/discover").await;
     wire.end(died());
@@ -190,10 +191,10 @@ async fn death_by_the_probe_is_told_apart() {
     );
 }
 
-/// LIF-5: a server that dies of the probe is still connected. One that starts slowly reads the probe only after
-/// `initialize` was sent behind it.
+/// LIF-5: a server that exits because of the probe can still be connected. A slow one reads the
+/// probe only after `initialize` was sent.
 #[tokio::test(start_paused = true)]
-async fn death_by_the_probe_after_a_slow_start_is_told_apart_too() {
+async fn an_exit_after_the_probe_and_a_slow_start_is_a_distinct_error() {
     let (connecting, mut wire) = start(options());
     wire.request("server/discover").await;
     wire.request("initialize").await;
@@ -206,7 +207,7 @@ async fn death_by_the_probe_after_a_slow_start_is_told_apart_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn death_after_the_probe_was_refused_may_be_blamed_on_it_too() {
+async fn an_exit_after_a_rejected_probe_is_a_distinct_error() {
     let (connecting, mut wire) = start(options());
     let (id, _) = wire.request("server/discover").await;
     wire.refuse(id, method_not_found());
@@ -220,14 +221,14 @@ async fn death_after_the_probe_was_refused_may_be_blamed_on_it_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_version_is_retried_once_with_a_common_one() {
+async fn a_rejected_version_is_retried_once_with_a_common_one() {
     let (connecting, mut wire) = start(options());
     let (first, _) = wire.request("server/discover").await;
     wire.refuse(first, unsupported(&["2027-01-01", MODERN[0]]));
     let (second, params) = wire.request("server/discover").await;
     assert_ne!(first, second);
     assert_modern(&params);
-    wire.answer(second, discovery());
+    wire.answer(second, discover_result());
     assert_eq!(connecting.await.unwrap().unwrap().era(), Era::Modern);
 
     let (connecting, mut wire) = start(options());
@@ -241,7 +242,7 @@ async fn a_refused_version_is_retried_once_with_a_common_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_common_version_is_said_clearly() {
+async fn no_common_version_is_an_error_with_the_offered_versions() {
     let expected = "the server speaks none of our protocol versions, only 2027-01-01, 2028-01-01";
     let theirs = ["2027-01-01", "2028-01-01"];
     for (member, answer) in [
@@ -262,7 +263,7 @@ async fn no_common_version_is_said_clearly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_to_initialize_must_name_a_version_that_we_speak() {
+async fn the_response_to_initialize_must_have_a_supported_version() {
     let cases = [
         (
             json!({"protocolVersion": "1999-01-01", "capabilities": {}}),
@@ -270,15 +271,15 @@ async fn an_answer_to_initialize_must_name_a_version_that_we_speak() {
         ),
         (
             json!({"capabilities": {}}),
-            "the server's answer cannot be read: it names no protocol version",
+            "invalid response from the server: it names no protocol version",
         ),
         (
             json!({"protocolVersion": 5}),
-            "the server's answer cannot be read: it names no protocol version",
+            "invalid response from the server: it names no protocol version",
         ),
         (
             Value::Null,
-            "the server's answer cannot be read: it names no protocol version",
+            "invalid response from the server: it names no protocol version",
         ),
     ];
     for (answer, expected) in cases {
@@ -303,20 +304,20 @@ async fn every_legacy_version_is_accepted() {
             ..options()
         });
         let (id, _) = wire.request("initialize").await;
-        wire.answer(id, greeting(version));
+        wire.answer(id, initialize_result(version));
         let client = connecting.await.unwrap().unwrap();
         assert_eq!(client.identity().protocol_version, *version);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_remembered_legacy_server_is_not_probed_unless_it_refuses() {
+async fn a_known_legacy_server_is_not_probed_unless_it_rejects_initialize() {
     let skip = || ConnectOptions {
         skip_probe: true,
         ..options()
     };
     let (connecting, mut wire) = start(skip());
-    greet(&mut wire, connecting).await;
+    finish_legacy_handshake(&mut wire, connecting).await;
     settle().await;
     wire.assert_nothing_sent();
 
@@ -324,7 +325,7 @@ async fn a_remembered_legacy_server_is_not_probed_unless_it_refuses() {
     let (id, _) = wire.request("initialize").await;
     wire.refuse(id, unsupported(MODERN));
     let (id, _) = wire.request("server/discover").await;
-    wire.answer(id, discovery());
+    wire.answer(id, discover_result());
     assert_eq!(connecting.await.unwrap().unwrap().era(), Era::Modern);
 
     let (connecting, mut wire) = start(skip());
@@ -343,7 +344,7 @@ async fn legacy_only_never_probes() {
         ..options()
     };
     let (connecting, mut wire) = start(legacy_only());
-    greet(&mut wire, connecting).await;
+    finish_legacy_handshake(&mut wire, connecting).await;
 
     let (connecting, mut wire) = start(legacy_only());
     let (id, _) = wire.request("initialize").await;

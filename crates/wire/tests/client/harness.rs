@@ -1,4 +1,4 @@
-//! Clients of both eras, and what their servers answer.
+//! Clients of both eras, and responses of their servers.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ fn start_with(handler: &Arc<Recorder>, options: ConnectOptions) -> (Connecting, 
     (connecting, wire)
 }
 
-pub(crate) fn discovery() -> Value {
+pub(crate) fn discover_result() -> Value {
     json!({
         "resultType": "complete",
         "supportedVersions": MODERN,
@@ -49,7 +49,7 @@ pub(crate) fn discovery() -> Value {
     })
 }
 
-pub(crate) fn greeting(version: &str) -> Value {
+pub(crate) fn initialize_result(version: &str) -> Value {
     json!({
         "protocolVersion": version,
         "capabilities": {"prompts": {}},
@@ -73,24 +73,24 @@ pub(crate) async fn modern() -> (Client, Wire) {
 pub(crate) async fn modern_with(handler: &Arc<Recorder>) -> (Client, Wire) {
     let (connecting, mut wire) = start_with(handler, options());
     let (id, _) = wire.request("server/discover").await;
-    wire.answer(id, discovery());
+    wire.answer(id, discover_result());
     (connecting.await.unwrap().unwrap(), wire)
 }
 
-/// A client of a modern server that offers this.
+/// A client of a modern server with these capabilities.
 pub(crate) async fn modern_offering(
     handler: &Arc<Recorder>,
     capabilities: &Value,
 ) -> (Client, Wire) {
     let (connecting, mut wire) = start_with(handler, options());
     let (id, _) = wire.request("server/discover").await;
-    let mut discovery = discovery();
-    discovery["capabilities"] = capabilities.clone();
-    wire.answer(id, discovery);
+    let mut discover_result = discover_result();
+    discover_result["capabilities"] = capabilities.clone();
+    wire.answer(id, discover_result);
     (connecting.await.unwrap().unwrap(), wire)
 }
 
-/// A client of a legacy server that offers this.
+/// A client of a legacy server with these capabilities.
 pub(crate) async fn legacy_offering(
     handler: &Arc<Recorder>,
     capabilities: &Value,
@@ -101,9 +101,9 @@ pub(crate) async fn legacy_offering(
     };
     let (connecting, mut wire) = start_with(handler, options);
     let (id, _) = wire.request("initialize").await;
-    let mut greeting = greeting(LEGACY[0]);
-    greeting["capabilities"] = capabilities.clone();
-    wire.answer(id, greeting);
+    let mut initialize_result = initialize_result(LEGACY[0]);
+    initialize_result["capabilities"] = capabilities.clone();
+    wire.answer(id, initialize_result);
     let client = connecting.await.unwrap().unwrap();
     assert_eq!(wire.sent().await["method"], "notifications/initialized");
     (client, wire)
@@ -115,17 +115,17 @@ pub(crate) async fn legacy() -> (Client, Wire) {
         skip_probe: true,
         ..options()
     });
-    let client = greet(&mut wire, connecting).await;
+    let client = finish_legacy_handshake(&mut wire, connecting).await;
     (client, wire)
 }
 
-/// Goes through the legacy handshake, which comes next.
-pub(crate) async fn greet(wire: &mut Wire, connecting: Connecting) -> Client {
+/// Performs the legacy handshake.
+pub(crate) async fn finish_legacy_handshake(wire: &mut Wire, connecting: Connecting) -> Client {
     let (id, params) = wire.request("initialize").await;
     assert_eq!(params["protocolVersion"], LEGACY[0]);
     assert_eq!(params["clientInfo"]["name"], "tester");
     assert_eq!(params["capabilities"], json!({"elicitation": {}}));
-    wire.answer(id, greeting(LEGACY[1]));
+    wire.answer(id, initialize_result(LEGACY[1]));
     let client = connecting.await.unwrap().unwrap();
     assert_eq!(wire.sent().await["method"], "notifications/initialized");
     assert_eq!(client.era(), Era::Legacy);
@@ -133,7 +133,7 @@ pub(crate) async fn greet(wire: &mut Wire, connecting: Connecting) -> Client {
     client
 }
 
-/// Asserts that a request says who asks, as the modern protocol wants it of each.
+/// Asserts that the request carries the modern metadata.
 #[track_caller]
 pub(crate) fn assert_modern(params: &Value) {
     let meta = &params["_meta"];

@@ -1,4 +1,4 @@
-//! A call that needs input gets it from the handler and is asked again.
+//! A call that needs input gets it from the handler and is repeated.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ fn asks(requests: &Value, state: Option<&str>) -> String {
     format!(r#"{{"resultType":"input_required","inputRequests":{requests}{state}}}"#)
 }
 
-/// Answers every method but `refused` with `{"for": its params}`.
-fn obliging() -> Arc<Recorder> {
+/// Responds to every method but `refused` with `{"for": params}`.
+fn responsive_handler() -> Arc<Recorder> {
     Recorder::answering(|method, params| {
         let refused = method == "refused";
         Box::pin(async move {
@@ -29,7 +29,7 @@ fn obliging() -> Arc<Recorder> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_handler_answers_and_the_state_goes_back_to_the_letter() {
+async fn the_handler_provides_input_and_the_state_is_returned_unchanged() {
     let states = [
         r#""plain""#,
         r#""a\u00e9\/\\\"\n\ud83d\ude00""#,
@@ -37,7 +37,7 @@ async fn the_handler_answers_and_the_state_goes_back_to_the_letter() {
         "\"é\u{2028}\"",
     ];
     for state in states {
-        let handler = obliging();
+        let handler = responsive_handler();
         let (client, mut wire) = modern_with(&handler).await;
         let call = call_tool(&client);
         let (first, before) = wire.request("tools/call").await;
@@ -72,8 +72,8 @@ async fn the_handler_answers_and_the_state_goes_back_to_the_letter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_the_server_sent_last_goes_back() {
-    let (client, mut wire) = modern_with(&obliging()).await;
+async fn only_the_latest_state_is_returned() {
+    let (client, mut wire) = modern_with(&responsive_handler()).await;
     let call = call_tool(&client);
     let ask = json!({"k": {"method": "roots/list"}});
     let mut ids = Vec::new();
@@ -103,9 +103,9 @@ async fn only_what_the_server_sent_last_goes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_rounds_are_answered_and_an_eleventh_is_an_error_without_asking_again() {
+async fn ten_rounds_are_answered_and_the_eleventh_is_an_error() {
     for rounds in [MAX_INPUT_ROUNDS, MAX_INPUT_ROUNDS + 1] {
-        let handler = obliging();
+        let handler = responsive_handler();
         let (client, mut wire) = modern_with(&handler).await;
         let call = call_tool(&client);
         for _ in 0..rounds {
@@ -131,7 +131,7 @@ async fn ten_rounds_are_answered_and_an_eleventh_is_an_error_without_asking_agai
 }
 
 #[tokio::test(start_paused = true)]
-async fn input_that_cannot_be_had_fails_the_call_and_says_why() {
+async fn unavailable_input_fails_the_call_with_the_reason() {
     let cases = [
         (
             json!({"k": {"method": "refused"}}),
@@ -141,7 +141,7 @@ async fn input_that_cannot_be_had_fails_the_call_and_says_why() {
         (json!({"k": 7}), "input `k` has no method"),
     ];
     for (requests, expected) in cases {
-        let (client, mut wire) = modern_with(&obliging()).await;
+        let (client, mut wire) = modern_with(&responsive_handler()).await;
         let call = call_tool(&client);
         let (id, _) = wire.request("tools/call").await;
         wire.answer(id, asks(&requests, None));

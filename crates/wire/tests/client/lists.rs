@@ -1,4 +1,4 @@
-//! Lists are fetched page by page; a fault costs no more than what comes after it.
+//! Lists are fetched page by page. A failure costs only the pages after it.
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -26,14 +26,14 @@ fn page(names: &[&str], cursor: &Value) -> Value {
     json!({"resultType": "complete", "tools": tools, "nextCursor": cursor})
 }
 
-/// What the server answers page by page, the names that are kept of it, and what the warning says.
+/// The responses page by page, the names that are kept, and the text of the warning.
 type Fault = (
     Vec<(&'static str, Value)>,
     &'static [&'static str],
     &'static str,
 );
 
-/// Answers page after page with `answers`, checking that each asks for the cursor given before.
+/// Responds page by page, and checks that each request has the previous cursor.
 async fn fetch(answers: &[(&str, Value)]) -> Result<Listing<Tool>, RequestError> {
     let (client, mut wire) = modern().await;
     let list = list_tools(&client);
@@ -71,7 +71,7 @@ async fn pages_are_joined_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_came_before_a_fault_is_kept_with_a_warning() {
+async fn pages_before_a_failure_are_kept_with_a_warning() {
     let error = json!({"code": -1, "message": "tired"});
     let huge = "x".repeat(70_000);
     let cases: [Fault; 4] = [
@@ -112,7 +112,7 @@ async fn what_came_before_a_fault_is_kept_with_a_warning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cursor_that_is_no_string_ends_the_list_with_a_warning() {
+async fn a_cursor_that_is_not_a_string_ends_the_list_with_a_warning() {
     for cursor in [json!(5), json!({"x": 1}), json!(true)] {
         let listing = fetch(&[("result", page(&["a"], &cursor))]).await.unwrap();
         assert_eq!(names(&listing), ["a"]);
@@ -137,7 +137,7 @@ async fn a_first_page_that_fails_is_an_error() {
         (
             "result",
             json!({}),
-            "the server's answer cannot be read: it has no `tools`",
+            "invalid response from the server: it has no `tools`",
         ),
     ] {
         let error = fetch(&[(member, answer)]).await.unwrap_err();
@@ -165,7 +165,7 @@ async fn an_endless_list_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_bytes_of_all_pages_have_one_limit() {
+async fn the_total_size_of_all_pages_is_limited() {
     let mut first = page(&["a"], &json!("2"));
     first["padding"] = json!("x".repeat(MAX_LIST_BYTES / 2));
     let mut second = first.clone();
@@ -178,5 +178,5 @@ async fn the_bytes_of_all_pages_have_one_limit() {
     let [warning] = &listing.warnings[..] else {
         panic!("{:?}", listing.warnings);
     };
-    assert!(warning.contains("longer than 64 MB"), "{warning}");
+    assert!(warning.contains("exceeds 64 MB"), "{warning}");
 }

@@ -1,4 +1,4 @@
-//! The client over a scripted link: finding the server's era, then the same methods for both.
+//! Tests of the client over a scripted transport.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

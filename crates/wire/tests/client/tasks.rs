@@ -1,4 +1,4 @@
-//! Calls that become tasks, in both eras: how they end, and what is told on the way.
+//! Calls that become tasks in both eras: outcomes and progress.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,18 +22,18 @@ fn capability() -> Value {
     json!({"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}})
 }
 
-fn obliging() -> Arc<Recorder> {
+fn responsive_handler() -> Arc<Recorder> {
     Recorder::answering(|_, _| Box::pin(async { Ok(Json::from(json!({"action": "accept"}))) }))
 }
 
 type Calling = JoinHandle<Result<CallToolResult, RequestError>>;
 
-/// What a call left behind, beside its result.
+/// The side effects of a call.
 #[derive(Clone, Default)]
 struct Left {
     task: Arc<Mutex<Option<ByteString>>>,
     told: Arc<Mutex<Vec<String>>>,
-    /// The link stays open for as long as somebody has a client.
+    /// Keeps the connection open.
     client: Arc<Mutex<Option<Client>>>,
 }
 
@@ -78,8 +78,8 @@ fn with(mut task: Value, member: &str, value: Value) -> Value {
     task
 }
 
-/// Begins a modern call and answers it with a task.
-async fn begun(handler: &Arc<Recorder>, left: &Left, timeout: Option<u64>) -> (Wire, Calling) {
+/// Starts a modern call and responds with a task.
+async fn start_call(handler: &Arc<Recorder>, left: &Left, timeout: Option<u64>) -> (Wire, Calling) {
     let (client, mut wire) = modern_offering(handler, &extension()).await;
     let calling = call(&client, left, timeout);
     let (id, params) = wire.request("tools/call").await;
@@ -88,8 +88,8 @@ async fn begun(handler: &Arc<Recorder>, left: &Left, timeout: Option<u64>) -> (W
     (wire, calling)
 }
 
-/// Begins a legacy call and answers it with a task.
-async fn begun_legacy(
+/// Starts a legacy call and responds with a task.
+async fn start_legacy_call(
     handler: &Arc<Recorder>,
     left: &Left,
     timeout: Option<u64>,
@@ -102,7 +102,7 @@ async fn begun_legacy(
     (wire, calling)
 }
 
-/// The next message, which must look at the task; gives its id.
+/// Expects `tasks/get` as the next message, and returns its id.
 async fn poll(wire: &mut Wire) -> u64 {
     let (id, params) = wire.request("tasks/get").await;
     assert_eq!(params["taskId"], "t1");
@@ -112,7 +112,7 @@ async fn poll(wire: &mut Wire) -> u64 {
 #[tokio::test(start_paused = true)]
 async fn a_modern_task_is_polled_to_its_result() {
     let left = Left::default();
-    let (mut wire, calling) = begun(&Recorder::new(), &left, None).await;
+    let (mut wire, calling) = start_call(&Recorder::new(), &left, None).await;
     let started = Instant::now();
     for said in ["reading", "reading", "writing"] {
         let (id, params) = wire.request("tasks/get").await;
@@ -133,7 +133,7 @@ async fn a_modern_task_is_polled_to_its_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_legacy_task_is_polled_and_its_result_fetched_with_progress_all_along() {
+async fn a_legacy_task_is_polled_and_its_result_fetched_with_progress_throughout() {
     let left = Left::default();
     let (client, mut wire) = legacy_offering(&Recorder::new(), &capability()).await;
     let calling = call(&client, &left, None);
@@ -163,7 +163,7 @@ async fn a_legacy_task_is_polled_and_its_result_fetched_with_progress_all_along(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_notification_saves_a_poll() {
+async fn a_notification_replaces_a_poll() {
     for (legacy, method) in [
         (true, "notifications/tasks/status"),
         (false, "notifications/tasks"),
@@ -171,9 +171,9 @@ async fn a_notification_saves_a_poll() {
         let left = Left::default();
         let handler = Recorder::new();
         let (mut wire, calling) = if legacy {
-            begun_legacy(&handler, &left, None).await
+            start_legacy_call(&handler, &left, None).await
         } else {
-            begun(&handler, &left, None).await
+            start_call(&handler, &left, None).await
         };
         settle().await;
         let state = with(task("completed"), "result", done("told"));
@@ -188,10 +188,10 @@ async fn a_notification_saves_a_poll() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn input_is_given_once_for_each_key() {
-    let handler = obliging();
+async fn input_is_provided_once_per_key() {
+    let handler = responsive_handler();
     let left = Left::default();
-    let (mut wire, calling) = begun(&handler, &left, None).await;
+    let (mut wire, calling) = start_call(&handler, &left, None).await;
     let ask = |keys: &[&str]| {
         let requests: serde_json::Map<_, _> = keys
             .iter()
@@ -208,7 +208,7 @@ async fn input_is_given_once_for_each_key() {
     let (id, params) = wire.request("tasks/update").await;
     assert_eq!(params["inputResponses"], json!({"a": {"action": "accept"}}));
     wire.answer(id, json!({"resultType": "complete"}));
-    // The server has not taken note of it yet, then asks for more.
+    // The server has not processed the input yet, then asks for more.
     let id = poll(&mut wire).await;
     wire.answer(id, ask(&["a"]));
     let id = poll(&mut wire).await;
@@ -223,9 +223,9 @@ async fn input_is_given_once_for_each_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_legacy_task_asks_while_its_result_is_waited_for() {
-    let handler = obliging();
-    let (mut wire, calling) = begun_legacy(&handler, &Left::default(), None).await;
+async fn a_legacy_task_requests_input_while_its_result_is_pending() {
+    let handler = responsive_handler();
+    let (mut wire, calling) = start_legacy_call(&handler, &Left::default(), None).await;
     let id = poll(&mut wire).await;
     wire.answer(id, task("input_required"));
     let (id, _) = wire.request("tasks/result").await;
@@ -240,7 +240,7 @@ async fn a_legacy_task_asks_while_its_result_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_ends_badly_is_an_error_that_says_how() {
+async fn a_failed_task_is_an_error_with_the_reason() {
     let gone = json!({"code": -32602, "message": "no such task"});
     let failed = with(
         task("failed"),
@@ -261,7 +261,7 @@ async fn a_task_that_ends_badly_is_an_error_that_says_how() {
             )),
             "the server cancelled the task: maintenance",
         ),
-        (Ok(task("completed")), "ended without a result"),
+        (Ok(task("completed")), "completed without a result"),
         (
             Ok(with(task("completed"), "result", json!(7))),
             "not an object",
@@ -272,7 +272,7 @@ async fn a_task_that_ends_badly_is_an_error_that_says_how() {
         ),
     ];
     for (answer, expected) in cases {
-        let (mut wire, calling) = begun(&Recorder::new(), &Left::default(), None).await;
+        let (mut wire, calling) = start_call(&Recorder::new(), &Left::default(), None).await;
         let id = poll(&mut wire).await;
         match answer {
             Ok(answer) => wire.answer(id, answer),
@@ -287,21 +287,21 @@ async fn a_task_that_ends_badly_is_an_error_that_says_how() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_a_call_gives_up_its_task() {
+async fn cancelling_a_call_cancels_its_task() {
     for legacy in [false, true] {
         let (handler, left) = (Recorder::new(), Left::default());
         let (mut wire, calling) = if legacy {
-            begun_legacy(&handler, &left, None).await
+            start_legacy_call(&handler, &left, None).await
         } else {
-            begun(&handler, &left, None).await
+            start_call(&handler, &left, None).await
         };
         settle().await;
         calling.abort();
         let (_, params) = wire.request("tasks/cancel").await;
         assert_eq!(params["taskId"], "t1");
 
-        let (mut wire, calling) = begun(&handler, &left, Some(1)).await;
-        // It never finishes.
+        let (mut wire, calling) = start_call(&handler, &left, Some(1)).await;
+        // The task never ends.
         let error = loop {
             let message = wire.sent().await;
             let id = message["id"].as_u64().unwrap();
@@ -319,8 +319,8 @@ async fn who_gives_up_a_call_gives_up_its_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_whose_answers_stop_coming_ends_by_the_deadline() {
-    let (mut wire, calling) = begun(&Recorder::new(), &Left::default(), Some(3)).await;
+async fn a_task_without_responses_ends_at_the_deadline() {
+    let (mut wire, calling) = start_call(&Recorder::new(), &Left::default(), Some(3)).await;
     let id = poll(&mut wire).await;
     wire.cancellation_of(id).await;
     wire.request("tasks/cancel").await;
@@ -332,12 +332,12 @@ async fn a_task_whose_answers_stop_coming_ends_by_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poll_that_gets_lost_is_made_again_but_not_for_ever() {
+async fn a_lost_poll_is_retried_a_limited_number_of_times() {
     let lose = |wire: &Wire, to: u64| {
         let failure = DeliveryError::new(DeliveryErrorKind::Broken, "cut off".to_owned(), true);
         wire.receive(Incoming::DeliveryFailed { to, failure });
     };
-    let (mut wire, calling) = begun(&Recorder::new(), &Left::default(), None).await;
+    let (mut wire, calling) = start_call(&Recorder::new(), &Left::default(), None).await;
     for _ in 0..3 {
         let id = poll(&mut wire).await;
         lose(&wire, id);
@@ -346,7 +346,7 @@ async fn a_poll_that_gets_lost_is_made_again_but_not_for_ever() {
     wire.answer(id, with(task("completed"), "result", done("still there")));
     assert_eq!(text(&calling.await.unwrap().unwrap()), "still there");
 
-    let (mut wire, calling) = begun(&Recorder::new(), &Left::default(), None).await;
+    let (mut wire, calling) = start_call(&Recorder::new(), &Left::default(), None).await;
     for _ in 0..5 {
         let id = poll(&mut wire).await;
         lose(&wire, id);
@@ -361,9 +361,9 @@ async fn a_poll_that_gets_lost_is_made_again_but_not_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_connection_goes_on_with_the_task() {
+async fn another_connection_resumes_the_task() {
     let left = Left::default();
-    let (mut wire, calling) = begun(&Recorder::new(), &left, None).await;
+    let (mut wire, calling) = start_call(&Recorder::new(), &left, None).await;
     poll(&mut wire).await;
     wire.end(Closed::new(CloseReason::ByPeer));
     let error = calling.await.unwrap().unwrap_err();
@@ -381,7 +381,7 @@ async fn another_connection_goes_on_with_the_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_servers_word_no_task_is_asked_for() {
+async fn no_task_is_requested_without_the_capability() {
     let (client, mut wire) = legacy_offering(&Recorder::new(), &json!({"tools": {}})).await;
     let calling = call(&client, &Left::default(), None);
     let (id, params) = wire.request("tools/call").await;

@@ -1,4 +1,4 @@
-//! A call that is refused until the user has visited a page (−32042).
+//! Calls that are rejected until the user has opened a URL (-32042).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use trunkline_wire::{Json, RequestError};
 use crate::harness::{call_tool, done, legacy_offering, text};
 use crate::support::{Recorder, settle};
 
-fn deciding(action: &'static str) -> Arc<Recorder> {
+fn deciding_user(action: &'static str) -> Arc<Recorder> {
     Recorder::answering(move |_, _| {
         Box::pin(async move { Ok(Json::from(json!({ "action": action }))) })
     })
 }
 
-fn absent() -> Arc<Recorder> {
+fn absent_user() -> Arc<Recorder> {
     Recorder::answering(|_, _| Box::pin(std::future::pending()))
 }
 
@@ -29,8 +29,8 @@ fn page(id: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_user_visits_each_page_and_the_call_is_made_again() {
-    let handler = deciding("accept");
+async fn the_user_opens_each_url_and_the_call_is_repeated() {
+    let handler = deciding_user("accept");
     let (client, mut wire) = legacy_offering(&handler, &json!({})).await;
     let call = call_tool(&client);
     let (first, before) = wire.request("tools/call").await;
@@ -51,30 +51,30 @@ async fn the_user_visits_each_page_and_the_call_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_not_made_again_did_not_run_and_says_why() {
+async fn a_call_that_is_not_repeated_has_not_run_and_fails_with_the_reason() {
     let cases = [
         (
-            deciding("decline"),
+            deciding_user("decline"),
             json!([page("a")]),
             "sign in first; the user declined to visit the page it needs",
         ),
         (
-            deciding("cancel"),
+            deciding_user("cancel"),
             json!([page("a")]),
-            "sign in first; the page that it needs was not visited",
+            "sign in first; the page it needs was not visited",
         ),
         (
             Recorder::new(),
             json!([page("a")]),
-            "the page that it needs was not visited",
+            "the page it needs was not visited",
         ),
         (
-            deciding("accept"),
+            deciding_user("accept"),
             json!([]),
             "it does not say which page to visit",
         ),
         (
-            deciding("accept"),
+            deciding_user("accept"),
             json!([{"mode": "url"}]),
             "has no address",
         ),
@@ -93,8 +93,8 @@ async fn a_call_that_is_not_made_again_did_not_run_and_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn three_visits_are_made_and_no_fourth() {
-    let handler = deciding("accept");
+async fn a_call_is_retried_three_times() {
+    let handler = deciding_user("accept");
     let (client, mut wire) = legacy_offering(&handler, &json!({})).await;
     let call = call_tool(&client);
     for _ in 0..=MAX_URL_ELICITATIONS {
@@ -110,8 +110,8 @@ async fn three_visits_are_made_and_no_fourth() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_may_say_first_that_the_page_is_done_with() {
-    let (client, mut wire) = legacy_offering(&absent(), &json!({})).await;
+async fn the_server_may_report_completion_before_the_user_answers() {
+    let (client, mut wire) = legacy_offering(&absent_user(), &json!({})).await;
     let call = call_tool(&client);
     let (id, _) = wire.request("tools/call").await;
     wire.refuse(id, required(&json!([page("a")])));
@@ -129,8 +129,8 @@ async fn the_server_may_say_first_that_the_page_is_done_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_ends_the_wait_for_the_user() {
-    let (client, mut wire) = legacy_offering(&absent(), &json!({})).await;
+async fn the_deadline_ends_the_wait_for_the_user() {
+    let (client, mut wire) = legacy_offering(&absent_user(), &json!({})).await;
     let call = tokio::spawn(async move {
         let request = CallRequest {
             tool: "t",
@@ -143,9 +143,6 @@ async fn a_deadline_ends_the_wait_for_the_user() {
     wire.refuse(id, required(&json!([page("a")])));
     let error = call.await.unwrap().unwrap_err();
     assert!(matches!(error, RequestError::Rpc(_)), "{error}");
-    assert!(
-        error.to_string().contains("nobody answered in time"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("timed out"), "{error}");
     assert!(!error.may_have_run());
 }

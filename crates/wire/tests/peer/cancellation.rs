@@ -1,4 +1,4 @@
-//! A call that is no longer waited for ends on the server too.
+//! A call that ends early is cancelled on the server.
 
 use tokio::time::Instant;
 use trunkline_wire::RequestError;
@@ -8,7 +8,7 @@ use crate::harness::{call, call_with, seconds, two_calls, within};
 use crate::support::{Recorder, outcome_text, peer, settle};
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_ends_the_call_and_tells_the_server() {
+async fn a_deadline_ends_the_call_and_notifies_the_server() {
     let handler = Recorder::new();
     let (peer, mut wire) = peer(&handler);
     let patient = call(&peer);
@@ -36,7 +36,7 @@ async fn a_deadline_ends_the_call_and_tells_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_earlier_deadline_than_the_one_waited_for_is_kept() {
+async fn an_earlier_deadline_rearms_the_clock() {
     let (peer, mut wire) = peer(&Recorder::new());
     let mut calls = Vec::new();
     for limit in [500, 30, 400, 1, 2, 60] {
@@ -57,7 +57,7 @@ async fn an_earlier_deadline_than_the_one_waited_for_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_the_future_cancels_on_the_server() {
+async fn dropping_the_future_cancels_the_call_on_the_server() {
     let (peer, mut wire) = peer(&Recorder::new());
     let (first, second) = two_calls(&peer, &mut wire).await;
     first.abort();
@@ -69,7 +69,7 @@ async fn dropping_the_future_cancels_on_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_not_be_cancelled_is_given_up_in_silence() {
+async fn an_uncancellable_call_ends_without_a_notification() {
     let (peer, mut wire) = peer(&Recorder::new());
     let options = |deadline| RequestOptions {
         deadline,
@@ -87,7 +87,7 @@ async fn what_may_not_be_cancelled_is_given_up_in_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_was_never_sent_is_withdrawn_without_a_word() {
+async fn an_unsent_call_is_removed_from_the_queue() {
     let (peer, mut wire) = peer(&Recorder::new());
     wire.stall();
     let _first = call(&peer);

@@ -1,4 +1,4 @@
-//! However the link ends, every call learns of it and why.
+//! However a connection closes, every call fails with the reason.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn exited(code: i32) -> Closed {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_fails_what_is_pending_and_tells_what_may_have_run() {
+async fn closing_fails_pending_calls_and_reports_which_may_have_run() {
     let (peer, mut wire) = peer(&Recorder::new());
     let answered_never = call(&peer);
     wire.request("m").await;
@@ -44,14 +44,14 @@ async fn closing_fails_what_is_pending_and_tells_what_may_have_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_cause_of_a_broken_link_reaches_every_call() {
+async fn every_call_gets_the_reason_of_a_broken_connection() {
     let killed = Closed::new(CloseReason::Exited {
         code: None,
         signal: Some("SIGKILL".to_owned()),
     });
     let cases = [
         (exited(3), "the server's process exited with status 3"),
-        (killed, "the server's process was ended by SIGKILL"),
+        (killed, "the server's process was killed by SIGKILL"),
         (
             Closed::new(CloseReason::ByPeer),
             "the server closed the connection",
@@ -83,7 +83,7 @@ async fn the_cause_of_a_broken_link_reaches_every_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_before_the_end_count() {
+async fn responses_before_the_close_count() {
     let (peer, mut wire) = peer(&Recorder::new());
     let (first, second) = two_calls(&peer, &mut wire).await;
     wire.answer(1, "1");
@@ -93,7 +93,7 @@ async fn answers_before_the_end_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_send_ends_the_link_with_its_cause() {
+async fn a_failed_send_closes_the_connection_with_its_reason() {
     let (peer, mut wire) = peer(&Recorder::new());
     let (first, _second) = two_calls(&peer, &mut wire).await;
     wire.break_sending(exited(4));
@@ -106,7 +106,7 @@ async fn a_failed_send_ends_the_link_with_its_cause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_the_end_everything_fails_at_once_with_the_cause() {
+async fn after_the_close_everything_fails_immediately_with_the_reason() {
     let (peer, mut wire) = peer(&Recorder::new());
     let notifier = peer.notifier();
     wire.end(exited(3));
@@ -142,7 +142,7 @@ async fn after_the_end_everything_fails_at_once_with_the_cause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_link_closes_with_the_last_peer_and_not_before() {
+async fn the_connection_closes_when_the_last_peer_is_dropped() {
     let (peer, mut wire) = peer(&Recorder::new());
     let (clone, notifier) = (peer.clone(), peer.notifier());
     drop(peer);
@@ -155,7 +155,7 @@ async fn the_link_closes_with_the_last_peer_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn notifications_wait_for_room_and_leave_in_order() {
+async fn notifications_wait_for_a_permit_and_are_sent_in_order() {
     let (peer, mut wire) = peer(&Recorder::new());
     wire.stall();
     let sender = tokio::spawn({

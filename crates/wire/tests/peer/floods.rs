@@ -1,4 +1,4 @@
-//! A link on which something always arrives holds up nobody else (CALL-7).
+//! A connection under constant load does not delay other tasks (CALL-7).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,21 +10,21 @@ use trunkline_wire::transport::{
     CloseReason, Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport,
 };
 
-/// A link on which the same thing arrives over and over, and never has to be waited for.
+/// A transport that receives the same item forever, without waiting.
 struct Endless(Incoming);
 
-struct Nowhere;
+struct Discard;
 
 impl Transport for Endless {
-    type Sender = Nowhere;
+    type Sender = Discard;
     type Receiver = Self;
 
-    fn split(self) -> (Nowhere, Self) {
-        (Nowhere, self)
+    fn split(self) -> (Discard, Self) {
+        (Discard, self)
     }
 }
 
-impl SendHalf for Nowhere {
+impl SendHalf for Discard {
     async fn send(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), Closed> {
         batch.clear();
         Ok(())
@@ -43,7 +43,7 @@ fn frame(text: &str) -> Incoming {
     Incoming::Frame(Bytes::copy_from_slice(text.as_bytes()))
 }
 
-/// What floods, and whether the link is ended for it.
+/// The floods, and whether they close the connection.
 fn floods() -> [(&'static str, Incoming, bool); 12] {
     let batch = format!("[{}]", vec!["1"; 1000].join(","));
     let long = format!(r#"{{"method":"n","params":"{}"}}"#, "x".repeat(2 << 20));
@@ -82,7 +82,7 @@ fn floods() -> [(&'static str, Incoming, bool); 12] {
 }
 
 #[test]
-fn whatever_floods_a_timer_on_the_same_thread_is_on_time() {
+fn no_flood_delays_a_timer_on_the_same_thread() {
     for (what, incoming, _) in floods() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -94,9 +94,9 @@ fn whatever_floods_a_timer_on_the_same_thread_is_on_time() {
             let limit = Duration::from_millis(10);
             let mut late = Vec::new();
             for _ in 0..9 {
-                let begun = Instant::now();
+                let start_call = Instant::now();
                 tokio::time::sleep(limit).await;
-                late.push(begun.elapsed().saturating_sub(limit));
+                late.push(start_call.elapsed().saturating_sub(limit));
             }
             late.sort_unstable();
             assert!(
@@ -109,7 +109,7 @@ fn whatever_floods_a_timer_on_the_same_thread_is_on_time() {
 }
 
 #[tokio::test]
-async fn a_link_of_junk_is_ended_and_says_why() {
+async fn a_connection_of_junk_is_closed_with_a_reason() {
     for (what, incoming, is_junk) in floods() {
         let peer = Peer::start(Endless(incoming), Arc::new(DefaultHandler));
         let closed = tokio::time::timeout(Duration::from_millis(300), peer.closed());
@@ -121,7 +121,7 @@ async fn a_link_of_junk_is_ended_and_says_why() {
                 };
                 assert!(reason.contains("mostly junk"), "{reason}");
             }
-            // What is slowed down on its way to the limit takes longer than this.
+            // Throttled junk reaches its limit only after this time.
             Err(_) => assert!(!is_junk || what == "a line without end", "{what}"),
         }
     }

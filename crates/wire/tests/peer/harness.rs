@@ -1,4 +1,4 @@
-//! Calls in the background, and the limits they are given.
+//! Background calls and their timeouts.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) fn call_with(peer: &Peer, options: RequestOptions) -> Call {
     tokio::spawn(async move { peer.request("m", Json::empty_object(), options).await })
 }
 
-/// Two calls, numbers 1 and 2, both sent.
+/// Two sent calls, with ids 1 and 2.
 pub(crate) async fn two_calls(peer: &Peer, wire: &mut Wire) -> (Call, Call) {
     let first = call(peer);
     assert_eq!(wire.request("m").await.0, 1);

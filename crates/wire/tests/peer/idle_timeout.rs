@@ -1,4 +1,4 @@
-//! The limit on a server's silence.
+//! The idle timeout.
 
 use tokio::time::Instant;
 use trunkline_wire::RequestError;
@@ -8,7 +8,7 @@ use crate::harness::{call_with, idle, seconds, within};
 use crate::support::{Recorder, peer, settle};
 
 #[tokio::test(start_paused = true)]
-async fn silence_ends_the_call_and_tells_the_server() {
+async fn an_idle_call_ends_and_the_server_is_notified() {
     let (peer, mut wire) = peer(&Recorder::new());
     let call = call_with(&peer, idle(seconds(300)));
     let started = Instant::now();
@@ -21,7 +21,7 @@ async fn silence_ends_the_call_and_tells_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_message_resets_it() {
+async fn any_message_resets_the_idle_timeout() {
     let messages = [
         r#"{"method":"n"}"#,
         r#"{"method":"notifications/progress","params":{"progressToken":5,"progress":1}}"#,
@@ -51,7 +51,7 @@ async fn any_message_resets_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_does_not_put_off_the_deadline() {
+async fn messages_do_not_extend_the_deadline() {
     let (peer, mut wire) = peer(&Recorder::new());
     let options = RequestOptions {
         idle: Some(seconds(10)),

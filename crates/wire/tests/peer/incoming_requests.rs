@@ -1,4 +1,4 @@
-//! What the other side asks and tells.
+//! Requests and notifications from the peer.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use trunkline_wire::{Json, Peer, RpcError};
 
 use crate::support::{Recorder, peer, scripted, settle};
 
-/// What the peer serves at once (SEC-4).
-const SERVED_AT_ONCE: usize = 64;
+/// The concurrency limit of the peer (SEC-4).
+const MAX_CONCURRENT: usize = 64;
 
-/// A handler that answers `fast` at once with its params, and `slow` with `"done"` for each permit given.
-/// The channel tells of each `slow` that was dropped before its time.
+/// A handler that responds to `fast` with its params, and to `slow` with `"done"` once per permit.
+/// The channel reports each `slow` that was dropped.
 fn slow_and_fast() -> (
     Arc<Recorder>,
     Arc<Semaphore>,
@@ -68,7 +68,7 @@ async fn notifications_reach_the_handler_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_are_answered_under_their_id_to_the_letter() {
+async fn responses_repeat_the_id_exactly() {
     let (handler, ..) = slow_and_fast();
     let (_peer, mut wire) = peer(&handler);
     for id in ["1", "1.0", "1e0", r#""1""#, r#""\u0041""#, "-3", "\"\""] {
@@ -81,7 +81,7 @@ async fn requests_are_answered_under_their_id_to_the_letter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_serves_nothing_says_so() {
+async fn a_peer_without_a_handler_rejects_requests() {
     let (transport, mut wire) = scripted();
     let _peer = Peer::start(transport, Arc::new(DefaultHandler));
     wire.feed(r#"{"id":"a","method":"roots/list"}"#);
@@ -92,7 +92,7 @@ async fn a_peer_that_serves_nothing_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_request_does_not_hold_up_a_fast_one() {
+async fn a_slow_request_does_not_delay_a_fast_one() {
     let (handler, go, _drops) = slow_and_fast();
     let (_peer, mut wire) = peer(&handler);
     wire.feed(r#"{"id":"s","method":"slow"}"#);
@@ -107,10 +107,10 @@ async fn a_slow_request_does_not_hold_up_a_fast_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_than_the_cap_is_refused_while_ping_is_always_answered() {
+async fn requests_over_the_limit_are_rejected_except_ping() {
     let (handler, go, _drops) = slow_and_fast();
     let (_peer, mut wire) = peer(&handler);
-    for id in 0..SERVED_AT_ONCE {
+    for id in 0..MAX_CONCURRENT {
         wire.feed(format!(r#"{{"id":{id},"method":"slow"}}"#));
     }
     settle().await;
@@ -125,7 +125,7 @@ async fn more_than_the_cap_is_refused_while_ping_is_always_answered() {
     assert_eq!(refusal["id"], "x");
     assert_eq!(refusal["error"]["code"], RpcError::INTERNAL_ERROR);
     assert_eq!(refusal["error"]["message"], "too many requests at once");
-    assert_eq!(handler.requests().len(), SERVED_AT_ONCE);
+    assert_eq!(handler.requests().len(), MAX_CONCURRENT);
     go.add_permits(1);
     assert_eq!(wire.sent().await["result"], "done");
     wire.feed(r#"{"id":"y","method":"fast"}"#);
@@ -133,10 +133,10 @@ async fn more_than_the_cap_is_refused_while_ping_is_always_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_request_is_aborted_and_makes_room() {
+async fn a_cancelled_request_is_aborted_and_returns_its_permit() {
     let (handler, go, mut drops) = slow_and_fast();
     let (_peer, mut wire) = peer(&handler);
-    for round in 0..3 * SERVED_AT_ONCE {
+    for round in 0..3 * MAX_CONCURRENT {
         wire.feed(r#"{"id":"s","method":"slow"}"#);
         settle().await;
         wire.feed(r#"{"method":"notifications/cancelled","params":{"requestId":"s"}}"#);
@@ -151,7 +151,7 @@ async fn a_cancelled_request_is_aborted_and_makes_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancellation_of_nothing_is_a_notification_like_any_other() {
+async fn a_cancellation_of_an_unknown_request_reaches_the_handler() {
     let handler = Recorder::new();
     let (_peer, wire) = peer(&handler);
     for params in [r#"{"requestId":9}"#, "{}", "7"] {
@@ -164,7 +164,7 @@ async fn a_cancellation_of_nothing_is_a_notification_like_any_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_request_with_an_id_in_use_is_reported_and_the_first_is_answered_once() {
+async fn a_request_with_an_id_in_use_is_reported_and_gets_no_response() {
     let (handler, go, _drops) = slow_and_fast();
     let (_peer, mut wire) = peer(&handler);
     wire.feed(r#"{"id":5,"method":"slow"}"#);
@@ -174,7 +174,7 @@ async fn a_second_request_with_an_id_in_use_is_reported_and_the_first_is_answere
     let invalid_messages = handler.take_invalid_messages();
     assert_eq!(
         invalid_messages,
-        ["a second request with an id that is being answered"]
+        ["a request with an id that is already in use"]
     );
     go.add_permits(1);
     assert_eq!(wire.sent().await["result"], "done");
@@ -185,7 +185,7 @@ async fn a_second_request_with_an_id_in_use_is_reported_and_the_first_is_answere
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_being_answered_is_dropped_when_the_link_ends() {
+async fn running_requests_are_dropped_when_the_connection_closes() {
     let (handler, _go, mut drops) = slow_and_fast();
     let (peer, mut wire) = peer(&handler);
     wire.feed(r#"{"id":5,"method":"slow"}"#);

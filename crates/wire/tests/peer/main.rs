@@ -1,4 +1,5 @@
-//! The peer over a scripted link: every message has its outcome, and no call costs another.
+//! Tests of the peer over a scripted transport: every message has a defined outcome, and no call
+//! affects another.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! A handler that panics leaves nobody waiting: neither the other side nor a call of ours.
+//! A panicking handler leaves nobody waiting, neither the peer nor a caller.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use trunkline_wire::{ByteString, Json, Peer, RequestError, RpcError};
 use crate::harness::{call, seconds, two_calls};
 use crate::support::{Wire, outcome_text, scripted};
 
-/// Panics while it answers `boom` and at every notification; answers everything else with its params.
-struct Fragile;
+/// Panics in `boom` and on every notification; responds to everything else with its params.
+struct Panicking;
 
-impl Handler for Fragile {
+impl Handler for Panicking {
     fn request(&self, method: ByteString, params: Option<Json>) -> ResponseFuture {
         Box::pin(async move {
             assert_ne!(&*method, "boom", "as the test wants it");
@@ -20,7 +20,7 @@ impl Handler for Fragile {
         })
     }
 
-    /// One, so that a place that is not given back is missed at once.
+    /// One, so that a lost permit shows immediately.
     fn max_concurrent_requests(&self) -> usize {
         1
     }
@@ -30,24 +30,21 @@ impl Handler for Fragile {
     }
 }
 
-fn fragile() -> (Peer, Wire) {
+fn panicking_peer() -> (Peer, Wire) {
     let (transport, wire) = scripted();
-    (Peer::start(transport, Arc::new(Fragile)), wire)
+    (Peer::start(transport, Arc::new(Panicking)), wire)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_whose_answering_panics_is_answered_with_an_error_and_the_link_goes_on() {
-    let (peer, mut wire) = fragile();
+async fn a_panic_in_a_request_becomes_an_error_response() {
+    let (peer, mut wire) = panicking_peer();
     let (first, second) = two_calls(&peer, &mut wire).await;
     for id in ["a", "b"] {
         wire.feed(format!(r#"{{"id":"{id}","method":"boom"}}"#));
         let answer = wire.sent().await;
         assert_eq!(answer["id"], id);
         assert_eq!(answer["error"]["code"], RpcError::INTERNAL_ERROR);
-        assert_eq!(
-            answer["error"]["message"],
-            "the request could not be answered"
-        );
+        assert_eq!(answer["error"]["message"], "the request handler failed");
     }
     wire.feed(r#"{"id":"c","method":"fine","params":[1]}"#);
     assert_eq!(
@@ -63,8 +60,8 @@ async fn a_request_whose_answering_panics_is_answered_with_an_error_and_the_link
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_notification_whose_handling_panics_fails_the_calls_at_once() {
-    let (peer, mut wire) = fragile();
+async fn a_panic_in_a_notification_closes_the_connection() {
+    let (peer, mut wire) = panicking_peer();
     let (first, second) = two_calls(&peer, &mut wire).await;
     wire.feed(r#"{"method":"n"}"#);
     for (call, was_sent) in [(first, true), (second, true), (call(&peer), false)] {
@@ -73,7 +70,7 @@ async fn a_notification_whose_handling_panics_fails_the_calls_at_once() {
         let RequestError::Closed { cause, sent } = &error else {
             panic!("{error:?}")
         };
-        let expected = CloseReason::Io("the handler of its messages failed".to_owned());
+        let expected = CloseReason::Io("the message handler panicked".to_owned());
         assert_eq!(*cause.reason(), expected);
         assert_eq!(*sent, was_sent);
     }

@@ -1,4 +1,4 @@
-//! Progress reaches the call it belongs to, and only so much of it is kept.
+//! Progress updates reach their own call, and unread ones are bounded.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -10,8 +10,8 @@ use trunkline_wire::{Json, Peer};
 use crate::harness::two_calls;
 use crate::support::{Recorder, outcome_text, peer, settle};
 
-/// What is kept of progress nobody looks at.
-const PROGRESS_KEPT: usize = 256;
+/// The maximum number of unread progress updates.
+const MAX_UNREAD: usize = 256;
 
 fn step(token: impl std::fmt::Display, progress: usize) -> String {
     format!(
@@ -27,7 +27,7 @@ fn reporting(peer: &Peer) -> RequestOptions {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_comes_in_order_before_the_result_and_to_its_own_call() {
+async fn progress_arrives_in_order_before_the_result_of_its_call() {
     let (peer, mut wire) = peer(&Recorder::new());
     let calls: Vec<_> = (0..3)
         .map(|_| {
@@ -71,7 +71,7 @@ async fn it_comes_in_order_before_the_result_and_to_its_own_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_to_a_caller_that_does_not_look_is_bounded_and_the_newest_is_kept() {
+async fn unread_progress_is_bounded_and_the_newest_is_kept() {
     let (peer, mut wire) = peer(&Recorder::new());
     let options = reporting(&peer);
     let mut steps = Vec::new();
@@ -93,14 +93,14 @@ async fn a_flood_to_a_caller_that_does_not_look_is_bounded_and_the_newest_is_kep
         call.await
     };
     assert_eq!(outcome_text(result), "1");
-    let newest: Vec<_> = (10_000 - PROGRESS_KEPT..10_000)
+    let newest: Vec<_> = (10_000 - MAX_UNREAD..10_000)
         .map(|number| format!("at {number}"))
         .collect();
     assert_eq!(steps, newest);
 }
 
 #[tokio::test(start_paused = true)]
-async fn odd_progress_harms_nothing() {
+async fn invalid_progress_is_ignored() {
     let handler = Recorder::new();
     let (peer, mut wire) = peer(&handler);
     let (first, _second) = two_calls(&peer, &mut wire).await;

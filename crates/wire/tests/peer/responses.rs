@@ -1,4 +1,4 @@
-//! What arrives is matched to its call, and what cannot be is reported.
+//! Messages are matched to their calls, and unmatched ones are reported.
 
 use bytes::Bytes;
 use trunkline_wire::transport::Incoming;
@@ -7,7 +7,7 @@ use crate::harness::{call, two_calls};
 use crate::support::{Recorder, outcome_text, peer, settle};
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_matched_however_its_id_is_spelt() {
+async fn a_response_is_matched_in_any_spelling_of_its_id() {
     let (peer, mut wire) = peer(&Recorder::new());
     for spelling in ["$", "$.0", "$e0", "\"$\"", "\"$.0\"", " $ "] {
         let one = call(&peer);
@@ -19,7 +19,7 @@ async fn an_answer_is_matched_however_its_id_is_spelt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_may_come_in_any_order() {
+async fn responses_may_arrive_in_any_order() {
     let (peer, mut wire) = peer(&Recorder::new());
     let calls: Vec<_> = (0..100).map(|_| call(&peer)).collect();
     for _ in &calls {
@@ -33,8 +33,8 @@ async fn answers_may_come_in_any_order() {
     }
 }
 
-/// What arrives while calls 1 and 2 wait, what that makes of call 1 (`None`: it still waits), and how many frames were
-/// reported as nonsense.
+/// The frames that arrive while calls 1 and 2 wait, the outcome of call 1 (`None`: still waiting),
+/// and the number of frames reported as invalid.
 struct Case {
     what: &'static str,
     frames: Vec<Vec<u8>>,
@@ -57,8 +57,8 @@ fn case(
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_odd_message_has_its_outcome_and_costs_no_other_call() {
-    let no_outcome = "the server's answer cannot be read: it has no method, no result and no error";
+async fn each_unusual_message_has_a_defined_outcome_and_affects_no_other_call() {
+    let no_outcome = "invalid response from the server: it has no method, no result and no error";
     let cases = [
         case("unknown id", &[br#"{"id":99,"result":1}"#], None, 1),
         case("id of a later call", &[br#"{"id":3,"result":1}"#], None, 1),
@@ -159,7 +159,7 @@ async fn each_odd_message_has_its_outcome_and_costs_no_other_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_oversize_message_fails_the_call_it_answers_and_no_other() {
+async fn an_oversize_message_fails_only_the_call_it_answers() {
     let cases = [
         (r#"{"jsonrpc":"2.0","id":1,"result":"#, "…", true),
         (
@@ -196,7 +196,7 @@ async fn an_oversize_message_fails_the_call_it_answers_and_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn absurd_nesting_arrives_as_it_is() {
+async fn deep_nesting_is_delivered_unchanged() {
     let (peer, mut wire) = peer(&Recorder::new());
     let (first, second) = two_calls(&peer, &mut wire).await;
     let deep = format!("{}{}", "[".repeat(500_000), "]".repeat(500_000));

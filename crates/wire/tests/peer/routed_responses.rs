@@ -1,4 +1,4 @@
-//! Where every request travels by itself: replies bound to one, and failures of one.
+//! Transports on which each request travels alone: responses and failures of one request.
 
 use bytes::Bytes;
 use trunkline_wire::RequestError;
@@ -15,7 +15,7 @@ fn reply(to: u64, frame: &str) -> Incoming {
 }
 
 #[tokio::test]
-async fn an_answer_under_a_foreign_id_is_for_the_request_that_it_came_for() {
+async fn a_response_with_an_unknown_id_completes_the_request_it_was_sent_for() {
     for id in ["\"server-error\"", "null", "-1", "{}"] {
         let (peer, mut wire) = peer(&Recorder::new());
         let (first, second) = two_calls(&peer, &mut wire).await;
@@ -32,7 +32,7 @@ async fn an_answer_under_a_foreign_id_is_for_the_request_that_it_came_for() {
         wire.answer(1, "1");
         assert_eq!(outcome_text(first.await.unwrap()), "1");
     }
-    // Without an id at all, too.
+    // The same without an id.
     let (peer, mut wire) = peer(&Recorder::new());
     let waiting = call(&peer);
     wire.request("m").await;
@@ -41,13 +41,13 @@ async fn an_answer_under_a_foreign_id_is_for_the_request_that_it_came_for() {
 }
 
 #[tokio::test]
-async fn an_answer_that_names_its_request_is_for_that_one() {
+async fn a_response_with_a_known_id_completes_that_request() {
     let recorder = Recorder::new();
     let (peer, mut wire) = peer(&recorder);
     let (first, second) = two_calls(&peer, &mut wire).await;
     wire.receive(reply(1, r#"{"id":2,"result":"two"}"#));
     assert_eq!(outcome_text(second.await.unwrap()), "\"two\"");
-    // One that nobody waits for is not taken for another's.
+    // A response to a completed request does not complete another.
     wire.receive(reply(1, r#"{"id":2,"result":"late"}"#));
     settle().await;
     assert!(!first.is_finished());
@@ -59,7 +59,7 @@ async fn an_answer_that_names_its_request_is_for_that_one() {
 }
 
 #[tokio::test]
-async fn a_request_that_cannot_be_delivered_fails_alone() {
+async fn a_delivery_error_fails_only_its_request() {
     let (peer, mut wire) = peer(&Recorder::new());
     let (first, second) = two_calls(&peer, &mut wire).await;
     let failure = DeliveryError::new(DeliveryErrorKind::Status(500), "status 500", true);
@@ -72,7 +72,7 @@ async fn a_request_that_cannot_be_delivered_fails_alone() {
         panic!("{error:?}")
     };
     assert_eq!(failure.status(), Some(500));
-    // Said twice, it harms nobody.
+    // A repeated failure has no effect.
     wire.receive(lost);
     wire.answer(2, "2");
     assert_eq!(outcome_text(second.await.unwrap()), "2");
@@ -80,7 +80,7 @@ async fn a_request_that_cannot_be_delivered_fails_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sign_of_life_for_one_request_does_not_keep_another_alive() {
+async fn activity_of_one_request_does_not_extend_another() {
     let (peer, mut wire) = peer(&Recorder::new());
     let busy = call_with(&peer, idle(seconds(10)));
     let stuck = call_with(&peer, idle(seconds(10)));
@@ -102,7 +102,7 @@ async fn a_sign_of_life_for_one_request_does_not_keep_another_alive() {
 }
 
 #[tokio::test]
-async fn a_transport_can_tell_whether_an_answer_is_still_wanted() {
+async fn a_transport_sees_whether_a_call_still_waits() {
     let (peer, mut wire) = peer(&Recorder::new());
     let (answered, dropped) = two_calls(&peer, &mut wire).await;
     let waiting = wire.calls();

@@ -1,4 +1,4 @@
-//! A server that does not read holds up nothing but itself.
+//! A server that does not read delays only itself.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::harness::{call, call_with, idle, seconds, two_calls, within};
 use crate::support::{Recorder, outcome_text, peer, settle};
 
 #[tokio::test(start_paused = true)]
-async fn calls_to_a_server_that_does_not_read_end_by_their_deadlines() {
+async fn calls_to_a_stalled_server_end_at_their_deadlines() {
     let (peer, mut wire) = peer(&Recorder::new());
     wire.stall();
     let start = Instant::now();
     let limit = |number: u64| Duration::from_millis(1000 + 50 * (number % 20));
     let mut calls = vec![(limit(0), call_with(&peer, within(limit(0))))];
     settle().await;
-    // The writer has the first and is stuck with it. Far more follow than the queue holds.
+    // The writer is blocked with the first message. Far more follow than the queue holds.
     for number in 1..3000 {
         let limit = limit(number);
         calls.push((limit, call_with(&peer, within(limit))));
@@ -39,7 +39,7 @@ async fn calls_to_a_server_that_does_not_read_end_by_their_deadlines() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_does_not_wait_for_a_server_that_does_not_read() {
+async fn closing_does_not_wait_for_a_stalled_server() {
     let (peer, mut wire) = peer(&Recorder::new());
     wire.stall();
     let calls: Vec<_> = (0..3000).map(|_| call(&peer)).collect();
@@ -59,7 +59,7 @@ async fn closing_does_not_wait_for_a_server_that_does_not_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_reads_again_gets_nothing_that_was_withdrawn_and_all_room_is_back() {
+async fn after_a_stall_cancelled_calls_are_not_sent_and_all_permits_are_back() {
     let (peer, mut wire) = peer(&Recorder::new());
     for _ in 0..3 {
         wire.stall();
@@ -89,7 +89,7 @@ async fn a_server_that_reads_again_gets_nothing_that_was_withdrawn_and_all_room_
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_idle_limit_also_ends_calls_that_wait_for_room() {
+async fn the_idle_timeout_also_ends_calls_that_wait_for_a_permit() {
     let (peer, wire) = peer(&Recorder::new());
     wire.stall();
     let calls: Vec<_> = (0..3000)
@@ -104,7 +104,7 @@ async fn the_idle_limit_also_ends_calls_that_wait_for_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_arrives_is_still_delivered() {
+async fn messages_still_arrive_during_a_stall() {
     let handler = Recorder::new();
     let (peer, mut wire) = peer(&handler);
     let (first, _second) = two_calls(&peer, &mut wire).await;
@@ -113,7 +113,7 @@ async fn what_arrives_is_still_delivered() {
     settle().await;
     wire.answer(1, "1");
     wire.feed(r#"{"method":"n"}"#);
-    // Far more answers than the queue holds: they are dropped, not hoarded.
+    // Responses beyond the capacity of the queue are dropped.
     for id in 0..20_000 {
         wire.feed(format!(r#"{{"id":{id},"method":"ping"}}"#));
     }

@@ -1,4 +1,4 @@
-//! A person who thinks about a question stops the clocks of calls.
+//! A user prompt pauses the timeouts of calls.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use trunkline_wire::{ByteString, Json, Peer, RequestError};
 use crate::harness::{call_with, idle, seconds, within};
 use crate::support::{Wire, scripted};
 
-/// Answers `ask` after so many seconds of thought; anything else is no question to a person.
-struct Thinking(u64);
+/// Responds to `ask` after this many seconds; other methods prompt no user.
+struct SlowUser(u64);
 
-impl Handler for Thinking {
+impl Handler for SlowUser {
     fn request(&self, _: ByteString, _: Option<Json>) -> ResponseFuture {
         let thought = seconds(self.0);
         Box::pin(async move {
@@ -26,14 +26,14 @@ impl Handler for Thinking {
     }
 }
 
-fn thinking(thought: u64) -> (Peer, Wire) {
+fn prompting_peer(thought: u64) -> (Peer, Wire) {
     let (transport, wire) = scripted();
-    (Peer::start(transport, Arc::new(Thinking(thought))), wire)
+    (Peer::start(transport, Arc::new(SlowUser(thought))), wire)
 }
 
-/// How long a call lasts that is never answered, while these are asked at once.
-async fn lasts(options: RequestOptions, questions: &[&str]) -> u64 {
-    let (peer, mut wire) = thinking(60);
+/// Returns the duration of a call without a response while these requests are open.
+async fn duration_with(options: RequestOptions, questions: &[&str]) -> u64 {
+    let (peer, mut wire) = prompting_peer(60);
     let started = Instant::now();
     let call = call_with(&peer, options);
     wire.request("m").await;
@@ -52,18 +52,18 @@ async fn lasts(options: RequestOptions, questions: &[&str]) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_does_not_run_while_a_person_is_asked() {
-    assert_eq!(lasts(within(seconds(5)), &[]).await, 5);
-    assert_eq!(lasts(within(seconds(5)), &["other"]).await, 5);
-    assert_eq!(lasts(within(seconds(5)), &["ask"]).await, 65);
-    // Two questions at once take no more time than one.
-    assert_eq!(lasts(within(seconds(5)), &["ask", "ask"]).await, 65);
-    assert_eq!(lasts(idle(seconds(5)), &["ask"]).await, 65);
+async fn timeouts_pause_while_the_user_is_prompted() {
+    assert_eq!(duration_with(within(seconds(5)), &[]).await, 5);
+    assert_eq!(duration_with(within(seconds(5)), &["other"]).await, 5);
+    assert_eq!(duration_with(within(seconds(5)), &["ask"]).await, 65);
+    // Concurrent prompts take no longer than one.
+    assert_eq!(duration_with(within(seconds(5)), &["ask", "ask"]).await, 65);
+    assert_eq!(duration_with(idle(seconds(5)), &["ask"]).await, 65);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_begins_while_a_person_is_asked_has_its_whole_time() {
-    let (peer, mut wire) = thinking(60);
+async fn a_call_that_starts_during_a_prompt_keeps_its_whole_timeout() {
+    let (peer, mut wire) = prompting_peer(60);
     wire.feed(r#"{"id":"q","method":"ask"}"#);
     sleep(seconds(20)).await;
     let started = Instant::now();

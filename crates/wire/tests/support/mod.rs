@@ -1,6 +1,7 @@
-//! A transport made of channels: a test sees what was sent, says what arrives, and can make sending get stuck.
+//! A transport made of channels: a test sees what was sent, injects what arrives, and can stall
+//! sending.
 //!
-//! Tests run on a paused clock, so [`settle`] returns exactly when nothing is left to do but wait.
+//! Tests run on a paused clock, so [`settle`] returns exactly when all tasks wait.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -18,10 +19,10 @@ use trunkline_wire::peer::{CallStatus, Handler, ResponseFuture};
 use trunkline_wire::transport::{Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport};
 use trunkline_wire::{ByteString, Json, Peer, RequestError, RpcError};
 
-/// Far beyond every limit in these tests; on the paused clock it costs nothing.
+/// Longer than every timeout in these tests; free on the paused clock.
 const NEVER: Duration = Duration::from_hours(10_000);
 
-/// What sending does at the moment.
+/// The state of the sending half.
 #[derive(Clone)]
 enum Gate {
     Open,
@@ -29,7 +30,7 @@ enum Gate {
     Broken(Closed),
 }
 
-/// The link, as the peer sees it.
+/// The end that the peer holds.
 pub struct Scripted {
     sender: ScriptedSender,
     receiver: ScriptedReceiver,
@@ -44,7 +45,7 @@ pub struct ScriptedSender {
 
 pub struct ScriptedReceiver(mpsc::UnboundedReceiver<Result<Incoming, Closed>>);
 
-/// The link, as the test sees it.
+/// The end that the test holds.
 pub struct Wire {
     sent: mpsc::UnboundedReceiver<String>,
     calls: Arc<Mutex<Vec<CallStatus>>>,
@@ -90,7 +91,7 @@ impl Transport for Scripted {
 impl SendHalf for ScriptedSender {
     async fn send(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), Closed> {
         let free = self.gate.wait_for(|gate| !matches!(gate, Gate::Stalled));
-        // A test that has let go of its end of the wire no longer holds anything back.
+        // A test that has dropped its end no longer blocks sending.
         let gate = free.await.map_or(Gate::Open, |gate| gate.clone());
         if let Gate::Broken(cause) = gate {
             return Err(cause);
@@ -121,23 +122,23 @@ impl ReceiveHalf for ScriptedReceiver {
 }
 
 impl Wire {
-    /// Who waits for the answers to the requests sent so far.
+    /// Returns the statuses of the calls sent so far.
     pub fn calls(&self) -> Vec<CallStatus> {
         self.calls.lock().unwrap().clone()
     }
 
-    /// The next message sent, to the letter.
+    /// Returns the next message as text.
     pub async fn sent_text(&mut self) -> String {
         let next = tokio::time::timeout(NEVER, self.sent.recv()).await;
         next.expect("something was to be sent").unwrap()
     }
 
-    /// The next message sent.
+    /// Returns the next message.
     pub async fn sent(&mut self) -> Value {
         serde_json::from_str(&self.sent_text().await).unwrap()
     }
 
-    /// The next message sent, which must be a request of this method; gives its id and params.
+    /// Expects a request with this method as the next message, and returns its id and params.
     pub async fn request(&mut self, method: &str) -> (u64, Value) {
         let mut message = self.sent().await;
         assert_eq!(message["method"], method, "{message}");
@@ -145,7 +146,7 @@ impl Wire {
         (id, message["params"].take())
     }
 
-    /// The next message sent, which must be the cancellation of request `id`.
+    /// Expects the cancellation of request `id` as the next message.
     pub async fn cancellation_of(&mut self, id: u64) {
         let message = self.sent().await;
         assert_eq!(message["method"], "notifications/cancelled", "{message}");
@@ -153,7 +154,7 @@ impl Wire {
         assert_eq!(message["id"], Value::Null, "{message}");
     }
 
-    /// Asserts that all is done and nothing more was sent.
+    /// Asserts that nothing was sent.
     #[track_caller]
     pub fn assert_nothing_sent(&mut self) {
         if let Ok(text) = self.sent.try_recv() {
@@ -161,69 +162,69 @@ impl Wire {
         }
     }
 
-    /// The next message, if one was sent already.
+    /// Returns the next message if one was sent already.
     pub fn try_sent(&mut self) -> Option<Value> {
         let text = self.sent.try_recv().ok()?;
         Some(serde_json::from_str(&text).unwrap())
     }
 
-    /// Lets these bytes arrive.
+    /// Delivers a frame to the peer.
     pub fn feed(&self, frame: impl AsRef<[u8]>) {
         self.receive(Incoming::Frame(Bytes::copy_from_slice(frame.as_ref())));
     }
 
-    /// Lets anything arrive.
+    /// Delivers any item to the peer.
     pub fn receive(&self, incoming: Incoming) {
         self.feed.send(Ok(incoming)).ok();
     }
 
-    /// Answers request `id`.
+    /// Responds to request `id`.
     pub fn answer(&self, id: u64, result: impl std::fmt::Display) {
         self.feed(format!(
             r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#
         ));
     }
 
-    /// Answers request `id` with an error object.
+    /// Responds to request `id` with an error.
     pub fn refuse(&self, id: u64, error: impl std::fmt::Display) {
         self.feed(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#));
     }
 
-    /// Ends the link from the other side.
+    /// Closes the connection from the remote end.
     pub fn end(&self, cause: Closed) {
         self.feed.send(Err(cause)).ok();
     }
 
-    /// From now on the other side reads nothing.
+    /// Stops reading.
     pub fn stall(&self) {
         self.gate.send_replace(Gate::Stalled);
     }
 
-    /// The other side reads again.
+    /// Resumes reading.
     pub fn resume(&self) {
         self.gate.send_replace(Gate::Open);
     }
 
-    /// From now on sending fails.
+    /// Makes sending fail.
     pub fn break_sending(&self, cause: Closed) {
         self.gate.send_replace(Gate::Broken(cause));
     }
 
-    /// Waits until the peer has closed its transport.
+    /// Waits until the peer has closed the transport.
     pub async fn transport_closed(&mut self) {
         let closed = tokio::time::timeout(NEVER, self.closed.wait_for(|closed| *closed)).await;
         closed.expect("the transport was to be closed").ok();
     }
 }
 
-/// Waits until every task waits: on the paused clock, time moves only then.
+/// Waits until all tasks wait: only then does the paused clock advance.
 pub async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
 type Answer = Box<dyn Fn(&str, Option<Json>) -> ResponseFuture + Send + Sync>;
 
-/// A handler that remembers what it was told and answers as it was told to.
+/// A handler that records messages and responds with a function.
 pub struct Recorder {
     answer: Answer,
     waiters: NotificationWaiters,
@@ -233,7 +234,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Knows no method.
+    /// Rejects all methods.
     pub fn new() -> Arc<Self> {
         Self::answering(|method, _| {
             let error = RpcError::method_not_found(method);
@@ -253,17 +254,17 @@ impl Recorder {
         })
     }
 
-    /// What was nonsense so far; forgets it.
+    /// Returns the invalid messages so far and clears them.
     pub fn take_invalid_messages(&self) -> Vec<String> {
         std::mem::take(&mut self.invalid_messages.lock().unwrap())
     }
 
-    /// The requests so far, `method params`.
+    /// Returns the requests so far, as `method params`.
     pub fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
 
-    /// The notifications so far, `method params`.
+    /// Returns the notifications so far, as `method params`.
     pub fn notifications(&self) -> Vec<String> {
         self.notifications.lock().unwrap().clone()
     }
@@ -295,13 +296,13 @@ fn describe(method: &str, params: Option<&Json>) -> String {
     params.map_or_else(|| method.to_owned(), |params| format!("{method} {params}"))
 }
 
-/// A peer over a scripted link.
+/// A peer over a scripted transport.
 pub fn peer(handler: &Arc<Recorder>) -> (Peer, Wire) {
     let (transport, wire) = scripted();
     (Peer::start(transport, handler.clone()), wire)
 }
 
-/// An outcome in one line.
+/// Formats an outcome in one line.
 pub fn outcome_text(outcome: Result<Json, RequestError>) -> String {
     match outcome {
         Ok(result) => result.to_string(),

@@ -1,8 +1,8 @@
-//! Calls that become tasks, driven to their end (CALL-6).
+//! Calls that become tasks (CALL-6).
 //!
-//! A server may answer a call with a task instead of a result: a modern one as it likes (the tasks extension), one of 2025-11-25
-//! where the call asks for it. The task is then looked at again and again until it has ended. Whoever gives up a call gives up its
-//! task: the server is told.
+//! A server may respond to a call with a task instead of a result: a modern one at any time (the
+//! tasks extension), one of 2025-11-25 if the call asks for it. The client then polls the task
+//! until it ends. Cancelling the call cancels the task.
 
 mod poll;
 mod progress;
@@ -22,22 +22,22 @@ use crate::version::Era;
 use poll::{PollContext, TaskFailure};
 use progress::with_progress;
 
-/// How long the answer to a cancellation is waited for.
+/// The time to wait for the response to `tasks/cancel`.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Client {
-    /// Whether this call must ask to be made a task.
+    /// Returns true if the call must ask for a task.
     pub(super) fn requires_task(&self, call: &CallRequest<'_>) -> bool {
         call.needs_task && self.shared.era == Era::Legacy && self.shared.identity.capabilities.tasks
     }
 
-    /// Calls a tool as a task, or goes on with the task that an earlier call became.
+    /// Calls a tool as a task, or resumes the task of an earlier call.
     pub(super) async fn call_as_task(
         &self,
         mut call: CallRequest<'_>,
     ) -> Result<CallToolResult, RequestError> {
         let token = self.peer.progress_token();
-        // From before the call: its progress goes on after its answer.
+        // Subscribed before the call, because progress continues after the response.
         let updates = self.peer.subscribe_progress(token);
         let mut nowhere = None;
         let kept = call.task.take().unwrap_or(&mut nowhere);
@@ -56,7 +56,7 @@ impl Client {
         .await
     }
 
-    /// Goes on with the task that a call has become.
+    /// Polls the task that a call has become.
     pub(super) async fn finish_task(
         &self,
         result: Json,
@@ -107,7 +107,7 @@ impl Client {
         .await
     }
 
-    /// Drives a task to its end. If this is dropped, the server is told.
+    /// Polls a task until it ends, and cancels it if dropped.
     async fn poll_to_end(
         &self,
         task: Task,
@@ -150,13 +150,13 @@ impl Client {
                 idle: None,
                 statuses: &mpsc::unbounded_channel().0,
             };
-            // Whether it still can be cancelled is its server's affair.
+            // Failure is ignored: the task may have ended.
             let cancelled = self.task_request("tasks/cancel", id, ObjectWriter::new(), &context);
             let _ = cancelled.await;
         }
     }
 
-    /// Sends a request about a task.
+    /// Sends a request for a task.
     async fn task_request(
         &self,
         method: &'static str,
@@ -181,7 +181,7 @@ impl Client {
     }
 }
 
-/// Tells a server that a task is no longer wanted, if whoever wanted it has gone away.
+/// Cancels a task when the future of its call is dropped.
 struct CancelOnDrop<'c> {
     client: &'c Client,
     id: Option<ByteString>,
@@ -207,7 +207,7 @@ impl Drop for CancelOnDrop<'_> {
     }
 }
 
-/// The task in the answer to a call.
+/// Reads the task in the response to a call.
 fn created_task(result: Json) -> Result<Task, RequestError> {
     let task = result.get("task").filter(Json::is_object);
     Task::from_json(task.unwrap_or(result)).map_err(RequestError::Malformed)

@@ -1,4 +1,4 @@
-//! Looks at a task again and again until it has ended, and gives it what it asks for.
+//! Polls a task until it ends, and provides the input that it asks for.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::super::notification_waiters::Kind;
+use super::super::notification_waiters::Topic;
 use super::super::{Client, MAX_INPUT_ROUNDS};
 use crate::json::{Json, ObjectWriter};
 use crate::mcp::{CallToolResult, ResultKind, Task, TaskStatus};
@@ -15,35 +15,35 @@ use crate::rpc_error::RpcError;
 use crate::transport::DeliveryErrorKind;
 use crate::version::Era;
 
-/// How long to wait before looking at a task again, where its server does not say.
+/// The poll interval, unless the server sets one.
 const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often a task is looked at at most, and at least, whatever its server says.
+/// The bounds of the poll interval that a server may set.
 const POLL_INTERVALS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(50)..=Duration::from_secs(30);
 
-/// How often in a row looking at a task may fail in passing.
+/// The maximum number of transient failures in a row.
 const MAX_POLL_FAILURES: u32 = 5;
 
-/// How a task was left.
+/// The reason that polling ended without a result.
 pub(super) enum TaskFailure {
-    /// It has ended, or is out of reach.
+    /// The task has ended or cannot be reached.
     Ended(RequestError),
-    /// We gave it up, and its server does not know yet.
+    /// The caller abandoned the task, and the server must be notified.
     Abandoned(RequestError),
 }
 
-/// What a task is driven with.
+/// Limits and output of a polling loop.
 pub(super) struct PollContext<'a> {
     pub(super) since: Instant,
     pub(super) deadline: Option<Instant>,
     pub(super) idle: Option<Duration>,
-    /// Takes what the task says that it is doing.
+    /// Receives the status messages.
     pub(super) statuses: &'a mpsc::UnboundedSender<String>,
 }
 
 impl Client {
-    /// Looks at a task until it has ended, and does what it asks for.
+    /// Polls a task until it ends, and provides the input that it asks for.
     pub(super) async fn poll_task(
         &self,
         mut task: Task,
@@ -51,7 +51,7 @@ impl Client {
     ) -> Result<CallToolResult, TaskFailure> {
         let legacy = self.shared.era == Era::Legacy;
         let waiters = self.shared.handler.notification_waiters();
-        let mut waiter = waiters.map(|waiters| waiters.subscribe(Kind::Task, &task.id));
+        let mut waiter = waiters.map(|waiters| waiters.subscribe(Topic::Task(task.id.to_string())));
         let mut answered = HashSet::new();
         let mut rounds = 0;
         let mut said = None;
@@ -64,7 +64,7 @@ impl Client {
                 TaskStatus::Completed | TaskStatus::Failed if legacy => {
                     return self.task_result(&task, context).await;
                 }
-                // What it needs is asked for while its result is waited for.
+                // A legacy server sends its input requests while `tasks/result` is pending.
                 TaskStatus::InputRequired if legacy => match self.task_result(&task, context).await
                 {
                     Err(TaskFailure::Ended(RequestError::Delivery(failure)))
@@ -92,7 +92,7 @@ impl Client {
                 }
                 TaskStatus::Working => {}
             }
-            let update = context.pause(&task, async {
+            let update = context.wait(&task, async {
                 match &mut waiter {
                     Some(waiter) => waiter.next().await,
                     None => std::future::pending().await,
@@ -106,7 +106,7 @@ impl Client {
         }
     }
 
-    /// Answers what a task asks for and was not given yet; false if there is nothing new.
+    /// Answers the new input requests of a task. Returns false if there are none.
     async fn provide_input(
         &self,
         task: &Task,
@@ -136,7 +136,7 @@ impl Client {
             .map_err(RequestError::after_sending)
     }
 
-    /// How a task stands now.
+    /// Fetches the state of a task. Retries transient failures.
     async fn get_task(&self, task: &Task, context: &PollContext<'_>) -> Result<Task, TaskFailure> {
         let mut lost = 0;
         loop {
@@ -165,12 +165,12 @@ impl Client {
             if lost == MAX_POLL_FAILURES {
                 return Err(TaskFailure::Abandoned(problem.after_sending()));
             }
-            let pause = context.pause(task, std::future::pending());
-            pause.await.map_err(TaskFailure::Abandoned)?;
+            let wait = context.wait(task, std::future::pending());
+            wait.await.map_err(TaskFailure::Abandoned)?;
         }
     }
 
-    /// The result of a task of 2025-11-25; the server answers once it has one.
+    /// Waits for the result of a task of 2025-11-25.
     async fn task_result(
         &self,
         task: &Task,
@@ -183,7 +183,7 @@ impl Client {
         match result {
             Ok(result) => match CallToolResult::from_json(&result) {
                 Ok((ResultKind::Complete, result)) => Ok(result),
-                Ok(_) => Err(malformed("the result of the task is none")),
+                Ok(_) => Err(malformed("the task's result is invalid")),
                 Err(problem) => Err(malformed(&problem)),
             },
             Err(error @ (RequestError::Timeout { .. } | RequestError::Idle { .. })) => {
@@ -195,14 +195,14 @@ impl Client {
 }
 
 impl PollContext<'_> {
-    /// Waits until it is time to look again, or `update` says something.
-    async fn pause(
+    /// Waits for the poll interval, or for `update`.
+    async fn wait(
         &self,
         task: &Task,
         update: impl Future<Output = Json>,
     ) -> Result<Option<Json>, RequestError> {
-        let wished = task.poll_interval.unwrap_or(DEFAULT_POLL_INTERVAL);
-        let next = Instant::now() + wished.clamp(*POLL_INTERVALS.start(), *POLL_INTERVALS.end());
+        let interval = task.poll_interval.unwrap_or(DEFAULT_POLL_INTERVAL);
+        let next = Instant::now() + interval.clamp(*POLL_INTERVALS.start(), *POLL_INTERVALS.end());
         let until = self.deadline.map_or(next, |deadline| deadline.min(next));
         tokio::select! {
             update = update => Ok(Some(update)),
@@ -217,20 +217,20 @@ impl PollContext<'_> {
     }
 }
 
-/// The result that a modern server gives with its task.
+/// Returns the result in a modern task.
 fn completed(task: &Task) -> Result<CallToolResult, TaskFailure> {
     let result = task.raw.get("result");
     let Some(result) = result else {
-        return Err(malformed("the task has ended without a result"));
+        return Err(malformed("the task completed without a result"));
     };
     match CallToolResult::from_json(&result) {
         Ok((ResultKind::Complete, result)) => Ok(result),
-        Ok(_) => Err(malformed("the result of the task is none")),
+        Ok(_) => Err(malformed("the task's result is invalid")),
         Err(problem) => Err(malformed(&problem)),
     }
 }
 
-/// The error that a modern server gives with its task.
+/// Returns the error in a modern task.
 fn failed(task: &Task) -> RequestError {
     let error = task.raw.get("error").filter(|error| !error.is_null());
     RequestError::Rpc(match (error, &task.message) {
@@ -244,14 +244,14 @@ fn malformed(problem: &str) -> TaskFailure {
     TaskFailure::Ended(RequestError::Malformed(problem.to_owned()))
 }
 
-/// The error of a call whose task cannot be followed any more: it was made, so the tool may have run.
+/// Returns the error for a task that the server no longer knows. The tool may have run.
 fn unknown_task(error: &RpcError) -> RequestError {
     RequestError::Malformed(format!(
         "it became a task that the server no longer knows ({error}); the tool may have run"
     ))
 }
 
-/// Whether looking again may help.
+/// Returns true if a retry may succeed.
 fn is_transient(kind: &DeliveryErrorKind) -> bool {
     matches!(
         kind,

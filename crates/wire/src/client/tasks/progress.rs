@@ -1,4 +1,4 @@
-//! Reports how a task goes while it is being driven.
+//! Progress updates of a task.
 
 use std::pin::pin;
 
@@ -8,7 +8,8 @@ use tokio::sync::mpsc;
 use crate::mcp::CallToolResult;
 use crate::peer::{Progress, ProgressStream, RequestError};
 
-/// Does the work and meanwhile reports how it goes, in order and before its outcome: progress, or else what the task says it is doing.
+/// Runs `work` and reports progress updates, or status messages if there are none, in order and
+/// before the outcome.
 pub(super) async fn with_progress<W: Future<Output = Result<CallToolResult, RequestError>>>(
     updates: &ProgressStream,
     mut on_progress: Option<&mut (dyn FnMut(Progress) + Send)>,
@@ -24,7 +25,7 @@ pub(super) async fn with_progress<W: Future<Output = Result<CallToolResult, Requ
     let mut numbered = false;
     let mut count = 0_u32;
     let mut emit_status = |message: String, numbered: bool, emit: &mut dyn FnMut(Progress)| {
-        // Two ways of counting would contradict each other.
+        // Progress values and status counts must not be mixed.
         if !numbered {
             count += 1;
             emit(Progress {
