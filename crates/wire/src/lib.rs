@@ -19,7 +19,7 @@ mod json;
 pub mod mcp;
 pub mod peer;
 mod rpc_error;
-mod scan;
+pub mod scan;
 pub mod transport;
 mod unescape;
 pub mod version;
