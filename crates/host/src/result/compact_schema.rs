@@ -5,8 +5,8 @@
 
 use std::fmt::Write as _;
 
-use memchr::memchr2;
 use trunkline_wire::Json;
+use trunkline_wire::scan::{Token, Tokens};
 
 /// How many levels of objects are shown, where nobody says otherwise.
 pub(super) const DEPTH: usize = 2;
@@ -48,7 +48,9 @@ pub(super) fn describe(text: &str, depth: usize) -> Option<String> {
 /// Describes what begins like `head`; `goes_on` says that there is more of it.
 pub(super) fn describe_head(head: &str, goes_on: bool, depth: usize) -> Option<String> {
     let mut shape = CompactSchema::default();
-    let mut reader = Reader { text: head, at: 0 };
+    let mut reader = Reader {
+        tokens: Tokens::new(head),
+    };
     let read = reader
         .value(depth.min(DEEPEST), &mut shape)
         .and_then(|()| reader.end());
@@ -201,181 +203,169 @@ enum Stop {
     Bad,
 }
 
+/// Reads text that may be invalid or truncated, so it checks the order of the tokens itself.
 struct Reader<'t> {
-    text: &'t str,
-    at: usize,
+    tokens: Tokens<'t>,
 }
 
 impl<'t> Reader<'t> {
-    /// Adds the next value to `shape`, looking into `depth` levels of objects.
+    fn next(&mut self) -> Result<Token<'t>, Stop> {
+        self.tokens.next().ok_or(Stop::Cut)
+    }
+
+    fn is_at_end(&self) -> bool {
+        let rest = self.tokens.rest();
+        rest.trim_start_matches([' ', '\t', '\r', '\n']).is_empty()
+    }
+
+    /// Returns [`Stop::Cut`] at the end of the text.
+    fn stop(&self) -> Stop {
+        if self.is_at_end() {
+            Stop::Cut
+        } else {
+            Stop::Bad
+        }
+    }
+
+    /// Adds the next value to `shape`, with `depth` levels of objects.
     fn value(&mut self, depth: usize, shape: &mut CompactSchema) -> Result<(), Stop> {
-        match self.peek()? {
-            b'{' if depth == 0 => {
+        let first = self.next()?;
+        self.value_from(first, depth, shape)
+    }
+
+    fn value_from(
+        &mut self,
+        first: Token<'t>,
+        depth: usize,
+        shape: &mut CompactSchema,
+    ) -> Result<(), Stop> {
+        match first {
+            Token::ObjectStart if depth == 0 => {
                 shape.hidden = Some("{…}");
-                self.skip()
+                self.skip_container()
             }
-            b'{' => self.object(depth - 1, shape.object.get_or_insert_default()),
-            b'[' => self.array(depth, shape.array.get_or_insert_default()),
-            b'"' => {
+            Token::ObjectStart => self.object(depth - 1, shape.object.get_or_insert_default()),
+            Token::ArrayStart => self.array(depth, shape.array.get_or_insert_default()),
+            Token::String(_) => {
                 shape.string = true;
-                self.string().map(drop)
+                Ok(())
             }
-            b'-' | b'0'..=b'9' => {
-                shape.number = true;
-                self.skip()
-            }
-            b't' => {
-                shape.boolean = true;
-                self.word("true")
-            }
-            b'f' => {
-                shape.boolean = true;
-                self.word("false")
-            }
-            b'n' => {
-                shape.null = true;
-                self.word("null")
+            Token::Scalar(raw) => {
+                let (seen, word) = match raw.as_bytes().first() {
+                    Some(b'-' | b'0'..=b'9') => {
+                        shape.number = true;
+                        return check_scalar(raw);
+                    }
+                    Some(b't') => (&mut shape.boolean, "true"),
+                    Some(b'f') => (&mut shape.boolean, "false"),
+                    Some(b'n') => (&mut shape.null, "null"),
+                    _ => return Err(Stop::Bad),
+                };
+                *seen = true;
+                match word {
+                    word if word == raw => Ok(()),
+                    word if word.starts_with(raw) => Err(self.stop()),
+                    _ => Err(Stop::Bad),
+                }
             }
             _ => Err(Stop::Bad),
         }
     }
 
     fn object(&mut self, depth: usize, members: &mut Members) -> Result<(), Stop> {
-        self.at += 1;
-        if self.eat(b'}')? {
+        let mut token = self.next()?;
+        if token == Token::ObjectEnd {
             members.objects += 1;
             return Ok(());
         }
         loop {
-            if self.peek()? != b'"' {
-                return Err(Stop::Bad);
-            }
-            let key = decoded(self.string()?);
-            if !self.eat(b':')? {
+            let key = match token {
+                Token::Key(raw) => decoded(raw),
+                // A key at the end of the text lacks its colon.
+                Token::String(_) => return Err(self.stop()),
+                _ => return Err(Stop::Bad),
+            };
+            if self.next()? != Token::Colon {
                 return Err(Stop::Bad);
             }
             match members.get(key) {
                 Some(shape) => self.value(depth, shape)?,
                 None => self.skip()?,
             }
-            if self.eat(b'}')? {
-                members.objects += 1;
-                return Ok(());
-            }
-            if !self.eat(b',')? {
-                return Err(Stop::Bad);
+            match self.next()? {
+                Token::ObjectEnd => {
+                    members.objects += 1;
+                    return Ok(());
+                }
+                Token::Comma => token = self.next()?,
+                _ => return Err(Stop::Bad),
             }
         }
     }
 
     fn array(&mut self, depth: usize, elements: &mut CompactSchema) -> Result<(), Stop> {
-        self.at += 1;
-        if self.eat(b']')? {
+        let mut token = self.next()?;
+        if token == Token::ArrayEnd {
             return Ok(());
         }
         loop {
-            // An array in an array costs a level, so that nothing is without end.
-            match self.peek()? {
-                b'[' if depth == 0 => {
+            // A nested array costs a level, which bounds the recursion.
+            match token {
+                Token::ArrayStart if depth == 0 => {
                     elements.hidden = Some("[…]");
-                    self.skip()?;
+                    self.skip_container()?;
                 }
-                b'[' => self.value(depth - 1, elements)?,
-                _ => self.value(depth, elements)?,
+                Token::ArrayStart => self.value_from(token, depth - 1, elements)?,
+                _ => self.value_from(token, depth, elements)?,
             }
-            if self.eat(b']')? {
-                return Ok(());
-            }
-            if !self.eat(b',')? {
-                return Err(Stop::Bad);
+            match self.next()? {
+                Token::ArrayEnd => return Ok(()),
+                Token::Comma => token = self.next()?,
+                _ => return Err(Stop::Bad),
             }
         }
     }
 
-    /// The next byte that is not white space.
-    fn peek(&mut self) -> Result<u8, Stop> {
-        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        let blank = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
-        self.at += rest.iter().take_while(blank).count();
-        let next = self.text.as_bytes().get(self.at).copied();
-        next.ok_or(Stop::Cut)
-    }
-
-    fn eat(&mut self, wanted: u8) -> Result<bool, Stop> {
-        let found = self.peek()? == wanted;
-        self.at += usize::from(found);
-        Ok(found)
-    }
-
-    fn end(&mut self) -> Result<(), Stop> {
-        match self.peek() {
-            Err(_) => Ok(()),
-            Ok(_) => Err(Stop::Bad),
-        }
-    }
-
-    fn word(&mut self, word: &str) -> Result<(), Stop> {
-        let rest = &self.text[self.at..];
-        if rest.starts_with(word) {
-            self.at += word.len();
-            return Ok(());
-        }
-        Err(if word.starts_with(rest) {
-            Stop::Cut
+    fn end(&self) -> Result<(), Stop> {
+        if self.is_at_end() {
+            Ok(())
         } else {
-            Stop::Bad
-        })
-    }
-
-    /// A string with its quotes.
-    fn string(&mut self) -> Result<&'t str, Stop> {
-        let start = self.at;
-        self.at += 1;
-        loop {
-            let rest = self.text.as_bytes().get(self.at..).ok_or(Stop::Cut)?;
-            let found = memchr2(b'"', b'\\', rest).ok_or(Stop::Cut)?;
-            if rest.get(found) == Some(&b'"') {
-                self.at += found + 1;
-                return self.text.get(start..self.at).ok_or(Stop::Bad);
-            }
-            self.at += found + 2;
+            Err(Stop::Bad)
         }
     }
 
-    /// Goes past a value without looking into it. Brackets are counted, not kept.
+    /// Skips a value.
     fn skip(&mut self) -> Result<(), Stop> {
-        let mut open = 0_usize;
-        loop {
-            match self.peek()? {
-                b'"' => drop(self.string()?),
-                b'{' | b'[' => {
-                    self.at += 1;
-                    open += 1;
-                    continue;
-                }
-                b'}' | b']' if open > 0 => {
-                    self.at += 1;
-                    open -= 1;
-                }
-                b',' | b':' if open > 0 => {
-                    self.at += 1;
-                    continue;
-                }
-                _ => self.scalar()?,
-            }
-            if open == 0 {
-                return Ok(());
-            }
+        match self.next()? {
+            Token::ObjectStart | Token::ArrayStart => self.skip_container(),
+            Token::String(_) => Ok(()),
+            Token::Scalar(raw) => check_scalar(raw),
+            _ => Err(Stop::Bad),
         }
     }
 
-    /// A number or a word.
-    fn scalar(&mut self) -> Result<(), Stop> {
-        let rest = &self.text.as_bytes()[self.at..];
-        let part = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
-        let length = rest.iter().take_while(part).count();
-        self.at += length;
-        if length == 0 { Err(Stop::Bad) } else { Ok(()) }
+    /// Skips the rest of a container. Counts the brackets without matching them.
+    fn skip_container(&mut self) -> Result<(), Stop> {
+        let mut open = 1_usize;
+        while open > 0 {
+            match self.next()? {
+                Token::ObjectStart | Token::ArrayStart => open += 1,
+                Token::ObjectEnd | Token::ArrayEnd => open -= 1,
+                Token::Scalar(raw) => check_scalar(raw)?,
+                Token::Colon | Token::Comma | Token::Key(_) | Token::String(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks that a scalar has only the characters of numbers and words.
+fn check_scalar(raw: &str) -> Result<(), Stop> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
+    if raw.bytes().all(is_part) {
+        Ok(())
+    } else {
+        Err(Stop::Bad)
     }
 }
 

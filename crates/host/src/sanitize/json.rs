@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 use trunkline_wire::Json;
+use trunkline_wire::scan::{Token, Tokens};
 
 use super::filter::{is_clean, strip};
 use super::{Removed, sanitize};
@@ -132,27 +133,46 @@ fn rewritten(json: &Json, mut replace: impl FnMut(Position, &str) -> Option<Stri
     }
     let mut out = String::new();
     let mut copied = 0;
-    let mut walk = Walk::new(text);
-    while let Some((start, end)) = walk.next_string() {
-        let raw = &text[start..end];
+    // For each open container, its last key; `None` in an array.
+    let mut keys: Vec<Option<String>> = Vec::new();
+    let mut tokens = Tokens::new(text);
+    while let Some(token) = tokens.next() {
+        let (raw, is_key) = match token {
+            Token::Key(raw) => (raw, true),
+            Token::String(raw) => (raw, false),
+            Token::ObjectStart => {
+                keys.push(Some(String::new()));
+                continue;
+            }
+            Token::ArrayStart => {
+                keys.push(None);
+                continue;
+            }
+            Token::ObjectEnd | Token::ArrayEnd => {
+                keys.pop();
+                continue;
+            }
+            Token::Colon | Token::Comma | Token::Scalar(_) => continue,
+        };
         let Some((string, whole)) = decoded(raw) else {
             break;
         };
-        let is_key = walk.is_key(end);
         let position = if is_key {
             Position::Key
         } else {
-            Position::Value { key: walk.key() }
+            let key = keys.last().and_then(Option::as_deref);
+            Position::Value { key }
         };
-        // Half a surrogate pair is nothing that anybody could be sent.
-        let halved = || (!whole).then(|| string.clone());
-        if let Some(new) = replace(position, &string).or_else(halved) {
-            out.push_str(&text[copied..start]);
+        // A lone surrogate cannot be sent.
+        let replaced = || (!whole).then(|| string.clone());
+        if let Some(new) = replace(position, &string).or_else(replaced) {
+            let end = text.len() - tokens.rest().len();
+            out.push_str(&text[copied..end - raw.len()]);
             out.push_str(Json::from(Value::from(new)).as_str());
             copied = end;
         }
-        if is_key {
-            walk.set_key(string);
+        if let (true, Some(Some(last))) = (is_key, keys.last_mut()) {
+            *last = string;
         }
     }
     if copied == 0 {
@@ -192,64 +212,6 @@ fn is_plain(text: &str) -> bool {
         at += found + 2;
     }
     true
-}
-
-/// Goes from string to string through checked JSON and knows under which key it is.
-struct Walk<'t> {
-    bytes: &'t [u8],
-    at: usize,
-    /// For each container around here, the key that was read last; `None` in an array.
-    keys: Vec<Option<String>>,
-}
-
-impl<'t> Walk<'t> {
-    fn new(text: &'t str) -> Self {
-        Self {
-            bytes: text.as_bytes(),
-            at: 0,
-            keys: Vec::new(),
-        }
-    }
-
-    /// Where the next string begins and ends, its quotes included.
-    fn next_string(&mut self) -> Option<(usize, usize)> {
-        loop {
-            let byte = *self.bytes.get(self.at)?;
-            self.at += 1;
-            match byte {
-                b'{' => self.keys.push(Some(String::new())),
-                b'[' => self.keys.push(None),
-                b'}' | b']' => drop(self.keys.pop()),
-                b'"' => break,
-                _ => {}
-            }
-        }
-        let start = self.at - 1;
-        loop {
-            let found = memchr::memchr2(b'"', b'\\', self.bytes.get(self.at..)?)?;
-            self.at += found + 1;
-            if self.bytes[self.at - 1] == b'"' {
-                return Some((start, self.at));
-            }
-            self.at += 1;
-        }
-    }
-
-    /// Whether the string that ended at `end` is a member's key.
-    fn is_key(&self, end: usize) -> bool {
-        let after = self.bytes[end..].iter();
-        after.copied().find(|byte| !byte.is_ascii_whitespace()) == Some(b':')
-    }
-
-    fn key(&self) -> Option<&str> {
-        self.keys.last()?.as_deref()
-    }
-
-    fn set_key(&mut self, key: String) {
-        if let Some(Some(last)) = self.keys.last_mut() {
-            *last = key;
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,113 +5,56 @@ use std::fmt::Write as _;
 use trunkline_config::HIDDEN;
 use trunkline_config::redact::is_secret_name;
 use trunkline_wire::Json;
+use trunkline_wire::scan::{Token, Tokens, unquote};
 
 use super::Redactor;
 use crate::harmless::is_harmful;
-
-/// What is open around the place where the walk is.
-struct Level {
-    object: bool,
-    /// Everything in it is a secret.
-    masked: bool,
-}
 
 /// The text on one line, with secrets as `***`: known ones wherever they are, and whatever stands under the name of one.
 /// What could steer a terminal is written as escapes. `json` may be as deep as it likes.
 pub(super) fn redacted(json: &Json, redactor: &Redactor, nested: u8) -> String {
     let text = json.as_str();
     let mut out = String::with_capacity(text.len() + 16);
-    let mut levels: Vec<Level> = Vec::new();
-    // Whether the next string is a name, and whether the next value is a secret.
-    let (mut name, mut masked) = (false, false);
-    let mut at = 0;
-    while let Some(byte) = text.as_bytes().get(at) {
-        let end = match byte {
-            b'"' => string_end(text, at),
-            b'{' | b'}' | b'[' | b']' | b',' | b':' => at + 1,
-            byte if byte.is_ascii_whitespace() => {
-                at += 1;
-                continue;
+    // Whether everything in each open container is a secret.
+    let mut levels: Vec<bool> = Vec::new();
+    let mut masked = false;
+    for token in Tokens::new(text) {
+        match token {
+            Token::ObjectStart | Token::ArrayStart => {
+                levels.push(masked);
+                out.push(if token == Token::ObjectStart {
+                    '{'
+                } else {
+                    '['
+                });
             }
-            _ => scalar_end(text, at),
-        };
-        let part = &text[at..end];
-        at = end;
-        match byte {
-            b'{' | b'[' => {
-                let object = *byte == b'{';
-                levels.push(Level { object, masked });
-                name = object;
-                out.push_str(part);
-            }
-            b'}' | b']' => {
+            Token::ObjectEnd | Token::ArrayEnd => {
                 levels.pop();
-                name = false;
-                out.push_str(part);
+                out.push(if token == Token::ObjectEnd { '}' } else { ']' });
             }
-            b',' => {
-                name = levels.last().is_some_and(|level| level.object);
-                masked = levels.last().is_some_and(|level| level.masked);
-                out.push_str(part);
+            Token::Comma => {
+                masked = levels.last() == Some(&true);
+                out.push(',');
             }
-            b'"' if name => {
-                let decoded = decode(part);
-                masked =
-                    levels.last().is_some_and(|level| level.masked) || is_secret_name(&decoded);
-                name = false;
-                put_string(&mut out, part, &decoded, &redactor.known(&decoded));
+            Token::Colon => out.push(':'),
+            Token::Key(raw) => {
+                let key = unquote(raw);
+                masked = levels.last() == Some(&true) || is_secret_name(&key);
+                put_string(&mut out, raw, &key, &redactor.known(&key));
             }
-            b'"' if !masked => {
-                let decoded = decode(part);
-                let shown = redactor.text_within(&decoded, nested);
-                put_string(&mut out, part, &decoded, &shown);
+            Token::String(raw) if !masked => {
+                let string = unquote(raw);
+                let shown = redactor.text_within(&string, nested);
+                put_string(&mut out, raw, &string, &shown);
             }
-            // A yes, a no or a nothing tells no secret.
-            _ if masked && !matches!(byte, b':' | b't' | b'f' | b'n') => {
+            // `true`, `false` and `null` reveal no secret.
+            Token::Scalar(raw) if !masked || raw.starts_with(['t', 'f', 'n']) => out.push_str(raw),
+            Token::String(_) | Token::Scalar(_) => {
                 let _ = write!(out, "\"{HIDDEN}\"");
             }
-            _ => out.push_str(part),
         }
     }
     out
-}
-
-/// The end of the string that begins at `start`.
-fn string_end(text: &str, start: usize) -> usize {
-    let bytes = text.as_bytes();
-    let mut at = start + 1;
-    while let Some(found) = bytes
-        .get(at..)
-        .and_then(|rest| memchr::memchr2(b'"', b'\\', rest))
-    {
-        at += found;
-        if bytes[at] == b'"' {
-            return at + 1;
-        }
-        at += 2;
-    }
-    text.len()
-}
-
-/// The end of the number or word that begins at `start`.
-fn scalar_end(text: &str, start: usize) -> usize {
-    let ends = |c: char| matches!(c, ',' | ':' | '{' | '}' | '[' | ']' | '"') || c.is_whitespace();
-    let first = text[start..].chars().next().map_or(1, char::len_utf8);
-    let rest = &text[start + first..];
-    start + first + rest.find(ends).unwrap_or(rest.len())
-}
-
-/// What a string in quotes spells.
-fn decode(quoted: &str) -> String {
-    let inner = quoted.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
-    match inner {
-        Some(inner) if !inner.contains('\\') => inner.to_owned(),
-        _ => Json::parse(quoted.to_owned())
-            .ok()
-            .and_then(|json| json.as_string())
-            .map(String::from)
-            .unwrap_or_default(),
-    }
 }
 
 /// Writes a string, as it was spelt where nothing in it has changed.
