@@ -1,4 +1,4 @@
-//! `trunkline add` and `add-json`: what is said, and what is written, to the byte.
+//! `trunkline add` and `add-json`: output and written files, byte for byte.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -19,10 +19,10 @@ fn stringified(value: &Value) -> String {
 
 const LOCAL: &str = "  written to [DIR]/home/.claude.json (project [DIR])\n";
 
-/// What is typed, the server's name and type, and its entry.
+/// A command line, the server's name and type, and its entry.
 type Typed<'a> = (&'a [&'a str], &'a str, &'a str, Value);
 
-/// Adds each to a new home, whose file is then known to the byte.
+/// Adds each to an empty home and compares the file byte for byte.
 #[track_caller]
 fn check(cases: &[Typed]) {
     for (words, name, kind, entry) in cases {

@@ -1,4 +1,4 @@
-//! The check after `trunkline add`: what it finds, and that it never undoes the entry.
+//! The check after `trunkline add`: its findings, and that it never undoes the entry.
 
 use serde_json::{Value, json};
 use trunkline_testkit::bin;

@@ -1,4 +1,4 @@
-//! `trunkline approve`, `reject` and `reset-project-choices` where nobody is asked (CFG-6).
+//! `trunkline approve`, `reject` and `reset-project-choices` without a terminal (CFG-6).
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::lab::{Lab, parsed};
 
 const WRITTEN: &str = "  written to [DIR]/home/.claude.json (project [DIR])\n";
 
-/// A project with the servers `one` and `two`, of which nobody has said anything.
+/// A project with the pending servers `one` and `two`.
 fn project() -> Lab {
     let lab = Lab::new();
     lab.servers(

@@ -1,4 +1,4 @@
-//! The arguments of `trunkline call`, in each way to write them.
+//! The arguments of `trunkline call`, in every notation.
 
 use crate::lab::{Lab, echo};
 

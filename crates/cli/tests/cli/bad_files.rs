@@ -1,4 +1,4 @@
-//! Bad files in every scope: each is told with its place, and everything else still works (CFG-3).
+//! Bad files in every scope: each is reported with its position, and the rest works (CFG-3).
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::lab::{Lab, parsed};
 
 const BROKEN: &str = "{\n  \"mcpServers\": {,}\n}";
 
-/// A lab in which one server is fine, wherever else something is not.
+/// A lab with one good server beside bad files.
 fn with_one_good() -> Lab {
     let lab = Lab::new();
     lab.servers(".mcp-config.json", &json!({"good": lab.marking("good")}));

@@ -1,10 +1,10 @@
-//! What is known of servers from earlier runs: `--lazy` and `--no-cache`.
+//! Cached catalogs: `--lazy` and `--no-cache` (LIF-13).
 
 use serde_json::json;
 
 use crate::lab::{Lab, echo, files_under};
 
-/// A lab whose server "s" counts how often it is started.
+/// A lab whose server "s" counts its starts.
 fn counting() -> Lab {
     let lab = Lab::new();
     let script = echo().on_start(json!([{"countFile": lab.at("starts")}]));

@@ -1,11 +1,11 @@
-//! `trunkline call`: what comes back, and with which exit code.
+//! `trunkline call`: results and exit codes.
 
 use serde_json::{Value, json};
 use trunkline_testkit::Script;
 
 use crate::lab::{Lab, echo};
 
-/// A lab with a server `s` whose tool `t` gives this result.
+/// A lab with a server `s` whose tool `t` returns this result.
 fn replying(result: &Value) -> Lab {
     Lab::with([("s", Script::default().tool("t", json!([{"reply": result}])))])
 }

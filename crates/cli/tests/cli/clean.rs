@@ -1,4 +1,4 @@
-//! `trunkline clean` and `demo`: what is kept for servers that are gone goes, and nothing else.
+//! `trunkline clean` and `demo`: files of removed servers go, and nothing else.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::lab::{Lab, files_under};
 
-/// The files of ours in the home directory, but for locks.
+/// Returns our files in the home directory, without locks.
 fn kept(lab: &Lab) -> Vec<String> {
     let home = lab.scratch.home();
     let mut files: Vec<String> = [".cache/trunkline", ".local/state/trunkline"]

@@ -1,4 +1,4 @@
-//! Many programs at one file, and programs that are killed while they write it (CFG-4).
+//! Concurrent writers of one file, and writers that are killed (CFG-4).
 
 use std::fmt::Write as _;
 use std::process::Stdio;
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::lab::{Lab, parsed};
 
-/// What stands before and after the place where servers are added.
+/// The text before and after the place where servers are added.
 struct Surroundings {
     before: String,
     after: String,
 }
 
-/// Writes a `~/.claude.json` of 300 KB, much like one that has seen a year of use.
+/// Writes a `~/.claude.json` of 300 KB, like one after a year of use.
 fn realistic(lab: &Lab) -> Surroundings {
     let mut before = String::from(
         "{\n  \"numStartups\": 1187,\n  \"installMethod\": \"native\",\n  \"tipsHistory\": {\n",
@@ -47,7 +47,7 @@ fn realistic(lab: &Lab) -> Surroundings {
 }
 
 impl Surroundings {
-    /// The names of the servers that were added; all other bytes must be as they were.
+    /// Returns the names of added servers. All other bytes must be unchanged.
     #[track_caller]
     fn added(&self, lab: &Lab) -> Vec<String> {
         let now = lab.scratch.read("home/.claude.json");
@@ -95,7 +95,7 @@ fn two_shells_that_add_a_hundred_each_lose_none() {
     assert_eq!(in_home(&lab), [".claude", ".claude.json"]);
 }
 
-/// What is in the home directory.
+/// Returns the entries of the home directory.
 fn in_home(lab: &Lab) -> Vec<String> {
     let files = std::fs::read_dir(lab.scratch.home()).unwrap();
     let mut names: Vec<_> = files

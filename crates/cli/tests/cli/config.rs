@@ -1,14 +1,14 @@
-//! Bad configuration: what is wrong, where, and everything else still works.
+//! Bad configuration is reported with its position, and the rest works.
 
 use serde_json::json;
 
 use crate::lab::{Lab, echo};
 
-/// What `list` says where there is nothing.
+/// The output of `list` without servers.
 const NOTHING: &str = "no servers are configured; add one with `trunkline add`, import those of another client with \
     `trunkline import`, or try `trunkline demo`\n";
 
-/// What those say that need a server.
+/// The hint of commands that need a server.
 const GIVE_ONE: &str =
     "add one with `trunkline add`, pass --mcp-config FILE, or try `trunkline demo`";
 

@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use crate::lab::{Lab, Run};
 
-/// What the API does with each request.
+/// The API's behaviour.
 #[derive(Clone)]
 pub(crate) enum Answer {
     Send(String),
     Hang,
 }
 
-/// An API on this machine; what it was asked is kept.
+/// An API on this machine that records its requests.
 pub(crate) struct Api {
     pub(crate) url: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -75,7 +75,7 @@ fn slack() -> Answer {
     http("200 OK", &page.to_string())
 }
 
-/// The program, signed in to this API.
+/// Returns the program, signed in to this API.
 fn signed_in(lab: &Lab, api: &Api, words: &[&str]) -> Command {
     let mut command = lab.bare(words);
     command

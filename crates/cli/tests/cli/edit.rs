@@ -1,4 +1,4 @@
-//! `trunkline edit`: an entry is changed where it stands, and nothing else is.
+//! `trunkline edit`: changes an entry in place, and nothing else.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -17,7 +17,7 @@ fn lab() -> Lab {
     lab
 }
 
-/// The file is as it was but for this.
+/// Checks that the file changed only here.
 #[track_caller]
 fn changed(lab: &Lab, run: &Run, old: &str, new: &str) {
     assert_eq!(run.code, Some(0), "{run:#?}");

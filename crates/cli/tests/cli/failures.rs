@@ -1,4 +1,4 @@
-//! Servers that cannot be connected: each a clear message, exit 3, no hang.
+//! Servers that cannot be connected: a clear message, exit code 3, no hang.
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -1,10 +1,10 @@
-//! `trunkline get`, and that no command shows a secret.
+//! `trunkline get`, and that no command shows a secret (SEC-1).
 
 use serde_json::json;
 
 use crate::lab::{Lab, echo};
 
-/// A lab whose user has secrets in every place where an entry may hold them.
+/// A lab with secrets in every field of an entry that may have one.
 pub(crate) fn with_secrets() -> Lab {
     let lab = Lab::new();
     let mut stdio = lab.scratch.entry("stdio", &echo());

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::lab::{Lab, Run, parsed};
 
-/// A repository whose own files try everything. What runs leaves a file with the end `.started`.
+/// A repository whose files try everything. A started server leaves a `.started` file.
 struct Repository {
     lab: Lab,
 }
@@ -78,7 +78,7 @@ impl Repository {
         self.lab.finish(&mut self.command(words))
     }
 
-    /// What has run, the user's own server aside.
+    /// Returns the servers that have run, except the user's own.
     fn ran(&self) -> Vec<PathBuf> {
         let files = std::fs::read_dir(self.lab.scratch.path()).unwrap();
         let files = files.map(|file| file.unwrap().path());

@@ -1,4 +1,4 @@
-//! `trunkline import`: other clients' servers, shown before they are written (CFG-11).
+//! `trunkline import`: shows the servers of other clients before it writes them (CFG-11).
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::lab::{Lab, parsed};
 
-/// Where each client keeps its file, and the sample of it.
+/// The file of each client, and its sample.
 const FILES: [(&str, &str, &str); 9] = [
     (
         "claude-desktop",
@@ -43,7 +43,7 @@ const FILES: [(&str, &str, &str); 9] = [
     ),
 ];
 
-/// The samples of the library's own tests.
+/// Returns the samples of the tests of `config`.
 fn samples() -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/tests");
     let places = ["import/samples", "samples"].map(|place| tests.join(place));
@@ -53,7 +53,7 @@ fn samples() -> PathBuf {
         .expect("the samples")
 }
 
-/// A lab whose user has used every client.
+/// A lab with the files of every client.
 fn with_every_client() -> Lab {
     let lab = Lab::new();
     for (_, file, sample) in FILES {
@@ -63,7 +63,7 @@ fn with_every_client() -> Lab {
     lab
 }
 
-/// A lab with one file of Cursor's.
+/// A lab with one file of Cursor.
 fn with_cursor(servers: &Value) -> Lab {
     let lab = Lab::new();
     lab.servers("home/.cursor/mcp.json", servers);

@@ -1,4 +1,4 @@
-//! With `--json`, everything that went wrong is one JSON object on standard error (UI-2).
+//! With `--json`, all errors are one JSON object on stderr (UI-2).
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Secrets that an entry names and the keychain keeps (CFG-5).
+//! Secrets in the keychain that entries refer to (CFG-5).
 
 use std::os::unix::fs::PermissionsExt;
 

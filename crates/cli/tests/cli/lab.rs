@@ -10,13 +10,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use trunkline_testkit::{Scratch, Script, bin, wait_for};
 
-/// How long a run may take, on a busy machine too.
+/// The time limit of a run, on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
 
-/// How long after the program's end its servers' processes may still be on their way out.
+/// How long after the program's exit its servers may take to disappear.
 const GONE: Duration = Duration::from_secs(2);
 
-/// Adds the server "s", and asks for its client secret.
+/// Adds the server "s" with a prompt for its client secret.
 pub(crate) const ADD_WITH_SECRET: [&str; 7] = [
     "add",
     "--no-check",
@@ -27,22 +27,22 @@ pub(crate) const ADD_WITH_SECRET: [&str; 7] = [
     "--client-secret",
 ];
 
-/// One test's home, files and servers.
+/// The home, files and servers of a test.
 pub(crate) struct Lab {
     pub(crate) scratch: Scratch,
 }
 
-/// What a run of the program came to.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
-    /// Standard output, with the test's own directory as `[DIR]`.
+    /// Stdout, with the test's directory as `[DIR]`.
     pub(crate) out: String,
-    /// Standard error, likewise.
+    /// Stderr, likewise.
     pub(crate) err: String,
 }
 
-/// A run that has not ended yet.
+/// A run in progress.
 pub(crate) struct Running<'a> {
     lab: &'a Lab,
     pub(crate) child: Child,
@@ -91,7 +91,7 @@ impl Lab {
         self.scratch.join(name)
     }
 
-    /// The program with the test's configuration and these arguments.
+    /// Returns the program with the test's configuration and these arguments.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.bare(&["--mcp-config"]);
         command.arg(".mcp-config.json").args(arguments);
@@ -104,7 +104,7 @@ impl Lab {
         self.started_by(&[], arguments)
     }
 
-    /// The same, where these words come first and start it.
+    /// As [`Lab::bare`], started through these words.
     pub(crate) fn started_by(&self, starter: &[&str], arguments: &[&str]) -> Command {
         let program = env!("CARGO_BIN_EXE_trunkline");
         let mut words = starter.iter().chain([&program]).chain(arguments);
@@ -122,17 +122,17 @@ impl Lab {
         command
     }
 
-    /// Runs the program with the test's configuration to its end.
+    /// Runs the program with the test's configuration.
     pub(crate) fn run(&self, arguments: &[&str]) -> Run {
         self.finish(&mut self.command(arguments))
     }
 
-    /// Runs the program with these arguments alone to its end.
+    /// Runs the program with these arguments alone.
     pub(crate) fn plainly(&self, arguments: &[&str]) -> Run {
         self.finish(&mut self.bare(arguments))
     }
 
-    /// Runs the program with this text on its standard input.
+    /// Runs the program with this text on stdin.
     pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Run {
         let mut running = self.start(self.command(arguments).stdin(Stdio::piped()));
         let mut stdin = running.child.stdin.take().unwrap();
@@ -145,7 +145,7 @@ impl Lab {
         self.start(command).end()
     }
 
-    /// Starts the program; what it prints goes into files, so that nobody need read along.
+    /// Starts the program with its output in files, so that it never blocks.
     pub(crate) fn start(&self, command: &mut Command) -> Running<'_> {
         let file = |name| File::create(self.at(name)).unwrap();
         let child = command.stdout(file("stdout")).stderr(file("stderr"));
@@ -155,19 +155,19 @@ impl Lab {
         }
     }
 
-    /// Text with what differs between runs replaced.
+    /// Replaces the parts of a text that differ between runs.
     pub(crate) fn plain(&self, text: &str) -> String {
         let server = bin("testkit-server");
         text.replace(self.scratch.path().to_str().unwrap(), "[DIR]")
             .replace(server.to_str().unwrap(), "[SERVER]")
     }
 
-    /// What `~/.claude.json` says.
+    /// Returns the content of `~/.claude.json`.
     pub(crate) fn global(&self) -> Value {
         parsed(&self.scratch.read("home/.claude.json"))
     }
 
-    /// What `~/.claude.json` keeps for the test's own directory.
+    /// Returns the test directory's project in `~/.claude.json`.
     pub(crate) fn of_project(&self) -> Value {
         self.global()["projects"][self.scratch.path().to_str().unwrap()].clone()
     }
@@ -183,18 +183,18 @@ impl Lab {
         self.write_json(name, &json!({ "mcpServers": servers }))
     }
 
-    /// A server that leaves a file behind when it is started.
+    /// Returns the entry of a server that leaves a file when started.
     pub(crate) fn marking(&self, name: &str) -> Value {
         let started = json!([{"touch": self.at(&format!("{name}.started"))}]);
         self.scratch.entry(name, &echo().on_start(started))
     }
 
-    /// Whether [`Lab::marking`]'s server has been started since the last time this was asked.
+    /// Returns whether [`Lab::marking`]'s server has started since the last call.
     pub(crate) fn started(&self, name: &str) -> bool {
         std::fs::remove_file(self.at(&format!("{name}.started"))).is_ok()
     }
 
-    /// The server's state in `list --json`.
+    /// Returns the server's state in `list --json`.
     pub(crate) fn state(&self, name: &str) -> String {
         let listed = self.plainly(&["list", "--json"]).json();
         let mut rows = listed.as_array().unwrap().iter();
@@ -204,24 +204,24 @@ impl Lab {
             .to_owned()
     }
 
-    /// Waits until a file is there.
+    /// Waits until a file exists.
     pub(crate) fn file(&self, name: &str) {
         wait_for(SOON, name, || self.at(name).exists().then_some(()));
     }
 
-    /// The number in a file that a script counts in.
+    /// Returns the number in a script's counter file.
     pub(crate) fn count(&self, file: &str) -> u32 {
         self.scratch.read(file).trim().parse().unwrap_or(0)
     }
 }
 
 impl Running<'_> {
-    /// Waits for the program's end.
+    /// Waits for the program.
     pub(crate) fn status(&mut self) -> ExitStatus {
         wait_for(SOON, "the program's end", || self.child.try_wait().unwrap())
     }
 
-    /// Waits for the program's end and proves that nothing is left of it.
+    /// Waits for the program and checks that no process is left.
     pub(crate) fn end(mut self) -> Run {
         let status = self.status();
         self.lab.scratch.assert_no_processes(GONE);
@@ -235,7 +235,7 @@ impl Running<'_> {
 }
 
 impl Run {
-    /// Everything about the run is as expected.
+    /// Checks exit code, stdout and stderr.
     #[track_caller]
     pub(crate) fn is(&self, code: i32, out: &str, err: &str) {
         assert_eq!(self.code, Some(code), "{self:#?}");
@@ -266,40 +266,40 @@ impl Run {
         self.is(code, "", &format!("error: {error}\n{hint}"));
     }
 
-    /// The text stands nowhere in what was printed.
+    /// Checks that the output does not contain the text.
     #[track_caller]
     pub(crate) fn never_says(&self, text: &str) {
         assert!(!self.out.contains(text), "{text}: {}", self.out);
         assert!(!self.err.contains(text), "{text}: {}", self.err);
     }
 
-    /// The run succeeded and printed one JSON document and nothing else.
+    /// Returns the JSON document of a successful run without other output.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.code, Some(0), "{self:#?}");
         self.document()
     }
 
-    /// The one JSON document on standard output.
+    /// Returns the JSON document on stdout.
     #[track_caller]
     pub(crate) fn document(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
     }
 }
 
-/// A JSON text's value.
+/// Parses JSON.
 #[track_caller]
 pub(crate) fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// A server whose tool `echo` echoes.
+/// A server with a tool `echo`.
 pub(crate) fn echo() -> Script {
     Script::default().tool_with(json!({"name": "echo", "description": "Echoes", "inputSchema": {"type": "object",
         "properties": {"n": {"type": "integer"}, "on": {"type": "boolean"}, "s": {"type": "string"}}, "additionalProperties": true}}))
 }
 
-/// Whether a path is under another; for files that must not be written elsewhere.
+/// Returns whether a path is below another.
 pub(crate) fn files_under(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {

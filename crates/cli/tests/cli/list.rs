@@ -6,7 +6,7 @@ use trunkline_testkit::net::SseServer;
 
 use crate::lab::{Lab, echo};
 
-/// One server of every fate that this version knows.
+/// One server in every state.
 fn of_every_fate() -> Lab {
     Lab::with_entries(|lab| {
         let mut off = lab.scratch.entry(

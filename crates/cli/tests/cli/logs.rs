@@ -1,4 +1,4 @@
-//! `trunkline logs`: what servers said and what became of them, from files.
+//! `trunkline logs`: stderr and states of servers, from files.
 
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
@@ -14,10 +14,10 @@ use crate::pty::Session;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// How long the time at the beginning of a line is.
+/// The length of the time at the start of a line.
 const TIME: usize = "2026-11-16T02:03:04.567Z".len();
 
-/// A server that says something in every way there is.
+/// A server that logs in every possible way.
 fn talkative() -> Value {
     json!({
         "onStart": [{"stderr": "warming up"}],
@@ -35,7 +35,7 @@ fn talk(lab: &Lab, server: &str) {
     lab.run(&["call", server, "t"]).is(0, "done\n", "");
 }
 
-/// What is printed, without the times.
+/// Returns the output without times.
 fn without_times(text: &str) -> Vec<&str> {
     text.lines().map(|line| &line[TIME + 1..]).collect()
 }
@@ -193,7 +193,7 @@ fn without_a_home_logs_are_an_error() {
     }
 }
 
-/// Reads along until a text has come.
+/// Reads until a text appears.
 fn until(lab: &Lab, file: &str, text: &str) {
     wait_for(SOON, text, || {
         lab.scratch.read(file).contains(text).then_some(())
@@ -243,7 +243,7 @@ fn following(lab: &Lab, arguments: &[&str]) -> Command {
     command
 }
 
-/// Whether a process has a handler for SIGINT.
+/// Returns whether a process has a handler for SIGINT.
 fn catches_interrupts(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
@@ -274,7 +274,7 @@ fn following_ends_when_nobody_reads_any_more() {
     assert_eq!(status.code(), Some(0));
 }
 
-/// Everything that could steer a terminal.
+/// Terminal controls of every kind.
 const EVIL: &str = "\u{1b}[31mred\u{1b}]0;title\u{7}\r\u{8}\u{7f}\u{9b}2J\u{202e}\u{200b}end";
 
 #[test]

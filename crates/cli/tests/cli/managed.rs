@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use crate::lab::{Lab, Run, skipped};
 
-/// A machine that a company manages.
+/// A machine with managed settings.
 struct Company {
     lab: Lab,
     unshare: &'static [&'static str],
 }
 
 impl Company {
-    /// `None`, and said so, where the system lets nobody mount anything.
+    /// Returns `None`, with a note, if the system does not allow mounts.
     fn new() -> Option<Self> {
         let permitted = |flags: &&&[&str]| {
             let mut probe = Command::new("unshare");
@@ -49,7 +49,7 @@ impl Company {
         self.lab.finish(&mut self.command(words))
     }
 
-    /// The states of all servers, by name.
+    /// Returns the states of all servers by name.
     fn states(&self) -> Value {
         let listed = self.run(&["list", "--json"]).json();
         let rows = listed.as_array().unwrap().iter();
@@ -65,7 +65,7 @@ impl Company {
 
 const MANAGED: &str = "/etc/claude-code/managed-mcp.json";
 
-/// Commands that would change which servers there are.
+/// Commands that change the configured servers.
 const CHANGES: [&[&str]; 7] = [
     &["edit", "mine", "--timeout", "1"],
     &["add", "s", "cmd"],

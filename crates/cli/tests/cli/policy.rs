@@ -1,10 +1,10 @@
-//! The user's own lists of allowed and denied servers (CFG-7). The company's are in `managed`.
+//! The user's lists of allowed and denied servers (CFG-7). Managed lists are in `managed`.
 
 use serde_json::{Value, json};
 
 use crate::lab::Lab;
 
-/// A lab with these settings of the user's.
+/// A lab with these user settings.
 fn with_settings(settings: &Value) -> Lab {
     let lab = Lab::new();
     lab.write_json("home/.claude/settings.json", settings);

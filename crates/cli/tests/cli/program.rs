@@ -1,4 +1,4 @@
-//! The program itself: help, version, completions, the demo, and odd surroundings.
+//! Help, version, completions, the demo, and odd environments.
 
 use std::process::{Command, Stdio};
 
@@ -179,7 +179,7 @@ fn the_first_line_of_a_long_list_can_be_had_alone() {
     assert!(head.stdout.starts_with(b"mcp__s__gen_0  Use this to"));
 }
 
-/// What is done to the program's surroundings.
+/// A change of the program's environment.
 type Change<'a> = &'a dyn Fn(&mut Command);
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a person at a terminal is asked and shown.
+//! Prompts on a terminal.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::get::with_secrets;
 use crate::lab::{ADD_WITH_SECRET, Lab, parsed};
 use crate::pty::Session;
 
-/// A project with one server that wants approval.
+/// A project with one pending server.
 fn project() -> Lab {
     let lab = Lab::new();
     let mut entry = lab.marking("one");

@@ -1,4 +1,4 @@
-//! Runs the program on a terminal, with a person at it.
+//! Runs the program on a pseudo-terminal.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use trunkline_testkit::wait_for;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// A new terminal: our end of it, and the program's.
+/// Opens a terminal: our end and the program's.
 pub(crate) fn open() -> (File, File) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
@@ -27,7 +27,7 @@ pub(crate) fn open() -> (File, File) {
     (File::from(master), slave)
 }
 
-/// A run of the program with a terminal for everything it reads and writes.
+/// A run of the program on a terminal.
 pub(crate) struct Session {
     child: Child,
     keyboard: File,
@@ -68,13 +68,13 @@ impl Session {
         }
     }
 
-    /// Waits until the program has asked this, then answers it.
+    /// Waits for a prompt, then answers it.
     #[track_caller]
     pub(crate) fn answer(&mut self, question: &str, answer: &str) {
         self.type_after(question, &format!("{answer}\n"));
     }
 
-    /// Waits until the program has asked this, then types these keys.
+    /// Waits for a prompt, then types these keys.
     #[track_caller]
     pub(crate) fn type_after(&mut self, question: &str, keys: &str) {
         let begun = Instant::now();
@@ -90,7 +90,7 @@ impl Session {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until what is typed is no longer shown.
+    /// Waits until the terminal no longer echoes.
     pub(crate) fn wait_for_no_echo(&self) {
         wait_for(SOON, "the end of the echo", || {
             let mut stty = Command::new("stty");
@@ -104,7 +104,7 @@ impl Session {
         });
     }
 
-    /// Waits for the end and gives the exit code and everything that was on the screen.
+    /// Waits for the program, and returns its exit code and output.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let status = wait_for(SOON, "the program's end", || self.child.try_wait().unwrap());
         self.reader.join().unwrap();
@@ -112,7 +112,7 @@ impl Session {
     }
 }
 
-/// What has been on the screen so far.
+/// The output so far.
 fn text(seen: &Mutex<Vec<u8>>) -> String {
     String::from_utf8_lossy(&seen.lock().unwrap()).replace("\r\n", "\n")
 }

@@ -1,4 +1,4 @@
-//! `trunkline call`: what becomes of results that are large or no text (RES-2 … RES-4, RES-7).
+//! `trunkline call`: large results and results other than text (RES-2 … RES-4, RES-7).
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,18 +8,18 @@ use trunkline_testkit::Script;
 
 use crate::lab::{Lab, files_under};
 
-/// Where files are saved, below the home.
+/// The directory of saved files, below the home.
 const RESULTS: &str = "home/.cache/trunkline/results";
 
 /// A PNG of one pixel.
 const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/// A lab with a server `s` whose tool `t` gives this result.
+/// A lab with a server `s` whose tool `t` returns this result.
 fn replying(result: &Value) -> Lab {
     Lab::with([("s", Script::default().tool("t", json!([{"reply": result}])))])
 }
 
-/// The files that were saved, with their sizes.
+/// Returns the saved files with their sizes.
 fn saved(lab: &Lab) -> Vec<(PathBuf, u64)> {
     let size = |path: PathBuf| {
         let size = path.metadata().unwrap().len();

@@ -1,10 +1,10 @@
-//! Where servers come from, who wins, and how `list` shows it (CFG-1, CFG-5, CFG-8).
+//! Scopes, precedence, and how `list` shows them (CFG-1, CFG-5, CFG-8).
 
 use serde_json::{Value, json};
 
 use crate::lab::{Lab, parsed};
 
-/// The lines of `list` about one server.
+/// Returns the lines of `list` about one server.
 fn about<'a>(out: &'a str, name: &str) -> &'a str {
     let mut lines = out.match_indices('\n').map(|(at, _)| at + 1);
     let starts = |at: &usize| out[*at..].starts_with(&format!("{name} "));

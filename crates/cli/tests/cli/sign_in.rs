@@ -1,4 +1,4 @@
-//! Servers that want a sign-in first: exit code 4, and what to do (UI-2).
+//! Servers that need a sign-in: exit code 4 and a hint (UI-2).
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::lab::{Lab, echo, parsed};
 
 const SIGN_IN: &str = "add a valid token to its entry, for example as an \"Authorization\" header";
 
-/// A lab whose only server answers with 401 and these words.
+/// A lab whose only server responds with 401 and this text.
 fn locked() -> (Lab, Api) {
     let api = Api::start(http(
         "401 Unauthorized",

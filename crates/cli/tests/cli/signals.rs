@@ -1,4 +1,4 @@
-//! Ctrl-C and its relatives: exit 130, servers told, nothing left (LIF-12).
+//! Signals: exit code 130, servers notified, nothing left behind (LIF-12).
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ fn send(running: &Running, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
-/// A server whose tool `t` never answers, with whatever else it does.
+/// A server whose tool `t` never responds.
 fn hanging(lab: &Lab, more: &Value) -> Value {
     let mut script = json!({"tools": [{"name": "t", "do": [{"touch": lab.at("called")}, {"silence": true}]}],
         "cancelLog": lab.at("cancelled")});

@@ -1,4 +1,4 @@
-//! What a server says never steers the user's terminal (SEC-3).
+//! Server text never controls the user's terminal (SEC-3).
 
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use crate::pty;
 /// zero width.
 const EVIL: &str = "\u{1b}[31mred\u{1b}]0;title\u{7}\r\u{8}\u{7f}\u{9b}2J\u{202e}\u{200b}end";
 
-/// The characters of [`EVIL`] that must not arrive.
+/// The characters of [`EVIL`] that must not reach the terminal.
 fn harmful(text: &str) -> Vec<char> {
     // The program's own status line may steer; it goes back to the start of its line and clears it.
     let text = text.replace("\r\u{1b}[K", "").replace("\r\n", "\n");
@@ -22,7 +22,7 @@ fn harmful(text: &str) -> Vec<char> {
         .collect()
 }
 
-/// A server that says it everywhere.
+/// A server that sends it in every field.
 fn evil() -> Value {
     json!({
         "serverInfo": {"name": EVIL, "version": EVIL},
@@ -68,7 +68,7 @@ const COMMANDS: [&[&str]; 8] = [
     &["tools", "crash"],
 ];
 
-/// Runs the program with a terminal as its output and gives all that the terminal received.
+/// Runs the program on a terminal and returns what it received.
 pub(crate) fn on_a_terminal(command: &mut Command) -> String {
     let (mut master, slave) = pty::open();
     let other = OwnedFd::from(slave.try_clone().unwrap());

@@ -1,4 +1,4 @@
-//! `trunkline tools <server> <tool>`: one tool, for whoever wants to call it.
+//! `trunkline tools <server> <tool>`.
 
 use std::process::Command;
 

@@ -17,7 +17,7 @@ use crate::servers::Server;
 /// start.
 const ANSWERS_WITHIN: Duration = Duration::from_mins(1);
 
-/// More pages than any of these servers has.
+/// More pages than any of these servers have.
 const MANY_PAGES: usize = 100;
 
 /// One tool as the server wrote it.

@@ -1,4 +1,4 @@
-//! A scratch home, a config with foreign servers in it, and the real program run there.
+//! Runs the program in a scratch home with third-party servers.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -181,7 +181,7 @@ impl Lab {
     }
 }
 
-/// How a run of the program ended.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -190,13 +190,13 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// It must have ended with exit code 0.
+    /// Checks for exit code 0.
     pub(crate) fn done(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:#?}");
         self
     }
 
-    /// Its stdout, which must be one JSON document.
+    /// Returns the JSON document on stdout.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
     }

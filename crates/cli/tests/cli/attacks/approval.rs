@@ -1,4 +1,4 @@
-//! Servers that want to run without the user's approval.
+//! Servers that try to run without approval.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ pub(super) fn by_its_own_settings() {
     assert!(!lab.started("evil"));
 }
 
-/// A name in the user's settings says nothing about a repository that was never seen.
+/// A name in the user's settings does not approve an unknown repository.
 pub(super) fn by_a_name_in_the_users_settings() {
     let lab = Lab::new();
     lab.servers(".mcp.json", &json!({"evil": lab.marking("evil")}));
@@ -52,7 +52,7 @@ pub(super) fn by_a_broken_list_of_rejected_servers() {
     }
 }
 
-/// An approval is for the files in the repository that run, too.
+/// An approval covers the files in the repository that run.
 pub(super) fn by_another_script() {
     let lab = Lab::new();
     let server = lab.marking("evil");
@@ -78,7 +78,7 @@ pub(super) fn by_another_script() {
     assert_eq!(lab.state("evil"), "connected");
 }
 
-/// A relative command starts from the folder of the file that names it.
+/// A relative command is relative to the file that names it.
 pub(super) fn by_the_working_directory() {
     let lab = Lab::new();
     let script = |name: &str| format!("#!/bin/sh\ntouch '{}'\n", lab.at(name).display());
@@ -105,7 +105,7 @@ pub(super) fn by_the_working_directory() {
     }
 }
 
-/// A wider filter of tools is a change like any other.
+/// A wider tool filter needs a new approval.
 pub(super) fn by_a_wider_tool_filter() {
     let lab = Lab::new();
     let with = |allow: &str| {
@@ -120,7 +120,7 @@ pub(super) fn by_a_wider_tool_filter() {
     assert_eq!(lab.state("evil"), "pending-approval");
 }
 
-/// A name that could forge a prompt belongs to no server, in whatever file it stands.
+/// A name that could forge a prompt is invalid in every file.
 pub(super) fn by_a_name_with_line_breaks() {
     let breaks = format!("good{}\"safe\" in /etc/x", "\n".repeat(60));
     for name in [&*breaks, "a\u{1b}[2Jb", "a\u{202e}b", "a\u{2028}b"] {
@@ -141,7 +141,7 @@ pub(super) fn by_a_name_with_line_breaks() {
     }
 }
 
-/// Whoever is asked sees the code, whatever name stands before it.
+/// The prompt shows code, whatever its field is called.
 pub(super) fn by_code_that_looks_secret() {
     for (entry, code) in [
         (
@@ -174,7 +174,7 @@ pub(super) fn by_code_that_looks_secret() {
     }
 }
 
-/// Every file that is named is held, so that none can stand in for another.
+/// Every named file is pinned, so that none can replace another.
 pub(super) fn by_a_script_behind_a_decoy() {
     let fillers = (0..64).map(|n| json!(format!("x{n}")));
     let fillers: Vec<_> = fillers.chain([json!("./main")]).collect();

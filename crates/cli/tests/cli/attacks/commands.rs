@@ -1,10 +1,10 @@
-//! Commands that would give away or run what the user did not mean.
+//! Commands that would publish or run something unintended.
 
 use serde_json::json;
 
 use crate::lab::Lab;
 
-/// The user's private server does not get into a repository by `import -s project`.
+/// `import -s project` does not publish the user's private server.
 pub(super) fn import_of_a_private_server() {
     let lab = Lab::new();
     let private = json!({"private": {"command": "x", "env": {"API_KEY": "hunter2"}}});
@@ -27,7 +27,7 @@ pub(super) fn import_of_a_private_server() {
     }
 }
 
-/// A repository's server does not get into the scopes that need no approval by `import`.
+/// `import` does not put a repository's server into scopes without approval.
 pub(super) fn import_of_a_repositorys_server() {
     let lab = Lab::new();
     for place in [

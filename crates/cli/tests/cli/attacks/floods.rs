@@ -8,7 +8,7 @@ use trunkline_testkit::net::{RawHttp, gzip};
 
 use crate::lab::{Lab, echo};
 
-/// How long a command may take beside a server that floods, on a busy machine too.
+/// The time limit of a command beside a flooding server, on a busy machine.
 const QUICK: Duration = Duration::from_secs(15);
 
 /// A script that sends these lines without end from its start.
@@ -25,7 +25,7 @@ fn call_beside(lab: &Lab) -> Duration {
     begun.elapsed()
 }
 
-/// A process that writes junk lines and never answers.
+/// A process that writes junk lines and never responds.
 pub(super) fn junk_lines() {
     let lab = Lab::with([("healthy", echo()), ("flooder", flooding("DEBUG: busy"))]);
     assert!(call_beside(&lab) < QUICK);
@@ -35,7 +35,7 @@ pub(super) fn junk_lines() {
     assert!(run.out.contains("mostly junk"), "{}", run.out);
 }
 
-/// A small body that unfolds into millions of events, in place of every answer.
+/// A small compressed body with millions of events, as every response.
 pub(super) fn gzip_events() {
     let body = gzip(b"data:x\n\n".repeat(4 << 20));
     let server = RawHttp::start(move |_, reply| {

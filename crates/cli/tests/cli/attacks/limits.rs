@@ -1,4 +1,4 @@
-//! Servers that try to get past a limit on memory.
+//! Servers that try to exceed memory limits (SEC-4).
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use crate::lab::{Lab, Run, echo};
 const MESSAGE: u64 = 64 << 20;
 const CATALOG: u64 = 128 << 20;
 
-/// How long a command may take, on a busy machine too.
+/// The time limit of a command, on a busy machine.
 const SOON: Duration = Duration::from_mins(1);
 
-/// How many times a limit the program may take at its peak.
+/// The allowed peak memory, as a multiple of the limit.
 const TIMES: u64 = 3;
 
-/// Runs a command to its end and gives the most memory that the program held meanwhile.
+/// Runs a command and returns its peak memory.
 fn peak(lab: &Lab, arguments: &[&str]) -> (Run, u64) {
     let mut running = lab.start(&mut lab.command(arguments));
     let status = format!("/proc/{}/status", running.child.id());
@@ -38,7 +38,7 @@ fn peak(lab: &Lab, arguments: &[&str]) -> (Run, u64) {
     (running.end(), peak)
 }
 
-/// A server that answers like any other, but for `tools/list` and `tools/call`.
+/// A server with custom responses to `tools/list` and `tools/call`.
 fn server(special: impl Fn(&Value, &mut Reply) -> bool + Send + Sync + 'static) -> RawHttp {
     RawHttp::start(move |request: &Request, reply: &mut Reply| {
         let message: Value = serde_json::from_slice(&request.body).unwrap_or_default();
@@ -73,7 +73,7 @@ fn server(special: impl Fn(&Value, &mut Reply) -> bool + Send + Sync + 'static) 
     })
 }
 
-/// Writes so many megabytes of a body.
+/// Writes a body of this many megabytes.
 fn pour(reply: &mut Reply, megabytes: usize) {
     let block = vec![b' '; 1 << 20];
     for _ in 0..megabytes {

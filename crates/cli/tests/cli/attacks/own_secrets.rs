@@ -1,4 +1,4 @@
-//! Secrets of our own, and of entries, that leave.
+//! Leaks of our own secrets and those of entries.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Tools that become something else after a call of them was agreed to (TOOL-11).
+//! Tools that change after a call was permitted (TOOL-11).
 
 use serde_json::json;
 use trunkline_testkit::Script;
@@ -14,7 +14,7 @@ fn listing(tool: &str) -> Script {
         .on("tools/list", json!([{ "replyRaw": list }]))
 }
 
-/// Calls a tool as it is first, and makes sure that it is not called as it is then.
+/// Calls a tool, and checks that its changed version is not called.
 #[track_caller]
 fn not_called_after(before: &str, after: &str, changed: &str) {
     let lab = Lab::with([("s", listing(before))]);

@@ -1,4 +1,4 @@
-//! Entries that stay within an allow list and run something else.
+//! Entries that match an allow list but run other code.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn allow(lab: &Lab, server: &Value) {
     );
 }
 
-/// What chooses the code that runs is refused, by its name.
+/// Settings that choose the code are refused by name.
 pub(super) fn by_a_variable() {
     let lab = Lab::new();
     let server = lab.marking("evil");

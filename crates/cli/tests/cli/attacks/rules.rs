@@ -1,4 +1,4 @@
-//! Servers and tools whose names make a rule reach further than its author meant (TOOL-10).
+//! Names of servers and tools that widen a rule (TOOL-10).
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -26,7 +26,7 @@ fn lab(servers: &[&str], tool: &Value, permissions: &Value) -> Lab {
     lab
 }
 
-/// Has `trunkline sdk`, with nobody to ask, call a tool; gives the code of its error, if it is one.
+/// Calls a tool through `trunkline sdk` without questions, and returns the error code.
 fn call(lab: &Lab, name: &str) -> Option<String> {
     let mut command = lab.command(&["sdk"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -53,14 +53,14 @@ fn call(lab: &Lab, name: &str) -> Option<String> {
     answer["code"].as_str().map(str::to_owned)
 }
 
-/// Makes sure that an `allow` rule does not reach a tool.
+/// Checks that an `allow` rule does not match a tool.
 #[track_caller]
 fn not_reached(lab: &Lab, name: &str) {
     assert_eq!(call(lab, name).as_deref(), Some("refused"));
     assert!(!lab.at("called").exists());
 }
 
-/// A rule for one tool says nothing of a server that is called like it.
+/// A rule for a tool does not match a server of that name.
 pub(super) fn a_server_named_like_an_allowed_tool() {
     let tool = json!({"name": "steal"});
     let allow = json!({"allow": ["mcp__github__get_issue"]});
@@ -68,14 +68,14 @@ pub(super) fn a_server_named_like_an_allowed_tool() {
     not_reached(&lab, "mcp__github__get_issue__steal");
 }
 
-/// A rule for all tools of one server says nothing of a server whose name begins with its name.
+/// A rule for a server does not match servers with that prefix.
 pub(super) fn a_server_within_an_allowed_servers_names() {
     let tool = json!({"name": "steal"});
     let lab = lab(&["jira__evil"], &tool, &json!({"allow": ["mcp__jira__*"]}));
     not_reached(&lab, "mcp__jira__evil__steal");
 }
 
-/// A rule for one server says nothing of another one that only normalises to its name.
+/// A rule for a server does not match another that normalises to its name.
 pub(super) fn a_server_with_an_allowed_servers_normalised_name() {
     let tool = json!({"name": "steal"});
     let servers = ["my.server", "my_server"];
@@ -83,7 +83,7 @@ pub(super) fn a_server_with_an_allowed_servers_normalised_name() {
     not_reached(&lab, "mcp__my_server__steal");
 }
 
-/// A rule by wildcard does not permit what destroys.
+/// A wildcard rule does not allow a destructive tool.
 pub(super) fn a_destructive_tool_under_a_wildcard() {
     let tool = json!({"name": "drop", "annotations": {"destructiveHint": true}});
     let lab = lab(&["db"], &tool, &json!({"allow": ["mcp__db__*"]}));
@@ -94,7 +94,7 @@ pub(super) fn a_destructive_tool_under_a_wildcard() {
     assert!(lab.at("called").exists());
 }
 
-/// A rule that denies holds for every spelling of the names in it.
+/// A deny rule matches every spelling.
 pub(super) fn a_denied_tool_by_another_spelling() {
     let tool = json!({"name": "delete.all"});
     let deny = json!({"deny": ["mcp__my_server__delete.all"], "allow": ["mcp__*"]});

@@ -1,10 +1,10 @@
-//! Ways to get a secret onto the screen, into a log or into a file (SEC-1).
+//! Secrets on the screen, in logs and in files (SEC-1).
 
 use serde_json::json;
 
 use crate::lab::{Lab, echo, files_under};
 
-/// A password without a telling name or shape of its own.
+/// A password without a recognisable name or shape.
 const SECRET: &str = "hunter2x";
 
 /// Entries with a secret in every place where one can stand, by what the masking rules know of.

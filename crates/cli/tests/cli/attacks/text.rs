@@ -1,4 +1,4 @@
-//! Text from servers and repositories that wants to pass for the program's own (SEC-3).
+//! Foreign text that tries to pass for the program's own (SEC-3).
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::lab::{Lab, Run, echo};
 use crate::terminal::on_a_terminal;
 
-/// Breaks a line in every way that there is, and goes on like a line of ours.
+/// Every kind of line break, each followed by a forged line.
 const FORGED: &str = "x\nerror: forged\r  hint: forged\r\n  hint: forged\u{2028}warning: forged\u{85}\"forged\" in .mcp.json\n  command: forged";
 
 /// Long enough to reach the next row of a terminal, with a forged line at every possible width.

@@ -21,7 +21,7 @@ pub(super) struct Embedder<'a> {
     pub(super) child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<Value>,
-    /// What came beside answers.
+    /// Messages other than responses.
     pub(super) seen: Vec<Value>,
     asked: u32,
 }
@@ -72,7 +72,7 @@ impl<'a> Embedder<'a> {
             .expect("a line from the program")
     }
 
-    /// Sends a request and gives its id.
+    /// Sends a request and returns its id.
     pub(super) fn begin(&mut self, request: &Value) -> String {
         self.asked += 1;
         let id = format!("ask_{}", self.asked);
@@ -82,7 +82,7 @@ impl<'a> Embedder<'a> {
         id
     }
 
-    /// Waits for the answer to a request, and serves `calc` meanwhile.
+    /// Waits for a response while serving `calc`.
     pub(super) fn end(&mut self, id: &str) -> Value {
         loop {
             let line = self.hear();
@@ -101,7 +101,7 @@ impl<'a> Embedder<'a> {
         self.end(&id)
     }
 
-    /// The answer to a request that is done.
+    /// Returns the response of a successful request.
     #[track_caller]
     pub(super) fn done(&mut self, request: &Value) -> Value {
         let response = self.ask(request);
@@ -109,7 +109,7 @@ impl<'a> Embedder<'a> {
         response["response"].clone()
     }
 
-    /// The code and the text of the answer to a request that is not.
+    /// Returns the code and message of a failed request.
     #[track_caller]
     pub(super) fn refused(&mut self, request: &Value) -> (String, String) {
         let response = self.ask(request);
@@ -172,7 +172,7 @@ impl<'a> Embedder<'a> {
         true
     }
 
-    /// Ends the program by closing its standard input; gives what it said on standard error.
+    /// Ends the program by closing its stdin, and returns its stderr.
     #[track_caller]
     pub(super) fn finish(mut self) -> String {
         drop(self.stdin.take());
@@ -191,7 +191,7 @@ impl<'a> Embedder<'a> {
     }
 }
 
-/// A rule by which nobody need be asked about a call.
+/// A rule that allows all calls.
 pub(super) fn allow_all(lab: &Lab) {
     lab.write_json(SETTINGS, &json!({"permissions": {"allow": ["mcp__*"]}}));
 }

@@ -1,4 +1,4 @@
-//! How it ends: the embedder goes, is killed, or stops reading; or a signal comes.
+//! The end of a session: the embedder leaves, is killed or stops reading, or a signal arrives.
 
 use std::io::Write;
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! Who decides about calls that no rule decides (TOOL-10).
+//! Permission questions to the embedder (TOOL-10).
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn initialize(embedder: &mut Embedder) {
     embedder.done(&json!({"subtype": "initialize", "canUseTool": true}));
 }
 
-/// Makes a call, and gives the question about it and its end.
+/// Makes a call, and returns the question about it and the response.
 fn asked(embedder: &mut Embedder, answer: Value) -> (Value, Value) {
     let call =
         embedder.begin(&json!({"subtype": "call_tool", "name": CALL, "arguments": {"n": 1}}));

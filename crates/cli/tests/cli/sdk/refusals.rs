@@ -1,4 +1,4 @@
-//! What is refused, and with which words.
+//! Refused requests and their messages.
 
 use serde_json::json;
 
