@@ -47,7 +47,7 @@ const NPM: [(&str, &str); 24] = [
     ("@moonrepo/cli", "2.5.5"),
 ];
 
-/// The PyPI packages.
+/// The Python packages.
 const PYPI: [(&str, &str); 9] = [
     ("mcp-server-time", "2026.10.19"),
     ("mcp-server-git", "2026.10.19"),
@@ -61,7 +61,7 @@ const PYPI: [(&str, &str); 9] = [
     ("mcp-grafana", "2.1.1"),
 ];
 
-/// The PyPI packages of a second environment: the last SDK with `WebSocket`, and servers that need
+/// The Python packages of a second environment: the last SDK with `WebSocket`, and servers that need
 /// it.
 const PYPI_LEGACY: [(&str, &str); 5] = [
     ("mcp[ws]", "1.30.0"),

@@ -1,8 +1,7 @@
 //! `cargo xtask test --only tidy`: rules about the text of the tree that no compiler checks.
 //!
-//! - A contract number (such as CFG-1) must be a heading of `docs/contract.md`, which in turn
-//!   states
-//! the status of each.
+//! - A contract number (such as CFG-1) must be a heading of `docs/contract.md`, which states the
+//!   status of each.
 //! - Comment lines in Rust are at most 100 columns wide.
 //! - Links between pages lead to a file, and to a heading of it, that exist.
 //! - Source paths that pages mention exist, and files in the glossary define the types beside them.
@@ -45,10 +44,10 @@ pub(crate) fn run() -> Result<String> {
         problems.extend(
             unknown.map(|(line, name)| format!("{path}:{line}: {name} is not in {CONTRACT}")),
         );
-        if path.ends_with(".rs") {
+        if has_extension(path, "rs") {
             wide.extend(wide_comments(text).map(|line| format!("{path}:{line}")));
         }
-        if path.ends_with(".md") {
+        if has_extension(path, "md") {
             let broken = links(text).into_iter().filter_map(|(line, link)| {
                 let problem = tree.broken(path, &link)?;
                 Some(format!("{path}:{line}: link to {link}: {problem}"))
@@ -137,13 +136,21 @@ impl Tree {
         }
         let text = self.files.get(&target)?;
         let is_missing = !anchor.is_empty() && !anchors(text).contains(anchor);
-        (is_missing && target.ends_with(".md")).then_some("no such heading")
+        (is_missing && has_extension(&target, "md")).then_some("no such heading")
     }
 }
 
 fn is_text(name: &str) -> bool {
-    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-    matches!(extension, "rs" | "md" | "toml" | "py" | "sh")
+    let extensions = ["rs", "md", "toml", "py", "sh"];
+    extensions
+        .into_iter()
+        .any(|extension| has_extension(name, extension))
+}
+
+fn has_extension(path: &str, extension: &str) -> bool {
+    Path::new(path)
+        .extension()
+        .is_some_and(|found| found == extension)
 }
 
 /// Resolves a relative path against the page that holds it.

@@ -32,7 +32,7 @@ pub(crate) use machine::Machine;
 pub use sampling::{Sampling, SamplingRequest};
 pub(crate) use startup_limiter::StartupLimiter;
 pub(crate) use state::SIGN_IN_HINT;
-pub use state::{ConnectFailure, Connected, FailureKind, State};
+pub use state::{ConnectFailure, ConnectTimeout, Connected, FailureKind, State};
 
 use pending_notifications::PendingNotifications;
 use resource_subscriptions::ResourceSubscriptions;

@@ -137,8 +137,16 @@ pub struct ConnectFailure {
     pub nonsense: Option<String>,
     /// The redacted message, if the original contains one of our secrets.
     redacted: Option<Arc<String>>,
-    /// Whether the entry's own `connectTimeout` applied.
-    is_entry_timeout: bool,
+}
+
+/// A connect timeout that expired.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ConnectTimeout {
+    /// The time that passed.
+    pub after: Duration,
+    /// Whether the entry's own `connectTimeout` applied, not the general setting.
+    pub is_from_entry: bool,
 }
 
 /// The kind of a connection failure.
@@ -158,9 +166,9 @@ pub enum FailureKind {
         said: Option<String>,
     },
     /// The time limit expired.
-    TimedOut(Duration),
+    TimedOut(ConnectTimeout),
     /// The time limit expired because the machine was busy.
-    MachineBusy(Duration),
+    MachineBusy(ConnectTimeout),
     /// The established connection was lost.
     Lost(Closed),
     /// A secret of the entry could not be resolved.
@@ -247,7 +255,6 @@ impl ConnectFailure {
             stderr: Vec::new(),
             nonsense: None,
             redacted: None,
-            is_entry_timeout: false,
         };
         failure.stderr = failure
             .closed()
@@ -265,17 +272,22 @@ impl ConnectFailure {
     }
 
     pub(super) fn timed_out(expired: Expired) -> Self {
-        let after = expired.after;
+        let timeout = ConnectTimeout {
+            after: expired.after,
+            is_from_entry: false,
+        };
         Self::new(if expired.is_machine_busy() {
-            FailureKind::MachineBusy(after)
+            FailureKind::MachineBusy(timeout)
         } else {
-            FailureKind::TimedOut(after)
+            FailureKind::TimedOut(timeout)
         })
     }
 
     /// Records whether the entry's own `connectTimeout` applied, for the hint.
-    pub(super) fn with_entry_timeout(mut self, is_entry_timeout: bool) -> Self {
-        self.is_entry_timeout = is_entry_timeout;
+    pub(super) fn with_entry_timeout(mut self, is_from_entry: bool) -> Self {
+        if let FailureKind::TimedOut(timeout) | FailureKind::MachineBusy(timeout) = &mut self.kind {
+            timeout.is_from_entry = is_from_entry;
+        }
         self
     }
 
@@ -297,7 +309,6 @@ impl ConnectFailure {
             stderr: self.stderr.iter().map(redact).collect(),
             nonsense: self.nonsense.as_ref().map(redact),
             redacted,
-            is_entry_timeout: self.is_entry_timeout,
         }
     }
 
@@ -325,10 +336,10 @@ impl ConnectFailure {
             FailureKind::TimedOut(_) if self.nonsense.is_some() => {
                 Some("an MCP server must write only messages to stdout; make it log to stderr")
             }
-            FailureKind::MachineBusy(_) if self.is_entry_timeout => Some(
+            FailureKind::MachineBusy(timeout) if timeout.is_from_entry => Some(
                 "retry when the machine is less busy, or raise connectTimeout (ms) in its entry",
             ),
-            FailureKind::TimedOut(_) if self.is_entry_timeout => {
+            FailureKind::TimedOut(timeout) if timeout.is_from_entry => {
                 Some("check that it is an MCP server, or raise connectTimeout (ms) in its entry")
             }
             FailureKind::MachineBusy(_) => Some(
@@ -393,11 +404,11 @@ impl fmt::Display for ConnectFailure {
                 write!(f, "the server rejected the handshake: {error}")
             }
             FailureKind::Handshake(error) => write!(f, "{error}"),
-            FailureKind::TimedOut(after) | FailureKind::MachineBusy(after) => {
+            FailureKind::TimedOut(timeout) | FailureKind::MachineBusy(timeout) => {
                 write!(
                     f,
                     "no answer to the handshake after {:.1} s",
-                    after.as_secs_f64()
+                    timeout.after.as_secs_f64()
                 )?;
                 if self.is_machine_busy() {
                     f.write_str("; the machine was busy")?;
