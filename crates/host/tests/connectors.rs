@@ -1,4 +1,4 @@
-//! The list of connectors, asked for over real sockets.
+//! Lists connectors over real sockets.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,18 +19,18 @@ use trunkline_config::Secret;
 
 const TOKEN: &str = "sk-ant-oat01-hunter2";
 
-/// What the server does with one request.
+/// The server's reaction to a request.
 #[derive(Clone)]
 enum Answer {
     /// Sends this and closes.
     Send(Vec<u8>),
-    /// Does so after a while.
+    /// Sends this after a delay.
     Late(Duration, Vec<u8>),
-    /// Says nothing.
+    /// Sends nothing.
     Hang,
-    /// Sends a byte now and then, without end.
+    /// Sends a byte now and then, forever.
     Drip,
-    /// Sends without end.
+    /// Sends forever.
     Flood,
 }
 
@@ -64,7 +64,7 @@ fn page(items: &[Value], next: Option<&str>) -> Answer {
     ok(&json!({"data": items, "has_more": next.is_some(), "next_page": next}))
 }
 
-/// Gives the answers in turn, the last one for ever, and records what it was asked.
+/// Sends the responses in turn, the last one repeatedly, and records the requests.
 struct Server {
     url: String,
     requests: Arc<Mutex<Vec<String>>>,
@@ -138,7 +138,7 @@ async fn serve(mut stream: TcpStream, answer: Answer, record: Arc<Mutex<Vec<Stri
     }
 }
 
-/// Lists, and makes sure that the token is in nothing that comes of it.
+/// Lists connectors and checks that the output never contains the token.
 async fn list(claude_ai: ClaudeAi) -> Result<ConnectorList, ConnectorsError> {
     let outcome = claude_ai.list().await;
     let said = match &outcome {
@@ -384,7 +384,7 @@ async fn time_limit_covers_all_pages() {
     assert!(list.warnings[0].contains("within 2.0 s"), "{list:?}");
 }
 
-/// The clock jumps to the next timer once everybody waits, so this shows which limit that is.
+/// Paused time jumps to the next timer, which shows which limit applies.
 #[tokio::test(start_paused = true)]
 async fn default_time_limit_is_five_seconds() {
     let server = Server::start([Answer::Hang]).await;
@@ -436,7 +436,7 @@ async fn token_is_not_sent_over_plain_http() {
     assert_eq!(server.requests(), Vec::<String>::new());
 }
 
-/// Nothing listens with TLS here, but the client must get as far as speaking it.
+/// Nothing speaks TLS here; the client must only start a handshake.
 #[tokio::test]
 async fn https_speaks_tls() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

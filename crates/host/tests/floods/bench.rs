@@ -1,4 +1,4 @@
-//! Times the calls of a healthy server before, during and after the floods of its neighbours.
+//! Times calls of a healthy server before, during and after floods from its neighbours.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -11,32 +11,32 @@ use trunkline_testkit::{Scratch, Script};
 
 use crate::text::Flood;
 
-/// How many servers flood at once, where there can be more than one.
+/// Number of flooding servers, where several are possible.
 const FLOODERS: usize = 3;
 
-/// How many calls are timed.
+/// Number of timed calls.
 const CALLS: usize = 60;
 
-/// How often a row is measured before it fails. Load from outside can only make a round worse, and
-/// passes; a server that starves its neighbours fails all rounds.
+/// Number of rounds before a row fails. Outside load only makes a round worse and passes; a server
+/// that starves its neighbours fails every round.
 const ROUNDS: usize = 3;
 
-/// What CALL-7 allows.
+/// The factor that CALL-7 allows.
 const FACTOR: u32 = 10;
 const ADDED: Duration = Duration::from_millis(20);
 const LATE: Duration = Duration::from_millis(100);
 
-/// What must happen before it counts as hanging.
+/// After this time a test counts as hanging.
 const SOON: Duration = Duration::from_secs(30);
 
-/// What the host runs on.
+/// The runtime of the host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Runtime {
     OneThread,
     TwoThreads,
 }
 
-/// When the flood begins and ends, and how much of it was sent.
+/// Start and end of the flood, and the number of blocks sent.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     on: AtomicBool,
@@ -62,7 +62,7 @@ impl Signal {
         self.bell.notify_all();
     }
 
-    /// Waits a moment for the test to be over.
+    /// Waits briefly for the end of the test.
     pub(crate) fn wait_for_the_end(&self) {
         let turn = self.turn.lock().unwrap();
         let moment = Duration::from_millis(2);
@@ -72,13 +72,13 @@ impl Signal {
         drop(over.unwrap());
     }
 
-    /// Waits until the flood has begun, or the test is over.
+    /// Waits until the flood starts or the test ends.
     pub(crate) fn wait(&self) {
         let turn = self.turn.lock().unwrap();
         drop(self.bell.wait_while(turn, |()| !self.is_on()).unwrap());
     }
 
-    /// The flood has begun, or the test is over.
+    /// Returns whether the flood has started or the test has ended.
     pub(crate) fn is_on(&self) -> bool {
         self.on.load(Ordering::Acquire) || self.is_over()
     }
@@ -87,24 +87,24 @@ impl Signal {
         self.over.load(Ordering::Acquire)
     }
 
-    /// A block of it was sent.
+    /// Counts a sent block.
     pub(crate) fn sent(&self) {
         self.blocks.fetch_add(1, Ordering::AcqRel);
     }
 }
 
-/// A server that floods, for as long as this is kept.
+/// A flooding server, which stops when dropped.
 pub(crate) struct Flooder {
     pub(crate) entry: Entry,
-    /// Calling this tool begins the flood, where the signal alone does not.
+    /// The tool whose call starts the flood, if the signal does not.
     pub(crate) tool: Option<&'static str>,
-    /// A file that is there once it has begun, where the signal does not know.
+    /// A file that exists once the flood has started, if the signal cannot tell.
     pub(crate) begun: Option<std::path::PathBuf>,
     #[expect(dead_code, reason = "the server ends when this is dropped")]
     pub(crate) keep: Box<dyn Send>,
 }
 
-/// How a host gets to know a server.
+/// A server as added to the host.
 pub(crate) enum Entry {
     Server(ServerEntry),
     Sdk(trunkline::transport::sdk::SdkBridge, ServerEntry),
@@ -115,7 +115,7 @@ pub(crate) struct Lab {
     pub(crate) signal: Arc<Signal>,
 }
 
-/// An entry of a scripted server on stdio.
+/// Returns the entry of a scripted stdio server.
 pub(crate) fn scripted(scratch: &Scratch, name: &str, script: &Script) -> ServerEntry {
     let written = scratch.entry(name, script);
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
@@ -123,18 +123,18 @@ pub(crate) fn scripted(scratch: &Scratch, name: &str, script: &Script) -> Server
     ServerEntry::stdio(name, text(&written["command"]), args.iter().map(text))
 }
 
-/// What one round measured.
+/// The measurements of one round.
 struct Figures {
-    /// The median of quiet calls: before the flood or after it, whichever took longer.
+    /// The median of quiet calls, before or after the flood, whichever is longer.
     quiet: Duration,
-    /// The median, the ninth tenth and the longest of the calls under the flood.
+    /// Median, 90th percentile and maximum of calls during the flood.
     flooded: [Duration; 3],
-    /// By how much deadlines were late under the flood.
+    /// Lateness of deadlines during the flood.
     late: Duration,
 }
 
 impl Figures {
-    /// What breaks CALL-7, if anything does.
+    /// Returns which bound of CALL-7 is broken.
     fn check(&self) -> Result<(), String> {
         let (quiet, [_, most, _], late) = (self.quiet, self.flooded, self.late);
         if most > quiet * FACTOR + ADDED {
@@ -149,7 +149,7 @@ impl Figures {
     }
 }
 
-/// Holds a flood to what CALL-7 says.
+/// Checks a flood against CALL-7.
 pub(crate) fn check(
     start: fn(&Lab, &str, &Flood) -> Option<Flooder>,
     kind: fn() -> Flood,
@@ -170,7 +170,7 @@ pub(crate) fn check(
     panic!("all rounds failed: {failures:#?}");
 }
 
-/// One round, on a runtime of its own.
+/// Runs one round on its own runtime.
 fn measure(
     start: fn(&Lab, &str, &Flood) -> Option<Flooder>,
     flood: &Flood,
@@ -229,7 +229,7 @@ async fn run(start: fn(&Lab, &str, &Flood) -> Option<Flooder>, flood: &Flood) ->
         .filter_map(|(flooder, name)| {
             let tool = format!("mcp__{name}__{}", flooder.tool?);
             let host = host.clone();
-            // It may never be answered.
+            // The call may never be answered.
             Some(tokio::spawn(async move {
                 drop(host.call(&tool, json!({}), CallOptions::new()).await);
             }))
@@ -258,7 +258,7 @@ async fn run(start: fn(&Lab, &str, &Flood) -> Option<Flooder>, flood: &Flood) ->
         .await
         .expect("a shutdown");
     drop(flooders);
-    // What slows down the machine from outside may have begun meanwhile.
+    // Outside load may have started meanwhile.
     let after = time_calls(&calm).await;
     tokio::time::timeout(SOON, calm.shutdown())
         .await
@@ -277,7 +277,7 @@ fn builder(lab: &Lab) -> HostBuilder {
         .logs(LogStore::at(lab.scratch.join("logs")))
 }
 
-/// How long calls of the healthy server take, the shortest first.
+/// Returns the sorted durations of calls to the healthy server.
 async fn time_calls(host: &Host) -> Vec<Duration> {
     let mut times = Vec::new();
     for n in 0..CALLS {
@@ -291,7 +291,7 @@ async fn time_calls(host: &Host) -> Vec<Duration> {
     times
 }
 
-/// How late deadlines are, the median of a few.
+/// Returns the median lateness of deadlines.
 async fn time_deadlines(host: &Host) -> Duration {
     let limit = Duration::from_millis(50);
     let mut late = Vec::new();

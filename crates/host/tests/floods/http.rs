@@ -1,4 +1,4 @@
-//! Floods over HTTP: on the stream that a GET opens, on the answer to a POST, and over HTTP+SSE.
+//! Floods over HTTP: on the GET stream, in a POST response, and over HTTP+SSE.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use trunkline_testkit::net::{RawHttp, Reply, Request, gzip};
 use crate::bench::{Entry, Flooder, Lab, Signal};
 use crate::text::Flood;
 
-/// What a legacy server with one tool answers.
+/// Answers like a legacy server with one tool.
 pub(crate) fn answer(message: &Value) -> Option<Value> {
     let id = message.get("id")?;
     let answer = match message["method"].as_str()? {
@@ -31,7 +31,7 @@ pub(crate) fn answer(message: &Value) -> Option<Value> {
     Some(answer)
 }
 
-/// The bytes of the body that are repeated, as chunks.
+/// The repeated bytes of the body, as chunks.
 struct Body {
     packed: bool,
     chunks: Vec<u8>,
@@ -85,7 +85,7 @@ fn entry(flavour: HttpFlavour, name: &str, url: String) -> Entry {
     Entry::Server(ServerEntry::new(name, TransportEntry::Http(http)))
 }
 
-/// Floods on the stream of its own that the server has.
+/// Floods on the server's own stream.
 pub(crate) fn start(lab: &Lab, name: &str, flood: &Flood) -> Option<Flooder> {
     let (body, signal) = (Body::of(flood), Arc::clone(&lab.signal));
     let server = RawHttp::start(move |request, reply| {
@@ -109,7 +109,7 @@ pub(crate) fn start(lab: &Lab, name: &str, flood: &Flood) -> Option<Flooder> {
     })
 }
 
-/// Floods in place of an answer.
+/// Floods instead of answering.
 pub(crate) fn start_post(lab: &Lab, name: &str, flood: &Flood) -> Option<Flooder> {
     let (body, signal) = (Body::of(flood), Arc::clone(&lab.signal));
     let server = RawHttp::start(move |request, reply| {
@@ -132,7 +132,7 @@ pub(crate) fn start_post(lab: &Lab, name: &str, flood: &Flood) -> Option<Flooder
     })
 }
 
-/// Floods on the stream of HTTP+SSE.
+/// Floods on the HTTP+SSE stream.
 pub(crate) fn start_sse(lab: &Lab, name: &str, flood: &Flood) -> Option<Flooder> {
     let (body, signal) = (Body::of(flood), Arc::clone(&lab.signal));
     let answers = Arc::new(Mutex::new(Vec::<String>::new()));

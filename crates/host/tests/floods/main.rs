@@ -1,8 +1,8 @@
-//! Floods: whatever a server sends, and however fast, the calls of its neighbours stay quick and their
-//! deadlines hold (CALL-7).
+//! Whatever a server sends, and however fast, calls to its neighbours stay quick and deadlines hold
+//! (CALL-7).
 //!
-//! One test for each transport, kind of flood and runtime. Quiet calls are timed right before and right
-//! after the flooded ones, so a slow machine slows down both.
+//! One test per transport, flood and runtime. Quiet calls are timed right before and after the
+//! flooded ones, so a slow machine slows down both.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -29,7 +29,7 @@ mod sse {
 
 use bench::{Runtime, check};
 
-/// Two tests for each kind of flood over each transport: one on each runtime.
+/// Generates two tests per flood and transport, one per runtime.
 macro_rules! floods {
     ($($transport:ident => $($kind:ident)*;)*) => {
         $(mod $transport {

@@ -49,7 +49,7 @@ pub(crate) fn start(lab: &Lab, name: &str, flood: &Flood) -> Option<Flooder> {
             let Some(answer) = answer(&asked["request"]["message"]) else {
                 continue;
             };
-            // A call of the tool begins the flood.
+            // A call of the tool starts the flood.
             if asked["request"]["message"]["method"] == "tools/call" {
                 break;
             }
@@ -57,7 +57,7 @@ pub(crate) fn start(lab: &Lab, name: &str, flood: &Flood) -> Option<Flooder> {
             let line = json!({"type": "control_response", "response": response});
             writeln!(to_bridge, "{line}").ok();
         }
-        // What the bridge says is read, so that it never waits for us.
+        // Drain the bridge's output, so it never blocks.
         std::thread::spawn(move || {
             while let Ok(1..) = from_bridge.read_line(&mut line) {
                 line.clear();

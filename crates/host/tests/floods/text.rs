@@ -1,19 +1,19 @@
-//! What floods are made of.
+//! The contents of floods.
 
 use trunkline_testkit::net::gzip;
 
-/// What one kind of flood repeats.
+/// The repeated part of a flood.
 #[derive(Clone, Debug)]
 pub(crate) enum Flood {
-    /// Messages, each in the transport's own framing.
+    /// Messages in the transport's framing.
     Messages(String),
-    /// The same on stderr.
+    /// Messages on stderr.
     Stderr(String),
     /// Bytes of an event stream.
     Events(Vec<u8>),
-    /// The same, one byte a chunk.
+    /// Bytes of an event stream, one per chunk.
     ByteChunks(Vec<u8>),
-    /// Packed bytes of an event stream.
+    /// Compressed bytes of an event stream.
     Gzip(Vec<u8>),
     /// WebSocket frames.
     Frames(Vec<u8>),

@@ -29,7 +29,7 @@ pub(crate) fn start(lab: &Lab, name: &str, flood: &Flood) -> Option<Flooder> {
     std::thread::spawn(move || {
         signal.wait();
         while !signal.is_over() {
-            // Between two connections there is nobody to send to.
+            // Between two connections there is no receiver.
             if flooding.sessions() == 0 {
                 signal.wait_for_the_end();
                 continue;
@@ -46,7 +46,7 @@ pub(crate) fn start(lab: &Lab, name: &str, flood: &Flood) -> Option<Flooder> {
     })
 }
 
-/// A text message in one frame.
+/// Encodes a text message as one frame.
 fn frame(text: &[u8]) -> Vec<u8> {
     let mut frame = vec![0x81];
     if let Ok(short @ ..126) = u8::try_from(text.len()) {

@@ -1,14 +1,14 @@
-//! Runs one test by itself, and proves that it leaves nothing behind: no task, and no descriptor of this process.
+//! Runs one test alone and checks that it leaves no task and no file descriptor.
 
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 
 use crate::waiting::eventually;
 
-/// Tests of one process would count each other's descriptors.
+/// Concurrent tests would count each other's descriptors.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Runs a test on a runtime of its own.
+/// Runs a test on its own runtime.
 pub(crate) fn run(test: impl Future<Output = ()>) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -17,7 +17,7 @@ pub(crate) fn run(test: impl Future<Output = ()>) {
         .build()
         .unwrap();
     runtime.block_on(async {
-        // What hears of ended children is opened once a process, by the first to ask.
+        // The first child process opens a descriptor that stays open.
         let child = tokio::process::Command::new("true").status().await;
         assert!(child.unwrap().success());
         let before = descriptors();
@@ -32,12 +32,12 @@ pub(crate) fn run(test: impl Future<Output = ()>) {
     });
 }
 
-/// How many descriptors this process has open.
+/// Returns the number of open descriptors.
 pub(crate) fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// How much memory this process holds, in bytes.
+/// Returns the resident memory in bytes.
 pub(crate) fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,4 +1,4 @@
-//! What must hold over every transport. Each function is one column of the matrix.
+//! Behaviours that hold over every transport. Each function is one column of the matrix.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ pub(crate) async fn progress<L: Lab>() {
     bench.end().await;
 }
 
-/// A call that nobody waits for any more is cancelled at the server, and only that one.
+/// Dropping a call cancels it at the server, and only it.
 pub(crate) async fn cancel<L: Lab>() {
     let bench = Bench::<L>::start().await;
     let before = bench.connected();
@@ -78,7 +78,7 @@ pub(crate) async fn cancel<L: Lab>() {
     bench.end().await;
 }
 
-/// What was running may have run, and says so; what comes later finds the server again.
+/// Interrupted calls may have run and say so; later calls reach the server again.
 async fn lost<L: Lab>(harm: impl AsyncFnOnce(&L)) {
     let bench = Bench::<L>::start().await;
     let calls = [bench.calling("wait"), bench.calling("wait")];
@@ -104,7 +104,7 @@ pub(crate) async fn cut<L: Lab>() {
     lost::<L>(async |lab| lab.cut()).await;
 }
 
-/// The nearest to a crash of a server that is part of this process: a tool that panics ends its own call only.
+/// The in-process counterpart of a crash: a panicking tool ends only its own call.
 pub(crate) async fn panic<L: Lab>() {
     let bench = Bench::<L>::start().await;
     let error = bench.call("panic", json!({})).await.unwrap_err();
@@ -124,7 +124,7 @@ pub(crate) async fn slow<L: Lab>() {
     bench.end().await;
 }
 
-/// A call ends by its own deadline, and the connection is of use again afterwards.
+/// A call ends at its deadline, and the connection recovers.
 pub(crate) async fn stall<L: Lab>() {
     let bench = Bench::<L>::start().await;
     bench.lab.stall();
@@ -145,7 +145,7 @@ pub(crate) async fn stall<L: Lab>() {
     bench.end().await;
 }
 
-/// Nonsense harms no more than the call that it comes with.
+/// Garbage affects at most the call it arrives with.
 pub(crate) async fn garbage<L: Lab>() {
     let bench = Bench::<L>::start().await;
     let before = bench.connected();
@@ -171,7 +171,7 @@ pub(crate) async fn garbage<L: Lab>() {
     bench.end().await;
 }
 
-/// An answer that is longer than a message may be ends its call at once, and is never held in full.
+/// An oversized response ends its call immediately and is never held in full.
 pub(crate) async fn oversize<L: Lab>() {
     let bench = Bench::<L>::start().await;
     let error = bench.call("huge", json!({})).await.unwrap_err();
@@ -181,7 +181,7 @@ pub(crate) async fn oversize<L: Lab>() {
     bench.end().await;
 }
 
-/// Calls that are under way do not hold up the end, and learn of it.
+/// Calls in flight neither delay shutdown nor hang.
 pub(crate) async fn shutdown<L: Lab>() {
     let bench = Bench::<L>::start().await;
     let calls = [bench.calling("wait"), bench.calling("wait")];

@@ -1,6 +1,6 @@
-//! Connecting and closing, again and again: memory and descriptors stay as they are.
+//! Connects and closes repeatedly: memory and descriptors stay constant.
 //!
-//! `cargo xtask soak` sets the number of cycles, and reads the figures that are printed then.
+//! `cargo xtask soak` sets the number of cycles and reads the printed figures.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use crate::labs::net::Net;
 use crate::labs::{connector, http, in_process, sdk, sse, stdio, ws};
 use crate::waiting::{eventually, in_time};
 
-/// How many cycles, unless the environment says otherwise.
+/// Default number of cycles.
 const CYCLES: usize = 200;
 
-/// How many cycles it takes until caches and allocator have what they want.
+/// Cycles until caches and the allocator have warmed up.
 const WARM: usize = 50;
 
-/// What the rest may add, whatever their number.
+/// Memory that the remaining cycles may add.
 const SLACK: usize = 12 << 20;
 
 async fn cycle<L: Lab>(lab: &L, cycles: Range<usize>) {

@@ -1,4 +1,4 @@
-//! What every transport's lab can do, and the server that all of them have.
+//! The interface of every transport's lab and the server they share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,33 +11,33 @@ use trunkline_testkit::{Scratch, Script};
 
 use crate::waiting::{SOON, eventually, in_time};
 
-/// More than one message may be (SEC-4).
+/// More than the maximum message size (SEC-4).
 pub(crate) const TOO_LONG: usize = 64 * 1024 * 1024 + 1;
 
-/// What becomes of a call when nonsense comes before its answer.
+/// The effect of garbage before a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Garbage {
-    /// The nonsense is skipped.
+    /// The garbage is skipped.
     Skipped,
-    /// It stands where the answer should, so there is none.
+    /// The garbage replaces the response.
     EndsTheCall,
 }
 
-/// One server behind one transport, and the means to harm them.
+/// A server behind one transport, with ways to harm it.
 pub(crate) trait Lab: Sized {
     /// The server's name.
     const SERVER: &'static str = "s";
-    /// What it speaks.
+    /// The server's era.
     const ERA: Era;
-    /// What nonsense does to the call that it comes with.
+    /// The effect of garbage.
     const GARBAGE: Garbage = Garbage::Skipped;
-    /// The tool whose answer comes slowly once [`Lab::slow`] was called.
+    /// The tool whose response is slow after [`Lab::slow`].
     const SLOW: &'static str = "echo";
 
-    /// Whether the server's side can be counted while it stands.
+    /// Whether connections can be counted on the server's side.
     const COUNTED: bool = true;
 
-    /// Its tools, sorted.
+    /// The tools, sorted.
     fn tools() -> Vec<&'static str> {
         vec!["drip", "echo", "garbage", "huge", "steps", "wait"]
     }
@@ -45,29 +45,29 @@ pub(crate) trait Lab: Sized {
     fn start() -> Self;
     /// The files of this test.
     fn scratch(&self) -> &Scratch;
-    /// A host that has the server.
+    /// A host with the server.
     fn builder(&self) -> HostBuilder;
-    /// The server dies at once, whatever it is doing.
+    /// Kills the server immediately.
     fn crash(&self);
-    /// It can be reached again.
+    /// Makes the server reachable again.
     fn revive(&self) {}
-    /// The connections break; new ones can be made.
+    /// Breaks the connections; new ones can be made.
     fn cut(&self) {
         unreachable!("there is nothing between the two")
     }
-    /// Answers come slowly from now on.
+    /// Slows down responses.
     fn slow(&self) {}
-    /// Nothing goes through any more, though nothing is closed.
+    /// Stops all traffic without closing anything.
     fn stall(&self);
-    /// Everything goes through again.
+    /// Resumes traffic.
     fn resume(&self);
-    /// Forgets what was recorded, which would look like a leak.
+    /// Discards recordings, which would look like a leak.
     fn forget(&self) {}
-    /// How many connections, or processes, there are on the server's side.
+    /// Returns the number of connections or processes on the server's side.
     fn connections(&self) -> usize;
 }
 
-/// What the server of every lab does.
+/// The script of every lab's server.
 pub(crate) fn script(scratch: &Scratch) -> Script {
     let answer = json!({"jsonrpc": "2.0", "id": "ID", "result": {"resultType": "complete",
         "content": [{"type": "text", "text": "x".repeat(500)}]}});
@@ -93,7 +93,7 @@ pub(crate) fn script(scratch: &Scratch) -> Script {
     script
 }
 
-/// A host that does not wait long before it connects again.
+/// A host that reconnects quickly.
 pub(crate) fn builder() -> HostBuilder {
     Host::builder()
         .permit(trunkline::permission::AllowAll)
@@ -103,7 +103,7 @@ pub(crate) fn builder() -> HostBuilder {
         })
 }
 
-/// A host, with the lab that its server is in.
+/// A host and the lab of its server.
 pub(crate) struct Bench<L> {
     pub(crate) lab: L,
     pub(crate) host: Host,
@@ -123,7 +123,7 @@ impl<L: Lab> Bench<L> {
         bench
     }
 
-    /// The connection, which stands.
+    /// Returns the established connection.
     pub(crate) fn connected(&self) -> Arc<Connected> {
         let status = self.host.server(L::SERVER).expect("a server");
         match &status.state {
@@ -132,12 +132,12 @@ impl<L: Lab> Bench<L> {
         }
     }
 
-    /// Calls a tool and gives its text.
+    /// Calls a tool and returns its text.
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<String, CallError> {
         call::<L>(&self.host, tool, arguments, CallOptions::new()).await
     }
 
-    /// Calls a tool from a task of its own.
+    /// Calls a tool in a separate task.
     pub(crate) fn calling(
         &self,
         tool: &'static str,
@@ -147,10 +147,10 @@ impl<L: Lab> Bench<L> {
         tokio::spawn(work)
     }
 
-    /// The server answers, if not at the first try: a connection that was kept may have been broken before.
+    /// Checks that the server answers, allowing for a broken pooled connection.
     pub(crate) async fn answers_again(&self) {
         for _ in 0..20 {
-            // One that was stalled before is found out by its time.
+            // A stalled connection is detected by its timeout.
             let options = CallOptions::new().timeout(Duration::from_secs(2));
             let outcome = call::<L>(&self.host, "echo", json!({"still": "there"}), options).await;
             if let Ok(answer) = outcome {
@@ -161,7 +161,7 @@ impl<L: Lab> Bench<L> {
         panic!("the server does not answer any more");
     }
 
-    /// The server answers, at the first try.
+    /// Checks that the server answers at the first attempt.
     pub(crate) async fn answers(&self) {
         let outcome = self.call("echo", json!({"still": "there"})).await;
         assert_eq!(outcome.expect("an answer"), r#"{"still":"there"}"#);
@@ -173,12 +173,12 @@ impl<L: Lab> Bench<L> {
         eventually("the calls to arrive", || count() == Ok(calls)).await;
     }
 
-    /// Shuts down promptly, and nothing of the connection is left.
+    /// Shuts down promptly and checks that nothing is left.
     pub(crate) async fn end(self) {
         let shutdown = tokio::time::timeout(Duration::from_secs(5), self.host.shutdown());
         shutdown.await.expect("a prompt shutdown");
         drop(self.host);
-        // Whatever still waits at a server that has been forgotten ends too.
+        // Release calls that still wait at an abandoned server.
         self.lab.scratch().write("go", "");
         eventually("all connections to be closed", || {
             self.lab.connections() == 0

@@ -1,4 +1,5 @@
-//! Every transport, each through the same behaviours: the name of a test says which behaviour of which transport.
+//! Runs every transport through the same behaviours; a test's name gives the behaviour and the
+//! transport.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,7 +20,7 @@ mod waiting;
 use labs::net::Net;
 use labs::{connector, http, in_process, sdk, sse, stdio, ws};
 
-/// One test for each behaviour of each transport.
+/// Generates one test per behaviour and transport.
 macro_rules! matrix {
     ($($transport:ident: $lab:ty => $($behaviour:ident)*;)*) => {
         $(mod $transport {
@@ -34,9 +35,9 @@ macro_rules! matrix {
 }
 
 matrix! {
-    // A pipe cannot be cut while both of its ends live; a crash is what cuts it.
+    // A pipe cannot be cut while both ends live; a crash cuts it.
     over_stdio: stdio::Stdio => connect list call progress cancel crash slow stall garbage oversize shutdown;
-    // One body of JSON has no room for progress before the answer.
+    // A single JSON body cannot carry progress.
     over_http_json: Net<http::LegacyJson> => connect list call cancel crash cut slow stall garbage oversize shutdown;
     over_http_sse: Net<http::LegacySse> => connect list call progress cancel crash cut slow stall garbage oversize shutdown;
     over_http_modern: Net<http::Modern> => connect list call progress cancel crash cut slow stall garbage oversize shutdown;
@@ -44,9 +45,9 @@ matrix! {
     over_sse_ide: Net<sse::SseIde> => connect list call progress cancel crash cut slow stall garbage oversize shutdown;
     over_ws: Net<ws::Ws> => connect list call progress cancel crash cut slow stall garbage oversize shutdown;
     over_claudeai_proxy: Net<connector::ClaudeAi> => connect list call progress cancel crash cut slow stall garbage oversize shutdown;
-    // Its streams are those of the process that we are part of: when they are cut, there is nobody left to come back to.
+    // The streams are those of the embedding process: once cut, there is nothing to reconnect to.
     over_sdk: sdk::Sdk => connect list call progress cancel crash slow stall garbage oversize shutdown;
-    // Nothing is between the two ends, answers are values and not bytes, and the server ends with this process.
+    // No wire, responses are values, and the server ends with this process.
     within_the_process: in_process::InProcess => connect list call progress cancel panic slow shutdown;
     over_ws_ide: Net<ws::WsIde> => connect list call progress cancel crash cut slow stall garbage oversize shutdown;
 }

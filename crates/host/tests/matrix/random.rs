@@ -1,5 +1,5 @@
-//! A thousand calls over a connection that fails at random. Each ends once; what its error says about having run is held
-//! against the server's own record; and afterwards everything works again.
+//! Makes a thousand calls over a connection that fails at random. Each ends once, its error agrees
+//! with the server's own record, and everything works afterwards.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,10 +21,10 @@ use crate::waiting::eventually;
 const CALLS: usize = 1000;
 const AT_ONCE: usize = 16;
 
-/// What a thousand calls may leave behind: the allocator's slack, not a leak of a kilobyte each.
+/// Memory that a thousand calls may leave behind: allocator slack, not a leak of a kilobyte each.
 const SLACK: usize = 24 << 20;
 
-/// How long one call may take.
+/// Time limit of one call.
 const LIMIT: Duration = Duration::from_secs(4);
 
 const RATES: Rates = Rates {
@@ -37,7 +37,7 @@ const RATES: Rates = Rates {
     refuse: 0.1,
 };
 
-/// A server that writes down each call it executes before it answers.
+/// A server that records each call before answering it.
 fn recording(scratch: &Scratch) -> Script {
     let line = json!({"path": scratch.join("executed"), "text": "$ARGUMENTS\n"});
     Script::default()
@@ -45,7 +45,7 @@ fn recording(scratch: &Scratch) -> Script {
         .tool("once", json!([{"appendFile": line}, {"echo": true}]))
 }
 
-/// How often each call was executed, by the server's own record.
+/// Returns how often each call was executed, from the server's record.
 fn executed(scratch: &Scratch) -> HashMap<usize, usize> {
     let mut times = HashMap::new();
     for line in scratch.read("executed").lines() {
@@ -58,7 +58,7 @@ fn executed(scratch: &Scratch) -> HashMap<usize, usize> {
 
 type Outcomes = Vec<(usize, Result<String, CallError>)>;
 
-/// Makes the calls, telling `done` of each that has ended.
+/// Makes the calls and runs `done` after each.
 async fn calls<L: Lab>(bench: &Bench<L>, count: usize, done: impl Fn()) -> Outcomes {
     let one = async |n: usize| {
         let options = CallOptions::new().timeout(LIMIT);
@@ -76,7 +76,7 @@ async fn calls<L: Lab>(bench: &Bench<L>, count: usize, done: impl Fn()) -> Outco
         .await
 }
 
-/// Holds what the calls say against what the server did.
+/// Compares the outcomes with the server's record.
 fn judge(outcomes: &Outcomes, executed: &HashMap<usize, usize>) {
     let mut failed = 0;
     for (n, outcome) in outcomes {
@@ -109,11 +109,11 @@ fn judge(outcomes: &Outcomes, executed: &HashMap<usize, usize>) {
         failed > 0,
         "nothing went wrong: the faults did not reach the calls"
     );
-    // How many do is a matter of chance: where all share one stream, one fault fails many.
+    // The number depends on chance: on a shared stream one fault fails many calls.
     assert!(succeeded > CALLS / 20, "only {succeeded} calls succeeded");
 }
 
-/// Says the seed if the test fails, and where to put it to see the same dice.
+/// Prints the seed of a failing test and how to reuse it.
 struct Seed(u64);
 
 impl Seed {
@@ -144,11 +144,11 @@ async fn network<K: Kind>() {
     }
     let before = resident();
     proxy.random(seed.0, RATES);
-    // Connections are made to suffer from their beginning, so the present one has to go.
+    // Faults apply to new connections, so the current one must go.
     proxy.once(Fault::Reset);
     let outcomes = calls(&bench, CALLS, || ()).await;
     proxy.set(Fault::Pass);
-    // Those that are open would go on to suffer.
+    // Open connections would keep failing.
     proxy.once(Fault::Cut);
     recovers(&bench).await;
     let grown = resident().saturating_sub(before);
@@ -157,7 +157,7 @@ async fn network<K: Kind>() {
     judge(&outcomes, &executed);
 }
 
-/// Once nothing fails any more, calls succeed again.
+/// Once faults stop, calls succeed again.
 async fn recovers<L: Lab>(bench: &Bench<L>) {
     let started = Instant::now();
     while let Err(error) = bench.call("echo", json!({})).await {
@@ -168,7 +168,7 @@ async fn recovers<L: Lab>(bench: &Bench<L>) {
     }
 }
 
-/// Ends everything, so that no call can be executed any more, and gives the record.
+/// Ends everything, so no call can run any more, and returns the record.
 async fn end<L: Lab>(bench: Bench<L>) -> HashMap<usize, usize> {
     bench.host.shutdown().await;
     eventually("all connections to be closed", || {
@@ -180,7 +180,7 @@ async fn end<L: Lab>(bench: Bench<L>) -> HashMap<usize, usize> {
     executed
 }
 
-/// A child that is killed again and again, each time after some calls more.
+/// A child that is killed repeatedly, each time after some calls.
 async fn process() {
     let seed = Seed::new();
     let scratch = Scratch::new();

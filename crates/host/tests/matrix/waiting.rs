@@ -1,12 +1,12 @@
-//! Ways to wait for what must happen.
+//! Helpers that wait for conditions.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-/// How long a test waits for what must happen, on a busy machine too.
+/// Time limit for conditions, generous for busy machines.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
-/// Waits for `condition`, letting the host work meanwhile.
+/// Waits for `condition` while the host runs.
 pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
@@ -15,7 +15,7 @@ pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) 
     }
 }
 
-/// The outcome of `work`, which must come.
+/// Returns the outcome of `work`, which must complete.
 pub(crate) async fn in_time<T>(what: &str, work: impl Future<Output = T>) -> T {
     let outcome = tokio::time::timeout(SOON, work).await;
     outcome.unwrap_or_else(|_| panic!("waited for {what}, in vain"))

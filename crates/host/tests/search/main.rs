@@ -1,4 +1,4 @@
-//! How well the search finds what people ask for: real servers' catalogs, queries with the tools that would do (TOOL-9).
+//! Measures search quality: catalogs of real servers, and queries with acceptable tools (TOOL-9).
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use trunkline::Json;
 use trunkline::tool::Pool;
 
-/// Labelled queries, and what is to be reached with them: slightly less than what is, so that a change for the worse is noticed.
+/// Labelled queries and their target, slightly below the current score, so regressions are noticed.
 struct Set {
     file: &'static str,
     least: usize,
@@ -21,7 +21,7 @@ struct Set {
     recall_at_5: f64,
 }
 
-/// What the ranking was tuned with.
+/// Used for tuning.
 const TUNED: Set = Set {
     file: "queries.txt",
     least: 200,
@@ -29,7 +29,7 @@ const TUNED: Set = Set {
     recall_at_5: 0.95,
 };
 
-/// What it was not.
+/// Not used for tuning.
 const HELD_OUT: Set = Set {
     file: "held_out.txt",
     least: 50,
@@ -37,10 +37,10 @@ const HELD_OUT: Set = Set {
     recall_at_5: 0.85,
 };
 
-/// One labelled query.
+/// A labelled query.
 struct Case {
     query: String,
-    /// `server/tool`; any of them will do.
+    /// Acceptable tools as `server/tool`.
     wanted: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/search")
 }
 
-/// The `tools/list` results of servers that people use.
+/// A pool of `tools/list` results of real servers.
 fn pool() -> Pool {
     let files = fs::read_dir(folder().join("catalogs")).unwrap();
     let mut lists: Vec<_> = files
@@ -114,7 +114,7 @@ fn expected_tool_is_among_the_first_five() {
     }
 }
 
-/// Which of the first five tools is one that would do; the first is 0.
+/// Returns the position of the first acceptable tool among the first five.
 fn place(pool: &Pool, case: &Case) -> Option<usize> {
     let found = pool.search(&case.query, 5);
     let names = found

@@ -1,4 +1,4 @@
-//! Servers' lists: fetched whole, and never lost to one bad entry (LIF-8, TOOL-6, TOOL-8).
+//! Lists are fetched completely and survive invalid items (LIF-8, TOOL-6, TOOL-8).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Lists that change while the server runs (LIF-9).
+//! Lists that change at runtime (LIF-9).
 
 use std::time::{Duration, Instant};
 
@@ -13,14 +13,14 @@ use crate::lab::{
 
 const BOTH: [Era; 2] = [Era::Modern, Era::Legacy];
 
-/// Longer than any pause before a list is fetched again.
+/// Longer than any delay before a refetch.
 const SETTLED: Duration = Duration::from_secs(2);
 
 fn tool_changed() -> Value {
     json!({"publish": {"method": "notifications/tools/list_changed", "params": {}}})
 }
 
-/// A server whose lists can change; it writes down what it receives.
+/// A server whose lists can change and which records requests.
 fn changing(lab: &Lab, era: Era) -> Script {
     let mut script = Script::default()
         .era(era)
@@ -40,7 +40,7 @@ fn changing(lab: &Lab, era: Era) -> Script {
     script
 }
 
-/// How often the server has been asked this.
+/// Returns how often the server received a method.
 fn asked(lab: &Lab, method: &str) -> usize {
     let received = lab.scratch.read("received");
     let wanted = format!("\"method\":\"{method}\"");
@@ -56,11 +56,11 @@ async fn touch(host: &Host) {
     call(host, "mcp__s__touch", json!({})).await.unwrap();
 }
 
-/// Lets every pause pass in which a list might be fetched again, and the fetching too.
+/// Waits until all possible refetches are done.
 async fn settle(host: &Host) {
     for _ in 0..3 {
         pass(SETTLED).await;
-        // Whatever the host has sent by now, the server reads before this.
+        // The server reads everything sent so far before this call.
         call(host, "mcp__s__old", json!({})).await.unwrap();
     }
 }
@@ -159,7 +159,7 @@ async fn flood_of_changes_is_rate_limited() {
     let started = Instant::now();
     let flooded = call(&host, "mcp__s__flood", json!({}));
     let others = async {
-        // While it goes on, everything else does too.
+        // Meanwhile everything else continues.
         eventually("a fetch in the middle of it", || {
             asked(&lab, "tools/list") > 2
         })
@@ -226,7 +226,7 @@ async fn connection_lost_during_a_refetch_keeps_the_list() {
     assert!(catalog.diagnostics.is_empty() && has(&host.pool(), "old"));
     lab.scratch.write("answers", "");
     assert_eq!(call(&host, "mcp__s__old", json!({})).await.unwrap(), "old");
-    // The new process is subscribed to as the old one was.
+    // The new process is subscribed like the old one.
     assert_eq!(asked(&lab, "subscriptions/listen"), 2);
     call(&host, "mcp__s__grow", json!({})).await.unwrap();
     eventually("the new tool", || has(&host.pool(), "new")).await;
@@ -262,7 +262,7 @@ async fn refresh_refetches_lists() {
     lab.end(host).await;
 }
 
-/// A server that answers `subscriptions/listen` like this, and tells nobody of its changes by itself.
+/// A server that answers `subscriptions/listen` like this and never announces changes.
 fn listening(lab: &Lab, actions: Value) -> Script {
     changing(lab, Era::Modern).on("subscriptions/listen", actions)
 }
@@ -280,7 +280,7 @@ async fn ended_subscription_is_renewed_and_lists_are_refetched() {
     );
     let host = lab.host([lab.server("s", script)]).await;
     lab.scratch.write("go", "");
-    // It came after the lists, so those are fetched once more.
+    // The acknowledgement came after the lists, so they are fetched again.
     eventually("the fetch", || asked(&lab, "tools/list") == 2).await;
     settle(&host).await;
     call(&host, "mcp__s__grow", json!({})).await.unwrap();

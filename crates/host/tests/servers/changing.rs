@@ -1,4 +1,4 @@
-//! Servers that are added, replaced, switched off and reconnected while the host runs (LIF-3, CFG-10).
+//! Servers added, replaced, disabled and reconnected at runtime (LIF-3, CFG-10).
 
 use serde_json::json;
 use trunkline::server::State;
@@ -156,7 +156,7 @@ async fn disable_stops_reconnection_attempts() {
     })
     .await;
     pass(LONGEST_PAUSE).await;
-    // A connection that came back would be there before this one, which is started later.
+    // A returning connection would be there before this one.
     host.add(lab.server("later", echo()));
     in_time("the host to be ready", host.ready()).await;
     assert!(matches!(host.server("s").unwrap().state, State::Disabled));
@@ -176,7 +176,7 @@ async fn manual_reconnect_is_immediate() {
     }
     until_attempt(&host, "s", 5).await;
     std::fs::remove_file(lab.at("s.broken")).unwrap();
-    // The fifth attempt would come after 12 s at the earliest, which is longer than this waits.
+    // The fifth attempt would come after 12 s, later than this waits.
     let asked = std::time::Instant::now();
     host.reconnect("s").await;
     until_connected(&host, "s").await;

@@ -9,7 +9,7 @@ use trunkline_testkit::processes;
 
 use crate::lab::{Lab, SOON, call, in_time};
 
-/// Servers that do not go by themselves, each with what makes it so.
+/// Servers that resist termination, with the script that makes them.
 fn stubborn() -> Vec<(&'static str, Value)> {
     let grandchild = |settings: Value| json!({"tools": [{"name": "t"}], "onStart": [{"spawnGrandchild": settings}]});
     vec![
@@ -45,7 +45,7 @@ fn stubborn() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Starts one of each and waits until those that will connect have.
+/// Starts one of each and waits for those that connect.
 async fn start_all(lab: &Lab) -> Host {
     let servers = stubborn()
         .into_iter()
@@ -71,7 +71,7 @@ async fn shutdown_leaves_no_process() {
     assert!(lab.scratch.marker().processes().len() >= stubborn().len() + 3);
     let started = Instant::now();
     in_time("shutdown", host.shutdown()).await;
-    // All at once, each within the sum of its grace periods.
+    // All at once, within one server's grace periods.
     assert!(
         started.elapsed() < Duration::from_secs(8),
         "{:?}",

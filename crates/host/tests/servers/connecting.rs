@@ -1,4 +1,4 @@
-//! How connections are made, and how they fail (LIF-1, LIF-2, LIF-4).
+//! Connecting, and its failures (LIF-1, LIF-2, LIF-4).
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -207,7 +207,7 @@ async fn failing_server_does_not_affect_others() {
         assert_eq!(said.unwrap(), json!({"to": name}).to_string());
         assert_eq!(lab.starts(name), 1);
     }
-    // A tool of a server that is down is not unknown: its server is what is missing.
+    // The tool of a failed server is not unknown; its server is missing.
     let error = call(&host, "mcp__crash__t", json!({})).await.unwrap_err();
     assert!(
         error.kind() == CallErrorKind::NotConnected && error.server() == Some("crash"),
@@ -224,7 +224,7 @@ async fn failing_server_does_not_affect_others() {
 async fn slow_starters_overlap() {
     let lab = Lab::new();
     let names: Vec<String> = (0..12).map(|number| format!("s{number}")).collect();
-    // None goes on before all are up: if they did not overlap, this would never end.
+    // None continues before all are up: without overlap this would hang.
     let servers = names.iter().map(|name| {
         let up = lab.at(&format!("{name}.up"));
         lab.server(name, json!({"tools": [{"name": "t"}], "onStart": [{"touch": up}, {"waitForFile": lab.at("go")}]}))
@@ -245,7 +245,7 @@ async fn slow_starters_overlap() {
     lab.end(host).await;
 }
 
-/// A server that burns a processor until it has counted so far, and then speaks.
+/// A server that counts, using a full core, before it answers.
 fn burner(lab: &Lab, name: &str, counts_to: u64) -> ServerEntry {
     let mut entry = lab.server(name, json!({"tools": [{"name": "t"}]}));
     if let TransportEntry::Stdio(stdio) = &mut entry.transport {
@@ -267,7 +267,7 @@ async fn cpu_bound_servers_do_not_start_all_at_once() {
     let cores = std::thread::available_parallelism().unwrap().get();
     let bound = (4 * cores).max(6);
     let names: Vec<String> = (0..bound + 6).map(|number| format!("s{number}")).collect();
-    // About half a second each, alone on its processor.
+    // About half a second each on its own core.
     let servers = names.iter().map(|name| burner(&lab, name, 500_000));
     let host = Host::builder()
         .permit(trunkline::permission::AllowAll)

@@ -1,4 +1,4 @@
-//! Servers from configuration files: they come, change and go with the files (CFG-9).
+//! Servers from configuration files follow the files (CFG-9).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn repo(lab: &Lab) -> PathBuf {
     repo
 }
 
-/// A server's entry as a file has it; it counts its starts.
+/// A server's entry in a file; the server counts its starts.
 fn entry(lab: &Lab, name: &str) -> Value {
     let entry = lab.server(name, Script::default().tool("t", json!([])));
     let env: serde_json::Map<String, Value> = [lab.scratch.marker().env()]
@@ -47,7 +47,7 @@ fn with(entry: &Value, field: &str, value: Value) -> Value {
     changed
 }
 
-/// Replaces a file as editors do: whole.
+/// Replaces a file atomically, like an editor.
 fn put(lab: &Lab, file: &str, servers: &Value) {
     write(lab, file, &json!({"mcpServers": servers}).to_string());
 }
@@ -65,7 +65,7 @@ fn starts(lab: &Lab, name: &str) -> u32 {
     text.trim().parse().unwrap_or(0)
 }
 
-/// Waits until the host's servers are these, in these states.
+/// Waits until the host has these servers in these states.
 async fn becomes(host: &Host, expected: &[(&str, &str)]) {
     let states = || -> Vec<(String, &str)> {
         let servers = host.servers();
@@ -119,7 +119,7 @@ async fn servers_follow_the_files_and_unchanged_ones_stay_connected() {
     let tools = host.pool().tools().len();
     assert_eq!(tools, 3);
 
-    // The same servers from another scope are the same connections.
+    // The same servers from another scope keep their connections.
     write(
         &lab,
         GLOBAL,
@@ -341,7 +341,7 @@ async fn entry_filters_offered_tools() {
     host.shutdown().await;
 }
 
-/// Connectors that never come, and say how often they were asked for.
+/// Connectors that never arrive.
 struct Never;
 
 impl Connectors for Never {
@@ -373,7 +373,7 @@ async fn hanging_connectors_delay_nobody_and_are_reported() {
             .await
             .expect("news");
     }
-    // The connection stands while the list is still awaited.
+    // Connected while the list is still pending.
     assert!(host.config().diagnostics.is_empty());
     tokio::time::timeout(SOON, host.ready())
         .await

@@ -1,4 +1,4 @@
-//! Finding out and remembering which era a server belongs to (LIF-5).
+//! Detecting and remembering a server's era (LIF-5).
 
 use serde_json::{Value, json};
 use trunkline::config::TransportEntry;
@@ -8,7 +8,7 @@ use trunkline::{Host, ServerEntry, Settings};
 
 use crate::lab::{Lab, call, connected, failure};
 
-/// Connects once, with what is remembered in `eras.json`, and says which era the server was found to belong to.
+/// Connects once with the remembered eras and returns the detected one.
 async fn era_of(lab: &Lab, script: Value) -> Era {
     let builder = Host::builder()
         .permit(trunkline::permission::AllowAll)
@@ -107,7 +107,7 @@ async fn late_probe_response_detects_the_right_era() {
     let asked = lab.at("asked");
     let turned_down = json!({"code": -32022, "message": "Unsupported protocol version",
         "data": {"supported": ["2026-07-28"]}});
-    // Each answers the probe only once `initialize` has come as well.
+    // Each answers the probe only after `initialize`.
     let modern = json!({"era": "modern", "tools": [{"name": "t"}], "on": {
         "server/discover": [{"waitForFile": asked}, {"default": true}],
         "initialize": [{"touch": asked}, {"replyError": turned_down}]}});
@@ -155,7 +155,7 @@ async fn legacy_only_never_probes() {
     lab.end(host).await;
 }
 
-/// A server that is a shell script and counts its starts.
+/// A server as a shell script that counts its starts.
 fn shell(lab: &Lab, line: &str) -> ServerEntry {
     let script = format!("echo >> '{}'; {line}", lab.at("s.lines").display());
     ServerEntry::stdio("s", "/bin/sh", ["-c".to_owned(), script])

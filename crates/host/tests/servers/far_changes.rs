@@ -1,4 +1,4 @@
-//! Lists of servers behind HTTP: how changes are heard of, and what is known before anything is connected (LIF-9, LIF-13).
+//! Lists of HTTP servers: change notifications and stored catalogs (LIF-9, LIF-13).
 
 use serde_json::json;
 use trunkline::config::TransportEntry;

@@ -1,4 +1,4 @@
-//! Whatever one server does, other calls and other servers are not harmed (CALL-5, CALL-7).
+//! Faults of one server do not affect other calls or servers (CALL-5, CALL-7).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use trunkline_testkit::Script;
 
 use crate::lab::{Lab, call, eventually, in_time, until_attempt, until_connected};
 
-/// A server whose tool `wait` counts its calls and answers once the file `go` is there.
+/// A server whose tool `wait` counts calls and answers once the file `go` exists.
 fn waiting(lab: &Lab, name: &str, annotations: &Value) -> Script {
     let called = lab.at(&format!("{name}.called"));
     Script::default()
@@ -149,7 +149,7 @@ async fn calls_to_a_server_that_stopped_reading_end_by_their_deadline() {
     );
     let started = Instant::now();
     let limit = Duration::from_secs(2);
-    // More than the queue holds, and more bytes than the pipe does.
+    // More than the queue and the pipe hold.
     let calls: Vec<_> = (0..1500)
         .map(|n| {
             let host = host.clone();

@@ -1,4 +1,4 @@
-//! Servers that say too much do not hold up calls (SEC-4, CALL-7).
+//! Servers that send too much do not delay calls (SEC-4, CALL-7).
 
 use std::future::Future;
 use std::pin::Pin;

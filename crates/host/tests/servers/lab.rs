@@ -1,4 +1,4 @@
-//! What every test here needs: a scratch directory, servers in it, and ways to wait for what must happen.
+//! The fixture of these tests: a scratch directory with servers, and helpers that wait.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use trunkline::{CallError, CallOptions, Host, HostBuilder, ServerEntry};
 use trunkline_config::Secret;
 use trunkline_testkit::{Action, Scratch, Script};
 
-/// How long a test waits for what must happen, on a busy machine too.
+/// Time limit for conditions, generous for busy machines.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// Longer than any pause between two attempts (LIF-10).
+/// Longer than any delay between two attempts (LIF-10).
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(31);
 
-/// One test's servers and files.
+/// The servers and files of one test.
 pub(crate) struct Lab {
     pub(crate) scratch: Scratch,
 }
@@ -31,12 +31,12 @@ impl Lab {
         }
     }
 
-    /// A file of this test, which need not exist.
+    /// Returns a path in the scratch directory.
     pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.scratch.join(name)
     }
 
-    /// A scripted server that counts its starts and writes down its process id.
+    /// A scripted server that counts its starts and records its process ID.
     pub(crate) fn server(&self, name: &str, script: impl Into<Script>) -> ServerEntry {
         let mut script = script.into();
         let noted: Vec<Action> = serde_json::from_value(json!([
@@ -56,7 +56,7 @@ impl Lab {
         entry
     }
 
-    /// As [`Lab::server`]; while the file `<name>.broken` exists it exits with status 7 instead of starting.
+    /// Like [`Lab::server`], but exits with status 7 while the file `<name>.broken` exists.
     pub(crate) fn breakable(&self, name: &str, script: impl Into<Script>) -> ServerEntry {
         let mut entry = self.server(name, script);
         if let TransportEntry::Stdio(StdioEntry { command, args, .. }) = &mut entry.transport {
@@ -70,7 +70,7 @@ impl Lab {
         entry
     }
 
-    /// A host with these servers, once each is connected or has failed.
+    /// Starts a host with these servers and waits until each has connected or failed.
     pub(crate) async fn host(&self, servers: impl IntoIterator<Item = ServerEntry>) -> Host {
         self.ready(
             Host::builder()
@@ -80,24 +80,24 @@ impl Lab {
         .await
     }
 
-    /// The host, once each of its servers is connected or has failed.
+    /// Starts the host and waits until each server has connected or failed.
     pub(crate) async fn ready(&self, builder: HostBuilder) -> Host {
         let host = builder.start();
         in_time("the host to be ready", host.ready()).await;
         host
     }
 
-    /// How often a server was started.
+    /// Returns how often a server was started.
     pub(crate) fn starts(&self, name: &str) -> u32 {
         self.count(&format!("{name}.starts"))
     }
 
-    /// The number in a file that a script counts in.
+    /// Returns the number in a counter file.
     pub(crate) fn count(&self, file: &str) -> u32 {
         self.scratch.read(file).trim().parse().unwrap_or(0)
     }
 
-    /// The process id of a server, as it wrote it down when it was last started.
+    /// Returns the process ID of a server's last start.
     pub(crate) fn pid(&self, name: &str) -> u32 {
         let text = self.scratch.read(format!("{name}.pid"));
         text.parse().expect("the server wrote down its process id")
@@ -108,7 +108,7 @@ impl Lab {
         kill_process(pid, Signal::KILL).expect("a server to kill");
     }
 
-    /// Waits until a file is there.
+    /// Waits until a file exists.
     pub(crate) async fn file(&self, name: &str) {
         let path = self.at(name);
         eventually(&format!("the file {name}"), || path.exists()).await;
@@ -120,7 +120,7 @@ impl Lab {
         eventually("all processes to be gone", || marker.processes().is_empty()).await;
     }
 
-    /// Shuts the host down and proves that nothing is left.
+    /// Shuts the host down and checks that nothing is left.
     pub(crate) async fn end(&self, host: Host) {
         in_time("shutdown", host.shutdown()).await;
         self.scratch.assert_no_processes(Duration::from_secs(2));
@@ -131,7 +131,7 @@ fn text_of(path: PathBuf) -> String {
     path.into_os_string().into_string().unwrap()
 }
 
-/// Waits for `condition`, letting the host work meanwhile.
+/// Waits for `condition` while the host runs.
 pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
@@ -140,13 +140,13 @@ pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) 
     }
 }
 
-/// The outcome of `work`, which must come.
+/// Returns the outcome of `work`, which must complete.
 pub(crate) async fn in_time<T>(what: &str, work: impl Future<Output = T>) -> T {
     let outcome = tokio::time::timeout(SOON, work).await;
     outcome.unwrap_or_else(|_| panic!("waited for {what}, in vain"))
 }
 
-/// Waits until a server's state is as `wanted`.
+/// Waits until `wanted` accepts a server's state.
 pub(crate) async fn until<T>(
     host: &Host,
     server: &str,
@@ -170,7 +170,7 @@ pub(crate) async fn until_connected(host: &Host, server: &str) -> Arc<Connected>
     .await
 }
 
-/// Waits until attempt `wanted` is announced, and gives the failure of the one before.
+/// Waits until attempt `wanted` is announced and returns the previous failure.
 pub(crate) async fn until_attempt(host: &Host, server: &str, wanted: u32) -> Arc<ConnectFailure> {
     let what = format!("pending with attempt {wanted}");
     until(host, server, &what, |state| match state {
@@ -191,7 +191,7 @@ pub(crate) async fn until_failed(host: &Host, server: &str) -> Arc<ConnectFailur
     .await
 }
 
-/// The connection of a server that is connected now.
+/// Returns the connection of a connected server.
 pub(crate) fn connected(host: &Host, server: &str) -> Arc<Connected> {
     match &host.server(server).expect("a server").state {
         State::Connected(connected) => Arc::clone(connected),
@@ -199,7 +199,7 @@ pub(crate) fn connected(host: &Host, server: &str) -> Arc<Connected> {
     }
 }
 
-/// The failure of a server that has failed.
+/// Returns the failure of a failed server.
 pub(crate) fn failure(host: &Host, server: &str) -> Arc<ConnectFailure> {
     match &host.server(server).expect("a server").state {
         State::Failed(failure) => Arc::clone(failure),
@@ -207,13 +207,13 @@ pub(crate) fn failure(host: &Host, server: &str) -> Arc<ConnectFailure> {
     }
 }
 
-/// Calls a tool and gives its text.
+/// Calls a tool and returns its text.
 pub(crate) async fn call(host: &Host, tool: &str, arguments: Value) -> Result<String, CallError> {
     let call = host.call(tool, arguments, CallOptions::new());
     in_time(tool, call).await.map(|output| output.text())
 }
 
-/// Lets `time` pass at once for every timer; only on a runtime with one thread.
+/// Advances paused time; single-threaded runtimes only.
 pub(crate) async fn pass(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;

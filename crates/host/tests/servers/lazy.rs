@@ -1,4 +1,4 @@
-//! Servers that are started by their first call (LIF-13).
+//! Servers that start with their first call (LIF-13).
 
 use futures_util::future::join_all;
 use serde_json::json;
@@ -21,7 +21,7 @@ fn keeping(lab: &Lab, servers: impl IntoIterator<Item = ServerEntry>) -> HostBui
         .catalogs(store)
 }
 
-/// A server whose catalog is known; it has been started once.
+/// A server with a stored catalog, started once.
 async fn known(lab: &Lab, entry: ServerEntry) -> ServerEntry {
     let name = entry.name.clone();
     let host = lab.ready(keeping(lab, [entry.clone()])).await;
@@ -30,7 +30,7 @@ async fn known(lab: &Lab, entry: ServerEntry) -> ServerEntry {
     entry
 }
 
-/// A host whose one server waits to be asked for.
+/// A host whose only server is waiting.
 async fn waiting(lab: &Lab, entry: ServerEntry) -> Host {
     let host = lab.ready(keeping(lab, [entry]).lazy(true)).await;
     assert!(is_waiting(&host));
@@ -56,7 +56,7 @@ async fn lazy_server_starts_with_its_first_call() {
     let catalog = host.server("s").unwrap().catalog.clone();
     assert!(catalog.cached);
     assert_eq!(host.pool().tools().len(), 1);
-    // However often somebody looks.
+    // Reading the status starts nothing.
     host.servers();
     in_time("the host to be ready", host.ready()).await;
     assert_eq!(lab.starts("s"), 1);
@@ -77,7 +77,7 @@ async fn lazy_server_starts_with_its_first_call() {
 #[tokio::test]
 async fn lazy_server_without_a_stored_catalog_starts_immediately() {
     let lab = Lab::new();
-    // One that offers nothing could never be asked for either.
+    // A server that offers nothing could never be called either.
     for script in [echo(), Script::default()] {
         for _ in 0..2 {
             let name = format!("s{}", script.tools.len());

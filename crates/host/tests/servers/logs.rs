@@ -1,4 +1,4 @@
-//! What is written down about servers: their logs, and the trace of all messages.
+//! Server logs and the trace of all messages.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn echo() -> Script {
     Script::default().tool_with(json!({"name": "t"}))
 }
 
-/// The texts of one kind in a server's log.
+/// Returns the texts of one kind in a server's log.
 fn texts(logs: &LogStore, server: &str, kind: LogKind) -> Vec<String> {
     let lines = logs.read(Some(server), None, None).into_iter();
     let wanted = lines.filter(|line| line.kind == kind);
@@ -98,7 +98,7 @@ async fn keychain_secrets_are_hidden_before_the_server_starts() {
     assert_eq!(texts(&logs, "s", LogKind::Stderr), ["my key is ***"]);
 }
 
-/// Starts a server that listens, and gives its URL.
+/// Starts a listening server and returns its URL.
 async fn listening(lab: &Lab, script: &Script, kind: &str) -> (std::process::Child, String) {
     let entry = lab.scratch.entry("listening", script);
     let mut command = std::process::Command::new(bin("testkit-server"));
@@ -115,7 +115,7 @@ async fn listening(lab: &Lab, script: &Script, kind: &str) -> (std::process::Chi
     (child, lab.scratch.read(kind))
 }
 
-/// How a server of that kind is reached, with a token in its entry where it takes no credentials.
+/// Returns the transport of a server, with a token in its entry if it takes no credentials.
 fn remote(kind: &str, url: &str) -> TransportEntry {
     let flavour = match kind {
         "http" => HttpFlavour::Streamable,

@@ -1,4 +1,4 @@
-//! The host against real server processes, each scripted to behave or to misbehave.
+//! The host against real server processes, scripted to behave or misbehave.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! The names under which tools are called, whatever their servers call them (TOOL-1).
+//! Tools are callable whatever their servers call them (TOOL-1).
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use trunkline::{Host, ServerEntry};
 
 use crate::lab::{Lab, call};
 
-/// A server whose tools each say who they are.
+/// A server whose tools return their own names.
 fn says_its_name(server: &str, tools: &[&str]) -> Value {
     let tools: Vec<_> = tools
         .iter()
@@ -16,7 +16,7 @@ fn says_its_name(server: &str, tools: &[&str]) -> Value {
     json!({ "tools": tools })
 }
 
-/// Calls every tool by the name it has in the pool: each must be the one that it says it is.
+/// Calls every tool by its pool name and checks which one answered.
 async fn each_reaches_itself(host: &Host) {
     let pool = host.pool();
     let names: HashSet<_> = pool.tools().iter().map(|tool| &tool.name).collect();

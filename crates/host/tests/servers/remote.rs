@@ -1,4 +1,4 @@
-//! Servers on the network, as their entries describe them: IDEs, `headersHelper`, URLs without a type.
+//! Servers on the network: IDEs, `headersHelper`, URLs without a type.
 
 use serde_json::json;
 use trunkline::ServerEntry;
@@ -65,7 +65,7 @@ async fn headers_helper_signs_in_over_http_and_websocket() {
         ("by-ws", TransportEntry::Ws(by_ws)),
     ] {
         let mut entry = ServerEntry::new(name, transport);
-        // Where the file is that names the helper.
+        // The directory of the file that names the helper.
         entry.base = Some(lab.at("").canonicalize().unwrap());
         let base = entry.base.clone().unwrap();
         let host = lab.host([entry]).await;

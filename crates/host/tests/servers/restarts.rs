@@ -1,4 +1,4 @@
-//! Servers that are lost and come back, or do not (LIF-10, CALL-1).
+//! Servers that are lost and reconnect, or do not (LIF-10, CALL-1).
 
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ async fn five_failed_attempts_end_reconnection() {
     lab.end(host).await;
 }
 
-/// A server that exits with status 9 while it is asked for its lists, after it was connected.
+/// A server that exits with status 9 when asked for its lists.
 fn short_lived(lab: &Lab) -> Script {
     echo()
         .resource("file:///x", "x")
@@ -126,7 +126,7 @@ async fn ready_does_not_wait_for_restarts() {
         .server(lab.server("s", short_lived(&lab)))
         .start();
     until_attempt(&host, "s", 1).await;
-    // The attempts would go on for half a minute.
+    // The attempts would continue for half a minute.
     in_time("the host to be ready", host.ready()).await;
     lab.end(host).await;
 }

@@ -1,4 +1,4 @@
-//! Catalogs that are kept from one run to the next (LIF-13).
+//! Catalogs stored between runs (LIF-13).
 
 use std::fs;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ fn offering(tools: &[&str]) -> Script {
     })
 }
 
-/// A host that keeps its catalogs in the lab.
+/// A host that stores its catalogs in the lab.
 fn keeping(lab: &Lab, servers: impl IntoIterator<Item = ServerEntry>) -> HostBuilder {
     let store = CatalogStore::at(lab.at("cache/catalogs"));
     Host::builder()
@@ -38,7 +38,7 @@ fn keeping(lab: &Lab, servers: impl IntoIterator<Item = ServerEntry>) -> HostBui
         .catalogs(store)
 }
 
-/// One run of a host with these servers, from beginning to end.
+/// One complete run of a host with these servers.
 async fn run(lab: &Lab, servers: impl IntoIterator<Item = ServerEntry>) {
     let host = lab.ready(keeping(lab, servers)).await;
     lab.end(host).await;

@@ -1,4 +1,4 @@
-//! A claude.ai connector behind its proxy, which turns down the first token.
+//! A claude.ai connector behind its proxy, which refuses the first token.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,7 +73,7 @@ impl Connectors for Account {
     }
 }
 
-/// A token that is stale until it was turned down once.
+/// A token that is stale until refused once.
 #[derive(Default)]
 struct Renewable {
     renewed: AtomicBool,

@@ -15,7 +15,7 @@ fn entry(url: String) -> ServerEntry {
     ServerEntry::new("s", TransportEntry::Http(http))
 }
 
-/// Sessions, and each answer as one JSON body.
+/// Sessions, with responses as JSON bodies.
 pub(crate) struct LegacyJson;
 
 impl Kind for LegacyJson {
@@ -33,7 +33,7 @@ impl Kind for LegacyJson {
     }
 }
 
-/// Sessions, and each answer as a stream of events.
+/// Sessions, with responses as event streams.
 pub(crate) struct LegacySse;
 
 impl Kind for LegacySse {
@@ -50,7 +50,7 @@ impl Kind for LegacySse {
     }
 }
 
-/// Without sessions.
+/// No sessions.
 pub(crate) struct Modern;
 
 impl Kind for Modern {

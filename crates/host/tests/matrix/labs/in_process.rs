@@ -12,10 +12,10 @@ use trunkline_testkit::Scratch;
 
 use crate::lab::{self, Lab};
 
-/// The same tools as a script's, as far as they make sense here.
+/// The tools of the script, as far as they apply here.
 pub(crate) struct InProcess {
     scratch: Scratch,
-    /// How many calls of `wait` there are now.
+    /// Number of pending calls of `wait`.
     waiting: Arc<AtomicUsize>,
 }
 
@@ -87,19 +87,19 @@ impl Lab for InProcess {
     }
 }
 
-/// A call of `wait`. One that is dropped before it is done was cancelled.
+/// A call of `wait`, which counts as cancelled when dropped early.
 struct Here {
     dir: PathBuf,
     waiting: Arc<AtomicUsize>,
     done: bool,
 }
 
-/// Whose turn it is to say how many wait.
+/// Serializes reports of the number of waiting calls.
 static TURN: Mutex<()> = Mutex::new(());
 
 impl Here {
     fn new(waiting: &Arc<AtomicUsize>, dir: PathBuf) -> Self {
-        // One after the other, so that the last number is the one that stays.
+        // In order, so the last number stays.
         let _turn = TURN.lock().unwrap();
         let number = waiting.fetch_add(1, Ordering::SeqCst) + 1;
         std::fs::write(dir.join("waiting"), number.to_string()).unwrap();

@@ -1,4 +1,4 @@
-//! What the labs of all transports on the network share: a server, and a proxy in front of it that can be told to fail.
+//! Shared by all network labs: a server behind a proxy that can fail.
 
 use std::net::SocketAddr;
 
@@ -44,7 +44,7 @@ pub(crate) struct Net<K: Kind> {
 }
 
 impl<K: Kind> Net<K> {
-    /// With a script of the test's own.
+    /// Uses the test's own script.
     pub(crate) fn with(scratch: Scratch, script: Script) -> Self {
         let server = K::serve(script);
         let proxy = FaultProxy::to(server.address());
@@ -108,7 +108,7 @@ impl<K: Kind> Lab for Net<K> {
     }
 }
 
-/// The testkit's servers have all this already; those behind HTTP leave the counting to what they are built on.
+/// Implements the trait for testkit servers, which already have these methods.
 macro_rules! server {
     ($($server:ty, $counts:ty;)*) => {
         $(impl Server for $server {

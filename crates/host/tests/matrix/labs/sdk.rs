@@ -1,4 +1,5 @@
-//! A server in an embedding program, which a task plays: it passes messages on between the bridge and a scripted server.
+//! A server in an embedding program, played by a task that relays messages between the bridge and a
+//! scripted server.
 
 use std::collections::HashMap;
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -28,7 +29,7 @@ pub(crate) struct Sdk {
 enum Order {
     Pass,
     Stall,
-    /// The server dies, the embedder lives; another is started at once.
+    /// Kill the server but not the embedder; another is started.
     Crash,
 }
 
@@ -81,7 +82,7 @@ impl Lab for Sdk {
     }
 }
 
-/// Counts the embedders that are there.
+/// Counts running embedders.
 struct Here(Arc<AtomicUsize>);
 
 impl Here {
@@ -97,7 +98,7 @@ impl Drop for Here {
     }
 }
 
-/// Line by line, whatever the bytes are.
+/// Splits bytes into lines.
 type Reading<S> = Split<BufReader<tokio::io::ReadHalf<S>>>;
 
 struct Embedder {
@@ -107,7 +108,7 @@ struct Embedder {
     to_server: tokio::io::WriteHalf<UnixStream>,
     script: Script,
     orders: watch::Receiver<Order>,
-    /// The bridge's request for each MCP request that the server has not answered, by the latter's id.
+    /// The bridge's requests by the ID of the unanswered MCP request.
     asked: HashMap<String, Value>,
     told: usize,
 }
@@ -116,7 +117,7 @@ fn lines<S: AsyncRead>(half: tokio::io::ReadHalf<S>) -> Reading<S> {
     BufReader::new(half).split(b'\n')
 }
 
-/// A scripted server on threads of this process.
+/// Runs a scripted server on threads of this process.
 fn serve(script: Script) -> (Reading<UnixStream>, tokio::io::WriteHalf<UnixStream>) {
     let socket: StdUnixStream = scripted::in_process(script);
     socket.set_nonblocking(true).unwrap();
@@ -140,7 +141,7 @@ impl Embedder {
         }
     }
 
-    /// Passes everything on until the bridge lets go.
+    /// Relays everything until the bridge closes.
     async fn run(mut self) {
         loop {
             let stalled = *self.orders.borrow() == Order::Stall;
@@ -180,7 +181,8 @@ impl Embedder {
         self.to_server.write_all(text.as_bytes()).await.ok();
     }
 
-    /// Passes on what the server says: an answer goes where it was asked for, all else as it is, even if it is nonsense.
+    /// Relays the server's output: responses to their requests, everything else verbatim, even
+    /// garbage.
     async fn tell_bridge(&mut self, line: Vec<u8>) {
         let line = String::from_utf8_lossy(&line).into_owned();
         let message: Value = serde_json::from_str(&line).unwrap_or(Value::Null);
@@ -189,7 +191,7 @@ impl Embedder {
             .and_then(|id| self.asked.remove(&id.to_string()));
         let line = match asked {
             Some(id) if message.get("method").is_none() => {
-                // As text: taking a long answer apart and putting it together again would take long.
+                // As text: parsing a long response would take long.
                 format!(
                     r#"{{"type":"control_response","response":{{"subtype":"success","request_id":{id},"response":{{"mcp_response":{line}}}}}}}"#
                 )
@@ -211,7 +213,7 @@ impl Embedder {
         self.to_bridge.write_all(b"\n").await.ok();
     }
 
-    /// The server has died: whoever waits for it learns so, and another takes its place.
+    /// Reports the server's death to waiting requests and starts another.
     async fn start_again(&mut self) {
         (self.from_server, self.to_server) = serve(self.script.clone());
         for id in std::mem::take(&mut self.asked).into_values() {

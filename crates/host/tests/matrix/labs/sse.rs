@@ -1,4 +1,4 @@
-//! HTTP+SSE, on its own and as an IDE offers it.
+//! HTTP+SSE, alone and as an IDE.
 
 use trunkline::ServerEntry;
 use trunkline::config::TransportEntry;

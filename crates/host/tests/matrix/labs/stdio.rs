@@ -16,13 +16,13 @@ pub(crate) struct Stdio {
 }
 
 impl Stdio {
-    /// With a script of the test's own.
+    /// Uses the test's own script.
     pub(crate) fn with(scratch: Scratch, script: Script) -> Self {
         let script = script.on_start(json!([{"writePid": scratch.join("pid")}]));
         Self { scratch, script }
     }
 
-    /// Sends a signal to the process that was started last, if it is still there.
+    /// Signals the process that was started last, if it still exists.
     fn signal(&self, signal: Signal) {
         let pid = self
             .scratch

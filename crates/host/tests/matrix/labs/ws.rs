@@ -1,4 +1,4 @@
-//! WebSocket, on its own and as an IDE offers it.
+//! WebSocket, alone and as an IDE.
 
 use std::collections::BTreeMap;
 
