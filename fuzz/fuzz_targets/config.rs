@@ -1,12 +1,12 @@
-//! Whatever the configuration files hold: no panic, problems have a place in the file, at most one server of a name runs, and
-//! a project's own files make nothing run.
+//! Arbitrary configuration files: no panic, problems have a position in the file, at most one
+//! server of a name runs, and a project's own files make nothing run.
 #![no_main]
 
 use std::collections::HashSet;
 
 use libfuzzer_sys::fuzz_target;
 use trunkline_config::{
-    Approved, Layout, Loader, ServerSet, Standing, changes, fuzzing, signature,
+    ApprovedEntry, EntryStatus, Layout, Loader, ServerSet, changes_since_approval, fuzzing, signature,
 };
 
 fuzz_target!(|data: &[u8]| {
@@ -16,7 +16,7 @@ fuzz_target!(|data: &[u8]| {
     let everywhere = fuzzing::load(&text, false);
     let in_project = fuzzing::load(&text, true);
     let mut sets = vec![everywhere, in_project];
-    // The whole loader; where there are no files, only the argument counts.
+    // The whole loader; without files only the argument counts.
     if text.trim_start().starts_with(['{', '[']) {
         let loader = Loader::new(Layout::under("/nowhere"), "/nowhere");
         sets.push(loader.mcp_config([&*text]).load(&[]));
@@ -24,11 +24,11 @@ fuzz_target!(|data: &[u8]| {
     for set in &sets {
         check(set, lines);
     }
-    // What a repository brings along waits for the user, whatever its settings say.
+    // A repository's servers wait for the user, whatever its settings say.
     for server in &sets[1].servers {
         let waits = matches!(
-            server.standing,
-            Standing::PendingApproval { .. } | Standing::Rejected { .. }
+            server.status,
+            EntryStatus::PendingApproval { .. } | EntryStatus::Rejected { .. }
         );
         assert!(waits, "{:?} runs unasked", server.entry.name);
     }
@@ -42,13 +42,13 @@ fn check(set: &ServerSet, lines: usize) {
     let mut running = HashSet::new();
     for server in &set.servers {
         let entry = &server.entry;
-        if matches!(server.standing, Standing::Active | Standing::Disabled) {
+        if matches!(server.status, EntryStatus::Active | EntryStatus::Disabled) {
             assert!(running.insert(&entry.name), "two of {:?}", entry.name);
             assert!(set.policy.blocks(entry).is_none());
         }
         assert!(!entry.name.trim().is_empty() && entry.name != "workspace");
-        // What is shown and kept of an entry is made without a panic, too, and says nothing has changed.
+        // Displaying and storing an entry does not panic, and reports no change.
         let _ = (signature(entry), entry.hash(), format!("{entry:?}"));
-        assert_eq!(changes(&Approved::of(entry), entry), []);
+        assert_eq!(changes_since_approval(&ApprovedEntry::of(entry), entry), []);
     }
 }

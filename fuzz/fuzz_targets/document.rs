@@ -1,4 +1,5 @@
-//! JSON with places: members are those that a tree has, each stands where it is said to, and so does a mistake.
+//! JSON with positions: the members are those of the tree, and positions of members and errors are
+//! correct.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -25,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
                 let first = value.split('\n').next().unwrap_or_default();
                 assert!(rest.starts_with(first), "{first:?} is not at {rest:?}");
             }
-            // serde_json gives this key a meaning of its own when it builds a tree.
+            // serde_json treats this key specially when it builds a tree.
             if text.contains("$serde_json") {
                 return;
             }
@@ -67,7 +68,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Counts lines and characters the simple way.
+/// Counts lines and characters naively.
 fn check_position(text: &str, offset: usize) {
     let mut end = offset.min(text.len());
     while !text.is_char_boundary(end) {

@@ -1,4 +1,5 @@
-//! Variables: what is not one stays as it is, a value is put in as it is, and nothing before a dollar matters.
+//! Variables: other text stays unchanged, values are inserted verbatim, and text before a dollar
+//! has no influence.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -23,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
         before.to_owned() + &fuzzing::expand(after, &some).0
     );
 
-    // A value that looks like a variable is none: only the text itself is looked at.
+    // A value that looks like a variable is not expanded.
     let quoted = format!("{before}${{DOLLARS}}");
     assert_eq!(
         fuzzing::expand(&quoted, &some).0,

@@ -1,4 +1,5 @@
-//! Other clients' files: no panic, problems have a place in the file, and what is offered has the shape of an entry.
+//! Files of other clients: no panic, problems have a position in the file, and results have the
+//! shape of an entry.
 //!
 //! The first byte chooses the client.
 #![no_main]
@@ -8,7 +9,7 @@ use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use trunkline_config::import::{Client, parse};
-use trunkline_config::{fuzzing, unfit_to_add};
+use trunkline_config::{check_new_name, fuzzing};
 
 fuzz_target!(|data: &[u8]| {
     let Some((choice, data)) = data.split_first() else {
@@ -34,10 +35,10 @@ fuzz_target!(|data: &[u8]| {
     }
     let mut names = HashSet::new();
     for server in &found.servers {
-        assert_eq!(unfit_to_add(&server.name), None);
+        assert_eq!(check_new_name(&server.name), Ok(()));
         assert!(names.insert(&server.name), "two of {:?}", server.name);
         let entry = serde_json::to_string(&server.entry).expect("an entry is JSON");
-        // Whether a URL can be opened is told when the entry is to be added; its shape must be right before.
+        // URLs are checked when the entry is added; its shape must be valid before.
         let reason = fuzzing::unusable(&entry);
         let about_url = |reason: &String| reason.to_lowercase().contains("url\"");
         assert!(reason.as_ref().is_none_or(about_url), "{reason:?} {entry}");

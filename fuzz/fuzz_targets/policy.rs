@@ -1,4 +1,5 @@
-//! Policy on URLs: a denied URL is denied however it is spelled, and a pattern denies at least what it allows.
+//! Policy on URLs: a denied URL is denied in every spelling, and a pattern denies at least what it
+//! allows.
 //!
 //! The input is a pattern, a newline and a URL.
 #![no_main]
@@ -26,11 +27,11 @@ fuzz_target!(|data: &[u8]| {
     let Ok(url) = Url::parse(written.trim()) else {
         return;
     };
-    // Only where there is a host can a server be; policy is not asked about others.
+    // Servers need a host; policy is not asked about other URLs.
     if !matches!(url.scheme(), "http" | "https" | "ws" | "wss") {
         return;
     }
-    // Rules have no variables, and are not meant to look as if they had.
+    // Rules have no variables.
     let is_literal = !written.contains('*') && !written.contains("${");
     for spelling in spellings(&url, written) {
         assert!(
@@ -45,7 +46,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Other ways to write what leads to the same server.
+/// Other spellings of the same server.
 fn spellings(url: &Url, written: &str) -> Vec<String> {
     let plain = url.as_str();
     let mut all = vec![written.to_owned(), plain.to_owned(), format!(" {plain} ")];
@@ -78,7 +79,7 @@ fn spellings(url: &Url, written: &str) -> Vec<String> {
         'a'..='z' => format!("%{:02X}", u32::from(c)),
         other => other.to_string(),
     };
-    // A percent sign's own digits are no letters.
+    // The digits of a percent-encoding must not be encoded again.
     if !path.contains('%') {
         let encoded: String = path.chars().map(encode).collect();
         all.push(format!("{before}{encoded}{after}"));
@@ -87,16 +88,16 @@ fn spellings(url: &Url, written: &str) -> Vec<String> {
         all.push(format!("{before}/x/%2e%2E/{rest}{after}"));
         all.push(format!("{before}/./{rest}{after}"));
     }
-    // Whoever is denied is denied behind a proxy as well.
+    // A denied server is also denied behind a proxy.
     let proxied = url::form_urlencoded::byte_serialize(plain.as_bytes()).collect::<String>();
     all.push(format!("https://proxy.example/mcp?mcp_url={proxied}"));
     all
 }
 
-/// Whether a glob stands for a text, the slow and simple way.
+/// Matches a glob naively.
 fn slow_match(pattern: &str, text: &str) -> bool {
     let text: Vec<char> = text.chars().collect();
-    // Which beginnings of the text the pattern so far stands for.
+    // The prefixes of the text that the pattern so far matches.
     let mut reached = vec![false; text.len() + 1];
     reached[0] = true;
     for c in pattern.chars() {

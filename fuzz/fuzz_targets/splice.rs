@@ -1,7 +1,8 @@
-//! Edits of JSON text: the result is JSON and says what the same edit of a tree says, and what was not edited keeps its spelling.
+//! Edits of JSON text: the result is JSON and equals the same edit of a tree, and everything else
+//! keeps its spelling.
 //!
-//! The input is the keys that lead to the member, each ended by a NUL, an empty one ending them all; then the value, ended by
-//! a NUL; then the text.
+//! The input is the keys that lead to the member, each terminated by NUL, then an empty one; then
+//! the value, terminated by NUL; then the text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -11,7 +12,7 @@ use trunkline_config::fuzzing::{get, remove, set};
 
 fuzz_target!(|data: &[u8]| {
     let input = String::from_utf8_lossy(data);
-    // serde_json gives this key a meaning of its own when it builds a tree.
+    // serde_json treats this key specially when it builds a tree.
     if input.contains("$serde_json") {
         return;
     }
@@ -26,7 +27,7 @@ fuzz_target!(|data: &[u8]| {
     }
     let (value, text) = rest.split_once('\0').unwrap_or(("1", rest));
     let value: Value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
-    // serde_json reads long numbers only almost exactly, so such a one is not what it was once it has been written and read.
+    // serde_json reads long numbers inexactly, so they may not survive a round trip.
     if serde_json::from_str::<Value>(&value.to_string())
         .ok()
         .as_ref()
@@ -57,9 +58,10 @@ fuzz_target!(|data: &[u8]| {
             serde_json::from_str::<Value>(&raw).expect("it is JSON"),
             value
         );
-        // The same edit again changes nothing.
+        // Repeating the edit changes nothing.
         assert_eq!(set(edited, &path, &value).as_ref(), Ok(edited));
-        // The tree is stricter (nesting, lone surrogates, huge numbers), so only what it accepts is compared.
+        // The tree is stricter (nesting, lone surrogates, huge numbers), so only accepted texts are
+        // compared.
         let tree = match &before {
             Ok(tree) => Some(tree.clone()),
             Err(_) => is_blank.then(|| Value::Object(Map::new())),
@@ -89,7 +91,7 @@ fuzz_target!(|data: &[u8]| {
     );
 });
 
-/// The member at `path`, made if need be; `None` when something on the way is no object.
+/// The member at `path`, created if necessary; `None` if a parent is not an object.
 fn member<'t>(mut tree: &'t mut Value, path: &[&str]) -> Option<&'t mut Value> {
     for (depth, key) in path.iter().enumerate() {
         let object = tree.as_object_mut()?;

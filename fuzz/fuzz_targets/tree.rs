@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use trunkline_config::{ConnectorEntry, Environment, Layout, Loader, Scope, Standing};
+use trunkline_config::{ConnectorEntry, Environment, Layout, Loader, Scope, EntryStatus};
 
 /// The files, in the order in which the parts of the input are written to them. A part ends with a NUL; an empty one is no
 /// file at all.
@@ -72,7 +72,7 @@ fuzz_target!(|data: &[u8]| {
     let again = loader.load(&connectors);
     let standings = |set: &trunkline_config::ServerSet| {
         let servers = set.servers.iter();
-        let told = servers.map(|server| (server.entry.name.clone(), server.standing.clone()));
+        let told = servers.map(|server| (server.entry.name.clone(), server.status.clone()));
         told.collect::<Vec<_>>()
     };
     assert_eq!(standings(&set), standings(&again));
@@ -82,7 +82,7 @@ fuzz_target!(|data: &[u8]| {
     if user_files.iter().all(|file| !file.exists()) {
         for server in &set.servers {
             let runs = server.entry.scope == Scope::Project
-                && matches!(server.standing, Standing::Active | Standing::Disabled);
+                && matches!(server.status, EntryStatus::Active | EntryStatus::Disabled);
             assert!(!runs, "{:?} runs unasked", server.entry.name);
         }
     }

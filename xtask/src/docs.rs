@@ -8,7 +8,7 @@ use std::fs;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use trunkline_config::import::{Client, Os, Places};
+use trunkline_config::import::{Client, ClientDirs, Os};
 use trunkline_config::{FIELDS, env_vars, json_schema};
 
 use crate::sh;
@@ -146,7 +146,7 @@ fn environment() -> String {
 
 /// Formats the clients to import from, with their files on Linux.
 fn clients() -> String {
-    let places = Places::below(Os::Linux, "~", "<project>");
+    let places = ClientDirs::under(Os::Linux, "~", "<project>");
     let rows = Client::ALL.into_iter().map(|client| {
         let files = client.files(&places);
         let files = files.iter().map(|file| code(&file.to_string_lossy()));

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bench_client::{Args, Report};
 use serde_json::{Map, Value, json};
-use trunkline_config::{ConnectorEntry, Editor, Environment, Layout, Loader, Scope, Standing};
+use trunkline_config::{ConnectorEntry, Editor, Environment, Layout, Loader, Scope, EntryStatus};
 
 use crate::Failure;
 
@@ -173,7 +173,7 @@ impl Tree {
         let pending: Vec<_> = set
             .servers
             .iter()
-            .filter(|server| matches!(server.standing, Standing::PendingApproval { .. }))
+            .filter(|server| matches!(server.status, EntryStatus::PendingApproval { .. }))
             .map(|server| &server.entry)
             .collect();
         Editor::new(self.layout(), self.root.join("repo/app")).approve(&pending)?;
@@ -203,13 +203,13 @@ impl Tree {
                 .any(|server| server.entry.scope == **scope)
         };
         let scopes = Scope::ALL.iter().filter(has).count();
-        let count = |wanted: fn(&Standing) -> bool| {
-            let standings = set.servers.iter().map(|server| &server.standing);
+        let count = |wanted: fn(&EntryStatus) -> bool| {
+            let standings = set.servers.iter().map(|server| &server.status);
             standings.filter(|standing| wanted(standing)).count()
         };
-        let twins = count(|standing| matches!(standing, Standing::Suppressed { .. }));
-        let shadowed = count(|standing| matches!(standing, Standing::Shadowed { .. }));
-        let waiting = count(|standing| matches!(standing, Standing::PendingApproval { .. }));
+        let twins = count(|standing| matches!(standing, EntryStatus::Suppressed { .. }));
+        let shadowed = count(|standing| matches!(standing, EntryStatus::Shadowed { .. }));
+        let waiting = count(|standing| matches!(standing, EntryStatus::PendingApproval { .. }));
         if scopes != expected.scopes || waiting > 0 || (scopes > 1 && (twins == 0 || shadowed == 0))
         {
             return Err(format!(

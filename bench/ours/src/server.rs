@@ -31,6 +31,6 @@ pub(crate) fn entry(args: &Args, index: usize) -> ServerEntry {
 }
 
 pub(crate) fn http(name: impl Into<String>, url: &str) -> ServerEntry {
-    let entry = HttpEntry::at(HttpFlavour::Streamable, url);
+    let entry = HttpEntry::new(HttpFlavour::Streamable, url);
     ServerEntry::new(name, TransportEntry::Http(entry))
 }

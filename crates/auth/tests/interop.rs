@@ -1,4 +1,4 @@
-//! The vault with a real keychain: GNOME Keyring on a session bus of its own, never the user's.
+//! The vault with a real keychain: GNOME Keyring on its own session bus, never the user's.
 //!
 //! `cargo xtask interop` installs both and runs this.
 #![cfg(all(feature = "interop", target_os = "linux"))]
@@ -15,9 +15,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use trunkline_auth::{Kept, Secret, Vault, VaultError};
+use trunkline_auth::{Secret, StoredIn, Vault, VaultError};
 
-/// A session bus and perhaps a keychain on it, gone when dropped.
+/// A session bus, and optionally a keychain on it, stopped on drop.
 struct Desktop {
     home: TempDir,
     bus: Child,
@@ -26,7 +26,7 @@ struct Desktop {
 }
 
 impl Desktop {
-    /// A bus that starts nothing by itself, so that no service of this machine gets in.
+    /// A bus that starts no services, so that none of this machine can interfere.
     fn without_keychain() -> Self {
         let home = tempfile::tempdir().unwrap();
         let config = home.path().join("bus.conf");
@@ -64,7 +64,7 @@ impl Desktop {
         desktop
     }
 
-    /// Starts the keychain; unlocked, it makes the user's login keychain if there is none.
+    /// Starts the keychain; if unlocked, it creates the login keychain.
     fn start_keychain(&mut self, unlocked: bool) {
         let mut command = Command::new("gnome-keyring-daemon");
         command
@@ -87,7 +87,7 @@ impl Desktop {
             .expect("gnome-keyring-daemon is installed by `cargo xtask interop`");
         keychain.stdin.take().unwrap().write_all(b"pass\n").unwrap();
         self.keychain = Some(keychain);
-        // On the bus once it owns its name; until then the vault would rightly say that there is no keychain.
+        // Ready once it owns its name; before that the vault correctly finds no keychain.
         let start = Instant::now();
         while !self.has_keychain() {
             assert!(start.elapsed() < Duration::from_secs(30), "no keychain");
@@ -169,7 +169,7 @@ fn what_is_kept_is_found_replaced_and_forgotten() {
     assert!(!vault.delete("github", "me").unwrap());
 
     let kept = vault.set("github", "me", &secret("hunter2")).unwrap();
-    assert_eq!(kept, Kept::Keychain);
+    assert_eq!(kept, StoredIn::Keychain);
     vault.set("github", "you", &secret("other")).unwrap();
     vault.set("github", "me", &secret("hunter3 ☃\n")).unwrap();
     assert_eq!(
@@ -189,7 +189,7 @@ fn what_is_kept_is_found_replaced_and_forgotten() {
 fn it_outlives_the_keychains_process_and_lies_nowhere_in_plain_text() {
     let mut desktop = Desktop::with_keychain();
     let kept = desktop.vault().set("s", "a", &secret("quite-unmistakable"));
-    assert_eq!(kept.unwrap(), Kept::Keychain);
+    assert_eq!(kept.unwrap(), StoredIn::Keychain);
     desktop.stop_keychain();
     assert!(!holds(desktop.home.path(), "quite-unmistakable"));
     desktop.start_keychain(true);
@@ -202,13 +202,13 @@ fn what_was_kept_in_the_file_is_found_and_moves_with_the_next_write() {
     let mut desktop = Desktop::without_keychain();
     let vault = desktop.vault();
     let kept = vault.set("s", "a", &secret("in the file")).unwrap();
-    assert_eq!(kept, Kept::File(desktop.file()));
+    assert_eq!(kept, StoredIn::File(desktop.file()));
     assert_eq!(vault.get("s", "a").unwrap(), Some(secret("in the file")));
 
     desktop.start_keychain(true);
     assert_eq!(vault.get("s", "a").unwrap(), Some(secret("in the file")));
     let kept = vault.set("s", "a", &secret("in the keychain")).unwrap();
-    assert_eq!(kept, Kept::Keychain);
+    assert_eq!(kept, StoredIn::Keychain);
     assert_eq!(std::fs::read_to_string(desktop.file()).unwrap(), "{}\n");
     assert_eq!(
         vault.get("s", "a").unwrap(),
@@ -223,14 +223,14 @@ fn a_newer_secret_in_the_file_is_not_shadowed_by_the_keychain() {
     vault.set("s", "a", &secret("old")).unwrap();
     desktop.stop_keychain();
     let kept = vault.set("s", "a", &secret("new")).unwrap();
-    assert_eq!(kept, Kept::File(desktop.file()));
+    assert_eq!(kept, StoredIn::File(desktop.file()));
     desktop.start_keychain(true);
     assert_eq!(vault.get("s", "a").unwrap(), Some(secret("new")));
     assert!(vault.delete("s", "a").unwrap());
     assert_eq!(vault.get("s", "a").unwrap(), None);
 }
 
-/// Nobody can answer its prompt here.
+/// Nobody can respond to its prompt here.
 #[test]
 fn a_locked_keychain_is_an_error_and_not_a_reason_to_write_a_file() {
     let mut desktop = Desktop::with_keychain();

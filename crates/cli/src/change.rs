@@ -3,25 +3,25 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use trunkline_config::{ChangeError, Written};
+use trunkline_config::{ChangeError, WriteOutcome};
 
 use crate::exit::Exit;
 use crate::output::{self, Lines, inline};
 
 /// Returns the written file as text, for `--json`.
-pub(crate) fn path(written: &Written) -> String {
+pub(crate) fn path(written: &WriteOutcome) -> String {
     written.file.to_string_lossy().into_owned()
 }
 
 /// Reports a change and the file that it was written to.
-pub(crate) fn report(what: &str, written: &Written, document: Value, as_json: bool) -> Exit {
+pub(crate) fn report(what: &str, written: &WriteOutcome, document: Value, as_json: bool) -> Exit {
     report_lines(Lines::one(inline(what)), written, document, as_json)
 }
 
 /// Reports a change that takes several lines.
 pub(crate) fn report_lines(
     mut lines: Lines,
-    written: &Written,
+    written: &WriteOutcome,
     mut document: Value,
     as_json: bool,
 ) -> Exit {

@@ -87,7 +87,7 @@ impl Configured {
 
     /// Returns the entry in effect for a name: the one that runs, otherwise the strongest.
     pub(crate) fn foremost(&self, name: &str) -> Option<&Server> {
-        let runs = |server: &&Server| server.standing.may_run();
+        let runs = |server: &&Server| server.status.may_run();
         let named = || self.set.named(name);
         named().find(runs).or_else(|| named().next())
     }
@@ -102,12 +102,12 @@ impl Configured {
     /// none.
     pub(crate) fn unknown_among(&self, name: &str, names: &[&str], none: &str) -> Exit {
         let is_error = |problem: &&Diagnostic| problem.severity == Severity::Error;
-        if let Some(problem) = self.set.about(name).find(is_error) {
+        if let Some(problem) = self.set.diagnostics_for(name).find(is_error) {
             let what = format!(
                 "the entry of \"{name}\" cannot be used: {}",
                 problem.message
             );
-            let hint = format!("fix it in {}", problem.place());
+            let hint = format!("fix it in {}", problem.location());
             output::error(&what, Some(&hint));
             return Exit::Usage;
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use trunkline_config::redact::{RedactMode, redact_entry};
-use trunkline_config::{Change, HIDDEN, Server, Standing, changes};
+use trunkline_config::{ApprovalChange, EntryStatus, HIDDEN, Server, changes_since_approval};
 
 use crate::exit::Exit;
 use crate::output;
@@ -11,27 +11,27 @@ use crate::session;
 /// Returns why a server does not run, with a hint; `None` if it runs or is only disabled.
 pub(crate) fn reason(server: &Server) -> Option<(String, Option<String>)> {
     let name = quoted(&server.entry.name);
-    match &server.standing {
-        Standing::Active | Standing::Disabled => None,
-        Standing::PendingApproval { before: None } => Some((
+    match &server.status {
+        EntryStatus::Active | EntryStatus::Disabled => None,
+        EntryStatus::PendingApproval { before: None } => Some((
             "it comes with the project and needs your approval".to_owned(),
             Some(format!("review it with `trunkline approve {name}`")),
         )),
-        Standing::PendingApproval { before: Some(_) } => Some((
+        EntryStatus::PendingApproval { before: Some(_) } => Some((
             "it has changed since you approved it".to_owned(),
             Some(format!("review the change with `trunkline approve {name}`")),
         )),
-        Standing::Rejected { source } if *source == global_file() => Some((
+        EntryStatus::Rejected { source } if *source == global_file() => Some((
             format!("you rejected it ({source})"),
             Some(format!("to allow it again, run `trunkline approve {name}`")),
         )),
-        Standing::Rejected { source } => Some((
+        EntryStatus::Rejected { source } => Some((
             format!("it is rejected in {source}"),
             Some("to allow it, remove it from \"disabledMcpjsonServers\" there".to_owned()),
         )),
-        Standing::Blocked(blocked) => Some((format!("blocked by policy: {blocked}"), None)),
-        Standing::Suppressed { by } => Some((format!("it duplicates \"{by}\""), None)),
-        Standing::Shadowed { by } => {
+        EntryStatus::Blocked(blocked) => Some((format!("blocked by policy: {blocked}"), None)),
+        EntryStatus::Suppressed { by } => Some((format!("it duplicates \"{by}\""), None)),
+        EntryStatus::Shadowed { by } => {
             Some((format!("an entry of the same name shadows it: {by}"), None))
         }
     }
@@ -43,17 +43,17 @@ fn global_file() -> String {
 }
 
 /// Returns the changes since a server was approved.
-pub(crate) fn differences(server: &Server) -> Vec<Change> {
-    match &server.standing {
-        Standing::PendingApproval {
+pub(crate) fn differences(server: &Server) -> Vec<ApprovalChange> {
+    match &server.status {
+        EntryStatus::PendingApproval {
             before: Some(before),
-        } => changes(before, &server.entry),
+        } => changes_since_approval(before, &server.entry),
         _ => Vec::new(),
     }
 }
 
 /// Formats changes as a diff with masked secrets.
-pub(crate) fn difference_lines(changes: &[Change]) -> Vec<String> {
+pub(crate) fn difference_lines(changes: &[ApprovalChange]) -> Vec<String> {
     let text =
         |value: Option<Value>| value.map_or_else(|| "(none)".to_owned(), |value| value.to_string());
     changes
@@ -81,7 +81,7 @@ pub(crate) fn difference_lines(changes: &[Change]) -> Vec<String> {
 }
 
 /// Returns the old and the new value, masked like a whole entry.
-fn sides(change: &Change) -> (Option<Value>, Option<Value>) {
+fn sides(change: &ApprovalChange) -> (Option<Value>, Option<Value>) {
     let masked = |value: &Value| {
         let mut value = without_hashes(value);
         let mut path: Vec<&str> = change.field.splitn(2, '.').collect();
@@ -129,7 +129,7 @@ fn is_hash(text: &str, lengths: &[usize]) -> bool {
 }
 
 /// Formats changes for `--json`.
-pub(crate) fn difference_json(changes: &[Change]) -> Value {
+pub(crate) fn difference_json(changes: &[ApprovalChange]) -> Value {
     changes
         .iter()
         .map(|change| {

@@ -1,6 +1,6 @@
-//! Command lines that were written where only a program belongs.
+//! Command lines given where only a program is expected.
 
-/// Splits a command line such as `npx -y pkg` into its words; `None` for what may be one program.
+/// Splits a command line such as `npx -y pkg` into words; `None` if it may be a single program.
 ///
 /// A path may contain spaces, so only a text that begins with a bare program name is split. Single
 /// and double quotes group words as they do in a shell.
@@ -24,7 +24,7 @@ pub fn split_command(text: &str) -> Option<Vec<String>> {
     (words.len() > 1 && is_bare && !is_one).then_some(words)
 }
 
-/// The words of a command line; `None` where a quote has no end.
+/// The words of a command line; `None` if a quote is not closed.
 pub fn split_words(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

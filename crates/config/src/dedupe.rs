@@ -1,4 +1,4 @@
-//! When two entries are the same server under two names (CFG-8).
+//! Finds entries that are the same server under two names (CFG-8).
 
 use std::collections::HashMap;
 
@@ -8,26 +8,27 @@ use url::Url;
 use crate::entry::ServerEntry;
 use crate::scopes::Scope;
 
-/// The query parameter in which a proxy's URL carries the vendor's.
+/// The query parameter of a proxy URL that carries the vendor's URL.
 const VENDOR_URL: &str = "mcp_url";
 
-/// How many proxies may stand before each other.
+/// The maximum number of chained proxies.
 const MAX_PROXIES: usize = 3;
 
-/// How many URLs a URL carries.
+/// The number of URLs that a URL carries.
 pub(crate) fn proxied(url: &Url) -> usize {
     let carried = url.query_pairs().filter(|(name, _)| name == VENDOR_URL);
     carried.count()
 }
 
-/// The vendor's URL, if this is a proxy's.
+/// The vendor's URL, if this is the URL of a proxy.
 pub(crate) fn unwrap_proxy(url: &Url) -> Option<String> {
     let mut pairs = url.query_pairs();
     let (_, vendor) = pairs.find(|(name, _)| name == VENDOR_URL)?;
     (!vendor.is_empty()).then(|| vendor.into_owned())
 }
 
-/// What an entry is by content: two with the same signature are one server. `None` when it cannot be told.
+/// Identifies an entry by content: two with the same signature are one server. `None` if it cannot
+/// be determined.
 ///
 /// ```
 /// use trunkline_config::{ServerEntry, signature};
@@ -44,7 +45,7 @@ pub fn signature(entry: &ServerEntry) -> Option<String> {
 
 fn url_signature(text: &str) -> String {
     let mut text = text.trim().to_owned();
-    // A proxy behind a proxy is unwrapped as well, within reason.
+    // A proxy behind a proxy is unwrapped too, up to a limit.
     for _ in 0..MAX_PROXIES {
         let vendor = Url::parse(&text).ok().and_then(|url| unwrap_proxy(&url));
         match vendor {
@@ -58,12 +59,12 @@ fn url_signature(text: &str) -> String {
     }
 }
 
-/// For each entry that gives way to a twin, the index of the twin. The entries are those that would otherwise run, in the
-/// order of loading: an entry that does not run keeps nobody from running.
+/// Maps each entry that is a duplicate to the entry that is kept. `running` are the entries that
+/// would otherwise run, in the order of loading: an entry that does not run suppresses nothing.
 ///
-/// A server that somebody wrote down beats a plugin's and a connector; a plugin's beats a connector; of two plugins' the first
-/// stays.
-pub(crate) fn twins(running: &[&ServerEntry]) -> HashMap<usize, usize> {
+/// A manual entry beats a plugin's and a connector; a plugin's beats a connector; of two plugins
+/// the first wins.
+pub(crate) fn duplicates(running: &[&ServerEntry]) -> HashMap<usize, usize> {
     let mut manual: HashMap<String, usize> = HashMap::new();
     let mut plugins: HashMap<String, usize> = HashMap::new();
     if running.iter().all(|entry| entry.scope.is_manual()) {
@@ -76,7 +77,7 @@ pub(crate) fn twins(running: &[&ServerEntry]) -> HashMap<usize, usize> {
         }
     }
     let mut losers = HashMap::new();
-    // Plugins first, as connectors give way to them.
+    // Plugins first, because connectors give way to them.
     for scope in [Scope::Plugin, Scope::ClaudeAi] {
         for (index, (entry, signature)) in running.iter().zip(&signatures).enumerate() {
             let Some(signature) = signature.as_ref().filter(|_| entry.scope == scope) else {
@@ -140,7 +141,7 @@ mod tests {
         }
     }
 
-    /// Entries in their order, and who gives way to whom.
+    /// Entries in their order, and the expected duplicates.
     type Case<'a> = (&'a [ServerEntry], &'a [(usize, usize)]);
 
     #[test]
@@ -172,13 +173,13 @@ mod tests {
         for (entries, expected) in cases {
             let entries: Vec<_> = entries.iter().collect();
             let expected: HashMap<_, _> = expected.iter().copied().collect();
-            assert_eq!(twins(&entries), expected);
+            assert_eq!(duplicates(&entries), expected);
         }
     }
 
     proptest! {
-        /// Equal signatures are an equivalence because they are equal texts; what has to hold is that the same content
-        /// always has the same one, and that commands never share one by accident.
+        /// Equal signatures are an equivalence because they are equal texts. The same content must
+        /// always have the same signature, and different commands never.
         #[test]
         fn signatures_tell_commands_apart(one in prop::collection::vec(".*", 1..4), other in prop::collection::vec(".*", 1..4)) {
             let of = |argv: &[String]| signature(&ServerEntry::stdio("s", &argv[0], &argv[1..]));

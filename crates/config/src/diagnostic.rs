@@ -1,33 +1,33 @@
-//! What is wrong with a configuration, and where.
+//! Problems with a configuration.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// How much a problem costs.
+/// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// A file, an entry or a setting could not be used.
+    /// A file, an entry or a setting is not used.
     Error,
-    /// It was used, though probably not as it was meant.
+    /// It is used, but probably not as intended.
     Warning,
 }
 
-/// One problem: in which file, at which place, about which server, and what to write instead (CFG-3).
+/// One problem: the file and position, the server, and what to write instead (CFG-3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// How much it costs.
+    /// The severity.
     pub severity: Severity,
     /// The file, or the flag that held the text.
     pub source: String,
-    /// The line, from 1, where known.
+    /// The line, from 1, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// The column, from 1, where known.
+    /// The column, from 1, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<usize>,
-    /// The server it is about.
+    /// The server concerned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// What is wrong, and what to write instead.
@@ -35,7 +35,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// Something in `source` could not be used.
+    /// Creates an error: something in `source` cannot be used.
     pub fn error(source: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
@@ -47,7 +47,7 @@ impl Diagnostic {
         }
     }
 
-    /// Something in `source` is probably not what was meant.
+    /// Creates a warning: something in `source` is probably not what was intended.
     pub fn warning(source: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Warning,
@@ -55,7 +55,7 @@ impl Diagnostic {
         }
     }
 
-    /// The same, at a line and column.
+    /// Sets the line and column.
     #[must_use]
     pub fn at(mut self, (line, column): (usize, usize)) -> Self {
         self.line = Some(line);
@@ -63,17 +63,15 @@ impl Diagnostic {
         self
     }
 
-    /// The same, about a server.
+    /// Sets the server.
     #[must_use]
     pub fn about(mut self, server: impl Into<String>) -> Self {
         self.server = Some(server.into());
         self
     }
-}
 
-impl Diagnostic {
-    /// The file, with the line and column where known: `.mcp.json:3:5`.
-    pub fn place(&self) -> String {
+    /// The file, with line and column if known: `.mcp.json:3:5`.
+    pub fn location(&self) -> String {
         match (self.line, self.column) {
             (Some(line), Some(column)) => format!("{}:{line}:{column}", self.source),
             _ => self.source.clone(),
@@ -83,7 +81,7 @@ impl Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(&self.place())?;
+        f.write_str(&self.location())?;
         if let Some(server) = &self.server {
             write!(f, ": server \"{server}\"")?;
         }

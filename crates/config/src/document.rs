@@ -1,4 +1,4 @@
-//! A JSON file as a person wrote it: its members in their order, and where each stands.
+//! A JSON file with the order and the positions of its members.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -10,28 +10,29 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::diagnostic::Diagnostic;
+use crate::files::without_bom;
 use crate::locate::{Lines, error_offset, offset};
 
-/// A text that should be JSON, and where it comes from.
+/// A text that should be JSON, and its source.
 pub(crate) struct Document<'a> {
     source: &'a str,
     text: &'a str,
-    /// Where each line begins; found when the first place is asked for.
+    /// The start of each line; computed on first use.
     lines: OnceCell<Lines>,
 }
 
-/// What could not be read, and where in the text.
-pub(crate) struct Unreadable {
+/// A parse error and its position.
+pub(crate) struct ParseError {
     pub(crate) offset: usize,
     pub(crate) message: String,
 }
 
 impl<'a> Document<'a> {
-    /// A byte-order mark is no part of the text.
+    /// Ignores a byte-order mark.
     pub(crate) fn new(source: &'a str, text: &'a str) -> Self {
         Self {
             source,
-            text: text.strip_prefix('\u{feff}').unwrap_or(text),
+            text: without_bom(text),
             lines: OnceCell::new(),
         }
     }
@@ -40,7 +41,7 @@ impl<'a> Document<'a> {
         self.source
     }
 
-    /// The whole, which must be a JSON object.
+    /// The root, which must be an object.
     pub(crate) fn root(&self) -> Result<Members<'a>, Diagnostic> {
         if let Ok(members) = serde_json::from_str(self.text) {
             return Ok(members);
@@ -49,31 +50,31 @@ impl<'a> Document<'a> {
             .map_err(|error| {
                 let offset = error_offset(self.text, &error);
                 let message = if self.text.trim().is_empty() {
-                    "the file is empty; write {} at least".to_owned()
+                    "the file is empty; write at least {}".to_owned()
                 } else {
                     let told = syntax(self.text, offset).unwrap_or_else(|| plain(&error));
                     format!("not valid JSON: {told}")
                 };
-                Unreadable { offset, message }
+                ParseError { offset, message }
             })
             .and_then(|raw| self.members(raw));
         read.map_err(|problem| self.problem(problem.offset, problem.message))
     }
 
     /// The members of a value that must be an object.
-    pub(crate) fn members(&self, raw: &'a RawValue) -> Result<Members<'a>, Unreadable> {
-        serde_json::from_str(raw.get()).map_err(|_| Unreadable {
+    pub(crate) fn members(&self, raw: &'a RawValue) -> Result<Members<'a>, ParseError> {
+        serde_json::from_str(raw.get()).map_err(|_| ParseError {
             offset: self.offset(raw),
             message: format!("expected an object, found {}", kind(raw)),
         })
     }
 
-    /// Decodes a value; what it holds is not quoted in the error, as it may be a secret (SEC-1).
-    pub(crate) fn decode<T: Deserialize<'a>>(&self, raw: &'a RawValue) -> Result<T, Unreadable> {
+    /// Decodes a value. The error does not quote it, because it may be a secret (SEC-1).
+    pub(crate) fn decode<T: Deserialize<'a>>(&self, raw: &'a RawValue) -> Result<T, ParseError> {
         serde_json::from_str(raw.get()).map_err(|error| {
             let text = raw.get();
             let mut at = error_offset(text, &error).min(text.len());
-            // A list or an object is named before it is read, so the place is short of where it begins.
+            // `serde_json` reports a list or an object before its start.
             if ["sequence", "map"].iter().any(|kind| {
                 error
                     .to_string()
@@ -81,21 +82,26 @@ impl<'a> Document<'a> {
             }) {
                 at += text[at..].find(['[', '{']).unwrap_or(0);
             }
-            Unreadable {
+            ParseError {
                 offset: self.offset(raw) + at,
                 message: plain(&error),
             }
         })
     }
 
-    /// Where a part of the text begins.
+    /// The offset of a part of the text.
     pub(crate) fn offset(&self, part: &RawValue) -> usize {
         offset(self.text, part.get())
     }
 
-    /// A problem with the part of the text at `offset`.
+    /// An error about the part of the text at `offset`.
     pub(crate) fn problem(&self, offset: usize, message: impl Into<String>) -> Diagnostic {
         Diagnostic::error(self.source, message).at(self.position(offset))
+    }
+
+    /// A warning about the part of the text at `offset`.
+    pub(crate) fn warning(&self, offset: usize, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::warning(self.source, message).at(self.position(offset))
     }
 
     /// The line and column, both from 1, of the byte at `offset`.
@@ -105,36 +111,37 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The usual mistakes in words of their own.
+/// Specific messages for common mistakes.
 fn syntax(text: &str, at: usize) -> Option<String> {
     let before = text.get(..at)?.trim_end();
     let here = text.get(at..)?.trim_start();
     let told = if before.ends_with(',') && here.starts_with(['}', ']']) {
-        "there is a comma before the closing bracket; take it out"
+        "trailing comma before the closing bracket; remove it"
     } else if here.starts_with("//") || here.starts_with("/*") || before.ends_with('/') {
-        "comments are not part of JSON; take them out"
+        "JSON does not allow comments; remove them"
     } else if here.starts_with('\'') {
-        "texts stand in double quotes"
+        "strings need double quotes"
     } else {
         return None;
     };
     Some(told.to_owned())
 }
 
-/// What sort of value it is, in words.
+/// The kind of a JSON value, for messages.
 pub(crate) fn kind(raw: &RawValue) -> &'static str {
     match raw.get().as_bytes().first() {
         Some(b'{') => "an object",
         Some(b'[') => "a list",
-        Some(b'"') => "a text",
+        Some(b'"') => "a string",
         Some(b't' | b'f') => "true or false",
         Some(b'n') => "null",
         _ => "a number",
     }
 }
 
-/// A JSON error without its own place, which counts from the wrong start, and without the value it quotes, which may be
-/// a secret (SEC-1): `invalid type: string "…", expected a map` becomes `expected a map`.
+/// A JSON error without its position, which is relative to the value, and without the quoted value,
+/// which may be a secret (SEC-1): `invalid type: string "…", expected a map` becomes `expected a
+/// map`.
 fn plain(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.rfind(" at line ").map_or(&*text, |at| &text[..at]);
@@ -144,7 +151,8 @@ fn plain(error: &serde_json::Error) -> String {
     }
 }
 
-/// An object and nothing else: left to itself, `serde` would also take a list with as many elements as there are fields.
+/// Accepts only an object: `serde` alone would also accept a list with as many elements as there
+/// are fields.
 pub(crate) struct Object<T>(pub(crate) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -175,12 +183,12 @@ pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Ok(object.map(|Object(inner)| inner))
 }
 
-/// The members of an object in their order, repeated ones included.
+/// The members of an object in order, including repeated ones.
 #[derive(Clone, Default)]
 pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Members<'a> {
-    /// The value of a member; of several with one name the last counts, as it does for other readers.
+    /// The value of a member. Of repeated members the last counts, as for other readers.
     pub(crate) fn get(&self, key: &str) -> Option<&'a RawValue> {
         let found = self.0.iter().rev().find(|(name, _)| name == key);
         found.map(|(_, value)| *value)
@@ -199,14 +207,16 @@ impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let spelled = SpelledMembers::deserialize(deserializer)?.0.into_iter();
         Ok(Self(
-            spelled.map(|(key, value)| (meant(key), value)).collect(),
+            spelled
+                .map(|(key, value)| (decode_key(key), value))
+                .collect(),
         ))
     }
 }
 
-/// What a key means. One that is no text, a lone surrogate, which `JSON.stringify` writes, keeps its spelling: nobody looks
-/// for it, and it must not cost the rest.
-fn meant(key: &RawValue) -> Cow<'_, str> {
+/// Decodes a key. A key that is not text, such as a lone surrogate written by `JSON.stringify`,
+/// keeps its spelling: it matches nothing and must not invalidate the rest.
+fn decode_key(key: &RawValue) -> Cow<'_, str> {
     let spelled = key.get();
     let inside = spelled.get(1..spelled.len() - 1).unwrap_or(spelled);
     if !inside.contains('\\') {
@@ -215,7 +225,7 @@ fn meant(key: &RawValue) -> Cow<'_, str> {
     serde_json::from_str::<String>(spelled).map_or(inside.into(), Into::into)
 }
 
-/// The members of an object, with their keys as they are spelled.
+/// The members of an object with their keys as written.
 pub(crate) struct SpelledMembers<'a>(pub(crate) Vec<(&'a RawValue, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for SpelledMembers<'de> {
@@ -249,23 +259,23 @@ mod tests {
     #[test]
     fn what_is_no_object_is_named_with_its_place() {
         let cases = [
-            ("", "f:1:1: the file is empty; write {} at least"),
+            ("", "f:1:1: the file is empty; write at least {}"),
             ("{", "f:1:1: not valid JSON: EOF while parsing an object"),
             ("{\n \"a\": tru}", "f:2:10: not valid JSON: expected ident"),
             ("[1]", "f:1:1: expected an object, found a list"),
             (
                 "{\"a\": 1,\n}",
-                "f:2:1: not valid JSON: there is a comma before the closing bracket; take it out",
+                "f:2:1: not valid JSON: trailing comma before the closing bracket; remove it",
             ),
             (
                 "{// x\n}",
-                "f:1:2: not valid JSON: comments are not part of JSON; take them out",
+                "f:1:2: not valid JSON: JSON does not allow comments; remove them",
             ),
             (
                 "{'a': 1}",
-                "f:1:2: not valid JSON: texts stand in double quotes",
+                "f:1:2: not valid JSON: strings need double quotes",
             ),
-            ("\u{feff}\"x\"", "f:1:1: expected an object, found a text"),
+            ("\u{feff}\"x\"", "f:1:1: expected an object, found a string"),
         ];
         for (text, expected) in cases {
             let problem = Document::new("f", text).root().err().unwrap();

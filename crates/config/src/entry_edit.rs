@@ -1,12 +1,13 @@
-//! Changes to an entry that is already in a file (CFG-4): only the fields that change are
-//! rewritten.
+//! Edits an existing entry in a file (CFG-4): only the fields that change are rewritten.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::change::{ChangeError, Editor, Written, bad_file, check_entry, get, set};
 use crate::edit::splice;
+use crate::editor::{
+    ChangeError, Editor, WriteOutcome, bad_file, check_entry, get, remove, set, unknown,
+};
 use crate::files;
 use crate::policy::Policy;
 use crate::scopes::Scope;
@@ -14,16 +15,16 @@ use crate::scopes::Scope;
 /// One change to an entry. A path holds the keys that lead to a value, such as `["env", "TOKEN"]`.
 #[derive(Clone, PartialEq, Eq)]
 pub enum EntryEdit {
-    /// Sets a value, creating the objects on the way.
+    /// Sets a value, creating missing objects.
     Set {
-        /// The keys that lead to it.
+        /// Its keys from the root.
         path: Vec<String>,
         /// The new value.
         value: Value,
     },
-    /// Removes a value. A value that is not there is no error.
+    /// Removes a value. A missing value is no error.
     Remove {
-        /// The keys that lead to it.
+        /// Its keys from the root.
         path: Vec<String>,
     },
 }
@@ -88,7 +89,7 @@ fn compare(old: &Value, new: &Value, path: &mut Vec<String>, edits: &mut Vec<Ent
     }
 }
 
-/// An entry as it stands in its file. It may hold secrets.
+/// An entry as written in its file. It may contain secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EntryText {
     /// The file.
@@ -97,11 +98,11 @@ pub struct EntryText {
     pub text: String,
 }
 
-/// What an edit did. The entries may hold secrets.
+/// The result of an edit. The entries may contain secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EntryChange {
-    /// Where it was written.
-    pub written: Written,
+    /// The written file.
+    pub write: WriteOutcome,
     /// The entry before.
     pub before: Value,
     /// The entry after.
@@ -109,32 +110,24 @@ pub struct EntryChange {
 }
 
 impl Editor {
-    /// The entry of a server in a scope, from the file whose entry counts there.
+    /// The entry of a server in a scope, from the file that takes effect.
     pub fn entry_text(&self, scope: Scope, name: &str) -> Result<EntryText, ChangeError> {
-        for (file, path) in self.places_of(scope, name)? {
-            let text = match files::read(&file) {
-                Ok(Some(text)) => text,
-                Ok(None) => continue,
-                Err(error) => {
-                    let message = format!("{}: {error}", file.display());
-                    return Err(ChangeError::File(message));
-                }
-            };
-            let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            let found = splice::get(&text, &path).map_err(|error| bad_file(&file, &error))?;
+        let (files, path) = self.candidates(scope, name)?;
+        for file in files {
+            let text = files::read(&file)
+                .map_err(|error| ChangeError::File(format!("{}: {error}", file.display())))?;
+            let text = text.unwrap_or_default();
+            let found = splice::get(&text, &path).map_err(|error| bad_file(&file, error))?;
             if let Some(raw) = found {
                 let text = raw.get().to_owned();
                 return Ok(EntryText { file, text });
             }
         }
-        Err(ChangeError::Unknown {
-            name: name.to_owned(),
-            scope,
-        })
+        Err(unknown(scope, name))
     }
 
-    /// Changes the entry of a server where it stands. The result must be a valid entry that policy
-    /// allows, and the entry must still be what `seen` says; otherwise nothing is written.
+    /// Edits the entry of a server in place. The result must be a valid entry that policy allows,
+    /// and the entry must still be equal to `seen`; otherwise nothing is written.
     ///
     /// ```
     /// # let home = tempfile::tempdir().unwrap();
@@ -157,50 +150,38 @@ impl Editor {
         edits: &[EntryEdit],
         policy: &Policy,
     ) -> Result<EntryChange, ChangeError> {
-        self.may_change()?;
+        self.check_not_exclusive()?;
         let file = seen.file.clone();
-        if scope == Scope::Project {
-            self.stays_inside(&file)?;
+        self.check_inside_project(scope, &file)?;
+        let (files, path) = self.candidates(scope, name)?;
+        if !files.contains(&file) {
+            return Err(unknown(scope, name));
         }
-        let places = self.places_of(scope, name)?;
-        let Some((_, path)) = places.into_iter().find(|(place, _)| *place == file) else {
-            return Err(ChangeError::Unknown {
-                name: name.to_owned(),
-                scope,
-            });
-        };
-        let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let mut both = None;
         let changed = self.edit(&file, |text| {
-            let now = splice::get(text, &path).map_err(|error| bad_file(&file, &error))?;
+            let now = splice::get(text, &path).map_err(|error| bad_file(&file, error))?;
             if now.map(serde_json::value::RawValue::get) != Some(seen.text.as_str()) {
                 let message =
-                    format!("the entry of \"{name}\" has changed meanwhile; nothing was written");
+                    format!("the entry of \"{name}\" changed in the meantime; nothing was written");
                 return Err(ChangeError::File(message));
             }
             let before = get(&file, text, &path)?.unwrap_or_default();
             let text = apply(&file, text, &path, edits)?;
             let after = get(&file, &text, &path)?.unwrap_or_default();
-            let checked = check_entry(name, scope, &after)?;
-            if let Some(blocked) = policy.blocks(&checked) {
-                return Err(ChangeError::Blocked {
-                    name: name.to_owned(),
-                    blocked,
-                });
-            }
+            check_entry(name, scope, &after, policy)?;
             both = Some((before, after));
             Ok(Some(text))
         })?;
         let (before, after) = both.unwrap_or_default();
         Ok(EntryChange {
-            written: self.written(file, scope, changed),
+            write: self.outcome(file, scope, changed),
             before,
             after,
         })
     }
 }
 
-/// The file's text with the edits made to the entry at `at`.
+/// The text of the file with the edits applied to the entry at `at`.
 fn apply(file: &Path, text: &str, at: &[&str], edits: &[EntryEdit]) -> Result<String, ChangeError> {
     let mut text = text.to_owned();
     for edit in edits {
@@ -213,8 +194,7 @@ fn apply(file: &Path, text: &str, at: &[&str], edits: &[EntryEdit]) -> Result<St
         match edit {
             EntryEdit::Set { value, .. } => text = set(file, &text, &whole, value)?,
             EntryEdit::Remove { .. } => {
-                let left = splice::remove(&text, &whole).map_err(|error| bad_file(file, &error))?;
-                text = left.unwrap_or(text);
+                text = remove(file, &text, &whole)?.unwrap_or(text);
             }
         }
     }
@@ -279,11 +259,11 @@ mod tests {
             EntryEdit::set(&["args"], "x"),
         ] {
             let problem = edit(&[edits]);
-            assert!(problem.contains("cannot be used"), "{problem}");
+            assert!(problem.contains("is invalid"), "{problem}");
             assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
         }
         std::fs::write(&file, text.replace("\"c\"", "\"d\"")).unwrap();
         let problem = edit(&[EntryEdit::set(&["command"], "e")]);
-        assert!(problem.contains("changed meanwhile"), "{problem}");
+        assert!(problem.contains("changed in the meantime"), "{problem}");
     }
 }

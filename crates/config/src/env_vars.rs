@@ -1,4 +1,4 @@
-//! Every environment variable that Trunkline reads, in one place; the reference page is made from [`ALL`].
+//! Every environment variable that Trunkline reads; the reference page is generated from [`ALL`].
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use std::time::Duration;
 pub struct Variable {
     /// Its name.
     pub name: &'static str,
-    /// What it is when it is not set.
+    /// The value if it is unset.
     pub default: &'static str,
-    /// What it is for.
+    /// What it does.
     pub doc: &'static str,
-    /// Whether its value is a secret of this program's own, which no server gets.
+    /// Whether its value is a secret of this program, which no server receives.
     pub secret: bool,
 }
 
-/// `NAME = default;`, or `NAME = secret;` for a variable whose value no server gets.
+/// `NAME = default;`, or `NAME = secret;` for a variable whose value no server receives.
 macro_rules! variables {
     (@default secret) => { "" };
     (@default $default:literal) => { $default };
@@ -23,7 +23,7 @@ macro_rules! variables {
     ($($(#[doc = $doc:literal])+ $name:ident = $default:tt;)*) => {
         $($(#[doc = $doc])+ pub const $name: &str = stringify!($name);)*
 
-        /// All of them, in the order of the reference page.
+        /// All variables, in the order of the reference page.
         pub const ALL: &[Variable] = &[$(Variable {
             name: $name,
             default: variables!(@default $default),
@@ -34,67 +34,75 @@ macro_rules! variables {
 }
 
 variables! {
-    /// Where the user's files are, in place of `~/.claude` and `~/.claude.json`.
+    /// The directory of the user's files, instead of `~/.claude` and `~/.claude.json`.
     CLAUDE_CONFIG_DIR = "";
-    /// `false` leaves the claude.ai connectors out.
+    /// `false` disables the claude.ai connectors.
     ENABLE_CLAUDEAI_MCP_SERVERS = "true";
-    /// The token with which claude.ai connectors are listed, in place of the one in `~/.claude/.credentials.json`.
+    /// The token for listing claude.ai connectors, instead of the one in
+    /// `~/.claude/.credentials.json`.
     CLAUDE_CODE_OAUTH_TOKEN = secret;
-    /// Where the list of claude.ai connectors is fetched (https, or http on this machine), with `CLAUDE_CODE_OAUTH_TOKEN`.
+    /// The URL of the list of claude.ai connectors (https, or http on this machine), for use with
+    /// `CLAUDE_CODE_OAUTH_TOKEN`.
     TRUNKLINE_CLAUDEAI_URL = "";
-    /// The secret for `add --client-secret`, instead of asking for it.
+    /// The secret for `add --client-secret`, instead of a prompt.
     MCP_CLIENT_SECRET = secret;
-    /// How long connecting to a server may take, in milliseconds (LIF-4).
+    /// The time limit for connecting to a server, in milliseconds (LIF-4).
     MCP_TIMEOUT = "30000";
-    /// How long one tool call may take, in milliseconds (CALL-4).
+    /// The time limit of a tool call, in milliseconds (CALL-4).
     MCP_TOOL_TIMEOUT = "100000000";
     /// How many local servers start at a time (LIF-2).
     MCP_SERVER_CONNECTION_BATCH_SIZE = "3";
-    /// How many remote servers are connected at a time (LIF-2).
+    /// How many remote servers connect at a time (LIF-2).
     MCP_REMOTE_SERVER_CONNECTION_BATCH_SIZE = "20";
     /// `auto` probes for the modern protocol first, `legacy` never does (LIF-5).
     MCP_PROTOCOL_NEGOTIATION = "auto";
-    /// How long a server may send nothing while a call waits, in milliseconds; a remote server has 300000 by default; 0 switches it off (TRN-4).
+    /// How long a server may be silent during a call, in milliseconds; 300000 by default for a
+    /// remote server; 0 disables the limit (TRN-4).
     CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT = "1800000";
-    /// What to do about a tool that is not what it was when it was first called: `warn`, `ask` or `block` (TOOL-11).
+    /// What to do about a tool that has changed since it was first called: `warn`, `ask` or `block`
+    /// (TOOL-11).
     TRUNKLINE_CHANGED_TOOLS = "ask";
-    /// About how many tokens of text a result may have before it is saved to a file; more are more characters too, of which
-    /// 100,000 are the limit otherwise (RES-4).
+    /// Approximate number of tokens above which a text result is saved to a file; it also raises
+    /// the limit of 100,000 characters (RES-4).
     MAX_MCP_OUTPUT_TOKENS = "25000";
-    /// `true` starts a server whose tools are known from an earlier run only when one of them is called (LIF-13).
+    /// `true` starts a server whose tools are known from an earlier run only when one of them is
+    /// called (LIF-13).
     TRUNKLINE_LAZY = "false";
     /// Spans and events to print to stderr, for example `trunkline=info`; `--verbose` is the same.
     RUST_LOG = "";
-    /// `true` leaves `mcp__<server>__` out of the names of the embedding program's own tools (TOOL-2).
+    /// `true` omits `mcp__<server>__` from the names of the embedding program's tools (TOOL-2).
     CLAUDE_AGENT_SDK_MCP_NO_PREFIX = "false";
-    /// Whether a model finds tools by searching instead of being shown all of them: `true`, `false`, `auto` (when they would take
-    /// more than 10 % of its context) or `auto:N` for another percentage (TOOL-9).
+    /// Whether a model searches for tools instead of seeing all of them: `true`, `false`, `auto`
+    /// (if they would take more than 10 % of its context) or `auto:N` for another percentage
+    /// (TOOL-9).
     ENABLE_TOOL_SEARCH = "auto";
-    /// The proxy for servers with `https:` and `wss:` URLs, or `https_proxy`: `http://`, `https://` or `socks5://`, with
-    /// `user:password@` if need be (TRN-2).
+    /// The proxy for `https:` and `wss:` servers, or `https_proxy`: an `http://`, `https://` or
+    /// `socks5://` URL, optionally with `user:password@` (TRN-2).
     HTTPS_PROXY = "";
-    /// The proxy for servers with `http:` and `ws:` URLs, or `http_proxy`; not read from a CGI program's environment.
+    /// The proxy for `http:` and `ws:` servers, or `http_proxy`; ignored in a CGI environment.
     HTTP_PROXY = "";
-    /// The proxy for servers of both kinds, where there is none of its own, or `all_proxy`.
+    /// The proxy for servers of either kind without a more specific one, or `all_proxy`.
     ALL_PROXY = "";
-    /// Hosts to reach without a proxy, or `no_proxy`: names with all below them, addresses, networks, each with a port if
-    /// need be; `*` for all. This machine is always one of them.
+    /// Hosts to reach without a proxy, or `no_proxy`: domains with their subdomains, addresses and
+    /// networks, each optionally with a port; `*` for all. This machine is always included.
     NO_PROXY = "";
-    /// A PEM file with authorities to trust besides those of the system.
+    /// A PEM file with certificate authorities to trust in addition to those of the system.
     NODE_EXTRA_CA_CERTS = "";
-    /// A PEM file with the authorities to trust in place of those of the system.
+    /// A PEM file with certificate authorities to trust instead of those of the system.
     SSL_CERT_FILE = "";
-    /// Folders with the authorities to trust in place of those of the system.
+    /// Directories with certificate authorities to trust instead of those of the system.
     SSL_CERT_DIR = "";
-    /// A PEM file with our certificate, for servers that ask for one and whose entry names none.
+    /// A PEM file with the client certificate for servers that request one and whose entry names
+    /// none.
     CLAUDE_CODE_CLIENT_CERT = "";
     /// A PEM file with the key of `CLAUDE_CODE_CLIENT_CERT`, if it is not in the same file.
     CLAUDE_CODE_CLIENT_KEY = "";
-    /// Anything switches colours off.
+    /// Any value disables colours.
     NO_COLOR = "";
 }
 
-/// Secrets that Trunkline does not read, but the program around it may have: those of Claude Code's own sign-in.
+/// Secrets of Claude Code's own sign-in. Trunkline does not read them, but the program around it
+/// may have them.
 const SECRETS_OF_CLAUDE_CODE: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -114,8 +122,8 @@ const SECRETS_OF_CLAUDE_CODE: &[&str] = &[
     "SESSION_INGRESS_AUTH_TOKEN",
 ];
 
-/// The variables that hold secrets of this program's own, or of Claude Code's. Servers do not inherit them, and entries
-/// outside the company's file cannot refer to them.
+/// The variables that hold secrets of this program or of Claude Code. Servers do not inherit them,
+/// and entries outside the enterprise configuration cannot refer to them.
 ///
 /// ```
 /// use trunkline_config::env_vars::secrets;
@@ -128,7 +136,7 @@ pub fn secrets() -> impl Iterator<Item = &'static str> {
     own.chain(SECRETS_OF_CLAUDE_CODE.iter().copied())
 }
 
-/// Whether a variable holds such a secret. On Windows case does not count.
+/// Whether a variable holds such a secret. On Windows case is ignored.
 pub fn is_secret(name: &str) -> bool {
     secrets().any(|secret| {
         if cfg!(windows) {
@@ -139,12 +147,12 @@ pub fn is_secret(name: &str) -> bool {
     })
 }
 
-/// The value of `name` as yes or no; `None` when it is unset or neither.
+/// The value of `name` as a flag; `None` if it is unset or not a flag.
 pub fn flag(name: &str) -> Option<bool> {
     as_flag(&std::env::var(name).ok()?)
 }
 
-/// A value as yes or no; `None` when it is neither.
+/// A value as a flag; `None` if it is not one.
 pub fn as_flag(value: &str) -> Option<bool> {
     match &*value.trim().to_ascii_lowercase() {
         "1" | "true" | "yes" | "on" => Some(true),
@@ -153,17 +161,17 @@ pub fn as_flag(value: &str) -> Option<bool> {
     }
 }
 
-/// The value of `name` as milliseconds; `None` when it is unset or not a number.
+/// The value of `name` as milliseconds; `None` if it is unset or not a number.
 pub fn milliseconds(name: &str) -> Option<Duration> {
     number(name).map(Duration::from_millis)
 }
 
-/// The value of `name` as a number; `None` when it is unset or not one.
+/// The value of `name` as a number; `None` if it is unset or not one.
 pub fn number(name: &str) -> Option<u64> {
     as_number(&std::env::var(name).ok()?)
 }
 
-/// A value as a number; `None` when it is none.
+/// A value as a number; `None` if it is not one.
 pub fn as_number(value: &str) -> Option<u64> {
     value.trim().parse().ok()
 }

@@ -1,18 +1,19 @@
-//! Variables in entries: `${VAR}`, `${VAR:-default}`, `$VAR`, `${env:VAR}` and `${keyring:service/account}` (CFG-5).
+//! Expands variables in entries: `${VAR}`, `${VAR:-default}`, `$VAR`, `${env:VAR}` and
+//! `${keyring:service/account}` (CFG-5).
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;
 
 use crate::env_vars;
 
-/// Where the values of variables come from.
+/// The source of the values of variables.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// Instead of the process's own.
+    /// Used instead of the environment of the process.
     only: Option<BTreeMap<String, String>>,
-    /// Before all others.
+    /// Take precedence over all others.
     own: BTreeMap<String, String>,
-    /// Whether references to this program's own secrets are filled in.
+    /// Whether references to this program's own secrets are expanded.
     secrets: bool,
 }
 
@@ -22,7 +23,7 @@ impl Environment {
         Self::default()
     }
 
-    /// These variables and no others.
+    /// Only these variables.
     pub fn of<K: Into<String>, V: Into<String>>(
         variables: impl IntoIterator<Item = (K, V)>,
     ) -> Self {
@@ -34,7 +35,7 @@ impl Environment {
         }
     }
 
-    /// The same with one variable more, which no other hides.
+    /// Adds a variable that takes precedence over all others.
     #[must_use]
     pub(crate) fn with(&self, name: &str, value: impl Into<String>) -> Self {
         let mut more = self.clone();
@@ -42,7 +43,7 @@ impl Environment {
         more
     }
 
-    /// The same, with this program's own secrets: for entries of the company's.
+    /// Allows this program's own secrets, for entries of the enterprise configuration.
     #[must_use]
     pub(crate) fn with_secrets(&self) -> Self {
         Self {
@@ -51,12 +52,12 @@ impl Environment {
         }
     }
 
-    /// Whether a variable is one of this program's own secrets, and kept back.
+    /// Whether a variable is one of this program's own secrets and withheld.
     fn withholds(&self, name: &str) -> bool {
         !self.secrets && env_vars::is_secret(name)
     }
 
-    /// The value of a variable. One that is set to nothing has a value.
+    /// The value of a variable. An empty variable has a value.
     pub(crate) fn get(&self, name: &str) -> Option<String> {
         if let Some(value) = self.own.get(name) {
             return Some(value.clone());
@@ -68,53 +69,54 @@ impl Environment {
     }
 }
 
-/// A secret in the operating system's keychain.
+/// A reference to a secret in the OS keychain.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyringRef {
-    /// The service it belongs to.
+    /// The service.
     pub service: String,
-    /// The account of that service.
+    /// The account.
     pub account: String,
 }
 
 impl KeyringRef {
-    /// How it is written in an entry.
+    /// The reference as written in an entry.
     pub fn written(&self) -> String {
         format!("${{keyring:{}/{}}}", self.service, self.account)
     }
 }
 
-/// How much the values of variables may add to one entry (SEC-4): a repository chooses how often a variable is written.
+/// How much the values of variables may add to one entry (SEC-4): a repository controls how often a
+/// variable is repeated.
 const MAX_ADDED: usize = 1 << 20;
 
-/// How many problems of one entry are named one by one.
+/// How many problems of one entry are reported individually.
 const MAX_TOLD: usize = 10;
 
-/// How much of a reference is repeated in a warning.
+/// How many characters of a reference a warning quotes.
 const MAX_QUOTED: usize = 80;
 
-/// What came up while expanding.
+/// What expansion found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Findings {
-    /// Variables that are not set, and how they are written.
-    unset: Unique<(String, String)>,
+pub(crate) struct ExpansionReport {
+    /// Unset variables with their references.
+    unset: UniqueVec<(String, String)>,
     /// References to this program's own secrets.
-    withheld: Unique<String>,
-    /// What else is wrong, in words.
-    odd: Unique<String>,
-    /// The secrets that stay in place until the connection is made.
-    keyring: Unique<KeyringRef>,
+    withheld: UniqueVec<String>,
+    /// Other warnings.
+    odd: UniqueVec<String>,
+    /// References that stay in place until the connection is made.
+    keyring: UniqueVec<KeyringRef>,
     /// How much the values have added.
     added: usize,
 }
 
-impl Findings {
-    /// What is wrong, in words that name the variable. One that the server's own `env` sets is set for the server, who may be
-    /// meant to look at it.
+impl ExpansionReport {
+    /// The warnings, each naming its variable. A variable that the server's `env` sets, for which
+    /// `own` is true, may be left for the server to expand.
     pub(crate) fn warnings(&self, own: impl Fn(&str) -> bool) -> Vec<String> {
         let unset = self.unset.list.iter().filter(|(name, _)| !own(name));
         let unset = unset.map(|(name, written)| {
-            format!("the variable {name} is not set, so {written} stays as it is; set it, or write ${{{name}:-default}}")
+            format!("the variable {name} is not set, so {written} is not expanded; set it, or write ${{{name}:-default}}")
         });
         let withheld = self.withheld.list.iter();
         let withheld = withheld.map(|name| {
@@ -127,35 +129,35 @@ impl Findings {
         let more = warnings.len().saturating_sub(MAX_TOLD);
         if more > 0 {
             warnings.truncate(MAX_TOLD);
-            warnings.push(format!("{more} more variables are not set, or are none"));
+            warnings.push(format!("{more} more variables are unset or invalid"));
         }
         warnings
     }
 
-    /// Adds a warning of another kind.
+    /// Adds another warning.
     pub(crate) fn note(&mut self, warning: &str) {
         self.odd.push(warning.to_owned());
     }
 
-    /// Whether the values have added more than an entry may hold.
+    /// Whether the values have added more than an entry may contain.
     pub(crate) fn is_too_long(&self) -> bool {
         self.added > MAX_ADDED
     }
 
-    /// The secrets that stay in place until the connection is made.
+    /// References that stay in place until the connection is made.
     pub(crate) fn take_keyring(&mut self) -> Vec<KeyringRef> {
         std::mem::take(&mut self.keyring).list
     }
 }
 
-/// A list in which nothing is twice.
+/// A list without duplicates, in insertion order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Unique<T: Eq + Hash> {
+struct UniqueVec<T: Eq + Hash> {
     list: Vec<T>,
     seen: HashSet<T>,
 }
 
-impl<T: Eq + Hash> Default for Unique<T> {
+impl<T: Eq + Hash> Default for UniqueVec<T> {
     fn default() -> Self {
         Self {
             list: Vec::new(),
@@ -164,7 +166,7 @@ impl<T: Eq + Hash> Default for Unique<T> {
     }
 }
 
-impl<T: Eq + Hash + Clone> Unique<T> {
+impl<T: Eq + Hash + Clone> UniqueVec<T> {
     fn push(&mut self, item: T) {
         if self.seen.insert(item.clone()) {
             self.list.push(item);
@@ -172,7 +174,7 @@ impl<T: Eq + Hash + Clone> Unique<T> {
     }
 }
 
-/// A reference as it is repeated in a warning.
+/// A reference as quoted in a warning.
 fn quoted(written: &str) -> String {
     match written.char_indices().nth(MAX_QUOTED) {
         Some((end, _)) => format!("{}…", &written[..end]),
@@ -180,25 +182,29 @@ fn quoted(written: &str) -> String {
     }
 }
 
-/// One reference in a text.
+/// A reference in a text.
 enum Reference<'a> {
     Variable {
         name: &'a str,
         default: Option<&'a str>,
     },
     Keyring(KeyringRef),
-    /// In braces, but nothing we know.
+    /// In braces, but not a known form.
     Unknown(&'a str),
 }
 
-/// The text with its variables replaced, once: what a value holds is not looked at again.
-pub(crate) fn expand(text: &str, environment: &Environment, findings: &mut Findings) -> String {
+/// Replaces the variables in a text, once: values are not expanded again.
+pub(crate) fn expand(
+    text: &str,
+    environment: &Environment,
+    report: &mut ExpansionReport,
+) -> String {
     if !text.contains('$') {
         return text.to_owned();
     }
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
-    // Behind the last closing brace no brace needs to be looked for.
+    // After the last closing brace the search can stop.
     let last_brace = text.rfind('}').unwrap_or(0);
     while let Some(at) = rest.find('$') {
         expanded.push_str(&rest[..at]);
@@ -212,33 +218,33 @@ pub(crate) fn expand(text: &str, environment: &Environment, findings: &mut Findi
         match reference {
             Reference::Variable { name, default } => {
                 let value = if environment.withholds(name) {
-                    findings.withheld.push(name.to_owned());
+                    report.withheld.push(name.to_owned());
                     None
                 } else {
                     environment.get(name)
                 };
                 if let Some(value) = value.or_else(|| default.map(str::to_owned)) {
-                    findings.added += value.len();
-                    if findings.is_too_long() {
+                    report.added += value.len();
+                    if report.is_too_long() {
                         return expanded;
                     }
                     expanded.push_str(&value);
                 } else if environment.withholds(name) {
                     expanded.push_str(written);
                 } else {
-                    findings.unset.push((quoted(name), quoted(written)));
+                    report.unset.push((quoted(name), quoted(written)));
                     expanded.push_str(written);
                 }
             }
             Reference::Keyring(secret) => {
-                findings.keyring.push(secret);
+                report.keyring.push(secret);
                 expanded.push_str(written);
             }
             Reference::Unknown(hint) => {
                 let told = quoted(written);
-                findings
-                    .odd
-                    .push(format!("{told} is no variable and stays as it is{hint}"));
+                report.odd.push(format!(
+                    "{told} is not a variable and is not expanded{hint}"
+                ));
                 expanded.push_str(written);
             }
         }
@@ -248,7 +254,7 @@ pub(crate) fn expand(text: &str, environment: &Environment, findings: &mut Findi
     expanded
 }
 
-/// The reference that `text` begins with, and how long it is.
+/// The reference at the start of `text`, as written and parsed.
 fn reference(text: &str, may_close: bool) -> Option<(&str, Reference<'_>)> {
     let after = text.strip_prefix('$')?;
     let Some(inside) = after.strip_prefix('{') else {
@@ -268,7 +274,7 @@ fn reference(text: &str, may_close: bool) -> Option<(&str, Reference<'_>)> {
     Some((&text[..end + 3], braced(inside)))
 }
 
-/// What stands between braces.
+/// Parses the text between braces.
 fn braced(inside: &str) -> Reference<'_> {
     const UNKNOWN: &str = "; write ${VAR}, ${VAR:-default} or ${keyring:service/account}";
     if let Some(secret) = inside.strip_prefix("keyring:") {
@@ -297,7 +303,8 @@ fn braced(inside: &str) -> Reference<'_> {
     }
 }
 
-/// Whether a service's secrets are this program's own, or Claude Code's: no entry may have them.
+/// Whether the secrets of a service belong to this program or to Claude Code: no entry may use
+/// them.
 fn is_own(service: &str) -> bool {
     let service = service.trim_start().to_ascii_lowercase();
     ["trunkline", "claude code", "claude-code"]
@@ -305,7 +312,7 @@ fn is_own(service: &str) -> bool {
         .any(|own| service.starts_with(own))
 }
 
-/// How much of the beginning of `text` is a variable's name.
+/// The length of the variable name at the start of `text`.
 fn name_length(text: &str) -> usize {
     let named = |(at, c): &(usize, char)| {
         *c == '_' || c.is_ascii_alphabetic() || (*at > 0 && c.is_ascii_digit())
@@ -345,8 +352,8 @@ mod tests {
             ("$Ab", "$Ab"),
         ];
         for (text, expected) in cases {
-            let mut findings = Findings::default();
-            assert_eq!(expand(text, &environment(), &mut findings), expected);
+            let mut report = ExpansionReport::default();
+            assert_eq!(expand(text, &environment(), &mut report), expected);
         }
     }
 
@@ -356,22 +363,22 @@ mod tests {
             ("${NO}", "the variable NO is not set"),
             ("a $NO b", "the variable NO is not set"),
             ("${env:NO}", "the variable NO is not set"),
-            ("${input:token}", "${input:token} is no variable"),
-            ("${keyring:only}", "${keyring:only} is no variable"),
+            ("${input:token}", "${input:token} is not a variable"),
+            ("${keyring:only}", "${keyring:only} is not a variable"),
             (
                 "${keyring:Trunkline OAuth client/x}",
-                "${keyring:Trunkline OAuth client/x} is no",
+                "${keyring:Trunkline OAuth client/x} is not",
             ),
             (
                 "${keyring:Claude Code-credentials/me}",
-                "${keyring:Claude Code-credentials/me} is no",
+                "${keyring:Claude Code-credentials/me} is not",
             ),
-            ("${a b}", "${a b} is no variable"),
-            ("${}", "${} is no variable"),
+            ("${a b}", "${a b} is not a variable"),
+            ("${}", "${} is not a variable"),
         ] {
-            let mut findings = Findings::default();
-            assert_eq!(expand(text, &environment(), &mut findings), text);
-            let warnings = findings.warnings(|_| false);
+            let mut report = ExpansionReport::default();
+            assert_eq!(expand(text, &environment(), &mut report), text);
+            let warnings = report.warnings(|_| false);
             assert_eq!(warnings.len(), 1, "{text}");
             assert!(warnings[0].starts_with(named), "{warnings:?}");
         }
@@ -385,13 +392,13 @@ mod tests {
             ("a${CLAUDE_CODE_OAUTH_TOKEN}", "a${CLAUDE_CODE_OAUTH_TOKEN}"),
             ("${env:CLAUDE_CODE_OAUTH_TOKEN:-d}", "d"),
         ] {
-            let mut findings = Findings::default();
-            assert_eq!(expand(text, &environment, &mut findings), expected);
-            let warnings = findings.warnings(|_| false);
+            let mut report = ExpansionReport::default();
+            assert_eq!(expand(text, &environment, &mut report), expected);
+            let warnings = report.warnings(|_| false);
             assert_eq!(warnings.len(), 1, "{warnings:?}");
             assert!(warnings[0].starts_with("the variable CLAUDE_CODE_OAUTH_TOKEN holds"));
-            let mut findings = Findings::default();
-            let whole = expand(text, &environment.with_secrets(), &mut findings);
+            let mut report = ExpansionReport::default();
+            let whole = expand(text, &environment.with_secrets(), &mut report);
             assert!(whole.ends_with("hunter2"), "{whole}");
         }
     }
@@ -399,37 +406,37 @@ mod tests {
     #[test]
     fn other_dollars_are_left_alone_in_silence() {
         for text in ["$", "$$", "a$", "$1", "${", "${A", "$ {A}", "100$", "$é"] {
-            let mut findings = Findings::default();
-            assert_eq!(expand(text, &environment(), &mut findings), text);
-            assert_eq!(findings, Findings::default(), "{text}");
+            let mut report = ExpansionReport::default();
+            assert_eq!(expand(text, &environment(), &mut report), text);
+            assert_eq!(report, ExpansionReport::default(), "{text}");
         }
     }
 
     #[test]
     fn what_is_written_often_costs_little() {
-        let mut findings = Findings::default();
+        let mut report = ExpansionReport::default();
         let many: Vec<String> = (0..200_000).map(|n| format!("$V{n}")).collect();
         let many = many.concat();
-        assert_eq!(expand(&many, &environment(), &mut findings), many);
-        let warnings = findings.warnings(|_| false);
+        assert_eq!(expand(&many, &environment(), &mut report), many);
+        let warnings = report.warnings(|_| false);
         assert_eq!(warnings.len(), MAX_TOLD + 1);
         assert!(
             warnings[MAX_TOLD].starts_with("199990 more"),
             "{warnings:?}"
         );
         let open = "${".repeat(500_000);
-        assert_eq!(expand(&open, &environment(), &mut findings), open);
+        assert_eq!(expand(&open, &environment(), &mut report), open);
         let large = Environment::of([("L", "x".repeat(2000))]);
-        let expanded = expand(&"$L".repeat(500_000), &large, &mut findings);
-        assert!(findings.is_too_long() && expanded.len() <= MAX_ADDED);
+        let expanded = expand(&"$L".repeat(500_000), &large, &mut report);
+        assert!(report.is_too_long() && expanded.len() <= MAX_ADDED);
     }
 
     #[test]
     fn a_keyring_reference_stays_until_the_connection_is_made() {
-        let mut findings = Findings::default();
+        let mut report = ExpansionReport::default();
         let text = "Bearer ${keyring:github/me/work}";
-        assert_eq!(expand(text, &environment(), &mut findings), text);
-        let found = &findings.take_keyring()[0];
+        assert_eq!(expand(text, &environment(), &mut report), text);
+        let found = &report.take_keyring()[0];
         assert_eq!((&*found.service, &*found.account), ("github", "me/work"));
         assert!(text.contains(&found.written()));
     }
@@ -437,23 +444,23 @@ mod tests {
     proptest! {
         #[test]
         fn text_without_a_dollar_is_never_touched(text in "[^$]*") {
-            let mut findings = Findings::default();
-            prop_assert_eq!(&expand(&text, &environment(), &mut findings), &text);
-            prop_assert_eq!(findings, Findings::default());
+            let mut report = ExpansionReport::default();
+            prop_assert_eq!(&expand(&text, &environment(), &mut report), &text);
+            prop_assert_eq!(report, ExpansionReport::default());
         }
 
         #[test]
         fn with_nothing_set_and_no_default_nothing_changes(text in "([${}A-C:/ ]|keyring|env)*") {
             prop_assume!(!text.contains(":-"));
             let none = Environment::of::<&str, &str>([]);
-            prop_assert_eq!(expand(&text, &none, &mut Findings::default()), text);
+            prop_assert_eq!(expand(&text, &none, &mut ExpansionReport::default()), text);
         }
 
         #[test]
         fn what_stands_around_a_variable_stays(before in "[^$]*", after in "[^$]*", value in ".*") {
             let one = Environment::of([("X", value.as_str())]);
             let text = format!("{before}${{X}}{after}");
-            let expanded = expand(&text, &one, &mut Findings::default());
+            let expanded = expand(&text, &one, &mut ExpansionReport::default());
             prop_assert_eq!(expanded, format!("{before}{value}{after}"));
         }
     }

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::diagnostic::Diagnostic;
 use crate::document::Document;
 
-/// How long a configuration file may be (SEC-4).
+/// The maximum size of a configuration file (SEC-4).
 pub(crate) const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// A file's name as it is shown and compared.
+/// A path for display and comparison.
 pub(crate) fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
@@ -33,12 +33,13 @@ pub(crate) enum ReadError {
 
 /// The text of a file; `None` if there is none.
 ///
-/// Only a regular file is read: a pipe that somebody put into a repository would keep us waiting for ever.
+/// Only regular files are read: a pipe planted in a repository would block forever.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, ReadError> {
     open_regular(path)?.map(text).transpose()
 }
 
-/// A file, opened for reading; `None` if there is none. Only a regular file is opened, and nothing is waited for.
+/// Opens a file for reading without blocking; `None` if there is none. Only regular files are
+/// opened.
 pub(crate) fn open_regular(path: &Path) -> Result<Option<File>, ReadError> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -58,7 +59,7 @@ pub(crate) fn open_regular(path: &Path) -> Result<Option<File>, ReadError> {
     Ok(Some(file))
 }
 
-/// Whether an error says that there is no such file.
+/// Whether an error means that there is no such file.
 pub(crate) fn is_absence(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -66,7 +67,7 @@ pub(crate) fn is_absence(error: &io::Error) -> bool {
     )
 }
 
-/// All of a reader, which may never end.
+/// Reads all of a reader, which may never end.
 pub(crate) fn text(reader: impl Read) -> Result<String, ReadError> {
     let mut bytes = Vec::new();
     reader.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
@@ -76,43 +77,83 @@ pub(crate) fn text(reader: impl Read) -> Result<String, ReadError> {
     String::from_utf8(bytes).map_err(|_| ReadError::NotText)
 }
 
-/// The texts of files that were valid the last time, so that one which is just being written is not acted on (CFG-9).
+/// A text without its byte-order mark.
+pub(crate) fn without_bom(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+/// A configuration file as loading sees it.
+pub(crate) enum FileText {
+    /// There is no such file.
+    Missing,
+    /// A JSON object: the current content of the file, or else its last good content.
+    Text(Arc<str>),
+    /// The file is not a JSON object, and never was one.
+    Unusable {
+        /// The raw content; `None` if it could not be read.
+        raw: Option<String>,
+    },
+}
+
+impl FileText {
+    pub(crate) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Missing | Self::Unusable { .. } => None,
+        }
+    }
+
+    pub(crate) fn into_text(self) -> Option<Arc<str>> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Missing | Self::Unusable { .. } => None,
+        }
+    }
+
+    /// Whether the file is unusable and may have been meant to set one of these keys.
+    pub(crate) fn may_contain(&self, keys: &[&str]) -> bool {
+        match self {
+            Self::Unusable { raw: Some(raw) } => keys.iter().any(|key| raw.contains(key)),
+            Self::Unusable { raw: None } => true,
+            Self::Missing | Self::Text(_) => false,
+        }
+    }
+}
+
+/// Remembers the last good content of files, so that a file that is being written does not take
+/// effect half-finished (CFG-9).
 #[derive(Debug, Default)]
 pub(crate) struct LastGood {
     good: Mutex<HashMap<PathBuf, Arc<str>>>,
-    /// What pipes held; they can be read only once.
+    /// The content of pipes, which can be read only once.
     pipes: Mutex<HashMap<PathBuf, String>>,
 }
 
 impl LastGood {
-    /// The text of a file, or what it was before it became unusable; then the diagnostic says so, and calls the file `source`.
+    /// Reads a file, falling back to its last good content. Diagnostics call the file `source`.
     pub(crate) fn read(
         &self,
         path: &Path,
         source: &str,
         diagnostics: &mut Vec<Diagnostic>,
-    ) -> Option<Arc<str>> {
+    ) -> FileText {
         match read(path) {
             Ok(None) => {
                 self.lock().remove(path);
-                None
+                FileText::Missing
             }
-            text => self.keep(
-                path,
-                source,
-                text.map(Option::unwrap_or_default),
-                diagnostics,
-            ),
+            Ok(Some(text)) => self.check(path, source, Ok(text), diagnostics),
+            Err(error) => self.check(path, source, Err(error), diagnostics),
         }
     }
 
-    /// The text of something that the user named, which may be a pipe: that can be read only once.
+    /// Reads a file that the user named, which may be a pipe.
     pub(crate) fn read_named(
         &self,
         path: &Path,
         source: &str,
         diagnostics: &mut Vec<Diagnostic>,
-    ) -> Option<Arc<str>> {
+    ) -> FileText {
         let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
         let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
         let read = match pipes.get(path) {
@@ -123,41 +164,39 @@ impl LastGood {
             pipes.insert(path.to_owned(), text.clone());
         }
         drop(pipes);
-        self.keep(path, source, read, diagnostics)
+        self.check(path, source, read, diagnostics)
     }
 
-    fn keep(
+    /// Stores a text that is a JSON object; otherwise reports the problem and falls back.
+    fn check(
         &self,
         path: &Path,
         source: &str,
         read: Result<String, ReadError>,
         diagnostics: &mut Vec<Diagnostic>,
-    ) -> Option<Arc<str>> {
-        let problem = match read {
-            Ok(text) => {
-                let text: Arc<str> = text.into();
-                match Document::new(source, &text).root() {
-                    Ok(_) => {
-                        self.lock().insert(path.to_owned(), Arc::clone(&text));
-                        return Some(text);
-                    }
-                    Err(problem) => problem,
+    ) -> FileText {
+        let (problem, raw) = match read {
+            Ok(text) => match Document::new(source, &text).root() {
+                Ok(_) => {
+                    let text: Arc<str> = text.into();
+                    self.lock().insert(path.to_owned(), Arc::clone(&text));
+                    return FileText::Text(text);
                 }
+                Err(problem) => (problem, Some(text)),
+            },
+            Err(error) => {
+                // A directory or a pipe holds no settings.
+                let raw = matches!(error, ReadError::NotAFile).then(String::new);
+                (Diagnostic::error(source, error.to_string()), raw)
             }
-            Err(error) => Diagnostic::error(source, error.to_string()),
         };
-        let last = self.last(path);
-        let message = match last {
-            Some(_) => format!("{}; what it said before stays in force", problem.message),
-            None => problem.message.clone(),
+        let Some(last) = self.lock().get(path).cloned() else {
+            diagnostics.push(problem);
+            return FileText::Unusable { raw };
         };
+        let message = format!("{}; the last good content stays in effect", problem.message);
         diagnostics.push(Diagnostic { message, ..problem });
-        last
-    }
-
-    /// What a file said when it was last read with success.
-    pub(crate) fn last(&self, path: &Path) -> Option<Arc<str>> {
-        self.lock().get(path).cloned()
+        FileText::Text(last)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, Arc<str>>> {
@@ -200,27 +239,22 @@ mod tests {
         let path = scratch.path().join("f.json");
         let files = LastGood::default();
         let mut problems = Vec::new();
-        assert_eq!(files.read(&path, "f", &mut problems), None);
+        let read = |problems: &mut Vec<_>| files.read(&path, "f", problems).into_text();
+        assert_eq!(read(&mut problems), None);
         std::fs::write(&path, "{\"a\":1}").unwrap();
-        assert_eq!(
-            files.read(&path, "f", &mut problems).as_deref(),
-            Some("{\"a\":1}")
-        );
+        assert_eq!(read(&mut problems).as_deref(), Some("{\"a\":1}"));
         assert!(problems.is_empty());
         for half in ["", "{\"a\":", "[]"] {
             std::fs::write(&path, half).unwrap();
-            assert_eq!(
-                files.read(&path, "f", &mut problems).as_deref(),
-                Some("{\"a\":1}")
-            );
+            assert_eq!(read(&mut problems).as_deref(), Some("{\"a\":1}"));
         }
         assert_eq!(problems.len(), 3);
         assert!(
             problems[0]
                 .message
-                .ends_with("what it said before stays in force")
+                .ends_with("the last good content stays in effect")
         );
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(files.read(&path, "f", &mut problems), None);
+        assert_eq!(read(&mut problems), None);
     }
 }

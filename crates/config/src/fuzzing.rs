@@ -1,24 +1,26 @@
-//! What the fuzz targets in `fuzz/` call: parsers that are this crate's own business, without the disk. Nobody else's API.
+//! Entry points for the fuzz targets in `fuzz/`: private parsers, without disk access. Not part of
+//! the API.
 
 use std::path::Path;
 
-use crate::approve::{Approvals, Choices};
+use crate::approval::{ApprovalSettings, StoredApprovals};
 use crate::diagnostic::Diagnostic;
 use crate::document::Document;
 use crate::edit::splice;
 use crate::entry::{HttpEntry, HttpFlavour, RawEntry, ServerEntry, TransportEntry};
-use crate::expand::{Environment, Findings};
+use crate::expand::{Environment, ExpansionReport};
 use crate::files::LastGood;
-use crate::load_state::LoadState;
+use crate::load::LoadState;
+use crate::load::{Resolver, resolve};
 use crate::names::PLUGIN_PREFIX;
 use crate::policy::{Policy, Rule};
-use crate::resolve::{Resolution, resolve};
 use crate::scopes::{self, Scope};
 use crate::server_set::ServerSet;
-use crate::settings::{Origin, Settings};
+use crate::settings::{Origin, Settings, disabled_names};
 
-/// What a text comes to when every file there is holds it: every scope's servers, every settings file, the approvals. With
-/// `only_project` it is in the project's files alone, which may approve nothing.
+/// The result of loading if every file had this text: the servers of every scope, every settings
+/// file, and the approvals. With `only_project` only the project's files have it, which may approve
+/// nothing.
 pub fn load(text: &str, only_project: bool) -> ServerSet {
     let mut set = ServerSet::default();
     let document = Document::new("f", text);
@@ -70,19 +72,21 @@ pub fn load(text: &str, only_project: bool) -> ServerSet {
         let raw = root.get(key)?;
         document.decode::<Vec<String>>(raw).ok()
     };
-    let approvals: Approvals = if only_project {
-        Approvals::default()
+    let approvals: StoredApprovals = if only_project {
+        StoredApprovals::default()
     } else {
         serde_json::from_str(text).unwrap_or_default()
     };
+    let (disabled, all_disabled) = disabled_names(&document, &root, &mut state.diagnostics);
     set.servers = resolve(
         state.entries,
-        &Resolution {
+        &Resolver {
             policy: &policy,
-            choices: &Choices::of(&settings),
-            approve_all: false,
-            bindings: approvals.of_project(Some("p")),
-            disabled: names("disabledMcpServers").into_iter().flatten().collect(),
+            approval_settings: &ApprovalSettings::of(&settings),
+            approve_project: false,
+            approvals: approvals.of_project(Some("p")),
+            disabled: disabled.into_iter().collect(),
+            all_disabled,
             enabled: names("enabledMcpServers").into_iter().flatten().collect(),
         },
     );
@@ -91,14 +95,14 @@ pub fn load(text: &str, only_project: bool) -> ServerSet {
     set
 }
 
-/// A text with its variables replaced, and what was said about them.
+/// Expands the variables of a text; also returns the warnings.
 pub fn expand(text: &str, environment: &Environment) -> (String, Vec<String>) {
-    let mut findings = Findings::default();
-    let expanded = crate::expand::expand(text, environment, &mut findings);
-    (expanded, findings.warnings(|_| false))
+    let mut report = ExpansionReport::default();
+    let expanded = crate::expand::expand(text, environment, &mut report);
+    (expanded, report.warnings(|_| false))
 }
 
-/// Whether policy keeps a server at `url` from running, where these are the only lists.
+/// Whether policy blocks a server at `url`, given only these lists.
 pub fn blocks(allow: Option<&str>, deny: Option<&str>, url: &str) -> bool {
     let mut policy = Policy::default();
     if let Some(pattern) = allow {
@@ -107,40 +111,40 @@ pub fn blocks(allow: Option<&str>, deny: Option<&str>, url: &str) -> bool {
     if let Some(pattern) = deny {
         policy.deny(vec![Rule::url(pattern)], "f");
     }
-    let http = HttpEntry::at(HttpFlavour::Streamable, url);
+    let http = HttpEntry::new(HttpFlavour::Streamable, url);
     let entry = ServerEntry::new("s", TransportEntry::Http(http));
     policy.blocks(&entry).is_some()
 }
 
-/// Why an entry could not be used as a server, if so.
+/// Why an entry is invalid.
 pub fn unusable(entry: &str) -> Option<String> {
     let raw: RawEntry = match serde_json::from_str(entry) {
         Ok(raw) => raw,
         Err(error) => return Some(error.to_string()),
     };
     let environment = Environment::of::<&str, &str>([]);
-    let mut findings = Findings::default();
-    raw.check("s", Scope::User, "f", &environment, &mut findings)
+    let mut report = ExpansionReport::default();
+    raw.check("s", Scope::User, "f", &environment, &mut report)
         .err()
 }
 
-/// `text` with the member at `path` set; the error says why it cannot be.
+/// `text` with the member at `path` set.
 pub fn set(text: &str, path: &[&str], value: &serde_json::Value) -> Result<String, String> {
     splice::set(text, path, value).map_err(|error| error.to_string())
 }
 
-/// `text` without the member at `path`; `None` if it has none.
+/// `text` without the member at `path`; `None` if there is none.
 pub fn remove(text: &str, path: &[&str]) -> Result<Option<String>, String> {
     splice::remove(text, path).map_err(|error| error.to_string())
 }
 
-/// The member at `path`, as it is spelled.
+/// The member at `path` as written.
 pub fn get(text: &str, path: &[&str]) -> Result<Option<String>, String> {
     let found = splice::get(text, path).map_err(|error| error.to_string())?;
     Ok(found.map(|raw| raw.get().to_owned()))
 }
 
-/// A member's name, its value as it is spelled, and the line and column of that.
+/// The name of a member, its value as written, and the line and column of the value.
 pub type Member = (String, String, (usize, usize));
 
 /// The members of a text that is a JSON object.
@@ -148,8 +152,8 @@ pub fn members(text: &str) -> Result<Vec<Member>, Diagnostic> {
     let document = Document::new("f", text);
     let root = document.root()?;
     let member = |(name, raw): (&str, &serde_json::value::RawValue)| {
-        let place = document.position(document.offset(raw));
-        (name.to_owned(), raw.get().to_owned(), place)
+        let position = document.position(document.offset(raw));
+        (name.to_owned(), raw.get().to_owned(), position)
     };
     Ok(root.iter().map(member).collect())
 }

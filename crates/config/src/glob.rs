@@ -1,6 +1,6 @@
-//! Globs with `*`, which stands for any run of characters.
+//! Globs with `*`, which matches any sequence of characters.
 
-/// A text with `*` in it.
+/// A glob pattern.
 ///
 /// ```
 /// let glob = trunkline_config::Glob::new("https://*.example.com/*");
@@ -11,23 +11,24 @@
 pub struct Glob(String);
 
 impl Glob {
-    /// Takes a text with or without `*`.
+    /// Creates a glob from a text with or without `*`.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text.
+    /// The pattern.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it stands for the whole of `text`.
+    /// Whether the pattern matches all of `text`.
     pub fn matches(&self, text: &str) -> bool {
         matches(&self.0, text)
     }
 }
 
-/// Whether `pattern` stands for the whole of `text`. Takes time proportional to their lengths' product at worst.
+/// Whether `pattern` matches all of `text`. The worst case is proportional to the product of their
+/// lengths.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -37,7 +38,7 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let Some(mut part) = parts.next() else {
         return rest.is_empty();
     };
-    // Between two stars the earliest place is as good as any; the last part must end the text.
+    // Between two stars the earliest match is as good as any; the last part must end the text.
     for next in parts {
         match rest.find(part) {
             Some(at) => rest = &rest[at + part.len()..],

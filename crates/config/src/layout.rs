@@ -1,11 +1,11 @@
-//! Where everything is: one value holds every path and name (CFG-1).
+//! The paths of all configuration files (CFG-1).
 
 use std::path::{Path, PathBuf};
 
 use crate::env_vars;
 
-/// Every path and file name that configuration is read from and written to. The default is Claude Code's own; an embedding
-/// agent may supply others.
+/// Every path and file name of the configuration. The default is that of Claude Code; an embedding
+/// agent may use others.
 ///
 /// ```
 /// use trunkline_config::Layout;
@@ -16,22 +16,23 @@ use crate::env_vars;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// `~/.claude.json`: the user's servers, and what is kept for each project.
+    /// `~/.claude.json`: the user's servers, and the state of each project.
     pub global_file: PathBuf,
     /// `~/.claude`: settings, plugins, credentials.
     pub config_dir: PathBuf,
-    /// Where a company puts `managed-mcp.json` and `managed-settings.json`.
+    /// The directory of `managed-mcp.json` and `managed-settings.json`.
     pub managed_dir: PathBuf,
-    /// The name of a project's file of servers.
+    /// The name of a project's servers file.
     pub project_file: String,
-    /// The name of the directory with a project's settings.
+    /// The name of a project's settings directory.
     pub project_settings_dir: String,
-    /// What `CLAUDE_CONFIG_DIR` says, if it moved the user's files.
+    /// The value of `CLAUDE_CONFIG_DIR`, if it relocates the user's files.
     pub moved_to: Option<PathBuf>,
 }
 
 impl Layout {
-    /// Claude Code's layout, with `HOME` and `CLAUDE_CONFIG_DIR` honoured; `None` when there is no home directory.
+    /// Claude Code's layout, respecting `HOME` and `CLAUDE_CONFIG_DIR`; `None` without a home
+    /// directory.
     pub fn from_env() -> Option<Self> {
         let moved = std::env::var_os(env_vars::CLAUDE_CONFIG_DIR).filter(|dir| !dir.is_empty());
         let Some(dir) = moved else {
@@ -48,7 +49,7 @@ impl Layout {
         })
     }
 
-    /// Claude Code's layout in this home directory.
+    /// Claude Code's layout in a home directory.
     pub fn under(home: impl AsRef<Path>) -> Self {
         let home = home.as_ref();
         Self {
@@ -61,12 +62,12 @@ impl Layout {
         }
     }
 
-    /// The company's servers.
+    /// The managed servers.
     pub fn managed_servers(&self) -> PathBuf {
         self.managed_dir.join("managed-mcp.json")
     }
 
-    /// The company's settings.
+    /// The managed settings.
     pub fn managed_settings(&self) -> PathBuf {
         self.managed_dir.join("managed-settings.json")
     }
@@ -76,39 +77,40 @@ impl Layout {
         self.config_dir.join("settings.json")
     }
 
-    /// A project's settings: those in the repository, and those that should be kept out of it.
+    /// A project's settings: the shared file and the local one.
     pub fn project_settings(&self, project: &Path) -> [PathBuf; 2] {
         let dir = project.join(&self.project_settings_dir);
         [dir.join("settings.json"), dir.join("settings.local.json")]
     }
 
-    /// Where plugins are installed.
+    /// The directory of installed plugins.
     pub fn plugins_dir(&self) -> PathBuf {
         self.config_dir.join("plugins")
     }
 
-    /// Where the sign-in to claude.ai is kept.
+    /// The credentials for claude.ai.
     pub fn credentials_file(&self) -> PathBuf {
         self.config_dir.join(".credentials.json")
     }
 
-    /// Where Trunkline keeps what is its own.
+    /// The directory of Trunkline's own state.
     pub fn state_dir(&self) -> PathBuf {
         self.config_dir.join("trunkline")
     }
 
-    /// Secrets, where there is no keychain (AUTH-3).
+    /// The secrets file, used without a keychain (AUTH-3).
     pub fn secrets_file(&self) -> PathBuf {
         self.state_dir().join("secrets.json")
     }
 
-    /// What was approved, with its content (CFG-6).
+    /// The approvals with their content (CFG-6).
     pub fn approvals_file(&self) -> PathBuf {
         self.state_dir().join("approvals.json")
     }
 }
 
-/// Where this system's companies put their files. No variable can move it: whoever could set that could leave the policy.
+/// The system directory of managed files. No variable can relocate it: anyone who could set one
+/// could evade policy.
 const fn managed_dir() -> &'static str {
     if cfg!(target_os = "macos") {
         "/Library/Application Support/ClaudeCode"
@@ -119,22 +121,23 @@ const fn managed_dir() -> &'static str {
     }
 }
 
-/// A project: where the work happens, and the key under which `~/.claude.json` keeps what is local to it.
+/// A project: the working directory, and its key in `~/.claude.json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Project {
     /// The working directory.
     pub cwd: PathBuf,
-    /// The root of the repository around it, or else the working directory itself.
+    /// The root of the enclosing repository, or else the working directory.
     pub root: PathBuf,
-    /// Whether there is a repository around it.
+    /// Whether there is an enclosing repository.
     pub is_repository: bool,
 }
 
 impl Project {
-    /// The project around a working directory.
+    /// The project that contains a working directory.
     pub fn at(cwd: impl Into<PathBuf>) -> Self {
         let cwd = cwd.into();
-        // `.git` is only looked for, never read: a file there could point at another project and borrow its approvals.
+        // `.git` is never read: a file there could point to another project and borrow its
+        // approvals.
         let root = cwd.ancestors().find(|dir| dir.join(".git").exists());
         Self {
             is_repository: root.is_some(),
@@ -143,8 +146,8 @@ impl Project {
         }
     }
 
-    /// Its key in `~/.claude.json`. There is none where its directory's name is no text: a key that stands for several
-    /// directories would lend one's approvals to another.
+    /// The key in `~/.claude.json`. `None` if the path is not UTF-8: a lossy key could stand for
+    /// several directories and share their approvals.
     pub fn key(&self) -> Option<&str> {
         self.root.to_str()
     }

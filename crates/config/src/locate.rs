@@ -1,12 +1,12 @@
-//! Where in a text something stands.
+//! Positions in a text.
 
 use std::cell::Cell;
 
-/// Where each line of a text begins.
+/// The start of each line of a text.
 pub(crate) struct Lines {
     starts: Vec<usize>,
-    /// The offset and column of the last place asked for. Places are asked for in order, mostly, and a line may be the whole of
-    /// a large file.
+    /// The offset and column of the last position. Positions are mostly requested in order, and a
+    /// large file may be a single line.
     last: Cell<(usize, usize)>,
 }
 
@@ -43,12 +43,12 @@ pub(crate) fn position(text: &str, offset: usize) -> (usize, usize) {
     Lines::of(text).position(text, offset)
 }
 
-/// How far into `text` its part `part` begins.
+/// The offset of `part` within `text`.
 pub(crate) fn offset(text: &str, part: &str) -> usize {
     (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
 }
 
-/// The offset of the place that a JSON error names.
+/// The offset that a JSON error reports.
 pub(crate) fn error_offset(text: &str, error: &serde_json::Error) -> usize {
     let line_start: usize = text
         .split_inclusive('\n')

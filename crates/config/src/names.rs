@@ -1,19 +1,27 @@
-//! Server names: which may be used, and when two are the same.
+//! Server names: which are valid, and which count as the same.
 
-/// The prefix of connectors' names.
+/// The prefix of connector names.
 pub const CONNECTOR_PREFIX: &str = "claude.ai ";
 
-/// The prefix of plugins' servers' names.
+/// The prefix of the names of plugin servers.
 pub(crate) const PLUGIN_PREFIX: &str = "plugin:";
 
 /// Names that no configured server may have.
 const RESERVED: [&str; 1] = ["workspace"];
 
-/// A server's or tool's name with every character outside `[A-Za-z0-9_-]` turned into `_` (TOOL-1).
+/// The maximum length of a name in characters (SEC-4).
+const MAX_CHARS: usize = 256;
+
+/// How many characters of an invalid name are quoted.
+const MAX_QUOTED: usize = 80;
+
+/// Replaces every character of a server or tool name outside `[A-Za-z0-9_-]` by `_` (TOOL-1).
 ///
 /// ```
-/// assert_eq!(trunkline_config::normalize_name("my.server/v2"), "my_server_v2");
-/// assert_eq!(trunkline_config::normalize_name("claude.ai  Google Drive!"), "claude_ai_Google_Drive");
+/// use trunkline_config::normalize_name;
+///
+/// assert_eq!(normalize_name("my.server/v2"), "my_server_v2");
+/// assert_eq!(normalize_name("claude.ai  Google Drive!"), "claude_ai_Google_Drive");
 /// ```
 pub fn normalize_name(name: &str) -> String {
     let normal = |c: char| {
@@ -27,22 +35,13 @@ pub fn normalize_name(name: &str) -> String {
     if !name.starts_with(CONNECTOR_PREFIX) {
         return normalized;
     }
-    // Connector names are for people; runs of `_` would look like the separator.
-    let words: Vec<&str> = normalized
-        .split('_')
-        .filter(|word| !word.is_empty())
-        .collect();
-    words.join("_")
+    // Connector names are free text; a run of `_` would look like the separator of tool names.
+    let words = normalized.split('_').filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("_")
 }
 
-/// How many characters a name may have (SEC-4).
-const MAX_CHARS: usize = 256;
-
-/// How much of an unusable name is quoted.
-const MAX_QUOTED: usize = 80;
-
-/// Whether a character could make a name pass for other text: control characters, line breaks, those that change the
-/// direction of text, and those that cannot be seen.
+/// Whether a character can make a name pass for other text: control characters, line breaks, and
+/// bidirectional or invisible characters.
 pub(crate) fn is_deceptive(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -50,18 +49,23 @@ pub(crate) fn is_deceptive(c: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Why text cannot be a name in any scope, if so.
-pub(crate) fn unshowable(name: &str) -> Option<String> {
+/// Checks that a name is safe to display.
+pub(crate) fn check_displayable(name: &str) -> Result<(), String> {
     if name.chars().any(is_deceptive) {
-        let message = "its name holds line breaks, control characters or characters that cannot be seen; choose another one";
-        return Some(message.to_owned());
+        let message = "its name contains line breaks, control characters or invisible characters; \
+                       rename it";
+        return Err(message.to_owned());
     }
-    (name.chars().count() > MAX_CHARS)
-        .then(|| format!("its name is longer than {MAX_CHARS} characters; choose another one"))
+    if name.chars().count() > MAX_CHARS {
+        return Err(format!(
+            "its name is longer than {MAX_CHARS} characters; rename it"
+        ));
+    }
+    Ok(())
 }
 
-/// A name as a message quotes it: on one line, and not longer than need be to find it.
-pub(crate) fn quotable(name: &str) -> String {
+/// A name for a message: on one line, and shortened.
+pub(crate) fn quoted_name(name: &str) -> String {
     let mut quoted = String::new();
     for (at, c) in name.chars().enumerate() {
         if at == MAX_QUOTED {
@@ -77,45 +81,40 @@ pub(crate) fn quotable(name: &str) -> String {
     quoted
 }
 
-/// Why a name in a file cannot be used, if so (CFG-3).
-pub(crate) fn unusable(name: &str) -> Option<String> {
+/// Checks the name of an entry in a file (CFG-3).
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
     if name.trim().is_empty() {
-        return Some("its name is empty; give it one".to_owned());
+        return Err("its name is empty; give it one".to_owned());
     }
-    if let Some(reason) = unshowable(name) {
-        return Some(reason);
-    }
+    check_displayable(name)?;
     if RESERVED.contains(&name) {
-        return Some(format!(
-            "the name \"{name}\" is reserved; choose another one"
-        ));
+        return Err(format!("the name \"{name}\" is reserved; rename it"));
     }
-    // Whoever could take these names could pass for a plugin or a connector that policy allows.
+    // Otherwise an entry could pass for a plugin or a connector that policy allows.
     for prefix in [PLUGIN_PREFIX, CONNECTOR_PREFIX] {
         if name.starts_with(prefix) {
-            return Some(format!(
-                "names that begin with \"{prefix}\" are reserved; choose another one"
+            return Err(format!(
+                "names that begin with \"{prefix}\" are reserved; rename it"
             ));
         }
     }
-    None
+    Ok(())
 }
 
-/// Why a name cannot be given to a new server, if so (CFG-3).
-pub fn unfit_to_add(name: &str) -> Option<String> {
-    if let Some(reason) = unusable(name) {
-        return Some(reason);
+/// Checks the name of a server that is to be added (CFG-3). The error says what to write instead.
+pub fn check_new_name(name: &str) -> Result<(), String> {
+    check_name(name)?;
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if name.chars().all(is_valid) {
+        return Ok(());
     }
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if name.chars().all(fits) {
-        return None;
-    }
-    let fitting: String = name
+    let valid: String = name
         .chars()
-        .map(|c| if fits(c) { c } else { '-' })
+        .map(|c| if is_valid(c) { c } else { '-' })
         .collect();
-    Some(format!(
-        "the name \"{name}\" may hold only letters, digits, \"-\" and \"_\"; write for example \"{fitting}\""
+    Err(format!(
+        "the name \"{name}\" may contain only letters, digits, \"-\" and \"_\"; \
+         write for example \"{valid}\""
     ))
 }
 
@@ -126,7 +125,7 @@ mod tests {
     #[test]
     fn new_names_are_plain_and_not_reserved() {
         for name in ["a", "A-b_9", "workspaces"] {
-            assert_eq!(unfit_to_add(name), None, "{name}");
+            assert_eq!(check_new_name(name), Ok(()), "{name}");
         }
         for name in [
             "",
@@ -138,18 +137,19 @@ mod tests {
             "plugin:x:y",
             "a/b",
         ] {
-            assert!(unfit_to_add(name).is_some(), "{name}");
+            assert!(check_new_name(name).is_err(), "{name}");
         }
-        assert!(unfit_to_add("my server.v2").is_some_and(|told| told.contains("\"my-server-v2\"")));
+        let error = check_new_name("my server.v2").unwrap_err();
+        assert!(error.contains("\"my-server-v2\""), "{error}");
     }
 
     #[test]
     fn a_file_may_use_any_name_that_is_not_reserved() {
         for name in ["a.b c", "ünï"] {
-            assert_eq!(unusable(name), None, "{name}");
+            assert_eq!(check_name(name), Ok(()), "{name}");
         }
         for name in ["", "workspace", "plugin:p:s", "claude.ai Slack"] {
-            assert!(unusable(name).is_some(), "{name}");
+            assert!(check_name(name).is_err(), "{name}");
         }
         let long = "x".repeat(257);
         for name in [
@@ -161,8 +161,8 @@ mod tests {
             "a\u{2028}b",
             &long,
         ] {
-            assert!(unusable(name).is_some(), "{name:?}");
-            let quoted = quotable(name);
+            assert!(check_name(name).is_err(), "{name:?}");
+            let quoted = quoted_name(name);
             assert!(!quoted.chars().any(is_deceptive) && quoted.chars().count() <= 90);
         }
     }

@@ -1,30 +1,31 @@
-//! Which tools may be called without asking, and which not at all (TOOL-10), as settings files say: `permissions.allow`, `ask`
-//! and `deny`. What a rule stands for is for whoever calls tools to know.
+//! The tool permissions in settings files: `permissions.allow`, `ask` and `deny` (TOOL-10). The
+//! host interprets the rules.
 
 use crate::settings::{Origin, Settings};
 
 /// The rules of all settings files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
-    /// What may be called without asking.
+    /// Tools that may be called without asking.
     pub allow: Vec<PermissionRule>,
-    /// What must be asked about, even if it is allowed.
+    /// Tools that require asking, even if they are allowed.
     pub ask: Vec<PermissionRule>,
-    /// What may not be called, whatever else is said.
+    /// Tools that may not be called.
     pub deny: Vec<PermissionRule>,
 }
 
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PermissionRule {
-    /// The rule: `mcp__server`, `mcp__server__*`, `mcp__server__tool`, or the name of a tool without a server.
+    /// The rule: `mcp__server`, `mcp__server__*`, `mcp__server__tool`, or the name of a tool
+    /// without a server.
     pub text: String,
-    /// The file it stands in.
+    /// The file that contains it.
     pub source: String,
 }
 
 impl Permissions {
-    /// Puts together what all files say. What is in a repository can forbid, and never permit.
+    /// Combines the rules of all files. A repository can forbid, never permit.
     pub(crate) fn of(files: &[Settings]) -> Self {
         let managed_only = files.iter().any(|file| file.managed_rules_only);
         let mut all = Self::default();
@@ -71,7 +72,7 @@ mod tests {
             file(Origin::Managed, "m"),
             file(Origin::User, "u"),
             file(Origin::Project, "p"),
-            file(Origin::Moved, "v"),
+            file(Origin::Relocated, "v"),
         ]);
         assert_eq!(texts(&all.allow), ["m", "u"]);
         assert_eq!(texts(&all.ask), ["m", "u", "p", "v"]);

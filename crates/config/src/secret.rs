@@ -1,13 +1,13 @@
-//! Text that must not be shown.
+//! Text that must not be displayed.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// What stands in a secret's place wherever something is shown.
+/// The replacement for a secret in output.
 pub const HIDDEN: &str = "***";
 
-/// Text that may be a secret: printing it, in whatever way, prints `***` (SEC-1).
+/// Text that may be a secret: formatting it gives `***` (SEC-1).
 ///
 /// ```
 /// let secret = trunkline_config::Secret::new("hunter2");
@@ -19,12 +19,12 @@ pub const HIDDEN: &str = "***";
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes a text out of sight.
+    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself, for the one place that needs it.
+    /// The text itself.
     pub fn expose(&self) -> &str {
         &self.0
     }

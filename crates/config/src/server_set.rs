@@ -1,59 +1,60 @@
-//! The set of servers that configuration comes to.
+//! The set of configured servers.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::approve::{ApproveAll, Approved};
+use crate::approval::{ApproveAll, ApprovedEntry};
 use crate::diagnostic::Diagnostic;
-use crate::entry::{ServerEntry, TransportEntry};
+use crate::entry::ServerEntry;
 use crate::files::shown;
-use crate::names::unshowable;
+use crate::names::check_displayable;
 use crate::permissions::Permissions;
 use crate::policy::{Blocked, Policy};
 use crate::scopes::Scope;
 
-/// All servers that are configured, those that may not run included, and what was wrong on the way.
+/// All configured servers, including those that may not run, and the problems found.
 #[derive(Clone, Debug, Default)]
 pub struct ServerSet {
-    /// Every server, sorted by name; of one name the strongest scope first.
+    /// Every server, sorted by name, and by scope within a name.
     pub servers: Vec<Server>,
-    /// The problems found on the way.
+    /// The problems found.
     pub diagnostics: Vec<Diagnostic>,
-    /// The company's file, if there is one: then it alone counts.
+    /// The enterprise configuration, if there is one: then no other scope counts.
     pub exclusive: Option<PathBuf>,
     /// Every file that counts, whether it exists or not.
     pub files: Vec<PathBuf>,
     /// The lists of allowed and denied servers.
     pub policy: Policy,
-    /// Which tools may be called.
+    /// The tool permissions.
     pub permissions: Permissions,
-    /// The setting that approves every server of a project, if one does.
+    /// The setting that approves every server of a project.
     pub approve_all: Option<ApproveAll>,
-    /// One of the company's files is there and cannot be used. It counts all the same, but it may just be being written.
-    pub doubtful: bool,
+    /// A managed file exists but is unusable. It still counts, but it may be in the middle of being
+    /// written.
+    pub managed_unreadable: bool,
 }
 
-/// A configured server and where it stands.
+/// A configured server and its status.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Its entry.
+    /// The entry.
     pub entry: ServerEntry,
-    /// Whether it runs, and if not, why.
-    pub standing: Standing,
-    /// Entries of the same name in weaker places, which it hides.
+    /// Whether it runs, or why not.
+    pub status: EntryStatus,
+    /// The weaker entries of the same name that it shadows.
     pub shadows: Vec<Source>,
-    /// What its approval should be bound to, where only its name is approved so far.
-    pub(crate) to_record: Option<Approved>,
+    /// The content to bind its approval to, if only its name is approved.
+    pub(crate) unbound_approval: Option<ApprovedEntry>,
 }
 
-/// Where an entry stands.
+/// The scope and file of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Source {
-    /// Its scope.
+    /// The scope.
     pub scope: Scope,
-    /// Its file.
+    /// The file.
     pub source: String,
 }
 
@@ -72,44 +73,44 @@ impl fmt::Display for Source {
     }
 }
 
-/// Whether a server runs, and if not, why.
+/// Whether a server runs, or why not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It runs.
+pub enum EntryStatus {
+    /// It may run and is enabled.
     Active,
-    /// It is switched off.
+    /// It is disabled.
     Disabled,
-    /// The user has not approved it, or not as it is now.
+    /// The user has not approved it, or not its current content.
     PendingApproval {
-        /// What was approved under its name.
-        before: Option<Box<Approved>>,
+        /// The content approved under its name.
+        before: Option<Box<ApprovedEntry>>,
     },
-    /// The user does not want it.
+    /// The user rejected it.
     Rejected {
-        /// The file that says so.
+        /// The file that rejects it.
         source: String,
     },
-    /// Policy forbids it.
+    /// Policy blocks it.
     Blocked(Blocked),
     /// Another server has the same content.
     Suppressed {
-        /// That server's name.
+        /// The name of that server.
         by: String,
     },
-    /// A stronger place has an entry of the same name.
+    /// A stronger scope has an entry of the same name.
     Shadowed {
-        /// That place.
+        /// That entry.
         by: Source,
     },
 }
 
-impl Standing {
-    /// Whether nothing stands in the server's way but, perhaps, that it is switched off.
+impl EntryStatus {
+    /// Whether it may run, even if it is disabled.
     pub fn may_run(&self) -> bool {
         matches!(self, Self::Active | Self::Disabled)
     }
 
-    /// Its name in `list --json`; `None` where the connection's state says more.
+    /// The name in `list --json`; `None` if the state of the connection is shown instead.
     pub fn name(&self) -> Option<&'static str> {
         match self {
             Self::Active | Self::Disabled => None,
@@ -123,22 +124,23 @@ impl Standing {
 }
 
 impl Server {
-    /// A server that policy keeps from running.
+    /// A server that policy blocks.
     pub fn blocked(entry: ServerEntry, blocked: Blocked) -> Self {
         Self {
             entry,
-            standing: Standing::Blocked(blocked),
+            status: EntryStatus::Blocked(blocked),
             shadows: Vec::new(),
-            to_record: None,
+            unbound_approval: None,
         }
     }
 }
 
 impl ServerSet {
-    /// Why a server that is in no file may not run beside these: an enterprise configuration has exclusive control, or
-    /// policy does not allow it. A server inside the embedding program is the program itself, and not held to either.
+    /// Why a server that is in no file may not run: the enterprise configuration has exclusive
+    /// control, or policy does not allow it. Servers of the embedding program are exempt: they are
+    /// the program itself.
     pub fn refusal(&self, entry: &ServerEntry) -> Option<Blocked> {
-        if matches!(entry.transport, TransportEntry::Sdk) {
+        if entry.transport.is_embedded() {
             return None;
         }
         if let Some(file) = &self.exclusive {
@@ -147,33 +149,33 @@ impl ServerSet {
                 source: shown(file),
             });
         }
-        if let Some(reason) = unshowable(&entry.name) {
+        if let Err(rule) = check_displayable(&entry.name) {
             return Some(Blocked {
-                rule: reason,
+                rule,
                 source: entry.source.clone(),
             });
         }
         self.policy.blocks(entry)
     }
 
-    /// The entries of the servers that run.
+    /// The entries of the active servers.
     pub fn active(&self) -> impl Iterator<Item = &ServerEntry> {
         let running = self.servers.iter();
         running
-            .filter(|server| server.standing == Standing::Active)
+            .filter(|server| server.status == EntryStatus::Active)
             .map(|server| &server.entry)
     }
 
-    /// The servers that a host knows: those that run and those that are switched off. An entry that is switched off, by itself
-    /// or for this project, says so in `disabled`.
+    /// The servers for a host: active and disabled ones. `disabled` of each entry reflects its
+    /// status.
     pub fn for_host(&self) -> impl Iterator<Item = ServerEntry> {
         let known = self.servers.iter();
-        known.filter_map(|server| match server.standing {
-            Standing::Active => Some(ServerEntry {
+        known.filter_map(|server| match server.status {
+            EntryStatus::Active => Some(ServerEntry {
                 disabled: false,
                 ..server.entry.clone()
             }),
-            Standing::Disabled => Some(ServerEntry {
+            EntryStatus::Disabled => Some(ServerEntry {
                 disabled: true,
                 ..server.entry.clone()
             }),
@@ -182,7 +184,7 @@ impl ServerSet {
     }
 
     /// The problems with entries of one name.
-    pub fn about<'s>(&'s self, name: &str) -> impl Iterator<Item = &'s Diagnostic> {
+    pub fn diagnostics_for<'s>(&'s self, name: &str) -> impl Iterator<Item = &'s Diagnostic> {
         let diagnostics = self.diagnostics.iter();
         diagnostics.filter(move |problem| problem.server.as_deref() == Some(name))
     }

@@ -1,44 +1,45 @@
-//! The keys of settings files that have to do with servers, and which of them count from which file (CFG-6, CFG-7).
+//! The settings that concern servers, and which files they count from (CFG-6, CFG-7).
 
 use serde_json::value::RawValue;
 
 use crate::diagnostic::Diagnostic;
-use crate::document::{Document, Members, Unreadable};
+use crate::document::{Document, Members, ParseError};
 use crate::policy::Rule;
 
-/// Whose settings they are.
+/// The owner of a settings file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The company's.
+    /// Managed by the organisation.
     Managed,
     /// The user's, for every project.
     User,
-    /// The user's, for this project, outside of it.
+    /// The user's, for this project, stored outside of it.
     Local,
-    /// The user's, but in a place that the repository controls: what they forbid counts, what they permit does not.
-    Moved,
-    /// Files in the project: what they forbid counts, what they permit does not.
+    /// The user's, but relocated to where the repository controls them: they can forbid, never
+    /// permit.
+    Relocated,
+    /// In the project: they can forbid, never permit.
     Project,
 }
 
 impl Origin {
     /// Whether approvals in such a file count. A repository cannot approve itself.
     pub(crate) fn may_approve(self) -> bool {
-        !matches!(self, Self::Moved | Self::Project)
+        !matches!(self, Self::Relocated | Self::Project)
     }
 
-    /// Whether lists of allowed servers in such a file count.
+    /// Whether allow lists in such a file count.
     fn may_allow(self) -> bool {
         matches!(self, Self::Managed | Self::User)
     }
 
-    /// Whether lists of denied servers in such a file count.
+    /// Whether deny lists in such a file count.
     fn may_deny(self) -> bool {
-        matches!(self, Self::Managed | Self::User | Self::Moved)
+        matches!(self, Self::Managed | Self::User | Self::Relocated)
     }
 }
 
-/// What one file says.
+/// The settings of one file.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) origin: Origin,
@@ -49,15 +50,15 @@ pub(crate) struct Settings {
     pub(crate) enabled: Vec<String>,
     /// `disabledMcpjsonServers`
     pub(crate) disabled: Vec<String>,
-    /// Part of `disabledMcpjsonServers` is unreadable, so any server may be meant by it.
-    pub(crate) disabled_in_doubt: bool,
+    /// Part of `disabledMcpjsonServers` is unreadable, so it may name any server.
+    pub(crate) disabled_unreadable: bool,
     /// `allowedMcpServers`
     pub(crate) allow: Option<Vec<Rule>>,
     /// `deniedMcpServers`
     pub(crate) deny: Vec<Rule>,
     /// `allowManagedMcpServersOnly`
     pub(crate) managed_only: bool,
-    /// `enabledPlugins`, in their order.
+    /// `enabledPlugins`, in order.
     pub(crate) plugins: Vec<(String, bool)>,
     /// `permissions`
     pub(crate) permissions: PermissionLists,
@@ -65,12 +66,12 @@ pub(crate) struct Settings {
     pub(crate) managed_rules_only: bool,
 }
 
-/// The rule about every tool of every server.
+/// The rule for every tool of every server.
 const EVERYTHING: &str = "mcp__*";
 
 impl PermissionLists {
-    /// Where it cannot be told what is forbidden.
-    pub(crate) fn in_doubt() -> Self {
+    /// Denies everything, because the rules are unreadable.
+    pub(crate) fn deny_all() -> Self {
         Self {
             deny: vec![EVERYTHING.to_owned()],
             ..Self::default()
@@ -78,7 +79,7 @@ impl PermissionLists {
     }
 }
 
-/// The lists under `permissions`, as they stand in a file.
+/// The lists under `permissions`.
 #[derive(Debug, Default)]
 pub(crate) struct PermissionLists {
     pub(crate) allow: Vec<String>,
@@ -87,7 +88,7 @@ pub(crate) struct PermissionLists {
 }
 
 impl Settings {
-    /// Settings that say nothing.
+    /// Empty settings.
     pub(crate) fn empty(origin: Origin, source: &str) -> Self {
         Self {
             origin,
@@ -95,7 +96,7 @@ impl Settings {
             enable_all: false,
             enabled: Vec::new(),
             disabled: Vec::new(),
-            disabled_in_doubt: false,
+            disabled_unreadable: false,
             allow: None,
             deny: Vec::new(),
             managed_only: false,
@@ -112,28 +113,24 @@ impl Settings {
         origin: Origin,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Self {
-        let mut reader = Reader {
-            document,
-            members,
-            diagnostics,
-        };
+        let mut reader = SettingsReader::new(document, members, diagnostics);
         let mut settings = Self::empty(origin, document.source());
-        (settings.disabled, settings.disabled_in_doubt) =
+        (settings.disabled, settings.disabled_unreadable) =
             reader.rejected_names("disabledMcpjsonServers");
         if origin.may_approve() {
             settings.enable_all = reader.flag("enableAllProjectMcpServers");
             settings.enabled = reader.names("enabledMcpjsonServers");
         }
         if origin.may_allow() {
-            settings.allow = reader.rules("allowedMcpServers", Keep::Understood);
+            settings.allow = reader.rules("allowedMcpServers", Leniency::Strict);
         }
         if origin.may_deny() {
             settings.deny = reader
-                .rules("deniedMcpServers", Keep::Guessed)
+                .rules("deniedMcpServers", Leniency::Lenient)
                 .unwrap_or_default();
         }
         if origin == Origin::Managed {
-            // Whatever was meant by something else than true or false, it was not to be without effect.
+            // Any other value than true or false was still meant to have an effect.
             settings.managed_only = reader.flag_or("allowManagedMcpServersOnly", true);
             settings.managed_rules_only = reader.flag_or("allowManagedPermissionRulesOnly", true);
         }
@@ -148,38 +145,65 @@ impl Settings {
     }
 }
 
-/// A list of names; an element that is none costs itself.
+/// The names in the list `key`. An element that is no name is reported and skipped.
 pub(crate) fn names(
     document: &Document,
     members: &Members,
     key: &str,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<String> {
-    let mut reader = Reader {
-        document,
-        members,
-        diagnostics,
-    };
-    reader.names(key)
+    SettingsReader::new(document, members, diagnostics).names(key)
 }
 
-/// What to do with a rule that is not written as it should be.
+/// The names in `disabledMcpServers`, and whether it is something other than a list: then it may name
+/// any server.
+pub(crate) fn disabled_names(
+    document: &Document,
+    members: &Members,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> (Vec<String>, bool) {
+    let key = "disabledMcpServers";
+    let names = names(document, members, key, diagnostics);
+    let bad = members.get(key).filter(|raw| !raw.get().starts_with('['));
+    if let Some(raw) = bad {
+        let message = format!(
+            "\"{key}\" is not a list, so every server is disabled in this project; \
+             write a list of names"
+        );
+        diagnostics.push(document.problem(document.offset(raw), message));
+    }
+    (names, bad.is_some())
+}
+
+/// How to treat a malformed rule.
 #[derive(Clone, Copy, PartialEq)]
-enum Keep {
-    /// Only what is clear counts: more could be allowed than was meant.
-    Understood,
-    /// What can be guessed counts as well: better deny too much than too little.
-    Guessed,
+enum Leniency {
+    /// Skip it: it could allow more than intended.
+    Strict,
+    /// Guess its meaning: better deny too much than too little.
+    Lenient,
 }
 
-struct Reader<'r, 'a> {
+struct SettingsReader<'r, 'a> {
     document: &'r Document<'a>,
     members: &'r Members<'a>,
     diagnostics: &'r mut Vec<Diagnostic>,
 }
 
-impl<'a> Reader<'_, 'a> {
-    fn complain(&mut self, key: &str, problem: &Unreadable) {
+impl<'r, 'a> SettingsReader<'r, 'a> {
+    fn new(
+        document: &'r Document<'a>,
+        members: &'r Members<'a>,
+        diagnostics: &'r mut Vec<Diagnostic>,
+    ) -> Self {
+        Self {
+            document,
+            members,
+            diagnostics,
+        }
+    }
+
+    fn report_problem(&mut self, key: &str, problem: &ParseError) {
         let message = format!("\"{key}\": {}", problem.message);
         let diagnostic = self.document.problem(problem.offset, message);
         self.diagnostics.push(diagnostic);
@@ -189,46 +213,47 @@ impl<'a> Reader<'_, 'a> {
         self.flag_or(key, false)
     }
 
-    /// A flag, with what it counts as when it is neither true nor false.
+    /// A flag, with its value if it is neither true nor false.
     fn flag_or(&mut self, key: &str, otherwise: bool) -> bool {
         let Some(raw) = self.members.get(key) else {
             return false;
         };
         self.document.decode(raw).unwrap_or_else(|problem| {
-            self.complain(key, &problem);
+            self.report_problem(key, &problem);
             otherwise
         })
     }
 
-    /// A list of names; an element that is no text costs that element.
+    /// The names in a list. An element that is not text is reported and skipped.
     fn names(&mut self, key: &str) -> Vec<String> {
         let mut names = Vec::new();
         for raw in self.elements(key).unwrap_or_default() {
             match self.document.decode(raw) {
                 Ok(name) => names.push(name),
-                Err(problem) => self.complain(key, &problem),
+                Err(problem) => self.report_problem(key, &problem),
             }
         }
         names
     }
 
-    /// A list of names that rejects, and whether any part of it is unreadable. A lone text counts as a name, and leaves
-    /// doubt about the rest.
+    /// The names in a list that rejects, and whether part of it is unreadable. A bare text counts
+    /// as a name, but the list is unreadable.
     fn rejected_names(&mut self, key: &str) -> (Vec<String>, bool) {
         let told = self.diagnostics.len();
         let mut names = self.names(key);
-        let in_doubt = self.diagnostics.len() > told;
+        let unreadable = self.diagnostics.len() > told;
         let raw = self.members.get(key);
         names.extend(raw.and_then(|raw| self.document.decode::<String>(raw).ok()));
-        (names, in_doubt)
+        (names, unreadable)
     }
 
-    /// The elements of a list; `None` if there is no such key. What is no list counts as an empty one.
+    /// The elements of a list; `None` if the key is missing. Any other value counts as an empty
+    /// list.
     fn elements(&mut self, key: &str) -> Option<Vec<&'a RawValue>> {
         let raw = self.members.get(key)?;
         Some(self.document.decode(raw).unwrap_or_else(|mut problem| {
             "expected a list".clone_into(&mut problem.message);
-            self.complain(key, &problem);
+            self.report_problem(key, &problem);
             Vec::new()
         }))
     }
@@ -242,24 +267,21 @@ impl<'a> Reader<'_, 'a> {
         let members = match self.document.members(raw) {
             Ok(members) => members,
             Err(problem) => {
-                self.complain(key, &problem);
-                return PermissionLists::in_doubt();
+                self.report_problem(key, &problem);
+                return PermissionLists::deny_all();
             }
         };
-        let mut inner = Reader {
-            document: self.document,
-            members: &members,
-            diagnostics: self.diagnostics,
-        };
+        let mut inner = SettingsReader::new(self.document, &members, self.diagnostics);
         PermissionLists {
             allow: inner.names("allow"),
-            ask: inner.guarded("ask"),
-            deny: inner.guarded("deny"),
+            ask: inner.restrictive_rules("ask"),
+            deny: inner.restrictive_rules("deny"),
         }
     }
 
-    /// A list of rules that forbid. A rule without the list around it counts; where it cannot be told what is forbidden, everything is.
-    fn guarded(&mut self, key: &str) -> Vec<String> {
+    /// A list of rules that forbid. A bare rule counts; if the list is unreadable, everything is
+    /// forbidden.
+    fn restrictive_rules(&mut self, key: &str) -> Vec<String> {
         let Some(raw) = self.members.get(key) else {
             return Vec::new();
         };
@@ -274,11 +296,11 @@ impl<'a> Reader<'_, 'a> {
         vec![lone]
     }
 
-    fn rules(&mut self, key: &str, keep: Keep) -> Option<Vec<Rule>> {
+    fn rules(&mut self, key: &str, leniency: Leniency) -> Option<Vec<Rule>> {
         let mut rules = Vec::new();
         let elements = match self.elements(key)? {
-            // A rule without the list around it.
-            none if none.is_empty() && keep == Keep::Guessed => {
+            // A bare rule.
+            none if none.is_empty() && leniency == Leniency::Lenient => {
                 let lone = self
                     .members
                     .get(key)
@@ -291,20 +313,20 @@ impl<'a> Reader<'_, 'a> {
             let (found, complete) = self.rule(raw);
             if !complete {
                 let message = "write {\"serverName\": …}, {\"serverCommand\": […]} or {\"serverUrl\": …}, one in each element";
-                let problem = Unreadable {
+                let problem = ParseError {
                     offset: self.document.offset(raw),
                     message: message.to_owned(),
                 };
-                self.complain(key, &problem);
+                self.report_problem(key, &problem);
             }
-            if complete || keep == Keep::Guessed {
+            if complete || leniency == Leniency::Lenient {
                 rules.extend(found);
             }
         }
         Some(rules)
     }
 
-    /// The rules in one element, and whether that is exactly one and nothing else.
+    /// The rules in one element, and whether it consists of exactly one.
     fn rule(&self, raw: &'a RawValue) -> (Vec<Rule>, bool) {
         if let Ok(name) = self.document.decode(raw) {
             return (vec![Rule::Name(name)], false);
@@ -319,7 +341,7 @@ impl<'a> Reader<'_, 'a> {
                 "serverCommand" => {
                     let argv: Option<Vec<String>> = self.document.decode(value).ok();
                     rules.extend(argv.filter(|argv| !argv.is_empty()).map(Rule::Command));
-                    // A text in place of the list: one word, or several.
+                    // A text instead of a list: one word, or several.
                     if let Ok(line) = self.document.decode::<String>(value) {
                         let words = line.split_whitespace().map(str::to_owned).collect();
                         rules.extend([Rule::Command(vec![line]), Rule::Command(words)]);
@@ -336,7 +358,7 @@ impl<'a> Reader<'_, 'a> {
         (rules, complete)
     }
 
-    /// `enabledPlugins`: an object of flags, or a list of the enabled ones.
+    /// `enabledPlugins`: an object of flags, or a list of enabled plugins.
     fn plugins(&mut self) -> Vec<(String, bool)> {
         let key = "enabledPlugins";
         let Some(raw) = self.members.get(key) else {
@@ -348,11 +370,11 @@ impl<'a> Reader<'_, 'a> {
         let members = match self.document.members(raw) {
             Ok(members) => members,
             Err(problem) => {
-                self.complain(key, &problem);
+                self.report_problem(key, &problem);
                 return Vec::new();
             }
         };
-        // A list of versions, in place of a flag, enables as well.
+        // A list of versions instead of a flag also enables.
         let enabled = |value: &RawValue| !matches!(value.get(), "false" | "null");
         members
             .iter()

@@ -1,4 +1,4 @@
-//! Notices when configuration files change.
+//! Watches configuration files for changes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,24 +9,24 @@ use notify::{
     Config, Event, EventKind, PollWatcher, RecommendedWatcher, RecursiveMode, Watcher as _,
 };
 
-/// How often files are looked at where the system cannot tell of changes.
+/// The polling interval where the system reports no changes.
 const POLL: Duration = Duration::from_secs(2);
 
 /// Watches files until it is dropped.
 pub struct Watcher {
-    watched: Watched,
+    watched: WatchedFiles,
     dirs: BTreeSet<PathBuf>,
     _watching: Box<dyn Send + Sync>,
 }
 
 impl Watcher {
-    /// Calls `changed` whenever one of the files may have changed, appeared or gone, more often than need be rather than less. It
-    /// must not block. The error says why nothing can be watched.
+    /// Calls `changed` whenever one of the files may have changed, appeared or disappeared;
+    /// spurious calls are possible. It must not block.
     pub fn new(
         files: &[PathBuf],
         changed: impl Fn() + Send + Clone + 'static,
     ) -> Result<Self, String> {
-        let watched = Watched::new(files);
+        let watched = WatchedFiles::new(files);
         let dirs = watched.dirs();
         let tell = {
             let watched = watched.clone();
@@ -38,7 +38,7 @@ impl Watcher {
         };
         let told = RecommendedWatcher::new(tell.clone(), Config::default())
             .and_then(|watcher| start(watcher, &dirs));
-        // Watches are limited in number, and some file systems tell nothing.
+        // Watches are limited in number, and some file systems report nothing.
         let watching: Box<dyn Send + Sync> = if let Ok(watcher) = told {
             Box::new(watcher)
         } else {
@@ -53,9 +53,10 @@ impl Watcher {
         })
     }
 
-    /// Whether it watches all that has to be watched for these files: not when a directory on the way has come or gone.
+    /// Whether it watches everything needed for these files: not after a parent directory was
+    /// created or removed.
     pub fn covers(&self, files: &[PathBuf]) -> bool {
-        let wanted = Watched::new(files);
+        let wanted = WatchedFiles::new(files);
         wanted.0 == self.watched.0 && wanted.dirs() == self.dirs
     }
 }
@@ -63,7 +64,7 @@ impl Watcher {
 fn start<W: notify::Watcher>(mut watcher: W, dirs: &BTreeSet<PathBuf>) -> notify::Result<W> {
     for dir in dirs {
         match watcher.watch(dir, RecursiveMode::NonRecursive) {
-            // One that may not be looked at cannot hold a file that could be read.
+            // An inaccessible directory cannot contain a readable file.
             Ok(()) => {}
             Err(error) if !matches!(error.kind, notify::ErrorKind::MaxFilesWatch) => {}
             Err(error) => return Err(error),
@@ -72,17 +73,18 @@ fn start<W: notify::Watcher>(mut watcher: W, dirs: &BTreeSet<PathBuf>) -> notify
     Ok(watcher)
 }
 
-/// The files, and, where they are links, what they point to.
+/// The files and the targets of those that are links.
 #[derive(Clone)]
-struct Watched(BTreeSet<PathBuf>);
+struct WatchedFiles(BTreeSet<PathBuf>);
 
-impl Watched {
+impl WatchedFiles {
     fn new(files: &[PathBuf]) -> Self {
         let targets = files.iter().filter_map(|file| file.canonicalize().ok());
         Self(files.iter().cloned().chain(targets).collect())
     }
 
-    /// The directories to watch: each file's own, since a file is replaced rather than written, or else the nearest there is.
+    /// The directories to watch: that of each file, because files are replaced rather than written,
+    /// or else the nearest existing parent.
     fn dirs(&self) -> BTreeSet<PathBuf> {
         let nearest = |file: &PathBuf| {
             let mut above = file.ancestors().skip(1);
@@ -91,7 +93,7 @@ impl Watched {
         self.0.iter().filter_map(nearest).collect()
     }
 
-    /// Whether an event is about one of the files, or about a directory on the way to one.
+    /// Whether an event concerns one of the files or a parent directory.
     fn concerns(&self, event: &Event) -> bool {
         let reading = match event.kind {
             EventKind::Access(AccessKind::Close(AccessMode::Write)) => false,
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// Waits until a change has been told.
+    /// Waits until a change is reported.
     fn told(news: &mpsc::Receiver<()>) {
         news.recv_timeout(Duration::from_secs(20))
             .expect("a change");

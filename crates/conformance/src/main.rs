@@ -54,7 +54,7 @@ async fn main() -> ExitCode {
             return ExitCode::from(USAGE);
         }
     };
-    let entry = HttpEntry::at(HttpFlavour::Streamable, url);
+    let entry = HttpEntry::new(HttpFlavour::Streamable, url);
     let host = Host::builder()
         .permit(trunkline::permission::AllowAll)
         .settings(Settings::from_env())

@@ -268,7 +268,7 @@ impl DiscoveryTask {
         let Some(mut set) = self.load().await else {
             return;
         };
-        if set.doubtful && !self.set.load().doubtful {
+        if set.managed_unreadable && !self.set.load().managed_unreadable {
             // An unreadable managed file blocks all servers, but its writer gets time to finish.
             tokio::time::sleep(MAX_WAIT).await;
             match self.load().await {

@@ -181,7 +181,7 @@ impl Host {
             .collect();
         let config = |source: &Source| match source {
             Source::Entry(entry) => {
-                let mut shown = entry.shown(false);
+                let mut shown = entry.redacted();
                 if let Some(shown) = shown.as_object_mut() {
                     shown.insert("scope".to_owned(), entry.scope.to_string().into());
                     shown.insert("source".to_owned(), entry.source.clone().into());

@@ -1,36 +1,36 @@
-//! Why a secret could not be read or kept.
+//! Why a secret could not be read or stored.
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a secret could not be read or kept. Never holds a secret.
+/// Why a secret could not be read or stored. Never contains a secret.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VaultError {
-    /// A secret is found by two names, and one of them is empty.
+    /// The service or the account is empty.
     #[error(
         "a secret needs the name of its service and of its account; write both, as in service/account"
     )]
     Unnamed,
-    /// The keychain is locked, and nobody opened it.
+    /// The keychain is locked, and the user did not unlock it.
     #[error("the keychain is locked and was not opened; unlock it and try again")]
     Locked,
-    /// The keychain did not answer.
+    /// The keychain did not respond.
     #[error("the keychain did not answer within {:.1} s; unlock it, or restart its service, and try again", after.as_secs_f64())]
     NoAnswer {
-        /// How long it had.
+        /// The time limit.
         after: Duration,
     },
-    /// The keychain answered with a failure.
+    /// The keychain reported an error.
     #[error("the keychain could not {doing} the secret: {reason}")]
     Keychain {
-        /// `read`, `keep` or `delete`.
+        /// `read`, `store` or `delete`.
         doing: &'static str,
-        /// What it said.
+        /// The reported error.
         reason: String,
     },
-    /// What the keychain holds under these names is not text.
+    /// The stored value is not text.
     #[error("what the keychain holds for \"{service}/{account}\" is not text; store it again")]
     NotText {
         /// The service.
@@ -38,46 +38,46 @@ pub enum VaultError {
         /// The account.
         account: String,
     },
-    /// The file that stands in for a keychain could not be used.
+    /// The file that replaces the keychain could not be used.
     #[error("could not {doing} {}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What was being done.
+        /// The failed operation.
         doing: &'static str,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The file is not what we wrote.
+    /// The file was not written by this crate.
     #[error("{}:{line}:{column}: this is not a file of secrets; move it away, and store the secrets again", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Where reading it ended.
+        /// The line of the syntax error.
         line: usize,
-        /// Where in that line.
+        /// The column of the syntax error.
         column: usize,
     },
-    /// The file is too large to be ours.
+    /// The file exceeds the size limit.
     #[error("{} is larger than {limit} bytes, which no file of secrets is; move it away", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// How large it may be.
+        /// The size limit in bytes.
         limit: u64,
     },
-    /// Another process holds the file's lock and does not let go.
+    /// Another process holds the lock of the file.
     #[error("another process has held {} for more than {:.1} s; end it and try again", lock.display(), after.as_secs_f64())]
     Busy {
         /// The lock file.
         lock: PathBuf,
-        /// How long was waited.
+        /// How long this process waited.
         after: Duration,
     },
 }
 
 impl VaultError {
-    /// Whether it may work once the user has unlocked the keychain.
+    /// Whether a retry may succeed after the user unlocks the keychain.
     pub fn is_locked(&self) -> bool {
         matches!(self, Self::Locked | Self::NoAnswer { .. })
     }

@@ -1,7 +1,8 @@
-//! The file that stands in where there is no keychain: JSON, `{service: {account: secret}}`, for its owner's eyes only.
+//! The file that replaces a missing keychain: JSON, `{service: {account: secret}}`, readable only
+//! by its owner.
 //!
-//! Written as a whole under a lock, and put in place by a rename, so that a reader needs no lock and a crash leaves the old
-//! file or the new one.
+//! It is written under a lock and replaced by a rename, so readers need no lock and a crash leaves
+//! the old or the new file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -11,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use super::VaultError;
 
-/// How large the file may be: many thousand secrets.
+/// The maximum size of the file: many thousands of secrets.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
-/// How long another process may hold the lock. Whoever holds it writes one small file.
+/// How long to wait for the lock. Its holder only writes one small file.
 const LOCK_LIMIT: Duration = Duration::from_secs(10);
 
-/// How often the lock is tried.
+/// The interval between attempts to take the lock.
 const LOCK_POLL: Duration = Duration::from_millis(10);
 
 type Secrets = BTreeMap<String, BTreeMap<String, String>>;
@@ -63,7 +64,7 @@ impl SecretFile {
                 .get(service)
                 .is_some_and(|accounts| accounts.contains_key(account))
         };
-        // Most often there is no such file, and then no lock file is to be made either.
+        // Usually there is no such file; do not create a lock file then.
         if !holds_it(&self.read()?) {
             return Ok(false);
         }
@@ -105,7 +106,7 @@ impl SecretFile {
                 limit: MAX_BYTES,
             });
         }
-        // What serde_json says may quote the file; where it says it cannot.
+        // The message of `serde_json` may quote the file; the position cannot.
         serde_json::from_slice(&text).map_err(|error| VaultError::Malformed {
             path: self.path.clone(),
             line: error.line(),
@@ -117,7 +118,7 @@ impl SecretFile {
         let failed = |source| self.failed("write", source);
         let mut text = serde_json::to_vec_pretty(secrets).map_err(|error| failed(error.into()))?;
         text.push(b'\n');
-        // Under the lock one name is enough, and what a killed process left under it is cleared by the next one.
+        // The lock makes one fixed name safe; the next writer removes what a killed process left.
         let new = beside(&self.path, ".new");
         match fs::remove_file(&new) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
@@ -139,7 +140,7 @@ impl SecretFile {
         written.map_err(failed)
     }
 
-    /// Holds the lock until it is dropped.
+    /// Takes the lock and holds it until the file is dropped.
     fn lock(&self) -> Result<File, VaultError> {
         let path = beside(&self.path, ".lock");
         let failed = |source| self.failed("lock", source);
@@ -179,14 +180,14 @@ impl SecretFile {
     }
 }
 
-/// `path` with something after its name.
+/// `path` with a suffix.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// Options that make a new file the owner's alone.
+/// Options that create a file readable only by its owner.
 fn private() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "there are modes only on Unix"))]
     let mut options = OpenOptions::new();
@@ -203,7 +204,7 @@ fn private_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Takes a file that others may read away from them: somebody copied or restored it carelessly.
+/// Restricts a file that others may read, for example after a careless copy or restore.
 #[cfg(unix)]
 fn make_private(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -220,7 +221,7 @@ fn make_private(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the rename outlast a power cut.
+/// Makes the rename survive a power failure.
 fn sync_folder(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     if let Some(folder) = path.parent() {
@@ -243,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    /// A file in a folder that does not exist yet.
+    /// A file in a directory that does not exist yet.
     fn scratch() -> (tempfile::TempDir, SecretFile) {
         let folder = tempfile::tempdir().unwrap();
         let file = SecretFile::at(folder.path().join("deep/er/secrets.json"));

@@ -1,9 +1,10 @@
-//! Where secrets are kept: the OS keychain, and where there is none, a file that only its owner can read (AUTH-3).
+//! Storage for secrets: the OS keychain or, without one, a file that only its owner can read
+//! (AUTH-3).
 //!
-//! A file entry is always newer than what the keychain holds under the same names: it is written only while there is no
-//! keychain, and keeping a secret in the keychain removes it from the file. So the file is looked into first; otherwise a
-//! token that was renewed over SSH would be shadowed by its predecessor in the desktop's keychain, and using that again can
-//! end the whole sign-in.
+//! An entry in the file is always newer than the keychain's: it is written only while there is no
+//! keychain, and storing a secret in the keychain removes it from the file. So the file is read
+//! first; otherwise a token renewed over SSH would be shadowed by its predecessor in the desktop's
+//! keychain, and reusing that can revoke the whole sign-in.
 
 mod error;
 mod file;
@@ -15,47 +16,47 @@ pub use error::VaultError;
 
 use crate::Secret;
 use file::SecretFile;
-use keychain::{Failure, Keychain};
+use keychain::{Keychain, KeychainError};
 
-/// Where a secret was kept.
+/// Where a secret is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum StoredIn {
     /// In the OS keychain.
     Keychain,
-    /// In this file, because there is no keychain. The user should be told, once.
+    /// In this file, because there is no keychain. The user should be warned once.
     File(PathBuf),
 }
 
-impl Kept {
-    /// What the user should be told, once: that the secret is in a file.
+impl StoredIn {
+    /// The warning to show once if the secret is in a file.
     pub fn warning(&self) -> Option<String> {
         match self {
             Self::Keychain => None,
             Self::File(file) => Some(format!(
-                "there is no keychain here, so the secret is kept in {}, readable only for you",
+                "no keychain is available, so the secret is stored in {}, readable only by you",
                 file.display()
             )),
         }
     }
 }
 
-/// The service under which OAuth client secrets are kept (AUTH-10).
+/// The service under which OAuth client secrets are stored (AUTH-10).
 const CLIENT_SECRETS: &str = "trunkline OAuth client";
 
-/// Keeps secrets by service and account.
+/// Stores secrets by service and account.
 ///
-/// Nothing is opened, connected or started before the first secret is asked for. Each call blocks, but not for ever: a
-/// keychain has five seconds to answer, and twenty when it asks the user to unlock it.
+/// Nothing is opened or connected before the first access. Calls block, within limits: a keychain
+/// has five seconds to respond, and twenty when it prompts the user.
 ///
 /// ```
-/// use trunkline_auth::{Kept, Secret, Vault};
+/// use trunkline_auth::{StoredIn, Secret, Vault};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;
 /// # let file = folder.path().join("secrets.json");
 /// let vault = Vault::without_keychain(&file);
 /// let kept = vault.set("github", "me", &Secret::new("hunter2"))?;
-/// assert_eq!(kept, Kept::File(file));
+/// assert_eq!(kept, StoredIn::File(file));
 /// assert_eq!(vault.get("github", "me")?, Some(Secret::new("hunter2")));
 /// assert!(vault.delete("github", "me")?);
 /// # Ok(()) }
@@ -67,7 +68,7 @@ pub struct Vault {
 }
 
 impl Vault {
-    /// The OS keychain, and where there is none, `fallback_file`.
+    /// Uses the OS keychain or, without one, `fallback_file`.
     pub fn new(fallback_file: impl Into<PathBuf>) -> Self {
         Self {
             keychain: Some(Keychain::default()),
@@ -75,7 +76,7 @@ impl Vault {
         }
     }
 
-    /// `file` alone, as if this machine had no keychain.
+    /// Uses only `file`, as if this machine had no keychain.
     pub fn without_keychain(file: impl Into<PathBuf>) -> Self {
         Self {
             keychain: None,
@@ -83,7 +84,8 @@ impl Vault {
         }
     }
 
-    /// The keychain of another session bus, by its D-Bus address. For tests: the user's own keychain must stay out of them.
+    /// Uses the keychain of another session bus, by its D-Bus address. For tests, which must not
+    /// touch the user's keychain.
     #[doc(hidden)]
     #[cfg(all(unix, not(target_vendor = "apple")))]
     pub fn on_bus(fallback_file: impl Into<PathBuf>, address: impl Into<String>) -> Self {
@@ -93,7 +95,7 @@ impl Vault {
         }
     }
 
-    /// The secret of `account` at `service`, if one is kept.
+    /// Returns the secret of `account` at `service`.
     pub fn get(&self, service: &str, account: &str) -> Result<Option<Secret>, VaultError> {
         named(service, account)?;
         if let Some(found) = self.file.get(service, account)? {
@@ -104,50 +106,58 @@ impl Vault {
         };
         match keychain.get(service, account) {
             Ok(found) => Ok(found.map(Secret::new)),
-            Err(Failure::NoKeychain) => Ok(None),
+            Err(KeychainError::NoKeychain) => Ok(None),
             Err(failure) => Err(failure.while_doing("read", service, account)),
         }
     }
 
-    /// Keeps `secret` for `account` at `service`, in the place of one that is there. Says where.
-    pub fn set(&self, service: &str, account: &str, secret: &Secret) -> Result<Kept, VaultError> {
+    /// Stores `secret` for `account` at `service`, replacing an existing one. Returns where it is
+    /// stored.
+    pub fn set(
+        &self,
+        service: &str,
+        account: &str,
+        secret: &Secret,
+    ) -> Result<StoredIn, VaultError> {
         named(service, account)?;
         if let Some(keychain) = &self.keychain {
             match keychain.set(service, account, secret.expose()) {
                 Ok(()) => {
                     self.file.delete(service, account)?;
-                    return Ok(Kept::Keychain);
+                    return Ok(StoredIn::Keychain);
                 }
-                Err(Failure::NoKeychain) => {}
-                // A keychain that is there but locked is the user's choice. Plain text in a file is not a substitute.
-                Err(failure) => return Err(failure.while_doing("keep", service, account)),
+                Err(KeychainError::NoKeychain) => {}
+                // A locked keychain is the user's choice; plain text in a file is no substitute.
+                Err(failure) => return Err(failure.while_doing("store", service, account)),
             }
         }
         self.file.set(service, account, secret.expose())?;
-        Ok(Kept::File(self.file.path().to_owned()))
+        Ok(StoredIn::File(self.file.path().to_owned()))
     }
 
-    /// Keeps the OAuth client secret of a server. The URL is part of what it is kept by, so that it goes to no other.
+    /// Stores the OAuth client secret of a server. The URL is part of the key, so that it is sent
+    /// to no other server.
     pub fn set_client_secret(
         &self,
         server: &str,
         url: &str,
         secret: &Secret,
-    ) -> Result<Kept, VaultError> {
+    ) -> Result<StoredIn, VaultError> {
         self.set(CLIENT_SECRETS, &format!("{server}|{url}"), secret)
     }
 
-    /// The OAuth client secret of a server, if one is kept.
+    /// Returns the OAuth client secret of a server.
     pub fn client_secret(&self, server: &str, url: &str) -> Result<Option<Secret>, VaultError> {
         self.get(CLIENT_SECRETS, &format!("{server}|{url}"))
     }
 
-    /// Forgets the OAuth client secret of a server. Says whether there was one.
+    /// Deletes the OAuth client secret of a server. Returns whether there was one.
     pub fn delete_client_secret(&self, server: &str, url: &str) -> Result<bool, VaultError> {
         self.delete(CLIENT_SECRETS, &format!("{server}|{url}"))
     }
 
-    /// Forgets the secret of `account` at `service`, wherever it is kept. Says whether there was one.
+    /// Deletes the secret of `account` at `service`, wherever it is stored. Returns whether there
+    /// was one.
     pub fn delete(&self, service: &str, account: &str) -> Result<bool, VaultError> {
         named(service, account)?;
         let was_in_file = self.file.delete(service, account)?;
@@ -156,7 +166,7 @@ impl Vault {
         };
         match keychain.delete(service, account) {
             Ok(was_in_keychain) => Ok(was_in_file || was_in_keychain),
-            Err(Failure::NoKeychain) => Ok(was_in_file),
+            Err(KeychainError::NoKeychain) => Ok(was_in_file),
             Err(failure) => Err(failure.while_doing("delete", service, account)),
         }
     }

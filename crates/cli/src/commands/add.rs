@@ -8,7 +8,7 @@ use std::io::Read;
 
 use serde_json::{Map, Value, json};
 use trunkline_config::redact::literal_secrets;
-use trunkline_config::{ChangeError, Scope, Secret, Standing, Written, env_vars};
+use trunkline_config::{ChangeError, EntryStatus, Scope, Secret, WriteOutcome, env_vars};
 
 use super::check::{self, Check};
 use super::new_server::NewServer;
@@ -164,7 +164,7 @@ fn store(
     new: &NewServer,
     scope: Scope,
     force: bool,
-) -> Result<(Written, bool), Exit> {
+) -> Result<(WriteOutcome, bool), Exit> {
     let (editor, policy) = (configured.editor(), &configured.set.policy);
     let name = &new.name;
     match editor.add(scope, name, &new.entry, policy) {
@@ -220,12 +220,12 @@ pub(super) fn report_effect(configured: &Configured, name: &str, scope: Scope) -
     let stronger = set
         .named(name)
         .find(|other| other.entry.scope < scope && standing::reason(other).is_none());
-    match &new.standing {
-        Standing::Active | Standing::Shadowed { .. } => {}
-        Standing::Disabled => output::note(Lines::one(format!(
+    match &new.status {
+        EntryStatus::Active | EntryStatus::Shadowed { .. } => {}
+        EntryStatus::Disabled => output::note(Lines::one(format!(
             "  disabled in this project; enable it with `trunkline enable {quoted}`"
         ))),
-        Standing::PendingApproval { .. } => output::note(Lines::one(format!(
+        EntryStatus::PendingApproval { .. } => output::note(Lines::one(format!(
             "  needs your approval: `trunkline approve {quoted}`"
         ))),
         _ => {
@@ -241,8 +241,8 @@ pub(super) fn report_effect(configured: &Configured, name: &str, scope: Scope) -
         ));
         return Effect::Inactive("shadowed");
     }
-    match new.standing.name() {
-        None if new.standing == Standing::Active => Effect::Runs,
+    match new.status.name() {
+        None if new.status == EntryStatus::Active => Effect::Runs,
         state => Effect::Inactive(state.unwrap_or("disabled")),
     }
 }

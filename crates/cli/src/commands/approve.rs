@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use trunkline_config::redact::{RedactMode, redact_entry};
-use trunkline_config::{Server, ServerEntry, Standing};
+use trunkline_config::{EntryStatus, Server, ServerEntry};
 
 use crate::args::ConfigArgs;
 use crate::change;
@@ -74,7 +74,7 @@ fn selected<'c>(configured: &'c Configured, names: &[String]) -> Result<Vec<&'c 
     };
     if names.is_empty() {
         let pending =
-            |server: &&Server| matches!(server.standing, Standing::PendingApproval { .. });
+            |server: &&Server| matches!(server.status, EntryStatus::PendingApproval { .. });
         return Ok(of_project().filter(pending).collect());
     }
     let mut wanted = Vec::new();
@@ -201,7 +201,7 @@ pub(crate) fn reset(config: &ConfigArgs, as_json: bool) -> Exit {
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
-    let changed = match configured.editor().reset_choices() {
+    let changed = match configured.editor().reset_approvals() {
         Ok(changed) => changed,
         Err(error) => return change::fail(&error, None),
     };

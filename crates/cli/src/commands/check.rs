@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use trunkline_config::{Scope, Server, ServerEntry, TransportEntry};
+use trunkline_config::{Scope, Server, ServerEntry};
 
 use super::list::{Row, count};
 use crate::args::ConfigArgs;
@@ -41,7 +41,7 @@ pub(super) async fn connect(config: &ConfigArgs, name: &str) -> Result<Check, Ex
     let exit = session::with_host(builder, |host| async move {
         session::ready(&host).await;
         let set = host.config();
-        let runs = |server: &&Server| server.standing.may_run();
+        let runs = |server: &&Server| server.status.may_run();
         if let Some(server) = set.servers.iter().find(runs) {
             let mut check = Check::of_row(&Row::of(&host, server), &server.entry);
             let about = set.diagnostics.iter();
@@ -152,10 +152,7 @@ impl Check {
 
 /// Returns the problem with a missing program of a stdio entry, and a suggestion.
 fn missing_program(entry: &ServerEntry) -> Option<(String, Option<String>)> {
-    let TransportEntry::Stdio(stdio) = &entry.transport else {
-        return None;
-    };
-    let command = stdio.command.as_str();
+    let command = entry.transport.stdio()?.command.as_str();
     if find_program(command).is_some() {
         return None;
     }

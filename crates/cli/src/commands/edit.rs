@@ -284,9 +284,9 @@ fn report(
         .iter()
         .map(|(field, old, new)| json!({"field": field, "old": old, "new": new}))
         .collect();
-    let file = change::path(&changed.written);
+    let file = change::path(&changed.write);
     let document = json!({"edited": name, "scope": scope, "file": file, "changes": list});
-    let exit = change::report_lines(lines, &changed.written, document, as_json);
+    let exit = change::report_lines(lines, &changed.write, document, as_json);
     warn_of_secrets(name, &changed.after, scope);
     let oauth = changed.after.pointer("/oauth/clientId").is_some();
     if oauth && changed.before.get("url") != changed.after.get("url") {

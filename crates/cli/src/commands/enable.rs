@@ -35,7 +35,7 @@ pub(crate) fn run(config: &ConfigArgs, name: &str, on: bool, as_json: bool) -> E
         word,
         as_json,
     );
-    let runs = server.standing.may_run();
+    let runs = server.status.may_run();
     if let (Exit::Done, true, false, Some((reason, hint))) =
         (exit, on, runs, standing::reason(server))
     {
@@ -48,7 +48,7 @@ pub(crate) fn run(config: &ConfigArgs, name: &str, on: bool, as_json: bool) -> E
 }
 
 fn report(
-    outcome: &Result<trunkline_config::Written, trunkline_config::ChangeError>,
+    outcome: &Result<trunkline_config::WriteOutcome, trunkline_config::ChangeError>,
     name: &str,
     word: &str,
     as_json: bool,

@@ -31,7 +31,7 @@ pub(crate) async fn run(
     let connectors = session::connectors(configured.loader.layout());
     let is_broken = configured
         .set
-        .about(name)
+        .diagnostics_for(name)
         .any(|problem| problem.severity == Severity::Error);
     if configured.foremost(name).is_none() && (connectors.is_none() || is_broken) {
         return configured.unknown(name);
@@ -55,7 +55,7 @@ pub(crate) async fn run(
                 .iter()
                 .map(|server| {
                     let mut row = Row::of(&host, server).with_diagnostics(&set).as_value();
-                    row["config"] = server.entry.shown(show_secrets);
+                    row["config"] = written(server, show_secrets);
                     row
                 })
                 .collect();
@@ -66,7 +66,7 @@ pub(crate) async fn run(
                     let first = set
                         .servers
                         .iter()
-                        .position(|server| server.standing.may_run())
+                        .position(|server| server.status.may_run())
                         .unwrap_or(0);
                     let mut row = rows.remove(first);
                     row["others"] = rows.into();
@@ -97,7 +97,7 @@ pub(crate) async fn run(
 /// Formats the fields of an entry, one per line, and the command that removes it.
 fn details(server: &Server, show_secrets: bool) -> Lines {
     let mut lines = Lines::new();
-    let shown = server.entry.shown(show_secrets);
+    let shown = written(server, show_secrets);
     for (field, value) in shown.as_object().into_iter().flatten() {
         match value {
             Value::Object(members) if !members.is_empty() => {
@@ -119,6 +119,15 @@ fn details(server: &Server, show_secrets: bool) -> Lines {
         lines.push(format!("  remove with: trunkline remove {name} -s {scope}"));
     }
     lines
+}
+
+/// The entry as written, with its secrets masked unless they are requested.
+fn written(server: &Server, show_secrets: bool) -> Value {
+    if show_secrets {
+        server.entry.as_written()
+    } else {
+        server.entry.redacted()
+    }
 }
 
 /// Formats a string without quotes, anything else as JSON.

@@ -8,7 +8,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Value, json};
-use trunkline_config::import::{self, Client, Found, Imported, Os, Places};
+use trunkline_config::import::{self, Client, ClientDirs, ImportedServer, ImportedServers, Os};
 use trunkline_config::redact::{LiteralSecret, RedactMode, literal_secrets, redact_entry};
 use trunkline_config::{ChangeError, Diagnostic, Project, Scope};
 
@@ -103,7 +103,7 @@ fn next_step(scope: Scope) -> &'static str {
 
 /// A server and the decision about it.
 struct Planned {
-    found: Imported,
+    found: ImportedServer,
     owner: Owner,
     decision: Decision,
 }
@@ -157,7 +157,7 @@ impl Decision {
     }
 
     /// Returns what the user can do about it.
-    fn hint(&self, server: &Imported, owner: Owner, scope: Scope) -> Option<String> {
+    fn hint(&self, server: &ImportedServer, owner: Owner, scope: Scope) -> Option<String> {
         let (client, name) = (server.client.id(), quoted(&server.name));
         match self {
             Self::Taken => Some(format!(
@@ -249,7 +249,7 @@ impl Owner {
 
 /// A server and the owner of its file.
 struct Candidate {
-    server: Imported,
+    server: ImportedServer,
     owner: Owner,
 }
 
@@ -273,7 +273,7 @@ impl Sources {
         let cwd = session::cwd()?;
         let mut sources = Self::default();
         if let (Some(file), [client]) = (&args.file, clients) {
-            let found = import::find_named(*client, file);
+            let found = import::read_named_file(*client, file);
             // A file named on the command line must be usable.
             if found.servers.is_empty() && !found.diagnostics.is_empty() {
                 for problem in &found.diagnostics {
@@ -295,13 +295,13 @@ impl Sources {
             for file in client.files(&places) {
                 let owner = owner(&file, &cwd, &users);
                 let fits = owner.fits(scope, args.from_user);
-                sources.take(import::find(*client, [file]), owner, fits);
+                sources.take(import::read_files(*client, [file]), owner, fits);
             }
         }
         Ok(sources)
     }
 
-    fn take(&mut self, found: Found, owner: Owner, fits: bool) {
+    fn take(&mut self, found: ImportedServers, owner: Owner, fits: bool) {
         let servers = found.servers.into_iter();
         let candidates = servers.map(|server| Candidate { server, owner });
         if fits {
@@ -410,10 +410,10 @@ impl Sources {
 }
 
 /// Returns where clients keep their files; `None` without a home directory.
-fn places(cwd: &Path) -> Option<Places> {
+fn places(cwd: &Path) -> Option<ClientDirs> {
     let home = std::env::home_dir()?;
     let variable = |name: &str| std::env::var_os(name);
-    Some(Places::from_env(
+    Some(ClientDirs::from_env(
         Os::current(),
         home,
         cwd.to_owned(),
@@ -496,7 +496,7 @@ fn plan(configured: &Configured, scope: Scope, found: Vec<Candidate>, force: boo
 fn decide(
     configured: &Configured,
     scope: Scope,
-    found: &Imported,
+    found: &ImportedServer,
     existing: Option<Value>,
 ) -> Decision {
     let entry = Value::Object(found.entry.clone());

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use trunkline::Host;
 use trunkline::server::{ServerStatus, State};
 use trunkline_config::redact::redact_text;
-use trunkline_config::{Diagnostic, Server, ServerSet, Severity, Standing};
+use trunkline_config::{Diagnostic, EntryStatus, Server, ServerSet, Severity};
 use unicode_width::UnicodeWidthStr;
 
 use crate::args::ConfigArgs;
@@ -94,7 +94,7 @@ pub(crate) struct Row<'a> {
 
 /// Returns a row per server. Shadowed entries appear in the row of the entry that shadows them.
 pub(crate) fn rows<'a>(host: &Host, set: &'a ServerSet) -> Vec<Row<'a>> {
-    let shown = |server: &&Server| !matches!(server.standing, Standing::Shadowed { .. });
+    let shown = |server: &&Server| !matches!(server.status, EntryStatus::Shadowed { .. });
     let mut rows: Vec<Row> = set
         .servers
         .iter()
@@ -133,7 +133,7 @@ fn invalid(set: &ServerSet) -> Vec<Row<'_>> {
             set.named(name).next().is_some() || rows.iter().any(|row| row.name() == name);
         if is_error && !is_known {
             rows.push(Row {
-                diagnostics: set.about(name).collect(),
+                diagnostics: set.diagnostics_for(name).collect(),
                 ..Row::default()
             });
         }
@@ -143,7 +143,7 @@ fn invalid(set: &ServerSet) -> Vec<Row<'_>> {
 
 impl<'a> Row<'a> {
     pub(crate) fn of(host: &Host, server: &'a Server) -> Self {
-        let runs = server.standing.may_run();
+        let runs = server.status.may_run();
         Self {
             server: Some(server),
             status: runs.then(|| host.server(&server.entry.name)).flatten(),
@@ -154,7 +154,7 @@ impl<'a> Row<'a> {
 
     /// Adds the problems of its entry.
     pub(crate) fn with_diagnostics(mut self, set: &'a ServerSet) -> Self {
-        self.diagnostics = set.about(self.name()).collect();
+        self.diagnostics = set.diagnostics_for(self.name()).collect();
         self
     }
 
@@ -196,7 +196,7 @@ impl<'a> Row<'a> {
         if self.is_invalid() {
             let problem = self.diagnostics.first()?;
             let what = format!("invalid entry: {}", problem.message);
-            return Some((what, Some(format!("fix it in {}", problem.place()))));
+            return Some((what, Some(format!("fix it in {}", problem.location()))));
         }
         self.server.and_then(standing::reason)
     }
@@ -262,7 +262,7 @@ impl<'a> Row<'a> {
         if self.is_invalid() {
             return "failed";
         }
-        let standing = self.server.and_then(|server| server.standing.name());
+        let standing = self.server.and_then(|server| server.status.name());
         standing
             .or_else(|| self.status.as_ref().map(|status| status.state.name()))
             .unwrap_or("disabled")
@@ -366,7 +366,7 @@ fn add_standing(value: &mut Value, server: &Server) {
             value["hint"] = json!(hint);
         }
     }
-    if let Standing::Suppressed { by } = &server.standing {
+    if let EntryStatus::Suppressed { by } = &server.status {
         value["suppressedBy"] = json!(by);
     }
     let changes = standing::differences(server);
@@ -480,7 +480,7 @@ fn details(row: &Row) -> Lines {
 
 /// Returns the command or URL as configured.
 fn target(server: &Server) -> Option<String> {
-    let shown = server.entry.shown(false);
+    let shown = server.entry.redacted();
     if let Some(url) = shown.get("url").and_then(Value::as_str) {
         return Some(format!("url: {url}"));
     }

@@ -7,7 +7,7 @@ use trunkline::config::ServerSet;
 use trunkline::server::{ServerStatus, State};
 use trunkline::text::nearest;
 use trunkline::tool::{ModelTools, PoolTool, TOOL_SEARCH};
-use trunkline_config::{Standing, env_vars};
+use trunkline_config::{EntryStatus, env_vars};
 
 use super::resources::first_line;
 use super::tool;
@@ -176,8 +176,8 @@ pub(crate) fn no_servers(configured: &Configured) -> Exit {
 fn report_refusals(set: &ServerSet) {
     for server in &set.servers {
         if matches!(
-            server.standing,
-            Standing::Shadowed { .. } | Standing::Suppressed { .. }
+            server.status,
+            EntryStatus::Shadowed { .. } | EntryStatus::Suppressed { .. }
         ) {
             continue;
         }

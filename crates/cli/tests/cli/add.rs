@@ -341,7 +341,7 @@ fn a_name_is_taken_only_in_its_own_scope() {
         ("project", ".mcp.json"),
         ("local", "home/.claude.json"),
     ] {
-        let error = format!("there is a server \"s\" in the {scope} scope already ([DIR]/{file})");
+        let error = format!("the {scope} scope already has a server \"s\" ([DIR]/{file})");
         let hint =
             format!("replace it with --force, or change it with `trunkline edit s -s {scope}`");
         lab.plainly(&["add", "--no-check", "-s", scope, "s", "two"])
@@ -487,8 +487,8 @@ fn a_client_secret_is_kept_where_only_its_owner_can_read_it() {
     run.is(
         0,
         &format!("added the http server \"s\" to the local scope\n{LOCAL}"),
-        "warning: there is no keychain here, so the secret is kept in [DIR]/home/.claude/trunkline/secrets.json, \
-         readable only for you\n",
+        "warning: no keychain is available, so the secret is stored in [DIR]/home/.claude/trunkline/secrets.json, \
+         readable only by you\n",
     );
     assert!(!lab.scratch.read("home/.claude.json").contains("hunter2"));
     let secrets = lab.at("home/.claude/trunkline/secrets.json");

@@ -18,23 +18,23 @@ fn mistakes_are_bad_usage_and_write_nothing() {
         ),
         (
             &["add", "a.b", "cmd"],
-            "the name \"a.b\" may hold only letters, digits, \"-\" and \"_\"; write for example \"a-b\"",
+            "the name \"a.b\" may contain only letters, digits, \"-\" and \"_\"; write for example \"a-b\"",
             "",
         ),
         (
             &["add", "workspace", "cmd"],
-            "the name \"workspace\" is reserved; choose another one",
+            "the name \"workspace\" is reserved; rename it",
             "",
         ),
         (
             &["add", "claude.ai Slack", "cmd"],
-            "names that begin with \"claude.ai \" are reserved; choose another one",
+            "names that begin with \"claude.ai \" are reserved; rename it",
             "",
         ),
         (&["add", "", "cmd"], "its name is empty; give it one", ""),
         (
             &["add", "s", ""],
-            "the entry of \"s\" cannot be used: its \"command\" is empty; write the program to start",
+            "the entry of \"s\" is invalid: its \"command\" is empty; write the program to start",
             "",
         ),
         (
@@ -44,12 +44,12 @@ fn mistakes_are_bad_usage_and_write_nothing() {
         ),
         (
             &["add", "-t", "http", "s", "npx"],
-            "the entry of \"s\" cannot be used: its \"url\" is not a URL: relative URL without a base",
+            "the entry of \"s\" is invalid: its \"url\" is not a URL: relative URL without a base",
             "",
         ),
         (
             &["add", "-t", "ws", "s", "https://h.example"],
-            "the entry of \"s\" cannot be used: the \"url\" of a \"ws\" server begins with wss:// or ws://, not with https:",
+            "the entry of \"s\" is invalid: the \"url\" of a \"ws\" server begins with wss:// or ws://, not with https:",
             "",
         ),
         (
@@ -74,13 +74,13 @@ fn mistakes_are_bad_usage_and_write_nothing() {
         ),
         (
             &["add-json", "s", "{\"type\": \"stdoi\", \"command\": \"x\"}"],
-            "the entry of \"s\" cannot be used: unknown \"type\": \"stdoi\"; write one of stdio, http, streamable-http, sse, ws, \
+            "the entry of \"s\" is invalid: unknown \"type\": \"stdoi\"; write one of stdio, http, streamable-http, sse, ws, \
              sse-ide, ws-ide, sdk, claudeai-proxy",
             "",
         ),
         (
             &["add-json", "s", "{}"],
-            "the entry of \"s\" cannot be used: it has neither a \"command\" nor a \"url\"",
+            "the entry of \"s\" is invalid: it has neither a \"command\" nor a \"url\"",
             "",
         ),
     ];
@@ -164,7 +164,7 @@ fn a_field_of_the_wrong_kind_is_named() {
         assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:#?}");
         assert!(
             run.err
-                .starts_with("error: the entry of \"s\" cannot be used: "),
+                .starts_with("error: the entry of \"s\" is invalid: "),
             "{}",
             run.err
         );
@@ -183,7 +183,7 @@ fn a_broken_file_is_left_alone() {
         ("{\"mcpServers\": {", ":1:16: not valid JSON"),
         ("[]", ":1:1: expected an object, found a list"),
         ("{\"mcpServers\": []}", "\"mcpServers\" is not an object"),
-        ("\"hunter2\"", ":1:1: expected an object, found a text"),
+        ("\"hunter2\"", ":1:1: expected an object, found a string"),
     ] {
         let lab = Lab::new();
         lab.scratch.write("home/.claude.json", broken);

@@ -86,7 +86,9 @@ fn a_bad_entry_costs_only_itself_in_every_scope() {
         let line = run.err.lines().find(|line| line.starts_with(&at));
         let line = line.unwrap_or_else(|| panic!("{at}: {}", run.err));
         assert!(
-            line.contains(&format!("server \"{name}\": \"command\": expected a text")),
+            line.contains(&format!(
+                "server \"{name}\": \"command\": expected a string"
+            )),
             "{line}"
         );
     }
@@ -161,8 +163,8 @@ fn reserved_names_and_empty_urls_are_reported() {
     let run = lab.plainly(&["list"]);
     for part in [
         "fine.name here  connected",
-        "the name \"workspace\" is reserved; choose another one",
-        "it is not configured yet: its \"url\" is empty; write where the server is",
+        "the name \"workspace\" is reserved; rename it",
+        "it is not configured yet: its \"url\" is empty; write the URL of the server",
     ] {
         assert!(run.out.contains(part), "{part}: {}", run.out);
     }

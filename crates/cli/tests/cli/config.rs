@@ -32,10 +32,10 @@ fn a_file_that_cannot_be_used_is_named_with_the_place() {
             b"{\n  \"mcpServers\": {,}\n}",
             "bad.json:2:18: not valid JSON: key must be a string",
         ),
-        (b"", "bad.json:1:1: the file is empty; write {} at least"),
+        (b"", "bad.json:1:1: the file is empty; write at least {}"),
         (
             b"{\"servers\": {}}",
-            "bad.json:1:1: it has no \"mcpServers\" object; it has \"servers\", as VS Code writes it: rename that, or take it over with `trunkline import`",
+            "bad.json:1:1: there is no \"mcpServers\" object; it has \"servers\", as VS Code writes it: rename it, or run `trunkline import`",
         ),
         (
             b"{\"mcpServers\": []}",
@@ -44,7 +44,7 @@ fn a_file_that_cannot_be_used_is_named_with_the_place() {
         (b"\xff\xfe", "bad.json: the file is not UTF-8 text"),
         (
             b"{\"mcpServers\":\n {\"x\": {\"command\": 5}}}",
-            "bad.json:2:20: server \"x\": \"command\": expected a text",
+            "bad.json:2:20: server \"x\": \"command\": expected a string",
         ),
     ];
     for (text, complaint) in cases {
@@ -75,7 +75,7 @@ fn one_bad_entry_costs_only_itself() {
     let lab = Lab::new();
     let good = lab.scratch.entry("good", &echo());
     lab.scratch.write(".mcp-config.json", format!("{{\"mcpServers\": {{\n\"good\": {good},\n\"bad\": {{\"command\": 5}},\n\"worse\": {{}}}}}}"));
-    let bad = ".mcp-config.json:3:20: server \"bad\": \"command\": expected a text";
+    let bad = ".mcp-config.json:3:20: server \"bad\": \"command\": expected a string";
     let worse =
         ".mcp-config.json:4:10: server \"worse\": it has neither a \"command\" nor a \"url\"";
     let warnings = format!("warning: {bad}\nwarning: {worse}\n");
@@ -86,7 +86,7 @@ fn one_bad_entry_costs_only_itself() {
     lab.run(&["list"]).is(
         0,
         "bad    failed     -           -\n  from .mcp-config.json\n  \
-         invalid entry: \"command\": expected a text\n  hint: fix it in .mcp-config.json:3:20\n\
+         invalid entry: \"command\": expected a string\n  hint: fix it in .mcp-config.json:3:20\n\
          good   connected  dynamic     stdio       1 tool  (testkit 1.0.0)  2026-07-28\n  from .mcp-config.json\n\
          worse  failed     -           -\n  from .mcp-config.json\n  \
          invalid entry: it has neither a \"command\" nor a \"url\"\n  hint: fix it in .mcp-config.json:4:10\n",
@@ -133,7 +133,7 @@ fn a_broken_file_is_an_error_beside_good_ones() {
         ("broken.json", "error: broken.json:1:16: not valid JSON"),
         (
             "empty.json",
-            "error: empty.json:1:1: it has no \"mcpServers\" object",
+            "error: empty.json:1:1: there is no \"mcpServers\" object",
         ),
     ] {
         for command in COMMANDS {
@@ -198,13 +198,13 @@ fn a_broken_entry_is_there_and_explained() {
     }
     lab.plainly(&["get", "b"]).fails(
         2,
-        "the entry of \"b\" cannot be used: \"command\": expected a text",
+        "the entry of \"b\" cannot be used: \"command\": expected a string",
         &place("3:18"),
     );
     let run = lab.plainly(&["list"]);
     for told in [
         "\"arg\" is not a field: did you mean \"args\"?",
-        "\"url\" has no effect beside \"command\"; take one of them out",
+        "\"url\" has no effect beside \"command\"; remove one of them",
     ] {
         assert!(run.out.contains(told), "{told}: {}", run.out);
     }

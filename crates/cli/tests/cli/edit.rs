@@ -205,7 +205,7 @@ fn a_text_that_cannot_be_written_is_kept() {
         ),
         (
             "echo '{\"timeout\": \"mine\"}' > \"$1\"",
-            "error: the entry of \"s\" cannot be used: ",
+            "error: the entry of \"s\" is invalid: ",
         ),
         (
             "echo '{\"command\": \"mine\"}' > \"$1\"; sed -i 's/\"c\"/\"e\"/' home/.claude.json",

@@ -155,7 +155,7 @@ fn as_json_it_is_one_document() {
     let expected = |state: &str| {
         json!([{"client": "cursor", "file": "[DIR]/home/.cursor/mcp.json", "name": "my-files", "originalName": "my files",
             "state": state, "config": {"type": "stdio", "command": "npx", "args": [], "env": {"TOKEN": "***"}},
-            "notes": ["envFile is not carried over"]}])
+            "notes": ["envFile is not imported"]}])
     };
     let import = |words: &[&str]| {
         let mut found = lab.plainly(&[&["import", "--json"], words].concat()).json();

@@ -114,7 +114,7 @@ fn only_enterprise_servers_load() {
     run.is(
         0,
         "mcp__theirs__echo  Echoes\n",
-        &format!("warning: --mcp-config: it is left out: the enterprise configuration ({MANAGED}) has exclusive control\n"),
+        &format!("warning: --mcp-config: ignored, because the enterprise configuration ({MANAGED}) has exclusive control\n"),
     );
     let run = company.run(&[
         "--mcp-config",

@@ -1,8 +1,8 @@
-//! Reading a file that may be anything, and replacing it so that a crash, a full disk or `kill -9` at any instant leaves the
-//! old file or the new one, whole (CFG-4).
+//! Reads a file and replaces it atomically: a crash, a full disk or `kill -9` at any instant leaves
+//! the old or the new file, complete (CFG-4).
 //!
-//! The temporary file has one fixed name per target. Whoever replaces the target holds its lock, so a file of that name is
-//! what a killed process left, and goes first.
+//! The temporary file has one fixed name per target. The caller holds the lock of the target, so an
+//! existing file of that name was left by a killed process and is removed.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use crate::edit::EditError;
 use crate::files;
 
-/// How many symbolic links may lead from one to the next; what Linux allows.
+/// The maximum number of chained symbolic links, as on Linux.
 const MAX_LINKS: usize = 40;
 
-/// Reads the file; `None` when there is none.
+/// Reads the file; `None` if there is none.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, EditError> {
     files::read(path).map_err(|source| EditError::Read {
         path: path.to_owned(),
@@ -23,7 +23,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, EditError> {
     })
 }
 
-/// The file that `path` means once its symbolic links are followed; it need not exist.
+/// The file that `path` refers to after following symbolic links; it need not exist.
 pub(crate) fn resolve(path: &Path) -> Result<PathBuf, EditError> {
     let failed = |error: io::Error| EditError::Read {
         path: path.to_owned(),
@@ -33,9 +33,9 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf, EditError> {
     for _ in 0..=MAX_LINKS {
         target = with_real_parent(&target).map_err(failed)?;
         match fs::read_link(&target) {
-            // A relative link counts from where the link stands.
+            // A relative link is resolved against the directory of the link.
             Ok(link) => target = directory(&target).join(link),
-            // It is no link, or there is nothing yet.
+            // Not a link, or nothing there yet.
             Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => {
                 return Ok(target);
             }
@@ -47,7 +47,7 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf, EditError> {
     })
 }
 
-/// The path with its directory spelled in the one way that all of its names share, if the directory exists.
+/// The path with its directory in canonical form, if the directory exists.
 pub(crate) fn with_real_parent(path: &Path) -> io::Result<PathBuf> {
     let Some(name) = path.file_name() else {
         return Err(ErrorKind::IsADirectory.into());
@@ -59,7 +59,7 @@ pub(crate) fn with_real_parent(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// The directory that `path` is in.
+/// The directory of `path`.
 pub(crate) fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -67,7 +67,7 @@ pub(crate) fn directory(path: &Path) -> &Path {
     }
 }
 
-/// `path` with its last part put between `before` and `after`.
+/// `path` with its file name put between `before` and `after`.
 pub(crate) fn sibling(path: &Path, before: &str, after: &str) -> PathBuf {
     let mut name = OsString::from(before);
     name.push(path.file_name().unwrap_or_default());
@@ -75,7 +75,7 @@ pub(crate) fn sibling(path: &Path, before: &str, after: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Makes the directory and those above it that are missing; only the owner may enter them when they are `private`.
+/// Creates the directory and its missing parents; only the owner may enter them if `private`.
 pub(crate) fn create_directories(path: &Path, private: bool) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -97,7 +97,8 @@ pub(crate) fn create_directories(path: &Path, private: bool) -> io::Result<()> {
     }
 }
 
-/// A new content for a file, on disk beside it and not yet in its place. Dropped before `commit`, it leaves nothing.
+/// New content for a file, on disk beside it but not in its place yet. Dropping it before `commit`
+/// leaves nothing behind.
 pub(crate) struct Replacement {
     target: PathBuf,
     temporary: PathBuf,
@@ -106,7 +107,8 @@ pub(crate) struct Replacement {
 }
 
 impl Replacement {
-    /// Writes `text` beside `target`, whose lock the caller holds. A new file is the owner's alone when it is `private`.
+    /// Writes `text` beside `target`, whose lock the caller holds. A new file is readable only by
+    /// its owner if `private`.
     pub(crate) fn prepare(target: &Path, text: &str, private: bool) -> Result<Self, EditError> {
         Self::written(target, text, private).map_err(|source| EditError::Write {
             path: target.to_owned(),
@@ -126,7 +128,7 @@ impl Replacement {
             _ => {}
         }
         let mut options = OpenOptions::new();
-        // `create_new` refuses what someone else has put there, a link above all.
+        // `create_new` refuses a planted file, in particular a link.
         options.write(true).create_new(true);
         // Nobody else may read it before it has the mode of the file it replaces.
         let closed = private || existing.is_some();
@@ -147,7 +149,7 @@ impl Replacement {
         Ok(this)
     }
 
-    /// Puts it in place.
+    /// Moves it into place.
     pub(crate) fn commit(mut self) -> Result<(), EditError> {
         let placed = if self.is_there() {
             fs::rename(&self.temporary, &self.target)
@@ -159,14 +161,14 @@ impl Replacement {
             source,
         })?;
         self.committed = true;
-        // Until the directory is on disk, a power cut may bring the old file back, whole; there is nothing to undo if
-        // this fails, and some file systems refuse it.
+        // Until the directory is synced, a power failure may bring the old file back, complete. If
+        // this fails there is nothing to undo, and some file systems refuse it.
         #[cfg(unix)]
         let _ = File::open(directory(&self.target)).and_then(|directory| directory.sync_all());
         Ok(())
     }
 
-    /// Whether the file of that name is ours. Had we lost the lock, it could be that of the next holder.
+    /// Whether the temporary file is ours. If the lock was lost, it may belong to the next holder.
     fn is_there(&self) -> bool {
         let there = fs::symlink_metadata(&self.temporary);
         match (there, self.file.metadata()) {
@@ -184,7 +186,7 @@ impl Drop for Replacement {
     }
 }
 
-/// Makes the new file belong to whom the old one belongs, as far as we may, with its mode.
+/// Gives the new file the owner and mode of the old one, as far as permitted.
 #[cfg(unix)]
 fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
@@ -192,19 +194,19 @@ fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
     let new = file.metadata()?;
     let mut mode = old.mode() & 0o7777;
     if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
-        // Only root may give a file away; anyone may give it to a group of theirs.
+        // Only root may change the owner; anyone may change the group to one of their own.
         let kept = fchown(file, Some(old.uid()), Some(old.gid()))
             .or_else(|_| fchown(file, None, Some(old.gid())));
         if kept.is_err() {
-            // What its group could do is not for ours to do.
+            // Permissions of the old group must not apply to ours.
             mode &= !0o070;
         }
     }
     file.set_permissions(fs::Permissions::from_mode(mode))
 }
 
-/// Makes what we have created in `directory` belong to the directory's owner when we are root: an edit under `sudo` must not
-/// leave a file in someone's home that they cannot read. It may fail, as it does for everyone else.
+/// If we are root, gives a file created in `directory` to the owner of the directory: an edit under
+/// `sudo` must not leave an unreadable file in someone's home. Fails silently for everyone else.
 #[cfg(unix)]
 pub(crate) fn give_to_owner_of(directory: &Path, created: &File) {
     use std::os::unix::fs::{MetadataExt, fchown};
@@ -222,7 +224,7 @@ fn inode(metadata: &Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::ino(metadata)
 }
 
-/// What a file that `options` creates may be used for, before the umask.
+/// The mode of a file that `options` creates, before the umask.
 #[cfg(unix)]
 pub(crate) fn set_mode(options: &mut OpenOptions, mode: u32) {
     std::os::unix::fs::OpenOptionsExt::mode(options, mode);
@@ -416,7 +418,7 @@ mod tests {
         assert_eq!(names(scratch.path()), ["f"]);
         assert_eq!(fs::read_to_string(&target).unwrap(), "old");
 
-        // A directory in its place, which a rename cannot replace.
+        // A directory, which a rename cannot replace.
         let replacement = Replacement::prepare(&target, "new", true).unwrap();
         fs::remove_file(&target).unwrap();
         fs::create_dir(&target).unwrap();
@@ -424,7 +426,7 @@ mod tests {
         assert!(error.contains("cannot be written"), "{error}");
         assert_eq!(names(scratch.path()), ["f"]);
 
-        // The temporary file of the next holder is not ours to use, nor to remove.
+        // The temporary file of the next holder must be neither used nor removed.
         fs::remove_dir(&target).unwrap();
         let replacement = Replacement::prepare(&target, "new", true).unwrap();
         let theirs = scratch.path().join(".f.trunkline-tmp");

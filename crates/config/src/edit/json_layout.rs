@@ -1,6 +1,6 @@
-//! How a JSON text is laid out, so that what is added to it looks like what is there.
+//! Detects the layout of a JSON text, so that additions look like their surroundings.
 //!
-//! Nothing here decides what to write, only with which spaces.
+//! This module decides only about whitespace.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -8,24 +8,25 @@ use serde_json::value::RawValue;
 use crate::document::SpelledMembers;
 use crate::locate::offset;
 
-/// An object or an array as it is spelled.
+/// An object or an array as written.
 pub(super) struct Container<'a> {
-    /// From its opening to its closing bracket.
+    /// The text including the brackets.
     pub(super) raw: &'a str,
-    /// Its members or elements in their order, repeated keys included.
+    /// The members or elements in order, including repeated keys.
     pub(super) items: Vec<Item<'a>>,
 }
 
 /// A member of an object, or an element of an array, which has no key.
 pub(super) struct Item<'a> {
-    /// The key as it is spelled. It is not decoded: a lone surrogate, which `JSON.stringify` writes, cannot be.
+    /// The key as written. It is not decoded, because a lone surrogate, which `JSON.stringify`
+    /// writes, cannot be.
     key: Option<&'a RawValue>,
     /// The value.
     pub(super) value: &'a RawValue,
 }
 
 impl Item<'_> {
-    /// Whether its key means `key`, whatever escapes it is written with.
+    /// Whether the key is `key`, however it is escaped.
     pub(super) fn is_called(&self, key: &str) -> bool {
         let Some(spelled) = self.key.map(RawValue::get) else {
             return false;
@@ -38,7 +39,7 @@ impl Item<'_> {
 }
 
 impl<'a> Container<'a> {
-    /// `None` for what is neither an object nor an array.
+    /// `None` if the value is neither an object nor an array.
     pub(super) fn read(raw: &'a RawValue) -> Option<Self> {
         let raw = raw.get();
         let items = match raw.as_bytes().first()? {
@@ -60,26 +61,26 @@ impl<'a> Container<'a> {
         Some(Self { raw, items })
     }
 
-    /// Where the item begins.
+    /// The offset of an item.
     pub(super) fn start(&self, item: usize) -> usize {
         let item = &self.items[item];
         offset(self.raw, item.key.unwrap_or(item.value).get())
     }
 
-    /// Where the item ends.
+    /// The end of an item.
     pub(super) fn end(&self, item: usize) -> usize {
         let value = self.items[item].value.get();
         offset(self.raw, value) + value.len()
     }
 
-    /// The whitespace before the item, from the bracket or the comma on.
+    /// The whitespace before an item, after the bracket or the comma.
     fn lead(&self, item: usize) -> &'a str {
         let from = item.checked_sub(1).map_or(1, |before| self.end(before));
         let between = &self.raw[from..self.start(item)];
         between.rsplit(',').next().unwrap_or(between)
     }
 
-    /// The colon after the item's key with the whitespace around it.
+    /// The colon after the key of an item, with the whitespace around it.
     fn colon(&self, item: usize) -> Option<&'a str> {
         let item = &self.items[item];
         let key = item.key?.get();
@@ -93,25 +94,25 @@ impl<'a> Container<'a> {
     }
 }
 
-/// The habits of one part of a text.
+/// The layout of one part of a text.
 #[derive(Clone)]
 pub(super) struct JsonLayout {
-    /// Whether each item stands on a line of its own.
+    /// Whether each item is on its own line.
     lines: bool,
-    /// How a line ends.
+    /// The line ending.
     pub(super) newline: &'static str,
-    /// What one more level of indentation adds.
+    /// One level of indentation.
     unit: String,
-    /// What stands between a key and its value.
+    /// The text between a key and its value.
     colon: String,
-    /// What follows a comma on one line.
+    /// The whitespace after a comma on one line.
     gap: String,
-    /// What stands inside the braces of an object on one line.
+    /// The whitespace inside the braces of an object on one line.
     pad: String,
 }
 
 impl JsonLayout {
-    /// What holds where nothing else is seen: as `JSON.stringify(…, null, 2)` writes, with the line ends of the text.
+    /// The default: as `JSON.stringify(…, null, 2)` writes, with the line endings of the text.
     pub(super) fn of_file(text: &str) -> Self {
         let first = text.split_inclusive('\n').next().unwrap_or_default();
         Self {
@@ -124,8 +125,8 @@ impl JsonLayout {
         }
     }
 
-    /// The manner inside `container`, which begins on a line indented by `indent`, and the indentation of its items. Where it
-    /// is empty, it is as its surroundings are.
+    /// The layout inside `container`, which begins on a line indented by `indent`, and the
+    /// indentation of its items. An empty container inherits the layout.
     pub(super) fn within(&self, container: &Container, indent: &str) -> (Self, String) {
         let mut own = self.clone();
         let Some(last) = container.items.len().checked_sub(1) else {
@@ -150,7 +151,7 @@ impl JsonLayout {
         if last > 0 {
             lead.clone_into(&mut own.gap);
         } else if colon.is_some() {
-            // Who writes a space after a colon writes one after a comma.
+            // A space after a colon implies a space after a comma.
             let spaced = own.colon.ends_with(' ');
             own.gap = String::from(if spaced { " " } else { "" });
         }
@@ -161,8 +162,9 @@ impl JsonLayout {
         (own, indent.to_owned())
     }
 
-    /// What to write, and over which part of the object, to give it one more member at its end. `self` is the manner
-    /// within it, `indent` the indentation of the line it begins on, and `inner` that of its members.
+    /// The replacement, and the range it replaces, that appends a member to the object. `self` is
+    /// the layout inside the object, `indent` the indentation of its line, and `inner` that of its
+    /// members.
     pub(super) fn appended(
         &self,
         object: &Container,
@@ -201,7 +203,8 @@ impl JsonLayout {
         (from, to, new)
     }
 
-    /// The manner for a new value in `object`: if the last of its kind there is written on one line, so is this one.
+    /// The layout of a new value in `object`: on one line if the last value of the same kind there
+    /// is.
     fn of_siblings(&self, object: &Container, value: &Value, inner: &str) -> Self {
         let open = match value {
             Value::Object(_) => '{',
@@ -231,7 +234,7 @@ impl JsonLayout {
                 let items = items.iter().map(|value| (None, value));
                 self.write_items(["[", "]"], "", items, indent, out);
             }
-            // An empty object or array has its brackets side by side in either manner.
+            // Empty objects and arrays have adjacent brackets in either layout.
             other => out.push_str(&other.to_string()),
         }
     }
@@ -269,7 +272,7 @@ impl JsonLayout {
     }
 }
 
-/// How `line` ends; a line without an end counts as one that ends as most do.
+/// The line ending of `line`; `\n` if it has none.
 fn line_end(line: &str) -> &'static str {
     if line.ends_with("\r\n") { "\r\n" } else { "\n" }
 }

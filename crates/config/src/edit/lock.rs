@@ -1,14 +1,16 @@
-//! The lock that other processes respect (CFG-4).
+//! The lock shared with other programs (CFG-4).
 //!
-//! Claude Code locks a file with npm's `proper-lockfile`: an empty directory `<file>.lock`. Who makes it has the lock, who
-//! removes it gives it back, and one whose modification time is older than ten seconds is anybody's, because its owner, were
-//! it alive, would have set it anew every five. We take that same lock.
+//! Claude Code locks a file with npm's `proper-lockfile`: an empty directory `<file>.lock`.
+//! Creating it takes the lock, removing it releases the lock, and one whose modification time is
+//! over ten seconds old is stale, because a living owner renews it every five. We use the same
+//! lock.
 //!
-//! So as not to wait ten seconds for a Trunkline process that was killed, Trunkline processes first take an OS file lock, which
-//! the kernel gives back when they die, on a ledger: a file that names the lock directories its holder has made. Who
-//! holds the ledger and finds a directory that it names knows that the directory's owner is dead. So that there is no instant at
-//! which a directory of ours is not in the ledger, it is made under another name, entered, and then renamed. Without a ledger,
-//! the directory is the whole lock.
+//! To avoid waiting ten seconds for a killed Trunkline process, Trunkline processes first take an
+//! OS file lock, which the kernel releases when they die, on a journal: a file that names the lock
+//! directories its holder has created. If the holder of the journal finds a directory that the
+//! journal names, the owner of the directory is dead. So that each of our directories is always in
+//! the journal, it is created under another name, recorded, and then renamed. Without a journal,
+//! the directory alone is the lock.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -18,57 +20,57 @@ use std::time::{Duration, Instant};
 
 use crate::edit::EditError;
 use crate::edit::atomic::sibling;
-use crate::edit::ledger::{Identity, Ledger, distinct_now, identify};
-use crate::edit::wait::{Pauses, Turn};
+use crate::edit::journal::{DirectoryId, LockJournal, distinct_now, identify};
+use crate::edit::wait::{Backoff, InProcessLock};
 
-/// How old ours may get before it is renewed: `proper-lockfile`'s `update`.
+/// The age at which our directory is renewed: `update` of `proper-lockfile`.
 const RENEW: Duration = Duration::from_secs(5);
 
-/// A held lock; dropping it gives it back.
+/// A held lock, released on drop.
 pub(crate) struct Lock {
-    // In this order they are given back: who gets the ledger must not meet a directory of ours.
-    directories: Vec<Held>,
-    ledger: Option<Ledger>,
-    _turn: Turn,
+    // Released in this order: the next holder of the journal must not find a directory of ours.
+    directories: Vec<LockDirectory>,
+    journal: Option<LockJournal>,
+    _turn: InProcessLock,
 }
 
-struct Held {
+struct LockDirectory {
     path: PathBuf,
-    identity: Identity,
+    identity: DirectoryId,
 }
 
 impl Lock {
-    /// Takes the lock on `target` by making all of `directories`, and waits for it no longer than `patience`. The ledger is
-    /// kept under `state`, if that can be written.
+    /// Takes the lock on `target` by creating all of `directories`, waiting at most `lock_timeout`.
+    /// The journal is kept under `state`, if that is writable.
     pub(crate) fn acquire(
         target: &Path,
         directories: &BTreeSet<PathBuf>,
         state: Option<&Path>,
-        patience: Duration,
+        lock_timeout: Duration,
     ) -> Result<Self, EditError> {
-        let mut pauses = Pauses::until(Instant::now() + patience);
+        let mut backoff = Backoff::until(Instant::now() + lock_timeout);
         let late = |lock: &Path, advice| EditError::LockTimeout {
             path: target.to_owned(),
             lock: lock.to_owned(),
-            seconds: patience.as_secs(),
+            seconds: lock_timeout.as_secs(),
             advice,
         };
-        let turn = Turn::take(target, pauses.end)
+        let turn = InProcessLock::take(target, backoff.end)
             .ok_or_else(|| late(target, "another edit of it in this process hangs"))?;
-        let ledger = match state.map(|state| Ledger::open(state, target)) {
-            Some(Ok(mut ledger)) => loop {
-                match ledger.file.try_lock() {
+        let journal = match state.map(|state| LockJournal::open(state, target)) {
+            Some(Ok(mut journal)) => loop {
+                match journal.file.try_lock() {
                     Ok(()) => {
-                        ledger.load();
-                        break Some(ledger);
+                        journal.load();
+                        break Some(journal);
                     }
                     Err(TryLockError::WouldBlock) => {
-                        if !pauses.pause() {
+                        if !backoff.pause() {
                             let advice = "another trunkline process has it; end that if it hangs";
-                            return Err(late(&ledger.path, advice));
+                            return Err(late(&journal.path, advice));
                         }
                     }
-                    // A file system without locks.
+                    // The file system does not support locks.
                     Err(TryLockError::Error(_)) => break None,
                 }
             },
@@ -76,7 +78,7 @@ impl Lock {
         };
         let mut lock = Self {
             directories: Vec::new(),
-            ledger,
+            journal,
             _turn: turn,
         };
         let own = sibling(target, "", ".lock");
@@ -84,7 +86,7 @@ impl Lock {
             loop {
                 let source = match lock.try_directory(path) {
                     Ok(true) => break,
-                    Ok(false) if pauses.pause() => continue,
+                    Ok(false) if backoff.pause() => continue,
                     Ok(false) => {
                         let advice = "close the program that uses the file, or remove that \
                                       directory if there is none";
@@ -97,9 +99,10 @@ impl Lock {
                         lock: path.clone(),
                         source,
                     },
-                    // Beside a link, in a directory where we can make no lock, nobody else can either.
+                    // Beside a link in a directory where we cannot create a lock, nobody else can
+                    // either.
                     _ if *path != own => break,
-                    // Where no lock can be made, no file can.
+                    // Where no lock can be created, no file can.
                     _ => EditError::Write {
                         path: target.to_owned(),
                         source,
@@ -110,54 +113,54 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Whether the lock is still ours, as it is not when we slept for so long that it went stale and someone else took it. If
-    /// it is old, it is made young again.
+    /// Whether the lock is still ours: it is not if we slept until it was stale and another process
+    /// took it. Renews it if necessary.
     pub(crate) fn confirm(&mut self) -> bool {
         (0..self.directories.len()).all(|at| self.renew(at).unwrap_or(false))
     }
 
     fn renew(&mut self, at: usize) -> io::Result<bool> {
         let held = &self.directories[at];
-        let found = Identity::of(&held.path)?;
+        let found = DirectoryId::of(&held.path)?;
         if found.as_ref() != Some(&held.identity) {
             return Ok(false);
         }
         if held.identity.age() < RENEW {
             return Ok(true);
         }
-        // Through a handle, so that it cannot be somebody else's that we renew.
+        // Through a handle, so that only our own directory can be renewed.
         let directory = File::open(&held.path)?;
-        if Identity::from(&directory.metadata()?) != held.identity {
+        if DirectoryId::from(&directory.metadata()?) != held.identity {
             return Ok(false);
         }
         directory.set_modified(distinct_now())?;
-        let identity = Identity::from(&directory.metadata()?);
+        let identity = DirectoryId::from(&directory.metadata()?);
         self.directories[at].identity = identity;
         self.enter(None);
-        Ok(Identity::of(&self.directories[at].path)?.as_ref() == Some(&identity))
+        Ok(DirectoryId::of(&self.directories[at].path)?.as_ref() == Some(&identity))
     }
 
-    /// Takes the lock directory if it is free, stale, or that of a dead process.
+    /// Takes the lock directory if it is free, stale, or owned by a dead process.
     fn try_directory(&mut self, path: &Path) -> io::Result<bool> {
-        if let Some(found) = Identity::of(path)? {
-            let owner_is_dead = |ledger: &Ledger| ledger.dead.contains(&found);
-            if !found.is_stale() && !self.ledger.as_ref().is_some_and(owner_is_dead) {
+        if let Some(found) = DirectoryId::of(path)? {
+            let owner_is_dead = |journal: &LockJournal| journal.dead.contains(&found);
+            if !found.is_stale() && !self.journal.as_ref().is_some_and(owner_is_dead) {
                 return Ok(false);
             }
-            // As proper-lockfile does. Should a third process replace a stale one between our look at it and this, it would
-            // lose a fresh lock; that is so between any two users of this protocol.
+            // Like proper-lockfile. If a third process replaces a stale directory between the check
+            // and this, it loses a fresh lock; any two users of this protocol have that race.
             match fs::remove_dir(path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
         }
-        match &self.ledger {
-            Some(ledger) => self.make_entered(path, ledger.name),
+        match &self.journal {
+            Some(journal) => self.make_entered(path, journal.name),
             None => self.make(path),
         }
     }
 
-    /// Makes the directory, and enters it into the ledger afterwards.
+    /// Creates the directory and records it afterwards.
     fn make(&mut self, path: &Path) -> io::Result<bool> {
         match fs::create_dir(path) {
             Ok(()) => {}
@@ -166,16 +169,17 @@ impl Lock {
         }
         let identity = identify(path)?;
         let path = path.to_owned();
-        self.directories.push(Held { path, identity });
+        self.directories.push(LockDirectory { path, identity });
         self.enter(None);
         Ok(true)
     }
 
-    /// Enters the directory into the ledger before it is there.
+    /// Records the directory before it exists.
     fn make_entered(&mut self, path: &Path, name: u64) -> io::Result<bool> {
-        // The name is the ledger's, because processes with another ledger, as in another container, may be at the same file.
+        // The name is the journal's, because processes with another journal, as in another
+        // container, may lock the same file.
         let temporary = sibling(path, ".", &format!(".trunkline-{name:016x}"));
-        // What a killed process left; we hold the ledger, so it is nobody's.
+        // Left by a killed process: we hold the journal, so nobody owns it.
         match fs::remove_dir(&temporary) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -186,33 +190,34 @@ impl Lock {
         let renamed = rename_unless_there(&temporary, path);
         if matches!(renamed, Ok(true)) {
             let path = path.to_owned();
-            self.directories.push(Held { path, identity });
+            self.directories.push(LockDirectory { path, identity });
             return Ok(true);
         }
         fs::remove_dir(&temporary)?;
         match renamed {
-            // The file system cannot do it. If we are killed in the next instant, the next edit waits until it is stale.
+            // The file system does not support it. If we are killed right now, the next edit waits
+            // until the lock is stale.
             Err(error) if is_unsupported(&error) => self.make(path),
             other => other,
         }
     }
 
-    /// Writes into the ledger what is ours, or about to be, or was a dead process's. A ledger that cannot be written costs
-    /// nothing but the wait for a stale directory.
-    fn enter(&mut self, next: Option<Identity>) {
-        let Some(ledger) = &mut self.ledger else {
+    /// Records our directories, the next one, and those of dead processes. If the journal cannot be
+    /// written, the only cost is waiting for a stale directory.
+    fn enter(&mut self, next: Option<DirectoryId>) {
+        let Some(journal) = &mut self.journal else {
             return;
         };
         let ours = self.directories.iter().map(|held| held.identity);
         let entries: Vec<_> = ours.chain(next).collect();
-        let _ = ledger.write(&entries);
+        let _ = journal.write(&entries);
     }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
         for held in self.directories.drain(..) {
-            if matches!(Identity::of(&held.path), Ok(Some(found)) if found == held.identity) {
+            if matches!(DirectoryId::of(&held.path), Ok(Some(found)) if found == held.identity) {
                 let _ = fs::remove_dir(&held.path);
             }
         }
@@ -220,7 +225,7 @@ impl Drop for Lock {
     }
 }
 
-/// Renames unless there is something by the new name; `false` if there is.
+/// Renames unless the target exists; `false` if it does.
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 fn rename_unless_there(from: &Path, to: &Path) -> io::Result<bool> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -240,7 +245,7 @@ fn rename_unless_there(_: &Path, _: &Path) -> io::Result<bool> {
 }
 
 fn is_unsupported(error: &io::Error) -> bool {
-    // EINVAL is what Linux says when the file system does not know the flag.
+    // Linux returns EINVAL if the file system does not support the flag.
     matches!(
         error.kind(),
         ErrorKind::Unsupported | ErrorKind::InvalidInput
@@ -252,7 +257,7 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-    use crate::edit::ledger::STALE;
+    use crate::edit::journal::STALE;
 
     const SHORT: Duration = Duration::from_millis(60);
 
@@ -285,14 +290,14 @@ mod tests {
             self.directory.path().join("state")
         }
 
-        fn entries(&self) -> Vec<Identity> {
-            let mut ledger = self.ledger();
-            ledger.load();
-            ledger.dead
+        fn entries(&self) -> Vec<DirectoryId> {
+            let mut journal = self.journal();
+            journal.load();
+            journal.dead
         }
 
-        fn ledger(&self) -> Ledger {
-            Ledger::open(&self.state(), &self.target).unwrap()
+        fn journal(&self) -> LockJournal {
+            LockJournal::open(&self.state(), &self.target).unwrap()
         }
     }
 
@@ -367,14 +372,14 @@ mod tests {
         assert_eq!(scratch.entries(), [ours]);
         drop(lock);
 
-        // As a foreign process may make it right after us, on the same inode.
+        // As another program may create it right after us, on the same inode.
         fs::create_dir(&scratch.lock).unwrap();
-        scratch.ledger().write(&[ours]).unwrap();
+        scratch.journal().write(&[ours]).unwrap();
         assert!(scratch.acquire(Some(&state)).is_err());
 
-        // As it is when its owner was killed.
-        let left = Identity::of(&scratch.lock).unwrap().unwrap();
-        scratch.ledger().write(&[left]).unwrap();
+        // As left behind by a killed owner.
+        let left = DirectoryId::of(&scratch.lock).unwrap().unwrap();
+        scratch.journal().write(&[left]).unwrap();
         assert!(scratch.acquire(Some(&state)).unwrap().confirm());
         assert!(!scratch.lock.exists());
     }
@@ -397,9 +402,9 @@ mod tests {
         let state = scratch.state();
         let mut lock = scratch.acquire(Some(&state)).unwrap();
         make_old(&scratch.lock);
-        lock.directories[0].identity = Identity::of(&scratch.lock).unwrap().unwrap();
+        lock.directories[0].identity = DirectoryId::of(&scratch.lock).unwrap().unwrap();
         assert!(lock.confirm());
-        let renewed = Identity::of(&scratch.lock).unwrap().unwrap();
+        let renewed = DirectoryId::of(&scratch.lock).unwrap().unwrap();
         assert!(renewed.age() < RENEW);
         assert_eq!(scratch.entries(), [renewed]);
         assert!(lock.confirm());
@@ -411,7 +416,7 @@ mod tests {
         let file = scratch.directory.path().join("file");
         fs::write(&file, "").unwrap();
         let lock = scratch.acquire(Some(&file.join("state"))).unwrap();
-        assert!(lock.ledger.is_none() && scratch.lock.exists());
+        assert!(lock.journal.is_none() && scratch.lock.exists());
     }
 
     fn make_old(path: &Path) {

@@ -1,12 +1,12 @@
-//! How configuration files are written (CFG-4): under the lock that other programs respect, whole or not at all, and without
-//! touching what an edit is not about.
+//! Writes configuration files (CFG-4): under the lock shared with other programs, atomically, and
+//! without touching anything else in the file.
 //!
-//! `splice` changes the text and `layout` lays out what it adds; `lock` keeps others out, with the help of `ledger` and `wait`;
-//! `atomic` reads the file and replaces it.
+//! `splice` edits the text and `json_layout` formats additions; `lock` excludes other processes,
+//! with `journal` and `wait`; `atomic` reads and replaces the file.
 
 mod atomic;
+mod journal;
 mod json_layout;
-mod ledger;
 mod lock;
 pub(crate) mod splice;
 #[cfg(test)]
@@ -25,27 +25,28 @@ use lock::Lock;
 use crate::files::ReadError;
 
 /// How long an edit waits for the lock.
-const LOCK_PATIENCE: Duration = Duration::from_secs(30);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often an edit starts again because the lock was lost, or the file changed by a program that does not take it.
+/// How often an edit is retried after the lock was lost or another program changed the file without
+/// the lock.
 const MAX_ATTEMPTS: usize = 10;
 
-/// How one file is edited.
+/// Options for an edit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EditOptions<'a> {
-    /// The state directory, for what Trunkline processes tell each other about locks; without it, an edit after a killed one
-    /// waits until its lock is stale.
+    /// The state directory, for the journals of lock directories. Without it, an edit after a
+    /// killed one waits until its lock is stale.
     pub(crate) locks: Option<&'a Path>,
-    /// Whether a new file, and new directories on the way to it, are for their owner alone.
+    /// Whether new files and directories are accessible only by their owner.
     pub(crate) private: bool,
-    /// How long to wait for the lock; by default as long as somebody who waits for the result would.
-    pub(crate) patience: Option<Duration>,
+    /// How long to wait for the lock; `None` is the default for interactive use.
+    pub(crate) lock_timeout: Option<Duration>,
 }
 
-/// Why a file was not edited. It is as it was before.
+/// Why a file was not edited. The file is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EditError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{}: {source}", path.display())]
     Read {
         /// The file.
@@ -53,21 +54,21 @@ pub(crate) enum EditError {
         /// Why.
         source: ReadError,
     },
-    /// Its symbolic links have no end.
+    /// The symbolic links form a loop.
     #[error("{} leads through too many symbolic links; remove the one that leads back", path.display())]
     LinkLoop {
         /// The first link.
         path: PathBuf,
     },
-    /// It cannot be written.
+    /// The file cannot be written.
     #[error("{} cannot be written: {source}; it is unchanged", path.display())]
     Write {
-        /// The file, or the directory that was to be made for it.
+        /// The file, or the directory to create for it.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// The lock cannot be made.
+    /// The lock cannot be taken.
     #[error("the lock {} cannot be taken: {source}; if no program uses it, remove it", lock.display())]
     Lock {
         /// The lock directory.
@@ -75,19 +76,19 @@ pub(crate) enum EditError {
         /// Why.
         source: io::Error,
     },
-    /// Someone else has the lock and keeps it.
+    /// Another process holds the lock.
     #[error("{} is in use: {} was not free within {seconds} s; {advice}", path.display(), lock.display())]
     LockTimeout {
         /// The file.
         path: PathBuf,
         /// The lock.
         lock: PathBuf,
-        /// How long it was waited for.
+        /// The timeout in seconds.
         seconds: u64,
         /// What to do.
         advice: &'static str,
     },
-    /// Each time, someone else changed it meanwhile.
+    /// Another program changed the file during every attempt.
     #[error("{} keeps being changed by another program; close that program, or try again later", path.display())]
     Contended {
         /// The file.
@@ -95,9 +96,9 @@ pub(crate) enum EditError {
     },
 }
 
-/// Reads the file under its lock, lets `change` work on the text, which is `""` when there is no file, and writes what comes back;
-/// a `change` that gives `None` has nothing to write. It is called again if the lock was lost meanwhile, or the file
-/// changed, and it is its last call that counts.
+/// Reads the file under its lock, calls `change` with the text, which is empty if there is no file,
+/// and writes the result; `None` leaves the file unchanged. If the lock was lost or the file
+/// changed meanwhile, `change` is called again, and only its last result counts.
 pub(crate) fn edit_file<T, E: From<EditError>>(
     path: &Path,
     options: &EditOptions,
@@ -107,7 +108,7 @@ pub(crate) fn edit_file<T, E: From<EditError>>(
         let target = atomic::resolve(path)?;
         let parent = directory(&target);
         if !parent.exists() {
-            // The lock needs the directory, and an edit without effect makes none.
+            // The lock needs the directory, but an edit without effect must not create it.
             if let (None, out) = change("")? {
                 return Ok(out);
             }
@@ -117,7 +118,7 @@ pub(crate) fn edit_file<T, E: From<EditError>>(
                     source,
                 }
             })?;
-            // Now its path can be resolved to the end.
+            // Now the whole path can be resolved.
             continue;
         }
         let locks = lock_directories(path, &target)?;
@@ -125,7 +126,7 @@ pub(crate) fn edit_file<T, E: From<EditError>>(
             &target,
             &locks,
             options.locks,
-            options.patience.unwrap_or(LOCK_PATIENCE),
+            options.lock_timeout.unwrap_or(LOCK_TIMEOUT),
         )?;
         let before = atomic::read(&target)?;
         let old = before.as_deref().unwrap_or_default();
@@ -134,8 +135,9 @@ pub(crate) fn edit_file<T, E: From<EditError>>(
             return Ok(out);
         };
         let replacement = Replacement::prepare(&target, &new, options.private)?;
-        // Not every program takes the lock: an editor does not, and Claude Code writes without it when it cannot have it. So
-        // the file is read again; its time would not tell two changes within one tick of the clock apart.
+        // Not every program takes the lock: editors do not, and Claude Code writes without it if it
+        // cannot get it. So read the file again; its modification time could not tell two changes
+        // within one clock tick apart.
         if atomic::read(&target)? == before && lock.confirm() {
             replacement.commit()?;
             return Ok(out);
@@ -145,8 +147,8 @@ pub(crate) fn edit_file<T, E: From<EditError>>(
     Err(EditError::Contended { path }.into())
 }
 
-/// The lock directories of a file: beside the file itself, where `proper-lockfile` looks by default, and, where `path` is a
-/// link to it, beside the link, where Claude Code tells it to look.
+/// The lock directories of a file: beside the file, where `proper-lockfile` looks by default, and,
+/// if `path` is a link to it, beside the link, where Claude Code looks.
 fn lock_directories(path: &Path, target: &Path) -> Result<BTreeSet<PathBuf>, EditError> {
     let link = std::path::absolute(path)
         .and_then(|path| with_real_parent(&path))

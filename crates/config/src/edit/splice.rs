@@ -1,8 +1,9 @@
-//! Edits to JSON text that touch only what they change (CFG-4): every other byte of the file stays, so unknown keys, key
-//! order, number spelling, formatting and repeated keys elsewhere survive.
+//! Edits JSON text without touching any other byte (CFG-4): unknown keys, key order, number
+//! spelling, formatting and repeated keys elsewhere are preserved.
 //!
-//! Members are found through borrowed `RawValue`s, whose place in memory is their place in the text, and which are skipped
-//! without recursion, so no nesting overflows the stack. How a new member is laid out is `layout`'s business.
+//! Members are located through borrowed `RawValue`s, whose addresses give their positions and which
+//! are skipped without recursion, so that deep nesting cannot overflow the stack. `json_layout`
+//! formats new members.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -10,7 +11,8 @@ use serde_json::{Map, Value};
 use crate::edit::json_layout::{Container, JsonLayout};
 use crate::locate::{error_offset, offset, position};
 
-/// Why a text cannot be edited. The messages name places and keys, never values, which may be secrets (SEC-1).
+/// Why a text cannot be edited. The messages contain positions and keys but no values, which may be
+/// secrets (SEC-1).
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SpliceError {
     /// The text is not JSON.
@@ -23,10 +25,10 @@ pub(crate) enum SpliceError {
         /// What the parser says.
         message: String,
     },
-    /// Something on the way to the member is not an object.
+    /// A parent of the member is not an object.
     #[error("line {line}, column {column}: {} is not an object", shown(path))]
     NotAnObject {
-        /// The keys that lead to it.
+        /// Its keys from the root.
         path: Vec<String>,
         /// From 1.
         line: usize,
@@ -46,8 +48,8 @@ fn shown(path: &[String]) -> String {
     keys.join(" → ")
 }
 
-/// Sets the member at `path`, object keys from the root, to `value`, creating missing objects on the way at the end of their
-/// parents. An existing member keeps its place; of repeated ones the last, which is what readers use, is changed.
+/// Sets the member at `path` to `value`, appending missing objects to their parents. An existing
+/// member keeps its position; of repeated members the last, which readers use, is changed.
 pub(crate) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, SpliceError> {
     let mut layout = JsonLayout::of_file(text);
     let Some(root) = parse(text)? else {
@@ -70,7 +72,7 @@ pub(crate) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, Sp
         };
         (at, layout, indent) = (found.value, own, inner);
     }
-    // Rewriting a value as itself would only change how it is spelled.
+    // Rewriting an equal value would only change its spelling.
     if serde_json::from_str::<Value>(at.get()).is_ok_and(|old| old == *value) {
         return Ok(text.to_owned());
     }
@@ -83,7 +85,7 @@ pub(crate) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, Sp
     Ok(replaced(text, start, start + at.get().len(), &new))
 }
 
-/// Removes the member at `path`, every one of them if it is repeated; `None` when it is not there.
+/// Removes the member at `path`, including repeated ones; `None` if there is none.
 pub(crate) fn remove(text: &str, path: &[&str]) -> Result<Option<String>, SpliceError> {
     let Some((key, parents)) = path.split_last() else {
         return Ok(None);
@@ -97,8 +99,8 @@ pub(crate) fn remove(text: &str, path: &[&str]) -> Result<Option<String>, Splice
     if gone.is_empty() {
         return Ok(None);
     }
-    // A member takes with it what stands between it and the next one; the last that stays keeps only itself, and what
-    // stood before the closing brace stays there.
+    // A member is removed with the text up to the next one; the last remaining member keeps what
+    // precedes the closing brace.
     let mut new = String::new();
     if let Some((last, others)) = kept.split_last() {
         let at = |item: usize| object.start(item);
@@ -130,7 +132,7 @@ pub(crate) fn get<'a>(text: &'a str, path: &[&str]) -> Result<Option<&'a RawValu
     Ok(at)
 }
 
-/// The whole document, checked; `None` for a text without any.
+/// The whole document; `None` for blank text.
 fn parse(text: &str) -> Result<Option<&RawValue>, SpliceError> {
     let body = without_mark(text);
     if body.trim_matches([' ', '\t', '\r', '\n']).is_empty() {
@@ -191,7 +193,7 @@ mod tests {
     fn a_new_member_is_written_in_the_manner_of_its_surroundings() {
         let value = json!({"command": "c", "args": ["x", "é\u{1}"], "env": {}, "n": []});
         let cases: &[(&str, &[&str], &str)] = &[
-            // JSON.stringify(…, null, 2), and what it makes of empty objects.
+            // JSON.stringify(…, null, 2), with its form of empty objects.
             (
                 "{\n  \"a\": 1,\n  \"m\": {}\n}",
                 &["m", "s"],
@@ -203,7 +205,7 @@ mod tests {
                 &["m", "s"],
                 "\u{feff}{\r\n\t\"a\": 1,\r\n\t\"m\": {\r\n\t\t\"s\": {\r\n\t\t\t\"command\": \"c\",\r\n\t\t\t\"args\": [\r\n\t\t\t\t\"x\",\r\n\t\t\t\t\"é\\u0001\"\r\n\t\t\t],\r\n\t\t\t\"env\": {},\r\n\t\t\t\"n\": []\r\n\t\t}\r\n\t}\r\n}\r\n",
             ),
-            // Line ends are those of the neighbours.
+            // Line endings follow the neighbours.
             (
                 "{\n \"m\": {\r\n  \"a\": 1\r\n }\n}",
                 &["m", "s", "t"],
@@ -225,7 +227,7 @@ mod tests {
                 &["s"],
                 r#"{ "a" : 1, "s" : { "command" : "c", "args" : ["x", "é\u0001"], "env" : {}, "n" : [] } }"#,
             ),
-            // Servers on a line each stay on a line each.
+            // Servers on one line each stay that way.
             (
                 "{\n  \"m\": {\n    \"a\": {\"command\": \"x\"},\n    \"b\": 1\n  }\n}",
                 &["m", "s"],
@@ -248,7 +250,7 @@ mod tests {
             ("{}", &["a"], "{\n  \"a\": 1\n}"),
             ("{ }\n", &["a"], "{\n  \"a\": 1\n}\n"),
             ("[{}]", &[], "1"),
-            // Replaced where it stands; the last of repeated keys counts, on the way too.
+            // Replaced in place; the last of repeated keys counts, in parents too.
             (r#"{"a": 0 , "b":1.0}"#, &["a"], r#"{"a": 1 , "b":1.0}"#),
             (r#"{"a":0,"b":2,"a":0}"#, &["a"], r#"{"a":0,"b":2,"a":1}"#),
             (
@@ -258,9 +260,9 @@ mod tests {
             ),
             (r#"{"\u0061":0}"#, &["a"], r#"{"\u0061":1}"#),
             (r#"{"\ud800":0}"#, &["a"], r#"{"\ud800":0,"a":1}"#),
-            // The same value is not respelled.
+            // An equal value is not respelled.
             (r#"{"a": 1, "b": 1e21}"#, &["a"], r#"{"a": 1, "b": 1e21}"#),
-            // Blank lines between members are not copied, and neither is a newline after a colon.
+            // Neither blank lines between members nor a newline after a colon is copied.
             (
                 "{\n\n  \"a\":\n 0,\n\n  \"b\":\n 0\n}",
                 &["c"],
@@ -382,7 +384,7 @@ mod tests {
         assert!(set(&objects, &["a", "a", "b"], &json!(1)).is_ok());
     }
 
-    /// Keys are few, so that edits meet members that are there.
+    /// Few keys, so that edits meet existing members.
     fn key() -> impl Strategy<Value = String> {
         prop_oneof![
             3 => "[a-d]",
@@ -411,7 +413,7 @@ mod tests {
             .prop_map(|members| Value::Object(members.into_iter().collect()))
     }
 
-    /// Spells `value` with the whitespace that `choices` asks for.
+    /// Spells `value` with the whitespace chosen by `choices`.
     fn spelled(value: &Value, choices: &mut impl Iterator<Item = u8>, out: &mut String) {
         match value {
             Value::Object(map) if !map.is_empty() => {
@@ -450,7 +452,7 @@ mod tests {
         });
     }
 
-    /// The same edit on the parsed document; `None` where it is not an edit of objects.
+    /// The same edit on the parsed document; `None` if a parent is not an object.
     fn set_value(document: &mut Value, path: &[&str], value: &Value) -> Option<()> {
         let mut at = document;
         for key in path {
@@ -473,7 +475,7 @@ mod tests {
         Some(at.as_object_mut()?.shift_remove(*last).is_some())
     }
 
-    /// Each top-level member as it is spelled, without the one called `key`.
+    /// Each top-level member as written, except for `key`.
     fn others<'a>(text: &'a str, key: &str) -> Vec<(&'a str, &'a str)> {
         let root = Container::read(parse(text).unwrap().unwrap()).unwrap();
         (0..root.items.len())
@@ -526,7 +528,7 @@ mod tests {
             }
         }
 
-        /// `to_string_pretty` lays out as `JSON.stringify(…, null, 2)` does.
+        /// `to_string_pretty` formats like `JSON.stringify(…, null, 2)`.
         #[test]
         fn a_file_that_claude_code_wrote_looks_as_if_it_had_written_the_edit(
             document in document(),

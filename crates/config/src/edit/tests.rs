@@ -1,6 +1,6 @@
-//! Edits as a whole, and what other processes and `kill -9` do to them.
+//! Whole edits, with other processes and `kill -9` interfering.
 //!
-//! The children are this test program itself: it runs only `child`, which does what the environment asks of it.
+//! The children are this test program: it runs only `child`, with a role given by the environment.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -17,15 +17,15 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What a child is to do, and with which file and state directory.
+/// The role of a child, its file and its state directory.
 const ROLE: &str = "TRUNKLINE_TEST_EDIT_ROLE";
 const FILE: &str = "TRUNKLINE_TEST_EDIT_FILE";
 const STATE: &str = "TRUNKLINE_TEST_EDIT_STATE";
 
-/// Far below the ten seconds after which a lock is stale, and far above what an edit takes.
+/// Far below the ten seconds after which a lock is stale, and far above the duration of an edit.
 const PROMPT: Duration = Duration::from_secs(5);
 
-/// How many threads each of the two processes edits with.
+/// The number of editing threads in each of the two processes.
 const THREADS: usize = 100;
 
 /// How often the editing child is killed.
@@ -35,7 +35,7 @@ type Change = fn(&str) -> Outcome<(Option<String>, ())>;
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 struct Scratch {
-    /// Holds nothing but the file.
+    /// Contains nothing but the file.
     home: tempfile::TempDir,
     state: tempfile::TempDir,
     file: PathBuf,
@@ -58,7 +58,7 @@ impl Scratch {
         EditOptions {
             locks: Some(self.state.path()),
             private: true,
-            patience: None,
+            lock_timeout: None,
         }
     }
 
@@ -96,7 +96,7 @@ fn set(path: &Path, options: &EditOptions, keys: &[&str], value: &Value) -> Outc
     })
 }
 
-/// A `~/.claude.json` of about 300 KB, in which much would not survive being parsed and written again.
+/// A `~/.claude.json` of about 300 KB that would not survive being parsed and written again.
 fn realistic() -> String {
     let mut text =
         String::from("{\n  \"numStartups\": 0,\n  \"mcpServers\": {},\n  \"projects\": {");
@@ -122,7 +122,7 @@ fn realistic() -> String {
     text
 }
 
-/// Where the `at`th entry of a process goes: half of them to the user's servers, half to a project's.
+/// Where entry `at` of a process goes: half to the user's servers, half to a project's.
 fn keys(name: &str, at: usize) -> Vec<&str> {
     if at.is_multiple_of(2) {
         vec!["mcpServers", name]
@@ -131,7 +131,7 @@ fn keys(name: &str, at: usize) -> Vec<&str> {
     }
 }
 
-fn chance() -> u64 {
+fn random_u64() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
@@ -142,7 +142,7 @@ fn spin(duration: Duration) {
     }
 }
 
-/// One more than before.
+/// Increments the counter.
 fn count(path: &Path, options: &EditOptions) -> Outcome<u64> {
     edit_file(path, options, |text| {
         let next = counted(text) + 1;
@@ -156,7 +156,7 @@ fn counted(text: &str) -> u64 {
     number.get().parse().unwrap()
 }
 
-/// What a child does. Run as a test of its own, it does nothing.
+/// The body of a child. It does nothing when run as a test.
 #[test]
 fn child() {
     let Ok(role) = std::env::var(ROLE) else {
@@ -167,12 +167,12 @@ fn child() {
     let options = EditOptions {
         locks: Some(&state),
         private: true,
-        patience: None,
+        lock_timeout: None,
     };
     match &*role {
         "count" => loop {
             let number = count(&file, &options).unwrap();
-            // The test harness has begun a line of its own.
+            // The test harness may have begun a line.
             let mut out = io::stdout().lock();
             writeln!(out, "\nat {number}").unwrap();
             out.flush().unwrap();
@@ -202,7 +202,7 @@ fn two_processes_that_add_a_hundred_servers_each_lose_none_and_touch_nothing_els
 #[test]
 fn two_processes_without_a_state_directory_lose_none_either() {
     let scratch = Scratch::new(&realistic());
-    // Nothing can be made below a file.
+    // Nothing can be created below a file.
     let nowhere = scratch.state.path().join("file");
     fs::write(&nowhere, "").unwrap();
     add_from_two_processes(&scratch, |child| {
@@ -215,7 +215,7 @@ fn two_processes_without_a_state_directory_lose_none_either() {
 fn two_processes_with_a_state_directory_each_lose_none_either() {
     let scratch = Scratch::new(&realistic());
     add_from_two_processes(&scratch, |child| {
-        let own = scratch.state.path().join(chance().to_string());
+        let own = scratch.state.path().join(random_u64().to_string());
         child.env(STATE, own);
     });
 }
@@ -251,13 +251,13 @@ fn a_kill_at_any_instant_leaves_the_old_or_the_new_file_and_no_wait() {
     let scratch = Scratch::new(&original);
     let (mut kills, mut while_locked, mut while_writing) = (0, 0, 0);
     let mut usual = Duration::from_millis(2);
-    // Most kills meet an edit; how many is left to chance, so it goes on until enough have.
+    // How many kills hit an edit is random, so repeat until enough have.
     while kills < KILLS || ((while_locked < 5 || while_writing < 2) && kills < 20 * KILLS) {
         let mut child = scratch.child("count").spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut reported = next_count(&mut lines).unwrap();
         spin(Duration::from_nanos(
-            chance() % u64::try_from(usual.as_nanos() * 2).unwrap(),
+            random_u64() % u64::try_from(usual.as_nanos() * 2).unwrap(),
         ));
         kill(&mut child);
         kills += 1;
@@ -290,7 +290,7 @@ fn a_kill_at_any_instant_leaves_the_old_or_the_new_file_and_no_wait() {
     assert!(while_locked >= 5 && while_writing >= 2);
 }
 
-/// `None` when the child has ended.
+/// `None` once the child has exited.
 fn next_count(lines: &mut impl Iterator<Item = io::Result<String>>) -> Option<u64> {
     lines
         .map(Result::unwrap)
@@ -302,7 +302,7 @@ fn kill(child: &mut Child) {
     child.wait().unwrap();
 }
 
-/// The kernel refuses to write beyond the limit, as it does on a full disk, once the signal that says so is ignored.
+/// The kernel refuses to write beyond the limit, as on a full disk, once the signal is ignored.
 #[test]
 fn a_write_that_fails_halfway_leaves_the_old_file_and_nothing_else() {
     let original = realistic();
@@ -337,13 +337,13 @@ fn a_fresh_lock_of_another_program_is_waited_for() {
             })
             .unwrap();
         });
-        // Who has the ledger is at the lock directory.
+        // The holder of the journal is waiting for the lock directory.
         wait_until(|| {
             let locks = fs::read_dir(scratch.state.path().join("locks"));
             let mut ledgers = locks.into_iter().flatten();
-            ledgers.any(|ledger| {
-                let ledger = File::open(ledger.unwrap().path()).unwrap();
-                ledger.try_lock().is_err()
+            ledgers.any(|journal| {
+                let journal = File::open(journal.unwrap().path()).unwrap();
+                journal.try_lock().is_err()
             })
         });
         assert!(!edited.load(Ordering::SeqCst));
@@ -398,7 +398,7 @@ fn an_edit_starts_again_when_its_lock_was_lost_or_the_file_changed() {
         edit_file(&scratch.file, &scratch.options(), |text| {
             calls.set(calls.get() + 1);
             if calls.get() == 1 {
-                // Another program takes our lock for stale, has its turn, and is done.
+                // Another program considers our lock stale, takes it, edits, and releases it.
                 if lock_too {
                     fs::remove_dir(&lock).unwrap();
                 }
@@ -413,9 +413,9 @@ fn an_edit_starts_again_when_its_lock_was_lost_or_the_file_changed() {
         fs::write(&scratch.file, "{}").unwrap();
     }
 
-    // Someone who never stops.
+    // A program that never stops writing.
     let error = edit_file(&scratch.file, &scratch.options(), |_| {
-        fs::write(&scratch.file, chance().to_string()).unwrap();
+        fs::write(&scratch.file, random_u64().to_string()).unwrap();
         Ok::<_, EditError>((Some("[]".to_owned()), ()))
     });
     let error = error.unwrap_err();
@@ -441,7 +441,7 @@ fn an_edit_through_a_link_locks_link_and_file_and_keeps_the_link() {
     assert_eq!(fs::read_dir(scratch.at("dotfiles")).unwrap().count(), 1);
 }
 
-/// `/proc` has links to open files, and lets nobody make a directory.
+/// `/proc` has links to open files, and no directory can be created there.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_link_where_no_lock_can_be_made_is_no_hindrance() {
@@ -497,7 +497,7 @@ fn what_cannot_be_edited_is_refused_with_its_name() {
     symlink("loop", scratch.at("loop")).unwrap();
     let fifo = Command::new("mkfifo").arg(scratch.at("fifo")).status();
     assert!(fifo.unwrap().success());
-    // Where even root can make nothing.
+    // Where even root can create nothing.
     let read_only = PathBuf::from("/proc/self/x.json");
     let cases = [
         (scratch.at("directory"), "is not a regular file"),

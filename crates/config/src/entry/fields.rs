@@ -1,4 +1,5 @@
-//! The fields of an entry, described once: the reference page and the JSON Schema are made from this.
+//! The fields of an entry, described once: the reference page and the JSON Schema are generated
+//! from this.
 
 use serde_json::{Map, Value, json};
 
@@ -6,11 +7,11 @@ use serde_json::{Map, Value, json};
 pub struct Field {
     /// Its name.
     pub name: &'static str,
-    /// The `type`s of server that have it; none is all of them.
+    /// The `type`s of servers that have it; empty for all.
     pub servers: &'static [&'static str],
     /// Its JSON Schema, as text.
     schema: &'static str,
-    /// What it is for.
+    /// What it does.
     pub doc: &'static str,
 }
 
@@ -28,49 +29,49 @@ const TEXT_MAP: &str = r#"{"type":"object","additionalProperties":{"type":"strin
 const LIMIT: &str = r#"{"type":"integer","minimum":0}"#;
 const FLAG: &str = r#"{"type":"boolean"}"#;
 
-/// Every field that is known (CFG-2), in the order of the reference page.
+/// Every known field (CFG-2), in the order of the reference page.
 pub const FIELDS: &[Field] = &[
     Field {
         name: "type",
         servers: ALL,
         schema: r#"{"enum":["stdio","http","streamable-http","sse","ws","sse-ide","ws-ide","sdk","claudeai-proxy"]}"#,
-        doc: "How the server is reached. Without it: `stdio` when there is a `command`; with a `url`, Streamable HTTP is tried first and HTTP+SSE after it. `streamable-http` is another word for `http`",
+        doc: "The transport. Default: `stdio` with a `command`; with a `url`, Streamable HTTP first, then HTTP+SSE. `streamable-http` is an alias of `http`",
     },
     Field {
         name: "command",
         servers: STDIO,
         schema: TEXT,
-        doc: "The program to start: a name on `PATH`, or a path; a relative one starts from `cwd`, or else from the folder of the file. It is executed as it is, never through a shell. Variables are expanded",
+        doc: "The program to start: a name on `PATH`, or a path; a relative path starts from `cwd`, or else from the directory of the file. It never runs through a shell. Variables are expanded",
     },
     Field {
         name: "args",
         servers: STDIO,
         schema: TEXTS,
-        doc: "Its arguments. Variables are expanded",
+        doc: "The arguments. Variables are expanded",
     },
     Field {
         name: "env",
         servers: STDIO,
         schema: TEXT_MAP,
-        doc: "Environment variables on top of your own. Variables in their values are expanded",
+        doc: "Environment variables in addition to your own. Variables in the values are expanded",
     },
     Field {
         name: "cwd",
         servers: STDIO,
         schema: TEXT,
-        doc: "The directory it runs in; by default the working directory. A relative one starts from the folder of the file",
+        doc: "The directory it runs in; the working directory by default. A relative path starts from the directory of the file",
     },
     Field {
         name: "url",
         servers: URL,
         schema: TEXT,
-        doc: "Where the server is. Variables are expanded",
+        doc: "The URL of the server. Variables are expanded",
     },
     Field {
         name: "headers",
         servers: REMOTE,
         schema: TEXT_MAP,
-        doc: "HTTP headers to send. Variables in their values are expanded",
+        doc: "HTTP headers to send. Variables in the values are expanded",
     },
     Field {
         name: "headersHelper",
@@ -82,25 +83,25 @@ pub const FIELDS: &[Field] = &[
         name: "oauth",
         servers: HTTP,
         schema: r#"{"type":"object","properties":{"clientId":{"type":"string"},"callbackPort":{"type":"integer","minimum":0,"maximum":65535},"authServerMetadataUrl":{"type":"string","pattern":"^https://"},"scopes":{"type":["string","array"],"items":{"type":"string"}},"xaa":{"type":"boolean"}}}"#,
-        doc: "How to sign in: `clientId`, `callbackPort`, `authServerMetadataUrl` (https), `scopes`, `xaa`",
+        doc: "Sign-in settings: `clientId`, `callbackPort`, `authServerMetadataUrl` (https), `scopes`, `xaa`",
     },
     Field {
         name: "tls",
         servers: TLS,
         schema: r#"{"type":"object","properties":{"ca":{"type":"string"},"cert":{"type":"string"},"key":{"type":"string"}}}"#,
-        doc: "Certificate files: `ca` to trust, `cert` and `key` to show",
+        doc: "Certificate files: `ca` to trust, `cert` and `key` for the client",
     },
     Field {
         name: "authToken",
         servers: IDE,
         schema: TEXT,
-        doc: "What the IDE wants to see",
+        doc: "The token that the IDE expects",
     },
     Field {
         name: "ideName",
         servers: IDE,
         schema: TEXT,
-        doc: "What the IDE calls itself",
+        doc: "The name of the IDE",
     },
     Field {
         name: "id",
@@ -112,25 +113,25 @@ pub const FIELDS: &[Field] = &[
         name: "timeout",
         servers: ALL,
         schema: LIMIT,
-        doc: "How long one tool call may take, in milliseconds; 0 is the default",
+        doc: "The time limit of a tool call, in milliseconds; 0 is the default",
     },
     Field {
         name: "connectTimeout",
         servers: ALL,
         schema: LIMIT,
-        doc: "How long connecting may take, in milliseconds; 0 is the default",
+        doc: "The time limit for connecting, in milliseconds; 0 is the default",
     },
     Field {
         name: "alwaysLoad",
         servers: ALL,
         schema: FLAG,
-        doc: "Show its tools to the model however many there are",
+        doc: "Always show its tools to the model, however many there are",
     },
     Field {
         name: "lazy",
         servers: ALL,
         schema: FLAG,
-        doc: "Start it only when one of its tools is called, once its tools are known from an earlier run; by default `TRUNKLINE_LAZY` or `--lazy` decides",
+        doc: "Start it only when one of its tools is called, if its tools are known from an earlier run; the default is `TRUNKLINE_LAZY` or `--lazy`",
     },
     Field {
         name: "disabled",
@@ -142,30 +143,30 @@ pub const FIELDS: &[Field] = &[
         name: "tools",
         servers: ALL,
         schema: r#"{"type":"object","properties":{"allow":{"type":"array","items":{"type":"string"}},"deny":{"type":"array","items":{"type":"string"}}}}"#,
-        doc: "Which of its tools are offered: lists `allow` and `deny` of globs with `*`; deny wins",
+        doc: "The tools it offers: lists `allow` and `deny` of globs with `*`; deny wins",
     },
     Field {
         name: "sandbox",
         servers: STDIO,
         schema: r#"{"type":["object","boolean"]}"#,
-        doc: "What it may touch. Kept in the file; not enforced by this version",
+        doc: "Sandbox settings. Kept in the file; not enforced by this version",
     },
 ];
 
-/// What a field must be, in words; `None` where its parts have words of their own.
+/// The expected type of a field, for messages; `None` if its parts have messages of their own.
 pub(crate) fn expected(name: &str) -> Option<&'static str> {
     let field = FIELDS.iter().find(|field| field.name == name)?;
     match field.schema {
-        TEXT => Some("a text"),
-        TEXTS => Some("a list of texts"),
-        TEXT_MAP => Some("an object of texts"),
+        TEXT => Some("a string"),
+        TEXTS => Some("a list of strings"),
+        TEXT_MAP => Some("an object of strings"),
         LIMIT => Some("a number of milliseconds"),
         FLAG => Some("true or false"),
         _ => None,
     }
 }
 
-/// Words of other clients, and of habit, for fields.
+/// Names that other clients use for fields.
 const SYNONYMS: [(&str, &str); 7] = [
     ("cmd", "command"),
     ("environment", "env"),
@@ -176,8 +177,8 @@ const SYNONYMS: [(&str, &str); 7] = [
     ("workingDirectory", "cwd"),
 ];
 
-/// The field that an unknown key is probably meant to be.
-pub(crate) fn meant(key: &str) -> Option<&'static str> {
+/// The field that an unknown key was probably meant to be.
+pub(crate) fn suggest_field(key: &str) -> Option<&'static str> {
     let is_field = |name: &str| FIELDS.iter().any(|field| field.name == name);
     if is_field(key) || key.len() > 64 {
         return None;
@@ -199,7 +200,7 @@ pub(crate) fn meant(key: &str) -> Option<&'static str> {
         .map(|(_, name)| name)
 }
 
-/// How many characters have to be added, removed or replaced to make one word of another.
+/// The Levenshtein distance of two words.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -271,7 +272,7 @@ mod tests {
             ("x", None),
             ("command", None),
         ] {
-            assert_eq!(meant(key), field, "{key}");
+            assert_eq!(suggest_field(key), field, "{key}");
         }
     }
 

@@ -1,10 +1,10 @@
-//! One server as a configuration file describes it (CFG-2).
+//! A server as a configuration file describes it (CFG-2).
 
 mod fields;
 mod raw;
+mod to_json;
 mod transport;
 mod url;
-mod written;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-pub(crate) use fields::meant;
+pub(crate) use fields::suggest_field;
 pub use fields::{FIELDS, Field, json_schema};
 pub(crate) use raw::RawEntry;
 pub use transport::{
@@ -22,56 +22,56 @@ pub use transport::{
 };
 pub use url::ServerUrl;
 
+use crate::approval::{RepositoryFile, is_path};
 use crate::expand::KeyringRef;
 use crate::glob::Glob;
 use crate::names::normalize_name;
 use crate::redact::{RedactMode, redact_entry};
-use crate::runs::{RepositoryFile, is_path};
 use crate::scopes::Scope;
 use crate::secret::Secret;
 
-/// A server that is configured.
+/// A configured server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerEntry {
     /// Its name.
     pub name: String,
-    /// Where it comes from.
+    /// The scope it comes from.
     pub scope: Scope,
-    /// The file, or the flag, that holds it.
+    /// The file or the flag that holds it.
     pub source: String,
-    /// How it is reached, expanded.
+    /// How to reach it, expanded.
     pub transport: TransportEntry,
-    /// How long one tool call may take.
+    /// The time limit of a tool call.
     pub timeout: Option<Duration>,
-    /// How long connecting may take.
+    /// The time limit for connecting.
     pub connect_timeout: Option<Duration>,
-    /// Whether its entry switches it off.
+    /// Whether the entry disables it.
     pub disabled: bool,
     /// Whether its tools are always shown to the model, however many there are.
     pub always_load: bool,
-    /// Whether it is started only when it is first needed, if its tools are known from an earlier run; without it, the program
-    /// decides (LIF-13).
+    /// Whether it starts only when first needed, if its tools are known from an earlier run; `None`
+    /// leaves the choice to the program (LIF-13).
     pub lazy: Option<bool>,
-    /// Which of its tools are offered.
+    /// The tools it offers.
     pub tools: ToolFilter,
-    /// What it may touch, as written (SEC-5).
+    /// The sandbox settings as written (SEC-5).
     pub sandbox: Option<Value>,
-    /// Secrets from the keychain that are put in place when it is connected (CFG-5).
+    /// References to keychain secrets, resolved when connecting (CFG-5).
     pub keyring: Vec<KeyringRef>,
-    /// The entry as it stands in its file, unexpanded.
+    /// The entry as written in its file, unexpanded.
     pub written: Option<Arc<str>>,
-    /// The folder that relative paths in the entry start from: the one of the file that holds it. `None` is the working
-    /// directory.
+    /// The directory that relative paths start from: that of the file that holds the entry. `None`
+    /// is the working directory.
     pub base: Option<PathBuf>,
-    /// The files inside the repository that it runs, where it needs approval (CFG-6).
+    /// The repository files that it runs, if it needs approval (CFG-6).
     pub files: Vec<RepositoryFile>,
-    /// Whether it names more files than an approval can hold, so that none counts for it (CFG-6).
+    /// Whether it names more files than an approval can cover, so that no approval counts (CFG-6).
     pub too_many_files: bool,
 }
 
-/// Which tools of a server are offered: those that an `allow` glob names, or all if there is none, less those that a `deny`
-/// glob names. Globs are held against the server's own names for its tools; those that deny also against the
-/// normalised names.
+/// Selects the tools of a server: those that an `allow` glob matches, or all without one, except
+/// for those that a `deny` glob matches. Globs match the server's own tool names; `deny` globs also
+/// match the normalised names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolFilter {
     /// `None` allows all; an empty list allows none.
@@ -87,26 +87,26 @@ impl ToolFilter {
             .allow
             .as_ref()
             .is_none_or(|globs| globs.iter().any(|glob| glob.matches(tool)));
-        // A tool does not slip past by another spelling of its name.
+        // Another spelling of the name must not evade the rule.
         let normalized = normalize_name(tool);
         let denies = |glob: &Glob| glob.matches(tool) || glob.matches(&normalized);
         allowed && !self.deny.iter().any(denies)
     }
 }
 
-/// A secret that an entry asks for could not be had.
+/// A keychain secret is not available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    /// The keychain has none of that name.
+    /// The keychain has no such secret.
     #[error("the keychain has no secret for account \"{}\" of service \"{}\"", .0.account, .0.service)]
     Missing(KeyringRef),
-    /// The keychain could not be asked.
+    /// The keychain could not be read.
     #[error("the keychain could not be read: {0}")]
     Unavailable(String),
 }
 
 impl ServerEntry {
-    /// An entry of the embedding program's own, with everything else at its default.
+    /// Creates an entry of the embedding program, with defaults for everything else.
     pub fn new(name: impl Into<String>, transport: TransportEntry) -> Self {
         Self {
             name: name.into(),
@@ -128,8 +128,8 @@ impl ServerEntry {
         }
     }
 
-    /// The program to start, if it is a child process. A relative path starts from the entry's `cwd`, or else from the
-    /// folder of the file that holds the entry; a name without a slash is left for `PATH`.
+    /// The program of a child process. A relative path starts from `cwd`, or else from the
+    /// directory of the file that holds the entry; a name without a slash is looked up in `PATH`.
     ///
     /// ```
     /// use trunkline_config::ServerEntry;
@@ -139,16 +139,15 @@ impl ServerEntry {
     /// assert_eq!(entry.program().as_deref(), Some("/repo/run.sh"));
     /// ```
     pub fn program(&self) -> Option<String> {
-        let TransportEntry::Stdio(stdio) = &self.transport else {
-            return None;
-        };
+        let stdio = self.transport.stdio()?;
         let resolved = || {
             let command = Path::new(&stdio.command);
             if !is_path(&stdio.command) || command.is_absolute() {
                 return None;
             }
             let dir = stdio.cwd.as_deref().or(self.base.as_deref())?;
-            // A relative directory starts from the one that the child is started in, and so does the command.
+            // A relative directory starts from the working directory of the child, and so does the
+            // command.
             if dir.is_relative() {
                 return None;
             }
@@ -158,35 +157,24 @@ impl ServerEntry {
         Some(resolved().unwrap_or_else(|| stdio.command.clone()))
     }
 
-    /// The program and its arguments, as they are started.
+    /// The resolved program and its arguments.
     pub(crate) fn resolved_argv(&self) -> Option<Vec<String>> {
         let words = self.transport.argv()?;
         let args = words.into_iter().skip(1).map(str::to_owned);
         Some(self.program().into_iter().chain(args).collect())
     }
 
-    /// Makes the relative paths of an entry start from the folder of the file that holds it.
+    /// Resolves the relative paths of an entry against the directory of its file.
     pub(crate) fn relative_to(&mut self, base: &Path) {
-        let resolve = |path: &mut Option<PathBuf>| {
-            if let Some(path) = path.as_mut().filter(|path| path.is_relative()) {
+        for path in self.transport.paths_mut() {
+            if path.is_relative() {
                 *path = base.join(&*path).components().collect();
-            }
-        };
-        match &mut self.transport {
-            TransportEntry::Stdio(stdio) => resolve(&mut stdio.cwd),
-            TransportEntry::Http(HttpEntry { tls, .. })
-            | TransportEntry::Ws(WsEntry { tls, .. }) => {
-                [&mut tls.ca, &mut tls.cert, &mut tls.key]
-                    .into_iter()
-                    .for_each(resolve);
-            }
-            TransportEntry::Ide(_) | TransportEntry::Sdk | TransportEntry::ClaudeAiProxy { .. } => {
             }
         }
         self.base = Some(base.to_owned());
     }
 
-    /// A child process, for programs that embed the host.
+    /// Creates an entry for a child process.
     pub fn stdio<A: Into<String>>(
         name: impl Into<String>,
         command: impl Into<String>,
@@ -200,8 +188,8 @@ impl ServerEntry {
         Self::new(name, TransportEntry::Stdio(stdio))
     }
 
-    /// Whether the user has to approve of it before it may run: what a project brings along (CFG-6), and in the user's own file for
-    /// this project a command that prints headers (TRN-3).
+    /// Whether the user must approve it before it may run: any server of a project (CFG-6), and a
+    /// `headersHelper` in the user's own file for this project (TRN-3).
     pub fn needs_approval(&self) -> bool {
         match self.scope {
             Scope::Project => true,
@@ -210,13 +198,13 @@ impl ServerEntry {
         }
     }
 
-    /// SHA-256, in hex, of everything that makes this the server it is; not of where it was found (CFG-9), nor of when it is
-    /// started.
+    /// SHA-256, in hex, of everything that identifies the server, but not of where it was found
+    /// (CFG-9) or when it starts.
     pub fn hash(&self) -> String {
         let globs = |globs: &[Glob]| globs.iter().map(|glob| json!(glob.as_str())).collect();
         let allow: Option<Value> = self.tools.allow.as_deref().map(globs);
         let deny: Value = globs(&self.tools.deny);
-        // Only where it says more than the command.
+        // Only if it differs from the command.
         let program = self.program().filter(|program| {
             let argv = self.transport.argv();
             argv.and_then(|argv| argv.first().copied()) != Some(program.as_str())
@@ -238,28 +226,26 @@ impl ServerEntry {
         sha256(&parts)
     }
 
-    /// The entry as it stands in its file, unexpanded; for one that is in none, what it would look like there.
+    /// The entry as written in its file, unexpanded; or as it would be written, if it is in none.
     pub fn as_written(&self) -> Value {
         match self.written.as_deref() {
-            // What is too deep for a tree, or no text, can still be told from anything else.
+            // Text that is too deeply nested or not UTF-8 still gets a distinct value.
             Some(text) => serde_json::from_str(text)
                 .unwrap_or_else(|_| json!({"unreadable": sha256(&json!(text))})),
-            None => written::written(self),
+            None => to_json::to_json(self),
         }
     }
 
-    /// The entry as it stands in its file, fit to be shown: with `***` for the values of `env` and `headers`, tokens, and what may
-    /// be a secret in a URL, unless secrets are wanted. A value that only refers to a variable is no secret.
-    pub fn shown(&self, secrets: bool) -> Value {
+    /// The entry as written, with `***` for the values of `env` and `headers`, tokens, and possible
+    /// secrets in URLs. References to variables are not secrets.
+    pub fn redacted(&self) -> Value {
         let mut written = self.as_written();
-        if !secrets {
-            redact_entry(&mut written, RedactMode::Display);
-        }
+        redact_entry(&mut written, RedactMode::Display);
         written
     }
 
-    /// The entry with the secrets of its keychain references in place. Only what the entry itself refers to is replaced,
-    /// never what looks like a reference in the value of a variable.
+    /// Fills in the keychain secrets of the entry. Only references in the entry itself are
+    /// replaced, never text in the value of a variable that looks like one.
     pub fn with_secrets(
         &self,
         look_up: impl Fn(&KeyringRef) -> Result<Option<Secret>, String>,
@@ -302,7 +288,7 @@ impl fmt::Debug for ServerEntry {
             .field("name", &self.name)
             .field("scope", &self.scope)
             .field("source", &self.source);
-        // What the keychain gave may stand anywhere in it.
+        // A keychain secret may be anywhere in it.
         if self.keyring.is_empty() {
             shown.field("transport", &self.transport);
         }
@@ -389,14 +375,14 @@ mod tests {
             ),
             ..ServerEntry::stdio("s", "c", [""; 0])
         };
-        let shown = entry.shown(false);
+        let shown = entry.redacted();
         assert!(!shown.to_string().contains("hunter2"), "{shown}");
         assert_eq!(shown["headers"]["B"], "Bearer ${TOKEN}");
         assert_eq!(
             (&shown["headers"]["D"], &shown["timeout"]),
             (&json!("***"), &json!(5))
         );
-        assert!(entry.shown(true).to_string().contains("hunter2"));
+        assert!(entry.as_written().to_string().contains("hunter2"));
     }
 
     #[test]

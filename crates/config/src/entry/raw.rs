@@ -1,4 +1,4 @@
-//! From an entry as it stands in a file to one that has been checked and expanded.
+//! Checks and expands an entry as written in a file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,14 +14,14 @@ use super::transport::{
 };
 use super::url::ServerUrl;
 use super::{ServerEntry, ToolFilter};
-use crate::document::{Document, Object, Unreadable, object};
-use crate::expand::{Environment, Findings, expand};
+use crate::document::{Document, Object, ParseError, object};
+use crate::expand::{Environment, ExpansionReport, expand};
 use crate::glob::Glob;
 use crate::names::is_deceptive;
 use crate::scopes::Scope;
 use crate::secret::Secret;
 
-/// An entry as it stands in a file, before it is checked.
+/// An entry as written in a file, before it is checked.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RawEntry {
@@ -67,7 +67,7 @@ impl RawTools {
         }
     }
 
-    /// Whether a glob could pass for other text where it is shown.
+    /// Whether a glob could pass for other text when displayed.
     fn is_deceptive(&self) -> bool {
         let globs = self.allow.iter().chain(&self.deny).flatten();
         globs.flat_map(|glob| glob.chars()).any(is_deceptive)
@@ -78,27 +78,27 @@ const KNOWN_TYPES: &str =
     "stdio, http, streamable-http, sse, ws, sse-ide, ws-ide, sdk, claudeai-proxy";
 
 impl RawEntry {
-    /// Reads an entry, which must be an object.
+    /// Decodes an entry, which must be an object.
     pub(crate) fn decode<'a>(
         document: &Document<'a>,
         raw: &'a RawValue,
-    ) -> Result<Self, Unreadable> {
+    ) -> Result<Self, ParseError> {
         let decoded = document.decode::<Object<Self>>(raw);
         decoded.map(|Object(entry)| entry).map_err(|problem| {
             let Ok(members) = document.members(raw) else {
                 let message = "expected an object with a \"command\" or a \"url\"";
-                return Unreadable {
+                return ParseError {
                     message: message.to_owned(),
                     ..problem
                 };
             };
-            // Which field it is, the error does not say: it is the one that is wrong by itself.
+            // The error does not name the field: find the one that fails by itself.
             let wrong = |(name, value): &(&str, &RawValue)| {
                 let alone = format!("{{{}:{}}}", serde_json::json!(name), value.get());
                 serde_json::from_str::<Self>(&alone).is_err()
             };
             match members.iter().find(wrong) {
-                Some((name, _)) => Unreadable {
+                Some((name, _)) => ParseError {
                     message: match expected(name) {
                         Some(expected) => format!("\"{name}\": expected {expected}"),
                         None => format!("\"{name}\": {}", problem.message),
@@ -110,14 +110,14 @@ impl RawEntry {
         })
     }
 
-    /// Checks the entry and expands its variables; the error says what to write instead.
+    /// Checks the entry and expands its variables. The error says what to write instead.
     pub(crate) fn check(
         self,
         name: &str,
         scope: Scope,
         source: &str,
         environment: &Environment,
-        findings: &mut Findings,
+        report: &mut ExpansionReport,
     ) -> Result<ServerEntry, String> {
         let Self {
             kind,
@@ -143,9 +143,9 @@ impl RawEntry {
         } = self;
         let kind = kind_of(kind.as_deref(), command.is_some(), url.is_some())?;
         refuse_deceptive(tools.as_ref(), ide_name.as_deref())?;
-        note_both(kind, command.is_some() && url.is_some(), findings);
+        note_both(kind, command.is_some() && url.is_some(), report);
         let url = url_of(kind, url)?;
-        let quotable = !url.contains('$');
+        let quoted_name = !url.contains('$');
         let url = ServerUrl::new(url);
         let headers = headers.unwrap_or_default();
         let tls = tls.unwrap_or_default();
@@ -194,11 +194,11 @@ impl RawEntry {
         };
         let whole = (scope == Scope::Enterprise).then(|| environment.with_secrets());
         let environment = whole.as_ref().unwrap_or(environment);
-        transport.each_text(|text| expand(text, environment, findings));
-        check_expanded(&transport, quotable, findings)?;
+        transport.each_text(|text| expand(text, environment, report));
+        check_expanded(&transport, quoted_name, report)?;
         if let (TransportEntry::Stdio(stdio), Scope::Plugin) = (&mut transport, scope) {
-            // What plugins are documented to write there.
-            let plain = |dir: PathBuf| expand(&dir.to_string_lossy(), environment, findings).into();
+            // Plugins are documented to use variables there.
+            let plain = |dir: PathBuf| expand(&dir.to_string_lossy(), environment, report).into();
             stdio.cwd = stdio.cwd.take().map(plain);
         }
         Ok(ServerEntry {
@@ -213,7 +213,7 @@ impl RawEntry {
             lazy,
             tools: tools.map(RawTools::filter).unwrap_or_default(),
             sandbox,
-            keyring: findings.take_keyring(),
+            keyring: report.take_keyring(),
             written: None,
             base: None,
             files: Vec::new(),
@@ -222,7 +222,7 @@ impl RawEntry {
     }
 }
 
-/// The `type` of an entry, or what the lack of one means; empty for either protocol over HTTP.
+/// The `type` of an entry, or its default; empty for either protocol over HTTP.
 fn kind_of(kind: Option<&str>, has_command: bool, has_url: bool) -> Result<&str, String> {
     match (kind, has_command, has_url) {
         (Some(kind), ..) => Ok(kind),
@@ -232,43 +232,44 @@ fn kind_of(kind: Option<&str>, has_command: bool, has_url: bool) -> Result<&str,
     }
 }
 
-/// Refuses text that could pass for other text where it is shown.
+/// Rejects text that could pass for other text when displayed.
 fn refuse_deceptive(tools: Option<&RawTools>, ide_name: Option<&str>) -> Result<(), String> {
     if tools.is_some_and(RawTools::is_deceptive)
         || ide_name.is_some_and(|name| name.chars().any(is_deceptive))
     {
-        let message = "\"tools\" and \"ideName\" may not hold line breaks or control characters";
+        let message = "\"tools\" and \"ideName\" may not contain line breaks or control characters";
         return Err(message.to_owned());
     }
     Ok(())
 }
 
-/// Notes which of the two is left aside in an entry with both a `command` and a `url`.
-fn note_both(kind: &str, has_both: bool, findings: &mut Findings) {
+/// Warns about the ignored field of an entry with both a `command` and a `url`.
+fn note_both(kind: &str, has_both: bool, report: &mut ExpansionReport) {
     match (has_both, kind) {
         (false, _) => {}
         (true, "stdio") => {
-            findings.note("\"url\" has no effect beside \"command\"; take one of them out");
+            report.note("\"url\" has no effect beside \"command\"; remove one of them");
         }
-        (true, _) => findings
-            .note("\"command\" has no effect on a server with a \"url\"; take one of them out"),
+        (true, _) => {
+            report.note("\"command\" has no effect on a server with a \"url\"; remove one of them")
+        }
     }
 }
 
-/// The `url` of an entry, where its type needs one.
+/// The `url` of an entry, if its type needs one.
 fn url_of(kind: &str, url: Option<String>) -> Result<String, String> {
     match (kind, url) {
         ("stdio" | "sdk", _) => Ok(String::new()),
         (_, Some(url)) if url.trim().is_empty() => {
             let message =
-                "it is not configured yet: its \"url\" is empty; write where the server is";
+                "it is not configured yet: its \"url\" is empty; write the URL of the server";
             Err(message.to_owned())
         }
         (_, Some(url)) => Ok(url),
         (kind, None) if KNOWN_TYPES.split(", ").any(|known| known == kind) => {
             Err(format!("a \"{kind}\" server needs a \"url\""))
         }
-        // An unknown type is a mistake of its own.
+        // An unknown type is reported elsewhere.
         (_, None) => Ok(String::new()),
     }
 }
@@ -283,47 +284,43 @@ fn command_of(command: Option<String>) -> Result<String, String> {
     }
 }
 
-/// Checks what can only be checked with the variables filled in.
+/// Checks that need expanded variables.
 fn check_expanded(
     transport: &TransportEntry,
-    quotable: bool,
-    findings: &Findings,
+    quoted_name: bool,
+    report: &ExpansionReport,
 ) -> Result<(), String> {
-    if findings.is_too_long() {
-        return Err("with its variables filled in it is larger than 1 MB".to_owned());
+    if report.is_too_long() {
+        return Err("it is larger than 1 MB with its variables expanded".to_owned());
     }
     check_env(transport)?;
-    check_url(transport, quotable)?;
+    check_url(transport, quoted_name)?;
     check_oauth(transport)
 }
 
-/// A name with `=` in it would set another variable than the one it seems to.
+/// A name with `=` in it would set another variable than it seems to.
 fn check_env(transport: &TransportEntry) -> Result<(), String> {
-    let TransportEntry::Stdio(stdio) = transport else {
-        return Ok(());
-    };
     let wrong = |name: &&String| name.is_empty() || name.contains(['=', '\0']);
-    match stdio.env.keys().find(wrong) {
+    match transport.env().and_then(|env| env.keys().find(wrong)) {
         Some(name) => Err(format!(
             "\"env\": \"{}\" cannot be the name of a variable",
-            crate::names::quotable(name)
+            crate::names::quoted_name(name)
         )),
         None => Ok(()),
     }
 }
 
-/// Whether the URL is one that the transport can open. One with a variable that is not set, or with a secret still to come,
-/// is left for the connection to try (CFG-5).
+/// Checks that the transport can open the URL. A URL with an unset variable or a pending secret is
+/// left to the connection (CFG-5).
 ///
-/// What the value of a variable made of it is not repeated: it may be a secret.
-fn check_url(transport: &TransportEntry, quotable: bool) -> Result<(), String> {
+/// The message does not repeat an expanded value, which may be a secret.
+fn check_url(transport: &TransportEntry, quoted_name: bool) -> Result<(), String> {
     let Some(url) = transport.url() else {
         return Ok(());
     };
-    let schemes = match transport {
-        TransportEntry::Ws(_) => ["wss", "ws"],
-        TransportEntry::Ide(ide) if ide.websocket => ["wss", "ws"],
-        _ => ["https", "http"],
+    let schemes = match transport.http_flavour() {
+        Some(_) => ["https", "http"],
+        None => ["wss", "ws"],
     };
     let parsed = match url.parse() {
         Ok(parsed) => parsed,
@@ -335,7 +332,7 @@ fn check_url(transport: &TransportEntry, quotable: bool) -> Result<(), String> {
     }
     let kind = transport.kind();
     let [secure, plain] = schemes;
-    let found = if quotable {
+    let found = if quoted_name {
         format!(", not with {}:", parsed.scheme())
     } else {
         String::new()
@@ -357,7 +354,7 @@ fn check_oauth(transport: &TransportEntry) -> Result<(), String> {
     }
 }
 
-/// A limit in milliseconds; 0 is none of its own, as it is for the environment variables.
+/// A limit in milliseconds; 0 means the default, as for the environment variables.
 fn limit(milliseconds: Option<u64>) -> Option<Duration> {
     let given = milliseconds.filter(|milliseconds| *milliseconds > 0);
     given.map(Duration::from_millis)
@@ -372,8 +369,8 @@ mod tests {
     fn check(json: &str) -> Result<ServerEntry, String> {
         let raw: RawEntry = serde_json::from_str(json).map_err(|error| error.to_string())?;
         let environment = Environment::of([("X", "exp"), ("HOST", "example.com")]);
-        let mut findings = Findings::default();
-        raw.check("s", Scope::User, "f", &environment, &mut findings)
+        let mut report = ExpansionReport::default();
+        raw.check("s", Scope::User, "f", &environment, &mut report)
     }
 
     #[test]
@@ -439,7 +436,7 @@ mod tests {
             (r#"{"command":"c","tools":[]}"#, "expected"),
             (
                 r#"{"command":"c","tools":{"deny":["a\nb"]}}"#,
-                "may not hold line breaks",
+                "may not contain line breaks",
             ),
             (
                 r#"{"command":"c","env":{"LD_PRELOAD=/x":""}}"#,
@@ -492,9 +489,9 @@ mod tests {
 
     #[test]
     fn the_described_fields_are_the_fields() {
-        struct Catch<'a>(&'a mut Vec<&'static str>);
+        struct FieldNames<'a>(&'a mut Vec<&'static str>);
 
-        impl<'de> de::Deserializer<'de> for Catch<'_> {
+        impl<'de> de::Deserializer<'de> for FieldNames<'_> {
             type Error = de::value::Error;
 
             fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
@@ -518,7 +515,7 @@ mod tests {
         }
 
         let mut known = Vec::new();
-        assert!(RawEntry::deserialize(Catch(&mut known)).is_err());
+        assert!(RawEntry::deserialize(FieldNames(&mut known)).is_err());
         let mut described: Vec<_> = FIELDS.iter().map(|field| field.name).collect();
         known.sort_unstable();
         described.sort_unstable();

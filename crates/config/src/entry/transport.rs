@@ -1,4 +1,4 @@
-//! How a server is reached.
+//! How to reach a server.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,26 +10,26 @@ use serde_json::{Value, json};
 use super::url::ServerUrl;
 use crate::secret::Secret;
 
-/// How a server is reached.
+/// How to reach a server.
 #[derive(Clone, PartialEq, Eq)]
 pub enum TransportEntry {
     /// A child process.
     Stdio(StdioEntry),
-    /// Streamable HTTP, HTTP+SSE, or whichever of them works.
+    /// Streamable HTTP, HTTP+SSE, or either.
     Http(HttpEntry),
     /// A WebSocket.
     Ws(WsEntry),
     /// An IDE on this machine.
     Ide(IdeEntry),
-    /// The embedding process, over its own stdin and stdout.
+    /// The embedding process, over our stdin and stdout.
     Sdk,
     /// A claude.ai connector.
     ClaudeAiProxy {
-        /// Where the vendor's server is; the proxy is reached by the id.
+        /// The URL of the vendor's server; the proxy is addressed by the id.
         url: ServerUrl,
-        /// The connector.
+        /// The id of the connector.
         id: Option<String>,
-        /// Where the proxy is, as the account's list says.
+        /// The URL of the proxy, as listed by the account.
         proxy: Option<ServerUrl>,
     },
 }
@@ -41,32 +41,32 @@ pub struct StdioEntry {
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables on top of our own.
+    /// Environment variables in addition to our own.
     pub env: BTreeMap<String, Secret>,
-    /// Where it runs.
+    /// The working directory.
     pub cwd: Option<PathBuf>,
 }
 
-/// A server behind HTTP.
+/// A server over HTTP.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpEntry {
-    /// Which of the two protocols it speaks.
+    /// The protocol it speaks.
     pub flavour: HttpFlavour,
-    /// Where it is.
+    /// The URL.
     pub url: ServerUrl,
     /// Headers to send.
     pub headers: BTreeMap<String, Secret>,
-    /// A shell command that prints more headers.
+    /// A shell command that prints further headers.
     pub headers_helper: Option<String>,
-    /// How to sign in.
+    /// Sign-in settings.
     pub oauth: OAuthEntry,
-    /// How to trust it, and how it trusts us.
+    /// Certificates.
     pub tls: TlsEntry,
 }
 
 impl HttpEntry {
-    /// A server at this URL, with everything else at its default.
-    pub fn at(flavour: HttpFlavour, url: impl Into<String>) -> Self {
+    /// Creates an entry with defaults for everything else.
+    pub fn new(flavour: HttpFlavour, url: impl Into<String>) -> Self {
         Self {
             flavour,
             url: ServerUrl::new(url),
@@ -78,7 +78,7 @@ impl HttpEntry {
     }
 }
 
-/// Which protocol over HTTP a server speaks.
+/// The protocol that a server speaks over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpFlavour {
     /// Streamable HTTP.
@@ -89,16 +89,16 @@ pub enum HttpFlavour {
     Either,
 }
 
-/// A server behind a WebSocket.
+/// A server over WebSocket.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WsEntry {
-    /// Where it is.
+    /// The URL.
     pub url: ServerUrl,
     /// Headers to send.
     pub headers: BTreeMap<String, Secret>,
-    /// A shell command that prints more headers.
+    /// A shell command that prints further headers.
     pub headers_helper: Option<String>,
-    /// How to trust it, and how it trusts us.
+    /// Certificates.
     pub tls: TlsEntry,
 }
 
@@ -107,55 +107,55 @@ pub struct WsEntry {
 pub struct IdeEntry {
     /// `ws-ide`; otherwise `sse-ide`.
     pub websocket: bool,
-    /// Where it is.
+    /// The URL.
     pub url: ServerUrl,
-    /// What it wants to see.
+    /// The token it expects.
     pub auth_token: Option<Secret>,
-    /// What it calls itself.
+    /// The name of the IDE.
     pub ide_name: Option<String>,
 }
 
-/// How to sign in to a server.
+/// Sign-in settings of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(
     rename_all = "camelCase",
     expecting = "an object with \"clientId\", \"callbackPort\" and the like"
 )]
 pub struct OAuthEntry {
-    /// The id that was registered for us.
+    /// The registered client id.
     pub client_id: Option<String>,
-    /// The port on which the browser comes back.
+    /// The port for the callback of the browser.
     pub callback_port: Option<u16>,
-    /// Where the authorisation server describes itself.
+    /// The metadata URL of the authorization server.
     pub auth_server_metadata_url: Option<String>,
-    /// What to ask for.
-    #[serde(default, deserialize_with = "words")]
+    /// The scopes to request.
+    #[serde(default, deserialize_with = "deserialize_scopes")]
     pub scopes: Option<Vec<String>>,
-    /// Whether to sign in through the company's identity provider.
+    /// Whether to sign in through the enterprise identity provider.
     #[serde(default)]
     pub xaa: bool,
 }
 
-/// Certificates: file names.
+/// Paths of certificate files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(expecting = "an object with \"ca\", \"cert\" and \"key\"")]
 pub struct TlsEntry {
-    /// Authorities to trust besides the usual.
+    /// Additional certificate authorities to trust.
     pub ca: Option<PathBuf>,
-    /// Our certificate.
+    /// The client certificate.
     pub cert: Option<PathBuf>,
-    /// Its key.
+    /// The key of the client certificate.
     pub key: Option<PathBuf>,
 }
 
-/// Scopes as a list, or as one text with spaces between them.
-fn words<'de, D: serde::Deserializer<'de>>(
+/// Scopes as a list, or as one space-separated text.
+fn deserialize_scopes<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<String>>, D::Error> {
     #[derive(Deserialize)]
     #[serde(
         untagged,
-        expecting = "expected a text with spaces, or a list of texts"
+        expecting = "expected a space-separated string, or a list of strings"
     )]
     enum Scopes {
         Text(String),
@@ -170,61 +170,117 @@ fn words<'de, D: serde::Deserializer<'de>>(
 }
 
 impl TransportEntry {
-    /// The `type` it has in a configuration file.
+    /// The `type` in a configuration file.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Stdio(_) => "stdio",
-            Self::Http(HttpEntry {
-                flavour: HttpFlavour::Sse,
-                ..
-            }) => "sse",
-            Self::Http(_) => "http",
+            Self::Http(http) => match http.flavour {
+                HttpFlavour::Sse => "sse",
+                HttpFlavour::Streamable | HttpFlavour::Either => "http",
+            },
             Self::Ws(_) => "ws",
-            Self::Ide(IdeEntry { websocket, .. }) if *websocket => "ws-ide",
+            Self::Ide(ide) if ide.websocket => "ws-ide",
             Self::Ide(_) => "sse-ide",
             Self::Sdk => "sdk",
             Self::ClaudeAiProxy { .. } => "claudeai-proxy",
         }
     }
 
-    /// Where it is, if it is elsewhere.
+    /// The URL of a remote server or an IDE.
     pub fn url(&self) -> Option<&ServerUrl> {
         match self {
-            Self::Stdio(_) | Self::Sdk => None,
             Self::Http(HttpEntry { url, .. })
             | Self::Ws(WsEntry { url, .. })
             | Self::Ide(IdeEntry { url, .. })
             | Self::ClaudeAiProxy { url, .. } => Some(url),
+            Self::Stdio(_) | Self::Sdk => None,
         }
     }
 
-    /// The command and its arguments, if it is a child process.
+    /// The child process, if it is one.
+    pub fn stdio(&self) -> Option<&StdioEntry> {
+        match self {
+            Self::Stdio(stdio) => Some(stdio),
+            Self::Http(_) | Self::Ws(_) | Self::Ide(_) | Self::Sdk | Self::ClaudeAiProxy { .. } => {
+                None
+            }
+        }
+    }
+
+    /// The environment variables of a child process.
+    pub fn env(&self) -> Option<&BTreeMap<String, Secret>> {
+        self.stdio().map(|stdio| &stdio.env)
+    }
+
+    /// The command and the arguments of a child process.
     pub fn argv(&self) -> Option<Vec<&str>> {
-        let Self::Stdio(stdio) = self else {
-            return None;
-        };
+        let stdio = self.stdio()?;
         let args = stdio.args.iter().map(String::as_str);
         Some(std::iter::once(&*stdio.command).chain(args).collect())
     }
 
-    /// The command that prints headers for it, if there is one.
+    /// The headers to send to a remote server.
+    pub fn headers(&self) -> Option<&BTreeMap<String, Secret>> {
+        match self {
+            Self::Http(HttpEntry { headers, .. }) | Self::Ws(WsEntry { headers, .. }) => {
+                Some(headers)
+            }
+            Self::Stdio(_) | Self::Ide(_) | Self::Sdk | Self::ClaudeAiProxy { .. } => None,
+        }
+    }
+
+    /// The shell command that prints further headers.
     pub fn headers_helper(&self) -> Option<&str> {
         match self {
             Self::Http(HttpEntry { headers_helper, .. })
             | Self::Ws(WsEntry { headers_helper, .. }) => headers_helper.as_deref(),
-            _ => None,
+            Self::Stdio(_) | Self::Ide(_) | Self::Sdk | Self::ClaudeAiProxy { .. } => None,
         }
     }
 
-    /// How to sign in to it, if it is behind HTTP.
+    /// The sign-in settings of an HTTP server.
     pub fn oauth(&self) -> Option<&OAuthEntry> {
         match self {
             Self::Http(http) => Some(&http.oauth),
-            _ => None,
+            Self::Stdio(_)
+            | Self::Ws(_)
+            | Self::Ide(_)
+            | Self::Sdk
+            | Self::ClaudeAiProxy { .. } => None,
         }
     }
 
-    /// Everything that makes it what it is, secrets included: for hashing, never for showing.
+    /// Whether connecting starts something on this machine, rather than reaching out to a URL.
+    pub fn is_local(&self) -> bool {
+        self.url().is_none()
+    }
+
+    /// Whether the server lives in the embedding program.
+    pub fn is_embedded(&self) -> bool {
+        matches!(self, Self::Sdk)
+    }
+
+    /// Whether the server is an IDE on this machine.
+    pub fn is_ide(&self) -> bool {
+        matches!(self, Self::Ide(_))
+    }
+
+    /// Whether the server is a claude.ai connector.
+    pub fn is_connector(&self) -> bool {
+        matches!(self, Self::ClaudeAiProxy { .. })
+    }
+
+    /// The protocol over HTTP; `None` for a server that is not reached over HTTP.
+    pub fn http_flavour(&self) -> Option<HttpFlavour> {
+        match self {
+            Self::Http(http) => Some(http.flavour),
+            Self::Ide(IdeEntry { websocket, .. }) => (!websocket).then_some(HttpFlavour::Sse),
+            Self::ClaudeAiProxy { .. } => Some(HttpFlavour::Streamable),
+            Self::Stdio(_) | Self::Ws(_) | Self::Sdk => None,
+        }
+    }
+
+    /// Everything that identifies the transport, including secrets: for hashing, never for display.
     pub(crate) fn identity(&self) -> Value {
         let secrets = |map: &BTreeMap<String, Secret>| -> Value {
             map.iter()
@@ -280,7 +336,8 @@ impl TransportEntry {
         }
     }
 
-    /// Changes every text in which variables count (CFG-5): `command`, `args`, `env`, `url` and `headers`.
+    /// Changes every text in which variables are expanded (CFG-5): `command`, `args`, `env`, `url`
+    /// and `headers`.
     pub(crate) fn each_text(&mut self, mut change: impl FnMut(&str) -> String) {
         match self {
             Self::Stdio(stdio) => {
@@ -302,7 +359,19 @@ impl TransportEntry {
         });
     }
 
-    /// Works on `env` or `headers`, whichever it has.
+    /// Every path that an entry may give relative to its file.
+    pub(crate) fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
+        let paths = match self {
+            Self::Stdio(stdio) => vec![&mut stdio.cwd],
+            Self::Http(HttpEntry { tls, .. }) | Self::Ws(WsEntry { tls, .. }) => {
+                vec![&mut tls.ca, &mut tls.cert, &mut tls.key]
+            }
+            Self::Ide(_) | Self::Sdk | Self::ClaudeAiProxy { .. } => Vec::new(),
+        };
+        paths.into_iter().flatten().collect()
+    }
+
+    /// Calls `work` with `env` or `headers`.
     pub(crate) fn each_secret(&mut self, work: impl FnOnce(&mut BTreeMap<String, Secret>)) {
         match self {
             Self::Stdio(StdioEntry { env, .. }) => work(env),
@@ -314,7 +383,7 @@ impl TransportEntry {
     }
 }
 
-/// Shows no secret (SEC-1).
+/// Contains no secret (SEC-1).
 impl fmt::Debug for TransportEntry {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let mut shown = f.debug_struct(self.kind());

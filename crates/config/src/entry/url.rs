@@ -1,4 +1,4 @@
-//! A server's URL, which may carry credentials.
+//! The URL of a server, which may contain credentials.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use url::Url;
 
 use crate::redact::redact_url;
 
-/// A URL as it stands in an entry, expanded. Shown without its user name, its password and the values of its query.
+/// A URL as written in an entry, expanded. Displayed without its user information and its query
+/// values.
 ///
 /// ```
 /// let url = trunkline_config::ServerUrl::new("https://me:pw@host/mcp?key=abc");
@@ -17,17 +18,17 @@ use crate::redact::redact_url;
 pub struct ServerUrl(String);
 
 impl ServerUrl {
-    /// Takes a URL as it is written; nothing is checked.
+    /// Creates a URL without checking it.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The URL itself, credentials included.
+    /// The URL, including credentials.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// It, parsed; the error is in words.
+    /// Parses the URL.
     pub fn parse(&self) -> Result<Url, String> {
         Url::parse(self.0.trim()).map_err(|error| error.to_string())
     }

@@ -1,4 +1,4 @@
-//! Which clients there are.
+//! The supported clients.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub enum Client {
 }
 
 impl Client {
-    /// Every client, in the order in which they are offered.
+    /// Every client, in the order of presentation.
     pub const ALL: [Self; 9] = [
         Self::ClaudeDesktop,
         Self::Cursor,
@@ -39,7 +39,7 @@ impl Client {
         Self::Goose,
     ];
 
-    /// What a person types to name it.
+    /// The name to type.
     ///
     /// ```
     /// use trunkline_config::import::Client;
@@ -60,7 +60,7 @@ impl Client {
         }
     }
 
-    /// What it calls itself.
+    /// The name of the IDE.
     pub fn title(self) -> &'static str {
         match self {
             Self::ClaudeDesktop => "Claude Desktop",

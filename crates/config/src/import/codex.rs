@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::Client;
-use super::draft::{Draft, Kind};
+use super::entry_builder::{EntryBuilder, Kind};
 use super::fields::{Fields, Problem};
 use super::variables::{Dialect, is_name};
 
-/// Turns one entry into a draft.
-pub(super) fn convert(fields: &mut Fields) -> Result<Draft, Problem> {
-    let mut draft = Draft {
+/// Converts one entry.
+pub(super) fn convert(fields: &mut Fields) -> Result<EntryBuilder, Problem> {
+    let mut builder = EntryBuilder {
         command: fields.text("command")?,
         args: fields.texts("args")?.unwrap_or_default(),
         env: fields.map("env")?,
@@ -20,44 +20,44 @@ pub(super) fn convert(fields: &mut Fields) -> Result<Draft, Problem> {
         disabled: fields.flag("enabled")? == Some(false),
         allow: fields.texts("enabled_tools")?,
         deny: fields.texts("disabled_tools")?,
-        ..Draft::default()
+        ..EntryBuilder::default()
     };
     let seconds = fields.time("startup_timeout_sec", 1000.0)?;
     let milliseconds = fields.time("startup_timeout_ms", 1.0)?;
-    draft.connect_timeout = seconds.or(milliseconds);
-    if draft.command.is_none() && draft.url.is_some() {
-        // Codex knows no other remote transport.
-        draft.kind = Some(Kind::Http);
+    builder.connect_timeout = seconds.or(milliseconds);
+    if builder.command.is_none() && builder.url.is_some() {
+        // Codex has no other remote transport.
+        builder.kind = Some(Kind::Http);
     }
-    draft.sign_in(fields, "oauth")?;
+    builder.sign_in(fields, "oauth")?;
     if let Some(scopes) = fields.texts("scopes")? {
-        draft.scopes(&scopes);
+        builder.scopes(&scopes);
     }
     if let Some(token) = fields.text("bearer_token")? {
-        authorize(&mut draft, &token);
+        authorize(&mut builder, &token);
     }
-    draft.translate(Dialect::None, Client::Codex, &mut fields.notes);
-    references(&mut draft, fields)?;
+    builder.translate(Dialect::None, Client::Codex, &mut fields.notes);
+    references(&mut builder, fields)?;
     fields.skip(&["name"]);
-    Ok(draft)
+    Ok(builder)
 }
 
-fn authorize(draft: &mut Draft, token: &str) {
+fn authorize(builder: &mut EntryBuilder, token: &str) {
     let header = format!("Bearer {token}");
-    let headers = &mut draft.headers;
+    let headers = &mut builder.headers;
     headers.insert("Authorization".to_owned(), header.into());
 }
 
-/// What Codex takes from the environment.
-fn references(draft: &mut Draft, fields: &mut Fields) -> Result<(), Problem> {
+/// Converts the fields that refer to environment variables.
+fn references(builder: &mut EntryBuilder, fields: &mut Fields) -> Result<(), Problem> {
     if let Some(variable) = fields.text("bearer_token_env_var")? {
         let reference = reference(&variable, "bearer_token_env_var", fields)?;
-        authorize(draft, &reference);
+        authorize(builder, &reference);
     }
     for (header, variable) in fields.map("env_http_headers")? {
         let variable = variable.as_str().unwrap_or_default();
         let reference = reference(variable, "env_http_headers", fields)?;
-        draft.headers.insert(header, reference.into());
+        builder.headers.insert(header, reference.into());
     }
     let Some(list) = fields.take("env_vars") else {
         return Ok(());
@@ -68,7 +68,7 @@ fn references(draft: &mut Draft, fields: &mut Fields) -> Result<(), Problem> {
     for name in names {
         let source = name.get("source").and_then(Value::as_str);
         if source == Some("remote") {
-            let note = "env_vars from a remote environment are not carried over";
+            let note = "env_vars from a remote environment are not imported";
             fields.notes.push(note.to_owned());
             continue;
         }
@@ -78,7 +78,7 @@ fn references(draft: &mut Draft, fields: &mut Fields) -> Result<(), Problem> {
         };
         let reference = reference(name.unwrap_or_default(), "env_vars", fields)?;
         let name = name.unwrap_or_default().to_owned();
-        draft.env.entry(name).or_insert_with(|| reference.into());
+        builder.env.entry(name).or_insert_with(|| reference.into());
     }
     Ok(())
 }

@@ -1,21 +1,21 @@
-//! The fields of one entry, whatever the file's format, taken out one by one.
+//! The fields of one entry, independent of the file format, taken out one by one.
 //!
-//! What nobody takes is named in a note at the end, so nothing of an entry is lost in silence.
+//! Fields that remain are listed in a note, so that nothing is lost silently.
 
 use serde_json::{Map, Value};
 
-/// How many notes of one kind an entry may have; a file can hold millions of fields.
+/// The maximum number of notes of one kind; a file may have millions of fields.
 const MAX_NOTES: usize = 20;
 
-/// How much of a name from a file is shown.
+/// How many characters of a name from a file are shown.
 const MAX_SHOWN: usize = 60;
 
-/// What is wrong, and at which byte of the file.
+/// A problem and its offset in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
-    /// The byte, where known.
+    /// The offset, if known.
     pub(super) at: Option<usize>,
-    /// The server it is about.
+    /// The server concerned.
     pub(super) server: Option<String>,
     /// What is wrong, and what to write instead; never a value, which may be a secret.
     pub(super) message: String,
@@ -38,13 +38,13 @@ impl Problem {
     }
 }
 
-/// An entry as it stands in a file.
+/// An entry as written in a file.
 pub(super) struct RawServer {
     pub(super) name: String,
     pub(super) fields: Fields,
 }
 
-/// What a file holds.
+/// The entries and problems of a file.
 #[derive(Default)]
 pub(super) struct Document {
     pub(super) servers: Vec<RawServer>,
@@ -60,10 +60,10 @@ pub(super) struct Field {
 
 /// The fields of one entry.
 pub(super) struct Fields {
-    /// Where the entry begins.
+    /// The offset of the entry.
     pub(super) at: usize,
     list: Vec<Field>,
-    /// What could not be carried over.
+    /// Notes about fields that could not be imported.
     pub(super) notes: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ impl Fields {
             .any(|field| field.name == name && !field.value.is_null())
     }
 
-    /// Adds what the file says elsewhere about this entry.
+    /// Adds a field that the file gives elsewhere.
     pub(super) fn put(&mut self, name: &str, value: Value) {
         self.list.push(Field {
             name: name.to_owned(),
@@ -88,7 +88,7 @@ impl Fields {
         });
     }
 
-    /// The field `name`; the last one counts, as it does for the clients. A `null` is as good as none.
+    /// Takes the field `name`. The last one counts, as in the clients; `null` counts as missing.
     pub(super) fn take(&mut self, name: &str) -> Option<Field> {
         let mut found: Vec<Field> = self
             .list
@@ -102,7 +102,7 @@ impl Fields {
         found.pop().filter(|field| !field.value.is_null())
     }
 
-    /// Drops what has no meaning outside its client.
+    /// Drops fields that have no meaning outside of their client.
     pub(super) fn skip(&mut self, names: &[&str]) {
         self.list.retain(|field| !names.contains(&&*field.name));
     }
@@ -122,7 +122,7 @@ impl Fields {
         self.typed(name, "a list of strings", texts)
     }
 
-    /// An object whose values are strings; a `null` among them means that the client removes that variable.
+    /// Takes an object of strings; a `null` value means that the client removes that variable.
     pub(super) fn map(&mut self, name: &str) -> Result<Map<String, Value>, Problem> {
         let map = self.typed(name, "an object of strings", |value| match value {
             Value::Object(map) => strings(map),
@@ -131,13 +131,13 @@ impl Fields {
         let (map, removed) = map.unwrap_or_default();
         if removed > 0 {
             self.notes.push(format!(
-                "{name} removes {removed} by null: that is not carried over"
+                "{name} removes {removed} by null: that is not imported"
             ));
         }
         Ok(map)
     }
 
-    /// A length of time in milliseconds, given in units of `unit` milliseconds; 0 is none.
+    /// Takes a duration in milliseconds, given in units of `unit` milliseconds; 0 means none.
     pub(super) fn time(&mut self, name: &str, unit: f64) -> Result<Option<u64>, Problem> {
         let time = self.typed(name, "a positive number", |value| {
             milliseconds(&value, unit)
@@ -163,23 +163,23 @@ impl Fields {
         }
     }
 
-    /// Names the fields that nobody took.
+    /// Adds notes about the remaining fields.
     pub(super) fn finish(mut self) -> Vec<String> {
         let mut left = self.list.iter().filter(|field| !field.value.is_null());
         for field in left.by_ref().take(MAX_NOTES) {
             let name = shown(&field.name);
-            self.notes.push(format!("{name} is not carried over"));
+            self.notes.push(format!("{name} is not imported"));
         }
         let more = left.count();
         if more > 0 {
             self.notes
-                .push(format!("{more} more fields are not carried over"));
+                .push(format!("{more} more fields are not imported"));
         }
         self.notes
     }
 }
 
-/// A list of strings; numbers and flags are taken for what they spell.
+/// A list of strings; numbers and flags are converted.
 pub(super) fn texts(value: Value) -> Option<Vec<String>> {
     match value {
         Value::Array(list) => list.into_iter().map(scalar).collect(),
@@ -187,7 +187,7 @@ pub(super) fn texts(value: Value) -> Option<Vec<String>> {
     }
 }
 
-/// The values as strings, and how many of them were `null`.
+/// The values as strings, and the number of `null`s.
 pub(super) fn strings(map: Map<String, Value>) -> Option<(Map<String, Value>, usize)> {
     let before = map.len();
     let strings: Map<String, Value> = map
@@ -208,15 +208,15 @@ fn scalar(value: Value) -> Option<String> {
     }
 }
 
-/// A time in milliseconds, with everything above some centuries cut off.
+/// A duration in milliseconds, capped at some centuries.
 fn milliseconds(value: &Value, unit: f64) -> Option<u64> {
     let time = value.as_f64().filter(|time| *time >= 0.0)? * unit;
-    // A cast from a float never overflows: it stops at the largest value.
+    // A cast from a float saturates.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     Some((time.round() as u64).min(1 << 53))
 }
 
-/// A name from a file, fit for a terminal and of bounded length.
+/// A name from a file, safe for a terminal and of bounded length.
 pub(super) fn shown(name: &str) -> String {
     let mut shown: String = name
         .chars()
@@ -300,12 +300,12 @@ mod tests {
         let mut entry = fields(json!({"known": 1, "a\u{1b}[2J": 1, "dull": 1, "none": null}));
         entry.take("known");
         entry.skip(&["dull"]);
-        assert_eq!(entry.finish(), ["a\u{fffd}[2J is not carried over"]);
+        assert_eq!(entry.finish(), ["a\u{fffd}[2J is not imported"]);
 
         let many: Map<String, Value> = (0..50).map(|n| (n.to_string(), json!(n))).collect();
         let notes = fields(Value::Object(many)).finish();
         assert_eq!(notes.len(), 21);
-        assert_eq!(notes[20], "30 more fields are not carried over");
+        assert_eq!(notes[20], "30 more fields are not imported");
     }
 
     #[test]

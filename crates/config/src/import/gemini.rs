@@ -1,16 +1,16 @@
-//! Gemini CLI: `mcpServers` in its settings, with lists of allowed and excluded servers beside it.
+//! Gemini CLI: `mcpServers` in its settings, with separate lists of allowed and excluded servers.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
 use super::Client;
-use super::draft::{Draft, Kind};
+use super::entry_builder::{EntryBuilder, Kind};
 use super::fields::{Document, Fields, Problem, texts};
 use super::json::Json;
 use super::variables::Dialect;
 
-/// The file's entries; those that the file's own lists rule out are switched off.
+/// The entries of the file; those excluded by its lists are disabled.
 pub(super) fn servers(json: &Json<'_>) -> Result<Document, Problem> {
     let mut document = json.servers(&["mcpServers"])?;
     let (mut allowed, mut excluded) = (None, HashSet::new());
@@ -36,9 +36,9 @@ pub(super) fn servers(json: &Json<'_>) -> Result<Document, Problem> {
     Ok(document)
 }
 
-/// Turns one entry into a draft.
-pub(super) fn convert(fields: &mut Fields) -> Result<Draft, Problem> {
-    let mut draft = Draft {
+/// Converts one entry.
+pub(super) fn convert(fields: &mut Fields) -> Result<EntryBuilder, Problem> {
+    let mut builder = EntryBuilder {
         command: fields.text("command")?,
         args: fields.texts("args")?.unwrap_or_default(),
         env: fields.map("env")?,
@@ -48,34 +48,35 @@ pub(super) fn convert(fields: &mut Fields) -> Result<Draft, Problem> {
         disabled: fields.flag("disabled")? == Some(true),
         allow: fields.texts("includeTools")?.map(names),
         deny: fields.texts("excludeTools")?,
-        ..Draft::default()
+        ..EntryBuilder::default()
     };
-    // Gemini CLI prefers the older field too. A bare `url` meant SSE in older versions; newer ones try both, as we do.
+    // Gemini CLI also prefers the older field. A bare `url` meant SSE in older versions; newer ones
+    // try both, as we do.
     let (http, url) = (fields.text("httpUrl")?, fields.text("url")?);
     let kind = fields.text("type")?;
     if let Some(kind) = kind {
         let kind = Kind::of(&kind).map_err(|message| Problem::new(fields.at, message))?;
-        draft.kind = Some(kind);
+        builder.kind = Some(kind);
     }
-    if http.is_some() && draft.command.is_none() {
-        draft.kind = Some(Kind::Http);
+    if http.is_some() && builder.command.is_none() {
+        builder.kind = Some(Kind::Http);
     }
-    draft.url = http.or(url);
+    builder.url = http.or(url);
     if fields.flag("trust")? == Some(true) {
         fields.notes.push("trust is left out".to_owned());
     }
     let provider = fields.text("authProviderType")?;
     if provider.is_some_and(|provider| provider != "dynamic_discovery") {
-        let note = "authProviderType is not carried over: sign in, or write headers";
+        let note = "authProviderType is not imported: sign in, or write headers";
         fields.notes.push(note.to_owned());
     }
-    draft.sign_in(fields, "oauth")?;
+    builder.sign_in(fields, "oauth")?;
     fields.skip(&["description", "extensionName", "extension"]);
-    draft.translate(Dialect::Shell, Client::GeminiCli, &mut fields.notes);
-    Ok(draft)
+    builder.translate(Dialect::Shell, Client::GeminiCli, &mut fields.notes);
+    Ok(builder)
 }
 
-/// Gemini CLI reads `name(arguments)` as the tool's name alone, in the list of what it includes.
+/// In this list Gemini CLI reads `name(arguments)` as the name of the tool.
 fn names(tools: Vec<String>) -> Vec<String> {
     let name = |tool: String| tool.split('(').next().unwrap_or_default().to_owned();
     tools.into_iter().map(name).collect()

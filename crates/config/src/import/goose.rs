@@ -3,12 +3,12 @@
 use serde_json::{Map, Value};
 
 use super::Client;
-use super::draft::{Draft, Kind};
+use super::entry_builder::{EntryBuilder, Kind};
 use super::fields::{Fields, Problem, shown};
 use super::variables::{Dialect, is_name};
 
-/// Turns one entry into a draft; `None` when goose itself is the server, so that nobody else can start it.
-pub(super) fn convert(fields: &mut Fields) -> Result<Option<Draft>, Problem> {
+/// Converts one entry; `None` if goose itself is the server, so that nothing else can start it.
+pub(super) fn convert(fields: &mut Fields) -> Result<Option<EntryBuilder>, Problem> {
     let Some(kind) = fields.text("type")? else {
         return Err(Problem::new(fields.at, "it has no \"type\""));
     };
@@ -22,7 +22,7 @@ pub(super) fn convert(fields: &mut Fields) -> Result<Option<Draft>, Problem> {
             return Err(Problem::new(fields.at, message));
         }
     };
-    let mut draft = Draft {
+    let mut builder = EntryBuilder {
         kind: Some(kind),
         command: fields.text("cmd")?,
         args: fields.texts("args")?.unwrap_or_default(),
@@ -32,39 +32,39 @@ pub(super) fn convert(fields: &mut Fields) -> Result<Option<Draft>, Problem> {
         headers: fields.map("headers")?,
         timeout: fields.time("timeout", 1000.0)?,
         disabled: fields.flag("enabled")? == Some(false),
-        // An empty list is how goose writes that every tool is available.
+        // goose writes an empty list if every tool is available.
         allow: fields
             .texts("available_tools")?
             .filter(|tools| !tools.is_empty()),
-        ..Draft::default()
+        ..EntryBuilder::default()
     };
     if let Some(id) = fields.text("client_id")? {
-        draft.oauth.insert("clientId".to_owned(), id.into());
+        builder.oauth.insert("clientId".to_owned(), id.into());
     }
     if let Some(scopes) = fields.texts("scopes")? {
-        draft.scopes(&scopes);
+        builder.scopes(&scopes);
     }
     fields.skip(&["name", "display_name", "description", "bundled"]);
     let mut keys = fields.texts("env_keys")?.unwrap_or_default();
-    keys.retain(|key| !draft.env.contains_key(key));
-    let headers = std::mem::take(&mut draft.headers);
-    draft.translate(Dialect::None, Client::Goose, &mut fields.notes);
-    draft.headers = headers;
-    draft.translate_headers(Dialect::Shell, Client::Goose, &mut fields.notes);
+    keys.retain(|key| !builder.env.contains_key(key));
+    let headers = std::mem::take(&mut builder.headers);
+    builder.translate(Dialect::None, Client::Goose, &mut fields.notes);
+    builder.headers = headers;
+    builder.translate_headers(Dialect::Shell, Client::Goose, &mut fields.notes);
     if kind != Kind::Stdio {
-        // A remote server has no environment: goose uses these to fill in the headers.
-        let known = std::mem::take(&mut draft.env);
-        for value in draft.headers.values_mut() {
+        // A remote server has no environment: goose uses these variables in headers.
+        let known = std::mem::take(&mut builder.env);
+        for value in builder.headers.values_mut() {
             if let Value::String(text) = value {
                 *text = fill_in(text, &known);
             }
         }
     }
-    secrets(&mut draft, &keys, kind, fields)?;
-    Ok(Some(draft))
+    secrets(&mut builder, &keys, kind, fields)?;
+    Ok(Some(builder))
 }
 
-/// Puts the values that the entry itself gives in place of their names.
+/// Replaces the variables that the entry itself sets by their values.
 fn fill_in(text: &str, known: &Map<String, Value>) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -82,9 +82,9 @@ fn fill_in(text: &str, known: &Map<String, Value>) -> String {
     out + rest
 }
 
-/// goose keeps the values of these in the keyring, where only goose finds them.
+/// goose keeps these values in its keyring, where only goose finds them.
 fn secrets(
-    draft: &mut Draft,
+    builder: &mut EntryBuilder,
     keys: &[String],
     kind: Kind,
     fields: &mut Fields,
@@ -95,7 +95,9 @@ fn secrets(
             return Err(Problem::new(fields.at, message));
         }
         if kind == Kind::Stdio {
-            draft.env.insert(key.clone(), format!("${{{key}}}").into());
+            builder
+                .env
+                .insert(key.clone(), format!("${{{key}}}").into());
         }
     }
     if !keys.is_empty() {

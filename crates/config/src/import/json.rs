@@ -1,4 +1,4 @@
-//! The entries of a JSON file, each with its place.
+//! The entries of a JSON file, with their positions.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -7,7 +7,7 @@ use super::fields::{Document, Field, Fields, Problem, RawServer};
 use crate::document::Members;
 use crate::locate::{error_offset, offset};
 
-/// A text whose parts know where they stand in it.
+/// A JSON text that locates its parts.
 pub(super) struct Json<'a> {
     text: &'a str,
 }
@@ -19,7 +19,7 @@ pub(super) struct Member<'a> {
 }
 
 impl<'a> Json<'a> {
-    /// `text` must be plain JSON: see [`jsonc`](super::jsonc).
+    /// `text` must be plain JSON; see [`jsonc`](super::jsonc).
     pub(super) fn new(text: &'a str) -> Self {
         Self { text }
     }
@@ -28,14 +28,14 @@ impl<'a> Json<'a> {
         offset(self.text, part)
     }
 
-    /// The members of the object at `path`; `None` when the file has no such thing.
+    /// The members of the object at `path`; `None` if the file has none.
     pub(super) fn section(&self, path: &[&str]) -> Result<Option<Vec<Member<'a>>>, Problem> {
         let mut members = self.members(self.text).map_err(|error| match error {
             Some(problem) => problem,
             None => Problem::new(0, "the file is not a JSON object"),
         })?;
         for name in path {
-            // As in the clients, the last of two members with one name counts.
+            // As in the clients, the last of repeated members counts.
             let Some(member) = members.into_iter().rfind(|member| member.name == *name) else {
                 return Ok(None);
             };
@@ -52,7 +52,7 @@ impl<'a> Json<'a> {
         Ok(Some(members))
     }
 
-    /// The members of an object; `Err(None)` when it is something else.
+    /// The members of an object; `Err(None)` if the value is not an object.
     fn members(&self, part: &'a str) -> Result<Vec<Member<'a>>, Option<Problem>> {
         let member = |(name, value): (&str, &'a RawValue)| Member {
             name: name.to_owned(),
@@ -63,7 +63,8 @@ impl<'a> Json<'a> {
             .map_err(|error| (!error.is_data()).then(|| self.problem(part, &error)))
     }
 
-    /// What is wrong with `part`. The parser quotes a value only when its type is wrong, which is not told here.
+    /// A syntax error in `part`. The parser quotes values only in type errors, which are not shown
+    /// here.
     fn problem(&self, part: &str, error: &serde_json::Error) -> Problem {
         let at = self.at(part) + error_offset(part, error);
         let reason = error.to_string();

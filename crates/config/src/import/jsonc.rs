@@ -1,8 +1,8 @@
-//! JSON with comments and trailing commas, made plain JSON of the same length.
+//! Turns JSON with comments and trailing commas into plain JSON of the same length.
 //!
-//! Every byte keeps its place, so that a position found in the plain text is one in the file.
+//! Every byte keeps its offset, so that positions in the plain text are those in the file.
 
-/// Replaces comments and trailing commas by spaces. Text that is wrong in any other way stays wrong.
+/// Replaces comments and trailing commas by spaces. Other errors stay.
 pub(super) fn plain(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
     let mut comma = None;
@@ -20,7 +20,7 @@ pub(super) fn plain(text: &str) -> String {
                 continue;
             }
             (b'/', Some(b'*')) => {
-                // An unfinished comment stays, so that the parser names its place.
+                // An unterminated comment stays, so that the parser reports its position.
                 let end = bytes.windows(2).skip(at + 2).position(|pair| pair == b"*/");
                 let Some(length) = end.map(|end| end + 4) else {
                     break;
@@ -43,7 +43,7 @@ pub(super) fn plain(text: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
-/// Line breaks stay, so that lines are counted alike.
+/// Keeps line breaks, so that line numbers stay the same.
 fn blank<'a>(bytes: impl Iterator<Item = &'a mut u8>) -> usize {
     bytes
         .map(|byte| {
@@ -54,7 +54,7 @@ fn blank<'a>(bytes: impl Iterator<Item = &'a mut u8>) -> usize {
         .count()
 }
 
-/// Where the text goes on after the string that begins at `start`.
+/// The offset after the string that begins at `start`.
 fn after_string(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(byte) = bytes.get(at) {

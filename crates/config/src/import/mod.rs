@@ -1,25 +1,25 @@
-//! Other clients' servers, turned into entries of our own (CFG-11).
+//! Imports the servers of other clients (CFG-11).
 //!
-//! [`parse`] is a pure function of a file's text; [`find`] reads the files. Nothing here writes: what is found is shown
-//! to a person first. A bad file or a bad entry costs itself alone, and what an entry says that ours cannot is told in its
-//! notes.
+//! [`parse`] is a pure function of a file's text; [`read_files`] reads the files. Nothing is
+//! written here: the result is shown to the user first. An invalid file or entry affects only
+//! itself, and notes list what could not be imported.
 //!
-//! One module reads each format into `fields` (`json`, `toml`, `yaml`), one turns each client's fields into a
-//! `draft`, and the draft becomes the entry.
+//! `json`, `toml` and `yaml` read a format into `fields`, one module per client converts its fields
+//! into an `entry_builder`, and that builds the entry.
 
 mod client;
+mod client_dirs;
 mod codex;
-mod draft;
+mod entry_builder;
 mod fields;
 mod gemini;
 mod goose;
 mod json;
 mod jsonc;
 mod mcp_servers;
-mod names;
 mod opencode;
-mod places;
 mod toml;
+mod unique_names;
 mod variables;
 mod yaml;
 mod zed;
@@ -31,47 +31,47 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 pub use client::Client;
-pub use places::{Os, Places};
+pub use client_dirs::{ClientDirs, Os};
 pub use yaml::yaml_value;
 
 use crate::diagnostic::Diagnostic;
 use crate::files::{self, MAX_FILE_BYTES};
 use crate::locate::Lines;
-use draft::Draft;
+use entry_builder::EntryBuilder;
 use fields::{Document, Fields, Problem, RawServer, shown};
 use json::Json;
-use names::Names;
+use unique_names::UniqueNames;
 
-/// What a client's files hold, and what was wrong with the rest.
+/// The servers of a client's files, and the problems found.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct ImportedServers {
     /// The servers, in the order of the files.
-    pub servers: Vec<Imported>,
-    /// The problems found on the way.
+    pub servers: Vec<ImportedServer>,
+    /// The problems found.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// A server of another client, as we would write it.
+/// A server of another client in our format.
 #[derive(Clone, PartialEq)]
-pub struct Imported {
-    /// Whose it is.
+pub struct ImportedServer {
+    /// The client.
     pub client: Client,
     /// The file that holds it.
     pub file: PathBuf,
-    /// Its name, fit for `add` and given once in this file.
+    /// The name, valid for `add` and unique in this file.
     pub name: String,
-    /// Its name in the file.
+    /// The name in the file.
     pub original_name: String,
     /// The entry in our format.
     pub entry: Map<String, Value>,
-    /// Why its name is not the one in the file, if it is not.
+    /// Why the name differs from the one in the file.
     pub renamed: Option<String>,
-    /// What could not be carried over, in plain words.
+    /// What could not be imported.
     pub notes: Vec<String>,
 }
 
-/// Never shows the entry's values: they may be secrets (SEC-1).
-impl fmt::Debug for Imported {
+/// Omits the values of the entry, which may be secrets (SEC-1).
+impl fmt::Debug for ImportedServer {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.debug_struct("Imported")
             .field("client", &self.client)
@@ -83,9 +83,9 @@ impl fmt::Debug for Imported {
     }
 }
 
-/// Reads and parses those of a client's files that exist.
-pub fn find(client: Client, files: impl IntoIterator<Item = PathBuf>) -> Found {
-    let mut found = Found::default();
+/// Reads and parses the existing files of a client.
+pub fn read_files(client: Client, files: impl IntoIterator<Item = PathBuf>) -> ImportedServers {
+    let mut found = ImportedServers::default();
     for file in files {
         match files::read(&file) {
             Ok(Some(text)) => {
@@ -107,19 +107,19 @@ fn too_large() -> String {
     format!("the file is larger than {} MB", MAX_FILE_BYTES >> 20)
 }
 
-/// Reads and parses a file that somebody named, which may be a pipe, and has to be there.
-pub fn find_named(client: Client, file: &Path) -> Found {
+/// Reads and parses a file named by the user, which must exist and may be a pipe.
+pub fn read_named_file(client: Client, file: &Path) -> ImportedServers {
     let text = std::fs::File::open(file).map_err(files::ReadError::from);
     match text.and_then(files::text) {
         Ok(text) => parse(client, file, &text),
-        Err(error) => Found {
+        Err(error) => ImportedServers {
             diagnostics: vec![diagnostic(file, None, None, error.to_string())],
-            ..Found::default()
+            ..ImportedServers::default()
         },
     }
 }
 
-/// Parses one file's text.
+/// Parses the text of one file.
 ///
 /// ```
 /// use std::path::Path;
@@ -130,16 +130,16 @@ pub fn find_named(client: Client, file: &Path) -> Found {
 /// assert_eq!(found.servers[0].name, "my-files");
 /// assert_eq!(found.servers[0].entry["type"], "stdio");
 /// ```
-pub fn parse(client: Client, file: &Path, text: &str) -> Found {
+pub fn parse(client: Client, file: &Path, text: &str) -> ImportedServers {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut found = Found::default();
+    let mut found = ImportedServers::default();
     if text.len() as u64 > MAX_FILE_BYTES {
         found
             .diagnostics
             .push(diagnostic(file, None, None, too_large()));
         return found;
     }
-    // A file that was created and never filled in has no servers; that is no mistake.
+    // A file that was created but never filled in is no mistake.
     let document = if text.trim().is_empty() {
         Ok(Document::default())
     } else {
@@ -153,14 +153,14 @@ pub fn parse(client: Client, file: &Path, text: &str) -> Found {
         problems: vec![problem],
     });
     let servers = without_repeats(servers, &mut problems);
-    let mut names = Names::default();
+    let mut names = UniqueNames::default();
     let mut built_in = Vec::new();
     for RawServer { name, mut fields } in servers {
         let at = fields.at;
         match convert(client, &mut fields) {
             Ok(Some(entry)) => {
                 let (fitting, renamed) = names.fit(&name);
-                found.servers.push(Imported {
+                found.servers.push(ImportedServer {
                     client,
                     file: file.to_owned(),
                     name: fitting,
@@ -200,7 +200,8 @@ fn entries(client: Client, file: &Path, text: &str) -> Result<Document, Problem>
     }
 }
 
-/// The entries below `name`. The near relatives differ in this one word, and a file copied between them has no effect.
+/// The entries below `name`. The similar formats differ in this key, so a file copied between
+/// clients has no effect.
 fn named(client: Client, json: &Json<'_>, name: &str, other: &str) -> Result<Document, Problem> {
     let mut document = json.servers(&[name])?;
     if json.section(&[name])?.is_none() && json.section(&[other]).is_ok_and(|found| found.is_some())
@@ -211,7 +212,7 @@ fn named(client: Client, json: &Json<'_>, name: &str, other: &str) -> Result<Doc
     Ok(document)
 }
 
-/// The last of two entries with one name counts, as it does for the clients.
+/// The last of entries with the same name counts, as in the clients.
 fn without_repeats(servers: Vec<RawServer>, problems: &mut Vec<Problem>) -> Vec<RawServer> {
     let last: HashMap<String, usize> = servers
         .iter()
@@ -230,9 +231,9 @@ fn without_repeats(servers: Vec<RawServer>, problems: &mut Vec<Problem>) -> Vec<
     kept
 }
 
-/// One entry in our format; `None` when only its own client can start it.
+/// Converts one entry to our format; `None` if only its own client can start it.
 fn convert(client: Client, fields: &mut Fields) -> Result<Option<Map<String, Value>>, Problem> {
-    let draft: Option<Draft> = match client {
+    let builder: Option<EntryBuilder> = match client {
         Client::ClaudeDesktop | Client::Cursor | Client::VsCode | Client::Windsurf => {
             Some(mcp_servers::convert(client, fields)?)
         }
@@ -242,10 +243,10 @@ fn convert(client: Client, fields: &mut Fields) -> Result<Option<Map<String, Val
         Client::Opencode => Some(opencode::convert(fields)?),
         Client::Goose => goose::convert(fields)?,
     };
-    draft.map(|draft| draft.finish(fields)).transpose()
+    builder.map(|builder| builder.finish(fields)).transpose()
 }
 
-/// One line for all that a client starts by itself.
+/// One problem for all servers that only the client itself can start.
 fn left_out(client: Client, built_in: &[(usize, String)]) -> Option<Problem> {
     let (at, _) = built_in.first()?;
     let names: Vec<String> = built_in
@@ -275,7 +276,7 @@ fn located(file: &Path, text: &str, mut problems: Vec<Problem>) -> Vec<Diagnosti
     located.collect()
 }
 
-/// The one place that builds a diagnostic.
+/// The only constructor of diagnostics in this module.
 fn diagnostic(
     file: &Path,
     place: Option<(usize, usize)>,

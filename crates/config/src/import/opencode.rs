@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::Client;
-use super::draft::{Draft, Kind};
+use super::entry_builder::{EntryBuilder, Kind};
 use super::fields::{Document, Fields, Problem};
 use super::json::{Json, Member};
 use super::variables::Dialect;
 
-/// The file's entries, from either place.
+/// The entries of the file, in either format.
 pub(super) fn servers(json: &Json<'_>) -> Result<Document, Problem> {
     let mut document = Document::default();
     let mut members = json.section(&["mcp"])?.unwrap_or_default();
@@ -35,7 +35,7 @@ pub(super) fn servers(json: &Json<'_>) -> Result<Document, Problem> {
     Ok(document)
 }
 
-/// Whether it holds servers, rather than being a server of version 1 that happens to have that name.
+/// Whether the member holds servers, rather than being a server of version 1 with that name.
 fn is_version_2(member: &Member<'_>) -> bool {
     let object = || serde_json::from_str::<Value>(member.value);
     let is_server = |value: &Value| {
@@ -46,24 +46,24 @@ fn is_version_2(member: &Member<'_>) -> bool {
     member.name == "servers" && object().is_ok_and(|value| value.is_object() && !is_server(&value))
 }
 
-/// Turns one entry into a draft.
-pub(super) fn convert(fields: &mut Fields) -> Result<Draft, Problem> {
-    let mut draft = Draft {
+/// Converts one entry.
+pub(super) fn convert(fields: &mut Fields) -> Result<EntryBuilder, Problem> {
+    let mut builder = EntryBuilder {
         env: fields.map("environment")?,
         cwd: fields.text("cwd")?,
         url: fields.text("url")?,
         headers: fields.map("headers")?,
         disabled: fields.flag("disabled")? == Some(true) || fields.flag("enabled")? == Some(false),
-        ..Draft::default()
+        ..EntryBuilder::default()
     };
-    command(&mut draft, fields)?;
-    // "remote" leaves open which transport it is; opencode tries both, as we do.
+    command(&mut builder, fields)?;
+    // "remote" does not say which transport; opencode tries both, as we do.
     match fields.text("type")?.as_deref() {
-        Some("local") => draft.kind = Some(Kind::Stdio),
-        Some("remote") if draft.url.is_none() => {
+        Some("local") => builder.kind = Some(Kind::Stdio),
+        Some("remote") if builder.url.is_none() => {
             return Err(Problem::new(fields.at, "a remote server needs a \"url\""));
         }
-        Some("remote") if draft.command.take().is_some() => {
+        Some("remote") if builder.command.take().is_some() => {
             let note = "command is left out: the server is remote";
             fields.notes.push(note.to_owned());
         }
@@ -73,14 +73,14 @@ pub(super) fn convert(fields: &mut Fields) -> Result<Draft, Problem> {
             return Err(Problem::new(fields.at, message));
         }
     }
-    limits(&mut draft, fields)?;
-    draft.sign_in(fields, "oauth")?;
-    draft.translate(Dialect::Braces, Client::Opencode, &mut fields.notes);
-    Ok(draft)
+    limits(&mut builder, fields)?;
+    builder.sign_in(fields, "oauth")?;
+    builder.translate(Dialect::Braces, Client::Opencode, &mut fields.notes);
+    Ok(builder)
 }
 
 /// The program and its arguments are one list.
-fn command(draft: &mut Draft, fields: &mut Fields) -> Result<(), Problem> {
+fn command(builder: &mut EntryBuilder, fields: &mut Fields) -> Result<(), Problem> {
     let Some(field) = fields.take("command") else {
         return Ok(());
     };
@@ -90,13 +90,13 @@ fn command(draft: &mut Draft, fields: &mut Fields) -> Result<(), Problem> {
             .ok_or_else(|| Problem::new(field.at, "its \"command\" is not a list of strings"))?,
     };
     let args = words.split_off(words.len().min(1));
-    draft.command = Some(words.pop().unwrap_or_default());
-    draft.args = args;
+    builder.command = Some(words.pop().unwrap_or_default());
+    builder.args = args;
     Ok(())
 }
 
-/// Version 1 has one limit for connecting and for calls, version 2 one for each.
-fn limits(draft: &mut Draft, fields: &mut Fields) -> Result<(), Problem> {
+/// Version 1 has one limit for connecting and calls, version 2 one for each.
+fn limits(builder: &mut EntryBuilder, fields: &mut Fields) -> Result<(), Problem> {
     let Some(field) = fields.take("timeout") else {
         return Ok(());
     };
@@ -108,8 +108,8 @@ fn limits(draft: &mut Draft, fields: &mut Fields) -> Result<(), Problem> {
         one => (Some(one.clone()), Some(one.clone())),
     };
     for (limit, value) in [
-        (&mut draft.connect_timeout, startup),
-        (&mut draft.timeout, request),
+        (&mut builder.connect_timeout, startup),
+        (&mut builder.timeout, request),
     ] {
         fields.put("timeout", value.unwrap_or_default());
         *limit = fields.time("timeout", 1.0)?;

@@ -1,4 +1,4 @@
-//! The entries of a TOML file, each with its place.
+//! The entries of a TOML file, with their positions.
 
 use serde_json::{Map, Value};
 use toml::Spanned;
@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::fields::{Document, Field, Fields, Problem, RawServer};
 
-/// The entries of the table `section`. The parser bounds how deep tables nest.
+/// The entries of the table `section`. The parser limits the nesting depth.
 pub(super) fn servers(text: &str, section: &str) -> Result<Document, Problem> {
     let file = DeTable::parse(text).map_err(|error| {
         let at = error.span().map(|span| span.start);
@@ -50,7 +50,7 @@ pub(super) fn servers(text: &str, section: &str) -> Result<Document, Problem> {
 
 type Pair<'a> = (Spanned<std::borrow::Cow<'a, str>>, Spanned<DeValue<'a>>);
 
-/// A table's pairs as the file has them; the table itself sorts them by name.
+/// The pairs of a table in file order; the table itself sorts them by name.
 fn in_order(table: DeTable<'_>) -> Vec<Pair<'_>> {
     let mut pairs: Vec<_> = table.into_iter().collect();
     pairs.sort_by_key(|(name, _)| name.span().start);
@@ -63,7 +63,7 @@ fn plain(value: DeValue<'_>) -> Value {
         DeValue::Integer(integer) => {
             match i64::from_str_radix(integer.as_str(), integer.radix()) {
                 Ok(number) => number.into(),
-                // Larger than any number we know what to do with.
+                // Too large for any of our fields.
                 Err(_) => Value::String(integer.as_str().to_owned()),
             }
         }

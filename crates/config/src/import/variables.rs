@@ -1,28 +1,28 @@
-//! Other clients' variables, written our way (CFG-5).
+//! Translates the variables of other clients (CFG-5).
 
 use super::fields::shown;
 
-/// How many variables and places one entry's notes name.
+/// How many variables and fields the notes of one entry name.
 const MAX_NAMED: usize = 10;
 
-/// How a client writes variables.
+/// The syntax of a client's variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// Not at all: a dollar sign is only a dollar sign.
+    /// None: a dollar sign is plain text.
     None,
-    /// As editors do: `${env:X}`, `${workspaceFolder}`, `${input:id}`.
+    /// Editors: `${env:X}`, `${workspaceFolder}`, `${input:id}`.
     Editor,
-    /// As shells do: `$X`, `${X}`.
+    /// Shells: `$X`, `${X}`.
     Shell,
-    /// As opencode does: `{env:X}`, `{file:path}`.
+    /// opencode: `{env:X}`, `{file:path}`.
     Braces,
 }
 
-/// Rewrites the texts of one entry and remembers what a person has to look at.
+/// Translates the texts of one entry and collects notes for the user.
 pub(super) struct Translator {
     dialect: Dialect,
     by_hand: Vec<String>,
-    /// Where a dollar sign is plain text for the client but a variable for us.
+    /// Fields where a dollar sign is plain text for the client but a variable for us.
     plain: Vec<String>,
     left_off: usize,
 }
@@ -45,11 +45,11 @@ impl Translator {
         }
     }
 
-    /// Rewrites `text`, which stands at `place`, such as `env.TOKEN`.
+    /// Translates `text`, the value of a field such as `env.TOKEN`.
     pub(super) fn text(&mut self, text: &str, place: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
-        // Looking for a brace that never comes, again for each of a million dollar signs, would take hours.
+        // Searching for a missing brace after each of a million dollar signs would take hours.
         let last_brace = text.rfind('}').unwrap_or_default();
         while let Some(at) = rest.find(['$', '{']) {
             out.push_str(&rest[..at]);
@@ -62,7 +62,7 @@ impl Translator {
         out
     }
 
-    /// Writes what `rest` begins with and says how much of it that was.
+    /// Translates the start of `rest` and returns its length.
     fn variable(&mut self, rest: &str, closes: bool, place: &str, out: &mut String) -> usize {
         if rest.starts_with('{') {
             let opencode = closes && self.dialect == Dialect::Braces;
@@ -100,7 +100,7 @@ impl Translator {
         length
     }
 
-    /// `{env:X}` becomes `${X}`; what is in a file cannot be written in an entry.
+    /// `{env:X}` becomes `${X}`; the content of a file cannot be expressed in an entry.
     fn braces(&mut self, rest: &str, out: &mut String) -> Option<usize> {
         if !rest.starts_with("{env:") && !rest.starts_with("{file:") {
             return None;
@@ -119,7 +119,7 @@ impl Translator {
         Some(end + 1)
     }
 
-    /// An editor's variable that has no equal here, or a name that the editor would leave alone.
+    /// An editor's variable without an equivalent here, or a name that the editor does not expand.
     fn foreign(&mut self, inside: &str, whole: &str, place: &str) {
         let kind = inside.split(':').next().unwrap_or_default();
         let known = ["input", "command", "config", "env", "file"];
@@ -164,7 +164,7 @@ impl Translator {
         }
     }
 
-    /// What a person has to look at.
+    /// The notes for the user.
     pub(super) fn notes(self, client: &str) -> Vec<String> {
         let mut notes: Vec<String> = self
             .by_hand
@@ -187,7 +187,7 @@ impl Translator {
     }
 }
 
-/// What our own expansion would take for a variable at the start of `rest`, and how long it is.
+/// The reference that our own expansion would find at the start of `rest`, and its length.
 fn reference(rest: &str, closes: bool) -> Option<(Reference<'_>, usize)> {
     let after = rest.strip_prefix('$')?;
     if let Some(inside) = after.strip_prefix('{') {
@@ -204,7 +204,7 @@ fn reference(rest: &str, closes: bool) -> Option<(Reference<'_>, usize)> {
     is_name(name).then_some((Reference::Bare(name), end + 1))
 }
 
-/// An editor's variable in our words.
+/// Our equivalent of an editor's variable.
 fn editor(inside: &str) -> Option<String> {
     Some(match inside {
         "workspaceFolder" | "workspaceRoot" => "${CLAUDE_PROJECT_DIR}".to_owned(),
@@ -222,7 +222,7 @@ fn is_ours(inside: &str) -> bool {
     is_name(inside.split_once(":-").map_or(inside, |(name, _)| name))
 }
 
-/// Whether it can be the name of an environment variable.
+/// Whether a text is a valid name of an environment variable.
 pub(super) fn is_name(name: &str) -> bool {
     name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
         && name

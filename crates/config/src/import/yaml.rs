@@ -1,7 +1,7 @@
-//! The entries of a YAML file, each with its place.
+//! The entries of a YAML file, with their positions.
 //!
-//! The parser hands over one event at a time; the tree is built here, so that its depth, its size and what its aliases
-//! expand to are bounded.
+//! The parser delivers events and the tree is built here, so that its depth, its size and the
+//! expansion of aliases are bounded.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,18 +11,18 @@ use serde_json::{Map, Value};
 
 use super::fields::{Document, Field, Fields, Problem, RawServer};
 
-/// How deep a file may nest, counted through its aliases.
+/// The maximum nesting depth, including aliases.
 const MAX_DEPTH: usize = 64;
 
-/// How many nodes a file may have.
+/// The maximum number of nodes.
 const MAX_NODES: usize = 500_000;
 
-/// What the entries may come to once aliases are written out, in bytes.
+/// The maximum size of the entries with aliases expanded, in bytes.
 const MAX_EXPANDED: usize = 64 << 20;
 
 const TOO_DEEP: &str = "it is nested too deeply";
 
-/// A node; an alias shares it instead of copying it.
+/// A node, shared by its aliases.
 struct Node {
     at: usize,
     depth: usize,
@@ -35,7 +35,7 @@ enum Tree {
     Map(Vec<(String, Rc<Node>)>),
 }
 
-/// A list or a map that is not complete yet.
+/// A list or a map under construction.
 struct Open {
     at: usize,
     anchor: usize,
@@ -102,8 +102,8 @@ pub(super) fn servers(text: &str, section: &str) -> Result<Document, Problem> {
     Ok(document)
 }
 
-/// The first document of a YAML text as a value; an `Err` says why there is none. Its depth, its size and what its aliases expand to are
-/// bounded. A number is one only where it is spelled as we would spell it.
+/// Parses the first document of a YAML text. Its depth, its size and the expansion of aliases are
+/// bounded. Only canonically spelled numbers are numbers.
 ///
 /// ```
 /// let value = trunkline_config::yaml_value("name: x\ntags: [1, two]").unwrap();
@@ -118,7 +118,7 @@ pub fn yaml_value(text: &str) -> Result<Value, String> {
         .ok_or_else(|| "its aliases expand to more than can be read".to_owned())
 }
 
-/// The value of a node with its aliases written out; `None` when that takes more than `budget`.
+/// The value of a node with its aliases expanded; `None` if that exceeds `budget`.
 fn plain(node: &Node, budget: &mut usize) -> Option<Value> {
     let names = match &node.tree {
         Tree::Scalar(Value::String(text)) => text.len(),
@@ -159,7 +159,7 @@ fn parse(text: &str) -> Result<Option<Rc<Node>>, Problem> {
     Ok(builder.root)
 }
 
-/// The parser's words name a kind of mistake, never what the file says.
+/// The parser's messages name the kind of mistake, never the content of the file.
 fn syntax(error: &ScanError) -> Problem {
     Problem {
         at: error.marker().byte_offset(),
@@ -238,7 +238,7 @@ impl Builder {
         self.add(node)
     }
 
-    /// Puts a complete node where it belongs.
+    /// Adds a complete node to its parent.
     fn add(&mut self, node: Rc<Node>) -> Result<(), &'static str> {
         let Some(open) = self.open.last_mut() else {
             self.root.get_or_insert(node);
@@ -259,7 +259,7 @@ impl Builder {
     }
 }
 
-/// A key; numbers and flags are taken for what they spell.
+/// A key; numbers and flags are converted to text.
 fn name(node: &Node) -> Option<String> {
     match &node.tree {
         Tree::Scalar(Value::String(text)) => Some(text.clone()),
@@ -268,8 +268,8 @@ fn name(node: &Node) -> Option<String> {
     }
 }
 
-/// What a scalar without quotes means. A number is one only when it is spelled as we would spell it, so that `1.10`, a
-/// version, and `0644`, a mode, stay as they are.
+/// The value of an unquoted scalar. Only a canonically spelled number is a number, so that `1.10`,
+/// a version, and `0644`, a mode, stay text.
 fn scalar(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,

@@ -1,6 +1,6 @@
-//! Which servers may run at all: the company's and the user's lists (CFG-7).
+//! Allow and deny lists of servers (CFG-7).
 
-mod steering;
+mod sensitive;
 mod url;
 
 use std::collections::HashMap;
@@ -8,11 +8,11 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::entry::{ServerEntry, ServerUrl, TransportEntry};
+use crate::entry::{ServerEntry, ServerUrl};
 use crate::names::normalize_name;
 use crate::scopes::Scope;
-use steering::steering_field;
-use url::{DenyForms, NormalUrl, UrlPattern};
+use sensitive::sensitive_field;
+use url::{DenyCandidates, NormalizedUrl, UrlPattern};
 
 /// One element of `allowedMcpServers` or `deniedMcpServers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,12 +42,12 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Why policy keeps a server from running.
+/// Why policy blocks a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Blocked {
-    /// The rule, or what is missing, in words.
+    /// The rule, or the missing permission.
     pub rule: String,
-    /// The file that says so.
+    /// The file that rejects it.
     pub source: String,
 }
 
@@ -57,29 +57,29 @@ impl fmt::Display for Blocked {
     }
 }
 
-/// A list of rules, ready to be asked.
+/// An indexed list of rules.
 #[derive(Clone, Debug, Default)]
 struct Rules {
-    /// The source of each name, as it is written.
+    /// The source of each name.
     names: HashMap<String, String>,
     commands: HashMap<Vec<String>, String>,
     urls: Vec<(Box<UrlPattern>, String)>,
 }
 
-/// All lists together.
+/// All allow and deny lists.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     /// `None` allows all.
     allow: Option<Rules>,
-    /// The files that the allow lists come from.
+    /// The sources of the allow lists.
     allow_sources: Vec<String>,
     deny: Rules,
-    /// The company's settings cannot be read, so nothing is known to be allowed.
+    /// The managed settings are unreadable, so nothing is known to be allowed.
     unreadable: Option<String>,
 }
 
 impl Policy {
-    /// Adds an allow list: what any list allows is allowed.
+    /// Adds an allow list. A server that any list allows is allowed.
     pub(crate) fn allow(&mut self, rules: Vec<Rule>, source: &str) {
         self.allow
             .get_or_insert_default()
@@ -87,22 +87,22 @@ impl Policy {
         self.allow_sources.push(source.to_owned());
     }
 
-    /// Adds a deny list. Names are denied in every spelling that would give the same tool names.
+    /// Adds a deny list. Names are denied in every spelling that normalises to them.
     pub(crate) fn deny(&mut self, rules: Vec<Rule>, source: &str) {
         self.deny.extend(rules, source, normalize_name);
     }
 
-    /// Lets nothing run, because the lists that count cannot be read.
+    /// Blocks every server, because the lists are unreadable.
     pub(crate) fn unreadable(&mut self, source: &str) {
         self.unreadable = Some(source.to_owned());
     }
 
-    /// Whether the lists that count could not be read.
+    /// Whether the lists are unreadable.
     pub(crate) fn is_unreadable(&self) -> bool {
         self.unreadable.is_some()
     }
 
-    /// Why a server may not run, if so. Its entry must be expanded.
+    /// Why a server may not run. Its entry must be expanded.
     pub fn blocks(&self, entry: &ServerEntry) -> Option<Blocked> {
         if let Some(source) = &self.unreadable {
             return Some(Blocked {
@@ -138,13 +138,13 @@ impl Policy {
         }
         match comparable(entry, url) {
             Ok(url) => {
-                let url = DenyForms::of(url);
+                let url = DenyCandidates::of(url);
                 let mut rules = self.deny.urls.iter();
                 let (pattern, source) = rules.find(|(pattern, _)| pattern.denies(&url))?;
                 Some(blocked(&Rule::Url(pattern.clone()), source))
             }
             Err(reason) => Some(Blocked {
-                rule: format!("its URL cannot be held against the denied ones: {reason}"),
+                rule: format!("its URL cannot be compared with the denied ones: {reason}"),
                 source: self.deny.urls[0].1.clone(),
             }),
         }
@@ -154,15 +154,13 @@ impl Policy {
         let rules = self.allow.as_ref()?;
         let source = self.allow_sources.join(", ");
         let by_name = rules.names.contains_key(&entry.name);
-        let (allowed, kind) = match &entry.transport {
-            TransportEntry::Stdio(_) if !rules.commands.is_empty() => {
-                // As it is started: a relative command in an allow list says nothing about which program is meant.
-                let argv = entry.resolved_argv().unwrap_or_default();
+        let (allowed, kind) = match (entry.resolved_argv(), entry.transport.url()) {
+            // The resolved command: a relative one does not say which program it is.
+            (Some(argv), _) if !rules.commands.is_empty() => {
                 (rules.commands.contains_key(&argv), "command")
             }
-            transport if transport.url().is_some() && !rules.urls.is_empty() => {
-                let url = transport.url().and_then(|url| comparable(entry, url).ok());
-                let allowed = url.is_some_and(|url| {
+            (_, Some(url)) if !rules.urls.is_empty() => {
+                let allowed = comparable(entry, url).is_ok_and(|url| {
                     let mut patterns = rules.urls.iter();
                     patterns.any(|(pattern, _)| pattern.allows(&url))
                 });
@@ -179,26 +177,26 @@ impl Policy {
         if rules.commands.is_empty() && rules.urls.is_empty() || entry.scope == Scope::Enterprise {
             return None;
         }
-        let field = steering_field(entry)?;
+        let field = sensitive_field(entry)?;
         Some(Blocked {
             rule: format!(
-                "its \"{field}\" can change which code runs; where allowedMcpServers lists commands or URLs, only managed-mcp.json may set it"
+                "its \"{field}\" can change which code runs or who is trusted; if allowedMcpServers \
+                 lists commands or URLs, only managed-mcp.json may set it"
             ),
             source,
         })
     }
 }
 
-/// The URL of an entry as rules compare it; the error says why it cannot be.
-fn comparable(entry: &ServerEntry, url: &ServerUrl) -> Result<NormalUrl, String> {
-    let by_id = matches!(entry.transport, TransportEntry::ClaudeAiProxy { .. });
-    if by_id && entry.scope != Scope::ClaudeAi {
+/// The URL of an entry in comparable form; the error says why there is none.
+fn comparable(entry: &ServerEntry, url: &ServerUrl) -> Result<NormalizedUrl, String> {
+    if entry.transport.is_connector() && entry.scope != Scope::ClaudeAi {
         return Err("it is reached by its id, whatever its URL says".to_owned());
     }
-    NormalUrl::new(url.expose())
+    NormalizedUrl::new(url.expose())
 }
 
-/// Whether arguments that are still to come from the keychain could make `argv` the denied one.
+/// Whether pending keychain values could make `argv` the denied one.
 fn may_become(argv: &[&str], denied: &[String], entry: &ServerEntry) -> bool {
     !entry.keyring.is_empty()
         && argv.len() == denied.len()
@@ -228,7 +226,7 @@ impl Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::{HttpEntry, HttpFlavour};
+    use crate::entry::{HttpEntry, HttpFlavour, TransportEntry};
     use crate::expand::KeyringRef;
 
     fn name(name: &str) -> Rule {
@@ -242,7 +240,7 @@ mod tests {
     fn remote(name: &str, url: &str) -> ServerEntry {
         ServerEntry::new(
             name,
-            TransportEntry::Http(HttpEntry::at(HttpFlavour::Streamable, url)),
+            TransportEntry::Http(HttpEntry::new(HttpFlavour::Streamable, url)),
         )
     }
 
@@ -307,7 +305,7 @@ mod tests {
         if let TransportEntry::Stdio(stdio) = &mut moved.transport {
             stdio.cwd = Some("/x".into());
         }
-        let mut helped = HttpEntry::at(HttpFlavour::Streamable, "https://h/mcp");
+        let mut helped = HttpEntry::new(HttpFlavour::Streamable, "https://h/mcp");
         helped.headers_helper = Some("evil".to_owned());
         let helped = ServerEntry::new("r", TransportEntry::Http(helped));
         for (entry, field) in [

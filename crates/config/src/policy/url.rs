@@ -1,4 +1,6 @@
-//! URLs as policy compares them: in one spelling, so that no other spelling gets past a rule (CFG-7).
+//! URLs in a normalised form, so that no other spelling evades a rule (CFG-7).
+
+use std::collections::BTreeSet;
 
 use percent_encoding::percent_decode_str;
 use url::Url;
@@ -6,25 +8,30 @@ use url::Url;
 use crate::dedupe::{proxied, unwrap_proxy};
 use crate::glob::matches;
 
-/// A URL in its one spelling, in parts.
+/// How often a path may be percent-encoded.
+const MAX_ENCODINGS: usize = 4;
+
+/// A normalised URL in parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NormalUrl {
+pub(crate) struct NormalizedUrl {
     scheme: String,
     /// In lower case and ASCII, without a trailing dot.
     host: String,
-    /// Only when it is not the scheme's own.
+    /// `None` for the default port of the scheme.
     port: Option<u16>,
-    /// The scheme's own too.
+    /// The port, including the default.
     known_port: Option<u16>,
-    /// With what need not be encoded decoded, and without `.` and `..`.
+    /// With unreserved characters decoded, and dot segments resolved.
     path: String,
+    /// The path as a lenient server may read it, if different.
+    lenient_path: Option<String>,
     query: Option<String>,
-    /// The vendor's URL, where this is a proxy's.
+    /// The vendor's URL, if this is the URL of a proxy.
     behind: Option<Box<Self>>,
 }
 
-impl NormalUrl {
-    /// The error says why it cannot be compared with anything.
+impl NormalizedUrl {
+    /// Normalises a URL. The error says why it cannot be compared.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
         Self::nested(text, 3)
     }
@@ -35,7 +42,7 @@ impl NormalUrl {
         }
         let url = Url::parse(text.trim()).map_err(|error| error.to_string())?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("it holds a user name".to_owned());
+            return Err("it contains a user name".to_owned());
         }
         let host = url.host_str().unwrap_or_default().trim_end_matches('.');
         if proxied(&url) > 1 {
@@ -46,16 +53,15 @@ impl NormalUrl {
             Some(_) => return Err("it is a proxy of a proxy of a proxy".to_owned()),
             None => None,
         };
-        // `%2e%2e` that was itself encoded shows only now; a URL parser has to take it out again.
-        let mut base = url.clone();
-        base.set_path(&decoded(url.path()));
-        let path = decoded(base.path());
+        let path = resolved(&url, &decoded(url.path()));
+        let lenient_path = lenient_path(&url, &path)?;
         Ok(Self {
             scheme: url.scheme().to_owned(),
             host: host.to_ascii_lowercase(),
             port: url.port(),
             known_port: url.port_or_known_default(),
             path,
+            lenient_path,
             query: url.query().filter(|query| !query.is_empty()).map(decoded),
             behind,
         })
@@ -79,24 +85,56 @@ impl NormalUrl {
         )
     }
 
-    /// Whether a URL without stars means this place, or, where it has no query, any query of it.
-    fn is_at(&self, place: &Self) -> bool {
+    /// Whether a rule without stars denotes this URL; without a query it denotes any query.
+    fn matches_exactly(&self, rule: &Self) -> bool {
         let folded = |url: &Self| folded(&url.path).trim_end_matches('/').to_owned();
-        (&self.host, &self.scheme, self.port) == (&place.host, &place.scheme, place.port)
-            && (place.query.is_none() || place.query == self.query)
-            && folded(self) == folded(place)
+        (&self.host, &self.scheme, self.port) == (&rule.host, &rule.scheme, rule.port)
+            && (rule.query.is_none() || rule.query == self.query)
+            && folded(self) == folded(rule)
     }
 
-    /// The path with its query, as a pattern's path is held against it.
-    fn path_and_query(&self) -> String {
+    /// A path of this URL with its query, for comparison with the path of a pattern.
+    fn with_query(&self, path: &str) -> String {
         match &self.query {
-            Some(query) => format!("{}?{query}", self.path),
-            None => self.path.clone(),
+            Some(query) => format!("{path}?{query}"),
+            None => path.to_owned(),
         }
     }
 }
 
-/// A path in which slashes that follow each other are one, as they are for many servers.
+/// The path with its dot segments resolved. Decoding may have produced new ones.
+fn resolved(url: &Url, path: &str) -> String {
+    let mut base = url.clone();
+    base.set_path(path);
+    decoded(base.path())
+}
+
+/// The path as a server may read it that decodes slashes, decodes twice, or ignores path
+/// parameters: `/ok/..%2fevil`, `/ok/%252e%252e/evil` and `/ok/..;/evil` all lead to `/evil`.
+fn lenient_path(url: &Url, path: &str) -> Result<Option<String>, String> {
+    let mut lenient = path.to_owned();
+    for _ in 0..=MAX_ENCODINGS {
+        let segments = lenient
+            .split('/')
+            .map(|segment| match segment.split_once(';') {
+                Some((segment, _)) => segment,
+                None => segment,
+            });
+        let plain = segments.collect::<Vec<_>>().join("/");
+        let plain = plain
+            .replace("%2F", "/")
+            .replace("%5C", "/")
+            .replace("%25", "%");
+        let next = resolved(url, &decoded(&plain));
+        if next == lenient {
+            return Ok((lenient != path).then_some(lenient));
+        }
+        lenient = next;
+    }
+    Err("its path is encoded several times".to_owned())
+}
+
+/// The path with runs of slashes collapsed, as many servers do.
 fn folded(path: &str) -> String {
     let mut folded = path.to_owned();
     while folded.contains("//") {
@@ -105,7 +143,7 @@ fn folded(path: &str) -> String {
     folded
 }
 
-/// Text with the percent-encodings of characters that need none undone, and the others in upper case.
+/// Decodes unnecessary percent-encodings and writes the others in upper case.
 fn decoded(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();
@@ -135,15 +173,15 @@ fn decoded(text: &str) -> String {
     plain
 }
 
-/// A `serverUrl` of a rule.
+/// A `serverUrl` pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UrlPattern {
     written: String,
     lower: String,
-    /// The pattern in parts, unless it stands for everything.
+    /// The parts of the pattern; `None` if it matches everything.
     parts: Option<PatternParts>,
-    /// The one place that it means, where it has no star.
-    place: Option<NormalUrl>,
+    /// The URL, if the pattern has no star.
+    exact: Option<NormalizedUrl>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,17 +189,17 @@ struct PatternParts {
     scheme: String,
     host: String,
     port: Port,
-    /// `None` when the pattern ends with its host.
+    /// `None` if the pattern ends after the host.
     path: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Port {
-    /// The scheme's own.
+    /// The default port of the scheme.
     Default,
     Any,
     Only(u16),
-    /// Something that is no port: matches none.
+    /// Not a port; matches none.
     Never,
 }
 
@@ -170,14 +208,14 @@ impl UrlPattern {
         Self {
             written: written.to_owned(),
             lower: written.to_ascii_lowercase(),
-            // Without a scheme any is meant; the rest must not match across the parts of a URL for that.
+            // No scheme means any; the rest must still not match across the parts of a URL.
             parts: match written.trim() {
                 "*" => None,
                 whole if whole.contains("://") => PatternParts::new(whole),
                 rest => PatternParts::new(&format!("*://{rest}")),
             },
-            place: (!written.contains('*'))
-                .then(|| NormalUrl::new(written).ok())
+            exact: (!written.contains('*'))
+                .then(|| NormalizedUrl::new(written).ok())
                 .flatten(),
         }
     }
@@ -186,31 +224,40 @@ impl UrlPattern {
         &self.written
     }
 
-    /// Whether a URL is one of those meant. Each part is held against its part, so that a `*` in the host cannot reach into
-    /// the path of another host.
-    pub(crate) fn allows(&self, url: &NormalUrl) -> bool {
+    /// Whether the pattern allows a URL. Parts are compared separately, so that a `*` in the host
+    /// cannot reach into the path of another host.
+    pub(crate) fn allows(&self, url: &NormalizedUrl) -> bool {
         match &self.parts {
-            Some(parts) => parts.matches_origin(url) && parts.matches_path(&url.path_and_query()),
+            Some(parts) => {
+                // A rule without a star names the path exactly.
+                let lenient = url
+                    .lenient_path
+                    .as_ref()
+                    .filter(|_| parts.has_star_in_path());
+                let mut paths = std::iter::once(&url.path).chain(lenient);
+                parts.matches_origin(url)
+                    && paths.all(|path| parts.matches_path(&url.with_query(path)))
+            }
             None => matches(&self.written, &url.whole()),
         }
     }
 
-    /// Whether a URL is one of those meant, or may be: with or without a query and a final slash, whole or in parts, and also
-    /// where it is only a proxy's way to one.
-    pub(crate) fn denies(&self, url: &DenyForms) -> bool {
-        // Where a host is written out, the parts say as much as the whole.
+    /// Whether the pattern denies a URL: with or without a query and a trailing slash, as a whole
+    /// or in parts, and also behind a proxy.
+    pub(crate) fn denies(&self, url: &DenyCandidates) -> bool {
+        // If the host has no star, comparing the parts is sufficient.
         let stretches = |parts: &PatternParts| parts.host.contains('*');
         let whole = || {
             self.parts.as_ref().is_none_or(stretches)
                 && url.texts.iter().any(|text| matches(&self.lower, text))
         };
-        let at_place = |place| url.url.is_at(place);
+        let is_exact = |exact| url.url.matches_exactly(exact);
         let in_parts = |parts: &PatternParts| {
             parts.matches_origin(&url.url) && url.paths.iter().any(|path| parts.matches_path(path))
         };
         whole()
             || self.parts.as_ref().is_some_and(in_parts)
-            || self.place.as_ref().is_some_and(at_place)
+            || self.exact.as_ref().is_some_and(is_exact)
             || url
                 .behind
                 .as_ref()
@@ -218,47 +265,44 @@ impl UrlPattern {
     }
 }
 
-/// A URL in every form in which a rule may deny it, made once for all rules.
-pub(crate) struct DenyForms {
-    url: NormalUrl,
-    /// It as a whole, in lower case.
+/// A URL in every form that a rule may deny, computed once for all rules.
+pub(crate) struct DenyCandidates {
+    url: NormalizedUrl,
+    /// The whole URL in lower case.
     texts: Vec<String>,
     paths: Vec<String>,
-    /// The vendor's, where this is a proxy's.
+    /// The vendor's URL, if this is the URL of a proxy.
     behind: Option<Box<Self>>,
 }
 
-impl DenyForms {
-    pub(crate) fn of(mut url: NormalUrl) -> Self {
+impl DenyCandidates {
+    pub(crate) fn of(mut url: NormalizedUrl) -> Self {
         let behind = url.behind.take();
-        let bare = format!("{}://{}{}", url.scheme, url.authority(), url.path);
-        let texts = [url.whole(), bare.trim_end_matches('/').to_owned(), bare];
-        let trimmed = url.path.trim_end_matches('/');
-        let paths = [
-            url.path_and_query(),
-            trimmed.to_owned(),
-            url.path.clone(),
-            format!("{trimmed}/"),
-            folded(&url.path),
-        ];
+        let (mut texts, mut paths) = (vec![url.whole()], Vec::new());
+        for path in std::iter::once(&url.path).chain(&url.lenient_path) {
+            let bare = format!("{}://{}{path}", url.scheme, url.authority());
+            texts.extend([bare.trim_end_matches('/').to_owned(), bare]);
+            let trimmed = path.trim_end_matches('/');
+            paths.extend([
+                url.with_query(path),
+                trimmed.to_owned(),
+                path.clone(),
+                format!("{trimmed}/"),
+                folded(path),
+            ]);
+        }
         Self {
-            texts: different(texts.map(|text| text.to_ascii_lowercase())),
-            paths: different(paths),
+            texts: deduplicated(texts.iter().map(|text| text.to_ascii_lowercase())),
+            paths: deduplicated(paths),
             url,
             behind: behind.map(|vendor| Box::new(Self::of(*vendor))),
         }
     }
 }
 
-/// The texts without repetitions.
-fn different(texts: impl IntoIterator<Item = String>) -> Vec<String> {
-    let mut different: Vec<String> = Vec::new();
-    for text in texts {
-        if !different.contains(&text) {
-            different.push(text);
-        }
-    }
-    different
+fn deduplicated(texts: impl IntoIterator<Item = String>) -> Vec<String> {
+    let texts: BTreeSet<String> = texts.into_iter().collect();
+    texts.into_iter().collect()
 }
 
 impl PatternParts {
@@ -268,7 +312,7 @@ impl PatternParts {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         let (host, port) = match authority.rsplit_once(':') {
-            // An IPv6 address has colons of its own.
+            // An IPv6 address contains colons.
             Some((host, port)) if !port.ends_with(']') => {
                 let port = match (port, port.parse()) {
                     ("*", _) => Port::Any,
@@ -296,7 +340,7 @@ impl PatternParts {
         })
     }
 
-    fn matches_origin(&self, url: &NormalUrl) -> bool {
+    fn matches_origin(&self, url: &NormalizedUrl) -> bool {
         let port = match self.port {
             Port::Default => url.port.is_none(),
             Port::Any => true,
@@ -304,6 +348,10 @@ impl PatternParts {
             Port::Never => false,
         };
         port && matches(&self.host, &url.host) && matches(&self.scheme, &url.scheme)
+    }
+
+    fn has_star_in_path(&self) -> bool {
+        self.path.as_ref().is_some_and(|path| path.contains('*'))
     }
 
     fn matches_path(&self, path: &str) -> bool {
@@ -320,7 +368,7 @@ fn default_port(scheme: &str) -> Option<u16> {
     }
 }
 
-/// A host pattern in the spelling of normal hosts: labels without a star in ASCII and lower case.
+/// Normalises a host pattern: labels without a star in ASCII and lower case.
 fn normal_host(host: &str) -> String {
     let host = percent_decode_str(host).decode_utf8_lossy();
     let host = host.trim_end_matches('.');
@@ -343,12 +391,13 @@ mod tests {
     use super::*;
 
     fn denies(pattern: &str, url: &str) -> bool {
-        NormalUrl::new(url).is_err()
-            || UrlPattern::new(pattern).denies(&DenyForms::of(NormalUrl::new(url).unwrap()))
+        NormalizedUrl::new(url).is_err()
+            || UrlPattern::new(pattern)
+                .denies(&DenyCandidates::of(NormalizedUrl::new(url).unwrap()))
     }
 
     fn allows(pattern: &str, url: &str) -> bool {
-        NormalUrl::new(url).is_ok_and(|url| UrlPattern::new(pattern).allows(&url))
+        NormalizedUrl::new(url).is_ok_and(|url| UrlPattern::new(pattern).allows(&url))
     }
 
     #[test]
@@ -513,6 +562,44 @@ mod tests {
             ("*://h:443/*", "https://h/x", true),
         ] {
             assert_eq!(allows(pattern, url), expected, "{pattern} {url}");
+        }
+    }
+
+    #[test]
+    fn an_encoded_slash_or_dot_segment_does_not_leave_the_allowed_path() {
+        for escape in [
+            "..%2fevil",
+            "..%2Fevil",
+            "%2e%2e%2fevil",
+            "x/..%2f..%2fevil",
+            "..%5cevil",
+            "%252e%252e%252fevil",
+            "%252e%252e/evil",
+            "..;/evil",
+            "..;x=1/evil",
+            "%25252525252525252e/evil",
+        ] {
+            let url = format!("https://h/ok/{escape}");
+            assert!(!allows("https://h/ok/*", &url), "{url}");
+            assert!(
+                denies("https://h/evil", &url) || denies("https://h/evil*", &url),
+                "{url}"
+            );
+            assert!(
+                !denies("https://other/*", &url) || escape.len() > 20,
+                "{url}"
+            );
+        }
+        // The whole host is allowed, the path stays inside, or the rule names it.
+        for (pattern, url) in [
+            ("https://h/*", "https://h/ok/..%2fevil"),
+            ("https://h/ok/*", "https://h/ok/a%2Fb"),
+            ("https://h/ok/*", "https://h/ok/a;b/c"),
+            ("https://h/ok/*", "https://h/ok/100%25"),
+            ("https://h/a%2Fb", "https://h/a%2fb"),
+            ("*", "https://h/ok/..%2fevil"),
+        ] {
+            assert!(allows(pattern, url), "{pattern} {url}");
         }
     }
 

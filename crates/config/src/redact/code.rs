@@ -1,22 +1,22 @@
-//! What could be code, and is therefore shown to whoever approves it.
+//! Keeps code readable for the user who approves it.
 
 use std::ops::Range;
 use std::path::Path;
 
-use super::entry::scheme_end;
-use super::plain::{is_path, is_words};
-use crate::runs::has_code_extension;
+use super::classify::{is_path, is_words};
+use super::ranges::scheme_end;
+use crate::approval::has_code_extension;
 
-/// How far back the beginning of a quoted text is looked for.
+/// How far back to search for the start of a quoted text.
 const MAX_BACK: usize = 200;
 
-/// The ranges of a text that hold a token each and nothing that could run.
+/// The ranges that consist of a single token and cannot be code.
 pub(super) fn without_code(text: &str, ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     let tokens = ranges.into_iter();
     tokens.filter_map(|range| token(text, range)).collect()
 }
 
-/// The token in a range that is one, perhaps in quotes or behind `Bearer`.
+/// The token in a range, possibly in quotes or after `Bearer`.
 fn token(text: &str, range: Range<usize>) -> Option<Range<usize>> {
     let value = &text[range.clone()];
     let inner = unquoted(value);
@@ -37,18 +37,18 @@ fn is_token_part(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._~+/=@%:-".contains(c)
 }
 
-/// A text without the pair of quotes around it.
+/// A text without surrounding quotes.
 fn unquoted(text: &str) -> &str {
     let within = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
     within('"').or_else(|| within('\'')).unwrap_or(text)
 }
 
-/// Whether a word is a path, or the name of a file of code.
+/// Whether a word is a path or has an extension of code.
 fn names_code(word: &str) -> bool {
     is_path(word) || (word.contains('/') && is_words(word)) || has_code_extension(Path::new(word))
 }
 
-/// Whether a range is not only the beginning of what a shell or a language takes as one: `load` in `load'./x.rb'`.
+/// Whether a range ends a word, rather than being the start of one: `load` in `load'./x.rb'`.
 fn ends_word(text: &str, range: &Range<usize>, is_quoted: bool) -> bool {
     let mut rest = text[range.end..].chars();
     let is_end = |c: char| c.is_whitespace() || ",;&#)}]".contains(c);
@@ -58,13 +58,13 @@ fn ends_word(text: &str, range: &Range<usize>, is_quoted: bool) -> bool {
             let closed = |c: char| is_end(c) || "\"'|".contains(c);
             rest.next().is_none_or(closed) && is_within(&text[..range.start], quote)
         }
-        // Text within a text: `{\"token\":\"abc\"}`.
+        // A quoted text within a text: `{\"token\":\"abc\"}`.
         Some('\\') => rest.next() == Some('"') && text[..range.start].ends_with("\\\""),
         Some(c) => is_end(c) || (!is_quoted && is_token_part(c)),
     }
 }
 
-/// Whether a text ends in a quoted text of words.
+/// Whether a text ends inside a quoted text of words.
 fn is_within(text: &str, quote: char) -> bool {
     let mut back = text.chars().rev().take(MAX_BACK);
     let open = back.find(|c| !is_token_part(*c) && !" _?&".contains(*c));

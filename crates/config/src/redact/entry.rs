@@ -1,47 +1,30 @@
-//! Secrets in a server's entry, found by where they stand.
+//! Masks the secrets of an entry by their position in it.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
-use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
+use super::args::{ArgScanner, arg_ranges};
+use super::classify::{is_path_setting, is_plain};
 use super::code::without_code;
-use super::names::is_secret_name;
-use super::plain::{is_path_setting, is_plain, is_random, is_words};
-use super::shape::{each_secret, merged, replace_ranges};
-use crate::entry::{
-    HttpEntry, IdeEntry, ServerEntry, ServerUrl, StdioEntry, TransportEntry, WsEntry,
-};
-use crate::secret::{HIDDEN, Secret};
+use super::patterns::{merged, replace_ranges};
+use super::ranges::{OPEN_HEADERS, command_ranges, url_ranges, value_ranges};
+use super::secret_names::is_secret_name;
+use crate::secret::HIDDEN;
 
 /// How much of an entry is masked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedactMode {
-    /// Every value of `env` and `headers` that may be a secret, for lists, previews and logs.
+    /// Every value of `env` and `headers` that may be a secret: for lists, previews and logs.
     Display,
-    /// Only values that are secrets by name or shape: a person who approves an entry must see which code runs, so that
-    /// `NODE_OPTIONS` stays readable. Outside of `url` and `headers`, which run nothing, only single words made of the
-    /// characters of tokens are masked, and no paths: whatever could be code stays.
+    /// Only secrets by name or shape: the user who approves an entry must see which code runs, for
+    /// example in `NODE_OPTIONS`. Outside of `url` and `headers`, which run nothing, only single
+    /// words of token characters are masked, and no paths: anything that could be code stays.
     Approval,
 }
 
-/// Schemes that precede a secret in a header and are none themselves.
-const SCHEMES: [&str; 4] = ["bearer ", "basic ", "token ", "apikey "];
-
-/// Headers that hold no secret.
-const OPEN_HEADERS: [&str; 7] = [
-    "accept",
-    "accept-encoding",
-    "accept-language",
-    "cache-control",
-    "content-type",
-    "origin",
-    "user-agent",
-];
-
-/// Puts `***` in place of the secrets in an entry. References such as `${TOKEN}` are no secrets and stay; the default in
-/// `${TOKEN:-default}` is one where the value would be.
+/// Masks the secrets in an entry with `***`. References such as `${TOKEN}` stay; the default in
+/// `${TOKEN:-default}` is masked if the value would be.
 ///
 /// ```
 /// use serde_json::json;
@@ -52,147 +35,16 @@ const OPEN_HEADERS: [&str; 7] = [
 /// assert_eq!(entry["args"], json!(["run", "-e", "GITHUB_TOKEN=***", "image"]));
 /// ```
 pub fn redact_entry(entry: &mut Value, mode: RedactMode) {
-    redact_entry_with(entry, mode, |_| HIDDEN.to_owned());
-}
-
-/// As [`redact_entry`], with each secret replaced by what `replace` makes of it, for example a hash.
-pub fn redact_entry_with(
-    entry: &mut Value,
-    mode: RedactMode,
-    mut replace: impl FnMut(&str) -> String,
-) {
     let mut masker = Masker {
         mode,
-        replace: &mut replace,
+        replace: &mut |_| HIDDEN.to_owned(),
     };
     if let Value::Object(fields) = entry {
         masker.fields(fields);
     }
 }
 
-/// A URL without its user information, the values of its query, and its fragment. References stay.
-///
-/// ```
-/// use trunkline_config::redact::redact_url;
-///
-/// assert_eq!(redact_url("https://me:pw@host/mcp?key=abc"), "https://***@host/mcp?key=***");
-/// assert_eq!(redact_url("https://host/?k=${KEY:-abc}"), "https://host/?k=${KEY:-***}");
-/// ```
-pub fn redact_url(text: &str) -> String {
-    let mut replace = |_: &str| HIDDEN.to_owned();
-    replace_ranges(text, &merged(url_ranges(text)), &mut replace).into_owned()
-}
-
-/// The secrets of an entry whose references have been filled in, and of the environment that its process inherits: what a
-/// log must never show.
-pub fn entry_secrets(entry: &ServerEntry) -> Vec<String> {
-    let mut found = Vec::new();
-    match &entry.transport {
-        TransportEntry::Stdio(StdioEntry {
-            command, args, env, ..
-        }) => {
-            found.extend(env_secrets(env));
-            let mut words = [command]
-                .into_iter()
-                .chain(args)
-                .map(|word| Value::String(word.clone()))
-                .collect::<Vec<_>>();
-            let mut collect = |secret: &str| {
-                found.push(secret.to_owned());
-                String::new()
-            };
-            let mut masker = Masker {
-                mode: RedactMode::Display,
-                replace: &mut collect,
-            };
-            masker.args(&mut words);
-            found.extend(inherited());
-        }
-        TransportEntry::Http(HttpEntry {
-            url,
-            headers,
-            headers_helper,
-            ..
-        })
-        | TransportEntry::Ws(WsEntry {
-            url,
-            headers,
-            headers_helper,
-            ..
-        }) => {
-            found.extend(url_secrets(url));
-            let headers = headers.iter();
-            found.extend(headers.flat_map(|(name, value)| header_secrets(name, value.expose())));
-            let helper = headers_helper.as_deref().unwrap_or_default();
-            let ranges = merged(command_ranges(helper)).into_iter();
-            found.extend(ranges.map(|range| helper[range].to_owned()));
-        }
-        TransportEntry::Ide(IdeEntry {
-            url, auth_token, ..
-        }) => {
-            found.extend(url_secrets(url));
-            found.extend(auth_token.iter().map(|token| token.expose().to_owned()));
-        }
-        TransportEntry::ClaudeAiProxy { url, proxy, .. } => {
-            found.extend(url_secrets(url));
-            found.extend(proxy.iter().flat_map(url_secrets));
-        }
-        TransportEntry::Sdk => {}
-    }
-    found
-}
-
-/// The secrets in a header: its value, and the part behind the scheme.
-pub fn header_secrets(name: &str, value: &str) -> Vec<String> {
-    if OPEN_HEADERS.contains(&name.to_lowercase().as_str()) {
-        return Vec::new();
-    }
-    let (scheme, secret) = value.trim().split_at(scheme_end(value.trim()));
-    let mut found = vec![value.to_owned()];
-    if !scheme.is_empty() {
-        found.push(secret.trim().to_owned());
-    }
-    found
-}
-
-fn env_secrets(env: &BTreeMap<String, Secret>) -> impl Iterator<Item = String> {
-    let is_setting = |name: &str, value: &str| {
-        is_path_setting(name, value)
-            || !is_secret_name(name) && (is_plain(value) || is_words(value))
-    };
-    env.iter()
-        .filter(move |(name, value)| !is_setting(name, value.expose()))
-        .map(|(_, value)| value.expose().to_owned())
-}
-
-/// Variables of our own environment with telling names: a child inherits them.
-fn inherited() -> impl Iterator<Item = String> {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, value)| is_secret_name(name) && !is_path_setting(name, value))
-        .map(|(_, value)| value)
-}
-
-/// The password of a URL, as it is and as it is written, and the values of the query that are no ordinary words.
-fn url_secrets(url: &ServerUrl) -> Vec<String> {
-    let Ok(url) = url.parse() else {
-        return Vec::new();
-    };
-    let password = url.password().into_iter().flat_map(|password| {
-        let decoded = percent_decode_str(password).decode_utf8_lossy();
-        [password.to_owned(), decoded.into_owned()]
-    });
-    let query = url
-        .query_pairs()
-        .filter(|(name, value)| {
-            let open = is_plain(value) || is_words(value);
-            is_secret_name(name) || name == "key" || !open
-        })
-        .map(|(_, value)| value.into_owned());
-    password.chain(query).collect()
-}
-
-/// Replaces the secrets in the parts of an entry.
+/// Replaces the secrets in an entry.
 struct Masker<'a> {
     mode: RedactMode,
     replace: &'a mut dyn FnMut(&str) -> String,
@@ -200,6 +52,8 @@ struct Masker<'a> {
 
 impl Masker<'_> {
     fn fields(&mut self, fields: &mut Map<String, Value>) {
+        let command = fields.get("command").and_then(Value::as_str);
+        let command = command.unwrap_or_default().to_owned();
         for (name, value) in fields {
             match (name.as_str(), value) {
                 ("env", Value::Object(variables)) => {
@@ -212,7 +66,7 @@ impl Masker<'_> {
                         self.header(name, value);
                     }
                 }
-                ("args", Value::Array(args)) => self.args(args),
+                ("args", Value::Array(args)) => self.args(&command, args),
                 ("url", Value::String(url)) => self.mask(url, url_ranges(url)),
                 ("command" | "headersHelper", Value::String(command)) => {
                     self.put(command, command_ranges);
@@ -222,7 +76,7 @@ impl Masker<'_> {
         }
     }
 
-    /// Masks what `find` finds in a text that may be code, or part of some.
+    /// Masks the ranges that `find` returns, in a text that may be code.
     fn put(&mut self, text: &mut String, find: impl Fn(&str) -> Vec<Range<usize>>) {
         let ranges = find(text);
         let ranges = match self.mode {
@@ -239,7 +93,7 @@ impl Masker<'_> {
         }
     }
 
-    /// A value of a member that has no rules of its own.
+    /// Masks a member without a rule of its own.
     fn member(&mut self, name: &str, value: &mut Value) {
         match value {
             Value::Object(members) => {
@@ -290,257 +144,36 @@ impl Masker<'_> {
         }
     }
 
-    /// Arguments of a command: values of telling flags, of `-e NAME=value` and of `--header "Name: value"`, and whatever
-    /// looks like a secret by itself.
-    fn args(&mut self, args: &mut [Value]) {
-        let mut before = Flag::Other;
+    /// Masks the arguments of a command: values of secret flags, of `-e NAME=value` and of
+    /// `--header "Name: value"`, and anything that looks like a secret by itself.
+    fn args(&mut self, command: &str, args: &mut [Value]) {
+        let mut scanner = ArgScanner::new(command);
         for arg in args {
             let Value::String(text) = arg else {
-                before = Flag::Other;
+                scanner = ArgScanner::new(command);
                 continue;
             };
-            let (flag, start) = match Flag::of(text) {
-                Some(flag) => flag,
-                None => (std::mem::replace(&mut before, Flag::Other), 0),
-            };
-            // The value is the next argument.
-            if start == text.len() {
-                before = flag;
-                continue;
-            }
-            before = Flag::Other;
-            let mode = self.mode;
-            self.put(text, |text| arg_ranges(text, start, flag, mode));
-        }
-    }
-}
-
-/// What the value of a flag is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Flag {
-    /// `NAME=value`.
-    Env,
-    /// `Name: value`.
-    Header,
-    /// `user:password`.
-    User,
-    Secret,
-    /// A flag that is not telling.
-    Plain,
-    /// No flag came before.
-    Other,
-}
-
-impl Flag {
-    /// The flag that an argument begins with, and where its value begins; at the end if it is the next argument.
-    fn of(arg: &str) -> Option<(Self, usize)> {
-        if !arg.starts_with('-') || arg.len() < 2 {
-            return None;
-        }
-        // `-eNAME=value` and `-HName: value`.
-        for (short, flag) in [("-e", Self::Env), ("-H", Self::Header)] {
-            if let Some(value) = arg.strip_prefix(short)
-                && value.starts_with(|c: char| c.is_ascii_alphabetic())
-                && value.contains(['=', ':'])
-            {
-                return Some((flag, short.len()));
+            if let Some((flag, start)) = scanner.next(text) {
+                let mode = self.mode;
+                self.put(text, |text| arg_ranges(text, start, flag, mode));
             }
         }
-        let end = arg
-            .find(|c: char| c == '=' || c.is_whitespace())
-            .unwrap_or(arg.len());
-        let flag = match arg[..end].trim_start_matches('-') {
-            "e" | "env" | "env-var" | "environment" => Self::Env,
-            "H" | "header" | "headers" => Self::Header,
-            "u" | "user" => Self::User,
-            name if is_secret_name(name) => Self::Secret,
-            _ => Self::Plain,
-        };
-        Some((flag, (end + 1).min(arg.len())))
     }
 }
 
-/// The secrets in an argument whose value begins at `start`.
-fn arg_ranges(text: &str, start: usize, flag: Flag, mode: RedactMode) -> Vec<Range<usize>> {
-    let value = &text[start..];
-    let after = |at: usize| {
-        let rest = &value[at..];
-        let at = at + rest.len() - rest.trim_start().len();
-        let ranges = value_ranges(&value[at..]).into_iter();
-        ranges
-            .map(|range| range.start + at..range.end + at)
-            .collect()
-    };
-    let by_position: Vec<Range<usize>> = match flag {
-        Flag::Secret => value_ranges(value),
-        Flag::Env | Flag::Plain | Flag::Other => match value.split_once('=') {
-            Some((name, setting)) => {
-                let is_secret = is_secret_name(name) && !is_path_setting(name, setting);
-                let hidden = flag == Flag::Env
-                    && mode == RedactMode::Display
-                    && !is_plain(setting)
-                    && !is_words(setting);
-                let is_word = flag == Flag::Env && mode == RedactMode::Display;
-                let code = !is_word && has_shell_syntax(setting);
-                if (is_secret || hidden) && !code && !name.contains(char::is_whitespace) {
-                    after(name.len() + 1)
-                } else {
-                    Vec::new()
-                }
-            }
-            None if flag == Flag::Plain && is_random(value) => value_ranges(value),
-            None => Vec::new(),
-        },
-        Flag::Header => match value.split_once(':') {
-            Some((name, _)) if OPEN_HEADERS.contains(&name.trim().to_lowercase().as_str()) => {
-                Vec::new()
-            }
-            Some((name, _)) => after(name.len() + 1),
-            None => Vec::new(),
-        },
-        Flag::User => match value.split_once(':') {
-            // `socat -u EXEC:program -`
-            Some((name, _)) if mode == RedactMode::Approval && is_start(name) => Vec::new(),
-            Some((name, _)) => after(name.len() + 1),
-            None => Vec::new(),
-        },
-    };
-    let by_position = by_position.into_iter();
-    let mut ranges: Vec<_> = by_position
-        .map(|range| range.start + start..range.end + start)
-        .collect();
-    ranges.extend(command_ranges(text));
-    ranges
-}
-
-/// Whether what follows a name and a colon is started as a program.
-fn is_start(name: &str) -> bool {
-    let mut starts = ["exec", "system", "shell"].iter();
-    starts.any(|start| name.trim().eq_ignore_ascii_case(start))
-}
-
-/// The whole value without its references, and without the scheme in front of it.
-fn value_ranges(text: &str) -> Vec<Range<usize>> {
-    let start = scheme_end(text);
-    if start == text.len() {
-        return Vec::new();
-    }
-    let whole = start..text.len();
-    without_references(text, &[whole])
-}
-
-/// What looks like a secret in text of an entry, where references are none.
-fn command_ranges(text: &str) -> Vec<Range<usize>> {
-    let mut ranges = each_secret(text);
-    ranges.retain(|range| !text[range.clone()].starts_with(['`', '(']));
-    without_references(text, &ranges)
-}
-
-/// The user information, the values of the query, and the fragment.
-fn url_ranges(text: &str) -> Vec<Range<usize>> {
-    let mut ranges = Vec::new();
-    let end = text.find('#').unwrap_or(text.len());
-    ranges.push((end + 1).min(text.len())..text.len());
-    let before = text[..end].find('?').unwrap_or(end);
-    // A URL parser takes any run of slashes, in either direction, and none at all.
-    if let Some((scheme, rest)) = text[..before].split_once(':')
-        && scheme.chars().all(|c| c.is_ascii_alphanumeric())
-    {
-        let authority = rest.trim_start_matches(['/', '\\']);
-        let start = before - authority.len();
-        let authority = &authority[..authority.find(['/', '\\']).unwrap_or(authority.len())];
-        if let Some(at) = authority.rfind('@') {
-            ranges.push(start..start + at);
-        }
-    }
-    let mut start = (before + 1).min(end);
-    for pair in text[start..end].split('&') {
-        let name = pair.find('=').map_or(0, |at| at + 1);
-        ranges.push(start + name..start + pair.len());
-        start += pair.len() + 1;
-    }
-    ranges.extend(each_secret(text));
-    without_references(text, &ranges)
-}
-
-/// The length of `Bearer ` and the like at the beginning of a text.
-pub(super) fn scheme_end(text: &str) -> usize {
-    let is_scheme = |scheme: &&&str| {
-        text.get(..scheme.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-    };
-    SCHEMES.iter().find(is_scheme).map_or(0, |it| it.len())
-}
-
-/// Whether a shell would do more with a text than take it as a word.
-fn has_shell_syntax(text: &str) -> bool {
-    let references = references(text);
-    let is_reference = |at: usize| {
-        let next = references.partition_point(|reference| reference.end <= at);
-        references
-            .get(next)
-            .is_some_and(|range| range.contains(&at))
-    };
-    let is_syntax = |c: char| c.is_whitespace() || "`;|&<>(){}\\".contains(c);
-    text.char_indices()
-        .any(|(at, c)| is_syntax(c) && !is_reference(at))
-}
-
-/// The ranges less the references in them: whoever sends a secret somewhere must not be able to hide which.
-fn without_references(text: &str, ranges: &[Range<usize>]) -> Vec<Range<usize>> {
-    let references = references(text);
-    let mut left = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        let mut start = range.start;
-        let first = references.partition_point(|reference| reference.end <= start);
-        for reference in &references[first..] {
-            if reference.start >= range.end {
-                break;
-            }
-            left.push(start..reference.start.max(start));
-            start = reference.end;
-        }
-        left.push(start..range.end.max(start));
-    }
-    left.retain(|range| !range.is_empty());
-    left
-}
-
-/// `${NAME}`, `$NAME`, and of `${NAME:-default}` all but the default.
-fn references(text: &str) -> Vec<Range<usize>> {
+/// The secrets in a command and its arguments.
+pub(super) fn command_line_secrets(command: &str, args: &[String]) -> Vec<String> {
     let mut found = Vec::new();
-    // No brace closes a reference any more, so that none is looked for again.
-    let mut open = false;
-    let mut at = 0;
-    while let Some(dollar) = text[at..].find('$') {
-        let start = at + dollar;
-        let rest = &text[start + 1..];
-        at = start + 1;
-        if let Some(inside) = rest.strip_prefix('{') {
-            let Some(length) = Some(inside).filter(|_| !open).and_then(|it| it.find('}')) else {
-                open = true;
-                continue;
-            };
-            let end = start + 2 + length + 1;
-            match inside[..length].find(":-") {
-                Some(default) => {
-                    found.push(start..start + 2 + default + 2);
-                    found.push(end - 1..end);
-                }
-                None => found.push(start..end),
-            }
-            at = end;
-        } else {
-            // Lower case is rather a part of a password.
-            let is_name = |c: char| c == '_' || c.is_ascii_uppercase() || c.is_ascii_digit();
-            let length = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
-            let is_end = !rest[length..].starts_with(|c: char| c.is_alphanumeric());
-            if length > 0 && is_end && !rest.starts_with(|c: char| c.is_ascii_digit()) {
-                found.push(start..start + 1 + length);
-                at = start + 1 + length;
-            }
-        }
-    }
+    let words = std::iter::once(command).chain(args.iter().map(String::as_str));
+    let mut words: Vec<Value> = words.map(Value::from).collect();
+    let mut masker = Masker {
+        mode: RedactMode::Display,
+        replace: &mut |secret| {
+            found.push(secret.to_owned());
+            String::new()
+        },
+    };
+    masker.args(command, &mut words);
     found
 }
 
@@ -549,7 +182,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::entry::HttpFlavour;
+    use crate::redact::redact_url;
 
     fn shown(mut entry: Value, mode: RedactMode) -> Value {
         redact_entry(&mut entry, mode);
@@ -783,37 +416,5 @@ mod tests {
         ] {
             assert_eq!(redact_url(url), shown);
         }
-    }
-
-    #[test]
-    fn the_secrets_of_an_entry_are_collected() {
-        let mut http = HttpEntry::at(HttpFlavour::Either, "https://u:pass%21@h/?key=k1&k2&v=1");
-        for (name, value) in [
-            ("A", "Bearer tok"),
-            ("B", "two words"),
-            ("Accept", "application/json"),
-        ] {
-            http.headers.insert(name.to_owned(), Secret::new(value));
-        }
-        let entry = ServerEntry::new("s", TransportEntry::Http(http));
-        assert_eq!(
-            entry_secrets(&entry),
-            ["pass%21", "pass!", "k1", "Bearer tok", "tok", "two words"]
-        );
-        let args = ["--token", "abc", "-e", "K_SECRET=def", "plain"];
-        let mut entry = ServerEntry::stdio("s", "x", args);
-        let env = [
-            ("A", "production"),
-            ("B", "s3cr3t"),
-            ("C_PASSWORD", "word"),
-            ("LEVEL", "warn"),
-            ("ROOT", "/home/me/project"),
-            ("PORT", "3000"),
-        ];
-        if let TransportEntry::Stdio(stdio) = &mut entry.transport {
-            let env = env.map(|(name, value)| (name.to_owned(), Secret::new(value)));
-            stdio.env.extend(env);
-        }
-        assert_eq!(entry_secrets(&entry)[..4], ["s3cr3t", "word", "abc", "def"]);
     }
 }

@@ -1,13 +1,13 @@
-//! Secrets that stand in an entry literally, where a reference to a variable would do (CFG-11).
+//! Finds secrets written literally in an entry instead of as a reference (CFG-11).
 
 use serde_json::Value;
 
+use super::classify::{is_path_setting, is_plain, is_words};
 use super::entry::{RedactMode, redact_entry};
-use super::names::is_secret_name;
-use super::plain::{is_path_setting, is_plain, is_words};
-use super::shape::secret_ranges;
+use super::patterns::secret_ranges;
+use super::secret_names::is_secret_name;
 
-/// A literal secret in an entry: where it stands, and a variable that could hold it. Never the
+/// A literal secret in an entry: its field, and a variable that could hold it. Never contains the
 /// value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiteralSecret {
@@ -17,8 +17,8 @@ pub struct LiteralSecret {
     pub variable: String,
 }
 
-/// The literal secrets of an entry, as far as their names and shapes tell. References to variables
-/// and to the keychain are none, and neither are settings made of ordinary words.
+/// Finds the literal secrets of an entry by name and shape. References to variables and the
+/// keychain do not count, and neither do settings made of ordinary words.
 ///
 /// ```
 /// use serde_json::json;
@@ -120,8 +120,8 @@ impl Search<'_> {
     }
 }
 
-/// Whether a value is no secret beyond doubt: its name tells of none, and it reads like words, a
-/// number or a path.
+/// Whether a value is certainly not a secret: its name does not suggest one, and it reads like
+/// words, a number or a path.
 fn is_setting(name: &str, value: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let is_key = lower.rsplit(['_', '-', '.']).next() == Some("key");
@@ -131,7 +131,7 @@ fn is_setting(name: &str, value: &str) -> bool {
     is_path_setting(name, value) || !is_telling && reads && is_shapeless
 }
 
-/// Whether a text is nothing but a reference without a default.
+/// Whether a text is only a reference without a default.
 fn is_reference(text: &str) -> bool {
     let inside = text
         .strip_prefix("${")
@@ -139,7 +139,7 @@ fn is_reference(text: &str) -> bool {
     inside.is_some_and(|inside| !inside.contains(['}', '$']) && !inside.contains(":-"))
 }
 
-/// A name as a variable is called.
+/// Converts a name to that of a variable.
 fn variable_name(name: &str) -> String {
     let named = |c: char| {
         if c.is_ascii_alphanumeric() {

@@ -1,33 +1,38 @@
-//! The redactor: keeps secrets out of everything that is shown or stored (SEC-1).
+//! Keeps secrets out of everything that is shown or stored (SEC-1).
 //!
-//! It works in two ways. **By value**: [`Redactor`] masks the secrets it was told, wherever they appear; a connection
-//! tells it [`entry_secrets`], keychain values and tokens. **By shape**: [`redact_text`] masks `NAME=value` and
-//! `"name": "value"` where the name is telling, `Authorization` headers, credentials in URLs, and well-known kinds of
-//! tokens. [`redact_entry`] knows which fields of an entry hold secrets and masks those by position.
+//! Secrets are found in two ways. **By value**: [`Redactor`] masks known secrets wherever they
+//! appear; a connection registers [`entry_secrets`], keychain values and tokens. **By shape**:
+//! [`redact_text`] masks `NAME=value` and `"name": "value"` with a secret name, `Authorization`
+//! headers, credentials in URLs, and tokens of well-known services. [`redact_entry`] also knows
+//! which fields of an entry hold secrets.
 //!
 //! | to show or store | use |
 //! |---|---|
-//! | an entry as written (`get`, previews) | [`redact_entry`] |
-//! | an entry with a hash for each secret (`approvals.json`) | [`redact_entry_with`] |
+//! | an entry as written (`get`, previews, `approvals.json`) | [`redact_entry`] |
 //! | a URL | [`redact_url`] |
-//! | any other text | [`redact_text`], or [`Redactor::text`] where the server's secrets are known |
+//! | any other text | [`redact_text`], or [`Redactor::text`] if the server's secrets are known |
 //!
-//! A value is left readable where it cannot be a secret: booleans, numbers, file paths, and URLs without credentials. A
-//! secret without a telling name or shape that we never handled ourselves cannot be found; a trace should be read before
-//! it is passed on.
+//! Values that cannot be secrets stay readable: booleans, numbers, file paths, and URLs without
+//! credentials. A secret with neither a known value nor a known shape cannot be found; review a
+//! trace before sharing it.
 
+mod args;
+mod classify;
 mod code;
 mod entry;
-mod known;
+mod entry_secrets;
 mod literal;
-mod names;
-mod plain;
-mod shape;
+mod patterns;
+mod ranges;
+mod redactor;
+mod references;
+mod secret_names;
+mod tokens;
 
-pub use entry::{
-    RedactMode, entry_secrets, header_secrets, redact_entry, redact_entry_with, redact_url,
-};
-pub use known::Redactor;
+pub use entry::{RedactMode, redact_entry};
+pub use entry_secrets::{entry_secrets, header_secrets};
 pub use literal::{LiteralSecret, literal_secrets};
-pub use names::is_secret_name;
-pub use shape::redact_text;
+pub use patterns::redact_text;
+pub use ranges::redact_url;
+pub use redactor::Redactor;
+pub use secret_names::is_secret_name;

@@ -1,47 +1,43 @@
-//! The `claudeai` scope: the connectors of the user's account, which somebody else has fetched.
+//! The `claudeai` scope: the connectors of the user's account, fetched by the caller.
 
 use super::Scope;
 use crate::diagnostic::Diagnostic;
 use crate::entry::{ServerEntry, ServerUrl, TransportEntry};
-use crate::load_state::LoadState;
-use crate::names::{quotable, unshowable};
+use crate::load::LoadState;
+use crate::names::{check_displayable, quoted_name};
 
-/// Where connectors come from, in messages.
+/// The source of connectors in messages.
 const SOURCE: &str = "claude.ai";
 
-/// A connector, as the account lists it.
+/// A connector as listed by the account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectorEntry {
     /// `claude.ai <display name>`.
     pub name: String,
-    /// By which the proxy knows it.
+    /// The id for the proxy.
     pub id: String,
-    /// The vendor's server behind it.
+    /// The URL of the vendor's server.
     pub url: String,
-    /// Where the proxy to it is.
+    /// The URL of the proxy.
     pub proxy_url: String,
 }
 
-pub(crate) fn entries(gather: &mut LoadState, connectors: &[ConnectorEntry]) {
-    let fits = |connector: &&ConnectorEntry| unshowable(&connector.name).is_none();
-    for connector in connectors.iter().filter(|connector| !fits(connector)) {
-        let message = unshowable(&connector.name).unwrap_or_default();
-        let problem = Diagnostic::error(SOURCE, message).about(quotable(&connector.name));
-        gather.diagnostics.push(problem);
+pub(crate) fn entries(state: &mut LoadState, connectors: &[ConnectorEntry]) {
+    for connector in connectors {
+        if let Err(message) = check_displayable(&connector.name) {
+            let problem = Diagnostic::error(SOURCE, message).about(quoted_name(&connector.name));
+            state.diagnostics.push(problem);
+            continue;
+        }
+        let transport = TransportEntry::ClaudeAiProxy {
+            url: ServerUrl::new(&connector.url),
+            id: Some(connector.id.clone()),
+            proxy: Some(ServerUrl::new(&connector.proxy_url)),
+        };
+        state.entries.push(ServerEntry {
+            scope: Scope::ClaudeAi,
+            source: SOURCE.to_owned(),
+            ..ServerEntry::new(&connector.name, transport)
+        });
     }
-    let entry = |connector: &ConnectorEntry| ServerEntry {
-        scope: Scope::ClaudeAi,
-        source: SOURCE.to_owned(),
-        ..ServerEntry::new(
-            &connector.name,
-            TransportEntry::ClaudeAiProxy {
-                url: ServerUrl::new(&connector.url),
-                id: Some(connector.id.clone()),
-                proxy: Some(ServerUrl::new(&connector.proxy_url)),
-            },
-        )
-    };
-    gather
-        .entries
-        .extend(connectors.iter().filter(fits).map(entry));
 }

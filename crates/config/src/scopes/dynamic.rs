@@ -1,4 +1,4 @@
-//! The `dynamic` scope: what `--mcp-config` names, a file or the JSON itself.
+//! The `dynamic` scope: the files and JSON texts of `--mcp-config`.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,52 +7,52 @@ use super::{Scope, file_servers};
 use crate::diagnostic::Diagnostic;
 use crate::document::Document;
 use crate::entry::ServerEntry;
-use crate::load_state::LoadState;
+use crate::load::LoadState;
 
-/// The source of entries that stand on the command line.
+/// The source of entries given as JSON on the command line.
 const FLAG: &str = "--mcp-config";
 
-/// Loads what each `--mcp-config` names. Of two entries with one name the later counts.
-pub(crate) fn entries(gather: &mut LoadState, arguments: &[String], cwd: &Path) {
-    let first = gather.entries.len();
+/// Loads the servers of every `--mcp-config`. Of entries with the same name the last counts.
+pub(crate) fn entries(state: &mut LoadState, arguments: &[String], cwd: &Path) {
+    let first = state.entries.len();
     for argument in arguments {
-        cwd.clone_into(&mut gather.base);
+        cwd.clone_into(&mut state.base);
         if argument.trim_start().starts_with(['{', '[']) {
-            read(gather, argument, FLAG);
+            read(state, argument, FLAG);
             continue;
         }
         if argument.is_empty() {
             let problem = Diagnostic::error(FLAG, "the name of the file is empty");
-            gather.diagnostics.push(problem);
+            state.diagnostics.push(problem);
             continue;
         }
         let path = cwd.join(argument);
-        if let Some(text) = gather.read_named(&path, argument) {
-            gather.relative_to_file(&path);
-            read(gather, &text, argument);
+        if let Some(text) = state.read_named(&path, argument) {
+            state.relative_to_file(&path);
+            read(state, &text, argument);
         }
     }
-    latest_first(gather, first);
+    latest_first(state, first);
 }
 
-fn read(gather: &mut LoadState, text: &str, source: &str) {
+fn read(state: &mut LoadState, text: &str, source: &str) {
     let document = Document::new(source, text);
     match document.root() {
-        Ok(root) => file_servers(gather, &document, &root, Scope::Dynamic),
-        Err(problem) => gather.diagnostics.push(problem),
+        Ok(root) => file_servers(state, &document, &root, Scope::Dynamic),
+        Err(problem) => state.diagnostics.push(problem),
     }
 }
 
-/// Puts later entries before earlier ones, as the first of a scope is its strongest, and says where two have one name.
-fn latest_first(gather: &mut LoadState, first: usize) {
-    gather.entries[first..].reverse();
+/// Reverses the entries, because the first of a scope is the strongest, and reports duplicates.
+fn latest_first(state: &mut LoadState, first: usize) {
+    state.entries[first..].reverse();
     let mut seen = HashMap::new();
-    for entry in &gather.entries[first..] {
+    for entry in &state.entries[first..] {
         if let Some(later) = seen.insert(entry.name.as_str(), entry) {
             let message = format!("it replaces an earlier entry from {}", entry.source);
             let later: &ServerEntry = later;
             let problem = Diagnostic::warning(&later.source, message).about(&entry.name);
-            gather.diagnostics.push(problem);
+            state.diagnostics.push(problem);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where servers come from: one file per scope (CFG-1).
+//! The sources of servers, one file per scope (CFG-1).
 
 mod claudeai;
 mod dynamic;
@@ -16,11 +16,11 @@ pub(crate) use dynamic::entries as dynamic;
 pub(crate) use plugin::entries as plugin;
 pub(crate) use servers::{KEY, file_servers, members_servers, servers};
 
-/// Where an entry comes from, strongest first (CFG-1).
+/// The source of an entry, strongest first (CFG-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// The company's `managed-mcp.json`.
+    /// `managed-mcp.json`, the enterprise configuration.
     Enterprise,
     /// `--mcp-config`, or the embedding program.
     Dynamic,
@@ -48,7 +48,7 @@ impl Scope {
         Self::ClaudeAi,
     ];
 
-    /// Its name in flags and `--json`.
+    /// The name in flags and `--json`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Enterprise => "enterprise",
@@ -61,7 +61,8 @@ impl Scope {
         }
     }
 
-    /// Whether a person wrote its entries down, as opposed to a plugin or a connector bringing them (CFG-8).
+    /// Whether its entries are written by a person, rather than provided by a plugin or an account
+    /// (CFG-8).
     pub fn is_manual(self) -> bool {
         !matches!(self, Self::Plugin | Self::ClaudeAi)
     }

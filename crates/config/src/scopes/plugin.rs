@@ -1,4 +1,4 @@
-//! The `plugin` scope: servers of enabled plugins, and of those that `--plugin-dir` names.
+//! The `plugin` scope: servers of enabled plugins and of `--plugin-dir`.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
@@ -9,22 +9,23 @@ use super::{Scope, servers};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Document, Members};
 use crate::entry::TransportEntry;
-use crate::files::shown;
+use crate::files::{FileText, shown, without_bom};
 use crate::layout::Layout;
-use crate::load_state::LoadState;
+use crate::load::LoadState;
 use crate::names::PLUGIN_PREFIX;
 use crate::secret::Secret;
 use crate::settings::Settings;
 
-/// What plugins write for the directory they are in.
+/// The variable for the directory of a plugin.
 const ROOT_VARIABLE: &str = "CLAUDE_PLUGIN_ROOT";
 
-/// A plugin's own file of servers.
+/// The servers file of a plugin.
 const OWN_FILE: &str = ".mcp.json";
 
-/// Loads the servers of all plugins: those that were named first, then the enabled ones in the settings' order.
+/// Loads the servers of all plugins: those of `--plugin-dir` first, then the enabled ones in the
+/// order of the settings.
 pub(crate) fn entries(
-    gather: &mut LoadState,
+    state: &mut LoadState,
     layout: &Layout,
     settings: &[Settings],
     plugin_dirs: &[PathBuf],
@@ -32,17 +33,17 @@ pub(crate) fn entries(
 ) {
     for dir in plugin_dirs {
         if dir.is_dir() {
-            plugin(gather, dir, None);
+            plugin(state, dir, None);
         } else {
             let problem = Diagnostic::error(shown(dir), "there is no such plugin directory");
-            gather.diagnostics.push(problem);
+            state.diagnostics.push(problem);
         }
     }
     let enabled = enabled(settings);
     if enabled.is_empty() {
         return;
     }
-    let installed = installed(gather, layout, project);
+    let installed = installed(state, layout, project);
     for (id, source) in enabled {
         let name = id.split('@').next().unwrap_or(&id);
         let found = installed
@@ -50,19 +51,18 @@ pub(crate) fn entries(
             .cloned()
             .or_else(|| unlisted(layout, &id));
         if let Some(root) = found {
-            plugin(gather, &root, Some(name));
+            plugin(state, &root, Some(name));
         } else {
             let message = format!(
-                "the plugin \"{id}\" is enabled and not installed; install it, or take it out of \"enabledPlugins\""
+                "the plugin \"{id}\" is enabled but not installed; install it, or remove it from \"enabledPlugins\""
             );
-            gather
-                .diagnostics
-                .push(Diagnostic::warning(source, message));
+            state.diagnostics.push(Diagnostic::warning(source, message));
         }
     }
 }
 
-/// The plugins that are enabled, each with the file that says so. What any file switches off is off.
+/// The enabled plugins, each with the file that enables it. A plugin disabled in any file is
+/// disabled.
 fn enabled(settings: &[Settings]) -> Vec<(String, String)> {
     let all = || {
         let files = settings.iter();
@@ -83,12 +83,12 @@ fn enabled(settings: &[Settings]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Where installed plugins are, as `installed_plugins.json` says.
-fn installed(gather: &mut LoadState, layout: &Layout, project: &Path) -> HashMap<String, PathBuf> {
+/// The directories of installed plugins according to `installed_plugins.json`.
+fn installed(state: &mut LoadState, layout: &Layout, project: &Path) -> HashMap<String, PathBuf> {
     let path = layout.plugins_dir().join("installed_plugins.json");
     let source = shown(&path);
     let mut found = HashMap::new();
-    let Some(text) = gather.read(&path) else {
+    let FileText::Text(text) = state.read(&path) else {
         return found;
     };
     let document = Document::new(&source, &text);
@@ -97,7 +97,7 @@ fn installed(gather: &mut LoadState, layout: &Layout, project: &Path) -> HashMap
         document.members(raw).ok()
     });
     for (id, raw) in plugins.iter().flat_map(Members::iter) {
-        // One installation, or, in newer files, a list of them: for the user, or for one project.
+        // One installation, or in newer files a list: for the user, or for one project.
         let list: Vec<&RawValue> = document.decode(raw).unwrap_or_else(|_| vec![raw]);
         let paths = list.into_iter().filter_map(|raw| {
             let members = document.members(raw).ok()?;
@@ -112,7 +112,7 @@ fn installed(gather: &mut LoadState, layout: &Layout, project: &Path) -> HashMap
     found
 }
 
-/// Where a plugin is that the file does not list: in its marketplace's own folder.
+/// The directory of a plugin that the file does not list: in that of its marketplace.
 fn unlisted(layout: &Layout, id: &str) -> Option<PathBuf> {
     let (name, marketplace) = id.split_once('@')?;
     let plain = |part: &str| {
@@ -130,16 +130,16 @@ fn unlisted(layout: &Layout, id: &str) -> Option<PathBuf> {
     places.into_iter().find(|place| place.is_dir())
 }
 
-/// Loads one plugin's servers.
-fn plugin(gather: &mut LoadState, root: &Path, name: Option<&str>) {
+/// Loads the servers of one plugin.
+fn plugin(state: &mut LoadState, root: &Path, name: Option<&str>) {
     let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
-    let outside = gather.environment.clone();
-    gather.environment = outside.with(ROOT_VARIABLE, shown(&root));
-    gather.base.clone_from(&root);
-    let first = gather.entries.len();
+    let outside = state.environment.clone();
+    state.environment = outside.with(ROOT_VARIABLE, shown(&root));
+    state.base.clone_from(&root);
+    let first = state.entries.len();
 
     let manifest = root.join(".claude-plugin").join("plugin.json");
-    let text = gather.read(&manifest);
+    let text = state.read(&manifest).into_text();
     let source = shown(&manifest);
     let document = text.as_deref().map(|text| Document::new(&source, text));
     let members = document.as_ref().and_then(|document| document.root().ok());
@@ -156,24 +156,24 @@ fn plugin(gather: &mut LoadState, root: &Path, name: Option<&str>) {
         .or(folder)
         .unwrap_or_else(|| "plugin".to_owned());
 
-    file(gather, &root.join(OWN_FILE), &name);
+    file(state, &root.join(OWN_FILE), &name);
     if let (Some(document), Some(members)) = (&document, &members)
         && let Some(raw) = members.get("mcpServers")
     {
-        manifest_servers(gather, document, raw, &root, &name);
+        manifest_servers(state, document, raw, &root, &name);
     }
-    for entry in &mut gather.entries[first..] {
+    for entry in &mut state.entries[first..] {
         if let TransportEntry::Stdio(stdio) = &mut entry.transport {
             let variable = stdio.env.entry(ROOT_VARIABLE.to_owned());
             variable.or_insert_with(|| Secret::new(shown(&root)));
         }
     }
-    gather.environment = outside;
+    state.environment = outside;
 }
 
-/// A manifest's `mcpServers`: the servers themselves, the name of a file with them, or a list of either.
+/// The `mcpServers` of a manifest: servers, the name of a file with servers, or a list of either.
 fn manifest_servers<'a>(
-    gather: &mut LoadState,
+    state: &mut LoadState,
     document: &Document<'a>,
     raw: &'a RawValue,
     root: &Path,
@@ -182,7 +182,7 @@ fn manifest_servers<'a>(
     let list: Vec<&RawValue> = document.decode(raw).unwrap_or_else(|_| vec![raw]);
     for raw in list {
         let Ok(name) = document.decode::<PathBuf>(raw) else {
-            servers(gather, document, raw, Scope::Plugin, |server| {
+            servers(state, document, raw, Scope::Plugin, |server| {
                 full_name(plugin, server)
             });
             continue;
@@ -190,8 +190,8 @@ fn manifest_servers<'a>(
         let inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
         if !name.components().all(inside) {
             let message =
-                "a plugin's file of servers must be inside the plugin; write a relative path";
-            gather
+                "the servers file of a plugin must be inside the plugin; write a relative path";
+            state
                 .diagnostics
                 .push(document.problem(document.offset(raw), message));
             continue;
@@ -200,24 +200,24 @@ fn manifest_servers<'a>(
             .components()
             .filter(|part| matches!(part, Component::Normal(_)));
         let path = root.join(named.collect::<PathBuf>());
-        // That one is read anyway.
+        // This file is always read.
         if path == root.join(OWN_FILE) {
             continue;
         }
         if path.exists() {
-            file(gather, &path, plugin);
+            file(state, &path, plugin);
         } else {
             let message = "there is no such file in the plugin";
-            gather
+            state
                 .diagnostics
                 .push(document.problem(document.offset(raw), message));
         }
     }
 }
 
-/// A plugin's file of servers, with or without `mcpServers` around them.
-fn file(gather: &mut LoadState, path: &Path, plugin: &str) {
-    let Some(text) = gather.read(path) else {
+/// A servers file of a plugin, with or without `mcpServers` around the servers.
+fn file(state: &mut LoadState, path: &Path, plugin: &str) {
+    let FileText::Text(text) = state.read(path) else {
         return;
     };
     let source = shown(path);
@@ -225,12 +225,11 @@ fn file(gather: &mut LoadState, path: &Path, plugin: &str) {
     let Ok(root) = document.root() else {
         return;
     };
-    let raw = root.get(super::servers::KEY).or_else(|| {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-        serde_json::from_str(text).ok()
-    });
+    let raw = root
+        .get(super::servers::KEY)
+        .or_else(|| serde_json::from_str(without_bom(&text)).ok());
     if let Some(raw) = raw {
-        servers(gather, &document, raw, Scope::Plugin, |server| {
+        servers(state, &document, raw, Scope::Plugin, |server| {
             full_name(plugin, server)
         });
     }

@@ -1,30 +1,29 @@
-//! A set of servers as it stands in a file.
+//! Loads a set of servers from a file.
 
 use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
 use super::Scope;
-use crate::diagnostic::{Diagnostic, Severity};
 use crate::document::{Document, Members};
-use crate::entry::{RawEntry, ServerEntry, TransportEntry, meant};
-use crate::expand::Findings;
-use crate::load_state::LoadState;
-use crate::names::{quotable, unshowable, unusable};
+use crate::entry::{RawEntry, ServerEntry, suggest_field};
+use crate::expand::ExpansionReport;
+use crate::load::LoadState;
+use crate::names::{check_displayable, check_name, quoted_name};
 
-/// What holds the servers in a file of the common form.
+/// The key of the servers in a file.
 pub(crate) const KEY: &str = "mcpServers";
 
-/// The servers of a file of the form `{"mcpServers": {…}}`.
+/// Loads the servers of a file of the form `{"mcpServers": {…}}`.
 pub(crate) fn file_servers(
-    gather: &mut LoadState,
+    state: &mut LoadState,
     document: &Document,
     root: &Members,
     scope: Scope,
 ) {
     if root.get(KEY).is_none() {
         let hint = if root.get("servers").is_some() {
-            "; it has \"servers\", as VS Code writes it: rename that, or take it over with `trunkline import`"
+            "; it has \"servers\", as VS Code writes it: rename it, or run `trunkline import`"
         } else if root
             .iter()
             .any(|(_, value)| looks_like_a_server(document, value))
@@ -33,15 +32,15 @@ pub(crate) fn file_servers(
         } else {
             ""
         };
-        let message = format!("it has no \"{KEY}\" object{hint}");
-        gather.diagnostics.push(document.problem(0, message));
+        let message = format!("there is no \"{KEY}\" object{hint}");
+        state.diagnostics.push(document.problem(0, message));
     }
-    members_servers(gather, document, root, scope);
+    members_servers(state, document, root, scope);
 }
 
-/// The servers in the `mcpServers` of an object, if it has any.
+/// Loads the servers in the `mcpServers` of an object.
 pub(crate) fn members_servers(
-    gather: &mut LoadState,
+    state: &mut LoadState,
     document: &Document,
     members: &Members,
     scope: Scope,
@@ -51,24 +50,25 @@ pub(crate) fn members_servers(
         return;
     };
     for (_, ignored) in all {
-        let message = format!("\"{KEY}\" is there more than once; the last one counts");
-        gather
+        let message = format!("\"{KEY}\" is repeated; the last one counts");
+        state
             .diagnostics
             .push(document.problem(document.offset(ignored), message));
     }
-    servers(gather, document, raw, scope, str::to_owned);
+    servers(state, document, raw, scope, str::to_owned);
 }
 
-/// Whether a value could be meant as a server.
+/// Whether a value looks like a server.
 pub(crate) fn looks_like_a_server<'a>(document: &Document<'a>, raw: &'a RawValue) -> bool {
     document
         .members(raw)
         .is_ok_and(|members| members.get("command").is_some() || members.get("url").is_some())
 }
 
-/// The servers of an object of servers. One that is wrong costs itself and is named with its place (CFG-3).
+/// Loads an object of servers. An invalid entry affects only itself and is reported with its
+/// position (CFG-3).
 pub(crate) fn servers<'a>(
-    gather: &mut LoadState,
+    state: &mut LoadState,
     document: &Document<'a>,
     raw: &'a RawValue,
     scope: Scope,
@@ -81,7 +81,7 @@ pub(crate) fn servers<'a>(
                 "\"{KEY}\": {}; write {{\"name\": {{\"command\": …}}}}",
                 problem.message
             );
-            gather
+            state
                 .diagnostics
                 .push(document.problem(problem.offset, message));
             return;
@@ -90,30 +90,25 @@ pub(crate) fn servers<'a>(
     let mut last: HashMap<&str, &RawValue> = HashMap::with_capacity(members.len());
     for (name, value) in members.iter() {
         if last.insert(name, value).is_some() {
-            let message = "it is listed more than once in this file; the last one counts";
-            let problem = document
-                .problem(document.offset(value), message)
-                .about(quotable(name));
-            gather.diagnostics.push(Diagnostic {
-                severity: Severity::Warning,
-                ..problem
-            });
+            let message = "it is defined more than once in this file; the last one counts";
+            let problem = document.warning(document.offset(value), message);
+            state.diagnostics.push(problem.about(quoted_name(name)));
         }
     }
-    gather.entries.reserve(members.len());
+    state.entries.reserve(members.len());
     for (name, value) in members.iter() {
         if last
             .get(name)
             .is_some_and(|last| std::ptr::eq(*last, value))
         {
-            let entry = entry(gather, document, value, name, scope, &rename);
-            gather.entries.extend(entry);
+            let entry = entry(state, document, value, name, scope, &rename);
+            state.entries.extend(entry);
         }
     }
 }
 
 fn entry<'a>(
-    gather: &mut LoadState,
+    state: &mut LoadState,
     document: &Document<'a>,
     raw: &'a RawValue,
     name: &str,
@@ -122,72 +117,65 @@ fn entry<'a>(
 ) -> Option<ServerEntry> {
     let start = document.offset(raw);
     let full = rename(name);
-    let mut findings = Findings::default();
-    // A plugin's own name is part of the full one.
-    let bad_name = unusable(name).or_else(|| unshowable(&full));
-    let checked = match (bad_name, RawEntry::decode(document, raw)) {
-        (Some(reason), _) => Err((start, reason)),
-        (None, Err(problem)) => Err((problem.offset, problem.message)),
-        (None, Ok(entry)) => entry
+    let mut report = ExpansionReport::default();
+    // The name of the plugin is part of the full name.
+    let name = check_name(name).and_then(|()| check_displayable(&full));
+    let checked = match (name, RawEntry::decode(document, raw)) {
+        (Err(reason), _) => Err((start, reason)),
+        (Ok(()), Err(problem)) => Err((problem.offset, problem.message)),
+        (Ok(()), Ok(entry)) => entry
             .check(
                 &full,
                 scope,
                 document.source(),
-                &gather.environment,
-                &mut findings,
+                &state.environment,
+                &mut report,
             )
             .map_err(|message| (start, message)),
     };
     let env = checked
         .as_ref()
         .ok()
-        .and_then(|entry| match &entry.transport {
-            TransportEntry::Stdio(stdio) => Some(&stdio.env),
-            _ => None,
-        });
+        .and_then(|entry| entry.transport.env());
     let own = |name: &str| env.is_some_and(|env| env.contains_key(name));
-    for warning in findings.warnings(own) {
-        let problem = document.problem(start, warning).about(&full);
-        gather.diagnostics.push(Diagnostic {
-            severity: Severity::Warning,
-            ..problem
-        });
+    for warning in report.warnings(own) {
+        state
+            .diagnostics
+            .push(document.warning(start, warning).about(&full));
     }
     let mistyped = mistyped(document, raw);
     for (at, message) in mistyped.iter().filter(|_| checked.is_ok()) {
-        let problem = document.problem(*at, message).about(&full);
-        gather.diagnostics.push(Diagnostic {
-            severity: Severity::Warning,
-            ..problem
-        });
+        state
+            .diagnostics
+            .push(document.warning(*at, message).about(&full));
     }
     match checked {
         Ok(mut entry) => {
             entry.written = Some(raw.get().into());
-            entry.relative_to(&gather.base);
+            entry.relative_to(&state.base);
             Some(entry)
         }
         Err((at, mut message)) => {
             for (_, more) in mistyped {
                 message = format!("{message}; {more}");
             }
-            let problem = document.problem(at, message).about(quotable(&full));
-            gather.diagnostics.push(problem);
+            let problem = document.problem(at, message).about(quoted_name(&full));
+            state.diagnostics.push(problem);
             None
         }
     }
 }
 
-/// The keys of an entry that are no fields, but nearly, where the field itself is not there.
+/// The unknown keys of an entry that resemble a missing field.
 fn mistyped<'a>(document: &Document<'a>, raw: &'a RawValue) -> Vec<(usize, String)> {
     let Ok(members) = document.members(raw) else {
         return Vec::new();
     };
     let near = members.iter().filter_map(|(key, value)| {
-        let field = meant(key).filter(|field| members.get(field).is_none())?;
+        let field = suggest_field(key).filter(|field| members.get(field).is_none())?;
         let message = format!(
             "\"{}\" is not a field: did you mean \"{field}\"?",
-            quotable(key)
+            quoted_name(key)
         );
         Some((document.offset(value), message))
     });

@@ -1,4 +1,4 @@
-//! Smaller habits of each client, one case each.
+//! Details of each client, one case each.
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ fn json_clients() {
             r#"{"context_servers": {"a": {"command": "c", "settings": {"k": 1}}}}"#,
             json!([
                 {"type": "stdio", "command": "c", "args": [], "env": {}},
-                ["settings is not carried over"],
+                ["settings is not imported"],
             ]),
         ),
         (
@@ -60,7 +60,7 @@ fn json_clients() {
             r#"{"mcpServers": {"a": {"command": "c", "command": "d", "x\u001b": 1}}}"#,
             json!([
                 {"type": "stdio", "command": "d", "args": [], "env": {}},
-                ["command is given more than once: the last one is used", "x\u{fffd} is not carried over"],
+                ["command is given more than once: the last one is used", "x\u{fffd} is not imported"],
             ]),
         ),
         (
@@ -97,7 +97,7 @@ fn codex_and_goose() {
                 {"type": "stdio", "command": "c", "args": [], "env": {"A": "$B"}},
                 [
                     "a \"$\" in env.A is plain text for Codex but begins a variable here: check it",
-                    "env_vars from a remote environment are not carried over",
+                    "env_vars from a remote environment are not imported",
                 ],
             ]),
         ),
@@ -113,7 +113,7 @@ fn codex_and_goose() {
                 {"type": "stdio", "command": "c", "args": [], "env": {"K": "v", "L": "${L}"}},
                 [
                     "goose may keep L in its keyring: set it in the environment",
-                    "socket is not carried over",
+                    "socket is not imported",
                 ],
             ]),
         ),

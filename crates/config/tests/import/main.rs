@@ -1,4 +1,4 @@
-//! Whole files of every client, and what becomes of them (CFG-11).
+//! Whole files of every client (CFG-11).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -7,10 +7,10 @@ mod mistakes;
 mod never_panics;
 mod samples;
 
-use trunkline_config::import::Found;
+use trunkline_config::import::ImportedServers;
 
-/// The diagnostics as a person sees them.
-fn shown(found: &Found) -> Vec<String> {
+/// The diagnostics as displayed.
+fn shown(found: &ImportedServers) -> Vec<String> {
     let diagnostics = found.diagnostics.iter();
     diagnostics.map(ToString::to_string).collect()
 }

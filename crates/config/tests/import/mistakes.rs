@@ -1,4 +1,4 @@
-//! Each kind of mistake costs what is wrong and nothing else.
+//! Each mistake affects only itself.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Whatever a file holds, `parse` comes back.
+//! `parse` never panics, whatever a file contains.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use trunkline_config::import::{Client, parse};
 
 use crate::samples::{SAMPLES, text};
 
-/// What breaks parsers: their own punctuation, ends of things, and characters of several bytes.
+/// Text that breaks parsers: punctuation, truncation and multi-byte characters.
 const SPLICES: [&str; 34] = [
     "{", "}", "[", "]", "\"", "'", ",", ":", "\\", "/*", "*/", "//", "#", "\n", "\r", "\t", " ",
     "-", "?", "&a", "*a", "!", "|", ">", "%", "=", "${", "$", "é", "\u{feff}", "\u{0}", "null",
     "---", "1e9",
 ];
 
-/// A sample with some pieces cut out, doubled or replaced.
+/// A sample with pieces removed, repeated or replaced.
 fn mutated() -> impl Strategy<Value = (Client, String)> {
     let edit = (
         any::<prop::sample::Index>(),
@@ -38,7 +38,8 @@ fn mutated() -> impl Strategy<Value = (Client, String)> {
     })
 }
 
-/// What holds of every result: entries that start something, names that `add` accepts, places within the text.
+/// Invariants of every result: entries that start something, names that `add` accepts, positions
+/// within the text.
 fn sound(client: Client, text: &str) -> Result<(), TestCaseError> {
     let found = parse(client, Path::new("mcp.json"), text);
     let mut names = std::collections::HashSet::new();

@@ -1,10 +1,10 @@
-//! Each sample file beside what it must become, in a file whose name ends in `expected.json`.
+//! Each sample file with its expected result, in a file ending in `expected.json`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use trunkline_config::import::{Client, Found, Os, Places, find, parse};
+use trunkline_config::import::{Client, ClientDirs, ImportedServers, Os, parse, read_files};
 
 /// Every sample: a client and a file below its directory.
 pub(crate) const SAMPLES: [(Client, &str); 11] = [
@@ -30,7 +30,7 @@ pub(crate) fn text(client: Client, name: &str) -> String {
     fs::read_to_string(path(client, name)).unwrap()
 }
 
-fn summary(found: &Found) -> Value {
+fn summary(found: &ImportedServers) -> Value {
     let servers = found.servers.iter().map(|server| {
         json!({
             "name": server.name,
@@ -90,9 +90,9 @@ fn notes_and_diagnostics_of_the_samples_show_no_secret() {
 fn files_are_found_where_their_clients_keep_them_and_a_missing_one_is_nothing() {
     let scratch = tempfile::tempdir().unwrap();
     let (home, project) = (scratch.path().join("home"), scratch.path().join("project"));
-    let places = Places::below(Os::current(), &home, &project);
+    let places = ClientDirs::under(Os::current(), &home, &project);
     for client in Client::ALL {
-        let found = find(client, client.files(&places));
+        let found = read_files(client, client.files(&places));
         assert!(found.servers.is_empty() && found.diagnostics.is_empty());
     }
     for (client, name) in SAMPLES {
@@ -102,7 +102,7 @@ fn files_are_found_where_their_clients_keep_them_and_a_missing_one_is_nothing() 
         fs::copy(path(client, name), file).unwrap();
     }
     for client in Client::ALL {
-        let found = find(client, client.files(&places));
+        let found = read_files(client, client.files(&places));
         assert!(!found.servers.is_empty(), "{client}");
         assert!(found.servers.iter().all(|server| server.client == client));
         assert!(
@@ -117,11 +117,11 @@ fn files_are_found_where_their_clients_keep_them_and_a_missing_one_is_nothing() 
 #[test]
 fn a_file_that_cannot_be_read_is_a_diagnostic() {
     let scratch = tempfile::tempdir().unwrap();
-    let places = Places::below(Os::Linux, scratch.path(), scratch.path());
+    let places = ClientDirs::under(Os::Linux, scratch.path(), scratch.path());
     let file = Client::Cursor.files(&places).remove(0);
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     let message = || {
-        find(Client::Cursor, Client::Cursor.files(&places))
+        read_files(Client::Cursor, Client::Cursor.files(&places))
             .diagnostics
             .remove(0)
             .message

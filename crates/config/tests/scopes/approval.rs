@@ -1,7 +1,7 @@
-//! CFG-6: who may approve a project's servers, and what an approval is for.
+//! CFG-6: approval of a project's servers.
 
 use serde_json::{Value, json};
-use trunkline_config::{ServerSet, Standing, changes};
+use trunkline_config::{EntryStatus, ServerSet, changes_since_approval};
 
 use crate::lab::{
     APPROVALS, GLOBAL, Lab, MANAGED_SETTINGS, PROJECT, SHARED, UNSHARED, USER, commands,
@@ -16,7 +16,7 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// A project with one server `s` that was approved as it is.
+/// A project with one approved server `s`.
 fn approved(entry: &Value) -> Lab {
     let lab = Lab::new();
     lab.put(PROJECT, server("s", entry));
@@ -25,20 +25,20 @@ fn approved(entry: &Value) -> Lab {
     lab
 }
 
-/// What has changed about `s` since it was approved: nothing if it still runs.
+/// The changes of `s` since its approval; empty if it still runs.
 #[track_caller]
 fn changed(lab: &Lab) -> Vec<String> {
     let set = lab.load();
     let server = set.named("s").next().unwrap();
-    let Standing::PendingApproval {
+    let EntryStatus::PendingApproval {
         before: Some(before),
-    } = &server.standing
+    } = &server.status
     else {
-        assert_eq!(server.standing, Standing::Active);
+        assert_eq!(server.status, EntryStatus::Active);
         return Vec::new();
     };
     assert_eq!(set.active().count(), 0);
-    changes(before, &server.entry)
+    changes_since_approval(before, &server.entry)
         .into_iter()
         .map(|change| {
             let side =
@@ -66,14 +66,14 @@ fn who_may_approve() {
     let by_name = || json!({"enabledMcpjsonServers": ["s"]});
     let all = || json!({"enableAllProjectMcpServers": true});
     for (file, content, counts) in [
-        // A name in the user's settings says nothing of a repository that was never seen.
+        // A name in the user's settings says nothing about a repository never seen before.
         (USER, by_name(), false),
         (USER, all(), true),
         (GLOBAL, of_project(&by_name()), true),
         (GLOBAL, of_project(&all()), true),
         (MANAGED_SETTINGS, by_name(), true),
         (MANAGED_SETTINGS, all(), true),
-        // For every project at once, `~/.claude.json` approves nothing.
+        // The user section of `~/.claude.json` approves nothing.
         (GLOBAL, by_name(), false),
         (GLOBAL, all(), false),
         (GLOBAL, json!({"projects": {"<root>": by_name()}}), false),
@@ -175,7 +175,7 @@ fn approving_rejecting_and_resetting_are_kept_for_the_project() {
     ]);
     editor.approve(&[&lab.entry("s"), &lab.entry("t")]).unwrap();
     lab.check(&["s project [c] active", "t project [c] active"]);
-    editor.reset_choices().unwrap();
+    editor.reset_approvals().unwrap();
     lab.check(&["s project [c] pending", "t project [c] pending"]);
 }
 
@@ -188,13 +188,13 @@ fn resetting_forgets_everything_of_this_project_and_nothing_of_others() {
         of_project(&json!({"enabledMcpjsonServers": ["s"], "enableAllProjectMcpServers": true}));
     global["projects"]["/other"] = other.clone();
     lab.put(GLOBAL, global);
-    lab.editor().reset_choices().unwrap();
+    lab.editor().reset_approvals().unwrap();
     lab.check(&["s project [c] pending"]);
     assert_eq!(parsed(&lab.text(GLOBAL))["projects"]["/other"], other);
     assert!(!lab.text(APPROVALS).contains("repo/.mcp.json"));
-    // Where there is nothing to forget, no file is made.
+    // With nothing to forget, no file is created.
     let empty = Lab::new();
-    empty.editor().reset_choices().unwrap();
+    empty.editor().reset_approvals().unwrap();
     assert!(!empty.at(GLOBAL).exists() && !empty.at(APPROVALS).exists());
 }
 
@@ -311,7 +311,7 @@ fn what_has_changed_is_pending_again_and_the_change_is_told() {
         for (found, told) in found.iter().zip(told) {
             assert!(found.starts_with(told), "{found} is not {told}");
         }
-        // Back as it was, it runs; approved as it is, it runs too.
+        // With the old content it runs; with the new content approved, it runs too.
         lab.put(PROJECT, server("s", &parsed(before)));
         assert_eq!(changed(&lab), [""; 0]);
         lab.put(PROJECT, server("s", &entry));
@@ -325,7 +325,7 @@ fn an_approval_is_for_what_is_written_not_for_what_variables_make_of_it() {
     let lab = approved(&json!({"command": "c", "args": ["${X:-one}"]}));
     let set = lab.loader_with(&[("X", "two")]).load(&[]);
     lab.check_set(&set, &["s project [c two] active"]);
-    // Written out, it is another entry.
+    // Expanded, it is another entry.
     lab.put(
         PROJECT,
         server("s", &json!({"command": "c", "args": ["one"]})),
@@ -333,7 +333,7 @@ fn an_approval_is_for_what_is_written_not_for_what_variables_make_of_it() {
     assert_eq!(changed(&lab), [r#"args: ["${X:-one}"] → ["one"]"#]);
 }
 
-/// Loads and binds what was approved by name alone.
+/// Loads and binds approvals by name alone.
 fn load_and_record(lab: &Lab) -> ServerSet {
     let loader = lab.loader();
     let set = loader.load(&[]);
@@ -443,8 +443,8 @@ fn an_entry_that_names_too_many_files_stays_pending_and_says_so() {
     let entry = lab.entry("s");
     lab.editor().approve(&[&entry]).unwrap();
     let set = lab.load();
-    let standing = &set.servers[0].standing;
-    assert_eq!(*standing, Standing::PendingApproval { before: None });
+    let status = &set.servers[0].status;
+    assert_eq!(*status, EntryStatus::PendingApproval { before: None });
     let told = set.diagnostics.iter();
     let mut told = told.map(|diagnostic| &*diagnostic.message);
     assert!(told.any(|told| told.starts_with("it names more than 64 files")));
@@ -472,7 +472,7 @@ fn a_relative_command_starts_from_the_folder_of_its_file() {
     ] {
         let server = set.named(name).next().unwrap();
         let found = server.entry.program();
-        // What `..` leads through may be a link, so it stays.
+        // `..` may lead through a link, so it stays.
         let found = found.map(|path| path.replace("/down/../", "/"));
         assert_eq!(found.as_deref(), program.to_str(), "{name}");
     }
@@ -513,7 +513,7 @@ fn an_approved_name_in_a_nearer_file_is_not_what_was_approved() {
     lab.put("repo/x/.mcp.json", commands([("s", "evil")]));
     lab.cd("repo/x");
     lab.check(&["s project [evil] changed", "s project [c] active"]);
-    // The same content is what was approved, wherever it stands.
+    // The approved content counts in any file.
     lab.put("repo/x/.mcp.json", commands([("s", "c")]));
     lab.check(&[
         "s project [c] active",
@@ -585,13 +585,13 @@ fn a_command_that_prints_headers_needs_approval_in_the_local_scope_too() {
     let lab = Lab::new();
     let entry = |helper: &str| json!({"h": {"type": "http", "url": "https://h.example/", "headersHelper": helper}});
     lab.put(GLOBAL, of_project(&json!({"mcpServers": entry("print")})));
-    let standing = |lab: &Lab| lab.servers(&lab.load()).join("");
-    assert!(standing(&lab).ends_with("pending"), "{}", standing(&lab));
+    let status = |lab: &Lab| lab.servers(&lab.load()).join("");
+    assert!(status(&lab).ends_with("pending"), "{}", status(&lab));
     lab.editor().approve(&[&lab.entry("h")]).unwrap();
-    assert!(standing(&lab).ends_with("active"), "{}", standing(&lab));
+    assert!(status(&lab).ends_with("active"), "{}", status(&lab));
     let text = lab.text(GLOBAL).replace("print", "other");
     lab.put(GLOBAL, text);
-    assert!(standing(&lab).ends_with("changed"), "{}", standing(&lab));
+    assert!(status(&lab).ends_with("changed"), "{}", status(&lab));
     lab.put(GLOBAL, json!({"mcpServers": entry("print")}));
-    assert!(standing(&lab).ends_with("active"), "{}", standing(&lab));
+    assert!(status(&lab).ends_with("active"), "{}", status(&lab));
 }

@@ -1,4 +1,4 @@
-//! CFG-1: the company's file, which keeps all others out in whatever state it is.
+//! CFG-1: the enterprise configuration excludes all others, usable or not.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use trunkline_config::{ChangeError, ConnectorEntry, Loader, Policy, Scope, is_ex
 
 use crate::lab::{GLOBAL, Lab, MANAGED, MANAGED_SETTINGS, PROJECT, USER, commands, of_project};
 
-/// A server in every other scope, and whatever could let them run.
+/// A server in every other scope, and everything that could let them run.
 fn everywhere_else(lab: &Lab) -> Loader {
     let mut global = of_project(&commands([("l", "local")]));
     global["mcpServers"] = json!({"u": {"command": "user"}});
@@ -21,9 +21,9 @@ fn everywhere_else(lab: &Lab) -> Loader {
         .mcp_config([r#"{"mcpServers": {"d": {"command": "dynamic"}}}"#])
 }
 
-const LEFT_OUT: &str = "warning: --mcp-config: it is left out: the enterprise configuration (etc/managed-mcp.json) has exclusive control";
+const LEFT_OUT: &str = "warning: --mcp-config: ignored, because the enterprise configuration (etc/managed-mcp.json) has exclusive control";
 const KEPT: &str =
-    "; the enterprise configuration keeps exclusive control, so no servers load until it is mended";
+    "; the enterprise configuration has exclusive control, so no servers load until it is fixed";
 
 #[track_caller]
 fn check(lab: &Lab, servers: &[&str], problem: Option<&str>) {
@@ -99,8 +99,8 @@ fn a_mistake_in_an_entry_costs_only_the_entry() {
 #[test]
 fn a_malformed_file_is_still_exclusive() {
     for (text, problem) in [
-        ("", ":1:1: the file is empty; write {} at least"),
-        (" \n", ":2:1: the file is empty; write {} at least"),
+        ("", ":1:1: the file is empty; write at least {}"),
+        (" \n", ":2:1: the file is empty; write at least {}"),
         ("{", ":1:1: not valid JSON: EOF while parsing an object"),
         ("[]", ":1:1: expected an object, found a list"),
         ("null", ":1:1: expected an object, found null"),
@@ -146,7 +146,7 @@ fn a_link_that_leads_nowhere_or_to_itself_is_still_exclusive() {
     check(
         &lab,
         &[],
-        Some(":1:1: the file is empty; write {} at least"),
+        Some(":1:1: the file is empty; write at least {}"),
     );
 
     let lab = Lab::new();
@@ -193,7 +193,7 @@ fn when_it_goes_the_others_are_back() {
     lab.check_set(&loader.load(&[]), &["u user [user] active"]);
     lab.put(MANAGED, commands([("e", "managed")]));
     lab.check_set(&loader.load(&[]), &["e enterprise [managed] active"]);
-    // What a company's file said before does not count once it is broken.
+    // The earlier content of a managed file does not count once it is broken.
     lab.put(MANAGED, "{");
     assert_eq!(lab.servers(&loader.load(&[])), [""; 0]);
 }

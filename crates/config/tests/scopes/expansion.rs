@@ -93,7 +93,7 @@ fn a_variable_that_is_not_set_stays_and_is_named_once_and_the_server_runs() {
         assert_eq!(
             lab.problems(&set),
             [
-                "warning: home/.claude.json:1:20: server \"s\": the variable NO is not set, so ${NO} stays as it is; set it, or write ${NO:-default}"
+                "warning: home/.claude.json:1:20: server \"s\": the variable NO is not set, so ${NO} is not expanded; set it, or write ${NO:-default}"
             ]
         );
     }
@@ -223,6 +223,6 @@ fn a_keychain_reference_that_is_incomplete_is_named() {
     );
     lab.check_with_problems(
         &["s user [c ${keyring:only}] active"],
-        &["warning: home/.claude.json:1:20: server \"s\": ${keyring:only} is no variable and stays as it is; write ${keyring:service/account}"],
+        &["warning: home/.claude.json:1:20: server \"s\": ${keyring:only} is not a variable and is not expanded; write ${keyring:service/account}"],
     );
 }

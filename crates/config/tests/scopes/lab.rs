@@ -1,4 +1,4 @@
-//! A home, a company's directory and a project to try things in, and a short way to say what came of it.
+//! A home, a managed directory and a project for tests, with short assertions.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -8,43 +8,43 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use trunkline_config::{
-    Diagnostic, Editor, Environment, Layout, Loader, Server, ServerEntry, ServerSet, Severity,
-    Standing,
+    Diagnostic, Editor, EntryStatus, Environment, Layout, Loader, Server, ServerEntry, ServerSet,
+    Severity,
 };
 
 /// `~/.claude.json`
 pub(crate) const GLOBAL: &str = "home/.claude.json";
 /// `~/.claude/settings.json`
 pub(crate) const USER: &str = "home/.claude/settings.json";
-/// What was approved, with its content.
+/// The approvals with their content.
 pub(crate) const APPROVALS: &str = "home/.claude/trunkline/approvals.json";
-/// The company's servers.
+/// The managed servers.
 pub(crate) const MANAGED: &str = "etc/managed-mcp.json";
-/// The company's settings.
+/// The managed settings.
 pub(crate) const MANAGED_SETTINGS: &str = "etc/managed-settings.json";
 /// The project's servers.
 pub(crate) const PROJECT: &str = "repo/.mcp.json";
-/// The project's settings, as its repository has them.
+/// The shared settings of the project.
 pub(crate) const SHARED: &str = "repo/.claude/settings.json";
-/// The project's settings that are meant to stay out of its repository.
+/// The local settings of the project.
 pub(crate) const UNSHARED: &str = "repo/.claude/settings.local.json";
 
-/// The scratch directory: `home`, `etc` and `repo` are in it.
+/// The scratch directory, which contains `home`, `etc` and `repo`.
 pub(crate) struct Lab {
     scratch: TempDir,
-    /// Where the work happens, from the scratch directory.
+    /// The working directory, relative to the scratch directory.
     cwd: String,
 }
 
 impl Lab {
-    /// Work happens in the root of a repository.
+    /// Works in the root of a repository.
     pub(crate) fn new() -> Self {
         let lab = Self::without_git();
         fs::create_dir(lab.at("repo/.git")).unwrap();
         lab
     }
 
-    /// Work happens in a directory that is no repository.
+    /// Works in a directory outside of any repository.
     pub(crate) fn without_git() -> Self {
         let lab = Self {
             scratch: tempfile::tempdir().unwrap(),
@@ -56,7 +56,7 @@ impl Lab {
         lab
     }
 
-    /// Work happens in another directory from now on, which is made.
+    /// Changes to another directory, creating it.
     pub(crate) fn cd(&mut self, dir: &str) {
         dir.clone_into(&mut self.cwd);
         fs::create_dir_all(self.at(dir)).unwrap();
@@ -86,13 +86,13 @@ impl Lab {
         fs::remove_file(self.at(path)).unwrap();
     }
 
-    /// What a file says, with `<root>` for the scratch directory.
+    /// The text of a file, with `<root>` for the scratch directory.
     pub(crate) fn text(&self, path: &str) -> String {
         let text = fs::read_to_string(self.at(path)).unwrap();
         text.replace(self.root(), "<root>")
     }
 
-    /// Everything in a directory, sorted.
+    /// The names in a directory, sorted.
     pub(crate) fn names(&self, dir: &str) -> Vec<String> {
         let entries = fs::read_dir(self.at(dir)).unwrap();
         let mut names: Vec<_> = entries
@@ -109,7 +109,7 @@ impl Lab {
         }
     }
 
-    /// A layout whose user's files `CLAUDE_CONFIG_DIR` has moved.
+    /// A layout relocated by `CLAUDE_CONFIG_DIR`.
     pub(crate) fn moved_layout(&self, dir: &Path) -> Layout {
         Layout {
             global_file: dir.join(".claude.json"),
@@ -119,7 +119,7 @@ impl Lab {
         }
     }
 
-    /// A loader with no variables but these.
+    /// A loader with only these variables.
     pub(crate) fn loader_with(&self, variables: &[(&str, &str)]) -> Loader {
         self.loader_at(self.layout(), variables)
     }
@@ -141,13 +141,13 @@ impl Lab {
         Editor::new(self.layout(), self.at(&self.cwd))
     }
 
-    /// The servers of a set, a line each: name, scope, argv or URL, standing.
+    /// The servers of a set, one line each: name, scope, argv or URL, status.
     pub(crate) fn servers(&self, set: &ServerSet) -> Vec<String> {
         let line = |server: &Server| self.short(&line(server));
         set.servers.iter().map(line).collect()
     }
 
-    /// The problems of a set, a line each; a warning says so.
+    /// The problems of a set, one line each; warnings are marked.
     pub(crate) fn problems(&self, set: &ServerSet) -> Vec<String> {
         let problems = set.diagnostics.iter();
         problems.map(|problem| self.problem(problem)).collect()
@@ -161,26 +161,26 @@ impl Lab {
         self.short(&format!("{word}{problem}"))
     }
 
-    /// A text without the scratch directory's name.
+    /// A text without the name of the scratch directory.
     pub(crate) fn short(&self, text: &str) -> String {
         text.replace(&format!("{}/", self.root()), "")
             .replace(self.root(), "<root>")
     }
 
-    /// Loads, and holds the servers against what they should be. There must be no problems.
+    /// Loads and compares the servers. There must be no problems.
     #[track_caller]
     pub(crate) fn check(&self, expected: &[&str]) {
         self.check_set(&self.load(), expected);
     }
 
-    /// The same for a set that was loaded in some other way.
+    /// Like `check`, for a set loaded otherwise.
     #[track_caller]
     pub(crate) fn check_set(&self, set: &ServerSet, expected: &[&str]) {
         assert_eq!(self.servers(set), expected, "{:#?}", self.problems(set));
         assert_eq!(self.problems(set), [""; 0]);
     }
 
-    /// Loads, and holds servers and problems against what they should be.
+    /// Loads and compares servers and problems.
     #[track_caller]
     pub(crate) fn check_with_problems(&self, servers: &[&str], problems: &[&str]) {
         let set = self.load();
@@ -188,7 +188,7 @@ impl Lab {
         assert_eq!(self.servers(&set), servers);
     }
 
-    /// The one entry of that name in the project's file, as it is loaded.
+    /// The first entry of that name, as loaded.
     pub(crate) fn entry(&self, name: &str) -> ServerEntry {
         let set = self.load();
         let mut found = set.named(name);
@@ -197,40 +197,38 @@ impl Lab {
 }
 
 fn line(server: &Server) -> String {
-    let Server {
-        entry, standing, ..
-    } = server;
+    let Server { entry, status, .. } = server;
     let what = match (entry.transport.argv(), entry.transport.url()) {
         (Some(argv), _) => argv.join(" "),
         (_, Some(url)) => url.expose().to_owned(),
         (None, None) => entry.transport.kind().to_owned(),
     };
-    let standing = match standing {
-        Standing::Active => "active".to_owned(),
-        Standing::Disabled => "disabled".to_owned(),
-        Standing::PendingApproval { before: None } => "pending".to_owned(),
-        Standing::PendingApproval { before: Some(_) } => "changed".to_owned(),
-        Standing::Rejected { source } => format!("rejected by {source}"),
-        Standing::Blocked(blocked) => format!("blocked: {blocked}"),
-        Standing::Suppressed { by } => format!("suppressed by {by}"),
-        Standing::Shadowed { by } => format!("shadowed by {by}"),
+    let status = match status {
+        EntryStatus::Active => "active".to_owned(),
+        EntryStatus::Disabled => "disabled".to_owned(),
+        EntryStatus::PendingApproval { before: None } => "pending".to_owned(),
+        EntryStatus::PendingApproval { before: Some(_) } => "changed".to_owned(),
+        EntryStatus::Rejected { source } => format!("rejected by {source}"),
+        EntryStatus::Blocked(blocked) => format!("blocked: {blocked}"),
+        EntryStatus::Suppressed { by } => format!("suppressed by {by}"),
+        EntryStatus::Shadowed { by } => format!("shadowed by {by}"),
     };
-    format!("{} {} [{what}] {standing}", entry.name, entry.scope)
+    format!("{} {} [{what}] {status}", entry.name, entry.scope)
 }
 
-/// A file of servers, each a command that is a word.
+/// A servers file with one-word commands.
 pub(crate) fn commands<'a>(servers: impl IntoIterator<Item = (&'a str, &'a str)>) -> Value {
     let entry = |(name, command): (&str, &str)| (name.to_owned(), json!({"command": command}));
     let servers: BTreeMap<_, _> = servers.into_iter().map(entry).collect();
     json!({ "mcpServers": servers })
 }
 
-/// A file with one server.
+/// A servers file with one server.
 pub(crate) fn server(name: &str, entry: &Value) -> Value {
     json!({"mcpServers": {name: entry}})
 }
 
-/// What `~/.claude.json` holds for the project `repo`.
+/// A `~/.claude.json` with this content for the project `repo`.
 pub(crate) fn of_project(value: &Value) -> Value {
     json!({"projects": {"<root>/repo": value}})
 }

@@ -1,4 +1,4 @@
-//! Configuration on real files, through what the crate offers and nothing else: a module per CFG number of the SPEC, some in
+//! Configuration on real files through the public API: a module per CFG number of the SPEC, some in
 //! several parts.
 #![allow(
     clippy::unwrap_used,
@@ -8,6 +8,7 @@
 )]
 
 mod approval;
+mod duplicates;
 mod enterprise;
 mod expansion;
 mod fields;
@@ -23,6 +24,5 @@ mod reload;
 mod repository;
 mod secrets;
 mod switching;
-mod twins;
 mod unreadable;
 mod writing;

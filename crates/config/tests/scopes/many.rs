@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use trunkline_config::{ConnectorEntry, Scope, Standing};
+use trunkline_config::{ConnectorEntry, EntryStatus, Scope};
 
 use crate::lab::{GLOBAL, Lab, MANAGED, MANAGED_SETTINGS, PROJECT, USER};
 
 const MANY: usize = 1000;
 
-/// A file of a thousand servers: every other one has a name that each scope has, the rest one of their own.
+/// A file of a thousand servers: every other one has a name shared by all scopes, the others a
+/// unique one.
 fn file(scope: &str) -> Value {
     let name = |at: usize| match at % 2 {
         0 => format!("shared-{at:04}"),
@@ -55,39 +56,42 @@ fn a_thousand_servers_in_each_scope_load_and_the_right_ones_win() {
     let set = loader.load(&connectors);
     assert_eq!(lab.problems(&set), [""; 0]);
     assert_eq!(set.servers.len(), 8 * MANY);
-    let count = |scope, standing: fn(&Standing) -> bool| {
+    let count = |scope, status: fn(&EntryStatus) -> bool| {
         let servers = set.servers.iter();
         servers
-            .filter(|server| server.entry.scope == scope && standing(&server.standing))
+            .filter(|server| server.entry.scope == scope && status(&server.status))
             .count()
     };
-    let active: fn(&Standing) -> bool = |standing| *standing == Standing::Active;
-    // Of the dynamic ones every tenth is denied, and all of those are shared: there the local ones win.
+    let active: fn(&EntryStatus) -> bool = |status| *status == EntryStatus::Active;
+    // Every tenth dynamic server is denied, and all of those are shared: there the local ones win.
     assert_eq!(count(Scope::Dynamic, active), 900);
     assert_eq!(count(Scope::Local, active), 500 + 100);
     assert_eq!(
-        count(Scope::Local, |s| matches!(s, Standing::Shadowed { .. })),
+        count(Scope::Local, |s| matches!(s, EntryStatus::Shadowed { .. })),
         400
     );
-    // Only names of the project's own are approved.
+    // Only names unique to the project are approved.
     assert_eq!(count(Scope::Project, active), 500);
     assert_eq!(
         count(Scope::Project, |s| matches!(
             s,
-            Standing::PendingApproval { .. }
+            EntryStatus::PendingApproval { .. }
         )),
         500
     );
-    // Of the user's own, those in one file are switched off, and those in the other are not.
+    // Of the user's own, those in one file are disabled and those in the other are not.
     assert_eq!(count(Scope::User, active), 500);
-    assert_eq!(count(Scope::User, |s| *s == Standing::Disabled), 500);
+    assert_eq!(count(Scope::User, |s| *s == EntryStatus::Disabled), 500);
     assert_eq!(
-        count(Scope::User, |s| matches!(s, Standing::Shadowed { .. })),
+        count(Scope::User, |s| matches!(s, EntryStatus::Shadowed { .. })),
         1000
     );
     assert_eq!(count(Scope::Plugin, active), MANY);
     assert_eq!(
-        count(Scope::Plugin, |s| matches!(s, Standing::Suppressed { .. })),
+        count(Scope::Plugin, |s| matches!(
+            s,
+            EntryStatus::Suppressed { .. }
+        )),
         MANY
     );
     assert_eq!(count(Scope::ClaudeAi, active), MANY);

@@ -1,13 +1,13 @@
-//! CFG-3: what is wrong costs itself, and is named with its place.
+//! CFG-3: a mistake affects only itself and is reported with its position.
 
 use serde_json::json;
 
 use crate::lab::{GLOBAL, Lab, MANAGED_SETTINGS, PROJECT, USER, commands, of_project};
 
-/// The servers around the one that is tried; they must always load.
+/// The servers around the entry under test; they must always load.
 const AROUND: [&str; 2] = ["after user [z] active", "before user [a] active"];
 
-/// Writes one entry between two good ones, on line 3, and holds the one problem against what it should be: it stands
+/// Writes one entry between two valid ones, on line 3, and compares the one problem: it is
 /// somewhere on `part` of the entry.
 #[track_caller]
 fn check_entry(entry: &str, part: &str, problem: &str) {
@@ -61,7 +61,7 @@ fn an_entry_of_the_wrong_shape_costs_itself() {
         ),
         (
             r#"{"type": "http", "url": ""}"#,
-            "it is not configured yet: its \"url\" is empty; write where the server is",
+            "it is not configured yet: its \"url\" is empty; write the URL of the server",
         ),
         (
             r#"{"url": "ftp://h/"}"#,
@@ -84,7 +84,7 @@ fn an_entry_of_the_wrong_shape_costs_itself() {
             "unknown \"type\": \"pigeon\"; write one of stdio, http, streamable-http, sse, ws, sse-ide, ws-ide, sdk, claudeai-proxy",
         ),
     ] {
-        // What is wrong with an object as a whole is told at its beginning.
+        // A problem with a whole object is reported at its start.
         let part = if entry.starts_with('{') { "{" } else { entry };
         check_entry(entry, part, problem);
     }
@@ -103,21 +103,21 @@ fn a_list_is_no_entry_even_if_it_has_as_many_elements_as_an_entry_has_fields() {
 #[test]
 fn a_field_of_the_wrong_shape_is_named_where_it_stands() {
     for (entry, part, problem) in [
-        (r#"{"command": 5}"#, "5", r#""command": expected a text"#),
+        (r#"{"command": 5}"#, "5", r#""command": expected a string"#),
         (
             r#"{"command": "c", "args": "long text"}"#,
             "\"long text\"",
-            r#""args": expected a list of texts"#,
+            r#""args": expected a list of strings"#,
         ),
         (
             r#"{"command": "c", "args": ["x", 5]}"#,
             "5",
-            r#""args": expected a list of texts"#,
+            r#""args": expected a list of strings"#,
         ),
         (
             r#"{"command": "c", "env": {"A": 12}}"#,
             "12",
-            r#""env": expected an object of texts"#,
+            r#""env": expected an object of strings"#,
         ),
         (
             r#"{"command": "c", "timeout": "5"}"#,
@@ -160,22 +160,22 @@ fn a_list_or_an_object_in_the_wrong_place_is_named_where_it_stands() {
         (
             r#"{"command": ["c"]}"#,
             "[",
-            r#""command": expected a text"#,
+            r#""command": expected a string"#,
         ),
         (
             r#"{"command": "c", "args": {}}"#,
             "{}",
-            r#""args": expected a list of texts"#,
+            r#""args": expected a list of strings"#,
         ),
         (
             r#"{"command": "c", "args": ["x", []]}"#,
             "[]",
-            r#""args": expected a list of texts"#,
+            r#""args": expected a list of strings"#,
         ),
         (
             r#"{"url": "https://h/", "headers": ["a"]}"#,
             "[",
-            r#""headers": expected an object of texts"#,
+            r#""headers": expected an object of strings"#,
         ),
     ] {
         check_entry(entry, part, problem);
@@ -212,15 +212,15 @@ fn names_in_files_may_be_anything_but_empty_or_reserved() {
         ("  ", Some("its name is empty; give it one")),
         (
             "workspace",
-            Some("the name \"workspace\" is reserved; choose another one"),
+            Some("the name \"workspace\" is reserved; rename it"),
         ),
         (
             "plugin:p:s",
-            Some("names that begin with \"plugin:\" are reserved; choose another one"),
+            Some("names that begin with \"plugin:\" are reserved; rename it"),
         ),
         (
             "claude.ai X",
-            Some("names that begin with \"claude.ai \" are reserved; choose another one"),
+            Some("names that begin with \"claude.ai \" are reserved; rename it"),
         ),
     ] {
         let lab = Lab::new();
@@ -250,7 +250,7 @@ fn of_repeated_servers_the_last_counts_and_that_is_said() {
     );
     lab.check_with_problems(
         &["s user [last] active"],
-        &["warning: home/.claude.json:3:6: server \"s\": it is listed more than once in this file; the last one counts"],
+        &["warning: home/.claude.json:3:6: server \"s\": it is defined more than once in this file; the last one counts"],
     );
 }
 
@@ -272,8 +272,8 @@ fn servers_in_a_repeated_object_of_servers_are_not_dropped_in_silence() {
 #[test]
 fn a_file_of_servers_that_is_not_one_costs_itself() {
     for (text, problem) in [
-        ("", ":1:1: the file is empty; write {} at least"),
-        ("\u{feff}", ":1:1: the file is empty; write {} at least"),
+        ("", ":1:1: the file is empty; write at least {}"),
+        ("\u{feff}", ":1:1: the file is empty; write at least {}"),
         ("nonsense", ":1:2: not valid JSON: expected ident"),
         (
             "{\"mcpServers\": {\"a\": {\"command\": \"x\"}",
@@ -281,18 +281,18 @@ fn a_file_of_servers_that_is_not_one_costs_itself() {
         ),
         (
             "{\"mcpServers\": {},}",
-            ":1:19: not valid JSON: there is a comma before the closing bracket; take it out",
+            ":1:19: not valid JSON: trailing comma before the closing bracket; remove it",
         ),
         ("{} {}", ":1:4: not valid JSON: trailing characters"),
         ("[]", ":1:1: expected an object, found a list"),
-        ("{}", ":1:1: it has no \"mcpServers\" object"),
+        ("{}", ":1:1: there is no \"mcpServers\" object"),
         (
             "{\"servers\": {}}",
-            ":1:1: it has no \"mcpServers\" object; it has \"servers\", as VS Code writes it: rename that, or take it over with `trunkline import`",
+            ":1:1: there is no \"mcpServers\" object; it has \"servers\", as VS Code writes it: rename it, or run `trunkline import`",
         ),
         (
             "{\"s\": {\"command\": \"c\"}}",
-            ":1:1: it has no \"mcpServers\" object; put the servers into one: {\"mcpServers\": {\"name\": {…}}}",
+            ":1:1: there is no \"mcpServers\" object; put the servers into one: {\"mcpServers\": {\"name\": {…}}}",
         ),
         (
             "{\"mcpServers\": [5]}",
@@ -336,7 +336,7 @@ fn a_wrong_shape_on_the_way_to_local_servers_is_named() {
         ),
         (
             of_project(&json!({"mcpServers": "x"})),
-            "\"mcpServers\": expected an object, found a text; write {\"name\": {\"command\": …}}",
+            "\"mcpServers\": expected an object, found a string; write {\"name\": {\"command\": …}}",
         ),
     ] {
         let lab = Lab::new();

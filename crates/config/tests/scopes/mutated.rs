@@ -1,9 +1,9 @@
-//! CFG-3: whatever files hold, nothing panics, and what is broken is left alone.
+//! CFG-3: nothing panics, and broken files are left alone.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::json;
-use trunkline_config::{ConnectorEntry, Policy, Scope, changes, signature};
+use trunkline_config::{ConnectorEntry, Policy, Scope, changes_since_approval, signature};
 
 use crate::lab::{
     APPROVALS, GLOBAL, Lab, MANAGED, MANAGED_SETTINGS, PROJECT, SHARED, UNSHARED, USER,
@@ -35,7 +35,7 @@ const INSTALLED: &str =
 
 const MANIFEST: &str = r#"{"name": "p", "mcpServers": ["./more.json", {"s": {"command": "${CLAUDE_PLUGIN_ROOT}/x"}}]}"#;
 
-/// Every file that counts, with what it may hold.
+/// Every file that counts, with its possible content.
 fn files() -> Vec<(&'static str, String)> {
     let project = r#"{"mcpServers": {"l": {"command": "c"}}, "enabledMcpjsonServers": ["files"], "disabledMcpServers": ["web"]}"#;
     let global = format!(
@@ -113,7 +113,7 @@ fn mutate(bytes: &mut Vec<u8>, mutation: &Mutation) {
     }
 }
 
-/// What is done with a tree of files, whatever is in them.
+/// Exercises a tree of arbitrary files.
 fn use_all(lab: &Lab) {
     let connector = ConnectorEntry {
         name: "claude.ai X".to_owned(),
@@ -130,11 +130,11 @@ fn use_all(lab: &Lab) {
         server.entry.hash();
         signature(&server.entry);
         set.policy.blocks(&server.entry);
-        if let trunkline_config::Standing::PendingApproval {
+        if let trunkline_config::EntryStatus::PendingApproval {
             before: Some(before),
-        } = &server.standing
+        } = &server.status
         {
-            changes(before, &server.entry);
+            changes_since_approval(before, &server.entry);
         }
     }
     for problem in &set.diagnostics {
@@ -145,7 +145,7 @@ fn use_all(lab: &Lab) {
     assert_eq!(again.servers.len(), set.servers.len());
 }
 
-/// Whatever a program that adds and removes may do. A file that is not JSON stays as it is.
+/// Exercises adding and removing. A file that is not JSON stays unchanged.
 fn edit_all(lab: &Lab) {
     let read = |file: &str| std::fs::read(lab.at(file)).unwrap();
     let broken: Vec<_> = [GLOBAL, PROJECT, APPROVALS, USER]
@@ -172,7 +172,7 @@ fn edit_all(lab: &Lab) {
     for entry in &entries {
         let _ = editor.set_enabled(entry, false);
     }
-    let _ = editor.reset_choices();
+    let _ = editor.reset_approvals();
     for (file, bytes) in broken {
         assert_eq!(read(file), bytes, "{file}");
     }

@@ -1,4 +1,4 @@
-//! CFG-1: where each scope's servers are.
+//! CFG-1: the files of each scope.
 
 use serde_json::json;
 use trunkline_config::{ConnectorEntry, Layout, Scope};
@@ -79,7 +79,7 @@ fn a_dynamic_file_that_is_missing_or_wrong_is_named() {
             "--mcp-config: the name of the file is empty",
             "--mcp-config:1:1: expected an object, found a list",
             "--mcp-config:1:1: not valid JSON: EOF while parsing an object",
-            "--mcp-config:1:1: it has no \"mcpServers\" object; it has \"servers\", as VS Code writes it: rename that, or take it over with `trunkline import`",
+            "--mcp-config:1:1: there is no \"mcpServers\" object; it has \"servers\", as VS Code writes it: rename it, or run `trunkline import`",
         ]
     );
 }

@@ -208,7 +208,7 @@ fn an_enabled_plugin_that_is_not_there_is_named() {
     lab.put(USER, json!({"enabledPlugins": {"p@m": true}}));
     lab.check_with_problems(
         &[],
-        &["warning: home/.claude/settings.json: the plugin \"p@m\" is enabled and not installed; install it, or take it out of \"enabledPlugins\""],
+        &["warning: home/.claude/settings.json: the plugin \"p@m\" is enabled but not installed; install it, or remove it from \"enabledPlugins\""],
     );
 }
 
@@ -282,7 +282,7 @@ fn a_manifest_cannot_name_a_file_outside_the_plugin() {
     let set = lab.load();
     assert_eq!(lab.servers(&set), [""; 0]);
     let problems = lab.problems(&set);
-    let outside = "a plugin's file of servers must be inside the plugin; write a relative path";
+    let outside = "the servers file of a plugin must be inside the plugin; write a relative path";
     let told: Vec<_> = problems
         .iter()
         .filter(|problem| problem.ends_with(outside))

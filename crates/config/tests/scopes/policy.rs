@@ -1,4 +1,4 @@
-//! CFG-7: which servers may run at all.
+//! CFG-7: allow and deny lists.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn servers() -> Value {
     }})
 }
 
-/// Writes settings, and says which servers run.
+/// Writes settings and returns the servers that run.
 fn running(files: &[(&str, Value)]) -> String {
     let lab = Lab::new();
     lab.put(GLOBAL, servers());
@@ -45,7 +45,7 @@ fn what_is_allowed() {
         (json!([name("A")]), ""),
         (json!([name("a"), name("web")]), "a web"),
         (json!([command("b")]), "b"),
-        // Where commands are listed, a name is not enough for a command; so with URLs.
+        // If commands are listed, a name is not enough for a command; likewise for URLs.
         (json!([name("a"), name("web"), command("b")]), "b web"),
         (
             json!([name("a"), name("web"), url("https://other.example/*")]),
@@ -56,7 +56,7 @@ fn what_is_allowed() {
         (json!([{"serverCommand": ["npx", "-y"]}]), ""),
         (json!([{"serverCommand": ["npx"]}]), ""),
         (json!([{"serverCommand": ["-y", "npx", "a"]}]), ""),
-        // What is not understood allows nothing.
+        // A malformed rule allows nothing.
         (json!(["a"]), ""),
         (json!([{"serverName": "a", "serverUrl": "*"}]), ""),
         (json!("a"), ""),
@@ -157,7 +157,7 @@ fn with_managed_lists_only_the_user_allows_nothing_and_still_denies() {
         running(&[(MANAGED_SETTINGS, managed(all())), (USER, denied)]),
         "b web"
     );
-    // Only the company may say so.
+    // Only managed settings may set this.
     assert_eq!(
         running(&[(MANAGED_SETTINGS, a()), (USER, managed(all()))]),
         "a b web"
@@ -231,7 +231,7 @@ fn every_scope_is_subject_to_policy() {
     assert_eq!(set.for_host().count(), 0, "{:?}", lab.servers(&set));
 }
 
-/// Whether an entry under the name `s` runs with these rules.
+/// Whether an entry named `s` runs with these rules.
 fn runs(rules: &Value, entry: &Value) -> bool {
     let lab = Lab::new();
     lab.put(MANAGED_SETTINGS, rules);

@@ -1,14 +1,14 @@
-//! CFG-1: who wins when several scopes have one name.
+//! CFG-1: precedence of scopes with the same name.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use trunkline_config::{ConnectorEntry, Standing, TransportEntry};
+use trunkline_config::{ConnectorEntry, EntryStatus, TransportEntry};
 
 use crate::lab::{
     GLOBAL, Lab, MANAGED, MANAGED_SETTINGS, PROJECT, USER, commands, of_project, server,
 };
 
-/// The places that may have the name, strongest first. The company's file is not one of several.
+/// The sources that may have the name, strongest first, except for the enterprise configuration.
 const PLACES: [&str; 7] = [
     "dynamic",
     "local",
@@ -57,7 +57,7 @@ fn each_scope_beats_all_weaker_ones() {
             .collect();
         assert_eq!(scopes, order[strongest..]);
         assert_eq!(set.active().count(), 1);
-        assert_eq!(set.servers[0].standing, Standing::Active);
+        assert_eq!(set.servers[0].status, EntryStatus::Active);
         assert_eq!(set.servers[0].shadows.len(), order.len() - strongest - 1);
     }
 }
@@ -123,7 +123,7 @@ fn a_blocked_dynamic_entry_does_not_hide_an_earlier_one() {
     assert_eq!(active, [Some(vec!["fine"])], "{:?}", lab.servers(&set));
 }
 
-/// What the settings say about the project's servers.
+/// The settings about the project's servers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Approval {
     Silence,
@@ -132,7 +132,7 @@ enum Approval {
     Both,
 }
 
-/// One place's entry: whether policy denies it, and whether it switches itself off.
+/// The entry of one source: whether policy denies it, and whether it disables itself.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     denied: bool,
@@ -144,7 +144,7 @@ struct Mix {
     entries: [Option<Entry>; PLACES.len()],
     managed: Option<Entry>,
     approval: Approval,
-    /// Whether the name is switched off, and on, for the project.
+    /// Whether the name is disabled and enabled for the project.
     off: bool,
     on: bool,
 }
@@ -185,7 +185,7 @@ impl Mix {
         self.entries[at]
     }
 
-    /// A file with the place's entry, or an empty one.
+    /// A file with the entry of the source, or an empty one.
     fn file(&self, place: &str) -> Value {
         let Some(entry) = self.entry(place) else {
             return json!({"mcpServers": {}});
@@ -226,15 +226,15 @@ impl Mix {
         lab.put(MANAGED_SETTINGS, json!({"deniedMcpServers": denied}));
     }
 
-    /// What should come of it, written down without a look at how it is done: the place and its standing.
+    /// The expected result, written independently of the implementation: the source and its status.
     fn expected(&self) -> Vec<(&'static str, &'static str)> {
         if let Some(entry) = self.managed {
-            let standing = if entry.denied {
+            let status = if entry.denied {
                 "blocked"
             } else {
                 self.switched(entry)
             };
-            return vec![("managed", standing)];
+            return vec![("managed", status)];
         }
         let mut won = false;
         let mut standings = Vec::new();
@@ -243,12 +243,12 @@ impl Mix {
                 continue;
             };
             let of_project = matches!(place, "near" | "above");
-            // A connector has no entry that could switch it off.
+            // A connector has no entry that could disable it.
             let entry = Entry {
                 disabled: entry.disabled && place != "connector",
                 ..entry
             };
-            let standing = if entry.denied {
+            let status = if entry.denied {
                 "blocked"
             } else if of_project && matches!(self.approval, Approval::Rejected | Approval::Both) {
                 "rejected"
@@ -260,7 +260,7 @@ impl Mix {
                 won = true;
                 self.switched(entry)
             };
-            standings.push((place, standing));
+            standings.push((place, status));
         }
         standings
     }
@@ -290,12 +290,12 @@ proptest! {
             .iter()
             .map(|server| {
                 let place = server.entry.transport.argv().map_or("connector", |argv| argv[0]);
-                let standing = match &server.standing {
-                    Standing::Active => "active",
-                    Standing::Disabled => "disabled",
+                let status = match &server.status {
+                    EntryStatus::Active => "active",
+                    EntryStatus::Disabled => "disabled",
                     other => other.name().unwrap(),
                 };
-                (place, standing.strip_suffix("-approval").unwrap_or(standing))
+                (place, status.strip_suffix("-approval").unwrap_or(status))
             })
             .collect();
         prop_assert_eq!(&found, &mix.expected());
@@ -303,7 +303,7 @@ proptest! {
         let expected: Vec<_> = mix
             .expected()
             .iter()
-            .filter_map(|(_, standing)| match *standing {
+            .filter_map(|(_, status)| match *status {
                 "active" => Some(false),
                 "disabled" => Some(true),
                 _ => None,
@@ -311,7 +311,7 @@ proptest! {
             .collect();
         prop_assert_eq!(of_host, expected);
         for server in &set.servers {
-            if let Standing::Shadowed { by } = &server.standing {
+            if let EntryStatus::Shadowed { by } = &server.status {
                 let winner = set.for_host().next().unwrap();
                 prop_assert_eq!((by.scope, &by.source), (winner.scope, &winner.source));
             }

@@ -1,4 +1,4 @@
-//! CFG-9: what counts as changed, and what a file that is just being written does.
+//! CFG-9: which changes count, and files that are being written.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::lab::{GLOBAL, Lab, PROJECT, SHARED, USER, commands, of_project, server};
 
-/// The hash of one entry of the user's.
+/// The hash of one entry in the user scope.
 fn hash(entry: &Value) -> String {
     let lab = Lab::new();
     lab.put(GLOBAL, server("s", entry));
@@ -135,7 +135,7 @@ fn a_half_written_file_is_not_acted_on() {
             assert!(
                 set.diagnostics[0]
                     .message
-                    .ends_with("; what it said before stays in force")
+                    .ends_with("; the last good content stays in effect")
             );
         }
         lab.put(file, commands([("t", "d")]));

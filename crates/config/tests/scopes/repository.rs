@@ -1,4 +1,4 @@
-//! CFG-6: what a repository may try. Whatever its own files say, nothing of it runs.
+//! CFG-6: attacks by a repository. Whatever its files say, none of its servers runs.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ fn tricks() -> Value {
     })
 }
 
-/// A repository that tries all of it in every file it has.
+/// A repository that tries all of it in every file.
 fn hostile() -> Lab {
     let lab = Lab::new();
     for file in [
@@ -136,7 +136,7 @@ fn a_pending_server_hides_and_suppresses_nobody() {
     );
 }
 
-/// A repository that holds what `CLAUDE_CONFIG_DIR` names, in `repo/config`.
+/// A repository that contains the target of `CLAUDE_CONFIG_DIR`, in `repo/config`.
 fn moved(lab: &Lab, dir: &Path) -> trunkline_config::Loader {
     lab.put(PROJECT, commands([("evil", "evil")]));
     let approval = json!({"enabledMcpjsonServers": ["evil"], "enableAllProjectMcpServers": true});
@@ -155,7 +155,7 @@ fn a_configuration_directory_inside_the_repository_does_not_approve() {
         assert_eq!(
             lab.problems(&set),
             [
-                "warning: repo/config: CLAUDE_CONFIG_DIR is inside the repository, so what is in it is not taken for yours: no servers, approvals or plugins; move it out"
+                "warning: repo/config: CLAUDE_CONFIG_DIR is inside the repository, so its servers, approvals and plugins do not count; move it out of the repository"
             ]
         );
     }

@@ -1,7 +1,7 @@
-//! SEC-1: what may be a secret is not shown.
+//! SEC-1: possible secrets are not displayed.
 
 use serde_json::json;
-use trunkline_config::{Secret, Standing, changes};
+use trunkline_config::{EntryStatus, Secret, changes_since_approval};
 
 use crate::lab::{APPROVALS, GLOBAL, Lab, PROJECT, server};
 
@@ -98,13 +98,13 @@ fn what_was_approved_is_kept_and_compared_without_secrets() {
         lab.put(PROJECT, server("s", &changed));
         let set = lab.load();
         let server = &set.servers[0];
-        let Standing::PendingApproval {
+        let EntryStatus::PendingApproval {
             before: Some(before),
-        } = &server.standing
+        } = &server.status
         else {
             panic!("{field} has changed");
         };
-        let changes = changes(before, &server.entry);
+        let changes = changes_since_approval(before, &server.entry);
         assert_eq!(changes.len(), 1);
         assert!(changes[0].field.starts_with(field), "{changes:?}");
         assert!(!format!("{changes:?}").contains(SECRET), "{changes:?}");

@@ -1,13 +1,13 @@
-//! CFG-10: servers that are switched on and off for a project.
+//! CFG-10: enabling and disabling servers for a project.
 
 use serde_json::{Value, json};
-use trunkline_config::{ChangeError, Editor, Scope, ServerEntry, Written};
+use trunkline_config::{ChangeError, Editor, Scope, ServerEntry, WriteOutcome};
 
 use crate::lab::{GLOBAL, Lab, PROJECT, commands, of_project, server};
 
-type Change = fn(&Editor, &ServerEntry) -> Result<Written, ChangeError>;
+type Change = fn(&Editor, &ServerEntry) -> Result<WriteOutcome, ChangeError>;
 
-/// What is kept for the project: which servers are switched off, and which on.
+/// The lists of the project: disabled and enabled servers.
 fn lists(lab: &Lab) -> (Value, Value) {
     let global: Value = serde_json::from_str(&lab.text(GLOBAL)).unwrap();
     let project = &global["projects"]["<root>/repo"];
@@ -111,7 +111,7 @@ fn a_list_that_is_none_is_left_alone() {
     let error = lab.editor().set_enabled(&entry, false).unwrap_err();
     assert_eq!(
         lab.short(&error.to_string()),
-        "home/.claude.json: \"disabledMcpServers\" is not a list; mend the file first"
+        "home/.claude.json: \"disabledMcpServers\" is not a list; fix the file first"
     );
     assert_eq!(lab.text(GLOBAL), global);
 }
@@ -126,12 +126,37 @@ fn a_broken_file_is_left_alone() {
         |editor, entry| editor.set_enabled(entry, false),
         |editor, entry| editor.approve(&[entry]),
         |editor, _| editor.reject(&["s"]),
-        |editor, _| editor.reset_choices().map(|mut changed| changed.remove(0)),
+        |editor, _| {
+            editor
+                .reset_approvals()
+                .map(|mut changed| changed.remove(0))
+        },
         |editor, _| editor.remove(Scope::Local, "s"),
     ];
     for change in changes {
         let error = change(&editor, &entry).unwrap_err();
         assert!(matches!(error, ChangeError::NotJson(_)), "{error:?}");
         assert_eq!(lab.text(GLOBAL), "{,");
+    }
+}
+
+#[test]
+fn disabled_servers_that_are_not_a_list_disable_all() {
+    for list in [json!("s"), json!({"s": true}), json!(5)] {
+        let lab = Lab::new();
+        let mut global = commands([("s", "c"), ("t", "c")]);
+        global["projects"]["<root>/repo"]["disabledMcpServers"] = list.clone();
+        lab.put(GLOBAL, global);
+        let set = lab.load();
+        assert_eq!(
+            lab.servers(&set),
+            ["s user [c] disabled", "t user [c] disabled"],
+            "{list}"
+        );
+        let problem = lab.problems(&set).join("\n");
+        assert!(
+            problem.contains("every server is disabled in this project"),
+            "{problem}"
+        );
     }
 }

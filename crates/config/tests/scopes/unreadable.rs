@@ -1,4 +1,4 @@
-//! CFG-3: files that are hard to read, or none at all.
+//! CFG-3: unreadable files.
 
 use std::fs;
 
@@ -121,10 +121,10 @@ fn a_key_that_is_no_text_costs_only_itself() {
         let lab = Lab::new();
         lab.put(GLOBAL, text);
         let set = lab.load();
-        let named: Vec<_> = set.named("s").map(|server| &server.standing).collect();
+        let named: Vec<_> = set.named("s").map(|server| &server.status).collect();
         assert_eq!(
             named,
-            [&trunkline_config::Standing::Active],
+            [&trunkline_config::EntryStatus::Active],
             "{text}: {:?}",
             lab.problems(&set)
         );

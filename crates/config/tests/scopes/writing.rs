@@ -1,4 +1,4 @@
-//! CFG-4: adding and removing touches one place of one file, or nothing.
+//! CFG-4: adding and removing changes one part of one file, or nothing.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use trunkline_config::{ChangeError, Policy, Scope};
 
 use crate::lab::{GLOBAL, Lab, MANAGED_SETTINGS, PROJECT, USER, commands, server};
 
-/// A `~/.claude.json` in which much would not survive being parsed and written again.
+/// A `~/.claude.json` that would not survive being parsed and written again.
 const REALISTIC: &str = r#"{
   "numStartups": 412,
   "tipsHistory": { "a-tip":1,   "other": 2.50 },
@@ -47,13 +47,13 @@ fn entry() -> Value {
 }
 
 #[track_caller]
-fn add(lab: &Lab, scope: Scope, name: &str) -> trunkline_config::Written {
+fn add(lab: &Lab, scope: Scope, name: &str) -> trunkline_config::WriteOutcome {
     lab.editor()
         .add(scope, name, &entry(), &Policy::default())
         .unwrap()
 }
 
-/// What was put into `old` to make `new`; both must be the same around it.
+/// The text inserted into `old` to make `new`; the rest must be equal.
 #[track_caller]
 fn inserted<'a>(old: &str, new: &'a str) -> &'a str {
     let pairs = old.bytes().zip(new.bytes());
@@ -162,7 +162,7 @@ fn unknown_fields_of_a_new_entry_and_their_order_are_kept() {
     assert_eq!(lab.entry("s").as_written().to_string(), entry.to_string());
 }
 
-/// Tries to add, and holds the refusal against what it should be; no file may change.
+/// Tries to add a server and compares the error; no file may change.
 #[track_caller]
 fn refused(lab: &Lab, scope: Scope, name: &str, entry: &Value, told: &str) -> ChangeError {
     let state = |file| fs::read(lab.at(file)).ok();
@@ -183,7 +183,7 @@ fn a_name_that_the_scope_has_is_refused_and_one_that_another_has_is_not() {
     ] {
         let lab = Lab::new();
         add(&lab, scope, "s");
-        let told = format!("there is a server \"s\" in the {scope} scope already ({file})");
+        let told = format!("the {scope} scope already has a server \"s\" ({file})");
         let error = refused(&lab, scope, "s", &entry(), &told);
         assert!(!error.is_refused());
         for other in [Scope::User, Scope::Local, Scope::Project] {
@@ -200,16 +200,13 @@ fn a_name_that_does_not_fit_is_refused_with_one_that_does() {
     for (name, told) in [
         (
             "my server.v2",
-            "the name \"my server.v2\" may hold only letters, digits, \"-\" and \"_\"; write for example \"my-server-v2\"",
+            "the name \"my server.v2\" may contain only letters, digits, \"-\" and \"_\"; write for example \"my-server-v2\"",
         ),
         ("", "its name is empty; give it one"),
-        (
-            "workspace",
-            "the name \"workspace\" is reserved; choose another one",
-        ),
+        ("workspace", "the name \"workspace\" is reserved; rename it"),
         (
             "plugin:p:s",
-            "names that begin with \"plugin:\" are reserved; choose another one",
+            "names that begin with \"plugin:\" are reserved; rename it",
         ),
     ] {
         refused(&lab, Scope::User, name, &entry(), told);
@@ -231,14 +228,14 @@ fn an_entry_that_would_not_load_is_refused() {
         ),
         (
             json!({"command": "c", "args": "x"}),
-            r#""args": expected a list of texts"#,
+            r#""args": expected a list of strings"#,
         ),
         (
             json!({"url": "nonsense"}),
             "its \"url\" is not a URL: relative URL without a base",
         ),
     ] {
-        let told = format!("the entry of \"s\" cannot be used: {told}");
+        let told = format!("the entry of \"s\" is invalid: {told}");
         refused(&lab, Scope::User, "s", &entry, &told);
     }
 }
@@ -277,7 +274,7 @@ fn other_scopes_are_not_written() {
         Scope::ClaudeAi,
     ] {
         let told = format!(
-            "servers of the {scope} scope cannot be changed here; write local, project or user"
+            "servers of the {scope} scope cannot be changed here; use local, project or user"
         );
         refused(&lab, scope, "s", &entry(), &told);
         let error = lab.editor().remove(scope, "s").unwrap_err();
@@ -302,7 +299,7 @@ fn a_file_that_is_broken_is_left_alone() {
         for (scope, file) in [(Scope::User, GLOBAL), (Scope::Project, PROJECT)] {
             let lab = Lab::new();
             lab.put(file, text);
-            let told = format!("{file}{told}; mend the file first");
+            let told = format!("{file}{told}; fix the file first");
             refused(&lab, scope, "s", &entry(), &told);
             let error = lab.editor().remove(scope, "s").unwrap_err();
             assert_eq!(lab.short(&error.to_string()), told);
@@ -353,7 +350,7 @@ fn removing_finds_the_user_s_servers_in_both_files() {
             .map(|written| written.file)
     };
     assert_eq!(remove("c").unwrap(), lab.at(USER));
-    // Of two, the one that counts goes first.
+    // Of two, the one that takes effect is removed first.
     assert_eq!(remove("a").unwrap(), lab.at(GLOBAL));
     assert_eq!(remove("a").unwrap(), lab.at(USER));
     assert!(matches!(remove("a"), Err(ChangeError::Unknown { .. })));
@@ -392,7 +389,7 @@ fn removing_what_is_not_there_makes_nothing() {
     assert!(!lab.at(GLOBAL).exists() && !lab.at(USER).exists());
 }
 
-/// Above a working directory there are others that may not be written to; `/` is one for most.
+/// Directories above the working directory may not be writable; `/` usually is not.
 #[cfg(target_os = "linux")]
 #[test]
 fn removing_needs_no_right_to_write_where_there_is_no_file() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trunkline_config::{PermissionRule, Standing, env_vars};
+use trunkline_config::{EntryStatus, PermissionRule, env_vars};
 use trunkline_wire::RequestError;
 use trunkline_wire::transport::DeliveryErrorKind;
 
@@ -74,7 +74,10 @@ pub(crate) enum Cause {
     #[error("\"{tool}\" may not be called: {reason}")]
     PinsUnreadable { tool: String, reason: String },
     #[error("the server \"{server}\" does not run: {}", not_running(standing))]
-    NotRunning { server: String, standing: Standing },
+    NotRunning {
+        server: String,
+        standing: EntryStatus,
+    },
     #[error("the server \"{server}\" is not connected: {}", not_connected(state))]
     NotConnected { server: String, state: State },
     #[error("the server \"{server}\" {lack}")]
@@ -131,13 +134,13 @@ impl Cause {
             } => Some("enable it, or reconnect it if the program disabled it".to_owned()),
             Self::NotConnected { state, .. } => state.hint().map(str::to_owned),
             Self::NotRunning { server, standing } => match standing {
-                Standing::PendingApproval { .. } => Some(format!(
+                EntryStatus::PendingApproval { .. } => Some(format!(
                     "`trunkline approve \"{server}\"` shows it and asks"
                 )),
-                Standing::Rejected { .. } => Some(format!(
+                EntryStatus::Rejected { .. } => Some(format!(
                     "if it is wanted after all: `trunkline approve \"{server}\"`"
                 )),
-                Standing::Suppressed { by } => Some(format!("call the tools of \"{by}\"")),
+                EntryStatus::Suppressed { by } => Some(format!("call the tools of \"{by}\"")),
                 _ => None,
             },
             Self::NotPermitted { reason: None, .. } => {
@@ -162,18 +165,18 @@ impl Cause {
     }
 }
 
-fn not_running(standing: &Standing) -> String {
+fn not_running(standing: &EntryStatus) -> String {
     match standing {
-        Standing::Active => "it is being started".to_owned(),
-        Standing::Disabled => "it is disabled".to_owned(),
-        Standing::PendingApproval { before: None } => "it waits for your approval".to_owned(),
-        Standing::PendingApproval { before: Some(_) } => {
+        EntryStatus::Active => "it is being started".to_owned(),
+        EntryStatus::Disabled => "it is disabled".to_owned(),
+        EntryStatus::PendingApproval { before: None } => "it waits for your approval".to_owned(),
+        EntryStatus::PendingApproval { before: Some(_) } => {
             "it has changed since you approved it".to_owned()
         }
-        Standing::Rejected { source } => format!("it is rejected in {source}"),
-        Standing::Blocked(blocked) => format!("blocked by policy: {blocked}"),
-        Standing::Suppressed { by } => format!("it duplicates \"{by}\""),
-        Standing::Shadowed { by } => format!("an entry of the same name shadows it: {by}"),
+        EntryStatus::Rejected { source } => format!("it is rejected in {source}"),
+        EntryStatus::Blocked(blocked) => format!("blocked by policy: {blocked}"),
+        EntryStatus::Suppressed { by } => format!("it duplicates \"{by}\""),
+        EntryStatus::Shadowed { by } => format!("an entry of the same name shadows it: {by}"),
     }
 }
 

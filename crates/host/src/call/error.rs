@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline_config::{PermissionRule, Standing};
+use trunkline_config::{EntryStatus, PermissionRule};
 use trunkline_wire::transport::{DeliveryError, DeliveryErrorKind};
 use trunkline_wire::{RequestError, RpcError};
 
@@ -115,12 +115,12 @@ impl CallError {
             | Cause::Changed { .. }
             | Cause::PinsUnreadable { .. } => Kind::Refused,
             Cause::NotRunning { standing, .. } => match standing {
-                Standing::PendingApproval { .. } => Kind::NotApproved,
-                Standing::Rejected { .. } | Standing::Blocked(_) => Kind::Refused,
-                Standing::Disabled => Kind::Disabled,
-                Standing::Active | Standing::Suppressed { .. } | Standing::Shadowed { .. } => {
-                    Kind::NotConnected
-                }
+                EntryStatus::PendingApproval { .. } => Kind::NotApproved,
+                EntryStatus::Rejected { .. } | EntryStatus::Blocked(_) => Kind::Refused,
+                EntryStatus::Disabled => Kind::Disabled,
+                EntryStatus::Active
+                | EntryStatus::Suppressed { .. }
+                | EntryStatus::Shadowed { .. } => Kind::NotConnected,
             },
             Cause::NotConnected { state, .. } => match state {
                 State::NeedsAuth(_) => Kind::AuthRequired,
@@ -295,7 +295,7 @@ impl CallError {
     }
 
     /// Returns why the configuration keeps the server from running.
-    pub fn standing(&self) -> Option<&Standing> {
+    pub fn standing(&self) -> Option<&EntryStatus> {
         match &*self.0 {
             Cause::NotRunning { standing, .. } => Some(standing),
             _ => None,

@@ -287,12 +287,8 @@ fn invalid_entry(what: &str) -> ConnectFailure {
 
 /// Returns the HTTP protocols to try in order; `known` is the one that worked before.
 pub(super) fn protocols(source: &Source, known: Option<HttpProtocol>) -> Vec<HttpProtocol> {
-    let flavour = match source.transport() {
-        Some(TransportEntry::Http(http)) => http.flavour,
-        Some(TransportEntry::Ide(ide)) if !ide.websocket => HttpFlavour::Sse,
-        _ => HttpFlavour::Streamable,
-    };
-    match (flavour, known) {
+    let flavour = source.transport().and_then(TransportEntry::http_flavour);
+    match (flavour.unwrap_or(HttpFlavour::Streamable), known) {
         (HttpFlavour::Streamable, _) => vec![HttpProtocol::Streamable],
         (HttpFlavour::Sse, _) => vec![HttpProtocol::Sse],
         (HttpFlavour::Either, Some(HttpProtocol::Sse)) => {

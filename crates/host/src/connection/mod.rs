@@ -133,14 +133,11 @@ impl Source {
     /// one: not those in the embedding program or an IDE, nor those that a `headersHelper` signs in
     /// to.
     fn catalog_key(&self, hash: &str) -> Option<CatalogKey> {
-        let known = match self.transport()? {
-            TransportEntry::Stdio(_) => true,
-            TransportEntry::Http(http) => http.headers_helper.is_none(),
-            TransportEntry::Ws(ws) => ws.headers_helper.is_none(),
-            TransportEntry::Ide(_) | TransportEntry::Sdk | TransportEntry::ClaudeAiProxy { .. } => {
-                false
-            }
-        };
+        let transport = self.transport()?;
+        let known = !transport.is_embedded()
+            && !transport.is_ide()
+            && !transport.is_connector()
+            && transport.headers_helper().is_none();
         // A keychain reference names its account.
         known.then(|| CatalogKey::new(hash, None))
     }
@@ -148,16 +145,14 @@ impl Source {
     /// Returns whether it is reached over HTTP, where modern servers may request arguments in
     /// headers.
     fn is_http(&self) -> bool {
-        matches!(
-            self.transport(),
-            Some(TransportEntry::Http(_) | TransportEntry::ClaudeAiProxy { .. })
-        )
+        let flavour = self.transport().and_then(TransportEntry::http_flavour);
+        flavour.is_some() && !self.is_ide()
     }
 
     /// Returns whether it runs in the embedding program, where tools may go without a prefix
     /// (TOOL-2).
     pub(crate) fn is_embedded(&self) -> bool {
-        matches!(self.transport(), None | Some(TransportEntry::Sdk))
+        self.transport().is_none_or(TransportEntry::is_embedded)
     }
 
     /// Returns the options for its tools. `bare` omits the prefix for servers in the embedding
@@ -185,15 +180,12 @@ impl Source {
     }
 
     fn is_ide(&self) -> bool {
-        matches!(self.transport(), Some(TransportEntry::Ide(_)))
+        self.transport().is_some_and(TransportEntry::is_ide)
     }
 
     /// Returns whether connecting starts a local process (LIF-2).
     fn is_local(&self) -> bool {
-        matches!(
-            self.transport(),
-            None | Some(TransportEntry::Stdio(_) | TransportEntry::Sdk)
-        )
+        self.transport().is_none_or(TransportEntry::is_local)
     }
 }
 

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use trunkline_config::TransportEntry;
 use trunkline_transport::stdio::{StderrLog, StdinProgress};
 use trunkline_wire::RequestError;
 use trunkline_wire::client::{self, ConnectError, ConnectOptions};
@@ -208,8 +207,7 @@ fn remember_protocol(
     protocol: HttpProtocol,
     era: Era,
 ) {
-    let is_persistent =
-        matches!(source, Source::Entry(entry) if entry.transport != TransportEntry::Sdk);
+    let is_persistent = matches!(source, Source::Entry(entry) if !entry.transport.is_embedded());
     if is_persistent && !shared.settings.legacy_only {
         let detected = match (protocol, era) {
             (HttpProtocol::Sse, _) => DetectedProtocol::Sse,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use trunkline_config::{Standing, ToolFilter};
+use trunkline_config::{EntryStatus, ToolFilter};
 
 use super::{Host, Parent, lock};
 use crate::call::{CallError, Cause};
@@ -150,9 +150,9 @@ impl Host {
         let known = known.max_by_key(|status| status.name.len());
         let config = self.config();
         let waiting = config.servers.iter().filter(|server| {
-            let hidden = matches!(server.standing, Standing::Shadowed { .. });
+            let hidden = matches!(server.status, EntryStatus::Shadowed { .. });
             !hidden
-                && !server.standing.may_run()
+                && !server.status.may_run()
                 && self.sees(&server.entry.name)
                 && may_belong_to(name, &server.entry.name)
         });
@@ -163,7 +163,7 @@ impl Host {
             }
             (_, Some(waiting)) => Some(Owner::NotRunning {
                 server: waiting.entry.name.clone(),
-                standing: waiting.standing.clone(),
+                standing: waiting.status.clone(),
             }),
             (known, None) => known.map(|known| Owner::Known(Arc::clone(known))),
         }
@@ -190,6 +190,6 @@ enum Owner {
     /// It is configured and may not run.
     NotRunning {
         server: String,
-        standing: Standing,
+        standing: EntryStatus,
     },
 }

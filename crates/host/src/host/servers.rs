@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use trunkline_config::{Server, ServerEntry, ServerSet, Standing};
+use trunkline_config::{EntryStatus, Server, ServerEntry, ServerSet};
 
 use super::{Connections, Host, Inner, lock};
 use crate::connection::{Connection, ServerStatus, Source};
@@ -174,7 +174,7 @@ impl Host {
 
     /// Tells which servers have begun to wait for approval.
     fn tell_of_approvals(&self, set: &ServerSet, changing: &mut Changing) {
-        let waits = |server: &&Server| matches!(server.standing, Standing::PendingApproval { .. });
+        let waits = |server: &&Server| matches!(server.status, EntryStatus::PendingApproval { .. });
         let waiting = set.servers.iter().filter(waits);
         let now: BTreeSet<_> = waiting.map(|server| server.entry.name.clone()).collect();
         for name in now.difference(&changing.awaiting) {

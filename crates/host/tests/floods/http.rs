@@ -81,7 +81,7 @@ fn message(request: &Request) -> Value {
 }
 
 fn entry(flavour: HttpFlavour, name: &str, url: String) -> Entry {
-    let http = HttpEntry::at(flavour, url);
+    let http = HttpEntry::new(flavour, url);
     Entry::Server(ServerEntry::new(name, TransportEntry::Http(http)))
 }
 

@@ -8,7 +8,7 @@ use trunkline::config::{Layout, Loader};
 use trunkline::connectors::{ConnectorList, Connectors, ConnectorsError};
 use trunkline::server::{FailureKind, State};
 use trunkline::{CallOptions, Host, ServerEntry};
-use trunkline_config::{Editor, KeyringRef, Secret, SecretError, Standing};
+use trunkline_config::{Editor, EntryStatus, KeyringRef, Secret, SecretError};
 use trunkline_testkit::Script;
 
 use crate::lab::{Lab, SOON};
@@ -172,8 +172,8 @@ async fn approval_starts_and_change_stops_a_server_at_runtime() {
     assert!(host.servers().is_empty());
     let pending = host.config();
     assert!(matches!(
-        pending.servers[0].standing,
-        Standing::PendingApproval { before: None }
+        pending.servers[0].status,
+        EntryStatus::PendingApproval { before: None }
     ));
 
     let editor = Editor::new(layout(&lab), &cwd);
@@ -187,8 +187,8 @@ async fn approval_starts_and_change_stops_a_server_at_runtime() {
     );
     becomes(&host, &[]).await;
     assert!(matches!(
-        host.config().servers[0].standing,
-        Standing::PendingApproval { before: Some(_) }
+        host.config().servers[0].status,
+        EntryStatus::PendingApproval { before: Some(_) }
     ));
     assert_eq!(starts(&lab, "one"), 1);
 
@@ -413,7 +413,7 @@ async fn embedder_servers_obey_policy_unless_bypassed() {
             let blocked = |host: &Host| {
                 let set = host.config();
                 let mut named = set.named("own");
-                named.any(|server| matches!(server.standing, Standing::Blocked(_)))
+                named.any(|server| matches!(server.status, EntryStatus::Blocked(_)))
             };
             assert_eq!(blocked(&host), !bypass, "{file}");
             host.reload().await;

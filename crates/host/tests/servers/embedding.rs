@@ -12,7 +12,7 @@ use trunkline::permission::{AllowAll, Rules};
 use trunkline::server::State;
 use trunkline::tool::HostTool;
 use trunkline::{AgentScope, CallOptions, CallOutput, Host, HostBuilder, ServerEntry};
-use trunkline_config::{HttpEntry, HttpFlavour, Standing};
+use trunkline_config::{EntryStatus, HttpEntry, HttpFlavour};
 use trunkline_testkit::Script;
 use trunkline_testkit::net::RawHttp;
 
@@ -154,7 +154,7 @@ async fn a_tool_of_a_server_that_does_not_run_is_an_error_of_its_own() {
     let host = lab.ready(discovering(&lab)).await;
 
     let error = call(&host, "mcp__waits__t", json!({})).await.unwrap_err();
-    let pending = |standing: &Standing| matches!(standing, Standing::PendingApproval { .. });
+    let pending = |standing: &EntryStatus| matches!(standing, EntryStatus::PendingApproval { .. });
     assert!(
         error.server() == Some("waits") && error.standing().is_some_and(pending),
         "{error:?}"
@@ -165,7 +165,7 @@ async fn a_tool_of_a_server_that_does_not_run_is_an_error_of_its_own() {
     );
     assert!(error.hint().unwrap().contains("trunkline approve"));
     let error = call(&host, "mcp__gone__t", json!({})).await.unwrap_err();
-    let rejected = |standing: &Standing| matches!(standing, Standing::Rejected { .. });
+    let rejected = |standing: &EntryStatus| matches!(standing, EntryStatus::Rejected { .. });
     assert!(error.standing().is_some_and(rejected), "{error:?}");
 
     in_time("the end of one", host.disable("waits2")).await;
@@ -349,7 +349,7 @@ async fn a_call_in_an_expired_session_is_made_again_in_a_new_one() {
         let answer = json!({"jsonrpc": "2.0", "id": request.rpc_id(), "result": result});
         reply.respond(200, &headers, answer.to_string());
     });
-    let http = HttpEntry::at(HttpFlavour::Streamable, server.url());
+    let http = HttpEntry::new(HttpFlavour::Streamable, server.url());
     let entry = ServerEntry::new("s", TransportEntry::Http(http));
     let host = Host::builder().permit(AllowAll).server(entry).start();
     assert_eq!(call(&host, "mcp__s__t", json!({})).await.unwrap(), "called");

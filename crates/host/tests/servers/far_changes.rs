@@ -17,7 +17,7 @@ fn growing(era: Era) -> Script {
 }
 
 fn entry(server: &HttpServer) -> ServerEntry {
-    let http = HttpEntry::at(HttpFlavour::Streamable, server.url());
+    let http = HttpEntry::new(HttpFlavour::Streamable, server.url());
     ServerEntry::new("s", TransportEntry::Http(http))
 }
 

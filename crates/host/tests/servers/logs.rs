@@ -130,7 +130,7 @@ fn remote(kind: &str, url: &str) -> TransportEntry {
             });
         }
     };
-    TransportEntry::Http(HttpEntry::at(flavour, url))
+    TransportEntry::Http(HttpEntry::new(flavour, url))
 }
 
 #[tokio::test]

@@ -52,7 +52,7 @@ async fn headers_helper_signs_in_over_http_and_websocket() {
         seen.display(),
         seen.display()
     );
-    let mut by_http = HttpEntry::at(HttpFlavour::Streamable, http.url());
+    let mut by_http = HttpEntry::new(HttpFlavour::Streamable, http.url());
     by_http.headers_helper = Some(helper.clone());
     let by_ws = WsEntry {
         url: ServerUrl::new(ws.url()),
@@ -87,7 +87,7 @@ async fn url_without_type_tries_both_protocols() {
     let streamable = HttpServer::start(script());
     let sse = SseServer::start(script().era(Era::Legacy));
     for url in [streamable.url(), sse.url()] {
-        let http = HttpEntry::at(HttpFlavour::Either, url);
+        let http = HttpEntry::new(HttpFlavour::Either, url);
         let host = lab
             .host([ServerEntry::new("s", TransportEntry::Http(http))])
             .await;

@@ -210,7 +210,7 @@ async fn a_task_behind_http_outlives_the_connections_to_it() {
         "end": {"result": {"content": [{"type": "text", "text": "found"}]}}}),
     );
     let server = HttpServer::start(script);
-    let http = HttpEntry::at(HttpFlavour::Streamable, server.url());
+    let http = HttpEntry::new(HttpFlavour::Streamable, server.url());
     let host = lab
         .host([ServerEntry::new("s", TransportEntry::Http(http))])
         .await;

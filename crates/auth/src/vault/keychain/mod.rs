@@ -1,7 +1,8 @@
-//! The OS keychain: bounded in time, and asked only when somebody wants a secret.
+//! The OS keychain, accessed with time limits and only on demand.
 //!
-//! Each operation runs on a thread of its own, since it blocks, and since its caller may be inside an async runtime. Nothing
-//! is kept between operations: they are rare, and a connection costs a few milliseconds.
+//! Each operation runs on its own thread, because it blocks and its caller may be inside an async
+//! runtime. Nothing is cached between operations: they are rare, and connecting takes a few
+//! milliseconds.
 
 #[cfg(any(target_os = "macos", windows))]
 mod native;
@@ -18,34 +19,34 @@ use std::time::{Duration, Instant};
 
 use super::VaultError;
 
-/// How long a keychain may take when nobody is asked anything.
+/// How long a keychain may take without prompting the user.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long the user may take to unlock it.
+/// How long the user may take to unlock the keychain.
 const PROMPT_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long a keychain that did not answer is left alone, so that ten secrets cost one wait, not ten.
+/// How long an unresponsive keychain is not asked again, so that ten secrets cost one wait.
 const LEFT_ALONE: Duration = Duration::from_mins(1);
 
-/// What is added to all limits together before the thread itself is given up.
+/// Added to all limits before the thread is abandoned.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Why the keychain did not do it.
+/// Why a keychain operation failed.
 #[derive(Clone, Debug)]
-pub(super) enum Failure {
-    /// There is none on this machine, or in this session.
+pub(super) enum KeychainError {
+    /// There is no keychain on this machine or in this session.
     NoKeychain,
-    /// It is locked, and nobody opened it.
+    /// The keychain is locked, and the user did not unlock it.
     Locked,
-    /// It did not answer.
+    /// The keychain did not respond.
     NoAnswer(Duration),
-    /// What it holds is not text.
+    /// The stored value is not text.
     NotText,
-    /// Anything else, in its own words.
+    /// Any other error, as reported.
     Other(String),
 }
 
-impl Failure {
+impl KeychainError {
     pub(super) fn while_doing(
         self,
         doing: &'static str,
@@ -68,7 +69,7 @@ impl Failure {
     }
 }
 
-/// What to look for.
+/// The names of a secret.
 #[derive(Clone, Debug)]
 struct Names {
     service: String,
@@ -81,11 +82,11 @@ struct Limits {
     prompt: Duration,
 }
 
-/// What an operation needs to know.
+/// The parameters of an operation.
 #[derive(Clone, Debug)]
 struct Access {
     limits: Limits,
-    /// The D-Bus address, where it is not the session's own.
+    /// The D-Bus address, if not that of the session.
     #[cfg(all(unix, not(target_vendor = "apple")))]
     bus: Option<String>,
 }
@@ -93,7 +94,8 @@ struct Access {
 #[derive(Debug)]
 pub(super) struct Keychain {
     access: Access,
-    /// Since when it has not answered. Held during an operation: a user sees one prompt at a time.
+    /// Since when the keychain has not responded. Locked during an operation, so the user sees one
+    /// prompt at a time.
     silent_since: Mutex<Option<Instant>>,
 }
 
@@ -125,40 +127,49 @@ impl Keychain {
         keychain
     }
 
-    pub(super) fn get(&self, service: &str, account: &str) -> Result<Option<String>, Failure> {
+    pub(super) fn get(
+        &self,
+        service: &str,
+        account: &str,
+    ) -> Result<Option<String>, KeychainError> {
         let bytes = self.ask(service, account, system::get)?;
         bytes
-            .map(|bytes| String::from_utf8(bytes).map_err(|_| Failure::NotText))
+            .map(|bytes| String::from_utf8(bytes).map_err(|_| KeychainError::NotText))
             .transpose()
     }
 
-    pub(super) fn set(&self, service: &str, account: &str, secret: &str) -> Result<(), Failure> {
+    pub(super) fn set(
+        &self,
+        service: &str,
+        account: &str,
+        secret: &str,
+    ) -> Result<(), KeychainError> {
         let secret = secret.to_owned();
         self.ask(service, account, move |access, names| {
             system::set(access, names, &secret)
         })
     }
 
-    pub(super) fn delete(&self, service: &str, account: &str) -> Result<bool, Failure> {
+    pub(super) fn delete(&self, service: &str, account: &str) -> Result<bool, KeychainError> {
         self.ask(service, account, |access, names| {
             system::delete(access, names)
         })
     }
 
-    /// Runs one operation on a thread, and does not wait for that for ever.
+    /// Runs one operation on a thread and waits for it within the limits.
     fn ask<T: Send + 'static>(
         &self,
         service: &str,
         account: &str,
-        operation: impl FnOnce(&Access, &Names) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
+        operation: impl FnOnce(&Access, &Names) -> Result<T, KeychainError> + Send + 'static,
+    ) -> Result<T, KeychainError> {
         let mut silent_since = self
             .silent_since
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let Limits { answer, prompt } = self.access.limits;
         if silent_since.is_some_and(|since| since.elapsed() < LEFT_ALONE) {
-            return Err(Failure::NoAnswer(answer));
+            return Err(KeychainError::NoAnswer(answer));
         }
 
         let access = self.access.clone();
@@ -170,19 +181,21 @@ impl Keychain {
         let thread = std::thread::Builder::new().name("trunkline-keychain".to_owned());
         thread
             .spawn(move || done.send(operation(&access, &names)))
-            .map_err(|error| Failure::Other(format!("no thread could be started: {error}")))?;
+            .map_err(|error| {
+                KeychainError::Other(format!("no thread could be started: {error}"))
+            })?;
 
-        // The operation keeps to the limits by itself where the system lets it.
+        // Where the system allows it, the operation observes the limits itself.
         let limit = answer + prompt + GRACE;
         let outcome = match outcome.recv_timeout(limit) {
             Ok(outcome) => outcome,
-            Err(mpsc::RecvTimeoutError::Timeout) => Err(Failure::NoAnswer(limit)),
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                Err(Failure::Other("it ended without an answer".to_owned()))
-            }
+            Err(mpsc::RecvTimeoutError::Timeout) => Err(KeychainError::NoAnswer(limit)),
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(KeychainError::Other(
+                "it ended without an answer".to_owned(),
+            )),
         };
         *silent_since = match &outcome {
-            Err(Failure::NoAnswer(_)) => Some(Instant::now()),
+            Err(KeychainError::NoAnswer(_)) => Some(Instant::now()),
             _ => None,
         };
         outcome

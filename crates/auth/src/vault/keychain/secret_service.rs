@@ -1,7 +1,9 @@
-//! The Secret Service of a Linux or BSD desktop (GNOME Keyring, `KWallet`, `KeePassXC`), over D-Bus and without C libraries.
+//! The Secret Service of a Linux or BSD desktop (GNOME Keyring, `KWallet`, `KeePassXC`), over D-Bus
+//! and without C libraries.
 //!
-//! Items are found by the attributes `service` and `username`, as `keyring`, Python's `keyring` and go-keyring write them:
-//! `secret-tool store --label=GitHub service github username me`. Those of keytar and VS Code say `account` for the latter.
+//! Items are found by the attributes `service` and `username`, as `keyring`, Python's `keyring` and
+//! go-keyring write them: `secret-tool store --label=GitHub service github username me`. keytar and
+//! VS Code use `account` instead of `username`.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -10,12 +12,12 @@ use std::future::Future;
 use secret_service::{EncryptionType, Error, Item, SecretService};
 use tokio::time::Instant;
 
-use super::{Access, Failure, Limits, Names};
+use super::{Access, KeychainError, Limits, Names};
 
-/// Which attribute names the account: ours, and the other one that is in use.
+/// The attributes that name the account: ours, and the other one in use.
 const ACCOUNT_ATTRIBUTES: [&str; 2] = ["username", "account"];
 
-pub(super) fn get(access: &Access, names: &Names) -> Result<Option<Vec<u8>>, Failure> {
+pub(super) fn get(access: &Access, names: &Names) -> Result<Option<Vec<u8>>, KeychainError> {
     run(async {
         let session = Session::open(access).await?;
         let items = session.find(names).await?;
@@ -27,7 +29,7 @@ pub(super) fn get(access: &Access, names: &Names) -> Result<Option<Vec<u8>>, Fai
     })
 }
 
-pub(super) fn set(access: &Access, names: &Names, secret: &str) -> Result<(), Failure> {
+pub(super) fn set(access: &Access, names: &Names, secret: &str) -> Result<(), KeychainError> {
     run(async {
         let session = Session::open(access).await?;
         let items = session.find(names).await?;
@@ -41,10 +43,10 @@ pub(super) fn set(access: &Access, names: &Names, secret: &str) -> Result<(), Fa
     })
 }
 
-pub(super) fn delete(access: &Access, names: &Names) -> Result<bool, Failure> {
+pub(super) fn delete(access: &Access, names: &Names) -> Result<bool, KeychainError> {
     run(async {
         let session = Session::open(access).await?;
-        // All of them: one that is left would be found the next time.
+        // All of them: a remaining one would be found next time.
         let items = session.find(names).await?;
         for item in &items {
             session.unlock_item(item).await?;
@@ -54,32 +56,33 @@ pub(super) fn delete(access: &Access, names: &Names) -> Result<bool, Failure> {
     })
 }
 
-/// Runs on this thread alone. What is dropped when a limit is reached is gone: the connection closes, and the service
-/// withdraws its prompt.
-fn run<T>(operation: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+/// Runs on the current thread. Reaching a limit drops the connection, and the service withdraws its
+/// prompt.
+fn run<T>(operation: impl Future<Output = Result<T, KeychainError>>) -> Result<T, KeychainError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::Other(error.to_string()))?
+        .map_err(|error| KeychainError::Other(error.to_string()))?
         .block_on(operation)
 }
 
 struct Session {
     service: SecretService<'static>,
-    patience: Patience,
+    deadline: OperationDeadline,
 }
 
 impl Session {
-    async fn open(access: &Access) -> Result<Self, Failure> {
-        let patience = Patience::new(access.limits);
-        match patience.answer(connect(access)).await? {
-            Ok(service) => Ok(Self { service, patience }),
-            // No bus, or nobody on it who keeps secrets: there are many ways to say so, and none means anything else.
-            Err(_) => Err(Failure::NoKeychain),
+    async fn open(access: &Access) -> Result<Self, KeychainError> {
+        let deadline = OperationDeadline::new(access.limits);
+        match deadline.answer(connect(access)).await? {
+            Ok(service) => Ok(Self { service, deadline }),
+            // There is no bus, or no secret service on it. Errors differ, but all of them mean
+            // this.
+            Err(_) => Err(KeychainError::NoKeychain),
         }
     }
 
-    async fn find(&self, names: &Names) -> Result<Vec<Item<'_>>, Failure> {
+    async fn find(&self, names: &Names) -> Result<Vec<Item<'_>>, KeychainError> {
         for account_attribute in ACCOUNT_ATTRIBUTES {
             let wanted = HashMap::from([
                 ("service", names.service.as_str()),
@@ -93,8 +96,8 @@ impl Session {
         Ok(Vec::new())
     }
 
-    /// Several match when another program added attributes of its own; the one written last is meant.
-    async fn newest<'a>(&self, items: Vec<Item<'a>>) -> Result<Option<Item<'a>>, Failure> {
+    /// Several items match if another program added attributes; the newest one counts.
+    async fn newest<'a>(&self, items: Vec<Item<'a>>) -> Result<Option<Item<'a>>, KeychainError> {
         let mut newest: Option<(u64, Item<'a>)> = None;
         for item in items {
             let modified = self.answer(item.get_modified()).await?;
@@ -105,12 +108,13 @@ impl Session {
         Ok(newest.map(|(_, item)| item))
     }
 
-    async fn create(&self, names: &Names, secret: &str) -> Result<(), Failure> {
+    async fn create(&self, names: &Names, secret: &str) -> Result<(), KeychainError> {
         let default = self.service.get_default_collection();
-        let collection = match self.patience.answer(default).await? {
+        let collection = match self.deadline.answer(default).await? {
             Ok(collection) => collection,
-            // A service without a keychain, as on a machine nobody has logged in to. Making one would ask for a password.
-            Err(Error::NoResult) => return Err(Failure::NoKeychain),
+            // A service without a keychain, as on a machine nobody has logged in to. Creating one
+            // would prompt for a password.
+            Err(Error::NoResult) => return Err(KeychainError::NoKeychain),
             Err(error) => return Err(failure(error)),
         };
         if self.answer(collection.is_locked()).await? {
@@ -127,22 +131,28 @@ impl Session {
         self.prompt(created).await.map(drop)
     }
 
-    async fn unlock_item(&self, item: &Item<'_>) -> Result<(), Failure> {
+    async fn unlock_item(&self, item: &Item<'_>) -> Result<(), KeychainError> {
         if self.answer(item.is_locked()).await? {
             self.prompt(item.unlock()).await?;
         }
         Ok(())
     }
 
-    /// Waits for something nobody is asked about.
-    async fn answer<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
+    /// Waits for a call that prompts nobody.
+    async fn answer<T>(
+        &self,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, KeychainError> {
         // Boxed, because creating an item makes a future of many kilobytes.
-        self.patience.answer(Box::pin(call)).await?.map_err(failure)
+        self.deadline.answer(Box::pin(call)).await?.map_err(failure)
     }
 
-    /// Waits for something the user may be asked about.
-    async fn prompt<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
-        self.patience.be_longer();
+    /// Waits for a call that may prompt the user.
+    async fn prompt<T>(
+        &self,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, KeychainError> {
+        self.deadline.allow_prompt();
         self.answer(Box::pin(call)).await
     }
 }
@@ -156,14 +166,14 @@ async fn connect(access: &Access) -> Result<SecretService<'static>, Error> {
     SecretService::connect_with_existing(EncryptionType::Dh, connection).await
 }
 
-/// How long a whole operation may take: the time for answers, and once the time for a prompt.
-struct Patience {
+/// The deadline of a whole operation: the limit for responses, plus once the limit for a prompt.
+struct OperationDeadline {
     limits: Limits,
     start: Instant,
     prompting: Cell<bool>,
 }
 
-impl Patience {
+impl OperationDeadline {
     fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -172,25 +182,25 @@ impl Patience {
         }
     }
 
-    fn be_longer(&self) {
+    fn allow_prompt(&self) {
         self.prompting.set(true);
     }
 
-    async fn answer<T>(&self, call: impl Future<Output = T>) -> Result<T, Failure> {
+    async fn answer<T>(&self, call: impl Future<Output = T>) -> Result<T, KeychainError> {
         let mut limit = self.limits.answer;
         if self.prompting.get() {
             limit += self.limits.prompt;
         }
         tokio::time::timeout_at(self.start + limit, call)
             .await
-            .map_err(|_| Failure::NoAnswer(limit))
+            .map_err(|_| KeychainError::NoAnswer(limit))
     }
 }
 
-fn failure(error: Error) -> Failure {
+fn failure(error: Error) -> KeychainError {
     match error {
-        Error::Locked | Error::Prompt => Failure::Locked,
-        other => Failure::Other(other.to_string()),
+        Error::Locked | Error::Prompt => KeychainError::Locked,
+        other => KeychainError::Other(other.to_string()),
     }
 }
 
@@ -222,7 +232,7 @@ mod tests {
             keychain.delete("s", "a").unwrap_err(),
         ];
         for failure in failures {
-            assert!(matches!(failure, Failure::NoKeychain), "{failure:?}");
+            assert!(matches!(failure, KeychainError::NoKeychain), "{failure:?}");
         }
         assert!(start.elapsed() < limit);
     }
@@ -232,7 +242,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("bus");
         check_no_keychain(format!("unix:path={}", socket.display()));
-        // The socket of a bus that has ended.
+        // The socket of a bus that has exited.
         drop(UnixListener::bind(&socket).unwrap());
         check_no_keychain(format!("unix:path={}", socket.display()));
         check_no_keychain("autolaunch:".to_owned());
@@ -250,7 +260,7 @@ mod tests {
         let start = Instant::now();
         for _ in 0..10 {
             let failure = keychain.get("s", "a").unwrap_err();
-            assert!(matches!(failure, Failure::NoAnswer(_)), "{failure:?}");
+            assert!(matches!(failure, KeychainError::NoAnswer(_)), "{failure:?}");
         }
         let took = start.elapsed();
         assert!(took >= limit, "{took:?}");

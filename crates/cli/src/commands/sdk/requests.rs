@@ -211,7 +211,7 @@ fn refused(host: &Host, named: impl Fn(&str) -> bool) -> Option<Refusal> {
             .iter()
             .filter(|server| named(&server.entry.name))
     };
-    if of_it().any(|server| server.standing.may_run()) {
+    if of_it().any(|server| server.status.may_run()) {
         return None;
     }
     let explain = |server: &Server| {

@@ -11,7 +11,7 @@ use super::net::Kind;
 use crate::lab::Garbage;
 
 fn entry(url: String) -> ServerEntry {
-    let http = HttpEntry::at(HttpFlavour::Streamable, url);
+    let http = HttpEntry::new(HttpFlavour::Streamable, url);
     ServerEntry::new("s", TransportEntry::Http(http))
 }
 

@@ -20,7 +20,7 @@ impl Kind for Sse {
     }
 
     fn entry(url: String) -> ServerEntry {
-        let http = HttpEntry::at(HttpFlavour::Sse, url);
+        let http = HttpEntry::new(HttpFlavour::Sse, url);
         ServerEntry::new("s", TransportEntry::Http(http))
     }
 }

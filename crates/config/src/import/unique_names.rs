@@ -1,19 +1,21 @@
-//! Names that `add` accepts (CFG-3).
+//! Creates names that `add` accepts (CFG-3).
 
 use std::collections::{HashMap, HashSet};
 
 use super::fields::shown;
 
-/// Hands out names, each of them once.
+/// Hands out each name once.
 #[derive(Default)]
-pub(super) struct Names {
+pub(super) struct UniqueNames {
     taken: HashSet<String>,
-    /// The number to try next for a name that is taken, so that a thousand equal names cost a thousand steps.
+    /// The next number to try for a name in use, so that a thousand equal names take a thousand
+    /// steps.
     next: HashMap<String, usize>,
 }
 
-impl Names {
-    /// `original` with every unfit character replaced, and numbered when that name is taken; and why it is another one.
+impl UniqueNames {
+    /// `original` with invalid characters replaced, and numbered if that name is in use; and the
+    /// reason for renaming.
     pub(super) fn fit(&mut self, original: &str) -> (String, Option<String>) {
         let mut base: String = original
             .trim()
@@ -35,7 +37,7 @@ impl Names {
         let reason = if name == original {
             None
         } else if name == base {
-            let rule = "names may hold only letters, digits, \"-\" and \"_\"";
+            let rule = "names may contain only letters, digits, \"-\" and \"_\"";
             Some(format!("renamed from \"{}\": {rule}", shown(original)))
         } else {
             let taken = format!("the file has another \"{base}\"");
@@ -51,7 +53,7 @@ mod tests {
 
     #[test]
     fn names_are_fit_and_given_once() {
-        let mut names = Names::default();
+        let mut names = UniqueNames::default();
         let given = [
             "git hub",
             "git.hub",

@@ -1,4 +1,4 @@
-//! An entry that was built in code, as it would stand in a file.
+//! Converts an entry that was built in code to its form in a file.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use super::{
 use crate::glob::Glob;
 use crate::secret::Secret;
 
-/// The entry as a file would have it, secrets included. What is at its default is left out.
-pub(super) fn written(entry: &ServerEntry) -> Value {
+/// The entry as a file would hold it, including secrets and without defaults.
+pub(super) fn to_json(entry: &ServerEntry) -> Value {
     let ServerEntry {
         transport,
         timeout,
@@ -23,7 +23,7 @@ pub(super) fn written(entry: &ServerEntry) -> Value {
         lazy,
         tools,
         sandbox,
-        // These are no fields of an entry.
+        // Not fields of an entry.
         name: _,
         scope: _,
         source: _,
@@ -50,7 +50,7 @@ pub(super) fn written(entry: &ServerEntry) -> Value {
 
 fn of_transport(transport: &TransportEntry) -> Map<String, Value> {
     let mut fields = Map::new();
-    // A file says that either protocol is spoken by saying nothing.
+    // In a file, no `type` means either protocol.
     let is_said = !matches!(
         transport,
         TransportEntry::Http(HttpEntry {
@@ -129,7 +129,7 @@ fn put(fields: &mut Map<String, Value>, name: &str, value: Option<impl serde::Se
     }
 }
 
-/// An object, unless there is nothing in it.
+/// The object, unless it is empty.
 fn non_empty(fields: Map<String, Value>) -> Option<Value> {
     (!fields.is_empty()).then_some(fields.into())
 }
@@ -189,7 +189,7 @@ mod tests {
     fn an_entry_built_in_code_is_written_as_a_file_would_have_it() {
         let stdio = ServerEntry::stdio("s", "npx", ["-y", "x"]);
         let http = |flavour| {
-            let http = HttpEntry::at(flavour, "https://example.com/mcp");
+            let http = HttpEntry::new(flavour, "https://example.com/mcp");
             ServerEntry::new("h", TransportEntry::Http(http))
         };
         let mut full = http(HttpFlavour::Sse);

@@ -1,4 +1,4 @@
-//! CFG-8: two entries that are one server.
+//! CFG-8: duplicate servers.
 
 use serde_json::json;
 use trunkline_config::{ConnectorEntry, Loader, signature};
@@ -14,7 +14,7 @@ fn connector(name: &str, url: &str) -> ConnectorEntry {
     }
 }
 
-/// Two plugins, `one` and `two`, with one server each that has the same content.
+/// Two plugins, `one` and `two`, each with a server of the same content.
 fn two_plugins(lab: &Lab) -> Loader {
     lab.put("one/.mcp.json", commands([("s", "npx")]));
     lab.put("two/.mcp.json", commands([("t", "npx")]));

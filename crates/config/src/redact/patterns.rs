@@ -1,14 +1,15 @@
-//! Secrets that are found by what they look like.
+//! Finds secrets by their shape.
 //!
-//! Each finder gives ranges of the text, so that the same rules serve masking, hashing and collecting.
+//! Each rule returns ranges of the text, so that the same rules serve masking and collecting.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::names::is_secret_name;
+use super::secret_names::is_secret_name;
+use super::tokens::find_tokens;
 use crate::secret::HIDDEN;
 
-/// A text with everything masked that looks like a secret.
+/// Masks everything in a text that looks like a secret.
 ///
 /// ```
 /// use trunkline_config::redact::redact_text;
@@ -21,7 +22,7 @@ pub fn redact_text(text: &str) -> Cow<'_, str> {
     replace_ranges(text, &secret_ranges(text), &mut |_| HIDDEN.to_owned())
 }
 
-/// The text with each range replaced. The ranges are in order and do not overlap.
+/// Replaces ranges of a text. The ranges are sorted and do not overlap.
 pub(super) fn replace_ranges<'t>(
     text: &'t str,
     ranges: &[Range<usize>],
@@ -41,13 +42,13 @@ pub(super) fn replace_ranges<'t>(
     replaced.into()
 }
 
-/// The parts of a text that look like secrets, in order, none of which touches another.
+/// The parts of a text that look like secrets, sorted and merged.
 pub(super) fn secret_ranges(text: &str) -> Vec<Range<usize>> {
     merged(each_secret(text))
 }
 
-/// The same, as each rule finds them: in no order, and one may lie within another. Every rule takes time in proportion to
-/// the text, whatever it is: servers write it.
+/// The ranges of all rules, unsorted and possibly nested. Every rule takes linear time, because
+/// servers control the text.
 pub(super) fn each_secret(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     find_members(text, &mut found);
@@ -60,7 +61,7 @@ pub(super) fn each_secret(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Ranges in order, with those that touch made one.
+/// Sorts ranges and merges those that touch.
 pub(super) fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| range.start);
     let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
@@ -73,7 +74,7 @@ pub(super) fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     merged
 }
 
-/// `"name": "value"` with a telling name, in text that is not JSON as a whole.
+/// `"name": "value"` with a secret name, in text that is not JSON as a whole.
 fn find_members(text: &str, found: &mut Vec<Range<usize>>) {
     let is_quote = |c: char| c == '"' || c == '\'';
     let mut done = 0;
@@ -91,7 +92,7 @@ fn find_members(text: &str, found: &mut Vec<Range<usize>>) {
         let value = text[colon + 1..].trim_start_matches([' ', '\t', '\\']);
         let start = text.len() - value.len();
         let (start, length) = match value.chars().next() {
-            // In a text within a text the quotes are escaped themselves.
+            // Inside a quoted text the quotes are escaped.
             Some('"') if text[..start].ends_with('\\') => {
                 let end = value[1..].find('\\').unwrap_or(value.len() - 1);
                 (start + 1, end)
@@ -108,7 +109,7 @@ fn find_members(text: &str, found: &mut Vec<Range<usize>>) {
     }
 }
 
-/// The length of a text up to the quote that ends it.
+/// The length of a text up to its closing quote.
 fn quoted_end(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
@@ -121,7 +122,7 @@ fn quoted_end(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// `NAME=value` with a telling name, as in an environment, a query or a command line.
+/// `NAME=value` with a secret name, as in an environment, a query or a command line.
 fn find_assignments(text: &str, found: &mut Vec<Range<usize>>) {
     let part_of_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     let mut defaults = Defaults::default();
@@ -139,7 +140,7 @@ fn find_assignments(text: &str, found: &mut Vec<Range<usize>>) {
             done = at + 1 + default.end;
             found.push(at + 1 + default.start..done);
         }
-        // `==` compares; a reference and a command in a shell are no secrets.
+        // `==` is a comparison; references and shell commands are not secrets.
         let is_other = ["=", "${", "$(", "`"]
             .iter()
             .any(|start| value.starts_with(start));
@@ -163,13 +164,13 @@ fn find_assignments(text: &str, found: &mut Vec<Range<usize>>) {
 /// Finds the defaults of references.
 #[derive(Default)]
 struct Defaults {
-    /// No brace closes a reference from here on, so that none is looked for again.
+    /// Set once no closing brace is left, so that the search is not repeated.
     open: bool,
 }
 
 impl Defaults {
-    /// The default in a text that begins with `${NAME:-default}`. The texts are ends of one text, each shorter than the one
-    /// before.
+    /// The default in a text that begins with `${NAME:-default}`. Call this with ever shorter
+    /// suffixes of one text.
     fn at(&mut self, text: &str) -> Option<Range<usize>> {
         let inside = text.strip_prefix("${").filter(|_| !self.open)?;
         let name = inside.find(|c: char| "${}=".contains(c) || c.is_whitespace());
@@ -182,14 +183,14 @@ impl Defaults {
     }
 }
 
-/// Whether a word is more likely a token than a word of a sentence.
+/// Whether a word is more likely a token than part of a sentence.
 fn is_tokenish(word: &str) -> bool {
     let digit = word.contains(|c: char| c.is_ascii_digit());
     let capital = word.chars().skip(1).any(|c| c.is_ascii_uppercase());
     word.len() >= 8 && (digit || (capital && word.contains(|c: char| c.is_ascii_lowercase())))
 }
 
-/// The length of the token that a text begins with.
+/// The length of the token at the start of a text.
 fn token_end(text: &str) -> usize {
     let part = |c: char| c.is_ascii_alphanumeric() || "-._~+/=%".contains(c);
     text.find(|c| !part(c)).unwrap_or(text.len())
@@ -215,7 +216,7 @@ fn find_headers(text: &str, found: &mut Vec<Range<usize>>) {
     }
 }
 
-/// The token behind `Bearer`, and behind `Basic` unless it is a word: that one is common.
+/// The token after `Bearer`, and after `Basic` unless it is a common word.
 fn find_schemes(text: &str, found: &mut Vec<Range<usize>>) {
     for (scheme, always) in [("earer ", true), ("asic ", false)] {
         for (at, word) in text.match_indices(scheme) {
@@ -253,7 +254,7 @@ fn find_flags(text: &str, found: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Names of query parameters that are telling in a URL and nowhere else.
+/// Query parameters that are secrets in a URL but not elsewhere.
 const QUERY_NAMES: [&str; 6] = [
     "key",
     "sig",
@@ -272,7 +273,7 @@ fn find_urls(text: &str, found: &mut Vec<Range<usize>>) {
         let rest = &text[start..];
         let url = &rest[..rest.find(ends).unwrap_or(rest.len())];
         from = start + url.len();
-        // One URL may stand within another.
+        // A URL may contain another.
         for (at, slashes) in url.match_indices("://") {
             let rest = &url[at + slashes.len()..];
             let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
@@ -287,7 +288,7 @@ fn find_urls(text: &str, found: &mut Vec<Range<usize>>) {
     }
 }
 
-/// `key=value` in a query, and in the query of a URL that stands in it.
+/// `key=value` in a query, and in the query of a nested URL.
 fn find_query(text: &str, query: Range<usize>, found: &mut Vec<Range<usize>>) {
     let mut start = query.start;
     let mut done = start;
@@ -304,132 +305,6 @@ fn find_query(text: &str, query: Range<usize>, found: &mut Vec<Range<usize>>) {
         }
         start += pair.len() + 1;
     }
-}
-
-/// How well-known tokens begin, and how many characters follow at least.
-const PREFIXES: [(&str, usize); 33] = [
-    ("AIza", 30),
-    ("AKIA", 12),
-    ("ASIA", 12),
-    ("SG.", 20),
-    ("dop_v1_", 16),
-    ("figd_", 16),
-    ("ghp_", 8),
-    ("gho_", 8),
-    ("ghr_", 8),
-    ("ghs_", 8),
-    ("ghu_", 8),
-    ("github_pat_", 8),
-    ("glpat-", 8),
-    ("gsk_", 16),
-    ("hf_", 16),
-    ("hvs.", 16),
-    ("lin_api_", 16),
-    ("npm_", 20),
-    ("ntn_", 16),
-    ("pypi-", 16),
-    ("rk_live_", 8),
-    ("rk_test_", 8),
-    ("shpat_", 8),
-    ("sk-ant-", 8),
-    ("sk-proj-", 8),
-    ("sk-", 16),
-    ("sk_live_", 8),
-    ("sk_test_", 8),
-    ("tvly-", 12),
-    ("whsec_", 8),
-    ("xapp-", 8),
-    ("xoxe.", 8),
-    ("ya29.", 8),
-];
-
-/// Tokens of well-known services, and JSON web tokens.
-fn find_tokens(text: &str, found: &mut Vec<Range<usize>>) {
-    let bytes = text.as_bytes();
-    let mut word = Word::default();
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let inside = at > 0 && bytes[at - 1].is_ascii_alphanumeric();
-        if inside || !b"ASdfghlnprstwxye-".contains(byte) {
-            at += 1;
-            continue;
-        }
-        if at >= word.end {
-            word = Word::at(bytes, at);
-        }
-        let rest = &text[at..];
-        let known = PREFIXES.iter().any(|(prefix, follows)| {
-            let more = at + prefix.len();
-            rest.starts_with(prefix) && word.end >= more + follows && word.is_tokenish(more)
-        });
-        let slack = rest.starts_with("xox")
-            && rest.as_bytes().get(4) == Some(&b'-')
-            && word.is_tokenish(at + 5);
-        let jwt = rest.starts_with("eyJ") && word.last_dots[0] > at && word.end >= at + 24;
-        let range = match private_key_end(rest) {
-            Some(end) => at..at + end,
-            None if known || slack || jwt => at..word.end,
-            None => {
-                at += 1;
-                continue;
-            }
-        };
-        at = range.end;
-        found.push(range);
-    }
-}
-
-/// A run of characters that tokens are made of. It is read once; what an end of it holds is told by where its last
-/// characters of each kind stand.
-#[derive(Default)]
-struct Word {
-    end: usize,
-    /// Behind the last digit, capital and small letter.
-    digits: usize,
-    capitals: usize,
-    smalls: usize,
-    /// Behind the last dot but one, and behind the last.
-    last_dots: [usize; 2],
-}
-
-impl Word {
-    /// The word that goes on at a place.
-    fn at(text: &[u8], at: usize) -> Self {
-        let mut word = Self {
-            end: at,
-            ..Self::default()
-        };
-        for byte in &text[at..] {
-            let end = word.end + 1;
-            match byte {
-                b'0'..=b'9' => word.digits = end,
-                b'A'..=b'Z' => word.capitals = end,
-                b'a'..=b'z' => word.smalls = end,
-                b'.' => word.last_dots = [word.last_dots[1], end],
-                b'-' | b'_' | b'~' => {}
-                _ => break,
-            }
-            word.end = end;
-        }
-        word
-    }
-
-    /// The same as [`is_tokenish`] of what follows a place.
-    fn is_tokenish(&self, from: usize) -> bool {
-        let capital = self.capitals > from + 1 && self.smalls > from;
-        self.end >= from + 8 && (self.digits > from || capital)
-    }
-}
-
-/// The length of the private key in PEM that a text begins with.
-fn private_key_end(text: &str) -> Option<usize> {
-    let header = text.strip_prefix("-----BEGIN ")?;
-    let label = &header[..header.find("-----")?];
-    if !label.ends_with("PRIVATE KEY") {
-        return None;
-    }
-    let end = format!("-----END {label}-----");
-    Some(text.find(&end).map_or(text.len(), |at| at + end.len()))
 }
 
 #[cfg(test)]
@@ -584,7 +459,7 @@ mod tests {
         ]);
     }
 
-    /// What takes time by the square of its length is ended by the test runner.
+    /// The test runner kills anything quadratic.
     #[test]
     fn long_texts_take_time_in_proportion() {
         for part in [

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use super::Client;
 
-/// The operating systems whose habits differ.
+/// Operating systems with different conventions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Os {
-    /// Linux, and whatever else follows the XDG directories.
+    /// Linux, and other systems with XDG directories.
     Linux,
     /// macOS.
     MacOs,
@@ -17,7 +17,7 @@ pub enum Os {
 }
 
 impl Os {
-    /// The one this program runs on.
+    /// The current operating system.
     pub fn current() -> Self {
         if cfg!(windows) {
             Self::Windows
@@ -29,16 +29,17 @@ impl Os {
     }
 }
 
-/// The directories below which clients keep their files.
+/// The directories that contain the files of clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
-    /// Whose habits the clients follow.
+pub struct ClientDirs {
+    /// The operating system.
     pub os: Os,
-    /// The user's home.
+    /// The home directory.
     pub home: PathBuf,
     /// `XDG_CONFIG_HOME`, or `~/.config`: some clients use it on every system.
     pub config: PathBuf,
-    /// `%APPDATA%` on Windows, `~/Library/Application Support` on macOS, the same as `config` on Linux.
+    /// `%APPDATA%` on Windows, `~/Library/Application Support` on macOS, the same as `config` on
+    /// Linux.
     pub app_data: PathBuf,
     /// `CODEX_HOME`, or `~/.codex`.
     pub codex: PathBuf,
@@ -46,16 +47,16 @@ pub struct Places {
     pub project: PathBuf,
 }
 
-impl Places {
+impl ClientDirs {
     /// The usual directories below `home`.
     ///
     /// ```
-    /// use trunkline_config::import::{Client, Os, Places};
-    /// let places = Places::below(Os::Linux, "/home/ada", "/src/engine");
+    /// use trunkline_config::import::{Client, Os, ClientDirs};
+    /// let places = ClientDirs::under(Os::Linux, "/home/ada", "/src/engine");
     /// let files = Client::Cursor.files(&places);
     /// assert_eq!(files[0].to_str(), Some("/home/ada/.cursor/mcp.json"));
     /// ```
-    pub fn below(os: Os, home: impl Into<PathBuf>, project: impl Into<PathBuf>) -> Self {
+    pub fn under(os: Os, home: impl Into<PathBuf>, project: impl Into<PathBuf>) -> Self {
         let home = home.into();
         let config = home.join(".config");
         Self {
@@ -72,15 +73,16 @@ impl Places {
         }
     }
 
-    /// As [`below`](Self::below), with what the environment variables `XDG_CONFIG_HOME`, `APPDATA` and `CODEX_HOME` move
-    /// elsewhere. A relative value counts as unset, as the XDG specification asks.
+    /// Like [`under`](Self::under), with the directories of the variables `XDG_CONFIG_HOME`,
+    /// `APPDATA` and `CODEX_HOME`. A relative value counts as unset, as the XDG specification
+    /// requires.
     pub fn from_env(
         os: Os,
         home: impl Into<PathBuf>,
         project: impl Into<PathBuf>,
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Self {
-        let mut places = Self::below(os, home, project);
+        let mut places = Self::under(os, home, project);
         let moved = |name| {
             variable(name)
                 .map(PathBuf::from)
@@ -103,19 +105,19 @@ impl Places {
 }
 
 impl Client {
-    /// Where its files are: those for the whole user first, then those of the project.
-    pub fn files(self, places: &Places) -> Vec<PathBuf> {
+    /// Its files: those of the user first, then those of the project.
+    pub fn files(self, places: &ClientDirs) -> Vec<PathBuf> {
         let mut files = self.user_files(places);
         files.extend(self.project_files(places));
-        // A project that is the home directory itself would give the same file twice.
+        // If the project is the home directory, both have the same file.
         let mut seen = std::collections::HashSet::new();
         files.retain(|file| seen.insert(file.clone()));
         files
     }
 
-    /// Where its files for the whole user are.
-    pub fn user_files(self, places: &Places) -> Vec<PathBuf> {
-        let Places {
+    /// Its files for the user.
+    pub fn user_files(self, places: &ClientDirs) -> Vec<PathBuf> {
+        let ClientDirs {
             os,
             home,
             config,
@@ -160,8 +162,8 @@ impl Client {
         }
     }
 
-    /// Where its files in the project are. Whoever wrote the project wrote them.
-    pub fn project_files(self, places: &Places) -> Vec<PathBuf> {
+    /// Its files in the project. The author of the project controls them.
+    pub fn project_files(self, places: &ClientDirs) -> Vec<PathBuf> {
         let project = &places.project;
         match self {
             Self::ClaudeDesktop | Self::Windsurf | Self::Goose => Vec::new(),
@@ -191,7 +193,7 @@ mod tests {
     use super::*;
 
     fn first(client: Client, os: Os) -> String {
-        let places = Places::below(os, "/h", "/p");
+        let places = ClientDirs::under(os, "/h", "/p");
         client.files(&places)[0]
             .to_string_lossy()
             .replace('\\', "/")
@@ -254,7 +256,7 @@ mod tests {
             "CODEX_HOME" => Some("relative".into()),
             _ => None,
         };
-        let places = Places::from_env(Os::Linux, "/h", "/p", variable);
+        let places = ClientDirs::from_env(Os::Linux, "/h", "/p", variable);
         assert_eq!(
             (places.app_data, places.codex),
             (PathBuf::from("/x"), PathBuf::from("/h/.codex"))
@@ -263,9 +265,9 @@ mod tests {
 
     #[test]
     fn the_project_s_files_come_last_and_no_file_comes_twice() {
-        let places = Places::below(Os::Linux, "/h", "/h");
+        let places = ClientDirs::under(Os::Linux, "/h", "/h");
         assert_eq!(Client::Cursor.files(&places).len(), 1);
-        let places = Places::below(Os::Linux, "/h", "/p");
+        let places = ClientDirs::under(Os::Linux, "/h", "/p");
         for client in Client::ALL {
             let files = client.files(&places);
             let last_of_user = files.iter().rposition(|file| file.starts_with("/h"));

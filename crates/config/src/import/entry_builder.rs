@@ -1,4 +1,4 @@
-//! An entry on its way into our format (CFG-2).
+//! Builds an entry in our format from another client's (CFG-2).
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use super::fields::{Fields, Problem, shown, strings, texts};
 use super::variables::{Dialect, Translator};
 use crate::command_line::split_command;
 
-/// How a server is reached.
+/// How to reach a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Stdio,
@@ -16,7 +16,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What a client's `type` means; the error says what it may be.
+    /// Parses a client's `type`. The error lists the valid ones.
     pub(super) fn of(kind: &str) -> Result<Self, String> {
         match kind {
             "stdio" | "local" => Ok(Self::Stdio),
@@ -30,9 +30,9 @@ impl Kind {
     }
 }
 
-/// What is known of a server so far; every text is still the client's own until [`translate`](Self::translate).
+/// The fields known so far. Texts are in the client's dialect until [`translate`](Self::translate).
 #[derive(Default)]
-pub(super) struct Draft {
+pub(super) struct EntryBuilder {
     pub(super) kind: Option<Kind>,
     pub(super) command: Option<String>,
     pub(super) args: Vec<String>,
@@ -48,7 +48,7 @@ pub(super) struct Draft {
     pub(super) deny: Option<Vec<String>>,
 }
 
-impl Draft {
+impl EntryBuilder {
     /// Takes the sign-in settings, which differ between clients only in spelling.
     pub(super) fn sign_in(&mut self, fields: &mut Fields, name: &str) -> Result<(), Problem> {
         let Some(field) = fields.take(name) else {
@@ -58,7 +58,7 @@ impl Draft {
             Value::Object(map) => map,
             Value::Bool(true) => return Ok(()),
             Value::Bool(false) => {
-                let note = format!("{name} is switched off there: that is not carried over");
+                let note = format!("{name} is switched off there: that is not imported");
                 fields.notes.push(note);
                 return Ok(());
             }
@@ -88,19 +88,15 @@ impl Draft {
         }
         for key in left.iter().take(10) {
             let key = shown(key);
-            fields
-                .notes
-                .push(format!("{name}.{key} is not carried over"));
+            fields.notes.push(format!("{name}.{key} is not imported"));
         }
         if left.len() > 10 {
-            fields
-                .notes
-                .push(format!("more of {name} is not carried over"));
+            fields.notes.push(format!("more of {name} is not imported"));
         }
         Ok(())
     }
 
-    /// The scopes to ask for; one string, as Claude Code writes them.
+    /// Sets the scopes: one string, as Claude Code writes them.
     pub(super) fn scopes(&mut self, scopes: &[String]) {
         if !scopes.is_empty() {
             let scopes = scopes.join(" ");
@@ -108,7 +104,8 @@ impl Draft {
         }
     }
 
-    /// Rewrites the client's variables in every text; to be called before our own references are added.
+    /// Translates the client's variables in every text. Call this before adding references of our
+    /// own.
     pub(super) fn translate(&mut self, dialect: Dialect, client: Client, notes: &mut Vec<String>) {
         self.translate_headers(dialect, client, notes);
         let mut translator = Translator::new(dialect);
@@ -131,7 +128,7 @@ impl Draft {
         notes.extend(translator.notes(client.title()));
     }
 
-    /// As [`translate`](Self::translate), for a client that fills in headers by a rule of their own.
+    /// Like [`translate`](Self::translate), for a client with a separate rule for headers.
     pub(super) fn translate_headers(
         &mut self,
         dialect: Dialect,
@@ -143,7 +140,7 @@ impl Draft {
         notes.extend(translator.notes(client.title()));
     }
 
-    /// The entry in our format, its keys in the order in which Claude Code writes them.
+    /// The entry in our format, with its keys in Claude Code's order.
     pub(super) fn finish(self, fields: &mut Fields) -> Result<Map<String, Value>, Problem> {
         let kind = self.kind;
         let mut entry = Map::new();
@@ -170,7 +167,7 @@ impl Draft {
                 put("command", command.into());
                 put("args", args.into());
                 put("env", self.env.into());
-                // Where a server runs anyway, unless its entry says otherwise.
+                // The default working directory.
                 let usual = |cwd: &String| cwd.is_empty() || cwd == "${CLAUDE_PROJECT_DIR}";
                 if let Some(cwd) = self.cwd.filter(|cwd| !usual(cwd)) {
                     if cwd.contains("${") {
@@ -194,7 +191,7 @@ impl Draft {
                 if !is_address(&url) {
                     return mistake("its \"url\" does not begin with http:// or https://");
                 }
-                // Claude Code, which reads the same file, needs to be told.
+                // Claude Code reads the same file and needs the type.
                 let path = url.split(['?', '#']).next().unwrap_or_default();
                 let sse = kind.map_or_else(|| path.ends_with("/sse"), |kind| kind == Kind::Sse);
                 put("type", if sse { "sse" } else { "http" }.into());
@@ -247,7 +244,7 @@ fn translate_map(map: &mut Map<String, Value>, place: &str, translator: &mut Tra
     }
 }
 
-/// Whether it can be asked for over HTTP; what begins with a variable is known only later.
+/// Whether a URL is an HTTP one; a URL that begins with a variable is checked later.
 fn is_address(url: &str) -> bool {
     let scheme = url.get(..8).unwrap_or(url).to_ascii_lowercase();
     scheme.starts_with("http://") || scheme == "https://" || url.starts_with(['$', '{'])
@@ -266,9 +263,9 @@ pub(super) fn nested(value: Option<Value>) -> Option<Map<String, Value>> {
 mod tests {
     use super::*;
 
-    fn finish(draft: Draft) -> Result<String, String> {
+    fn finish(builder: EntryBuilder) -> Result<String, String> {
         let mut fields = Fields::new(0, Vec::new());
-        let entry = draft.finish(&mut fields);
+        let entry = builder.finish(&mut fields);
         entry
             .map(|entry| Value::Object(entry).to_string() + &fields.notes.concat())
             .map_err(|problem| problem.message)
@@ -276,26 +273,26 @@ mod tests {
 
     #[test]
     fn an_entry_has_the_keys_that_claude_code_writes_in_its_order() {
-        let draft = Draft {
+        let builder = EntryBuilder {
             command: Some("c".to_owned()),
             timeout: Some(5),
             disabled: true,
             allow: Some(Vec::new()),
-            ..Draft::default()
+            ..EntryBuilder::default()
         };
         let expected = r#"{"type":"stdio","command":"c","args":[],"env":{},"timeout":5,"disabled":true,"tools":{"allow":[]}}"#;
-        assert_eq!(finish(draft), Ok(expected.to_owned()));
+        assert_eq!(finish(builder), Ok(expected.to_owned()));
     }
 
     #[test]
     fn a_command_line_in_one_word_is_split() {
-        let draft = Draft {
+        let builder = EntryBuilder {
             command: Some("npx -y".to_owned()),
             args: vec!["x".to_owned()],
-            ..Draft::default()
+            ..EntryBuilder::default()
         };
         let expected = r#"{"type":"stdio","command":"npx","args":["-y","x"],"env":{}}its command is a whole command line, which is split into command and args"#;
-        assert_eq!(finish(draft), Ok(expected.to_owned()));
+        assert_eq!(finish(builder), Ok(expected.to_owned()));
     }
 
     #[test]
@@ -341,19 +338,19 @@ mod tests {
             ),
         ];
         for (kind, command, url, expected) in cases {
-            let draft = Draft {
+            let builder = EntryBuilder {
                 kind,
                 command,
                 url,
-                ..Draft::default()
+                ..EntryBuilder::default()
             };
-            assert_eq!(finish(draft), Err(expected.to_owned()));
+            assert_eq!(finish(builder), Err(expected.to_owned()));
         }
-        let both = Draft {
+        let both = EntryBuilder {
             kind: Some(Kind::Sse),
             command: some(),
             url: url("HTTPS://x"),
-            ..Draft::default()
+            ..EntryBuilder::default()
         };
         let expected =
             r#"{"type":"sse","url":"HTTPS://x"}command is left out: the server is remote"#;

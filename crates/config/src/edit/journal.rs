@@ -1,4 +1,4 @@
-//! What Trunkline processes tell each other about the lock directories that they make.
+//! Records the lock directories that Trunkline processes create.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, Write};
@@ -8,22 +8,22 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sha2::{Digest, Sha256};
 
 use crate::edit::atomic::{create_directories, give_to_owner_of, set_mode};
-use crate::edit::wait::chance;
+use crate::edit::wait::random_u64;
 
-/// How old a lock directory is when it no longer counts: `proper-lockfile`'s `stale`.
+/// The age at which a lock directory is stale: `stale` of `proper-lockfile`.
 pub(super) const STALE: Duration = Duration::from_secs(10);
 
-/// Which of all directories that ever had this path one is.
+/// Distinguishes a directory from earlier ones at the same path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct DirectoryId {
     inode: u64,
-    /// Since 1970. A new directory may well get the inode of the one just removed, and within one tick of the clock its time, too;
-    /// therefore ours have a time with random digits.
+    /// Since 1970. A new directory may reuse the inode of the one just removed, and even its time
+    /// within one clock tick; so ours get a time with random digits.
     modified: Duration,
 }
 
-impl Identity {
-    /// `None` when there is nothing.
+impl DirectoryId {
+    /// `None` if there is no directory.
     pub(super) fn of(path: &Path) -> io::Result<Option<Self>> {
         match fs::symlink_metadata(path) {
             Ok(metadata) if metadata.is_dir() => Ok(Some(Self::from(&metadata))),
@@ -45,7 +45,7 @@ impl Identity {
         }
     }
 
-    /// Nothing for a time in the future, which `proper-lockfile` writes by up to a second.
+    /// Zero for a time in the future; `proper-lockfile` writes times up to a second ahead.
     pub(super) fn age(&self) -> Duration {
         since_1970(SystemTime::now()).saturating_sub(self.modified)
     }
@@ -59,34 +59,35 @@ fn since_1970(time: SystemTime) -> Duration {
     time.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Gives a directory that we have just made a time that no other has.
-pub(super) fn identify(path: &Path) -> io::Result<Identity> {
-    // Where it cannot be set, the one it has must do.
+/// Gives a new directory a unique modification time.
+pub(super) fn identify(path: &Path) -> io::Result<DirectoryId> {
+    // If it cannot be set, the current one has to do.
     let _ = File::open(path).and_then(|directory| directory.set_modified(distinct_now()));
-    Identity::of(path)?.ok_or_else(|| ErrorKind::NotFound.into())
+    DirectoryId::of(path)?.ok_or_else(|| ErrorKind::NotFound.into())
 }
 
-/// Now, with random digits below the millisecond, which is all that `proper-lockfile` looks at.
+/// The current time with random digits below the millisecond, the resolution of `proper-lockfile`.
 pub(super) fn distinct_now() -> SystemTime {
     let now = since_1970(SystemTime::now());
     let millis =
         Duration::from_secs(now.as_secs()) + Duration::from_millis(now.subsec_millis().into());
-    UNIX_EPOCH + millis + Duration::from_nanos(chance() % 1_000_000)
+    UNIX_EPOCH + millis + Duration::from_nanos(random_u64() % 1_000_000)
 }
 
-/// Where the holder of the OS lock says which lock directories are its own.
+/// The file in which the holder of the OS lock records its lock directories.
 ///
-/// A line with its name, then one for each directory: its inode, and its time in seconds and nanoseconds.
-pub(super) struct Ledger {
+/// One line with its name, then one per directory: the inode, and the time in seconds and
+/// nanoseconds.
+pub(super) struct LockJournal {
     pub(super) path: PathBuf,
     pub(super) file: File,
-    /// A random number that tells it from the ledgers of the same file in other places.
+    /// A random number that distinguishes it from journals of the same file elsewhere.
     pub(super) name: u64,
-    /// What its holder before us had when it died.
-    pub(super) dead: Vec<Identity>,
+    /// The directories of the previous holder, which died.
+    pub(super) dead: Vec<DirectoryId>,
 }
 
-impl Ledger {
+impl LockJournal {
     pub(super) fn open(state: &Path, target: &Path) -> io::Result<Self> {
         let directory = state.join("locks");
         create_directories(&directory, true)?;
@@ -101,12 +102,12 @@ impl Ledger {
         Ok(Self {
             path,
             file,
-            name: chance(),
+            name: random_u64(),
             dead: Vec::new(),
         })
     }
 
-    /// Reads what it says, once the OS lock is taken. Of what cannot be read, nothing is known.
+    /// Reads the journal once the OS lock is held. Unreadable lines are ignored.
     pub(super) fn load(&mut self) {
         let mut text = String::new();
         if (&mut self.file)
@@ -124,20 +125,20 @@ impl Ledger {
             let mut next = || numbers.next()?.ok();
             let (inode, seconds, nanos) = (next()?, next()?, next()?);
             let modified = Duration::new(seconds, u32::try_from(nanos).ok()?);
-            Some(Identity { inode, modified })
+            Some(DirectoryId { inode, modified })
         };
         self.dead = lines.filter_map(entry).collect();
-        // The others can be told by their age, and would make it grow.
+        // Stale ones are recognised by their age; keeping them would make the journal grow.
         self.dead.retain(|entry| !entry.is_stale());
         if name.is_none() {
-            // Whoever comes after us is to clean up under the same name.
+            // The next holder must clean up under the same name.
             let _ = self.write(&[]);
         }
     }
 
-    /// In one call to the kernel, so that a kill cannot leave half of it. The rest of a longer text that was there does no
-    /// harm for the instant until it is cut off: its entries name what is gone.
-    pub(super) fn write(&mut self, entries: &[Identity]) -> io::Result<()> {
+    /// Writes in one system call, so that a kill cannot leave half of it. The rest of a longer
+    /// previous text is harmless until it is truncated: it names directories that are gone.
+    pub(super) fn write(&mut self, entries: &[DirectoryId]) -> io::Result<()> {
         let mut text = format!("{}\n", self.name);
         for entry in entries.iter().chain(&self.dead) {
             let (seconds, nanos) = (entry.modified.as_secs(), entry.modified.subsec_nanos());
@@ -176,29 +177,29 @@ mod tests {
     fn a_ledger_gives_back_what_was_entered_and_skips_what_it_does_not_know() {
         let scratch = tempfile::tempdir().unwrap();
         let modified = since_1970(SystemTime::now());
-        let entry = |inode| Identity { inode, modified };
-        let open = || Ledger::open(scratch.path(), Path::new("/f.json")).unwrap();
-        let check = |expected: &[Identity]| {
-            let mut ledger = open();
-            ledger.load();
-            assert_eq!(ledger.dead, expected);
-            ledger.name
+        let entry = |inode| DirectoryId { inode, modified };
+        let open = || LockJournal::open(scratch.path(), Path::new("/f.json")).unwrap();
+        let check = |expected: &[DirectoryId]| {
+            let mut journal = open();
+            journal.load();
+            assert_eq!(journal.dead, expected);
+            journal.name
         };
-        let mut ledger = open();
-        ledger.write(&[entry(u64::MAX), entry(2)]).unwrap();
-        assert_eq!(check(&[entry(u64::MAX), entry(2)]), ledger.name);
-        ledger.write(&[entry(3)]).unwrap();
-        assert_eq!(check(&[entry(3)]), ledger.name);
+        let mut journal = open();
+        journal.write(&[entry(u64::MAX), entry(2)]).unwrap();
+        assert_eq!(check(&[entry(u64::MAX), entry(2)]), journal.name);
+        journal.write(&[entry(3)]).unwrap();
+        assert_eq!(check(&[entry(3)]), journal.name);
 
         let (seconds, nanos) = (modified.as_secs(), modified.subsec_nanos());
         let text = format!(
             "7\nx\n1 2\n\n3 {seconds} {nanos}\n4 5 -6\n8 {} 0",
             seconds - 11
         );
-        fs::write(&ledger.path, text).unwrap();
+        fs::write(&journal.path, text).unwrap();
         assert_eq!(check(&[entry(3)]), 7);
         for rubbish in [&b""[..], b"x", &[0xff]] {
-            fs::write(&ledger.path, rubbish).unwrap();
+            fs::write(&journal.path, rubbish).unwrap();
             check(&[]);
         }
     }

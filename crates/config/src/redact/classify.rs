@@ -1,22 +1,22 @@
-//! Values that are no secrets, by what they look like.
+//! Classifies values by their shape: plain values, words, paths and random keys.
 
 use std::ops::Range;
 
 use url::Url;
 
-use super::shape::secret_ranges;
+use super::patterns::secret_ranges;
 
-/// Names of variables that hold the path of a secret rather than the secret.
+/// Endings of variables that hold the path of a secret.
 const PATH_NAMES: [&str; 5] = ["file", "path", "dir", "directory", "credentials"];
 
-/// Whether a value is no secret even under a name like `TOKEN_FILE`.
+/// Whether a value is the path of a secret, as in `TOKEN_FILE`.
 pub(super) fn is_path_setting(name: &str, value: &str) -> bool {
     let name = name.to_ascii_lowercase();
     PATH_NAMES.iter().any(|end| name.ends_with(end)) && is_path(value)
 }
 
-/// Whether a value is no secret: a boolean, a number, a file path, or a URL without credentials. A number may still be
-/// the value of a `PIN`, so the name is checked first.
+/// Whether a value is a boolean, a number, a file path, or a URL without credentials. A number may
+/// still be a `PIN`, so check the name first.
 pub(super) fn is_plain(value: &str) -> bool {
     let value = value.trim();
     let is_word = ["true", "false", "yes", "no", "on", "off", "null", "none"]
@@ -25,8 +25,8 @@ pub(super) fn is_plain(value: &str) -> bool {
     value.is_empty() || is_word || is_number(value) || is_path(value) || is_open_url(value)
 }
 
-/// Whether a value is made of ordinary words and numbers: `production`, `us-east-1`, `info,db=warn`. Masking those
-/// everywhere would make a log unreadable.
+/// Whether a value consists of ordinary words and numbers: `production`, `us-east-1`,
+/// `info,db=warn`. Masking these everywhere would make a log unreadable.
 pub(super) fn is_words(value: &str) -> bool {
     let is_separator = |c: char| c.is_whitespace() || "-_.,:;/@=|+*".contains(c);
     let is_word = |run: &str| {
@@ -40,7 +40,8 @@ pub(super) fn is_words(value: &str) -> bool {
     value.len() <= 100 && value.split(is_separator).all(is_word)
 }
 
-/// Whether a text is as random as a generated key: long, without separators, and of every kind of character.
+/// Whether a text looks like a generated key: long, without separators, with all kinds of
+/// characters.
 pub(super) fn is_random(text: &str) -> bool {
     let has = |is: fn(&char) -> bool| text.chars().any(|c| is(&c));
     text.len() >= 20
@@ -56,7 +57,7 @@ fn is_number(value: &str) -> bool {
     value.len() <= 12 && value.parse::<f64>().is_ok()
 }
 
-/// An absolute path, or one relative to here or to the home directory, none of whose parts looks like a key.
+/// Whether a value is an absolute, relative or home path without a part that looks like a key.
 pub(super) fn is_path(value: &str) -> bool {
     let windows = value.get(1..3).is_some_and(|rest| rest == ":\\");
     let rooted = ["/", "./", "../", "~/"]
@@ -67,11 +68,12 @@ pub(super) fn is_path(value: &str) -> bool {
         && parts().count() > 0
         && !value.contains(['\n', '='])
         && !parts().any(is_random)
-        // Base64 may begin with a slash, and is rarely short of digits and capitals.
+        // Base64 may begin with a slash, but usually contains digits and capitals.
         && (parts().count() > 1 || is_words(value) || value.starts_with("./"))
 }
 
-/// A URL without user information, query and fragment, none of whose parts looks like a key.
+/// Whether a value is a URL without user information, query and fragment, and without a part that
+/// looks like a key.
 fn is_open_url(value: &str) -> bool {
     let Ok(url) = Url::parse(value) else {
         return false;

@@ -1,4 +1,4 @@
-//! What is collected while configuration is read.
+//! The state of loading.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use crate::diagnostic::Diagnostic;
 use crate::entry::ServerEntry;
 use crate::expand::Environment;
-use crate::files::{self, LastGood, ReadError};
+use crate::files::{self, FileText, LastGood, ReadError};
 
-/// What is collected while configuration is read: entries, problems, and which files were looked at.
+/// The state of loading: entries, problems, and the files read.
 pub(crate) struct LoadState<'g> {
     pub(crate) environment: Environment,
-    /// The folder that relative paths in the entries being read start from.
+    /// The directory that relative paths in the entries being read start from.
     pub(crate) base: PathBuf,
     pub(crate) entries: Vec<ServerEntry>,
     pub(crate) diagnostics: Vec<Diagnostic>,
@@ -32,31 +32,28 @@ impl<'g> LoadState<'g> {
         }
     }
 
-    /// Has relative paths in the entries that are read next start from the folder of this file.
+    /// Resolves relative paths in the next entries against the directory of this file.
     pub(crate) fn relative_to_file(&mut self, file: &Path) {
         file.parent().unwrap_or(file).clone_into(&mut self.base);
     }
 
-    /// The text of a file, if there is one that can be used.
-    pub(crate) fn read(&mut self, path: &Path) -> Option<Arc<str>> {
+    /// Reads a file, falling back to its last good content.
+    pub(crate) fn read(&mut self, path: &Path) -> FileText {
         self.files.push(path.to_owned());
         let source = files::shown(path);
         self.last_good.read(path, &source, &mut self.diagnostics)
     }
 
-    /// The text of something that the user named on the command line.
+    /// Reads a file that the user named on the command line, which may be a pipe.
     pub(crate) fn read_named(&mut self, path: &Path, source: &str) -> Option<Arc<str>> {
         self.files.push(path.to_owned());
-        let last_good = self.last_good;
-        last_good.read_named(path, source, &mut self.diagnostics)
+        let file = self
+            .last_good
+            .read_named(path, source, &mut self.diagnostics);
+        file.into_text()
     }
 
-    /// The text of a file that has been read before, as it was then.
-    pub(crate) fn again(&self, path: &Path) -> Option<Arc<str>> {
-        self.last_good.last(path)
-    }
-
-    /// The text of one of the company's files, as it is now: what it said before does not count.
+    /// Reads a managed file. Its earlier content never counts.
     pub(crate) fn read_managed(&mut self, path: &Path) -> Result<Option<String>, ReadError> {
         self.files.push(path.to_owned());
         files::read(path)

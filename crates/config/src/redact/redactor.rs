@@ -1,4 +1,4 @@
-//! Secrets that are found by their value.
+//! Finds secrets by their value.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -8,16 +8,16 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use memchr::memmem::Finder;
 
-use super::shape::redact_text;
+use super::patterns::redact_text;
 use crate::secret::HIDDEN;
 
-/// A value shorter than this is not looked for: it would be found everywhere, and tells by its absence what it was.
+/// Shorter values are not masked: they occur everywhere, and masking would reveal them.
 const SHORTEST: usize = 4;
 
-/// Values that are nobody's secret, whatever their name.
+/// Values that are never secrets, whatever their name.
 const PLAIN: [&str; 6] = ["true", "false", "null", "none", "info", "debug"];
 
-/// Masks the secrets of one server, by value and by shape. Clones share what they know.
+/// Masks the secrets of one server, by value and by shape. Clones share their secrets.
 ///
 /// ```
 /// use trunkline_config::redact::Redactor;
@@ -27,21 +27,21 @@ const PLAIN: [&str; 6] = ["true", "false", "null", "none", "info", "debug"];
 /// assert_eq!(redactor.text("it said hunter2x"), "it said ***");
 /// ```
 #[derive(Clone, Default)]
-pub struct Redactor(Arc<ArcSwap<Known>>);
+pub struct Redactor(Arc<ArcSwap<KnownSecrets>>);
 
 #[derive(Default)]
-struct Known {
+struct KnownSecrets {
     values: BTreeSet<String>,
-    /// The longest first, so that one that begins like another is found whole.
+    /// Longest first, so that a secret that begins with another is masked completely.
     finders: Vec<Finder<'static>>,
 }
 
-impl Known {
-    /// These secrets too.
+impl KnownSecrets {
+    /// Adds secrets.
     fn and(&self, secrets: &[&str]) -> Self {
         let mut values = self.values.clone();
         for secret in secrets {
-            // A key in several lines is printed line by line.
+            // A multi-line key may be printed line by line.
             for part in secret.lines().chain([*secret]) {
                 let part = part.trim();
                 values.extend([part.to_owned(), json_escaped(part), percent_encoded(part)]);
@@ -61,23 +61,24 @@ impl Known {
 }
 
 impl Redactor {
-    /// Learns secrets: their values, as they are and as they look in JSON and in URLs.
+    /// Registers secrets, in their plain, JSON-escaped and percent-encoded forms.
     pub fn hide_all<'a>(&self, secrets: impl IntoIterator<Item = &'a str>) {
         let secrets: Vec<&str> = secrets.into_iter().collect();
-        let is_new = |known: &Known| secrets.iter().any(|secret| !known.values.contains(*secret));
-        // A token comes by with every request.
+        let is_new =
+            |known: &KnownSecrets| secrets.iter().any(|secret| !known.values.contains(*secret));
+        // A token is registered again with every request.
         if is_new(&self.0.load()) {
-            // Another thread may learn something at the same time.
+            // Another thread may register a secret at the same time.
             self.0.rcu(|known| known.and(&secrets));
         }
     }
 
-    /// Learns one secret.
+    /// Registers one secret.
     pub fn hide(&self, secret: &str) {
         self.hide_all([secret]);
     }
 
-    /// A text with its secrets masked, by value and by shape.
+    /// Masks the secrets in a text, by value and by shape.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.known(text) {
             Cow::Borrowed(text) => redact_text(text),
@@ -85,7 +86,7 @@ impl Redactor {
         }
     }
 
-    /// A text with the known secrets masked, and no others.
+    /// Masks only the registered secrets in a text.
     pub fn known<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let known = self.0.load();
         let mut shown = Cow::Borrowed(text);
@@ -105,14 +106,14 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// A secret as it stands between the quotes of a JSON string.
+/// A secret as escaped in a JSON string.
 fn json_escaped(secret: &str) -> String {
     let quoted = serde_json::to_string(secret).unwrap_or_default();
     let inner = quoted.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
     inner.unwrap_or(&quoted).to_owned()
 }
 
-/// A secret as it stands in a query.
+/// A secret as encoded in a query.
 fn percent_encoded(secret: &str) -> String {
     let mut encoded = String::with_capacity(secret.len());
     for byte in secret.bytes() {
@@ -153,7 +154,7 @@ mod tests {
                 ("abcd and abcdefgh!", "*** and ***!"),
                 ("abc\"d e abc\\\"d e abc%22d%20e", "*** *** ***"),
                 ("then line two came", "then *** came"),
-                // Too short, or everybody's.
+                // Too short, or too common.
                 ("x is true", "x is true"),
             ],
         );

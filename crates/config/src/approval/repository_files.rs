@@ -1,8 +1,9 @@
-//! Which files inside a repository an entry runs (CFG-6). An approval holds their hashes, so that it is one of what runs and
-//! not only of what the entry says.
+//! Finds the files inside a repository that an entry runs (CFG-6). An approval includes their
+//! hashes, so that it covers the code and not only the entry.
 //!
-//! Covered are the command, the arguments and parts of arguments that name code, every file that they name behind an
-//! interpreter, and the words of `headersHelper`. What those files load is not covered: SECURITY.md says so.
+//! They are the command, the arguments and parts of arguments that name code, every file named
+//! after an interpreter, and the words of `headersHelper`. Files loaded by those files are not
+//! covered; see SECURITY.md.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
@@ -12,20 +13,21 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::entry::{ServerEntry, TransportEntry, hex};
+use crate::entry::{ServerEntry, hex};
 use crate::files::{open_regular, shown};
 use crate::layout::Project;
 
-/// How much of a file is hashed, besides its length (SEC-4).
+/// How much of a file is hashed, in addition to its length (SEC-4).
 const MAX_HASHED: u64 = 64 << 20;
 
-/// How many files an approval holds. An entry that names more is never approved: what is not held could be what runs.
+/// The maximum number of files in an approval. An entry that names more cannot be approved: a file
+/// left out could be the one that runs.
 pub(crate) const MAX_FILES: usize = 64;
 
-/// How many different words of an entry are looked at. One with more is never approved either.
+/// The maximum number of distinct words of an entry. An entry with more cannot be approved either.
 const MAX_WORDS: usize = 10_000;
 
-/// Programs that run a file among their arguments, whatever it is called.
+/// Programs that run a file given as an argument, whatever its name.
 const INTERPRETERS: [&str; 31] = [
     "node",
     "nodejs",
@@ -60,13 +62,13 @@ const INTERPRETERS: [&str; 31] = [
     "env",
 ];
 
-/// Programs that start the program that an argument names.
+/// Programs that start another program given as an argument.
 const STARTERS: [&str; 18] = [
     "npx", "bunx", "pnpm", "yarn", "uvx", "pipx", "timeout", "nice", "nohup", "setsid", "stdbuf",
     "sudo", "doas", "busybox", "xargs", "time", "start", "conda",
 ];
 
-/// File name extensions of code.
+/// File extensions of code.
 const CODE: [&str; 49] = [
     "js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "py", "pyw", "pyc", "pyz", "rb", "pl",
     "pm", "php", "phar", "lua", "sh", "bash", "zsh", "ksh", "fish", "ps1", "psm1", "bat", "cmd",
@@ -77,30 +79,30 @@ const CODE: [&str; 49] = [
 /// A file inside the repository that an entry runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RepositoryFile {
-    /// Its path, from the root of the repository where it is below that.
+    /// The path, relative to the root of the repository if it is below that.
     pub path: String,
-    /// SHA-256 of its content, in hex; of a file over 64 MB, of its length and beginning.
+    /// SHA-256 of the content, in hex; for a file over 64 MB, of its length and its first 64 MB.
     pub sha256: String,
 }
 
-/// What an entry runs inside the repository.
-pub(crate) struct Runs {
-    /// The files, and where they are.
+/// The repository files that an entry runs.
+pub(crate) struct RepositoryFiles {
+    /// The files with their full paths.
     pub(crate) files: Vec<(PathBuf, RepositoryFile)>,
-    /// It names more than an approval can hold.
+    /// The entry names more files than an approval can cover.
     pub(crate) too_many: bool,
 }
 
-/// The files inside the repository that an entry of `project` runs.
-pub(crate) fn repository_files(entry: &ServerEntry, project: &Project) -> Runs {
+/// Finds the repository files that an entry of `project` runs.
+pub(crate) fn repository_files(entry: &ServerEntry, project: &Project) -> RepositoryFiles {
     let base = entry.base.as_deref().unwrap_or(&project.cwd);
     let mut search = Search {
-        inside: Inside::new(&[&project.root, base]),
+        inside: RepositoryRoots::new(&[&project.root, base]),
         found: BTreeSet::new(),
         seen: HashSet::new(),
     };
-    match &entry.transport {
-        TransportEntry::Stdio(stdio) => {
+    match entry.transport.stdio() {
+        Some(stdio) => {
             let program = entry.program().unwrap_or_default();
             let dir = stdio.cwd.as_deref().unwrap_or(&project.cwd);
             let command = search.inside.find(dir, &program);
@@ -112,7 +114,10 @@ pub(crate) fn repository_files(entry: &ServerEntry, project: &Project) -> Runs {
                 search.text(dir, arg, runs_any);
             }
         }
-        transport => search.text(base, transport.headers_helper().unwrap_or_default(), true),
+        None => {
+            let helper = entry.transport.headers_helper().unwrap_or_default();
+            search.text(base, helper, true);
+        }
     }
     let too_many = search.is_full();
     let described = search.found.into_iter().take(MAX_FILES).map(|path| {
@@ -123,14 +128,14 @@ pub(crate) fn repository_files(entry: &ServerEntry, project: &Project) -> Runs {
         };
         (path, file)
     });
-    Runs {
+    RepositoryFiles {
         files: described.collect(),
         too_many,
     }
 }
 
-/// Whether a command is a path, and not a name to be looked up in `PATH`. A reference that is not resolved is an ordinary
-/// part of a path to the system, and so it is here.
+/// Whether a command is a path rather than a name to look up in `PATH`. An unresolved reference is
+/// an ordinary part of a path to the operating system, and here too.
 pub(crate) fn is_path(command: &str) -> bool {
     command.contains('/') || (cfg!(windows) && command.contains('\\'))
 }
@@ -144,11 +149,11 @@ fn is_among(programs: &[&str], program: &str) -> bool {
     programs.contains(&plain)
 }
 
-/// Looks for the files that an entry names.
+/// Searches for the files that an entry names.
 struct Search {
-    inside: Inside,
+    inside: RepositoryRoots,
     found: BTreeSet<PathBuf>,
-    /// The words that were looked at.
+    /// The words searched so far.
     seen: HashSet<String>,
 }
 
@@ -157,8 +162,8 @@ impl Search {
         self.found.len() > MAX_FILES || self.seen.len() > MAX_WORDS
     }
 
-    /// The files that an argument or a command line names: as a whole, by one of its words, or by a part of one. With
-    /// `runs_any` they count whatever their kind.
+    /// Adds the files named by an argument or a command line: by all of it, by a word, or by part
+    /// of a word. With `runs_any`, data files count too.
     fn text(&mut self, dir: &Path, text: &str, runs_any: bool) {
         self.word(dir, text, runs_any);
         for word in text.split(char::is_whitespace) {
@@ -201,17 +206,17 @@ impl Search {
     }
 }
 
-/// What stands between the words of a command line.
+/// Characters that separate the words of a command line.
 fn is_syntax(c: char) -> bool {
     c.is_whitespace() || "\"'`<>();|&${}[]!".contains(c)
 }
 
-/// The folders whose content the author of a repository controls.
-struct Inside {
+/// The directories whose content the author of a repository controls.
+struct RepositoryRoots {
     roots: Vec<PathBuf>,
 }
 
-impl Inside {
+impl RepositoryRoots {
     fn new(roots: &[&Path]) -> Self {
         let real = roots.iter().filter_map(|root| root.canonicalize().ok());
         let roots = roots.iter().map(|root| (*root).to_owned());
@@ -220,7 +225,8 @@ impl Inside {
         }
     }
 
-    /// The file inside that a word names. A link inside that leads out counts as well: its target can be changed.
+    /// The repository file that a word names. A link that leads out of the repository counts too:
+    /// its author can change the target.
     fn find(&self, dir: &Path, word: &str) -> Option<PathBuf> {
         if word.is_empty() || word.len() > 4096 || word.contains('\0') {
             return None;
@@ -235,8 +241,8 @@ impl Inside {
     }
 }
 
-/// Whether a file looks like something to run: by its name, its mode, or its first bytes. A data file that a server writes
-/// to must not need a new approval each time.
+/// Whether a file is code, judging by its name, its mode, or its first bytes. A data file that a
+/// server writes to must not invalidate the approval.
 fn is_code(path: &Path) -> bool {
     if has_code_extension(path) {
         return true;
@@ -256,14 +262,14 @@ fn is_code(path: &Path) -> bool {
     matches!(read, Ok(Some(Ok(())))) && &first == b"#!"
 }
 
-/// Whether a file is code by its name.
+/// Whether a file has an extension of code.
 pub(crate) fn has_code_extension(path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str());
     let extension = extension.unwrap_or_default().to_ascii_lowercase();
     CODE.contains(&&*extension)
 }
 
-/// The hash of a file; a text that no hash is, where it cannot be read.
+/// The hash of a file, or `unreadable`.
 fn hash(path: &Path) -> String {
     match open_regular(path) {
         Ok(Some(file)) => hash_of(file).unwrap_or_else(|_| "unreadable".to_owned()),
@@ -291,7 +297,7 @@ fn hash_of(file: File) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::{HttpEntry, HttpFlavour};
+    use crate::entry::{HttpEntry, HttpFlavour, TransportEntry};
 
     /// A repository with some files.
     fn repository() -> (tempfile::TempDir, Project) {
@@ -367,7 +373,7 @@ mod tests {
     #[test]
     fn the_words_of_a_headers_helper_count() {
         let (scratch, project) = repository();
-        let mut http = HttpEntry::at(HttpFlavour::Streamable, "https://h/");
+        let mut http = HttpEntry::new(HttpFlavour::Streamable, "https://h/");
         http.headers_helper = Some("env A=1 ./run.sh | sh 'main'".to_owned());
         let entry = ServerEntry {
             base: Some(scratch.path().to_owned()),

@@ -1,6 +1,6 @@
-//! Names whose values are secrets.
+//! Recognises names of secrets.
 
-/// A name that has one of these in it, written in whatever manner, is a secret's.
+/// Names that contain one of these, in any spelling, are secrets.
 const PARTS: [&str; 14] = [
     "accesskey",
     "apikey",
@@ -18,12 +18,12 @@ const PARTS: [&str; 14] = [
     "signingkey",
 ];
 
-/// A name that is one of these is a secret's; as parts they stand in too many others.
+/// Names that are one of these are secrets; as parts they are too common.
 const WHOLE: [&str; 9] = [
     "auth", "jwt", "otp", "pass", "passcode", "pat", "pin", "psk", "pwd",
 ];
 
-/// Tokens that say where something goes on, or which call is meant: without them nobody can follow a trace.
+/// Tokens that continue a listing or identify a call: a trace is useless without them.
 const OPEN_TOKENS: [&str; 7] = [
     "progresstoken",
     "pagetoken",
@@ -34,7 +34,8 @@ const OPEN_TOKENS: [&str; 7] = [
     "starttoken",
 ];
 
-/// Whether a value of this name is a secret: `apiKey`, `X-API-Key`, `DB_PASSWORD`. Counts of tokens are none.
+/// Whether a name is that of a secret: `apiKey`, `X-API-Key`, `DB_PASSWORD`. Counts of tokens are
+/// not.
 ///
 /// ```
 /// use trunkline_config::redact::is_secret_name;
@@ -43,7 +44,7 @@ const OPEN_TOKENS: [&str; 7] = [
 /// assert!(!is_secret_name("maxTokens") && !is_secret_name("key"));
 /// ```
 pub fn is_secret_name(name: &str) -> bool {
-    // Nobody gives a secret such a name.
+    // No secret has such a long name.
     if name.len() > 100 {
         return false;
     }
