@@ -1,5 +1,5 @@
-//! The whole state of a host as one JSON document (AGT-3): what a debugger, a status line or another agent wants to see. Nothing in
-//! it is a secret.
+//! The state of a host as one JSON document (AGT-3), for debuggers, status lines and other agents.
+//! It contains no secrets.
 
 use std::collections::BTreeMap;
 
@@ -24,14 +24,14 @@ struct Export<'e> {
     resources: BTreeMap<&'e str, Vec<&'e Json>>,
     resource_templates: BTreeMap<&'e str, Vec<&'e Json>>,
     prompts: BTreeMap<&'e str, Vec<PromptEntry<'e>>>,
-    /// What a server's name became in the names of its tools, and what it is.
+    /// Server names by their normalized form in tool names.
     normalized_names: BTreeMap<String, Originals<'e>>,
     diagnostics: Vec<&'e str>,
-    /// The tools that are not what they were (TOOL-11).
+    /// The tools that have changed (TOOL-11).
     changed_tools: Vec<Changed<'e>>,
 }
 
-/// The name of a server, or the names of those that came to one.
+/// One server's name, or several with one normalized form.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Originals<'e> {
@@ -43,7 +43,7 @@ enum Originals<'e> {
 struct Changed<'e> {
     server: &'e str,
     tool: &'e str,
-    /// Which parts of it.
+    /// The changed parts.
     parts: Vec<&'static str>,
 }
 
@@ -97,7 +97,7 @@ impl<'e> Client<'e> {
     }
 }
 
-/// A prompt: what its server says about it, marked as one, with the command and the server that it comes from.
+/// A prompt as its server describes it, with its command and server.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PromptEntry<'e> {
@@ -114,7 +114,7 @@ impl<'e> PromptEntry<'e> {
     fn of(found: &'e PromptCommand) -> Self {
         let mut said = BTreeMap::new();
         found.prompt.raw.members(|name, value| {
-            // What is ours cannot be said by a server.
+            // Our members win over the server's.
             if !["type", "command", "server", "isMcp"].contains(&name) {
                 said.insert(name.to_owned(), value);
             }
@@ -168,9 +168,10 @@ impl<'e> Tool<'e> {
 }
 
 impl Host {
-    /// The whole state as one JSON document (AGT-3): `clients`, `configs` (without their secrets), `tools` with their original
-    /// names (those that a rule denies are left out), `resources`, `resourceTemplates`, `prompts`, `normalizedNames`,
-    /// `diagnostics` and `changedTools`. Nothing is hidden in its texts (TOOL-3).
+    /// Returns the whole state as one JSON document (AGT-3): `clients`, `configs` (without
+    /// secrets), `tools` with their original names (without denied ones), `resources`,
+    /// `resourceTemplates`, `prompts`, `normalizedNames`, `diagnostics` and `changedTools`. Hidden
+    /// characters are removed (TOOL-3).
     pub async fn export(&self) -> Json {
         let (changed, problems) = self.changed_tools().await;
         let (statuses, pool) = (self.servers(), self.pool());
@@ -245,12 +246,12 @@ impl Host {
                 .collect(),
         };
         let export = Json::encode(&export).unwrap_or_else(|_| Json::from(serde_json::json!({})));
-        // Much of it is what servers say, and a model may read it (TOOL-3).
+        // Most of it is text from servers, and a model may read it (TOOL-3).
         strip_hidden_json(&export, &mut Removed::default())
     }
 }
 
-/// Servers by their normalised names, all of those that come to one.
+/// Groups servers by their normalized names.
 fn normalized<'e>(names: impl Iterator<Item = &'e str>) -> BTreeMap<String, Originals<'e>> {
     let mut all: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for name in names {

@@ -205,7 +205,7 @@ impl Host {
                 limit,
             })
         })?;
-        Ok(self.fit_own(name, output, options.raw).await)
+        Ok(self.prepare_host_result(name, output, options.raw).await)
     }
 
     fn limit(&self, connection: &Connection, timeout: Option<Duration>) -> Limit {
@@ -301,7 +301,7 @@ impl Host {
                     let mut output = if options.raw {
                         result.into()
                     } else {
-                        self.fit_for_model(tool, connection, result)
+                        self.prepare_result(tool, connection, result)
                             .instrument(telemetry::result_span(tool))
                             .await
                     };

@@ -1,8 +1,7 @@
-//! Matches rules and scopes against tools, on the server and the tool as data (TOOL-10). Pure functions.
-//!
-//! A joined name such as `mcp__a__b__c` does not tell where the server's name ends. Text that permits is therefore
-//! read in one way only, the narrow one: the server's name ends at the first `__`. Text that forbids is read in every
-//! way, so that no spelling slips past it.
+//! Matches rules and scopes against tools (TOOL-10). Pure functions.\//!\//! A joined name such as
+//! `mcp__a__b__c` does not tell where the server's name ends. A rule that permits is therefore read
+//! narrowly: the server's name ends at the first `__`. A rule that forbids is read in every
+//! possible way.
 
 use trunkline_config::{Glob, normalize_name};
 
@@ -10,12 +9,12 @@ use crate::catalog::{PoolTool, tool_name};
 
 /// The prefix of the names of servers' tools.
 const PREFIX: &str = "mcp__";
-/// Stands between a server's name and its tool's.
+/// The separator between the names of server and tool.
 const SEPARATOR: &str = "__";
 
-/// Knows which servers there are.
+/// Knows all servers.
 pub(crate) trait KnownServers {
-    /// Whether a server other than `server` has this name, as configured or normalised.
+    /// True if another server than `server` has this name, as configured or normalized.
     fn others_have(&self, name: &str, server: &str) -> bool;
 }
 
@@ -25,7 +24,7 @@ impl KnownServers for [&str] {
     }
 }
 
-/// Whether one of `servers`, other than `server`, has this name, as configured or normalised.
+/// True if one of `servers`, other than `server`, has this name, as configured or normalized.
 pub(crate) fn is_anothers<'s>(
     mut servers: impl Iterator<Item = &'s str>,
     name: &str,
@@ -37,7 +36,7 @@ pub(crate) fn is_anothers<'s>(
 /// Matches servers by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ServerPattern {
-    /// The name as configured, or normalised where that is one server's only; `*` stands for anything.
+    /// The name as configured, or normalized if that is unique; `*` matches anything.
     Glob(Glob),
     /// The name as configured.
     Exact(String),
@@ -66,43 +65,45 @@ impl ServerPattern {
     }
 }
 
-/// How a pattern came to match a tool.
+/// How a pattern matches a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Match {
-    /// It names the tool and its server, without `*`.
+    /// By the names of server and tool, without `*`.
     Named,
-    /// It reaches the tool through its whole server or a `*`.
+    /// By the whole server, or by a `*`.
     Wide,
 }
 
-/// Matches tools, as a rule or a scope names them: `mcp__server`, `mcp__server__tool`, or a name without a prefix.
+/// Matches tools by a rule or a scope: `mcp__server`, `mcp__server__tool`, or a name without
+/// prefix.
 ///
-/// A server whose name has `__` in it, as configured or normalised, is quoted: `mcp__"my__server"__tool`.
+/// A server's name that contains `__`, as configured or normalized, is quoted:
+/// `mcp__"my__server"__tool`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ToolPattern {
     /// The whole text, for the wide reading.
     text: Glob,
     narrow: Narrow,
-    /// Whether a text without a prefix also stands for what servers call their tools.
+    /// A text without prefix also matches the original names of tools.
     originals: bool,
 }
 
-/// The one reading that may permit.
+/// The narrow reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Narrow {
-    /// Every tool there is.
+    /// Every tool.
     Everything,
-    /// A server's tools; all of them where `tool` is absent.
+    /// The tools of a server; all of them if `tool` is absent.
     Of {
         server: ServerPattern,
         tool: Option<Glob>,
     },
-    /// A name without a prefix: a tool of the host's own, or of a server that goes without (TOOL-2).
+    /// A name without prefix: a host tool, or a tool of a server without prefix (TOOL-2).
     Bare(Glob),
 }
 
 impl ToolPattern {
-    /// As permission rules are written.
+    /// Parses a permission rule.
     pub(crate) fn of_rule(text: &str) -> Self {
         Self {
             text: Glob::new(text),
@@ -111,7 +112,7 @@ impl ToolPattern {
         }
     }
 
-    /// As scopes are written: a text without a prefix also stands for what servers call their tools.
+    /// Parses a scope: a text without prefix also matches the original names of tools.
     pub(crate) fn of_scope(text: &str) -> Self {
         Self {
             originals: true,
@@ -119,7 +120,7 @@ impl ToolPattern {
         }
     }
 
-    /// How it matches a tool in the narrow reading, the one for whatever permits.
+    /// Matches a tool in the narrow reading, for rules that permit.
     pub(crate) fn permits(
         &self,
         tool: &PoolTool,
@@ -149,7 +150,7 @@ impl ToolPattern {
         }
     }
 
-    /// Whether any reading of it matches a tool: for whatever forbids.
+    /// True if any reading matches a tool, for rules that forbid.
     pub(crate) fn forbids(&self, tool: &PoolTool) -> bool {
         let nobody: &[&str] = &[];
         if self.permits(tool, nobody).is_some() {
@@ -169,7 +170,7 @@ impl ToolPattern {
             || joined.into_iter().any(|name| self.text.matches(&name))
     }
 
-    /// Whether any reading of it covers a server as a whole: for whatever forbids.
+    /// True if any reading covers a whole server, for rules that forbid.
     pub(crate) fn forbids_server(&self, server: &str) -> bool {
         if let Narrow::Of { server: of, tool } = &self.narrow {
             let nobody: &[&str] = &[];
@@ -185,7 +186,7 @@ impl ToolPattern {
         texts.into_iter().flatten().any(matches)
     }
 
-    /// Whether it matches a tool of the host's own.
+    /// True if it matches a host tool.
     pub(crate) fn matches_host_tool(&self, name: &str) -> bool {
         self.text.matches(name)
     }
@@ -216,7 +217,7 @@ impl Narrow {
     }
 }
 
-/// The server and the tool of `"server"` or `"server"__tool`.
+/// Splits `"server"` or `"server"__tool`.
 fn quoted(rest: &str) -> Option<(&str, Option<&str>)> {
     let inner = rest.strip_prefix('"')?;
     match inner.split_once("\"__") {
@@ -225,7 +226,7 @@ fn quoted(rest: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
-/// Whether the part of a pattern after the server matches a tool's name.
+/// True if the part of a pattern after the server matches a tool's name.
 fn matches_name(name: &Glob, tool: &PoolTool) -> Option<Match> {
     let original = &*tool.tool.name;
     if name.as_str() == original {
@@ -236,7 +237,7 @@ fn matches_name(name: &Glob, tool: &PoolTool) -> Option<Match> {
         let found = name.matches(original) || name.matches(&normalized);
         return found.then_some(Match::Wide);
     }
-    // Where several tools come to one name, it is that of the first only.
+    // Of several tools with one name, only the first has it.
     let keeps_name =
         !tool.name.starts_with(PREFIX) || tool.name == tool_name(&tool.server, original);
     let server = normalize_name(&tool.server);
@@ -249,19 +250,19 @@ fn is_wild(glob: &Glob) -> bool {
     glob.as_str().contains('*')
 }
 
-/// Whether it is nothing but `*`.
+/// True if it consists of `*` only.
 fn is_anything(glob: &Glob) -> bool {
     !glob.as_str().is_empty() && glob.as_str().bytes().all(|byte| byte == b'*')
 }
 
-/// The rule that names this tool and no other.
+/// Returns the rule that matches exactly this tool.
 pub(crate) fn rule_for(tool: &PoolTool) -> String {
     let by_name = ToolPattern::of_rule(&tool.name);
     let nobody: &[&str] = &[];
     if by_name.permits(tool, nobody) == Some(Match::Named) {
         return tool.name.clone();
     }
-    // In a rule, `*` stands for anything.
+    // In a rule, `*` matches anything.
     let name = match &*tool.tool.name {
         name if name.contains('*') => normalize_name(name),
         name => name.to_owned(),
@@ -276,7 +277,7 @@ mod tests {
     use super::*;
     use crate::catalog::testing::{server_tools_of, tool};
 
-    /// What a rule comes to for a tool: permitted by name, permitted widely, and forbidden.
+    /// The effect of a rule on a tool: permitted by name, permitted widely, or forbidden.
     fn outcome(rule: &str, tool: &PoolTool, known: &[&str]) -> &'static str {
         let rule = ToolPattern::of_rule(rule);
         match (rule.permits(tool, known), rule.forbids(tool)) {
@@ -305,13 +306,13 @@ mod tests {
             ("mcp__github__", "github", "get", "-"),
             ("Bash(ls)", "Bash", "ls", "-"),
             ("github", "github", "get", "-"),
-            // Both names, as configured and normalised, in any combination.
+            // Both names, as configured and normalized, in any combination.
             ("mcp__my_server__a_b", "my server", "a.b", "names"),
             ("mcp__my server__a.b", "my server", "a.b", "names"),
             ("mcp__my_server__a.b", "my server", "a.b", "names"),
             ("mcp__my server", "my server", "a.b", "reaches"),
             ("mcp__claude_ai_Slack", "claude.ai Slack", "post", "reaches"),
-            // A server's name that begins with another's, or with the name of one of its tools.
+            // A server's name that begins with another's, or with that and a tool's name.
             (
                 "mcp__github__get_issue",
                 "github__get_issue",
@@ -325,17 +326,17 @@ mod tests {
             ("mcp__jira", "jira__evil", "get", "-"),
             ("mcp__jira", "jira_", "get", "-"),
             ("mcp__jira__*", "jira_", "get", "only forbids"),
-            // Another server's tool that is called like one of this server's.
+            // Another server's tool with the name of one of this server's.
             ("mcp__x__*", "y", "mcp__x__read", "-"),
             ("mcp__x__read", "y", "mcp__x__read", "-"),
-            // Quotes tell where the server's name ends.
+            // Quotes mark the end of the server's name.
             ("mcp__\"jira__evil\"__get", "jira__evil", "get", "names"),
             ("mcp__\"jira__evil\"", "jira__evil", "get", "reaches"),
             ("mcp__\"jira__evil\"__*", "jira__evil", "get", "reaches"),
             ("mcp__\"jira__evil\"__get", "jira", "evil__get", "-"),
             ("mcp__\"jira\"__evil__get", "jira", "evil__get", "names"),
             ("mcp__\"a*\"__get", "ab", "get", "-"),
-            // Only what forbids may run across both names.
+            // Only rules that forbid match across both names.
             ("mcp__*delete*", "s", "delete_all", "only forbids"),
             ("*delete*", "s", "delete_all", "only forbids"),
             ("mcp*", "s", "delete_all", "only forbids"),

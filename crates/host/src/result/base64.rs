@@ -1,16 +1,16 @@
-//! Base64 as servers write it, decoded piece by piece: with line breaks or without, padded or not, either alphabet, and behind
-//! `data:…,` too.
+//! Decodes Base64 in chunks: with or without line breaks and padding, in either alphabet, and after
+//! a `data:…,` prefix.
 
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::{DecodeError, DecodeSliceError, Engine};
 use trunkline_wire::Json;
 
-/// How much is decoded at a time; whole groups of four.
+/// The chunk size; a multiple of four.
 const CHUNK: usize = 64 * 1024;
 
-/// Longer than any type with its parameters.
-const LONGEST_PREFIX: usize = 256;
+/// Longer than any MIME type with its parameters.
+const MAX_PREFIX: usize = 256;
 
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
@@ -19,20 +19,21 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Why there is no data.
+/// The error of decoding.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fault<E> {
-    /// It is not base64; this is why.
+pub(super) enum Base64Error<E> {
+    /// The input is not Base64; with the reason.
     Broken(String),
-    /// Whoever takes the data could not.
+    /// The sink failed.
     Sink(E),
 }
 
-/// Calls `sink` with the data in a JSON string, in order; every piece but the last has the same length.
+/// Calls `sink` with the data of a JSON string, in order; all chunks but the last have the same
+/// length.
 pub(super) fn decode<E>(
     data: &Json,
     sink: impl FnMut(&[u8]) -> Result<(), E>,
-) -> Result<(), Fault<E>> {
+) -> Result<(), Base64Error<E>> {
     let mut decoder = Decoder {
         sink,
         prefix: Prefix::Unknown,
@@ -43,12 +44,12 @@ pub(super) fn decode<E>(
     };
     let is_string = data.string_chunks(|piece| decoder.text(piece))?;
     if !is_string {
-        return Err(Fault::Broken("it is not a text".to_owned()));
+        return Err(Base64Error::Broken("it is not a text".to_owned()));
     }
     decoder.flush()
 }
 
-/// The data in a JSON string, all of it.
+/// Decodes all data of a JSON string.
 pub(super) fn decode_whole(data: &Json) -> Result<Vec<u8>, String> {
     let mut whole = Vec::with_capacity(data.as_str().len() / 4 * 3);
     let decoded = decode(data, |piece| {
@@ -57,26 +58,26 @@ pub(super) fn decode_whole(data: &Json) -> Result<Vec<u8>, String> {
     });
     match decoded {
         Ok(()) => Ok(whole),
-        Err(Fault::Broken(why)) => Err(why),
-        Err(Fault::Sink(never)) => match never {},
+        Err(Base64Error::Broken(why)) => Err(why),
+        Err(Base64Error::Sink(never)) => match never {},
     }
 }
 
-/// Data in base64, as it is sent.
+/// Encodes data.
 pub(super) fn encode(data: &[u8]) -> String {
     LENIENT.encode(data)
 }
 
-/// How long data of so many bytes is in base64.
+/// Returns the length of so many bytes in Base64.
 pub(super) fn encoded_len(bytes: usize) -> usize {
     bytes.div_ceil(3) * 4
 }
 
-/// Whether the data has begun.
+/// The state of the `data:` prefix.
 enum Prefix {
-    /// Nothing has come yet.
+    /// No input yet.
     Unknown,
-    /// In front of the data stands what it is; so much of that was seen.
+    /// Inside the prefix, after so many characters.
     Inside(usize),
     Over,
 }
@@ -86,19 +87,19 @@ struct Decoder<S> {
     prefix: Prefix,
     buffer: Vec<u8>,
     out: Vec<u8>,
-    /// How many characters were decoded, for messages.
+    /// The number of characters decoded, for messages.
     decoded: usize,
-    /// There was padding, so nothing may follow.
+    /// There was padding: nothing may follow.
     ended: bool,
 }
 
 impl<E, S: FnMut(&[u8]) -> Result<(), E>> Decoder<S> {
-    fn text(&mut self, piece: &str) -> Result<(), Fault<E>> {
+    fn text(&mut self, piece: &str) -> Result<(), Base64Error<E>> {
         let mut rest = self.behind_prefix(piece)?.as_bytes();
         while !rest.is_empty() {
             let room = CHUNK - self.buffer.len();
             let (now, later) = rest.split_at(rest.len().min(room));
-            // Without a branch for each byte, so that the compiler can look at many at once.
+            // No branch per byte, so that the compiler can vectorize the loop.
             if now
                 .iter()
                 .fold(0, |any, byte| any | u8::from(*byte <= b' '))
@@ -117,8 +118,8 @@ impl<E, S: FnMut(&[u8]) -> Result<(), E>> Decoder<S> {
         Ok(())
     }
 
-    /// What of a piece is data.
-    fn behind_prefix<'p>(&mut self, piece: &'p str) -> Result<&'p str, Fault<E>> {
+    /// Returns the part of a chunk after the prefix.
+    fn behind_prefix<'p>(&mut self, piece: &'p str) -> Result<&'p str, Base64Error<E>> {
         if let Prefix::Unknown = self.prefix {
             self.prefix = if piece.starts_with("data:") {
                 Prefix::Inside(0)
@@ -134,8 +135,8 @@ impl<E, S: FnMut(&[u8]) -> Result<(), E>> Decoder<S> {
             return Ok(data);
         }
         let seen = seen + piece.len();
-        if seen > LONGEST_PREFIX {
-            return Err(Fault::Broken(
+        if seen > MAX_PREFIX {
+            return Err(Base64Error::Broken(
                 "it begins like a data URL without data".to_owned(),
             ));
         }
@@ -143,12 +144,12 @@ impl<E, S: FnMut(&[u8]) -> Result<(), E>> Decoder<S> {
         Ok("")
     }
 
-    fn flush(&mut self) -> Result<(), Fault<E>> {
+    fn flush(&mut self) -> Result<(), Base64Error<E>> {
         if self.buffer.is_empty() {
             return Ok(());
         }
         if self.ended {
-            return Err(Fault::Broken(format!(
+            return Err(Base64Error::Broken(format!(
                 "something follows its end at character {}",
                 self.decoded
             )));
@@ -166,10 +167,10 @@ impl<E, S: FnMut(&[u8]) -> Result<(), E>> Decoder<S> {
         self.out.resize(CHUNK / 4 * 3, 0);
         let length = LENIENT
             .decode_slice(&self.buffer, &mut self.out)
-            .map_err(|error| Fault::Broken(self.explain(&error)))?;
+            .map_err(|error| Base64Error::Broken(self.explain(&error)))?;
         self.decoded += self.buffer.len();
         self.buffer.clear();
-        (self.sink)(&self.out[..length]).map_err(Fault::Sink)
+        (self.sink)(&self.out[..length]).map_err(Base64Error::Sink)
     }
 
     fn explain(&self, error: &DecodeSliceError) -> String {
@@ -247,6 +248,6 @@ mod tests {
         assert_eq!(decoded, Ok(()));
         assert!(pieces.len() > 3 && pieces.concat() == data);
         let refused = decode(&text, |_| Err("full"));
-        assert_eq!(refused, Err(Fault::Sink("full")));
+        assert_eq!(refused, Err(Base64Error::Sink("full")));
     }
 }

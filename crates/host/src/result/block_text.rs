@@ -1,4 +1,4 @@
-//! The words of a block: what of it a model reads as text, without a copy of it where that would be large.
+//! The text of a block, without a copy of it where that would be large.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use super::visible;
 use crate::context::MAX_URI;
 use crate::sanitize::{Removed, sanitize_json, strip_hidden};
 
-/// A text, decoded or as it stands in the message.
+/// A text, decoded or still encoded in the message.
 #[derive(Clone, Debug)]
 pub(super) enum BlockText {
     Plain(ByteString),
@@ -20,7 +20,7 @@ pub(super) enum BlockText {
 }
 
 impl BlockText {
-    /// The words of a text block or of an embedded resource that is text.
+    /// Returns the text of a text block or of an embedded text resource.
     pub(super) fn of(content: &Content) -> Option<Self> {
         match content {
             Content::Text(text) => Some(Self::Plain(text.clone())),
@@ -32,7 +32,7 @@ impl BlockText {
         }
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub(super) fn text(&self) -> ByteString {
         match self {
             Self::Plain(text) => text.clone(),
@@ -40,16 +40,16 @@ impl BlockText {
         }
     }
 
-    /// At most how many bytes it has.
+    /// Returns an upper bound of the length in bytes.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Plain(text) => text.len(),
-            // An escape is never shorter than what it stands for.
+            // An escape is never shorter than its character.
             Self::Spelt(json) => json.as_str().len(),
         }
     }
 
-    /// Calls `visit` with the text piece by piece.
+    /// Calls `visit` with the text in chunks.
     pub(super) fn pieces<E>(&self, mut visit: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
         match self {
             Self::Plain(text) => visit(text),
@@ -57,7 +57,7 @@ impl BlockText {
         }
     }
 
-    /// The beginning of the text, about as long as that, and whether there is more.
+    /// Returns about `length` bytes of the beginning, and whether there is more.
     pub(super) fn head(&self, length: usize) -> (String, bool) {
         let mut head = String::new();
         let visited = self.pieces(|piece| {
@@ -73,7 +73,7 @@ impl BlockText {
         (head, visited.is_err())
     }
 
-    /// Adds its size to `size`, and ends early where that is more than the limit allows.
+    /// Adds the text to `size`; stops early once the limit is exceeded.
     pub(super) fn measure(&self, size: &mut Size, limit: &Limit) -> ControlFlow<()> {
         let visited = self.pieces(|piece| {
             size.add(piece);
@@ -85,9 +85,9 @@ impl BlockText {
         }
     }
 
-    /// Whether it says the same as some JSON, spaces and line breaks between its parts aside.
+    /// True if the text is this JSON, apart from whitespace.
     pub(super) fn says(&self, json: &str) -> bool {
-        let (mut ours, mut others) = (Solid::default(), Solid::default());
+        let (mut ours, mut others) = (SignificantBytes::default(), SignificantBytes::default());
         let mut theirs = json.bytes().filter(|byte| others.is_part(*byte));
         let visited = self.pieces(|piece| {
             let mut parts = piece.bytes().filter(|byte| ours.is_part(*byte));
@@ -97,7 +97,7 @@ impl BlockText {
         visited.is_ok() && theirs.next().is_none()
     }
 
-    /// Its size.
+    /// Returns the size.
     pub(super) fn size(&self) -> Size {
         let mut size = Size::default();
         let Ok(()) = self.pieces(|piece| {
@@ -108,15 +108,15 @@ impl BlockText {
     }
 }
 
-/// Tells what of a JSON text counts.
+/// Skips insignificant whitespace in JSON.
 #[derive(Default)]
-struct Solid {
+struct SignificantBytes {
     in_string: bool,
     escaped: bool,
 }
 
-impl Solid {
-    /// Whether the next byte is more than a space between two parts.
+impl SignificantBytes {
+    /// True if the next byte is significant.
     fn is_part(&mut self, byte: u8) -> bool {
         if !self.in_string {
             self.in_string = byte == b'"';
@@ -139,8 +139,8 @@ fn string(object: &Json, key: &str) -> Option<BlockText> {
         .then_some(BlockText::Spelt(text))
 }
 
-/// The block with other words, and everything else as it was.
-pub(super) fn with_words(content: &Content, text: &str) -> Content {
+/// Replaces the text of a block.
+pub(super) fn with_block_text(content: &Content, text: &str) -> Content {
     match content {
         Content::Other { kind, raw } => {
             let raw = if &**kind == "resource" {
@@ -159,7 +159,7 @@ pub(super) fn with_words(content: &Content, text: &str) -> Content {
     }
 }
 
-/// The block as a model may see it.
+/// Prepares a block for a model.
 pub(super) fn shown(content: Content, removed: &mut Removed) -> Content {
     let content = match content {
         Content::Other { kind, raw } if &*kind == "resource" => Content::Other {
@@ -172,12 +172,12 @@ pub(super) fn shown(content: Content, removed: &mut Removed) -> Content {
         return without_hidden_texts(content, removed);
     };
     match visible(&words.text(), removed) {
-        Some(visible) => with_words(&content, &visible),
+        Some(visible) => with_block_text(&content, &visible),
         None => content,
     }
 }
 
-/// An embedded resource of which everything but its text or data is as a model may see it.
+/// Removes hidden characters beside the text or data of an embedded resource.
 fn with_visible_address(raw: Json, removed: &mut Removed) -> Json {
     let Some(resource) = raw.get("resource") else {
         return raw;
@@ -188,7 +188,7 @@ fn with_visible_address(raw: Json, removed: &mut Removed) -> Json {
             return;
         }
         if let Some(uri) = value.as_string().filter(|_| key == "uri") {
-            // It is to be read again: what can be seen keeps its spelling.
+            // A URI is used again: visible characters keep their spelling.
             let visible = strip_hidden(&uri[..uri.floor_char_boundary(MAX_URI)], removed);
             if *visible != *uri {
                 other.push((key.to_owned(), Json::from(Value::from(&*visible))));
@@ -210,7 +210,7 @@ fn with_visible_address(raw: Json, removed: &mut Removed) -> Json {
     with_member(&raw, "resource", &resource)
 }
 
-/// A block that is neither text nor data, such as a link, as a model may see it.
+/// Removes hidden characters from a block that is neither text nor data, such as a link.
 fn without_hidden_texts(content: Content, removed: &mut Removed) -> Content {
     match content {
         Content::Other { kind, raw } if !matches!(&*kind, "image" | "audio" | "resource") => {
@@ -222,7 +222,7 @@ fn without_hidden_texts(content: Content, removed: &mut Removed) -> Content {
     }
 }
 
-/// An object with other texts in place of some of its members, which it need not have.
+/// Replaces or adds string members of an object.
 pub(super) fn replaced(object: &Json, texts: &[(&str, &str)]) -> Json {
     let long: usize = texts.iter().map(|(_, text)| text.len()).sum();
     let mut writer = ObjectWriter::with_capacity(long + 256);
@@ -301,7 +301,7 @@ mod tests {
         ];
         for (before, after) in cases {
             assert_eq!(
-                with_words(&block(before), "cut\n").to_json().as_str(),
+                with_block_text(&block(before), "cut\n").to_json().as_str(),
                 after
             );
         }

@@ -1,7 +1,5 @@
-//! Images, made to fit what models take (RES-2).
-//!
-//! An image that fits already stays as it is, byte for byte, once it is clear that it is one. Nothing is decoded before its
-//! header has told how large it will be.
+//! Fits images to the limits of models (RES-2).\//!\//! A valid image within the limits keeps its
+//! bytes. Nothing is decoded before the header has told the size.
 
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,26 +16,26 @@ use super::memory_budget::MemoryBudget;
 /// The longest side that models see (RES-2).
 pub(super) const LONGEST_SIDE: u32 = 1568;
 
-/// How long an image may be in base64 (RES-2): 5 MB.
+/// The maximum length in Base64 (RES-2): 5 MB.
 pub(super) const MAX_BASE64: usize = 5_000_000;
 
-/// How many pixels all images of one result may have together. A few bytes can claim to be any number of them.
+/// The number of pixels of all images of one result. A few bytes can claim any number.
 pub(super) const MAX_PIXELS: u64 = 200_000_000;
 
-/// How much memory one image may take once it is decoded.
+/// The memory of one decoded image.
 const MAX_DECODED: u64 = 512 * 1024 * 1024;
 
-/// What all images that are being worked on may take together, whichever result they belong to. Copies that are made on the way, of
-/// unusual kinds of images, come to no more than twice that again.
+/// The memory of all images in process, of all results together. Conversions of unusual formats
+/// take up to twice that on top.
 static DECODED: MemoryBudget = MemoryBudget::new(MAX_DECODED);
 
-/// From this size on, an image without transparency is also tried as a JPEG.
+/// Opaque images from this size on are also tried as JPEG.
 const LARGE: usize = 1_000_000;
 
-/// No image is made smaller than this to fit.
+/// Images are not scaled below this side.
 const SMALLEST_SIDE: u32 = 64;
 
-/// What an image may be.
+/// The limits of an image.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ImageLimits {
     pub(super) longest_side: u32,
@@ -53,22 +51,22 @@ impl Default for ImageLimits {
     }
 }
 
-/// What became of an image.
+/// The outcome of fitting an image.
 #[derive(Debug)]
 pub(super) enum Fitted {
-    /// It fits as it is.
+    /// It fits unchanged.
     AsItIs,
-    /// It was made to fit.
+    /// It was scaled or converted.
     Anew {
         data: Vec<u8>,
         mime: &'static str,
-        /// How large it was and is.
+        /// The sizes before and after.
         before: (u32, u32),
         after: (u32, u32),
     },
 }
 
-/// The format of an image of a type that models take; `None` for other types.
+/// Returns the format of an image type that models take.
 pub(super) fn format(mime: &str) -> Option<ImageFormat> {
     match mime {
         "image/png" => Some(ImageFormat::Png),
@@ -79,7 +77,7 @@ pub(super) fn format(mime: &str) -> Option<ImageFormat> {
     }
 }
 
-/// Makes an image fit; `pixels` is how many may still be decoded. An `Err` says why there is no image.
+/// Fits an image; `pixels` is the number that may still be decoded.
 pub(super) fn fit(
     data: &[u8],
     format: ImageFormat,
@@ -87,7 +85,7 @@ pub(super) fn fit(
     pixels: &mut u64,
 ) -> Result<Fitted, String> {
     let work = AssertUnwindSafe(|| fit_or_panic(data, format, limits, pixels));
-    // A decoder's mistake costs its image and nothing else.
+    // A panic in a decoder costs only its image.
     catch_unwind(work).unwrap_or_else(|_| Err("it could not be read".to_owned()))
 }
 
@@ -118,7 +116,7 @@ fn fit_or_panic(
     let read = DynamicImage::from_decoder(decoder);
     if fits {
         return match read {
-            // What we cannot read, somebody else may.
+            // Others may be able to read it.
             Ok(_) | Err(ImageError::Unsupported(_)) => Ok(Fitted::AsItIs),
             Err(error) => Err(broken(&error)),
         };
@@ -143,7 +141,7 @@ fn fit_or_panic(
     Err("it cannot be made small enough".to_owned())
 }
 
-/// Makes sure that an image is one. An `Err` says why it is not; one that is too large or too new to be looked at is taken for whole.
+/// Validates an image. One that is too large or too new to decode counts as valid.
 pub(super) fn is_whole(data: &[u8], format: ImageFormat, pixels: &mut u64) -> Result<(), String> {
     let unread =
         |error: &ImageError| matches!(error, ImageError::Unsupported(_) | ImageError::Limits(_));
@@ -181,7 +179,7 @@ fn reader(data: &[u8], format: ImageFormat) -> ImageReader<Cursor<&[u8]>> {
     reader
 }
 
-/// A size as a viewer sees it.
+/// Returns the size as displayed.
 fn oriented((width, height): (u32, u32), orientation: Orientation) -> (u32, u32) {
     match orientation {
         Orientation::Rotate90
@@ -192,7 +190,7 @@ fn oriented((width, height): (u32, u32), orientation: Orientation) -> (u32, u32)
     }
 }
 
-/// The image with a byte for each colour.
+/// Converts to eight bits per channel.
 fn eight_bits(image: DynamicImage) -> DynamicImage {
     match image {
         fine @ (DynamicImage::ImageLuma8(_)
@@ -204,7 +202,7 @@ fn eight_bits(image: DynamicImage) -> DynamicImage {
     }
 }
 
-/// The image with its longest side as long as that.
+/// Scales to this longest side.
 fn resized(image: &DynamicImage, side: u32) -> Result<DynamicImage, String> {
     let (width, height) = (image.width(), image.height());
     let longest = width.max(height);
@@ -224,7 +222,7 @@ fn resized(image: &DynamicImage, side: u32) -> Result<DynamicImage, String> {
     Ok(smaller)
 }
 
-/// The image in a format that suits it, if it is small enough in one.
+/// Encodes in a suitable format, if one is small enough.
 fn encoded(
     image: &DynamicImage,
     lossy: bool,
@@ -278,7 +276,7 @@ fn is_opaque(image: &DynamicImage) -> bool {
     }
 }
 
-/// The image without transparency, on white.
+/// Replaces transparency with white.
 fn flattened(image: &DynamicImage) -> DynamicImage {
     let DynamicImage::ImageRgba8(pixels) = image else {
         return image.clone();
@@ -295,7 +293,7 @@ fn flattened(image: &DynamicImage) -> DynamicImage {
     DynamicImage::ImageRgb8(flat)
 }
 
-/// Why an image cannot be read, in a few words.
+/// Describes a decoding error briefly.
 fn broken(error: &ImageError) -> String {
     match error {
         ImageError::IoError(_) => "it is cut off".to_owned(),

@@ -1,4 +1,4 @@
-//! What is too large for a model (RES-4, RES-6): text goes to a file, or is cut where that cannot be.
+//! Text that is too large for a model (RES-4, RES-6): saved to a file, or truncated.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -7,27 +7,27 @@ use trunkline_wire::Json;
 use trunkline_wire::mcp::Content;
 
 use super::SavedFile;
-use super::block_text::{BlockText, with_words};
+use super::block_text::{BlockText, with_block_text};
 use super::compact_schema::{self, DEPTH, HEAD};
-use super::kind::{self, Kind};
+use super::file_type::{self, FileType};
 use super::note::{self, Large};
 use super::processor::ResultProcessor;
 use super::size::{Limit, Size};
 
-/// How much is written at a time.
+/// The chunk size of writes.
 const CHUNK: usize = 256 * 1024;
-/// From which length a piece is written where it stands.
+/// Longer strings are written without copying.
 const APART: usize = 32 * 1024;
 
-/// A part of what a model is shown.
+/// A part of the output.
 pub(super) enum Part {
-    /// A block of text, and its words.
+    /// A block with text.
     BlockText(Content, BlockText),
     /// An image that fits.
     Picture(Content),
-    /// Something we say.
+    /// A note of the host.
     Note(String),
-    /// Whatever else there is: links, and blocks that are newer than we are.
+    /// Other blocks: links, and unknown types.
     Rest(Content),
 }
 
@@ -40,7 +40,7 @@ impl Part {
     }
 }
 
-/// Something that is in a file now.
+/// A saved text.
 struct Saved {
     file: SavedFile,
     size: Size,
@@ -61,7 +61,7 @@ impl Saved {
 }
 
 impl ResultProcessor {
-    /// The parts and the structured content, neither larger than a model should be given.
+    /// Bounds the parts and the structured content.
     pub(super) fn bounded(
         &mut self,
         parts: Vec<Part>,
@@ -75,7 +75,7 @@ impl ResultProcessor {
             structured => (structured, None),
         };
         let before = self.files.len();
-        // Servers say in text what is in their structured content, for clients that do not know that.
+        // Servers repeat structured content as text, for clients that do not know it.
         let twice = match (&parts[..], &large) {
             ([Part::BlockText(_, words)], Some(large)) => words.says(large.as_str()),
             _ => false,
@@ -93,12 +93,12 @@ impl ResultProcessor {
         (parts, structured)
     }
 
-    /// What is shown instead of parts that are too much together.
+    /// Replaces parts that are too large together.
     fn shortened(&mut self, parts: Vec<Part>, limit: &Limit) -> Vec<Part> {
         if parts.iter().any(|part| matches!(part, Part::Picture(_))) {
             return cut(parts, limit, "what comes with images is not saved");
         }
-        match self.save_words(&parts, limit) {
+        match self.save_texts(&parts, limit) {
             Ok((saved, rest_too)) => {
                 let mut note = Some(saved.note("the result"));
                 let mut left = Vec::new();
@@ -123,8 +123,8 @@ impl ResultProcessor {
         }
     }
 
-    /// Writes the words of all parts to a file, and what else there is too if that alone is too much.
-    fn save_words(&self, parts: &[Part], limit: &Limit) -> io::Result<(Saved, bool)> {
+    /// Saves the text of all parts, and the other parts too if they alone are too large.
+    fn save_texts(&self, parts: &[Part], limit: &Limit) -> io::Result<(Saved, bool)> {
         let rest: usize = parts
             .iter()
             .map(|part| match part {
@@ -146,11 +146,11 @@ impl ResultProcessor {
         self.save_text(&words).map(|saved| (saved, rest_too))
     }
 
-    /// Writes words to a file, one below the other, exactly as the server said them.
+    /// Saves texts, separated by line breaks, exactly as the server sent them.
     fn save_text(&self, words: &[(BlockText, Option<String>)]) -> io::Result<Saved> {
         let (kind, shape) = match words {
             [(words, mime)] => kind_of(words, mime.as_deref()),
-            _ => (kind::TEXT, None),
+            _ => (file_type::TEXT, None),
         };
         let store = &self.results.store;
         let mut file = store.create(&self.server, &self.tool, kind.extension)?;
@@ -187,7 +187,7 @@ impl ResultProcessor {
         Ok(Saved { file, size, shape })
     }
 
-    /// What is said instead of structured content that is too large; it is all that there is if it is `alone`.
+    /// Replaces structured content that is too large; `alone` if there is nothing else.
     fn without_structure(&mut self, structured: &Json, alone: bool, limit: &Limit) -> Vec<Part> {
         let words = BlockText::Plain(structured.to_text());
         let what = if alone {
@@ -216,13 +216,13 @@ impl ResultProcessor {
     }
 }
 
-/// Whether a JSON text is more than the limit allows.
+/// True if a JSON text exceeds the limit.
 fn is_large(json: &Json, limit: &Limit) -> bool {
     let text = json.as_str();
     !limit.allows_any(text.len()) && !limit.allows(&Size::of(text))
 }
 
-/// Whether there is more text than the limit allows.
+/// True if the text of all parts exceeds the limit.
 fn is_over(parts: &[Part], limit: &Limit) -> bool {
     let bytes: usize = parts.iter().map(upper_bound).sum();
     if limit.allows_any(bytes) {
@@ -244,7 +244,7 @@ fn is_over(parts: &[Part], limit: &Limit) -> bool {
     parts.iter().try_for_each(measure).is_break()
 }
 
-/// At most how many bytes of text a part has.
+/// Returns an upper bound of a part's text in bytes.
 fn upper_bound(part: &Part) -> usize {
     match part {
         Part::BlockText(_, words) => words.len(),
@@ -253,7 +253,7 @@ fn upper_bound(part: &Part) -> usize {
     }
 }
 
-/// As much of the parts as fits, and a note that says so.
+/// Truncates the parts, with a note.
 fn cut(parts: Vec<Part>, limit: &Limit, why: &str) -> Vec<Part> {
     let (mut there, mut whole) = (Size::default(), Size::default());
     let mut full = false;
@@ -266,13 +266,13 @@ fn cut(parts: Vec<Part>, limit: &Limit, why: &str) -> Vec<Part> {
                 if full {
                     continue;
                 }
-                // No character has less than a byte, and none more than four.
+                // A character has one to four bytes.
                 let most = usize::try_from(limit.chars.saturating_mul(4)).unwrap_or(usize::MAX);
                 let (head, more) = words.head(most);
                 let text = limit.cut(&head, &mut there);
                 full = more || text.len() < head.len();
                 let content = if full {
-                    with_words(&content, text)
+                    with_block_text(&content, text)
                 } else {
                     content
                 };
@@ -300,19 +300,22 @@ fn cut(parts: Vec<Part>, limit: &Limit, why: &str) -> Vec<Part> {
     left
 }
 
-/// What kind of text it is, and what it is like if it is JSON.
-fn kind_of(words: &BlockText, mime: Option<&str>) -> (Kind, Option<(String, bool)>) {
+/// Returns the type of a text, and its description if it is JSON.
+fn kind_of(words: &BlockText, mime: Option<&str>) -> (FileType, Option<(String, bool)>) {
     let (start, _) = words.head(64);
     if compact_schema::may_be_json(&start) {
         let (head, goes_on) = words.head(HEAD);
         if let Some(shape) = compact_schema::describe_head(&head, goes_on, DEPTH) {
-            return (kind::JSON, Some((shape, goes_on)));
+            return (file_type::JSON, Some((shape, goes_on)));
         }
     }
-    (mime.and_then(kind::named).unwrap_or(kind::TEXT), None)
+    (
+        mime.and_then(file_type::named).unwrap_or(file_type::TEXT),
+        None,
+    )
 }
 
-/// The type of an embedded resource.
+/// Returns the MIME type of an embedded resource.
 fn mime_of(content: &Content) -> Option<String> {
     match content {
         Content::Other { kind, raw } if &**kind == "resource" => {
@@ -322,7 +325,7 @@ fn mime_of(content: &Content) -> Option<String> {
     }
 }
 
-/// Calls `write` with a long text in parts, so that what is counted is still at hand when it is written.
+/// Calls `write` with a long text in chunks, so that counted bytes are still in the cache.
 fn in_chunks(text: &str, mut write: impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
     let mut rest = text;
     while !rest.is_empty() {

@@ -1,18 +1,18 @@
-//! Room for work that takes much memory, shared by all threads that do such work.
+//! A memory budget shared by threads.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// So many bytes, of which everyone takes what they need and gives it back.
+/// A number of bytes that threads reserve and release.
 pub(super) struct MemoryBudget {
     all: u64,
     free: Mutex<u64>,
     freed: Condvar,
-    /// Held by whoever is next, so that nobody who needs little gets in before somebody who needs much.
+    /// Held by the next in line, so that small requests do not overtake large ones.
     next: Mutex<()>,
 }
 
-/// Bytes of a room; they are given back when this is dropped.
-pub(super) struct Taken<'r> {
+/// Reserved bytes, released on drop.
+pub(super) struct ReservedBytes<'r> {
     room: &'r MemoryBudget,
     bytes: u64,
 }
@@ -27,8 +27,8 @@ impl MemoryBudget {
         }
     }
 
-    /// Waits until so many bytes are free. Who needs more than there are waits until nobody else has any.
-    pub(super) fn take(&self, bytes: u64) -> Taken<'_> {
+    /// Waits until so many bytes are free. A request beyond the budget waits until all are free.
+    pub(super) fn take(&self, bytes: u64) -> ReservedBytes<'_> {
         let bytes = bytes.min(self.all);
         let _next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
@@ -37,11 +37,11 @@ impl MemoryBudget {
             .wait_while(free, |free| *free < bytes)
             .unwrap_or_else(PoisonError::into_inner);
         *free -= bytes;
-        Taken { room: self, bytes }
+        ReservedBytes { room: self, bytes }
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for ReservedBytes<'_> {
     fn drop(&mut self) {
         let mut free = self
             .room

@@ -16,13 +16,13 @@ mod base64;
 mod block_text;
 mod compact_schema;
 mod content;
-mod fit;
+mod file_type;
 mod for_model;
 mod image;
-mod kind;
 mod large;
 mod memory_budget;
 mod note;
+mod prepare;
 mod processor;
 mod results;
 mod size;
@@ -40,9 +40,9 @@ pub use compact_schema::infer_compact_schema;
 pub use content::{
     Content, EmbeddedResource, MediaContent, ResourceLink, TextContent, UnknownContent,
 };
-pub(crate) use results::About;
+pub(crate) use results::ResultOrigin;
 pub use results::Results;
-pub(crate) use store::{is_ours as is_saved_result, is_result_of};
+pub(crate) use store::{is_our_file as is_saved_result, is_result_of};
 pub use trunkline_wire::mcp::Content as ContentBlock;
 
 /// The result of a call.

@@ -1,4 +1,5 @@
-//! What a model is told in place of what it is not shown. Every word of it is here; what comes from a server is made harmless.
+//! Notes for the model in place of omitted content. All their wording is here; text from servers is
+//! sanitized.
 
 use std::fmt::Write as _;
 
@@ -7,7 +8,7 @@ use crate::text::harmless;
 use super::SavedFile;
 use super::size::Size;
 
-/// Something was saved.
+/// A part was saved.
 pub(super) fn saved(what: &str, file: &SavedFile) -> String {
     format!(
         "[{} saved to {} ({}, {} bytes)]",
@@ -18,12 +19,12 @@ pub(super) fn saved(what: &str, file: &SavedFile) -> String {
     )
 }
 
-/// Something is missing.
+/// A part was omitted.
 pub(super) fn left_out(what: &str, why: &str) -> String {
     format!("[{} left out: {}]", harmless(what), harmless(why))
 }
 
-/// So many blocks are not even spoken of.
+/// The number of blocks without a note.
 pub(super) fn unsaid(count: usize) -> String {
     format!(
         "[{} more blocks left out: there are too many]",
@@ -31,12 +32,12 @@ pub(super) fn unsaid(count: usize) -> String {
     )
 }
 
-/// An image that comes from somewhere else than an image block.
+/// The source of an image that came in another block.
 pub(super) fn image_of(what: &str) -> String {
     format!("[{}:]", harmless(what))
 }
 
-/// An image was made smaller: who clicks on it needs to know.
+/// An image was scaled: coordinates change with it.
 pub(super) fn scaled(before: (u32, u32), after: (u32, u32)) -> String {
     let factor = f64::from(before.0.max(before.1)) / f64::from(after.0.max(after.1).max(1));
     format!(
@@ -45,13 +46,13 @@ pub(super) fn scaled(before: (u32, u32), after: (u32, u32)) -> String {
     )
 }
 
-/// What was too large and is in a file now.
+/// A large text that was saved.
 pub(super) struct Large<'a> {
-    /// What it is: "the result", …
+    /// The subject: "the result", …
     pub(super) what: &'a str,
     pub(super) file: &'a SavedFile,
     pub(super) size: &'a Size,
-    /// What it is like, if it is JSON, and whether only its beginning was looked at.
+    /// The description of JSON, and whether it covers only the beginning.
     pub(super) shape: Option<(&'a str, bool)>,
 }
 
@@ -90,7 +91,7 @@ impl Large<'_> {
     }
 }
 
-/// A text was cut; `why` says why it is not in a file.
+/// A text was truncated, with the reason why it is in no file.
 pub(super) fn truncated(shown: &Size, whole: &Size, why: &str) -> String {
     format!(
         "[truncated: only the first {} of {} are shown; {}. Ask for less at a time, if the tool can do that.]",
@@ -115,13 +116,13 @@ fn lines(size: &Size) -> String {
     }
 }
 
-/// Whether reading by lines gets one anywhere.
+/// True if reading by lines is useful.
 fn has_short_lines(size: &Size) -> bool {
     const SHORT: u64 = 2000;
     size.chars / (size.lines + 1) < SHORT
 }
 
-/// A number as people read it.
+/// Formats a number with separators.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

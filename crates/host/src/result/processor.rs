@@ -1,52 +1,52 @@
-//! One result on its way to a model, block by block (RES-1 … RES-3). What it comes to as a whole is decided in `large`.
+//! Processes one result for a model, block by block (RES-1 … RES-3). `large` bounds the whole.
 
 use trunkline_wire::Json;
 use trunkline_wire::mcp::Content;
 
-use super::base64::{self, Fault, encoded_len};
+use super::base64::{self, Base64Error, encoded_len};
 use super::block_text::{BlockText, replaced};
+use super::file_type::{self, ENOUGH};
 use super::image::{self, Fitted, ImageLimits, MAX_PIXELS};
-use super::kind::{self, ENOUGH};
 use super::large::Part;
-use super::results::{About, Results};
+use super::results::{ResultOrigin, Results};
 use super::size::Limit;
-use super::store::Saving;
+use super::store::SavingFile;
 use super::{CallOutput, SavedFile, note};
 
-/// How many files and notes one result may come to. Blocks are cheap to send.
+/// The number of files and notes of one result. Blocks are cheap to send.
 const MAX_NOTES: usize = 100;
 
-/// How many images one result may have: a model takes no more, and each may be megabytes.
-const MAX_PICTURES: usize = 20;
+/// The number of images of one result: models take no more, and each may have megabytes.
+const MAX_IMAGES: usize = 20;
 
-/// How many blocks one result may have: even empty ones are something to read.
+/// The number of blocks of one result: even empty ones cost tokens.
 pub(super) const MAX_BLOCKS: usize = 10_000;
 
-/// The work on one result.
+/// Processes one result.
 pub(super) struct ResultProcessor {
     pub(super) results: Results,
     pub(super) server: String,
     pub(super) tool: String,
-    /// How much text there may be.
+    /// The limit for text.
     pub(super) limit: Option<Limit>,
-    /// How many pixels may still be decoded.
+    /// The number of pixels that may still be decoded.
     pixels: u64,
-    /// How many bytes stand beside the words of blocks: addresses, annotations.
+    /// The number of bytes beside the text of blocks: URIs, annotations.
     beside: usize,
-    /// How many images there are already.
+    /// The number of images so far.
     pictures: usize,
-    /// How many things were saved or left out.
+    /// The number of parts saved or omitted.
     notes: usize,
     pub(super) files: Vec<SavedFile>,
     pub(super) warnings: Vec<String>,
 }
 
 impl ResultProcessor {
-    pub(super) fn new(results: Results, about: &About, limit: Option<Limit>) -> Self {
+    pub(super) fn new(results: Results, origin: &ResultOrigin, limit: Option<Limit>) -> Self {
         Self {
             results,
-            server: about.server.to_owned(),
-            tool: about.tool.to_owned(),
+            server: origin.server.to_owned(),
+            tool: origin.tool.to_owned(),
             limit,
             pixels: MAX_PIXELS,
             beside: 0,
@@ -94,7 +94,7 @@ impl ResultProcessor {
 
     fn block(&mut self, block: Content) -> Vec<Part> {
         if let Some(words) = BlockText::of(&block) {
-            let block = self.without_ballast(block, &words);
+            let block = self.strip_if_heavy(block, &words);
             return vec![Part::BlockText(block, words)];
         }
         let Content::Other { kind, raw } = &block else {
@@ -122,8 +122,8 @@ impl ResultProcessor {
         }
     }
 
-    /// A block with words; only those, where all that stands beside words has become too much.
-    fn without_ballast(&mut self, block: Content, words: &BlockText) -> Content {
+    /// Returns a block with text; only its text once the rest has become too large.
+    fn strip_if_heavy(&mut self, block: Content, words: &BlockText) -> Content {
         let Content::Other { raw, .. } = &block else {
             return block;
         };
@@ -134,7 +134,8 @@ impl ResultProcessor {
         Content::Text(words.text())
     }
 
-    /// Data in base64: an image that a model can look at, or a file. `block` is the image block that it came in.
+    /// Processes Base64 data: an image for the model, or a file. `block` is the image block around
+    /// it.
     fn data(
         &mut self,
         what: &str,
@@ -146,7 +147,7 @@ impl ResultProcessor {
             Ok(head) => head,
             Err(why) => return self.left_out(what, &format!("its data is not base64: {why}")),
         };
-        let sniffed = kind::sniff(&head);
+        let sniffed = file_type::sniff(&head);
         let found = sniffed.and_then(|kind| Some((kind.mime, image::format(kind.mime)?)));
         match (found, self.results.images) {
             (Some((found, format)), Some(limits)) => {
@@ -165,8 +166,8 @@ impl ResultProcessor {
                 }
             }
             (None, _) if what == "image" && sniffed.is_none() => {
-                let claimed = mime.and_then(kind::named).map(|kind| kind.mime);
-                // It says that it is an image that models take, and is not.
+                let claimed = mime.and_then(file_type::named).map(|kind| kind.mime);
+                // It claims to be an image that models take, and is not.
                 if let Some(claimed) = claimed.filter(|claimed| image::format(claimed).is_some()) {
                     let why = format!("its data is no {claimed}, nor any other image");
                     return self.left_out(what, &why);
@@ -185,7 +186,7 @@ impl ResultProcessor {
         }
     }
 
-    /// Makes sure that an image is one before it is saved as one. An `Err` says why it is not.
+    /// Validates an image before it is saved as one.
     fn is_whole(&mut self, format: ::image::ImageFormat, data: &Json) -> Result<(), String> {
         let bytes = base64::decode_whole(data);
         let bytes = bytes.map_err(|why| format!("its data is not base64: {why}"))?;
@@ -194,7 +195,7 @@ impl ResultProcessor {
 
     fn image(&mut self, what: &str, given: &Image, limits: &ImageLimits) -> Vec<Part> {
         self.pictures += 1;
-        if self.pictures > MAX_PICTURES {
+        if self.pictures > MAX_IMAGES {
             return self.left_out(what, "there are too many images");
         }
         let bytes = match base64::decode_whole(given.data) {
@@ -238,12 +239,12 @@ impl ResultProcessor {
         parts
     }
 
-    /// Writes data to a file as it is decoded. An `Err` says why there is none.
+    /// Decodes data into a file.
     fn save_data(&self, mime: Option<&str>, data: &Json) -> Result<SavedFile, String> {
-        let mut saving: Option<(Saving, String)> = None;
+        let mut saving: Option<(SavingFile, String)> = None;
         let decoded = base64::decode(data, |piece| {
             if saving.is_none() {
-                let (kind, mime) = kind::of_data(piece, mime);
+                let (kind, mime) = file_type::of_data(piece, mime);
                 let store = &self.results.store;
                 let file = store.create(&self.server, &self.tool, kind.extension)?;
                 saving = Some((file, mime));
@@ -263,8 +264,8 @@ impl ResultProcessor {
                 })
             }
             (Ok(()), None) => Err("it is empty".to_owned()),
-            (Err(Fault::Broken(why)), _) => Err(format!("its data is not base64: {why}")),
-            (Err(Fault::Sink(error)), _) => Err(format!("it could not be saved: {error}")),
+            (Err(Base64Error::Broken(why)), _) => Err(format!("its data is not base64: {why}")),
+            (Err(Base64Error::Sink(error)), _) => Err(format!("it could not be saved: {error}")),
         }
     }
 
@@ -278,22 +279,22 @@ impl ResultProcessor {
     }
 }
 
-/// An image as a server sent it.
+/// An image as the server sent it.
 struct Image<'a> {
-    /// What it really is.
+    /// The detected type.
     found: &'static str,
     format: ::image::ImageFormat,
-    /// What it is said to be.
+    /// The claimed type.
     mime: Option<&'a str>,
     data: &'a Json,
     block: Option<&'a Json>,
 }
 
 impl Image<'_> {
-    /// The image byte for byte, in a block that says what it is.
+    /// Returns the image unchanged, in a block with its detected type.
     fn as_it_is(&self, bytes: &[u8]) -> Content {
         let text = self.data.as_str();
-        // Spelt as everyone expects it: models are told it as it stands.
+        // In the usual spelling: models see it as it is.
         let odd = |byte: u8| byte.is_ascii_whitespace() || matches!(byte, b'-' | b'_' | b'\\');
         let usual = text.len() == encoded_len(bytes.len()) + 2 && !text.bytes().any(odd);
         match self.block {
@@ -316,7 +317,7 @@ impl Image<'_> {
     }
 }
 
-/// The first bytes of some data.
+/// Returns the first bytes of data.
 fn head(data: &Json) -> Result<Vec<u8>, String> {
     let mut head = Vec::new();
     let decoded = base64::decode(data, |piece| {
@@ -324,17 +325,17 @@ fn head(data: &Json) -> Result<Vec<u8>, String> {
         Err(())
     });
     match decoded {
-        Ok(()) | Err(Fault::Sink(())) => Ok(head),
-        Err(Fault::Broken(why)) => Err(why),
+        Ok(()) | Err(Base64Error::Sink(())) => Ok(head),
+        Err(Base64Error::Broken(why)) => Err(why),
     }
 }
 
-/// Whether a block needs no note in its place.
+/// True if a block needs no note in its place.
 fn is_plain(block: &Content) -> bool {
     BlockText::of(block).is_some() || !matches!(block.kind(), "image" | "audio" | "resource")
 }
 
-/// Something a server may have made very long.
+/// Truncates text from a server.
 fn shortened(text: &str) -> String {
     const LONGEST: usize = 200;
     match text.char_indices().nth(LONGEST) {

@@ -1,4 +1,4 @@
-//! How results are made fit for a model: the settings, and the way in.
+//! Settings for results, and the entry point of processing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use super::size::Limit;
 use super::store::Store;
 use crate::sanitize::{Removed, strip_hidden_json};
 
-/// How many characters of text a result may have (RES-4).
+/// The maximum number of characters of text (RES-4).
 const MAX_CHARS: u64 = 100_000;
 
-/// About how many tokens of text a result may have (RES-4).
+/// The approximate maximum number of tokens of text (RES-4).
 const MAX_TOKENS: u64 = 25_000;
 
-/// How many characters a tool may ask for at most (TOOL-5).
+/// The maximum number of characters that a tool can request (TOOL-5).
 const MAX_CHARS_OF_TOOL: u64 = 500_000;
 
-/// A token is about so many characters.
+/// The approximate number of characters per token.
 const CHARS_PER_TOKEN: u64 = 4;
 
-/// How results are made fit for a model, and where what is too large for one goes. Clones share their directory.
+/// Settings for results: limits, and the directory for large parts. Clones share the directory.
 ///
 /// ```
 /// # let cache_dir = std::env::temp_dir();
@@ -42,29 +42,30 @@ pub struct Results {
     pub(super) store: Store,
     max_chars: Option<u64>,
     max_tokens: Option<u64>,
-    /// What images may be; without it they are saved like other data.
+    /// The limits of images; without them, images are saved like other data.
     pub(super) images: Option<ImageLimits>,
-    /// A person reads it, not a model.
+    /// The output is for a person, not for a model.
     people: bool,
-    /// How many results are worked on at a time: each may need much memory.
+    /// Bounds the number of results in process: each may need much memory.
     workers: Arc<Semaphore>,
 }
 
 impl Default for Results {
-    /// SPEC's limits, and a directory of the user's own below the system's for temporary files.
+    /// The limits of the contract, and the user's directory for temporary files.
     fn default() -> Self {
         Self::with(Store::temporary())
     }
 }
 
 impl Results {
-    /// Saves files in `dir`, which need not exist. It must be the user's own: a directory that others may write to, or that is a
-    /// symbolic link, is not used, and results are truncated instead. Files older than a week are removed from it.
+    /// Saves files in `dir`, which is created if needed. It must belong to the user: a directory
+    /// that others can write to, or a symbolic link, is not used, and results are truncated
+    /// instead. Files older than a week are removed.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         Self::with(Store::new(Some(dir.into())))
     }
 
-    /// Never writes a file: what is too large is truncated, and what only a file could hold is left out.
+    /// Saves no files: large text is truncated, and binary data is omitted.
     pub fn unsaved() -> Self {
         Self::with(Store::new(None))
     }
@@ -81,7 +82,8 @@ impl Results {
         }
     }
 
-    /// Takes the limit from `MAX_MCP_OUTPUT_TOKENS`, where it is set. More tokens are more characters too.
+    /// Reads the limit from `MAX_MCP_OUTPUT_TOKENS`, if it is set. It raises the limit for
+    /// characters too.
     #[must_use]
     pub fn limits_from_env(self) -> Self {
         match env_vars::number(env_vars::MAX_MCP_OUTPUT_TOKENS) {
@@ -94,28 +96,28 @@ impl Results {
         }
     }
 
-    /// How many characters of text a result may have; `None` is any number.
+    /// Sets the maximum number of characters of text; `None` for no limit.
     #[must_use]
     pub fn max_chars(mut self, chars: Option<u64>) -> Self {
         self.max_chars = chars;
         self
     }
 
-    /// About how many tokens of text a result may have; `None` is any number.
+    /// Sets the approximate maximum number of tokens of text; `None` for no limit.
     #[must_use]
     pub fn max_tokens(mut self, tokens: Option<u64>) -> Self {
         self.max_tokens = tokens;
         self
     }
 
-    /// How long files are kept.
+    /// Sets how long files are kept.
     #[must_use]
     pub fn keep_for(mut self, age: Duration) -> Self {
         self.store.keep_for = age;
         self
     }
 
-    /// For a person at a terminal: text of any size stays text, and every image is saved as it came.
+    /// For a person at a terminal: text of any size stays text, and images are saved unchanged.
     #[must_use]
     pub fn for_people(self) -> Self {
         Self {
@@ -127,13 +129,13 @@ impl Results {
         }
     }
 
-    /// What a tool gave back, fit for a model. Work that takes time is done off the runtime's threads.
+    /// Prepares a result for a model. Long work runs on a blocking thread.
     pub(crate) async fn process(
         &self,
-        about: &About<'_>,
+        origin: &ResultOrigin<'_>,
         result: impl Into<CallOutput>,
     ) -> CallOutput {
-        let mut output = self.worked_on(about, result.into()).await;
+        let mut output = self.worked_on(origin, result.into()).await;
         if !self.people {
             let mut removed = Removed::default();
             let blocks = output.content.into_iter();
@@ -144,7 +146,7 @@ impl Results {
                     .map(|json| strip_hidden_json(&json, &mut removed));
             }
             if !removed.is_empty() {
-                let tool = about.tool;
+                let tool = origin.tool;
                 let warning = format!("the result of \"{tool}\" is shown without {removed}");
                 output.warnings.push(warning);
             }
@@ -152,13 +154,13 @@ impl Results {
         output
     }
 
-    async fn worked_on(&self, about: &About<'_>, output: CallOutput) -> CallOutput {
-        let limit = self.limit(about);
+    async fn worked_on(&self, origin: &ResultOrigin<'_>, output: CallOutput) -> CallOutput {
+        let limit = self.limit(origin);
         if is_plain_and_small(&output, limit.as_ref()) {
             return output;
         }
         let is_error = output.is_error;
-        let job = ResultProcessor::new(self.clone(), about, limit);
+        let job = ResultProcessor::new(self.clone(), origin, limit);
         // The semaphore is never closed.
         let _working = self.workers.acquire().await.ok();
         let processed = tokio::task::spawn_blocking(move || job.run(output)).await;
@@ -168,16 +170,16 @@ impl Results {
         })
     }
 
-    /// How much text a result may have (RES-4, RES-6, TOOL-5).
-    fn limit(&self, about: &About) -> Option<Limit> {
-        if about.ide || (self.max_chars.is_none() && self.max_tokens.is_none()) {
+    /// Returns the limit for text (RES-4, RES-6, TOOL-5).
+    fn limit(&self, origin: &ResultOrigin) -> Option<Limit> {
+        if origin.ide || (self.max_chars.is_none() && self.max_tokens.is_none()) {
             return None;
         }
         let tokens = self.max_tokens.unwrap_or(u64::MAX);
-        Some(match about.max_chars {
+        Some(match origin.max_chars {
             Some(chars) => {
                 let chars = (chars as u64).min(MAX_CHARS_OF_TOOL);
-                // What a tool may say in characters it may say in tokens.
+                // The tool's limit in characters raises that in tokens.
                 let tokens = tokens.max(chars / CHARS_PER_TOKEN);
                 Limit { chars, tokens }
             }
@@ -189,18 +191,18 @@ impl Results {
     }
 }
 
-/// Whose result it is.
+/// The origin of a result.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct About<'a> {
+pub(crate) struct ResultOrigin<'a> {
     pub(crate) server: &'a str,
     pub(crate) tool: &'a str,
-    /// Whether it is from an IDE, whose results may have any size (RES-6).
+    /// True for an IDE, user_suffix results may have any size (RES-6).
     pub(crate) ide: bool,
-    /// How many characters its tool asks for (TOOL-5).
+    /// The number of characters that the tool requests (TOOL-5).
     pub(crate) max_chars: Option<usize>,
 }
 
-/// Whether there is nothing to do, which is so for nearly every result.
+/// True if there is nothing to do, as for nearly every result.
 fn is_plain_and_small(output: &CallOutput, limit: Option<&Limit>) -> bool {
     if limit.is_some() && output.content.len() > MAX_BLOCKS {
         return false;
@@ -225,7 +227,7 @@ fn is_plain_and_small(output: &CallOutput, limit: Option<&Limit>) -> bool {
 mod tests {
     use super::*;
 
-    const ABOUT: About = About {
+    const ORIGIN: ResultOrigin = ResultOrigin {
         server: "s",
         tool: "t",
         ide: false,
@@ -234,17 +236,20 @@ mod tests {
 
     #[test]
     fn the_limit_is_specs_unless_somebody_says_otherwise() {
-        let limit = |results: &Results, about: About| {
-            let limit = results.limit(&about);
+        let limit = |results: &Results, origin: ResultOrigin| {
+            let limit = results.limit(&origin);
             limit.map(|limit| (limit.chars, limit.tokens))
         };
-        let of_tool = |chars: usize| About {
+        let of_tool = |chars: usize| ResultOrigin {
             max_chars: Some(chars),
-            ..ABOUT
+            ..ORIGIN
         };
-        let ide = About { ide: true, ..ABOUT };
+        let ide = ResultOrigin {
+            ide: true,
+            ..ORIGIN
+        };
         let results = Results::unsaved();
-        assert_eq!(limit(&results, ABOUT), Some((100_000, 25_000)));
+        assert_eq!(limit(&results, ORIGIN), Some((100_000, 25_000)));
         assert_eq!(limit(&results, of_tool(300_000)), Some((300_000, 75_000)));
         assert_eq!(
             limit(&results, of_tool(9_000_000)),
@@ -253,9 +258,9 @@ mod tests {
         assert_eq!(limit(&results, of_tool(10_000)), Some((10_000, 25_000)));
         assert_eq!(limit(&results, ide), None);
         let few = Results::unsaved().max_tokens(Some(10));
-        assert_eq!(limit(&few, ABOUT), Some((100_000, 10)));
+        assert_eq!(limit(&few, ORIGIN), Some((100_000, 10)));
         assert_eq!(
-            limit(&few.clone().max_chars(None), ABOUT),
+            limit(&few.clone().max_chars(None), ORIGIN),
             Some((u64::MAX, 10))
         );
         assert_eq!(limit(&few.for_people(), of_tool(10)), None);

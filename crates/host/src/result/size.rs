@@ -1,10 +1,8 @@
-//! How large a text is for a model, and how much of it fits (RES-4).
-//!
-//! Tokens are estimated, as no model's own count is at hand: four ASCII characters are one token, two characters of alphabets
-//! with two bytes a character (Latin with accents, Greek, Cyrillic, Hebrew, Arabic) are one, and each character beyond those
-//! (Chinese, Japanese, Korean, emoji) is one.
+//! The size of text for a model (RES-4).\//!\//! Tokens are estimated: four ASCII characters count
+//! as one token, two characters with two bytes (accented Latin, Greek, Cyrillic, Hebrew, Arabic) as
+//! one, and every other character (Chinese, Japanese, Korean, emoji) as one.
 
-/// What a text comes to.
+/// The size of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) bytes: u64,
@@ -22,7 +20,7 @@ impl Size {
         size
     }
 
-    /// Counts one more piece of the text.
+    /// Adds a chunk of the text.
     pub(super) fn add(&mut self, text: &str) {
         let bytes = text.as_bytes();
         self.bytes += bytes.len() as u64;
@@ -32,7 +30,7 @@ impl Size {
             self.quarters += bytes.len() as u64;
             return;
         }
-        // In blocks whose counts fit into a byte, so that the compiler can look at many bytes at once.
+        // In blocks user_suffix counts fit into a byte, so that the compiler can vectorize the loop.
         for block in bytes.chunks(32) {
             let (mut chars, mut quarters) = (0_u8, 0_u8);
             for byte in block {
@@ -50,7 +48,7 @@ impl Size {
         }
     }
 
-    /// Counts another text.
+    /// Adds another text.
     pub(super) fn join(&mut self, other: &Self) {
         self.bytes += other.bytes;
         self.chars += other.chars;
@@ -58,13 +56,13 @@ impl Size {
         self.quarters += other.quarters;
     }
 
-    /// About how many tokens it is.
+    /// Returns the estimated number of tokens.
     pub(super) fn tokens(&self) -> u64 {
         self.quarters.div_ceil(4)
     }
 }
 
-/// How large a text may be.
+/// The maximum size of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit {
     pub(super) chars: u64,
@@ -76,13 +74,13 @@ impl Limit {
         size.chars <= self.chars && size.tokens() <= self.tokens
     }
 
-    /// Whether a text of so many bytes fits, whatever it says: no byte is more than a third of a token.
+    /// True if any text of so many bytes fits: a byte is at most a third of a token.
     pub(super) fn allows_any(&self, bytes: usize) -> bool {
         let bytes = bytes as u64;
         bytes <= self.chars && bytes.div_ceil(3) <= self.tokens
     }
 
-    /// The beginning of `text` that still fits behind what is there already, which then counts as there too.
+    /// Returns the beginning of `text` that fits after `there`, and adds it to that.
     pub(super) fn cut<'t>(&self, text: &'t str, there: &mut Size) -> &'t str {
         let mut end = 0;
         for (at, c) in text.char_indices() {

@@ -1,7 +1,7 @@
-//! The directory with what was too large or of no use to a model (RES-3, RES-4, RES-7).
-//!
-//! It holds what servers gave one user, so it must be that user's own: a directory that others can write to, that belongs to
-//! somebody else or that is a symbolic link is not used. Names of files are made here; nothing in them is a server's path.
+//! The directory for parts of results that are too large or of no use for a model (RES-3, RES-4,
+//! RES-7).\//!\//! It must belong to the user: a directory that others can write to, that belongs
+//! to another user, or that is a symbolic link is not used. File names are made here; no part of
+//! them is a server's path.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -17,33 +17,33 @@ use crate::logs::stamp;
 /// How long files are kept (RES-7).
 pub(super) const KEEP_FOR: Duration = Duration::from_hours(7 * 24);
 
-/// How often a process that runs on looks for old files.
-const TIDIED_EVERY: Duration = Duration::from_hours(24);
+/// The interval of cleanups in a running process.
+const CLEANUP_INTERVAL: Duration = Duration::from_hours(24);
 
-/// How much of a server's and a tool's name is in a file's name.
+/// The length of a server's and a tool's name in a file name.
 const MAX_NAME: usize = 40;
 
-/// What every file's name begins with.
+/// The prefix of all file names.
 const PREFIX: &str = "mcp-";
 
-/// How many digits the random part of a name has.
+/// The number of random digits in a file name.
 const RANDOM: usize = 8;
 
-/// How often another name is tried where one is taken.
+/// The number of attempts to find a free name.
 const TRIES: usize = 8;
 
-/// Where files are saved, and for how long.
+/// The directory for files, and how long they are kept.
 #[derive(Clone, Debug)]
 pub(super) struct Store {
-    /// Without it nothing is saved.
+    /// `None` saves nothing.
     pub(super) dir: Option<PathBuf>,
     pub(super) keep_for: Duration,
-    /// When this process last looked for old files.
+    /// The time of this process's last cleanup.
     tidied: Arc<Mutex<Option<Instant>>>,
 }
 
-/// A file that is being written. Dropped before it is finished, it is removed.
-pub(super) struct Saving {
+/// A file in writing, removed on drop unless finished.
+pub(super) struct SavingFile {
     file: File,
     path: PathBuf,
     size: u64,
@@ -52,7 +52,7 @@ pub(super) struct Saving {
 
 impl Store {
     pub(super) fn new(dir: Option<PathBuf>) -> Self {
-        // What a model is told must be true wherever it is read.
+        // The path in a note must hold in every working directory.
         let dir = dir.map(|dir| std::path::absolute(&dir).unwrap_or(dir));
         Self {
             dir,
@@ -61,17 +61,22 @@ impl Store {
         }
     }
 
-    /// A directory of this user's below the system's for temporary files.
+    /// The user's directory below the system's directory for temporary files.
     pub(super) fn temporary() -> Self {
         Self::new(Some(
-            std::env::temp_dir().join(format!("trunkline-results{}", whose())),
+            std::env::temp_dir().join(format!("trunkline-results{}", user_suffix())),
         ))
     }
 
-    /// Begins a file for something that `tool` of `server` gave back.
-    pub(super) fn create(&self, server: &str, tool: &str, extension: &str) -> io::Result<Saving> {
+    /// Creates a file for a result of `tool` on `server`.
+    pub(super) fn create(
+        &self,
+        server: &str,
+        tool: &str,
+        extension: &str,
+    ) -> io::Result<SavingFile> {
         let dir = self.usable()?;
-        self.tidy_up_daily(dir);
+        self.clean_up_daily(dir);
         let mut taken = None;
         for _ in 0..TRIES {
             let name = file_name(server, tool, SystemTime::now(), random(), extension);
@@ -82,7 +87,7 @@ impl Store {
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
             match options.open(&path) {
                 Ok(file) => {
-                    return Ok(Saving {
+                    return Ok(SavingFile {
                         file,
                         path,
                         size: 0,
@@ -96,7 +101,7 @@ impl Store {
         Err(taken.unwrap_or_else(|| io::ErrorKind::AlreadyExists.into()))
     }
 
-    /// The directory, made if need be.
+    /// Returns the directory, created if needed.
     fn usable(&self) -> io::Result<&Path> {
         let Some(dir) = &self.dir else {
             return Err(io::Error::other("results are not saved here"));
@@ -109,7 +114,7 @@ impl Store {
             .create(dir)
             .map_err(|error| explained(&error, dir))?;
         let found = fs::symlink_metadata(dir).map_err(|error| explained(&error, dir))?;
-        match unfit(&found) {
+        match unusable_reason(&found) {
             Some(why) => Err(io::Error::other(format!(
                 "{} is not used, because {why}",
                 dir.display()
@@ -118,23 +123,23 @@ impl Store {
         }
     }
 
-    /// Removes old files, at first and then once a day, while other work goes on.
-    fn tidy_up_daily(&self, dir: &Path) {
+    /// Removes old files on a thread: on first use, then daily.
+    fn clean_up_daily(&self, dir: &Path) {
         if !self.is_due(Instant::now()) {
             return;
         }
         let (dir, keep_for) = (dir.to_owned(), self.keep_for);
-        let work = move || tidy_up(&dir, keep_for, SystemTime::now());
-        // Without a thread for it, another process will do it.
+        let work = move || clean_up(&dir, keep_for, SystemTime::now());
+        // If no thread can start, another process will do it.
         let _ = std::thread::Builder::new()
             .name("old results".to_owned())
             .spawn(work);
     }
 
-    /// Whether to look for old files now, which is then done.
+    /// True if a cleanup is due; records that it is done.
     fn is_due(&self, now: Instant) -> bool {
         let mut tidied = self.tidied.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = tidied.is_none_or(|last| now.saturating_duration_since(last) >= TIDIED_EVERY);
+        let due = tidied.is_none_or(|last| now.saturating_duration_since(last) >= CLEANUP_INTERVAL);
         if due {
             *tidied = Some(now);
         }
@@ -142,7 +147,7 @@ impl Store {
     }
 }
 
-impl Saving {
+impl SavingFile {
     pub(super) fn write(&mut self, data: &[u8]) -> io::Result<()> {
         self.file
             .write_all(data)
@@ -151,14 +156,14 @@ impl Saving {
         Ok(())
     }
 
-    /// The finished file and its size.
+    /// Returns the path and the size.
     pub(super) fn finish(mut self) -> (PathBuf, u64) {
         self.finished = true;
         (std::mem::take(&mut self.path), self.size)
     }
 }
 
-impl Drop for Saving {
+impl Drop for SavingFile {
     fn drop(&mut self) {
         if !self.finished {
             let _ = fs::remove_file(&self.path);
@@ -166,11 +171,11 @@ impl Drop for Saving {
     }
 }
 
-/// Removes the files of ours that are older than `keep_for`. What several processes remove at once is gone all the same.
-fn tidy_up(dir: &Path, keep_for: Duration, now: SystemTime) {
+/// Removes our files that are older than `keep_for`. Several processes may do so at the same time.
+fn clean_up(dir: &Path, keep_for: Duration, now: SystemTime) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let ours = entry.file_name().to_str().is_some_and(is_ours);
-        // Of the entry itself, not of what a link points to.
+        let ours = entry.file_name().to_str().is_some_and(is_our_file);
+        // Of the entry itself, not of a link's target.
         let Ok(found) = entry.metadata() else {
             continue;
         };
@@ -190,7 +195,7 @@ fn file_name(server: &str, tool: &str, time: SystemTime, random: u64, extension:
         let name = normalize_name(name);
         name[..name.len().min(MAX_NAME)].to_owned()
     };
-    // To the second, without what separates its parts.
+    // To the second, without separators.
     let time: String = stamp(time)
         .chars()
         .take_while(|c| *c != '.')
@@ -205,7 +210,7 @@ fn file_name(server: &str, tool: &str, time: SystemTime, random: u64, extension:
     )
 }
 
-/// Whether the name of a saved file is that of a server's result.
+/// True if the name of a saved file is that of a server's result.
 pub(crate) fn is_result_of(name: &str, server: &str) -> bool {
     let server = normalize_name(server);
     let server = &server[..server.len().min(MAX_NAME)];
@@ -214,8 +219,8 @@ pub(crate) fn is_result_of(name: &str, server: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with('-'))
 }
 
-/// Whether a file has a name that was made by [`file_name`].
-pub(crate) fn is_ours(name: &str) -> bool {
+/// True if [`file_name`] made this name.
+pub(crate) fn is_our_file(name: &str) -> bool {
     let Some((stem, extension)) = name.rsplit_once('.') else {
         return false;
     };
@@ -238,14 +243,14 @@ fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// An error that says where it happened.
+/// Adds the path to an error.
 fn explained(error: &io::Error, path: &Path) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Why a directory is not to be used, if that is so.
+/// Returns why a directory cannot be used.
 #[cfg(unix)]
-fn unfit(found: &fs::Metadata) -> Option<&'static str> {
+fn unusable_reason(found: &fs::Metadata) -> Option<&'static str> {
     use std::os::unix::fs::MetadataExt;
 
     if found.is_symlink() {
@@ -262,7 +267,7 @@ fn unfit(found: &fs::Metadata) -> Option<&'static str> {
 }
 
 #[cfg(not(unix))]
-fn unfit(found: &fs::Metadata) -> Option<&'static str> {
+fn unusable_reason(found: &fs::Metadata) -> Option<&'static str> {
     if found.is_symlink() {
         Some("it is a symbolic link")
     } else if !found.is_dir() {
@@ -272,15 +277,15 @@ fn unfit(found: &fs::Metadata) -> Option<&'static str> {
     }
 }
 
-/// Tells users apart where they share a directory.
+/// Tells users apart who share a directory.
 #[cfg(unix)]
-fn whose() -> String {
+fn user_suffix() -> String {
     format!("-{}", rustix::process::geteuid().as_raw())
 }
 
-/// Each user has a directory of their own.
+/// Every user has their own directory.
 #[cfg(not(unix))]
-fn whose() -> String {
+fn user_suffix() -> String {
     String::new()
 }
 
@@ -325,10 +330,10 @@ mod tests {
         ];
         for (server, tool, expected) in cases {
             assert_eq!(name(server, tool), expected);
-            assert!(is_ours(expected));
+            assert!(is_our_file(expected));
         }
         let long = name(&"s".repeat(500), &"t".repeat(500));
-        assert!(long.len() < 128 && is_ours(&long), "{long}");
+        assert!(long.len() < 128 && is_our_file(&long), "{long}");
     }
 
     #[test]
@@ -343,7 +348,7 @@ mod tests {
             "a-b-20261116T020304-1a2b3c4d.txt",
             ".mcp-a-b-20261116T020304-1a2b3c4d.txt",
         ] {
-            assert!(!is_ours(name), "{name}");
+            assert!(!is_our_file(name), "{name}");
         }
     }
 
@@ -423,11 +428,11 @@ mod tests {
             std::os::unix::fs::symlink(&foreign, &link).unwrap();
             link
         };
-        tidy_up(&dir, KEEP_FOR, now);
+        clean_up(&dir, KEEP_FOR, now);
         assert!(!old.exists() && new.exists() && foreign.exists() && directory.exists());
         #[cfg(unix)]
         assert!(link.is_symlink());
-        tidy_up(&dir.join("missing"), KEEP_FOR, now);
+        clean_up(&dir.join("missing"), KEEP_FOR, now);
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn data_of_any_size_is_saved_byte_for_byte() {
 #[test]
 fn where_nothing_is_saved_data_is_left_out() {
     let block = json!({"type": "audio", "mimeType": "audio/wav", "data": "AAAA"});
-    let output = process(&Results::unsaved(), &ABOUT, &json!({"content": [block]}));
+    let output = process(&Results::unsaved(), &ORIGIN, &json!({"content": [block]}));
     assert_eq!(
         words(&output),
         "[audio left out: it could not be saved: results are not saved here]"
@@ -134,7 +134,7 @@ fn for_people_images_are_files_and_text_has_any_size() {
     let image = json!({"type": "image", "mimeType": "image/png", "data": data});
     let output = process(
         &lab.results().for_people(),
-        &ABOUT,
+        &ORIGIN,
         &json!({"content": [text(&long), image]}),
     );
     assert_eq!(

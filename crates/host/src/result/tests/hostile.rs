@@ -208,13 +208,13 @@ fn json_of_any_depth_is_survived() {
         let lab = Lab::new();
         let in_text = process_text(
             &lab.results(),
-            &ABOUT,
+            &ORIGIN,
             &result_with("content", &json!([text(inner)]).to_string()),
         );
         assert_eq!(in_text.files.len(), files);
         let structured = process_text(
             &lab.results(),
-            &ABOUT,
+            &ORIGIN,
             &result_with("structuredContent", inner),
         );
         assert_eq!(structured.files.len(), files);
@@ -242,7 +242,7 @@ fn half_a_pair_and_controls_are_saved_as_they_were_said() {
         r#"{{"content":[{{"type":"text","text":"\ud83d \u0000\u001b[2J{}"}}]}}"#,
         "x".repeat(200_000)
     );
-    let output = process_text(&lab.results(), &ABOUT, &Json::parse(spelt).unwrap());
+    let output = process_text(&lab.results(), &ORIGIN, &Json::parse(spelt).unwrap());
     let file = only_file(&output, "txt");
     assert!(read(&file.path).starts_with("\u{fffd} \0\u{1b}[2Jxx".as_bytes()));
 }

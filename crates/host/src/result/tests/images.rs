@@ -273,7 +273,7 @@ fn for_people_only_a_broken_image_is_not_saved() {
     let mut blocks = vec![block(&cut)];
     blocks.extend(std::iter::repeat_n(block(&large), 24));
     let results = lab.results().for_people();
-    let output = process(&results, &ABOUT, &json!({"content": blocks}));
+    let output = process(&results, &ORIGIN, &json!({"content": blocks}));
     assert_eq!(output.files.len(), 24);
     assert!(words(&output).starts_with("[image left out"));
 }

@@ -154,7 +154,7 @@ fn structured_content_is_judged_by_itself() {
 
     let unsaved = process(
         &Results::unsaved(),
-        &ABOUT,
+        &ORIGIN,
         &json!({"structuredContent": large}),
     );
     let told = words(&unsaved);
@@ -192,7 +192,7 @@ fn text_that_cannot_be_saved_is_cut() {
         json!({"type": "text", "text": "b".repeat(90_000), "annotations": {"priority": 1}});
     let output = process(
         &results,
-        &ABOUT,
+        &ORIGIN,
         &json!({"content": [text(&"a".repeat(90_000)), annotated, text("never seen")]}),
     );
     let shown = blocks(&output);
@@ -218,17 +218,20 @@ fn text_that_cannot_be_saved_is_cut() {
 fn a_tool_may_ask_for_more_or_less_and_an_ide_for_anything() {
     let long = "x".repeat(400_000);
     let result = json!({"content": [text(&long)], "structuredContent": [long]});
-    let large = |about: About| {
+    let large = |origin: ResultOrigin| {
         let lab = Lab::new();
-        !process(&lab.results(), &about, &result).files.is_empty()
+        !process(&lab.results(), &origin, &result).files.is_empty()
     };
-    let of_tool = |chars| About {
+    let of_tool = |chars| ResultOrigin {
         max_chars: Some(chars),
-        ..ABOUT
+        ..ORIGIN
     };
-    assert!(large(ABOUT) && large(of_tool(399_999)));
+    assert!(large(ORIGIN) && large(of_tool(399_999)));
     assert!(!large(of_tool(450_000)));
-    assert!(!large(About { ide: true, ..ABOUT }));
+    assert!(!large(ResultOrigin {
+        ide: true,
+        ..ORIGIN
+    }));
     let longer = "x".repeat(500_001);
     let lab = Lab::new();
     let output = process(
@@ -261,7 +264,7 @@ fn fifty_megabytes_reach_their_file_without_a_second_copy_of_them() {
     );
     let message = Json::parse(spelt).unwrap();
     let before = most_memory();
-    let output = process_text(&lab.results(), &ABOUT, &message);
+    let output = process_text(&lab.results(), &ORIGIN, &message);
     let more = most_memory() - before;
     assert_eq!(only_file(&output, "txt").size, (said.len() * lines) as u64);
     // Only where tests have a process each is that the work of this one.
@@ -275,7 +278,7 @@ fn limits_can_be_set_and_lifted() {
     let long = "x".repeat(1000);
     let result = json!({"content": [text(&long)]});
     let lab = Lab::new();
-    let files = |results: Results| process(&results, &ABOUT, &result).files.len();
+    let files = |results: Results| process(&results, &ORIGIN, &result).files.len();
     assert_eq!(files(lab.results().max_chars(Some(999))), 1);
     assert_eq!(files(lab.results().max_tokens(Some(249))), 1);
     assert_eq!(
@@ -284,5 +287,5 @@ fn limits_can_be_set_and_lifted() {
     );
     let huge = json!({"content": [text(&"x".repeat(1_000_000))]});
     let lifted = lab.results().max_chars(None).max_tokens(None);
-    assert_eq!(process(&lifted, &ABOUT, &huge).text().len(), 1_000_000);
+    assert_eq!(process(&lifted, &ORIGIN, &huge).text().len(), 1_000_000);
 }

@@ -13,10 +13,10 @@ use tempfile::TempDir;
 use trunkline_wire::Json;
 use trunkline_wire::mcp::{CallToolResult, Content};
 
-use super::{About, CallOutput, Results, SavedFile};
+use super::{CallOutput, ResultOrigin, Results, SavedFile};
 
 /// The result of the tool `t` of the server `s`.
-const ABOUT: About = About {
+const ORIGIN: ResultOrigin = ResultOrigin {
     server: "s",
     tool: "t",
     ide: false,
@@ -44,7 +44,7 @@ impl Lab {
 
     /// What becomes of a result by default.
     fn process(&self, result: &Value) -> CallOutput {
-        process(&self.results(), &ABOUT, result)
+        process(&self.results(), &ORIGIN, result)
     }
 
     /// How many files there are.
@@ -53,17 +53,17 @@ impl Lab {
     }
 }
 
-fn process(results: &Results, about: &About, result: &Value) -> CallOutput {
+fn process(results: &Results, origin: &ResultOrigin, result: &Value) -> CallOutput {
     let text = Json::from(result);
-    process_text(results, about, &text)
+    process_text(results, origin, &text)
 }
 
-fn process_text(results: &Results, about: &About, result: &Json) -> CallOutput {
+fn process_text(results: &Results, origin: &ResultOrigin, result: &Json) -> CallOutput {
     let (_, result) = CallToolResult::from_json(result).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
-    runtime.block_on(results.process(about, result))
+    runtime.block_on(results.process(origin, result))
 }
 
 fn text(text: &str) -> Value {

@@ -1,17 +1,17 @@
-//! What kind of data bytes are, and what their file is called at its end. What the bytes say counts more than what a server says.
+//! MIME types and file extensions. The bytes count more than the server's claim.
 
-/// A kind of data.
+/// A MIME type with its file extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct FileType {
     pub(super) mime: &'static str,
     pub(super) extension: &'static str,
 }
 
-/// How many bytes [`sniff`] wants to see.
+/// The number of bytes that [`sniff`] needs.
 pub(super) const ENOUGH: usize = 32;
 
-/// What bytes begin with, from which place on.
-const MAGIC: &[(usize, &[u8], Kind)] = &[
+/// Signatures at fixed offsets.
+const MAGIC: &[(usize, &[u8], FileType)] = &[
     (0, b"\x89PNG\r\n\x1a\n", kind("image/png", "png")),
     (0, b"\xff\xd8\xff", kind("image/jpeg", "jpg")),
     (0, b"GIF87a", kind("image/gif", "gif")),
@@ -44,8 +44,8 @@ const MAGIC: &[(usize, &[u8], Kind)] = &[
     ),
 ];
 
-/// Types that servers name. The first of several with one extension is the usual one.
-const NAMED: &[Kind] = &[
+/// Known types. Of several with one extension, the first is the usual one.
+const NAMED: &[FileType] = &[
     kind("image/png", "png"),
     kind("image/jpeg", "jpg"),
     kind("image/jpg", "jpg"),
@@ -108,19 +108,19 @@ const NAMED: &[Kind] = &[
     kind("text/x-python", "py"),
 ];
 
-/// What nobody knows more about.
-const UNKNOWN: Kind = kind("application/octet-stream", "bin");
+/// The fallback.
+const UNKNOWN: FileType = kind("application/octet-stream", "bin");
 
-pub(super) const TEXT: Kind = kind("text/plain", "txt");
-pub(super) const JSON: Kind = kind("application/json", "json");
+pub(super) const TEXT: FileType = kind("text/plain", "txt");
+pub(super) const JSON: FileType = kind("application/json", "json");
 
-const fn kind(mime: &'static str, extension: &'static str) -> Kind {
-    Kind { mime, extension }
+const fn kind(mime: &'static str, extension: &'static str) -> FileType {
+    FileType { mime, extension }
 }
 
-/// What the beginning of some data says that it is.
-pub(super) fn sniff(bytes: &[u8]) -> Option<Kind> {
-    let begins = |(at, magic, _): &&(usize, &[u8], Kind)| {
+/// Detects the type from the first bytes.
+pub(super) fn sniff(bytes: &[u8]) -> Option<FileType> {
+    let begins = |(at, magic, _): &&(usize, &[u8], FileType)| {
         bytes
             .get(*at..)
             .is_some_and(|bytes| bytes.starts_with(magic))
@@ -128,8 +128,8 @@ pub(super) fn sniff(bytes: &[u8]) -> Option<Kind> {
     MAGIC.iter().find(begins).map(|(_, _, kind)| *kind)
 }
 
-/// The kind that a server names: its type in any spelling, with or without parameters.
-pub(super) fn named(mime: &str) -> Option<Kind> {
+/// Returns the type that a server names, in any spelling, with or without parameters.
+pub(super) fn named(mime: &str) -> Option<FileType> {
     let mime = mime.split(';').next().unwrap_or_default().trim();
     let known = NAMED
         .iter()
@@ -145,8 +145,8 @@ pub(super) fn named(mime: &str) -> Option<Kind> {
     known.copied().or_else(suffixed)
 }
 
-/// What data is that begins like this and that a server calls that, and the type to tell of it.
-pub(super) fn of_data(bytes: &[u8], declared: Option<&str>) -> (Kind, String) {
+/// Returns the type of data, and the MIME type to report.
+pub(super) fn of_data(bytes: &[u8], declared: Option<&str>) -> (FileType, String) {
     if let Some(kind) = sniff(bytes) {
         return (kind, kind.mime.to_owned());
     }
@@ -158,7 +158,7 @@ pub(super) fn of_data(bytes: &[u8], declared: Option<&str>) -> (Kind, String) {
     }
 }
 
-/// A type as a server spells it, if it is one: `type/subtype`, of a sensible length.
+/// Returns a server's MIME type if it is well-formed: `type/subtype`, of a sensible length.
 fn well_formed(mime: &str) -> Option<String> {
     const LONGEST: usize = 100;
     let mime = mime.split(';').next().unwrap_or_default().trim();

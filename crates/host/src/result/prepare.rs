@@ -1,41 +1,46 @@
-//! The last step of a call: what came back is made fit for a model.
+//! The last step of a call: prepares the result for a model.
 
 use trunkline_wire::mcp::CallToolResult;
 
-use super::{About, CallOutput};
+use super::{CallOutput, ResultOrigin};
 use crate::call::HOST;
 use crate::catalog::PoolTool;
 use crate::connection::Connection;
 use crate::host::Host;
 
 impl Host {
-    /// What a tool gave back, as a model is shown it (RES-1 … RES-7).
-    pub(crate) async fn fit_for_model(
+    /// Prepares a tool's result for a model (RES-1 … RES-7).
+    pub(crate) async fn prepare_result(
         &self,
         tool: &PoolTool,
         connection: &Connection,
         result: CallToolResult,
     ) -> CallOutput {
-        let about = About {
+        let origin = ResultOrigin {
             server: &tool.server,
             tool: &tool.tool.name,
             ide: connection.is_ide(),
             max_chars: tool.max_result_chars,
         };
-        self.results().process(&about, result).await
+        self.results().process(&origin, result).await
     }
 
-    /// What one of the host's own tools gave back, unless it is wanted as it is.
-    pub(crate) async fn fit_own(&self, tool: &str, output: CallOutput, raw: bool) -> CallOutput {
+    /// Prepares a host tool's result, unless the caller wants it raw.
+    pub(crate) async fn prepare_host_result(
+        &self,
+        tool: &str,
+        output: CallOutput,
+        raw: bool,
+    ) -> CallOutput {
         if raw {
             return output;
         }
-        let about = About {
+        let origin = ResultOrigin {
             server: HOST,
             tool,
             ide: false,
             max_chars: None,
         };
-        self.results().process(&about, output).await
+        self.results().process(&origin, output).await
     }
 }
