@@ -35,7 +35,7 @@ thread_local! {
         let given = Arc::clone(&next);
         let tool = HostTool::new("T", "gives back what comes next", serde_json::json!({"type": "object"}), move |_| {
             let output = given.lock().expect("nobody fails with it").take();
-            async move { output.ok_or_else(|| "nothing comes next".to_owned()) }
+            async move { Ok(output.ok_or("nothing comes next")?.into()) }
         });
         let results = Results::unsaved().max_chars(Some(CHARS)).max_tokens(Some(CHARS));
         let host = runtime.block_on(async { Host::builder().tool(tool).results(results).start() });

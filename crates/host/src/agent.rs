@@ -1,4 +1,5 @@
-//! What a sub-agent sees of a host (AGT-1): some of the servers and tools, over the same connections, perhaps with servers and rules of its own.
+//! The part of a host that a sub-agent sees (AGT-1): some servers and tools, over the same
+//! connections, with servers and rules of its own.
 
 use std::sync::Arc;
 
@@ -15,9 +16,21 @@ use crate::permission::{Permit, Rules};
 ///
 /// ```
 /// use trunkline::permission::Rules;
-/// use trunkline::AgentScope;
-/// let reader = AgentScope::only(["github"]).tools(["mcp__github__get_*"]).rules(Rules::default().allow("mcp__github"));
-/// # drop(reader);
+/// use trunkline::{AgentScope, Builtin, Host};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let schema = serde_json::json!({"type": "object"});
+/// let files = Builtin::new("files")
+///     .tool("read", "Reads a file", &schema, |_| async { Ok("text".into()) })
+///     .tool("delete", "Deletes a file", &schema, |_| async { Ok("deleted".into()) });
+/// let host = Host::builder().builtin(files).start();
+/// host.ready().await;
+///
+/// let scope = AgentScope::only(["files"]).tools(["mcp__files__read"]);
+/// let reader = host.agent(scope.rules(Rules::default().allow("mcp__files")));
+/// assert_eq!(reader.pool().tools().len(), 1);
+/// # host.shutdown().await;
+/// # }
 /// ```
 #[derive(Default)]
 pub struct AgentScope {
@@ -30,13 +43,14 @@ pub struct AgentScope {
 }
 
 impl AgentScope {
-    /// Everything that the host has.
+    /// All servers and tools of the host.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Only these of the host's servers, by name; `*` stands for anything. Tools that the program added to the host
-    /// ([`HostBuilder::tool`](crate::HostBuilder::tool)) are hidden unless [`AgentScope::tools`] names them.
+    /// Only these servers of the host, by name; `*` matches anything. Hides tools that the program
+    /// added to the host ([`HostBuilder::tool`](crate::HostBuilder::tool)) unless
+    /// [`AgentScope::tools`] names them.
     pub fn only<S: Into<String>>(servers: impl IntoIterator<Item = S>) -> Self {
         let servers = servers.into_iter().map(ServerPattern::new);
         Self {
@@ -45,63 +59,64 @@ impl AgentScope {
         }
     }
 
-    /// None of the host's servers and none of the tools that the program added to it: only its own.
+    /// No servers of the host, and no tools that the program added to it.
     pub fn none() -> Self {
         Self::only::<String>([])
     }
 
-    /// Of the host's tools only these: as a rule names them (`mcp__server`, `mcp__server__tool`), by their names at
-    /// their server, or by the name of a tool that the program added; `*` stands for anything. The tools by which any
-    /// agent searches its tools and reads its resources stay.
+    /// Only these tools of the host: named as in a rule (`mcp__server`, `mcp__server__tool`), as the
+    /// server lists them, or as the program added them; `*` matches anything. The tools that search
+    /// tools and read resources stay.
     #[must_use]
     pub fn tools<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
         self.tools = Some(patterns(tools));
         self
     }
 
-    /// None of these tools of the host, named as for [`AgentScope::tools`].
+    /// Hides these tools of the host, named as for [`AgentScope::tools`].
     #[must_use]
     pub fn without<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
         self.without.extend(patterns(tools));
         self
     }
 
-    /// A server of its own, which ends with it. One of the host's with the same name is hidden by it.
+    /// Adds a server for this agent, which closes with it and hides one of the host of the same
+    /// name.
     #[must_use]
     pub fn server(mut self, entry: ServerEntry) -> Self {
         self.own.push(Source::Entry(Arc::new(entry)));
         self
     }
 
-    /// A server of its own that lives in this process.
+    /// Adds a server for this agent, implemented in the program.
     #[must_use]
     pub fn builtin(mut self, builtin: Builtin) -> Self {
         self.own.push(Source::Builtin(Arc::new(builtin)));
         self
     }
 
-    /// Adds rules of its own, in place of the host's; what those deny stays denied.
+    /// Adds rules that replace the host's, except that denied tools stay denied.
     #[must_use]
     pub fn rules(mut self, rules: Rules) -> Self {
         self.rules.extend(rules);
         self
     }
 
-    /// Who is asked about its calls; by default whoever the host asks.
+    /// Decides about its calls. Defaults to the host's.
     #[must_use]
     pub fn permit(mut self, permit: impl Permit) -> Self {
         self.permit = Some(Arc::new(permit));
         self
     }
 
-    /// Whether it sees a server of the host, which knows these.
+    /// Whether it sees a server of the host.
     pub(crate) fn has_server(&self, name: &str, known: &(impl KnownServers + ?Sized)) -> bool {
         self.servers
             .as_ref()
             .is_none_or(|servers| servers.iter().any(|server| server.matches(name, known)))
     }
 
-    /// Those of a server's tools that it sees.
+    /// The tools of a server that it sees.
     pub(crate) fn part(
         &self,
         part: &Arc<ServerTools>,
@@ -120,7 +135,7 @@ impl AgentScope {
             && !self.without.iter().any(|pattern| pattern.forbids(tool))
     }
 
-    /// Those of the host's own tools that it sees.
+    /// The host's tools that it sees.
     pub(crate) fn host_tools(&self, tools: &[HostTool]) -> Arc<[HostTool]> {
         let seen = tools.iter().filter(|tool| self.has_host_tool(tool));
         seen.cloned().collect()
@@ -129,7 +144,7 @@ impl AgentScope {
     fn has_host_tool(&self, tool: &HostTool) -> bool {
         let named = |pattern: &ToolPattern| pattern.matches_host_tool(&tool.name);
         let wanted = match &self.tools {
-            // They work on what the agent sees, whatever that is.
+            // They work on whatever the agent sees.
             _ if tool.serves_every_agent => true,
             Some(tools) => tools.iter().any(named),
             None => self.servers.is_none(),
@@ -188,7 +203,7 @@ mod tests {
         assert!(reaches(&scope, "x", "read"));
         assert!(!reaches(&scope, "y", "mcp__x__read"));
         assert!(!reaches(&scope, "x__z", "read"));
-        // What is taken away is taken away in every reading.
+        // A hidden tool is hidden in every reading of the pattern.
         let scope = AgentScope::all().without(["mcp__x__*"]);
         assert!(!reaches(&scope, "x__z", "read") && reaches(&scope, "y", "read"));
     }
@@ -196,7 +211,7 @@ mod tests {
     #[test]
     fn a_scope_holds_for_the_hosts_own_tools_too() {
         let host_tool =
-            |name: &str| HostTool::new(name, "", json!({}), |_| async { Err(String::new()) });
+            |name: &str| HostTool::new(name, "", json!({}), |_| async { Err("".into()) });
         let search = host_tool("ToolSearch").for_every_agent();
         let tools = [host_tool("Deploy"), search];
         let seen = |scope: AgentScope| {

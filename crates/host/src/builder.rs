@@ -1,8 +1,11 @@
-//! Puts a host together.
+//! Configures and starts a host.
 
+use std::future::Future;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use trunkline_config::{Layout, Loader, ServerEntry, ServerSet};
 use trunkline_transport::SdkBridge;
 use trunkline_transport::http::Credentials;
@@ -10,29 +13,35 @@ use trunkline_transport::net::Dialer;
 
 use crate::builtin::Builtin;
 use crate::catalog::CatalogStore;
-use crate::connection::{CredentialsLookup, Elicit, Sampling, Source};
+use crate::connection::{CredentialsLookup, CustomServer, Elicit, Sampling, Source};
 use crate::connectors::Connectors;
 use crate::discovery::{DiscoveryOptions, ServerFilter};
 use crate::eras::EraMemory;
 use crate::host::Host;
 use crate::host_tool::HostTool;
-use crate::logs::{LogStore, Tracer};
+use crate::logs::{LogLine, LogSink, LogStore, Message, MessageTap, Tracer};
 use crate::permission::{Permit, Rules};
 use crate::pins::{OnChange, PinStore};
 use crate::result::Results;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 
-/// Puts a host together; see [`Host::builder`].
+/// Configures a host; see [`Host::builder`]. The order of calls does not matter, except that a
+/// later server or tool replaces an earlier one of the same name.
+///
+/// Nothing is kept on disk unless a method asks for it; [`state_under`](Self::state_under) asks for
+/// everything. Large results are an exception: they go to a directory for temporary files unless
+/// [`results`](Self::results) says otherwise.
 #[derive(Default)]
+#[must_use]
 pub struct HostBuilder {
     pub(crate) sources: Vec<Source>,
-    /// The numbers as given; see [`HostBuilder::take_settings`].
+    /// As given; see [`HostBuilder::take_settings`].
     settings: Settings,
-    /// What was said about single settings, which counts whatever the order of calls.
     lazy: Option<bool>,
     project_dir: Option<PathBuf>,
-    pub(crate) eras: EraMemory,
+    state_dir: Option<PathBuf>,
+    pub(crate) eras: Option<EraMemory>,
     pub(crate) catalogs: Option<CatalogStore>,
     pub(crate) elicit: Option<Arc<dyn Elicit>>,
     pub(crate) sampling: Option<Arc<dyn Sampling>>,
@@ -42,73 +51,165 @@ pub struct HostBuilder {
     pub(crate) credentials: Option<CredentialsLookup>,
     pub(crate) connector_credentials: Option<Arc<dyn Credentials>>,
     pub(crate) logs: Option<LogStore>,
+    log_sinks: Vec<LogSink>,
     pub(crate) tracer: Option<Tracer>,
+    pub(crate) tap: Option<MessageTap>,
     pub(crate) own_tools: Vec<HostTool>,
     pub(crate) rules: Rules,
     pub(crate) permit: Option<Arc<dyn Permit>>,
-    pub(crate) pins: PinStore,
+    pub(crate) pins: Option<PinStore>,
     pub(crate) on_change: OnChange,
     pub(crate) results: Option<Results>,
     loader: Option<(Loader, Option<ServerSet>)>,
     connectors: Option<Arc<dyn Connectors>>,
     pub(crate) bypass_policy: bool,
     watch: Option<bool>,
-    /// Whether files are watched unless [`HostBuilder::watch`] says otherwise.
+    /// Whether files are watched unless [`HostBuilder::watch`] decides.
     discovers: bool,
     only: Option<ServerFilter>,
 }
 
+/// Servers.
 impl HostBuilder {
-    /// Takes the servers from configuration files: all scopes, approval, policy. The files are watched, and servers come, change
-    /// and go with them.
-    #[must_use]
+    /// Takes the servers from configuration files: all scopes, approval, policy. Watches the files
+    /// and follows their changes.
+    ///
+    /// ```no_run
+    /// use trunkline::Host;
+    /// use trunkline::config::Layout;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let layout = Layout::from_env().ok_or("no home directory")?;
+    /// let host = Host::builder().discover(layout, &std::env::current_dir()?).start();
+    /// # host.shutdown().await;
+    /// # Ok(()) }
+    /// ```
     pub fn discover(mut self, layout: Layout, cwd: &Path) -> Self {
         self.discovers = true;
         self.loader(Loader::new(layout, cwd))
     }
 
-    /// Takes the servers from configuration, as this loader reads it.
-    #[must_use]
+    /// Takes the servers from configuration files, as `loader` reads them.
     pub fn loader(mut self, loader: Loader) -> Self {
         self.loader = Some((loader, None));
         self
     }
 
-    /// As [`HostBuilder::loader`], with what the loader has found already, so that the files are not read twice.
-    #[must_use]
+    /// As [`HostBuilder::loader`], with a set that the loader has already read.
     pub fn loaded(mut self, loader: Loader, set: ServerSet) -> Self {
-        self = self.loader(loader);
-        if let Some((_, first)) = &mut self.loader {
-            *first = Some(set);
-        }
+        self.loader = Some((loader, Some(set)));
         self
     }
 
-    /// Whether to act on changes to the configuration files.
-    #[must_use]
+    /// Whether to follow changes to the configuration files.
     pub fn watch(mut self, watch: bool) -> Self {
         self.watch = Some(watch);
         self
     }
 
-    /// Of the servers in the configuration, takes only those with such names.
-    #[must_use]
+    /// Takes only the configured servers whose names `wanted` accepts.
     pub fn only(mut self, wanted: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         self.only = Some(Arc::new(wanted));
         self
     }
 
-    /// Who lists the user's claude.ai connectors. Without it there are none.
-    #[must_use]
+    /// Adds the user's claude.ai connectors.
     pub fn connectors(mut self, connectors: impl Connectors) -> Self {
         self.connector_credentials = connectors.credentials();
         self.connectors = Some(Arc::new(connectors));
         self
     }
 
-    /// Who we are to each server behind HTTP: where the token for its requests comes from, and who learns when it is turned
-    /// down. An entry with an `Authorization` header of its own is not asked about.
-    #[must_use]
+    /// Adds a server. It needs no approval. With configuration files
+    /// ([`discover`](Self::discover), [`loader`](Self::loader)), their policy applies to it, unless
+    /// [`bypass_policy`](Self::bypass_policy) is set: a refused server is listed as blocked in
+    /// [`Host::config`].
+    pub fn server(mut self, entry: ServerEntry) -> Self {
+        self.sources.push(Source::Entry(Arc::new(entry)));
+        self
+    }
+
+    /// Adds several servers.
+    pub fn servers(self, entries: impl IntoIterator<Item = ServerEntry>) -> Self {
+        entries.into_iter().fold(self, Self::server)
+    }
+
+    /// Adds a server implemented in this program.
+    pub fn builtin(mut self, builtin: Builtin) -> Self {
+        self.sources.push(Source::Builtin(Arc::new(builtin)));
+        self
+    }
+
+    /// Adds a server over a transport of the program's own: a reader and a writer that carry one
+    /// JSON message a line. `connect` is called for every attempt to connect.
+    ///
+    /// ```
+    /// use tokio::net::TcpStream;
+    /// use trunkline::Host;
+    ///
+    /// let builder = Host::builder().connect("tunnel", || async {
+    ///     let stream = TcpStream::connect("127.0.0.1:4000").await?;
+    ///     Ok(stream.into_split())
+    /// });
+    /// # drop(builder);
+    /// ```
+    pub fn connect<F, C, R, W>(mut self, name: impl Into<String>, connect: F) -> Self
+    where
+        F: Fn() -> C + Send + Sync + 'static,
+        C: Future<Output = io::Result<(R, W)>> + Send + 'static,
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let custom = CustomServer::new(name.into(), connect);
+        self.sources.push(Source::Custom(Arc::new(custom)));
+        self
+    }
+
+    /// Exempts servers added by the program, here, with [`Host::add`] or for an agent, from the
+    /// policy in configuration files.
+    pub fn bypass_policy(mut self, bypass: bool) -> Self {
+        self.bypass_policy = bypass;
+        self
+    }
+
+    /// Starts a server whose catalog is known from an earlier run when it is first needed: by a
+    /// call, [`Host::reconnect`] or [`Host::refresh`]. A server's entry takes precedence.
+    pub fn lazy(mut self, lazy: bool) -> Self {
+        self.lazy = Some(lazy);
+        self
+    }
+
+    /// Sets the project directory: the servers' root and working directory. Defaults to the
+    /// directory of [`discover`](Self::discover).
+    pub fn project_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.project_dir = Some(dir.into());
+        self
+    }
+
+    /// Sets limits and defaults. [`lazy`](Self::lazy) and [`project_dir`](Self::project_dir) take
+    /// precedence.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+}
+
+/// Transports and credentials.
+impl HostBuilder {
+    /// Supplies credentials for each HTTP server: its token, and a callback when the server refuses
+    /// it. Not called for an entry with an `Authorization` header.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use trunkline::Host;
+    /// use trunkline::auth::{Credentials, FixedToken, Token};
+    ///
+    /// let github: Arc<dyn Credentials> = Arc::new(FixedToken(Token::bearer("secret").unwrap()));
+    /// let builder = Host::builder()
+    ///     .credentials(move |entry| (entry.name == "github").then(|| Arc::clone(&github)));
+    /// # drop(builder);
+    /// ```
     pub fn credentials(
         mut self,
         find: impl Fn(&ServerEntry) -> Option<Arc<dyn Credentials>> + Send + Sync + 'static,
@@ -117,121 +218,60 @@ impl HostBuilder {
         self
     }
 
-    /// The way to the process that we are embedded in, where servers of type `sdk` live. Without it they cannot connect.
-    #[must_use]
-    pub fn sdk(mut self, bridge: SdkBridge) -> Self {
-        self.sdk = Some(bridge);
-        self
-    }
-
-    /// How servers on the network are reached; by default as the environment says.
-    #[must_use]
-    pub fn dialer(mut self, dialer: Dialer) -> Self {
-        self.dialer = Some(dialer);
-        self
-    }
-
-    /// Who knows the secrets that entries refer to with `${keyring:…}`. Without it, such a server cannot connect.
-    #[must_use]
+    /// Resolves `${keyring:...}` references in entries. Without it, such a server cannot connect.
     pub fn secrets(mut self, secrets: impl Secrets) -> Self {
         self.secrets = Some(Arc::new(secrets));
         self
     }
 
-    /// Adds a server. A later one with the same name replaces an earlier one. It needs no approval, because the program answers
-    /// for it. Where the host reads configuration files ([`discover`](Self::discover), [`loader`](Self::loader)), the policy
-    /// and the enterprise exclusivity in them hold for it too, unless [`bypass_policy`](Self::bypass_policy) is set: a
-    /// server that they refuse is listed as blocked in [`Host::config`].
-    #[must_use]
-    pub fn server(mut self, entry: ServerEntry) -> Self {
-        self.sources.push(Source::Entry(Arc::new(entry)));
+    /// Connects servers of type `sdk` through the embedding process. Without it they cannot connect.
+    pub fn sdk(mut self, bridge: SdkBridge) -> Self {
+        self.sdk = Some(bridge);
         self
     }
 
-    /// Exempts the servers that the program adds itself, here, with [`Host::add`] or for an agent, from the policy and the
-    /// enterprise exclusivity in configuration files.
-    #[must_use]
-    pub fn bypass_policy(mut self, bypass: bool) -> Self {
-        self.bypass_policy = bypass;
+    /// Sets how servers on the network are reached. Defaults to the environment's proxies.
+    pub fn dialer(mut self, dialer: Dialer) -> Self {
+        self.dialer = Some(dialer);
         self
     }
+}
 
-    /// Adds several servers.
-    #[must_use]
-    pub fn servers(self, entries: impl IntoIterator<Item = ServerEntry>) -> Self {
-        entries.into_iter().fold(self, Self::server)
-    }
-
-    /// Adds a server that lives in this process.
-    #[must_use]
-    pub fn builtin(mut self, builtin: Builtin) -> Self {
-        self.sources.push(Source::Builtin(Arc::new(builtin)));
-        self
-    }
-
-    /// Adds a tool of the program's own to the pool. A later one with the same name replaces an earlier one.
-    #[must_use]
+/// Tools, permissions and requests of servers.
+impl HostBuilder {
+    /// Adds a tool of the host itself to the pool.
     pub fn tool(mut self, tool: HostTool) -> Self {
         self.own_tools.retain(|earlier| earlier.name != tool.name);
         self.own_tools.push(tool);
         self
     }
 
-    /// How results are made fit for a model, and where what is too large for one is saved. By default that is a directory of the
-    /// user's own below the system's for temporary files.
-    #[must_use]
-    pub fn results(mut self, results: Results) -> Self {
-        self.results = Some(results);
+    /// Adds rules for calls to those in the settings files.
+    pub fn rules(mut self, rules: Rules) -> Self {
+        self.rules.extend(rules);
         self
     }
 
-    /// The numbers to work by. [`HostBuilder::lazy`] and [`HostBuilder::project_dir`] come before them.
-    #[must_use]
-    pub fn settings(mut self, settings: Settings) -> Self {
-        self.settings = settings;
+    /// Decides about calls that no rule decides (TOOL-10). Without it, such calls are refused.
+    pub fn permit(mut self, permit: impl Permit) -> Self {
+        self.permit = Some(Arc::new(permit));
         self
     }
 
-    /// The project directory: what servers are told as their root, and where they run. By default the directory in
-    /// which servers are looked for.
-    #[must_use]
-    pub fn project_dir(mut self, dir: impl Into<PathBuf>) -> Self {
-        self.project_dir = Some(dir.into());
+    /// Sets the reaction to a tool that has changed since it was agreed to. Defaults to asking.
+    pub fn on_change(mut self, on_change: OnChange) -> Self {
+        self.on_change = on_change;
         self
     }
 
-    /// Where to remember each server's protocol era, so that finding it out is paid once.
-    #[must_use]
-    pub fn eras(mut self, eras: EraMemory) -> Self {
-        self.eras = eras;
-        self
-    }
-
-    /// Where to keep the last catalog of each server, so that the next run has its tools at once (LIF-13). Until the server has
-    /// been connected, they are marked as [`cached`](crate::server::Catalog::cached); a call waits for the connection.
-    #[must_use]
-    pub fn catalogs(mut self, store: CatalogStore) -> Self {
-        self.catalogs = Some(store);
-        self
-    }
-
-    /// Whether a server whose catalog is known from an earlier run is started only when it is first needed: by a call,
-    /// [`Host::reconnect`] or [`Host::refresh`]. A server's own entry comes first.
-    #[must_use]
-    pub fn lazy(mut self, lazy: bool) -> Self {
-        self.lazy = Some(lazy);
-        self
-    }
-
-    /// Who asks the user what a server wants to know. Without it, every such question is answered with "cancel".
-    #[must_use]
+    /// Answers elicitation requests of servers. Without it, every one is cancelled.
     pub fn elicit(mut self, elicit: impl Elicit) -> Self {
         self.elicit = Some(Arc::new(elicit));
         self
     }
 
-    /// The model that servers may ask for messages (`sampling/createMessage`, LIF-6). Without it, sampling is not declared and
-    /// such a request is an error. The request names its server; whether the user agrees to it is for the embedder to ask.
+    /// Answers sampling requests of servers (`sampling/createMessage`, LIF-6). Without it, the
+    /// capability is not declared. The program asks the user for consent if it needs it.
     ///
     /// ```
     /// use trunkline::elicit::SamplingRequest;
@@ -247,56 +287,137 @@ impl HostBuilder {
     /// });
     /// # drop(builder);
     /// ```
-    #[must_use]
     pub fn sampling(mut self, sampling: impl Sampling) -> Self {
         self.sampling = Some(Arc::new(sampling));
         self
     }
 
-    /// Who is asked about calls that no rule decides (TOOL-10). Without it, only what a rule allows can be called.
-    #[must_use]
-    pub fn permit(mut self, permit: impl Permit) -> Self {
-        self.permit = Some(Arc::new(permit));
+    /// Sets how results are prepared for a model, and where large ones are saved. Defaults to a
+    /// private directory below the system's for temporary files.
+    pub fn results(mut self, results: Results) -> Self {
+        self.results = Some(results);
+        self
+    }
+}
+
+/// State on disk, logs and messages.
+impl HostBuilder {
+    /// Keeps everything below `dir` that a host can keep on disk: catalogs, protocol eras, pins,
+    /// logs and large results. A more specific method takes precedence.
+    ///
+    /// ```no_run
+    /// use trunkline::Host;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let host = Host::builder().state_under("/var/lib/my-agent").start();
+    /// # host.shutdown().await;
+    /// # }
+    /// ```
+    pub fn state_under(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.state_dir = Some(dir.into());
         self
     }
 
-    /// Adds rules for calls, beside those in the settings and those added before.
-    #[must_use]
-    pub fn rules(mut self, rules: Rules) -> Self {
-        self.rules.extend(rules);
+    /// Remembers each server's protocol era, which saves a probe on later connections.
+    pub fn eras(mut self, eras: EraMemory) -> Self {
+        self.eras = Some(eras);
         self
     }
 
-    /// Where to keep what each tool was when a call of it was first agreed to (TOOL-11). Without it, that is forgotten when the
-    /// program ends.
-    #[must_use]
+    /// Stores the catalog of each server, so that the next run has its tools immediately (LIF-13).
+    /// They are marked [`cached`](crate::server::Catalog::cached) until the server connects; a call
+    /// waits for the connection.
+    pub fn catalogs(mut self, store: CatalogStore) -> Self {
+        self.catalogs = Some(store);
+        self
+    }
+
+    /// Stores the definition of each tool at the time that a call was first agreed to (TOOL-11).
+    /// Without it, pins last as long as the program.
     pub fn pins(mut self, pins: PinStore) -> Self {
-        self.pins = pins;
+        self.pins = Some(pins);
         self
     }
 
-    /// What to do about a tool that is not what it was.
-    #[must_use]
-    pub fn on_change(mut self, on_change: OnChange) -> Self {
-        self.on_change = on_change;
-        self
-    }
-
-    /// Where to write down what servers say and what becomes of them. Without it, nothing is.
-    #[must_use]
+    /// Writes servers' logs to files.
     pub fn logs(mut self, logs: LogStore) -> Self {
         self.logs = Some(logs);
         self
     }
 
-    /// Who writes down every message. Without it, nobody does, and it costs nothing.
-    #[must_use]
+    /// Calls `sink` with every log line: servers' stderr and log messages, protocol errors, and
+    /// changes of state. Known secrets are masked. Called on the thread that writes logs.
+    ///
+    /// ```
+    /// use trunkline::Host;
+    ///
+    /// let builder = Host::builder().on_log(|line| eprintln!("{}: {}", line.server, line.text));
+    /// # drop(builder);
+    /// ```
+    pub fn on_log(mut self, sink: impl Fn(LogLine) + Send + 'static) -> Self {
+        self.log_sinks.push(Box::new(sink));
+        self
+    }
+
+    /// Writes every message to a trace.
     pub fn trace(mut self, tracer: Tracer) -> Self {
         self.tracer = Some(tracer);
         self
     }
 
-    /// The settings, with what was said about single ones and where servers are looked for.
+    /// Calls `tap` with every message to and from every server, known secrets masked. Called on the
+    /// connections' tasks: it must not block.
+    ///
+    /// ```
+    /// use trunkline::Host;
+    ///
+    /// let builder = Host::builder().on_message(|message| {
+    ///     eprintln!("{} {:?} {}", message.server, message.direction, message.text);
+    /// });
+    /// # drop(builder);
+    /// ```
+    pub fn on_message(mut self, tap: impl Fn(&Message<'_>) + Send + Sync + 'static) -> Self {
+        self.tap = Some(Arc::new(tap));
+        self
+    }
+}
+
+/// Start.
+impl HostBuilder {
+    /// Starts the host and returns immediately; servers connect in the background.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside a Tokio runtime.
+    #[must_use = "dropping the host closes its connections"]
+    pub fn start(mut self) -> Host {
+        self.keep_state();
+        Host::start(self)
+    }
+
+    /// Applies [`HostBuilder::state_under`] and the log sinks.
+    fn keep_state(&mut self) {
+        if let Some(dir) = self.state_dir.take() {
+            let eras = || EraMemory::at(dir.join("eras.json"));
+            self.eras.get_or_insert_with(eras);
+            let catalogs = || CatalogStore::at(dir.join("catalogs"));
+            self.catalogs.get_or_insert_with(catalogs);
+            self.pins
+                .get_or_insert_with(|| PinStore::at(dir.join("pins")));
+            self.logs
+                .get_or_insert_with(|| LogStore::at(dir.join("logs")));
+            let results = || Results::at(dir.join("results"));
+            self.results.get_or_insert_with(results);
+        }
+        if !self.log_sinks.is_empty() {
+            let logs = self.logs.get_or_insert_with(LogStore::without_files);
+            self.log_sinks
+                .drain(..)
+                .for_each(|sink| logs.add_sink(sink));
+        }
+    }
+
+    /// The settings, with single ones applied and the project directory resolved.
     pub(crate) fn take_settings(&mut self) -> Settings {
         let mut settings = std::mem::take(&mut self.settings);
         if let Some(lazy) = self.lazy {
@@ -311,7 +432,7 @@ impl HostBuilder {
         settings
     }
 
-    /// How to find servers, if they are to be found.
+    /// The options for discovery, if configuration files are read.
     pub(crate) fn plan(&mut self) -> Option<DiscoveryOptions> {
         let (loader, initial_set) = self.loader.take()?;
         Some(DiscoveryOptions {
@@ -323,11 +444,6 @@ impl HostBuilder {
             filter: self.only.take(),
         })
     }
-
-    /// Starts the host on the current Tokio runtime and returns at once; servers connect in the background.
-    pub fn start(self) -> Host {
-        Host::start(self)
-    }
 }
 
 #[cfg(test)]
@@ -338,8 +454,8 @@ mod tests {
 
     type Call = fn(HostBuilder) -> HostBuilder;
 
-    /// Everything that the calls below say.
-    fn said(mut builder: HostBuilder) -> String {
+    /// The effect of the calls below.
+    fn effect(mut builder: HostBuilder) -> String {
         let settings = builder.take_settings();
         let plan = builder.plan().unwrap();
         let HostBuilder {
@@ -352,13 +468,13 @@ mod tests {
         )
     }
 
-    fn permutations(calls: &[Call], told: &mut dyn FnMut(String)) {
+    fn permutations(calls: &[Call], visit: &mut dyn FnMut(String)) {
         let mut order: Vec<usize> = (0..calls.len()).collect();
         permute(&mut order, 0, &mut |order| {
             let built = order
                 .iter()
                 .fold(HostBuilder::default(), |builder, at| calls[*at](builder));
-            told(said(built));
+            visit(effect(built));
         });
     }
 
@@ -390,16 +506,16 @@ mod tests {
         ];
         let mut first = None;
         let mut count = 0;
-        permutations(&calls, &mut |said| {
+        permutations(&calls, &mut |effect| {
             count += 1;
-            assert_eq!(first.get_or_insert_with(|| said.clone()), &said);
+            assert_eq!(first.get_or_insert_with(|| effect.clone()), &effect);
         });
         assert_eq!(count, 720);
         let first = first.unwrap();
         for part in ["7s", "lazy: true", "Some(\"/p\")", "mcp__a", "mcp__b"] {
             assert!(first.contains(part), "{part} in {first}");
         }
-        // What is said about one setting counts before all of them together.
+        // A single setting takes precedence over all of them together.
         let mut builder = HostBuilder::default().project_dir("/q").settings(Settings {
             project_dir: Some("/r".into()),
             ..Settings::default()

@@ -1,21 +1,48 @@
-//! Servers that live in the embedding program, reached over a linked pair.
+//! Servers implemented in the embedding program, reached over a linked pair.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use serde::de::DeserializeOwned;
 use trunkline_transport::LinkedEnd;
 use trunkline_wire::peer::{Handler, Notifier, ResponseFuture};
 use trunkline_wire::version::MODERN;
 use trunkline_wire::{ByteString, Json, ObjectWriter, Peer, RpcError};
 
-type Work = Pin<Box<dyn Future<Output = Result<BuiltinOutput, String>> + Send>>;
+use crate::tool_output::{ToolError, ToolOutput, parse_arguments};
 
-/// A server written in Rust, in this process. See the crate's example.
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
+type Work = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
+
+/// A server implemented in this program.
+///
+/// ```
+/// use serde::Deserialize;
+/// use serde_json::json;
+/// use trunkline::Builtin;
+///
+/// #[derive(Deserialize)]
+/// struct Wait {
+///     seconds: f64,
+/// }
+///
+/// let schema = json!({"type": "object", "properties": {"seconds": {"type": "number"}}});
+/// let timer = Builtin::new("timer").tool("wait", "Waits", &schema, |call| async move {
+///     let Wait { seconds } = call.parse()?;
+///     call.progress(0.5, Some(1.0), "half-way").await;
+///     Ok(format!("waited for {seconds} s").into())
+/// });
+/// # drop(timer);
+/// ```
 #[derive(Clone)]
 pub struct Builtin {
     name: String,
+    /// Tells servers of the same name apart; changes with every change to the server.
+    id: u64,
     instructions: Option<String>,
     tools: Vec<BuiltinTool>,
 }
@@ -26,7 +53,7 @@ struct BuiltinTool {
     work: Arc<dyn Fn(BuiltinCall) -> Work + Send + Sync>,
 }
 
-/// One call of a builtin's tool.
+/// One call of a built-in server's tool.
 pub struct BuiltinCall {
     /// The arguments, an object.
     pub arguments: Json,
@@ -34,32 +61,16 @@ pub struct BuiltinCall {
     notifier: Option<Notifier>,
 }
 
-/// What a builtin's tool gives back.
-pub struct BuiltinOutput(serde_json::Value);
-
-impl From<String> for BuiltinOutput {
-    fn from(text: String) -> Self {
-        Self(serde_json::json!({"content": [{"type": "text", "text": text}]}))
-    }
-}
-
-impl From<&str> for BuiltinOutput {
-    fn from(text: &str) -> Self {
-        text.to_owned().into()
-    }
-}
-
-impl BuiltinOutput {
-    /// A structured result, with its JSON text beside it for those who read only that.
-    pub fn structured(value: &serde_json::Value) -> Self {
-        let text = value.to_string();
-        Self(
-            serde_json::json!({"content": [{"type": "text", "text": text}], "structuredContent": value}),
-        )
-    }
-}
-
 impl BuiltinCall {
+    /// Reads the arguments into a type.
+    ///
+    /// # Errors
+    ///
+    /// The arguments do not fit the type.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ToolError> {
+        parse_arguments(&self.arguments)
+    }
+
     /// A string argument.
     pub fn text(&self, name: &str) -> Option<String> {
         self.arguments.field(name)
@@ -70,16 +81,17 @@ impl BuiltinCall {
         self.arguments.field(name)
     }
 
-    /// Tells the caller how far the work has come.
-    pub async fn progress(&self, progress: u32, total: u32, message: &str) {
+    /// Reports progress to the caller, if it asked for progress.
+    pub async fn progress(&self, progress: f64, total: Option<f64>, message: &str) {
         if let (Some(token), Some(notifier)) = (&self.progress_token, &self.notifier) {
             let mut params = ObjectWriter::new();
             params.raw("progressToken", token);
-            params
-                .integer("progress", progress.into())
-                .integer("total", total.into());
+            params.value("progress", &progress.into());
+            if let Some(total) = total {
+                params.value("total", &total.into());
+            }
             params.string("message", message);
-            // The caller may be gone; the work goes on regardless.
+            // The caller may be gone; the work continues regardless.
             let _ = notifier
                 .notify("notifications/progress", Some(params.finish()))
                 .await;
@@ -92,19 +104,21 @@ impl Builtin {
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
+            id: next_id(),
             instructions: None,
             tools: Vec::new(),
         }
     }
 
-    /// Tells a model how to use this server.
+    /// Sets the instructions that tell a model how to use this server.
     #[must_use]
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
         self.instructions = Some(text.into());
+        self.id = next_id();
         self
     }
 
-    /// Adds a tool. An `Err` is the tool's own failure, told to the caller as its result.
+    /// Adds a tool. An error is reported to the model as the tool's result.
     #[must_use]
     pub fn tool<F, W>(
         self,
@@ -115,28 +129,37 @@ impl Builtin {
     ) -> Self
     where
         F: Fn(BuiltinCall) -> W + Send + Sync + 'static,
-        W: Future<Output = Result<BuiltinOutput, String>> + Send + 'static,
+        W: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
     {
-        let definition = serde_json::json!({"name": name, "description": description, "inputSchema": input_schema});
+        let definition = serde_json::json!({
+            "name": name,
+            "description": description,
+            "inputSchema": input_schema,
+        });
         self.tool_as(definition, work)
     }
 
-    /// Adds a tool with a whole MCP definition: annotations, an output schema, `_meta`.
+    /// Adds a tool with a complete MCP definition: annotations, an output schema, `_meta`.
     #[must_use]
     pub fn tool_as<F, W>(mut self, definition: serde_json::Value, work: F) -> Self
     where
         F: Fn(BuiltinCall) -> W + Send + Sync + 'static,
-        W: Future<Output = Result<BuiltinOutput, String>> + Send + 'static,
+        W: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
     {
         self.tools.push(BuiltinTool {
             definition,
             work: Arc::new(move |call| Box::pin(work(call))),
         });
+        self.id = next_id();
         self
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     /// Serves one connection.
@@ -151,6 +174,10 @@ impl Builtin {
             peer.closed().await;
         });
     }
+}
+
+fn next_id() -> u64 {
+    NEXT_ID.fetch_add(1, Ordering::Relaxed)
 }
 
 impl fmt::Debug for Builtin {
@@ -168,7 +195,7 @@ struct Serving {
 }
 
 impl Handler for Serving {
-    /// As many as the host asks for: both ends are ours.
+    /// Unlimited: both ends are ours.
     fn max_concurrent_requests(&self) -> usize {
         tokio::sync::Semaphore::MAX_PERMITS
     }
@@ -199,7 +226,10 @@ impl Serving {
             "supportedVersions": MODERN,
             "capabilities": {"tools": {}},
             "instructions": self.server.instructions,
-            "_meta": {"io.modelcontextprotocol/serverInfo": {"name": self.server.name, "version": env!("CARGO_PKG_VERSION")}},
+            "_meta": {"io.modelcontextprotocol/serverInfo": {
+                "name": self.server.name,
+                "version": env!("CARGO_PKG_VERSION"),
+            }},
         })
     }
 
@@ -223,14 +253,8 @@ impl Serving {
                 let message = format!("unknown tool: {}", name.unwrap_or_default());
                 return Err(RpcError::new(RpcError::INVALID_PARAMS, message));
             };
-            let mut result = match (tool.work)(call).await {
-                Ok(BuiltinOutput(result)) => result,
-                Err(message) => {
-                    serde_json::json!({"content": [{"type": "text", "text": message}], "isError": true})
-                }
-            };
-            result["resultType"] = "complete".into();
-            Ok(Json::from(result))
+            let output = (tool.work)(call).await.unwrap_or_else(ToolOutput::from);
+            Ok(output.to_json())
         })
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
-use trunkline_config::{ConnectorEntry, Diagnostic, Loader, Server, ServerSet, Watcher};
+use trunkline_config::{ConnectorEntry, Diagnostic, Editor, Loader, Server, ServerSet, Watcher};
 use trunkline_transport::net::Dialer;
 
 use crate::connectors::{Connector, Connectors};
@@ -160,6 +160,12 @@ impl Discovery {
         });
     }
 
+    /// Edits the files that the loader reads.
+    pub(crate) fn editor(&self) -> Editor {
+        let cwd = self.loader.project().cwd.clone();
+        Editor::new(self.loader.layout().clone(), cwd)
+    }
+
     pub(crate) async fn reload(&self) {
         let (done, done_receiver) = oneshot::channel();
         if self.commands.send(Command::Reload(done)).await.is_ok() {
@@ -281,9 +287,13 @@ impl DiscoveryTask {
         };
         set.servers.extend(self.refused());
         let set = Arc::new(set);
-        self.set.store(Arc::clone(&set));
+        let before = self.set.swap(Arc::clone(&set));
         self.is_loaded.store(true, Ordering::Release);
-        Host::from_inner(inner).apply(&set);
+        let host = Host::from_inner(inner);
+        host.apply(&set);
+        if is_changed(&before, &set) {
+            host.configuration_changed();
+        }
         if self.options.watch {
             self.watch().await;
         }
@@ -343,6 +353,18 @@ impl DiscoveryTask {
             Err(_) => {}
         }
     }
+}
+
+/// Whether a subscriber would see a difference.
+fn is_changed(before: &ServerSet, now: &ServerSet) -> bool {
+    let shown = |server: &Server| (server.entry.clone(), server.status.clone());
+    before.diagnostics != now.diagnostics
+        || before.permissions != now.permissions
+        || !before
+            .servers
+            .iter()
+            .map(shown)
+            .eq(now.servers.iter().map(shown))
 }
 
 /// Fetches the connectors within the time limit.

@@ -1,56 +1,102 @@
-//! Tells whoever listens what has changed (LIF-11).
+//! Notifications of changes in a host (LIF-11).
+//!
+//! ```
+//! use trunkline::{Builtin, Host};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! let host = Host::builder().start();
+//! let mut events = host.events();
+//! host.add_builtin(Builtin::new("clock"));
+//! while let Some(changes) = events.next().await {
+//!     if changes.servers.contains("clock") {
+//!         break;
+//!     }
+//! }
+//! host.shutdown().await;
+//! # }
+//! ```
 
 use std::collections::BTreeSet;
+use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::stream::{self, Stream, StreamExt};
 use tokio::sync::{Notify, broadcast, watch};
 
-/// How long changes are collected before they are told.
+use crate::discovery::ServerFilter;
+
+/// Changes are collected for this long before they are sent.
 const BATCH: Duration = Duration::from_millis(16);
 
-/// How many batches a slow listener may be behind before it misses some.
+/// Batches that a slow subscriber may lag behind before it misses some.
 const CAPACITY: usize = 64;
 
-/// What has changed since the last time.
+/// The changes since the previous batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Changes {
-    /// The servers whose state or catalog changed, by name.
+    /// The servers whose state or catalog changed.
     pub servers: BTreeSet<Arc<str>>,
-    /// The resources that changed and were subscribed to, each beside its server's name: what they hold may be another now.
+    /// The subscribed resources that changed, each with its server.
     pub resources_updated: BTreeSet<(Arc<str>, String)>,
-    /// The servers that now wait for the user's approval, new or changed: nothing of them runs before it is given.
+    /// The servers that now wait for the user's approval, new or changed.
     pub awaiting_approval: BTreeSet<Arc<str>>,
-    /// The listener was too slow and missed something: look at everything.
+    /// Whether [`Host::config`](crate::Host::config) changed.
+    pub configuration: bool,
+    /// Whether earlier batches were dropped because the subscriber was too slow: reread everything.
     pub missed: bool,
 }
 
 impl Changes {
-    /// Forgets those of other servers.
-    fn keep(&mut self, of: impl Fn(&str) -> bool) {
+    /// Keeps only the changes of some servers.
+    fn retain(&mut self, of: impl Fn(&str) -> bool) {
         self.servers.retain(|server| of(server));
         self.resources_updated.retain(|(server, _)| of(server));
         self.awaiting_approval.retain(|server| of(server));
     }
 }
 
-/// A listener's end. Being slow harms nobody but the listener.
-pub struct Events {
-    changes: broadcast::Receiver<Arc<Changes>>,
-    /// Turns true, or closes, when the host has been shut down.
-    closed: watch::Receiver<bool>,
-    /// Whose changes are of interest; `None` is everybody's.
-    of: Option<Of>,
-}
-
-type Of = Box<dyn Fn(&str) -> bool + Send + Sync>;
+/// A stream of [`Changes`], which ends when the host shuts down or is dropped. A slow subscriber
+/// delays no one.
+pub struct Events(Pin<Box<dyn Stream<Item = Changes> + Send>>);
 
 impl Events {
-    /// Waits for the next changes; `None` once the host has been shut down or is gone.
+    /// Waits for the next changes; `None` once the host has shut down.
     pub async fn next(&mut self) -> Option<Changes> {
+        self.0.next().await
+    }
+}
+
+impl Stream for Events {
+    type Item = Changes;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<Option<Changes>> {
+        self.0.as_mut().poll_next(cx)
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_struct("Events").finish_non_exhaustive()
+    }
+}
+
+/// One subscriber's state.
+struct Subscription {
+    changes: broadcast::Receiver<Arc<Changes>>,
+    /// Turns true, or closes, when the host has shut down.
+    closed: watch::Receiver<bool>,
+    filter: Option<ServerFilter>,
+}
+
+impl Subscription {
+    async fn next(&mut self) -> Option<Changes> {
         loop {
             let received = tokio::select! {
-                // What was told before the end is still heard.
+                // Changes before the shutdown are still delivered.
                 biased;
                 received = self.changes.recv() => received,
                 _ = self.closed.wait_for(|closed| *closed) => return None,
@@ -58,8 +104,8 @@ impl Events {
             return match received {
                 Ok(changes) => {
                     let mut changes = Arc::unwrap_or_clone(changes);
-                    if let Some(of) = &self.of {
-                        changes.keep(of);
+                    if let Some(filter) = &self.filter {
+                        changes.retain(&**filter);
                         if changes == Changes::default() {
                             continue;
                         }
@@ -74,81 +120,83 @@ impl Events {
             };
         }
     }
-
-    /// Only the changes of these servers.
-    pub(crate) fn of(mut self, of: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
-        self.of = Some(Box::new(of));
-        self
-    }
 }
 
-/// The teller's end.
+/// Collects changes and sends them in batches.
 pub(crate) struct EventSender {
     changes: Mutex<Changes>,
-    news: Notify,
-    listeners: broadcast::Sender<Arc<Changes>>,
+    pending: Notify,
+    subscribers: broadcast::Sender<Arc<Changes>>,
 }
 
 impl EventSender {
     pub(crate) fn new() -> Self {
         Self {
             changes: Mutex::default(),
-            news: Notify::new(),
-            listeners: broadcast::Sender::new(CAPACITY),
+            pending: Notify::new(),
+            subscribers: broadcast::Sender::new(CAPACITY),
         }
     }
 
     pub(crate) fn changed(&self, server: &Arc<str>) {
-        if self.listeners.receiver_count() == 0 {
-            return;
-        }
-        self.lock().servers.insert(Arc::clone(server));
-        self.news.notify_one();
+        self.add(|changes| _ = changes.servers.insert(Arc::clone(server)));
     }
 
-    /// A resource of a server has changed.
+    /// Reports a changed resource.
     pub(crate) fn updated(&self, server: &Arc<str>, uri: String) {
-        if self.listeners.receiver_count() == 0 {
-            return;
-        }
-        let mut changes = self.lock();
-        changes.resources_updated.insert((Arc::clone(server), uri));
-        self.news.notify_one();
+        self.add(|changes| _ = changes.resources_updated.insert((Arc::clone(server), uri)));
     }
 
-    /// A server has begun to wait for approval.
+    /// Reports a server that waits for approval.
     pub(crate) fn awaits_approval(&self, server: &str) {
-        if self.listeners.receiver_count() == 0 {
-            return;
-        }
-        self.lock().awaiting_approval.insert(server.into());
-        self.news.notify_one();
+        self.add(|changes| _ = changes.awaiting_approval.insert(server.into()));
     }
 
-    /// A listener's end; its events end when `closed` turns true or its sender is gone.
-    pub(crate) fn subscribe(&self, closed: watch::Receiver<bool>) -> Events {
-        Events {
-            changes: self.listeners.subscribe(),
+    pub(crate) fn configuration_changed(&self) {
+        self.add(|changes| changes.configuration = true);
+    }
+
+    /// Subscribes until `closed` turns true or its sender is dropped.
+    pub(crate) fn subscribe(
+        &self,
+        closed: watch::Receiver<bool>,
+        filter: Option<ServerFilter>,
+    ) -> Events {
+        let subscription = Subscription {
+            changes: self.subscribers.subscribe(),
             closed,
-            of: None,
-        }
+            filter,
+        };
+        let changes = stream::unfold(subscription, |mut subscription| async move {
+            let changes = subscription.next().await?;
+            Some((changes, subscription))
+        });
+        Events(Box::pin(changes.fuse()))
     }
 
-    /// Tells in batches, for as long as it is polled.
-    pub(crate) async fn tell(&self) {
+    /// Sends batches for as long as it is polled.
+    pub(crate) async fn run(&self) {
         loop {
-            self.news.notified().await;
+            self.pending.notified().await;
             tokio::time::sleep(BATCH).await;
-            self.tell_now();
+            self.flush();
         }
     }
 
-    /// Tells what has been collected.
-    pub(crate) fn tell_now(&self) {
+    /// Sends the changes collected so far.
+    pub(crate) fn flush(&self) {
         let changes = std::mem::take(&mut *self.lock());
         if changes != Changes::default() {
-            let _ = self.listeners.send(Arc::new(changes));
+            let _ = self.subscribers.send(Arc::new(changes));
         }
+    }
+
+    fn add(&self, change: impl FnOnce(&mut Changes)) {
+        if self.subscribers.receiver_count() == 0 {
+            return;
+        }
+        change(&mut self.lock());
+        self.pending.notify_one();
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Changes> {
@@ -161,14 +209,14 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_is_told_once_and_a_slow_listener_is_told_that_it_missed_some() {
+    async fn a_burst_is_one_batch_and_a_slow_subscriber_learns_that_it_missed_some() {
         let events = Arc::new(EventSender::new());
         let closed = watch::Sender::new(false);
-        let mut quick = events.subscribe(closed.subscribe());
-        let mut slow = events.subscribe(closed.subscribe());
-        let telling = tokio::spawn({
+        let mut quick = events.subscribe(closed.subscribe(), None);
+        let mut slow = events.subscribe(closed.subscribe(), None);
+        let sending = tokio::spawn({
             let events = Arc::clone(&events);
-            async move { events.tell().await }
+            async move { events.run().await }
         });
         let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
         for _ in 0..10 {
@@ -186,12 +234,13 @@ mod tests {
         assert!(slow.next().await.unwrap().missed);
         assert!(!slow.next().await.unwrap().missed);
 
-        // What was told before the end is heard, and nothing after it.
+        // Changes before the end are delivered, and nothing after it.
         events.changed(&a);
-        events.tell_now();
+        events.flush();
         closed.send_replace(true);
         assert!(quick.next().await.is_some());
         assert_eq!(quick.next().await, None);
-        telling.abort();
+        assert_eq!(StreamExt::next(&mut quick).await, None);
+        sending.abort();
     }
 }

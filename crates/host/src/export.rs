@@ -190,6 +190,7 @@ impl Host {
                 shown
             }
             Source::Builtin(_) => serde_json::json!({"type": "in-process"}),
+            Source::Custom(_) => serde_json::json!({"type": "custom"}),
         };
         let lists = |list: for<'s> fn(&'s ServerStatus) -> Vec<&'s Json>| {
             let lists = statuses.iter().map(|status| (&*status.name, list(status)));

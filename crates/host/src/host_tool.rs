@@ -1,11 +1,12 @@
-//! Tools of the host's own, which stand in the pool before those of servers (TOOL-8): the search, the readers of resources, and what
-//! the embedding program adds.
+//! Tools of the host itself, which precede those of servers in the pool (TOOL-8): the search, the
+//! readers of resources, and those that the embedding program adds.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use trunkline_wire::Json;
 use trunkline_wire::client::Arguments;
 use trunkline_wire::mcp::ToolHints;
@@ -14,38 +15,60 @@ use trunkline_wire::peer::Progress;
 use crate::call::Checks;
 use crate::host::Host;
 use crate::result::CallOutput;
+use crate::tool_output::{ToolError, ToolOutput, parse_arguments};
 
-type Work = Pin<Box<dyn Future<Output = Result<CallOutput, String>> + Send>>;
+type Work = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
 
-/// A tool that needs no server.
+/// A tool of the host itself, called by a name without a server's prefix.
 #[derive(Clone)]
 pub struct HostTool {
-    /// The name by which it is called.
+    /// Its name in the pool.
     pub name: String,
-    /// What a model is told about it.
+    /// The description that a model sees.
     pub description: String,
     /// The schema of its arguments.
     pub input_schema: Json,
-    /// What it does to the world.
+    /// Its effects, as MCP's annotations describe them.
     pub hints: ToolHints,
-    /// Whether it works on what its caller sees, and so belongs to every agent whatever its scope.
+    /// Whether every agent sees it, whatever its scope: it works on what the agent sees.
     pub(crate) serves_every_agent: bool,
     checks: Arc<Checks>,
     work: Arc<dyn Fn(HostCall) -> Work + Send + Sync>,
 }
 
-/// One call of a host's own tool.
+/// One call of a [`HostTool`].
 pub struct HostCall {
-    /// The host that is called: for an agent, its own view.
+    /// The host that is called; for an agent, its view.
     pub host: Host,
     /// The arguments, an object.
     pub arguments: Json,
-    /// To be called with each step of progress, if somebody wants to hear of it.
+    /// Receives progress, if the caller asked for it.
     pub on_progress: Option<Box<dyn FnMut(Progress) + Send>>,
 }
 
+impl HostCall {
+    /// Reads the arguments into a type.
+    ///
+    /// # Errors
+    ///
+    /// The arguments do not fit the type.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ToolError> {
+        parse_arguments(&self.arguments)
+    }
+}
+
 impl HostTool {
-    /// A tool. An `Err` is its own failure, told to the caller as its result.
+    /// A tool. An error is reported to the model as the tool's result.
+    ///
+    /// ```
+    /// use trunkline::tool::HostTool;
+    ///
+    /// let schema = serde_json::json!({"type": "object"});
+    /// let count = HostTool::new("count_servers", "Counts servers", schema, |call| async move {
+    ///     Ok(call.host.servers().len().to_string().into())
+    /// });
+    /// # drop(count);
+    /// ```
     pub fn new<F, W>(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -54,7 +77,7 @@ impl HostTool {
     ) -> Self
     where
         F: Fn(HostCall) -> W + Send + Sync + 'static,
-        W: Future<Output = Result<CallOutput, String>> + Send + 'static,
+        W: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
     {
         Self {
             name: name.into(),
@@ -67,26 +90,27 @@ impl HostTool {
         }
     }
 
-    /// Says what it does to the world.
+    /// Sets its annotations.
     #[must_use]
     pub fn hints(mut self, hints: ToolHints) -> Self {
         self.hints = hints;
         self
     }
 
-    /// Makes it a tool of every agent, whatever its scope.
+    /// Shows it to every agent, whatever its scope.
     pub(crate) fn for_every_agent(mut self) -> Self {
         self.serves_every_agent = true;
         self
     }
 
-    /// What is wrong with arguments, one mistake each.
+    /// The mistakes in `arguments`.
     pub(crate) fn problems(&self, arguments: &Arguments) -> Vec<String> {
         self.checks.arguments(&self.input_schema, arguments)
     }
 
     pub(crate) async fn call(&self, call: HostCall) -> CallOutput {
-        (self.work)(call).await.unwrap_or_else(CallOutput::failure)
+        let output = (self.work)(call).await.unwrap_or_else(ToolOutput::from);
+        output.into_output()
     }
 }
 

@@ -1,16 +1,15 @@
-//! An MCP host: it connects to MCP servers, turns what they offer into one pool of tools, and calls them.
+//! An MCP host: connects to MCP servers, pools their tools, and calls them.
 //!
 //! ```
 //! use trunkline::permission::AllowAll;
 //! use trunkline::{Builtin, CallOptions, Host};
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let greeter = Builtin::new("greeter").tool(
-//!     "hello",
-//!     "Greets somebody",
-//!     &serde_json::json!({"type": "object", "properties": {"name": {"type": "string"}}}),
-//!     |call| async move { Ok(format!("Hello, {}!", call.text("name").unwrap_or_default()).into()) },
-//! );
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let schema = serde_json::json!({"type": "object", "properties": {"name": {"type": "string"}}});
+//! let greeter = Builtin::new("greeter").tool("hello", "Greets", &schema, |call| async move {
+//!     Ok(format!("Hello, {}!", call.text("name").unwrap_or_default()).into())
+//! });
 //! let host = Host::builder().builtin(greeter).permit(AllowAll).start();
 //! host.ready().await;
 //!
@@ -21,12 +20,21 @@
 //! # Ok(()) }
 //! ```
 //!
-//! [`Host::builder`] is where to begin. Servers come from configuration ([`ServerEntry`]) or from the embedding program
-//! ([`Builtin`]); each is owned by one connection task, and everyone else reads immutable snapshots: [`Host::pool`],
-//! [`Host::servers`].
+//! | Task | Start at |
+//! |---|---|
+//! | Embed a host | [`Host::builder`] |
+//! | Configure servers in code, or discover configured ones | [`config`] |
+//! | Implement a server or a tool in the program | [`Builtin`], [`tool`] |
+//! | Show tools to a model | [`Host::tools_for_model`] |
+//! | Call a tool, read its result | [`call`], [`result`] |
+//! | Decide about calls, answer servers' requests | [`permission`], [`elicit`] |
+//! | Read resources, prompts and skills | [`context`] |
+//! | Give a sub-agent a restricted view | [`Host::agent`] |
+//! | Follow changes, messages and logs | [`event`], [`log`] |
+//! | Keep state on disk | [`storage`] |
 //!
-//! What is deliberately absent: JSON-RPC, processes and sockets (`trunkline-wire`, `trunkline-transport`), and any way to
-//! call a tool other than [`Host::call`].
+//! Each server is owned by one connection task; everything else reads immutable snapshots
+//! ([`Host::pool`], [`Host::servers`]). [`Host::call`] is the only way to a tool.
 
 mod agent;
 pub mod auth;
@@ -64,6 +72,7 @@ mod suggest;
 mod telemetry;
 pub mod text;
 pub mod tool;
+mod tool_output;
 pub mod transport;
 
 pub use agent::AgentScope;

@@ -1,4 +1,4 @@
-//! The numbers a host works by.
+//! The limits and defaults of a host.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,65 +8,117 @@ use trunkline_config::env_vars;
 
 use crate::search::LoadMode;
 
-/// How long opening and handshake may take together (LIF-4).
+/// Limit for opening and handshake together (LIF-4).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long one tool call may take: 100,000,000 ms (CALL-4).
+/// Limit for one tool call: 100,000,000 ms (CALL-4).
 const CALL_TIMEOUT: Duration = Duration::from_secs(100_000);
-/// How many local servers start at a time (LIF-2).
-const LOCAL_AT_ONCE: usize = 3;
-/// How many remote servers are connected at a time (LIF-2).
-const REMOTE_AT_ONCE: usize = 20;
-/// How long a local server may send nothing while a call waits (TRN-4).
-const IDLE_LOCAL: Duration = Duration::from_mins(30);
-/// How long a remote server may send nothing while a call waits (TRN-4).
-const IDLE_REMOTE: Duration = Duration::from_mins(5);
-
-/// How long to wait before a lost connection is tried again for the first time (LIF-10).
-const RECONNECT_AFTER: Duration = Duration::from_secs(1);
-
-/// The context size of a model, in tokens, unless the program says otherwise (TOOL-9).
+/// Local servers that start at a time (LIF-2).
+const MAX_LOCAL_STARTS: usize = 3;
+/// Remote servers that connect at a time (LIF-2).
+const MAX_REMOTE_STARTS: usize = 20;
+/// Limit for the silence of a local server during a call (TRN-4).
+const LOCAL_IDLE_TIMEOUT: Duration = Duration::from_mins(30);
+/// Limit for the silence of a remote server during a call (TRN-4).
+const REMOTE_IDLE_TIMEOUT: Duration = Duration::from_mins(5);
+/// Delay before the first attempt to restore a lost connection (LIF-10).
+const RECONNECT_DELAY: Duration = Duration::from_secs(1);
+/// The context size of a model in tokens (TOOL-9).
 const CONTEXT_TOKENS: usize = 200_000;
 
-/// Longer than this is for ever; a clock cannot count much further.
+/// Longer limits count as infinite; a clock cannot represent much more.
 pub(crate) const FOR_EVER: Duration = Duration::from_hours(24 * 365 * 10);
 
-/// When something that starts now and may take `limit` is over.
+/// The moment at which something that starts now exceeds `limit`.
 pub(crate) fn deadline(limit: Duration) -> Instant {
     Instant::now() + limit.min(FOR_EVER)
 }
 
-/// The numbers a host works by; each has SPEC's default.
+/// The limits and defaults of a host.
+///
+/// ```
+/// use std::time::Duration;
+/// use trunkline::Settings;
+///
+/// let settings = Settings::default().call_timeout(Duration::from_secs(60)).lazy(true);
+/// assert_eq!(settings.connect_timeout, Duration::from_secs(30));
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Settings {
-    /// How long opening and handshake may take together.
+    /// Limit for opening and handshake together.
     pub connect_timeout: Duration,
-    /// How long one tool call may take, unless the server's entry or the call says otherwise.
+    /// Limit for one tool call, unless the server's entry or the call sets another.
     pub call_timeout: Duration,
-    /// How many local servers start at a time.
-    pub local_at_once: usize,
-    /// How many remote servers are connected at a time.
-    pub remote_at_once: usize,
-    /// How long a local server may send nothing while a call waits; `None` is for ever.
-    pub idle_local: Option<Duration>,
-    /// How long a remote server may send nothing while a call waits; `None` is for ever.
-    pub idle_remote: Option<Duration>,
-    /// How long to wait, give or take a quarter, before a lost connection is tried again; twice as long before each further
+    /// Local servers that start at a time.
+    pub max_local_starts: usize,
+    /// Remote servers that connect at a time.
+    pub max_remote_starts: usize,
+    /// Limit for the silence of a local server during a call; `None` is unlimited.
+    pub local_idle_timeout: Option<Duration>,
+    /// Limit for the silence of a remote server during a call; `None` is unlimited.
+    pub remote_idle_timeout: Option<Duration>,
+    /// Delay before a lost connection is restored, give or take a quarter; doubles with each
     /// attempt.
-    pub reconnect_after: Duration,
+    pub reconnect_delay: Duration,
     /// Never speak the modern protocol.
     pub legacy_only: bool,
-    /// Start a server whose catalog is known from an earlier run only when it is first needed (LIF-13), unless its entry says
-    /// otherwise.
+    /// Start a server whose catalog is known from an earlier run when it is first needed (LIF-13),
+    /// unless its entry decides.
     pub lazy: bool,
-    /// The tools of servers in the embedding program (`sdk`, [`Builtin`](crate::Builtin)) are called by their own names, without
-    /// `mcp__<server>__` (TOOL-2).
+    /// Call the tools of servers in the embedding program (`sdk`, [`Builtin`](crate::Builtin)) by
+    /// their bare names, without `mcp__<server>__` (TOOL-2).
     pub sdk_without_prefix: bool,
-    /// Which tools a model is shown when there are many (TOOL-9).
+    /// The tools to load for a model when there are many (TOOL-9).
     pub tool_loading: LoadMode,
-    /// The context size of the model, in tokens: what [`LoadMode::Auto`] compares the tools with.
+    /// The context size of the model in tokens, for [`LoadMode::Auto`].
     pub context_tokens: usize,
-    /// The project: what servers are told as their root, and `CLAUDE_PROJECT_DIR`.
+    /// The project: the servers' root, working directory and `CLAUDE_PROJECT_DIR`.
     pub project_dir: Option<PathBuf>,
+}
+
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
+        /// Setters of the fields of the same names.
+        impl Settings {
+            $(
+                $(#[$doc])*
+                #[must_use]
+                pub fn $name(mut self, $name: $type) -> Self {
+                    self.$name = $name;
+                    self
+                }
+            )*
+        }
+    };
+}
+
+setters! {
+    /// Sets [`Settings::connect_timeout`].
+    connect_timeout: Duration,
+    /// Sets [`Settings::call_timeout`].
+    call_timeout: Duration,
+    /// Sets [`Settings::max_local_starts`].
+    max_local_starts: usize,
+    /// Sets [`Settings::max_remote_starts`].
+    max_remote_starts: usize,
+    /// Sets [`Settings::local_idle_timeout`].
+    local_idle_timeout: Option<Duration>,
+    /// Sets [`Settings::remote_idle_timeout`].
+    remote_idle_timeout: Option<Duration>,
+    /// Sets [`Settings::reconnect_delay`].
+    reconnect_delay: Duration,
+    /// Sets [`Settings::legacy_only`].
+    legacy_only: bool,
+    /// Sets [`Settings::lazy`].
+    lazy: bool,
+    /// Sets [`Settings::sdk_without_prefix`].
+    sdk_without_prefix: bool,
+    /// Sets [`Settings::tool_loading`].
+    tool_loading: LoadMode,
+    /// Sets [`Settings::context_tokens`].
+    context_tokens: usize,
+    /// Sets [`Settings::project_dir`].
+    project_dir: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -74,11 +126,11 @@ impl Default for Settings {
         Self {
             connect_timeout: CONNECT_TIMEOUT,
             call_timeout: CALL_TIMEOUT,
-            local_at_once: LOCAL_AT_ONCE,
-            remote_at_once: REMOTE_AT_ONCE,
-            idle_local: Some(IDLE_LOCAL),
-            idle_remote: Some(IDLE_REMOTE),
-            reconnect_after: RECONNECT_AFTER,
+            max_local_starts: MAX_LOCAL_STARTS,
+            max_remote_starts: MAX_REMOTE_STARTS,
+            local_idle_timeout: Some(LOCAL_IDLE_TIMEOUT),
+            remote_idle_timeout: Some(REMOTE_IDLE_TIMEOUT),
+            reconnect_delay: RECONNECT_DELAY,
             legacy_only: false,
             lazy: false,
             sdk_without_prefix: false,
@@ -90,12 +142,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The defaults, changed by the variables in [`trunkline_config::env_vars`].
+    /// The defaults, changed by environment variables.
     pub fn from_env() -> Self {
         Self::from_variables(&|name| std::env::var(name).ok())
     }
 
-    /// The defaults, changed by variables that are looked up here. A value that means nothing does not count.
+    /// The defaults, changed by variables that `variable` looks up. Invalid values are ignored.
     fn from_variables(variable: &dyn Fn(&str) -> Option<String>) -> Self {
         let defaults = Self::default();
         let number = |name| env_vars::as_number(&variable(name)?);
@@ -115,17 +167,17 @@ impl Settings {
         Self {
             connect_timeout: limit(env_vars::MCP_TIMEOUT, defaults.connect_timeout),
             call_timeout: limit(env_vars::MCP_TOOL_TIMEOUT, defaults.call_timeout),
-            local_at_once: at_once(
+            max_local_starts: at_once(
                 env_vars::MCP_SERVER_CONNECTION_BATCH_SIZE,
-                defaults.local_at_once,
+                defaults.max_local_starts,
             ),
-            remote_at_once: at_once(
+            max_remote_starts: at_once(
                 env_vars::MCP_REMOTE_SERVER_CONNECTION_BATCH_SIZE,
-                defaults.remote_at_once,
+                defaults.max_remote_starts,
             ),
-            idle_local: idle(defaults.idle_local),
-            idle_remote: idle(defaults.idle_remote),
-            reconnect_after: defaults.reconnect_after,
+            local_idle_timeout: idle(defaults.local_idle_timeout),
+            remote_idle_timeout: idle(defaults.remote_idle_timeout),
+            reconnect_delay: defaults.reconnect_delay,
             legacy_only: variable(env_vars::MCP_PROTOCOL_NEGOTIATION)
                 .is_some_and(|value| value == "legacy"),
             lazy: flag(env_vars::TRUNKLINE_LAZY).unwrap_or(defaults.lazy),
@@ -151,25 +203,29 @@ mod tests {
     #[test]
     fn every_variable_changes_its_setting_and_nonsense_does_not_count() {
         let second = Duration::from_secs(1);
-        let idle = |settings: &Settings| (settings.idle_local, settings.idle_remote);
+        let idle =
+            |settings: &Settings| (settings.local_idle_timeout, settings.remote_idle_timeout);
         assert_eq!(with("MCP_TIMEOUT", "1000").connect_timeout, second);
         assert_eq!(with("MCP_TOOL_TIMEOUT", " 1000 ").call_timeout, second);
         for nonsense in ["0", "", "-1", "soon", "1.5"] {
             let settings = with("MCP_TIMEOUT", nonsense);
             assert_eq!(settings.connect_timeout, CONNECT_TIMEOUT, "{nonsense}");
             let settings = with("MCP_SERVER_CONNECTION_BATCH_SIZE", nonsense);
-            assert_eq!(settings.local_at_once, LOCAL_AT_ONCE, "{nonsense}");
+            assert_eq!(settings.max_local_starts, MAX_LOCAL_STARTS, "{nonsense}");
         }
         assert_eq!(
-            with("MCP_SERVER_CONNECTION_BATCH_SIZE", "7").local_at_once,
+            with("MCP_SERVER_CONNECTION_BATCH_SIZE", "7").max_local_starts,
             7
         );
         let remote = with("MCP_REMOTE_SERVER_CONNECTION_BATCH_SIZE", "9");
-        assert_eq!(remote.remote_at_once, 9);
+        assert_eq!(remote.max_remote_starts, 9);
         let silent = |value| with("CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT", value);
         assert_eq!(idle(&silent("1000")), (Some(second), Some(second)));
         assert_eq!(idle(&silent("0")), (None, None));
-        assert_eq!(idle(&silent("x")), (Some(IDLE_LOCAL), Some(IDLE_REMOTE)));
+        assert_eq!(
+            idle(&silent("x")),
+            (Some(LOCAL_IDLE_TIMEOUT), Some(REMOTE_IDLE_TIMEOUT))
+        );
         assert!(with("MCP_PROTOCOL_NEGOTIATION", "legacy").legacy_only);
         assert!(!with("MCP_PROTOCOL_NEGOTIATION", "auto").legacy_only);
         for (value, on) in [

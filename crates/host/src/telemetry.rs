@@ -316,9 +316,7 @@ mod tests {
         let schema = serde_json::json!({"type": "object"});
         let greeter = Builtin::new("greeter")
             .tool("hello", "Greets", &schema, |_| async { Ok("hi".into()) })
-            .tool("fail", "Fails", &schema, |_| async {
-                Err::<crate::builtin::BuiltinOutput, _>("no".into())
-            });
+            .tool("fail", "Fails", &schema, |_| async { Err("no".into()) });
         let host = Host::builder().builtin(greeter).permit(AllowAll).start();
         host.ready().await;
         for tool in ["mcp__greeter__hello", "mcp__greeter__fail"] {

@@ -10,6 +10,7 @@
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod http;
+mod io;
 pub mod lines;
 mod linked;
 pub mod net;
@@ -20,6 +21,7 @@ pub mod stdio;
 mod trace;
 pub mod ws;
 
+pub use io::{IoReceiver, IoSender, IoTransport};
 pub use linked::{LinkedEnd, linked_pair};
 pub use sdk::{SdkBridge, SdkTransport};
 pub use stdio::{SpawnError, StdioServer, StdioTransport};

@@ -53,7 +53,7 @@ async fn converse(host: &Host, model: &Model, question: &str) -> Result<()> {
     let mut found: BTreeSet<String> = BTreeSet::new();
     for _ in 0..MAX_ROUNDS {
         // The same tools are the same bytes, so the model's cache of them holds.
-        let mut offered = host.offered();
+        let mut offered = host.tools_for_model(None);
         for name in &found {
             offered.load(name);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use trunkline::result::Results;
 use trunkline::storage::{EraMemory, PinStore};
-use trunkline::tool::BuiltinOutput;
+use trunkline::tool::ToolOutput;
 use trunkline::{Builtin, CallOptions, Host, ServerEntry};
 
 use super::{call, list, tools};
@@ -140,8 +140,8 @@ fn calculator() -> Builtin {
         .instructions("Adds and divides.")
         .tool("add", "Adds two numbers", &two_numbers, |call| async move {
             match (call.number("a"), call.number("b")) {
-                (Some(a), Some(b)) => Ok(BuiltinOutput::structured(&json!({"sum": a + b}))),
-                _ => Err("a and b must be numbers".to_owned()),
+                (Some(a), Some(b)) => Ok(ToolOutput::structured(&json!({"sum": a + b}))),
+                _ => Err("a and b must be numbers".into()),
             }
         })
         .tool(
@@ -150,11 +150,9 @@ fn calculator() -> Builtin {
             &two_numbers,
             |call| async move {
                 match (call.number("a"), call.number("b")) {
-                    (Some(_), Some(0.0)) => Err("division by zero: b must not be 0".to_owned()),
-                    (Some(a), Some(b)) => {
-                        Ok(BuiltinOutput::structured(&json!({"quotient": a / b})))
-                    }
-                    _ => Err("a and b must be numbers".to_owned()),
+                    (Some(_), Some(0.0)) => Err("division by zero: b must not be 0".into()),
+                    (Some(a), Some(b)) => Ok(ToolOutput::structured(&json!({"quotient": a / b}))),
+                    _ => Err("a and b must be numbers".into()),
                 }
             },
         )
@@ -170,9 +168,9 @@ fn kitchen() -> Builtin {
         |call| async move {
             let what = call.text("what").unwrap_or_else(|| "cake".to_owned());
             let steps = ["mixing", "kneading", "baking", "cooling"];
-            for (done, step) in (1..).zip(steps) {
+            for (done, step) in [1.0, 2.0, 3.0, 4.0].into_iter().zip(steps) {
                 tokio::time::sleep(Duration::from_millis(120)).await;
-                call.progress(done, 4, step).await;
+                call.progress(done, Some(4.0), step).await;
             }
             Ok(format!("The {what} is ready.").into())
         },

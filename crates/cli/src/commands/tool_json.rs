@@ -11,7 +11,7 @@ pub(crate) fn marked_document<'a>(
     host: &Host,
     tools: impl Iterator<Item = &'a PoolTool>,
 ) -> Vec<ToolJson<'a>> {
-    let offered = host.offered();
+    let offered = host.tools_for_model(None);
     let is_deferred = |tool: &PoolTool| {
         let by_name = |other: &Arc<PoolTool>| other.name.cmp(&tool.name);
         offered.deferred.binary_search_by(by_name).is_ok()

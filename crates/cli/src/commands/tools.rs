@@ -62,7 +62,7 @@ pub(super) fn note_empty(host: &Host, what: &str) {
 
 /// Returns the tools offered to a model, with notes on the others.
 fn offered(host: &Host) -> ModelTools {
-    let tools = host.offered();
+    let tools = host.tools_for_model(None);
     let marks = "`trunkline tools` marks";
     match tools.denied.len() {
         0 => {}

@@ -1,5 +1,6 @@
 //! A server as a configuration file describes it (CFG-2).
 
+mod construct;
 mod fields;
 mod raw;
 mod to_json;

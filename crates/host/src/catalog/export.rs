@@ -1,6 +1,7 @@
 //! Tools as the JSON that models' interfaces take (TOOL-8). The same tools always come to the same bytes, so that what a model's
 //! provider keeps of them can be used again; schemas are copied in as they are.
 
+use serde_json::Value;
 use trunkline_wire::Json;
 
 use super::{Pool, PoolTool};
@@ -52,6 +53,16 @@ impl Pool {
         let servers = self.offered().map(|tool| Definition::Server(tool));
         export(format, own.chain(servers))
     }
+
+    /// As [`Pool::export`], parsed.
+    pub fn export_value(&self, format: Format) -> Value {
+        parsed(&self.export(format))
+    }
+}
+
+/// The value of exported JSON.
+pub(crate) fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_default()
 }
 
 /// The tools as one JSON array.
@@ -188,7 +199,6 @@ mod tests {
 
     use super::super::server_tools::{ToolOptions, server_tools};
     use super::*;
-    use crate::result::CallOutput;
 
     fn pool(backwards: bool) -> Pool {
         let mut tools = vec![
@@ -203,7 +213,7 @@ mod tests {
         let options = ToolOptions::plain(&server);
         let (part, _) = server_tools(&options, tools.into_iter().map(read).collect());
         let own = |name: &str| {
-            let work = |_| async { Ok(CallOutput::of_text("")) };
+            let work = |_| async { Ok("".into()) };
             HostTool::new(name, "Own", json!({"type": "object"}), work).hints(ToolHints {
                 read_only: true,
                 ..ToolHints::default()

@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub(crate) use cache::FetchCache;
 pub(crate) use expiry::Expiry;
 pub use export::Format;
-pub(crate) use export::{Definition, export};
+pub(crate) use export::{Definition, export, parsed};
 pub(crate) use fetch::fetch;
 pub(crate) use lists::Lists;
 use lists::{ListState, Origin, PerList};

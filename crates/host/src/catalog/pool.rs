@@ -218,7 +218,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::result::CallOutput;
 
     fn server_tools_of(server: &str, tools: &[&str]) -> Arc<ServerTools> {
         server_tools_with(ToolOptions::plain(&server.into()), tools)
@@ -232,11 +231,7 @@ mod tests {
     }
 
     fn own(names: &[&str]) -> Arc<[HostTool]> {
-        let tool = |name: &&str| {
-            HostTool::new(*name, "", json!({}), |_| async {
-                Ok(CallOutput::of_text(""))
-            })
-        };
+        let tool = |name: &&str| HostTool::new(*name, "", json!({}), |_| async { Ok("".into()) });
         names.iter().map(tool).collect()
     }
 

@@ -168,7 +168,7 @@ async fn stay_subscribed(core: &Core, client: &Client, lists: &Subscription) -> 
             attempt + 1
         };
         sleep(backoff::delay(
-            core.shared.settings.reconnect_after,
+            core.shared.settings.reconnect_delay,
             attempt,
         ))
         .await;

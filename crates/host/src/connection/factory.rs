@@ -11,7 +11,7 @@ use trunkline_config::{
 use trunkline_transport::http::{Credentials, HeadersHelper, HttpServer};
 use trunkline_transport::net::{Target, TlsFiles};
 use trunkline_transport::stdio::{StderrLog, StdinProgress};
-use trunkline_transport::{StdioServer, Transport, WsError, WsServer, linked_pair};
+use trunkline_transport::{IoTransport, StdioServer, Transport, WsError, WsServer, linked_pair};
 use trunkline_wire::Peer;
 use trunkline_wire::peer::Handler;
 use trunkline_wire::transport::{DeliveryError, DeliveryErrorKind};
@@ -67,6 +67,18 @@ pub(super) async fn open(
             let (ours, theirs) = linked_pair();
             builtin.serve(theirs);
             return Ok(OpenedLink::new(core, ours, handler));
+        }
+        Source::Custom(custom) => {
+            let (reader, writer) = custom.connect().await.map_err(|error| {
+                let failure =
+                    DeliveryError::new(DeliveryErrorKind::Unreachable, error.to_string(), false);
+                ConnectFailure::new(FailureKind::Unreachable(failure))
+            })?;
+            return Ok(OpenedLink::new(
+                core,
+                IoTransport::new(reader, writer),
+                handler,
+            ));
         }
         Source::Entry(entry) => entry,
     };

@@ -2,6 +2,7 @@
 
 mod backoff;
 mod changes;
+mod custom;
 mod factory;
 mod inbound;
 mod machine;
@@ -28,6 +29,7 @@ use trunkline_transport::http::Credentials;
 use trunkline_transport::net::Dialer;
 
 pub(crate) use crate::elicit::Elicit;
+pub(crate) use custom::CustomServer;
 pub(crate) use machine::Machine;
 pub use sampling::{Sampling, SamplingRequest};
 pub(crate) use startup_limiter::StartupLimiter;
@@ -42,7 +44,7 @@ use crate::catalog::{Catalog, CatalogKey, CatalogStore, Expiry, FetchCache, List
 use crate::elicit::InFlight;
 use crate::eras::EraMemory;
 use crate::event::EventSender;
-use crate::logs::{LogStore, Recorder, Tracer};
+use crate::logs::{LogStore, MessageTap, Recorder, Tracer};
 use crate::result::Results;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
@@ -65,6 +67,7 @@ pub(crate) struct HostShared {
     pub(crate) connector_credentials: Option<Arc<dyn Credentials>>,
     pub(crate) logs: Option<LogStore>,
     pub(crate) tracer: Option<Tracer>,
+    pub(crate) tap: Option<MessageTap>,
     pub(crate) results: Results,
     /// Incremented when any catalog changes, so the pool knows when to rebuild.
     pub(crate) catalogs: AtomicU64,
@@ -90,6 +93,8 @@ pub(crate) type CredentialsLookup =
 pub(crate) enum Source {
     Entry(Arc<ServerEntry>),
     Builtin(Arc<Builtin>),
+    /// Reached over a transport of the embedding program's own.
+    Custom(Arc<CustomServer>),
 }
 
 impl Source {
@@ -97,13 +102,14 @@ impl Source {
         match self {
             Self::Entry(entry) => &entry.name,
             Self::Builtin(builtin) => builtin.name(),
+            Self::Custom(custom) => custom.name(),
         }
     }
 
     pub(crate) fn entry(&self) -> Option<&Arc<ServerEntry>> {
         match self {
             Self::Entry(entry) => Some(entry),
-            Self::Builtin(_) => None,
+            Self::Builtin(_) | Self::Custom(_) => None,
         }
     }
 
@@ -114,7 +120,8 @@ impl Source {
     pub(crate) fn hash(&self) -> String {
         match self {
             Self::Entry(entry) => entry.hash(),
-            Self::Builtin(builtin) => format!("builtin:{}", builtin.name()),
+            Self::Builtin(builtin) => format!("builtin:{}:{}", builtin.id(), builtin.name()),
+            Self::Custom(custom) => format!("custom:{}:{}", custom.id(), custom.name()),
         }
     }
 
@@ -126,6 +133,7 @@ impl Source {
                 format!("{}\n{signature}", entry.name)
             }
             Self::Builtin(builtin) => format!("{}\nbuiltin", builtin.name()),
+            Self::Custom(custom) => format!("{}\ncustom", custom.name()),
         }
     }
 
@@ -152,7 +160,8 @@ impl Source {
     /// Returns whether it runs in the embedding program, where tools may go without a prefix
     /// (TOOL-2).
     pub(crate) fn is_embedded(&self) -> bool {
-        self.transport().is_none_or(TransportEntry::is_embedded)
+        let transport = self.transport().map(TransportEntry::is_embedded);
+        transport.unwrap_or(matches!(self, Self::Builtin(_)))
     }
 
     /// Returns the options for its tools. `bare` omits the prefix for servers in the embedding
@@ -185,7 +194,8 @@ impl Source {
 
     /// Returns whether connecting starts a local process (LIF-2).
     fn is_local(&self) -> bool {
-        self.transport().is_none_or(TransportEntry::is_local)
+        let transport = self.transport().map(TransportEntry::is_local);
+        transport.unwrap_or(matches!(self, Self::Builtin(_)))
     }
 }
 
@@ -274,6 +284,7 @@ impl Connection {
             entry.as_deref(),
             shared.logs.as_ref(),
             shared.tracer.as_ref(),
+            shared.tap.as_ref(),
         );
         recorder.log_initial_state(&state);
         let core = Arc::new(Core {
@@ -343,9 +354,9 @@ impl Connection {
     pub(crate) fn idle_timeout(&self) -> Option<Duration> {
         let settings = &self.core.shared.settings;
         if self.core.source.is_local() {
-            settings.idle_local
+            settings.local_idle_timeout
         } else {
-            settings.idle_remote
+            settings.remote_idle_timeout
         }
     }
 

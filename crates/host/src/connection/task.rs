@@ -57,7 +57,7 @@ pub(super) async fn run(core: Arc<Core>, mut commands: mpsc::Receiver<Command>) 
             } => serve(&core, &mut commands, connected, subscription, attempts).await,
             Next::Wait { attempt } => tokio::select! {
                 command = next_command(&mut commands) => handle(&core, command),
-                () = tokio::time::sleep(backoff::delay(core.shared.settings.reconnect_after, attempt)) => Next::Reconnect { attempt },
+                () = tokio::time::sleep(backoff::delay(core.shared.settings.reconnect_delay, attempt)) => Next::Reconnect { attempt },
             },
             Next::Idle => {
                 let command = commands.recv().await;

@@ -52,7 +52,7 @@ pub(crate) fn tools() -> [HostTool; 2] {
             },
             "additionalProperties": false,
         }),
-        list,
+        |call| async { Ok(list(call).await?.into()) },
     );
     let read = HostTool::new(
         READ,
@@ -66,7 +66,7 @@ pub(crate) fn tools() -> [HostTool; 2] {
             "required": ["server", "uri"],
             "additionalProperties": false,
         }),
-        read,
+        |call| async { Ok(read(call).await?.into()) },
     );
     [list, read].map(|tool| tool.hints(hints).for_every_agent())
 }

@@ -1,10 +1,13 @@
-//! The host itself, from its start to its end: `servers` come and go, the `pool` is made of what they offer, and an agent has a `view` of it.
+//! The host from start to shutdown: `servers` come and go, the `pool` holds their tools, an agent
+//! has a `view` of both, and `approval` decides about a project's servers.
 
+mod approval;
 mod pool;
 mod servers;
 mod view;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,6 +18,7 @@ use tokio::task::AbortHandle;
 use trunkline_config::ServerSet;
 use trunkline_transport::net::Dialer;
 
+pub use approval::ApprovalError;
 use pool::Built;
 use servers::Changing;
 
@@ -35,39 +39,39 @@ use crate::settings::Settings;
 
 type Connections = BTreeMap<Arc<str>, Arc<Connection>>;
 
-/// An MCP host. Clones share it; when the last one is dropped, its connections are closed in the background. To wait for
-/// that, call [`Host::shutdown`].
+/// An MCP host. Clones share it. Dropping the last one closes its connections in the background;
+/// [`Host::shutdown`] waits for that.
 #[derive(Clone)]
 pub struct Host {
     inner: Arc<Inner>,
 }
 
 pub(crate) struct Inner {
-    /// Whom it works for, if it is an agent's (AGT-1).
+    /// The host of the agent whose view this is (AGT-1).
     parent: Option<Parent>,
     guard: Arc<Guard>,
     discovery: Option<Discovery>,
     context: Arc<HostShared>,
     connections: ArcSwap<Connections>,
-    /// Held, never across an await, by whoever adds or removes connections.
+    /// Held, never across an await, to add or remove connections.
     changing: Mutex<Changing>,
     /// Sorted by name.
     own_tools: Arc<[HostTool]>,
-    /// The same and those that are for resources.
+    /// The same, and the tools for resources.
     own_tools_and_resources: Arc<[HostTool]>,
     pool: ArcSwap<Built>,
-    /// Held, never across an await, by whoever builds the pool.
+    /// Held, never across an await, to build the pool.
     building: Mutex<()>,
     events: Option<AbortHandle>,
     /// Whether the program's own servers are exempt from policy.
     bypass_policy: bool,
-    /// Nothing is started and nothing is called any more.
+    /// Whether the shutdown has begun.
     ended: AtomicBool,
-    /// Whether the shutdown is over, and with it the events.
+    /// Whether the shutdown is complete; events end with it.
     closed: watch::Sender<bool>,
 }
 
-/// The host that an agent works for, and what the agent sees of it.
+/// The host of an agent, and what the agent sees of it.
 struct Parent {
     host: Host,
     scope: AgentScope,
@@ -82,7 +86,7 @@ impl Drop for Inner {
 }
 
 impl Host {
-    /// Begins to put a host together.
+    /// Configures a new host.
     pub fn builder() -> HostBuilder {
         HostBuilder::default()
     }
@@ -103,6 +107,7 @@ impl Host {
             connector_credentials,
             logs,
             tracer,
+            tap,
             mut own_tools,
             rules,
             permit,
@@ -112,7 +117,8 @@ impl Host {
             bypass_policy,
             ..
         } = builder;
-        let guard = Guard::new(rules, permit, Arc::new(Pins::new(pins, on_change)));
+        let pins = Pins::new(pins.unwrap_or_default(), on_change);
+        let guard = Guard::new(rules, permit, Arc::new(pins));
         search::add_tool_search(&mut own_tools);
         own_tools.sort_by(|a, b| a.name.cmp(&b.name));
         let mut with_resources = own_tools.clone();
@@ -121,12 +127,12 @@ impl Host {
         with_resources.sort_by(|a, b| a.name.cmp(&b.name));
         let context = Arc::new(HostShared {
             limiter: StartupLimiter::new(
-                settings.local_at_once,
-                settings.remote_at_once,
+                settings.max_local_starts,
+                settings.max_remote_starts,
                 Machine::here(),
             ),
             settings,
-            eras,
+            eras: eras.unwrap_or_default(),
             events: EventSender::new(),
             elicit,
             sampling,
@@ -137,13 +143,14 @@ impl Host {
             connector_credentials,
             logs,
             tracer,
+            tap,
             results: results.unwrap_or_default(),
             catalogs: AtomicU64::new(0),
             expiry: Expiry::new(),
             store,
         });
-        let telling = Arc::clone(&context);
-        let events = tokio::spawn(async move { telling.events.tell().await }).abort_handle();
+        let shared = Arc::clone(&context);
+        let events = tokio::spawn(async move { shared.events.run().await }).abort_handle();
         let host = Self {
             inner: Arc::new(Inner {
                 parent: None,
@@ -174,8 +181,8 @@ impl Host {
         Self { inner }
     }
 
-    /// What the configuration files come to: every server, those that may not run included, and what is wrong with the files.
-    /// Empty when the host was not told to look for any.
+    /// The configured servers, including those that may not run, and the problems in the files.
+    /// Empty if the host does not read configuration files.
     pub fn config(&self) -> Arc<ServerSet> {
         if let Some(parent) = &self.inner.parent {
             return parent.host.config();
@@ -184,15 +191,16 @@ impl Host {
         discovery.map(Discovery::set).unwrap_or_default()
     }
 
-    /// Reads the configuration files again, now. Servers whose entries have not changed keep their connections.
+    /// Rereads the configuration files. Servers with unchanged entries keep their connections.
     pub async fn reload(&self) {
         if let Some(discovery) = &self.inner.discovery {
             discovery.reload().await;
         }
     }
 
-    /// Closes every connection, for good, and waits until no process of theirs is left. Every wait inside has an end.
-    /// Later calls fail with [`CallErrorKind::ShutDown`](crate::call::CallErrorKind::ShutDown), and
+    /// Closes all connections for good, and waits until none of their processes is left. Takes a
+    /// bounded time. Later calls fail with
+    /// [`CallErrorKind::ShutDown`](crate::call::CallErrorKind::ShutDown), and
     /// [`Events`](crate::event::Events) end.
     pub async fn shutdown(&self) {
         if let Some(discovery) = &self.inner.discovery {
@@ -212,8 +220,8 @@ impl Host {
         )
         .await;
         join_all(leaving).await;
-        // The last changes are told before the events end.
-        self.inner.context.events.tell_now();
+        // The last changes are delivered before the events end.
+        self.inner.context.events.flush();
         self.inner.closed.send_replace(true);
         if self.inner.parent.is_some() {
             return;
@@ -224,14 +232,14 @@ impl Host {
         self.flush().await;
     }
 
-    /// Whether [`Host::shutdown`] has been called, here or on the host that this one works for.
+    /// Whether [`Host::shutdown`] was called, here or on the agent's host.
     pub fn is_shut_down(&self) -> bool {
         let parent = self.inner.parent.as_ref();
         self.inner.ended.load(Ordering::Acquire)
             || parent.is_some_and(|parent| parent.host.is_shut_down())
     }
 
-    /// Waits for the disk, so that what is said about the end is written too.
+    /// Waits until logs and trace are written.
     async fn flush(&self) {
         let HostShared { logs, tracer, .. } = &*self.inner.context;
         if let Some(logs) = logs {
@@ -242,12 +250,26 @@ impl Host {
         }
     }
 
-    /// What kept logs or the trace from being written, if anything did.
+    /// The errors that kept logs or the trace from being written.
     pub fn recording_problems(&self) -> Vec<String> {
         let HostShared { logs, tracer, .. } = &*self.inner.context;
         let logs = logs.as_ref().and_then(LogStore::problem);
         let trace = tracer.as_ref().and_then(Tracer::problem);
         logs.into_iter().chain(trace).map(str::to_owned).collect()
+    }
+
+    /// Reports a changed configuration to subscribers.
+    pub(crate) fn configuration_changed(&self) {
+        self.inner.context.events.configuration_changed();
+    }
+
+    /// The host at the top: itself, or the one that the agents above it belong to.
+    fn root(&self) -> &Self {
+        let mut root = self;
+        while let Some(parent) = &root.inner.parent {
+            root = &parent.host;
+        }
+        root
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -260,6 +282,18 @@ impl Host {
 
     pub(crate) fn results(&self) -> &Results {
         &self.inner.context.results
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let servers = self.statuses();
+        let states = servers.iter().map(|server| (&server.name, &server.state));
+        f.debug_struct("Host")
+            .field("is_agent", &self.inner.parent.is_some())
+            .field("is_shut_down", &self.is_shut_down())
+            .field("servers", &states.collect::<BTreeMap<_, _>>())
+            .finish_non_exhaustive()
     }
 }
 

@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering;
 use trunkline_config::{EntryStatus, ToolFilter};
 
 use super::{Host, Parent, lock};
-use crate::call::{CallError, Cause};
+use crate::call::{Arguments, CallError, CallOptions, Cause};
 use crate::catalog::{Pool, PoolTool, ServerTools, may_belong_to, tool_name};
 use crate::connection::{Connection, ServerStatus, Source, State};
 use crate::context;
+use crate::result::CallOutput;
 use crate::suggest::nearest;
 
 /// A pool and the count of catalog changes that it includes.
@@ -56,6 +57,27 @@ impl Host {
             pool: Arc::clone(&pool),
         }));
         pool
+    }
+
+    /// Calls the tool that `server` lists as `tool`, whatever its name in the pool.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Host::call`].
+    pub async fn call_on(
+        &self,
+        server: &str,
+        tool: &str,
+        arguments: impl Into<Arguments>,
+        options: CallOptions<'_>,
+    ) -> Result<CallOutput, CallError> {
+        if self.pool().find(server, tool).is_none() {
+            // A server that is still connecting has no tools yet.
+            let _ = self.ready_for(server).await;
+        }
+        let found = self.pool().find(server, tool).map(|tool| tool.name.clone());
+        let name = found.unwrap_or_else(|| tool_name(server, tool));
+        self.call(&name, arguments, options).await
     }
 
     /// The tools of each server, as far as they are seen from here, in the order of the servers' names.

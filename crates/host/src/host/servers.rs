@@ -1,4 +1,4 @@
-//! The servers of a host: they are added and taken away, and each is one connection.
+//! The servers of a host, each behind one connection: added, changed and removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -11,32 +11,34 @@ use tokio::time::Instant;
 use trunkline_config::{EntryStatus, Server, ServerEntry, ServerSet};
 
 use super::{Connections, Host, Inner, lock};
+use crate::builtin::Builtin;
 use crate::connection::{Connection, ServerStatus, Source};
 use crate::discovery::Discovery;
+use crate::server::UnknownServer;
 
-/// What only those who add or remove connections need to know.
+/// State of adding and removing connections.
 #[derive(Default)]
 pub(super) struct Changing {
-    /// Replaced connections on their way out.
+    /// Replaced connections that are closing.
     pub(super) leaving: Vec<JoinHandle<()>>,
-    /// The names of the servers that come from configuration files, and go with them.
+    /// The servers from configuration files.
     discovered: BTreeSet<String>,
-    /// The entries that the embedding program added, those that policy refuses included.
+    /// The entries that the program added, including those that policy refuses.
     own: BTreeMap<String, Arc<ServerEntry>>,
-    /// Agents, whose own servers are held to the same policy.
+    /// Agents, whose servers obey the same policy.
     agents: Vec<Weak<Inner>>,
-    /// The names of the servers that wait for approval.
+    /// The servers that wait for approval.
     awaiting: BTreeSet<String>,
 }
 
 impl Changing {
-    /// Has an agent's own servers judged again when the configuration changes.
+    /// Checks an agent's servers against the policy when the configuration changes.
     pub(super) fn watch_agent(&mut self, agent: &Arc<Inner>) {
         self.agents.retain(|agent| agent.strong_count() > 0);
         self.agents.push(Arc::downgrade(agent));
     }
 
-    /// Ends a connection in the background; the receiver learns when nothing is left of it.
+    /// Closes a connection in the background; resolves when nothing is left of it.
     fn leave(&mut self, connection: Arc<Connection>) -> oneshot::Receiver<()> {
         self.leaving.retain(|leaving| !leaving.is_finished());
         let (gone, left) = oneshot::channel();
@@ -50,14 +52,28 @@ impl Changing {
 }
 
 impl Host {
-    /// Adds a server and starts connecting to it; must be called on a Tokio runtime. The same name with the same entry is the same connection (LIF-3); with
-    /// another entry, the old connection is closed and replaced. Policy holds for it as for [`HostBuilder::server`](crate::HostBuilder::server).
+    /// Adds a server and starts connecting to it. The same name with the same entry is the same
+    /// connection (LIF-3); with another entry, the old connection is replaced. Policy applies as for
+    /// [`HostBuilder::server`](crate::HostBuilder::server). No effect after [`Host::shutdown`].
+    ///
+    /// # Panics
+    ///
+    /// Panics outside a Tokio runtime.
     pub fn add(&self, entry: ServerEntry) {
         self.add_all([Source::Entry(Arc::new(entry))]);
     }
 
+    /// Adds a server implemented in this program, in place of one of the same name.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside a Tokio runtime.
+    pub fn add_builtin(&self, builtin: Builtin) {
+        self.add_all([Source::Builtin(Arc::new(builtin))]);
+    }
+
     pub(super) fn add_all(&self, sources: impl IntoIterator<Item = Source>) {
-        // Of several with one name the last counts, and only that one is started.
+        // Of several with one name only the last is started.
         let by_name: BTreeMap<String, Source> = sources
             .into_iter()
             .map(|source| (source.name().to_owned(), source))
@@ -70,7 +86,7 @@ impl Host {
         for (name, source) in by_name {
             match source {
                 Source::Entry(entry) => _ = changing.own.insert(name, entry),
-                Source::Builtin(_) => {
+                Source::Builtin(_) | Source::Custom(_) => {
                     changing.own.remove(&name);
                     changing.discovered.remove(&name);
                     self.connect(source, &mut connections, &mut changing);
@@ -82,12 +98,9 @@ impl Host {
         self.inner.context.catalogs.fetch_add(1, Ordering::Release);
     }
 
-    /// Connects the entries that the program added and policy allows, and closes those that it refuses.
+    /// Connects the program's entries that policy allows, and closes those that it refuses.
     fn admit_own(&self, connections: &mut Connections, changing: &mut Changing) {
-        if changing.own.is_empty() {
-            return;
-        }
-        let judge = self.judge();
+        let judge = (!changing.own.is_empty()).then(|| self.judge()).flatten();
         let mut refused = Vec::new();
         for (name, entry) in changing.own.clone() {
             match judge.as_ref().and_then(|set| set.refusal(&entry)) {
@@ -111,34 +124,30 @@ impl Host {
         }
     }
 
-    /// The configuration that decides about the program's own servers; `None` where none does.
+    /// The configuration whose policy applies to the program's servers, if any.
     fn judge(&self) -> Option<Arc<ServerSet>> {
-        let mut root = self;
-        while let Some(parent) = &root.inner.parent {
-            root = &parent.host;
-        }
-        let discovery = root.inner.discovery.as_ref();
+        let discovery = self.root().inner.discovery.as_ref();
         discovery
             .filter(|_| !self.inner.bypass_policy)
             .map(Discovery::policy)
     }
 
-    /// Makes the servers from configuration files be these: new and changed ones connect, those that have gone are closed
-    /// (CFG-9). What the embedding program added itself stays as it is.
+    /// Replaces the servers from configuration files: new and changed ones connect, others close
+    /// (CFG-9). Servers that the program added stay.
     pub(crate) fn apply(&self, set: &ServerSet) {
         self.inner.guard.settings(&set.permissions);
         let mut changing = lock(&self.inner.changing);
         if self.inner.ended.load(Ordering::Acquire) {
             return;
         }
-        self.tell_of_approvals(set, &mut changing);
+        self.report_approvals(set, &mut changing);
         let mut connections = Connections::clone(&self.inner.connections.load());
         self.admit_own(&mut connections, &mut changing);
         let mut wanted: BTreeMap<String, ServerEntry> = set
             .for_host()
             .map(|entry| (entry.name.clone(), entry))
             .collect();
-        // The program's own come first.
+        // The program's servers take precedence.
         wanted.retain(|name, _| {
             changing.discovered.contains(name) || !connections.contains_key(name.as_str())
         });
@@ -172,8 +181,8 @@ impl Host {
         }
     }
 
-    /// Tells which servers have begun to wait for approval.
-    fn tell_of_approvals(&self, set: &ServerSet, changing: &mut Changing) {
+    /// Reports the servers that have begun to wait for approval.
+    fn report_approvals(&self, set: &ServerSet, changing: &mut Changing) {
         let waits = |server: &&Server| matches!(server.status, EntryStatus::PendingApproval { .. });
         let waiting = set.servers.iter().filter(waits);
         let now: BTreeSet<_> = waiting.map(|server| server.entry.name.clone()).collect();
@@ -183,7 +192,7 @@ impl Host {
         changing.awaiting = now;
     }
 
-    /// Starts a connection, unless the same one is there already.
+    /// Starts a connection, unless the same one exists.
     fn connect(&self, source: Source, connections: &mut Connections, changing: &mut Changing) {
         let hash = source.hash();
         let old = connections.get(source.name());
@@ -191,37 +200,108 @@ impl Host {
             return;
         }
         let name: Arc<str> = source.name().into();
-        // What the old one holds, a port or a lock, the new one may need.
+        // The new one may need a port or a lock that the old one holds.
         let old = connections.remove(&name).map(|old| changing.leave(old));
         let new = Connection::start(source, hash, &self.inner.context, old);
         self.inner.context.events.changed(&name);
         connections.insert(name, Arc::new(new));
     }
 
-    /// Drops the connection to a server and makes it afresh. An agent can do so only to its own servers.
-    pub async fn reconnect(&self, server: &str) {
-        if let Some(connection) = self.own_connection(server) {
-            connection.reconnect().await;
+    /// Removes a server that the program added; returns once nothing of it is left. A configured
+    /// server of the same name takes its place.
+    ///
+    /// # Errors
+    ///
+    /// The program added no server of this name. [`Host::disable`] stops a configured one.
+    pub async fn remove(&self, server: &str) -> Result<(), UnknownServer> {
+        let left = {
+            let mut changing = lock(&self.inner.changing);
+            let mut connections = Connections::clone(&self.inner.connections.load());
+            let is_discovered = changing.discovered.contains(server);
+            let connection = match is_discovered {
+                false => connections.remove(server),
+                true => None,
+            };
+            let was_refused = changing.own.remove(server).is_some() && connection.is_none();
+            if connection.is_none() && !was_refused {
+                return Err(self.unknown_server(server));
+            }
+            let left = connection.map(|connection| changing.leave(connection));
+            self.admit_own(&mut connections, &mut changing);
+            self.inner.connections.store(Arc::new(connections));
+            self.inner.context.catalogs.fetch_add(1, Ordering::Release);
+            self.inner.context.events.changed(&server.into());
+            left
+        };
+        if let Some(left) = left {
+            let _ = left.await;
         }
+        if self.inner.discovery.is_some() {
+            self.apply(&self.config());
+        }
+        Ok(())
     }
 
-    /// Has the lists of a server fetched again, in the background; a lazy server that nobody has asked for yet is started.
-    pub async fn refresh(&self, server: &str) {
-        if let Some(connection) = self.connection(server) {
-            connection.refresh().await;
-        }
-    }
-
-    /// Switches a server off until [`Host::reconnect`]; returns once nothing of it is left. An agent can do so only to its own
+    /// Closes the connection to a server and opens a new one. An agent can reconnect only its own
     /// servers.
-    pub async fn disable(&self, server: &str) {
-        if let Some(connection) = self.own_connection(server) {
-            connection.disable().await;
-        }
+    ///
+    /// # Errors
+    ///
+    /// There is no server of this name.
+    pub async fn reconnect(&self, server: &str) -> Result<(), UnknownServer> {
+        let connection = self.own_connection(server);
+        let connection = connection.ok_or_else(|| self.unknown_server(server))?;
+        connection.reconnect().await;
+        Ok(())
     }
 
-    /// Waits until every server is known, and is connected or has failed for the first time. A lazy server that nobody has
-    /// asked for is not waited for.
+    /// Fetches the lists of a server again, in the background; starts a lazy server.
+    ///
+    /// # Errors
+    ///
+    /// There is no server of this name.
+    pub async fn refresh(&self, server: &str) -> Result<(), UnknownServer> {
+        let connection = self.connection(server);
+        let connection = connection.ok_or_else(|| self.unknown_server(server))?;
+        connection.refresh().await;
+        Ok(())
+    }
+
+    /// Closes the connection to a server until [`Host::reconnect`]; returns once nothing of it is
+    /// left. An agent can disable only its own servers.
+    ///
+    /// # Errors
+    ///
+    /// There is no server of this name.
+    pub async fn disable(&self, server: &str) -> Result<(), UnknownServer> {
+        let connection = self.own_connection(server);
+        let connection = connection.ok_or_else(|| self.unknown_server(server))?;
+        connection.disable().await;
+        Ok(())
+    }
+
+    fn unknown_server(&self, server: &str) -> UnknownServer {
+        let connections = self.connections();
+        let known = connections.keys().map(|name| &**name);
+        UnknownServer::new(server, known.filter(|known| *known != server))
+    }
+
+    /// Waits until one server is connected or has failed for the first time, and returns its
+    /// status. Does not wait for a lazy server that is not needed yet.
+    ///
+    /// # Errors
+    ///
+    /// There is no server of this name.
+    pub async fn ready_for(&self, server: &str) -> Result<Arc<ServerStatus>, UnknownServer> {
+        self.known().await;
+        let connection = self.connection(server);
+        let connection = connection.ok_or_else(|| self.unknown_server(server))?;
+        connection.settled().await;
+        Ok(connection.status())
+    }
+
+    /// Waits until all servers are known, and connected or failed for the first time. Does not wait
+    /// for lazy servers that are not needed yet.
     pub async fn ready(&self) {
         if let Some(discovery) = &self.inner.discovery {
             discovery.complete().await;
@@ -233,18 +313,14 @@ impl Host {
         join_all(connections.values().map(|connection| connection.settled())).await;
     }
 
-    /// Waits until it is known which servers there are.
+    /// Waits until the configured servers are known.
     pub(crate) async fn known(&self) {
-        let mut host = self;
-        while let Some(parent) = &host.inner.parent {
-            host = &parent.host;
-        }
-        if let Some(discovery) = &host.inner.discovery {
+        if let Some(discovery) = &self.root().inner.discovery {
             discovery.complete().await;
         }
     }
 
-    /// All servers as they stand now, sorted by name. Lists that are no longer fresh are fetched again in the background.
+    /// The current status of all servers, sorted by name. Refreshes stale lists in the background.
     pub fn servers(&self) -> Vec<Arc<ServerStatus>> {
         self.refresh_stale();
         self.statuses()
@@ -258,12 +334,12 @@ impl Host {
         }
     }
 
-    /// One server as it stands now.
+    /// The current status of one server.
     pub fn server(&self, name: &str) -> Option<Arc<ServerStatus>> {
         self.connection(name).map(|connection| connection.status())
     }
 
-    /// Has the lists fetched again that are no longer fresh, as their servers see it (LIF-9).
+    /// Refreshes the lists that are stale, as their servers declare (LIF-9).
     pub(super) fn refresh_stale(&self) {
         let expiry = &self.inner.context.expiry;
         if !expiry.is_due() {

@@ -1,4 +1,5 @@
-//! What is seen from here: everything, or for an agent (AGT-1) what is its own and what its scope lets it see of the host parent.
+//! The servers that a host or an agent sees (AGT-1): all of them, or those in the agent's scope and
+//! its own.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -10,7 +11,9 @@ use super::pool::Built;
 use super::{Connections, Host, Inner, Parent, lock};
 use crate::agent::AgentScope;
 use crate::connection::Connection;
+use crate::discovery::ServerFilter;
 use crate::event::Events;
+use crate::permission::Rules;
 use crate::permission::pattern::{KnownServers, is_anothers};
 
 impl KnownServers for Host {
@@ -24,9 +27,12 @@ impl KnownServers for Host {
 }
 
 impl Host {
-    /// A view of this host for a sub-agent, over the same connections (AGT-1): it is called like a host, sees what `scope` lets it
-    /// see, and its shutdown, or dropping the last clone of it, ends only the servers that are its own. Must be called on a Tokio
-    /// runtime.
+    /// A view of this host for a sub-agent, over the same connections (AGT-1). It sees what `scope`
+    /// allows; its shutdown, or dropping its last clone, closes only its own servers.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside a Tokio runtime.
     pub fn agent(&self, mut scope: AgentScope) -> Self {
         let own = std::mem::take(&mut scope.own);
         let rules = std::mem::take(&mut scope.rules);
@@ -53,15 +59,11 @@ impl Host {
             }),
         };
         agent.add_all(own);
-        let mut root = self;
-        while let Some(parent) = &root.inner.parent {
-            root = &parent.host;
-        }
-        lock(&root.inner.changing).watch_agent(&agent.inner);
+        lock(&self.root().inner.changing).watch_agent(&agent.inner);
         agent
     }
 
-    /// All connections: its own, and for an agent those that it sees of the host it works for.
+    /// All connections: its own, and those that an agent sees of its host.
     pub(super) fn connections(&self) -> Arc<Connections> {
         let own = self.inner.connections.load_full();
         let Some(Parent { host, scope }) = &self.inner.parent else {
@@ -76,7 +78,7 @@ impl Host {
         Arc::new(all)
     }
 
-    /// The connection to a server that is seen from here.
+    /// The connection to a visible server.
     pub(crate) fn connection(&self, server: &str) -> Option<Arc<Connection>> {
         let own = self.own_connection(server);
         own.or_else(|| {
@@ -90,21 +92,41 @@ impl Host {
         self.inner.connections.load().get(server).cloned()
     }
 
-    /// Changes of state and catalog from now on, in batches. They end with [`Host::shutdown`].
+    /// Subscribes to changes of servers and configuration, in batches. The stream ends with
+    /// [`Host::shutdown`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// use trunkline::{Builtin, Host};
+    ///
+    /// let host = Host::builder().start();
+    /// let mut events = host.events();
+    /// host.add_builtin(Builtin::new("clock"));
+    /// let changes = events.next().await.unwrap();
+    /// assert!(changes.servers.contains("clock"));
+    /// host.shutdown().await;
+    /// while events.next().await.is_some() {}
+    /// # }
+    /// ```
     pub fn events(&self) -> Events {
         let closed = self.inner.closed.subscribe();
-        let events = self.inner.context.events.subscribe(closed);
-        if self.inner.parent.is_none() {
-            return events;
-        }
-        let seen = Arc::downgrade(&self.inner);
-        events.of(move |server| {
-            let host = seen.upgrade().map(Self::from_inner);
-            host.is_some_and(|host| host.sees(server))
-        })
+        let filter = self.inner.parent.as_ref().map(|_| {
+            let seen = Arc::downgrade(&self.inner);
+            Arc::new(move |server: &str| {
+                let host = seen.upgrade().map(Self::from_inner);
+                host.is_some_and(|host| host.sees(server))
+            }) as ServerFilter
+        });
+        self.inner.context.events.subscribe(closed, filter)
     }
 
-    /// Whether a server is its own, or seen by the agent whose this is.
+    /// Replaces the rules given to [`HostBuilder::rules`](crate::HostBuilder::rules), or those of the
+    /// agent; rules of settings files stay. Tools that the user agreed to are checked again.
+    pub fn set_rules(&self, rules: Rules) {
+        self.inner.guard.set_rules(rules);
+    }
+
+    /// Whether a server is visible here.
     pub(super) fn sees(&self, server: &str) -> bool {
         match &self.inner.parent {
             None => true,

@@ -18,13 +18,14 @@ mod messages;
 mod read;
 mod recorder;
 mod redact;
+mod tap;
 mod time;
 mod trace;
 mod worker;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use file::Limits;
@@ -33,6 +34,8 @@ pub use lines::LogKind;
 pub use read::{Follow, LogLine, Since};
 pub(crate) use recorder::Recorder;
 pub(crate) use redact::Redactor;
+pub(crate) use tap::MessageTap;
+pub use tap::{Direction, Message};
 pub(crate) use time::stamp;
 pub use trace::Tracer;
 use worker::{Budget, Worker};
@@ -64,8 +67,14 @@ pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub struct LogStore(Arc<Inner>);
 
+/// A callback for each line.
+pub(crate) type LogSink = Box<dyn Fn(LogLine) + Send>;
+
+type Sinks = Arc<Mutex<Vec<LogSink>>>;
+
 struct Inner {
     dir: PathBuf,
+    sinks: Sinks,
     worker: Worker<LogRecord>,
     problem: Arc<OnceLock<String>>,
 }
@@ -95,12 +104,30 @@ impl LogStore {
 
     fn with_limits(dir: PathBuf, limits: Limits) -> Self {
         let problem = Arc::default();
-        let writer = Writer::new(dir.clone(), limits, Arc::clone(&problem));
+        let sinks = Sinks::default();
+        let writer = Writer::new(
+            dir.clone(),
+            limits,
+            Arc::clone(&problem),
+            Arc::clone(&sinks),
+        );
         Self(Arc::new(Inner {
             dir,
+            sinks,
             worker: Worker::new("trunkline-logs", writer),
             problem,
         }))
+    }
+
+    /// A store without files: its lines go only to sinks.
+    pub(crate) fn without_files() -> Self {
+        Self::at(PathBuf::new())
+    }
+
+    /// Passes every further line to `sink`, on the thread that writes logs.
+    pub(crate) fn add_sink(&self, sink: LogSink) {
+        let mut sinks = self.0.sinks.lock().unwrap_or_else(PoisonError::into_inner);
+        sinks.push(sink);
     }
 
     /// Returns the directory.

@@ -198,7 +198,7 @@ fn open(path: &Path) -> Option<File> {
 }
 
 /// Parses a line; `None` if it is not ours.
-fn parse(server: &str, line: &str) -> Option<LogLine> {
+pub(super) fn parse(server: &str, line: &str) -> Option<LogLine> {
     let (time, rest) = line.split_at_checked(STAMP_LEN)?;
     let (kind, text) = rest.strip_prefix(' ')?.split_at_checked(6)?;
     let kind = LogKind::of(kind.trim_end())?;

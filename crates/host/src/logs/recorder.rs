@@ -14,6 +14,7 @@ use trunkline_wire::peer::Handler;
 use trunkline_wire::{Json, Peer};
 
 use super::redact::Redactor;
+use super::tap::{Both, MessageTap, ServerTap};
 use super::trace::Tracer;
 use super::{LogStore, ServerLog, messages};
 use crate::catalog::Catalog;
@@ -34,10 +35,22 @@ impl Recorder {
         entry: Option<&ServerEntry>,
         logs: Option<&LogStore>,
         tracer: Option<&Tracer>,
+        tap: Option<&MessageTap>,
     ) -> Self {
         let redactor = Redactor::default();
         let log = logs.map(|logs| logs.redacted(server, redactor.clone()));
         let trace = tracer.map(|tracer| tracer.server(server, redactor.clone()));
+        let tap = tap.map(|tap| -> Arc<dyn Trace> {
+            Arc::new(ServerTap {
+                server: server.to_owned(),
+                redactor: redactor.clone(),
+                tap: Arc::clone(tap),
+            })
+        });
+        let trace = match (trace, tap) {
+            (Some(trace), Some(tap)) => Some(Arc::new(Both(trace, tap)) as Arc<dyn Trace>),
+            (trace, tap) => trace.or(tap),
+        };
         let recorder = Self {
             log: log.unwrap_or_default(),
             trace,

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::mem;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::file::{self, AppendError, Limits};
 use super::lines::{LineBuffer, LogKind, write_text};
 use super::time::{STAMP_LEN, stamp};
 use super::worker::BatchWriter;
-use super::{LogRecord, LogSource};
+use super::{LogRecord, LogSource, Sinks, read};
 use crate::disk::create_private_dir;
 
 /// Bytes per write.
@@ -25,6 +25,7 @@ pub(super) struct Writer {
     limits: Limits,
     /// The first problem.
     problem: Arc<OnceLock<String>>,
+    sinks: Sinks,
     logs: HashMap<Arc<str>, ServerBuffer>,
     /// No writes are attempted before this time.
     retry_at: Option<Instant>,
@@ -45,11 +46,17 @@ struct ServerBuffer {
 }
 
 impl Writer {
-    pub(super) fn new(dir: PathBuf, limits: Limits, problem: Arc<OnceLock<String>>) -> Self {
+    pub(super) fn new(
+        dir: PathBuf,
+        limits: Limits,
+        problem: Arc<OnceLock<String>>,
+        sinks: Sinks,
+    ) -> Self {
         Self {
             dir,
             limits,
             problem,
+            sinks,
             logs: HashMap::new(),
             retry_at: None,
             has_written: false,
@@ -70,6 +77,7 @@ impl Writer {
             .entry(Arc::clone(&server.name))
             .or_insert_with(|| ServerBuffer::of(&server));
         log.server = Arc::clone(&server);
+        let from = log.ready.len();
         log.dropped(lost, time);
         let redactor = &server.redactor;
         if kind == LogKind::Stderr {
@@ -80,6 +88,7 @@ impl Writer {
             let text = String::from_utf8_lossy(&bytes);
             write_text(time, kind, &text, redactor, &mut log.ready);
         }
+        pass_on(&self.sinks, &server.name, &log.ready[from..]);
         server.budget.release(bytes.len());
         let piece =
             usize::try_from(self.limits.file / 4).map_or(WRITE_BATCH, |most| most.min(WRITE_BATCH));
@@ -106,6 +115,10 @@ impl Writer {
             return;
         };
         if log.ready.is_empty() && log.lost == 0 {
+            return;
+        }
+        if self.dir.as_os_str().is_empty() {
+            log.ready.clear();
             return;
         }
         let mut lines = mem::take(&mut log.ready);
@@ -148,6 +161,17 @@ impl Writer {
                 }
             }
         }
+    }
+}
+
+/// Passes lines to every sink.
+fn pass_on(sinks: &Sinks, server: &str, lines: &str) {
+    let sinks = sinks.lock().unwrap_or_else(PoisonError::into_inner);
+    if sinks.is_empty() {
+        return;
+    }
+    for line in lines.lines().filter_map(|line| read::parse(server, line)) {
+        sinks.iter().for_each(|sink| sink(line.clone()));
     }
 }
 
@@ -226,7 +250,9 @@ impl BatchWriter<LogRecord> for Writer {
         }
         for name in names {
             if let Some(log) = self.logs.get_mut(&name) {
+                let from = log.ready.len();
                 log.dropped(log.server.budget.take_lost(), SystemTime::now());
+                pass_on(&self.sinks, &name, &log.ready[from..]);
             }
             self.write(&name);
         }
@@ -236,7 +262,9 @@ impl BatchWriter<LogRecord> for Writer {
         let names: Vec<Arc<str>> = self.logs.keys().cloned().collect();
         for name in names {
             if let Some(log) = self.logs.get_mut(&name) {
+                let from = log.ready.len();
                 log.finish_line(SystemTime::now());
+                pass_on(&self.sinks, &name, &log.ready[from..]);
             }
             if !self.is_disabled {
                 self.write_now(&name);

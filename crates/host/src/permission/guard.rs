@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::iter::successors;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
-use trunkline_config::PermissionRule;
+use trunkline_config::{PermissionRule, Permissions};
 use trunkline_wire::Json;
 use trunkline_wire::client::Arguments;
 use trunkline_wire::mcp::ServerIdentity;
@@ -18,9 +18,9 @@ use crate::pins::{OnChange, Pins};
 
 /// The permission check of one host or agent.
 pub(crate) struct Guard {
-    /// The embedding program's rules.
-    given: Rules,
-    /// Those, and the rules of the settings.
+    /// The rules of the embedding program, and those of the settings.
+    given: Mutex<(Rules, Permissions)>,
+    /// Both together.
     rules: ArcSwap<Rules>,
     permit: Option<Arc<dyn Permit>>,
     pins: Arc<Pins>,
@@ -61,7 +61,7 @@ impl Guard {
     pub(crate) fn new(rules: Rules, permit: Option<Arc<dyn Permit>>, pins: Arc<Pins>) -> Self {
         Self {
             rules: ArcSwap::from_pointee(rules.clone()),
-            given: rules,
+            given: Mutex::new((rules, Permissions::default())),
             permit,
             pins,
             parent: None,
@@ -79,8 +79,19 @@ impl Guard {
     }
 
     /// Replaces the rules of the settings.
-    pub(crate) fn settings(&self, permissions: &trunkline_config::Permissions) {
-        let rules = self.given.clone().and(permissions);
+    pub(crate) fn settings(&self, permissions: &Permissions) {
+        self.update(|(_, known)| known.clone_from(permissions));
+    }
+
+    /// Replaces the rules of the embedding program.
+    pub(crate) fn set_rules(&self, rules: Rules) {
+        self.update(|(given, _)| *given = rules);
+    }
+
+    fn update(&self, change: impl FnOnce(&mut (Rules, Permissions))) {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut given);
+        let rules = given.0.clone().and(&given.1);
         if **self.rules.load() == rules {
             return;
         }

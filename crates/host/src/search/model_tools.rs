@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::TOOL_SEARCH;
-use crate::catalog::{Definition, Format, Pool, PoolTool, export};
+use crate::catalog::{Definition, Format, Pool, PoolTool, export, parsed};
 use crate::host_tool::HostTool;
 
 /// Default share of a model's context, in percent, above which tools are deferred (TOOL-9).
@@ -131,6 +133,11 @@ impl ModelTools {
         let own = self.own.iter().map(Definition::Own);
         let loaded = self.loaded.iter().map(|tool| Definition::Server(tool));
         export(format, own.chain(loaded))
+    }
+
+    /// As [`ModelTools::export`], parsed.
+    pub fn export_value(&self, format: Format) -> Value {
+        parsed(&self.export(format))
     }
 
     /// Makes a deferred tool visible; returns false if there is none with this name.

@@ -43,7 +43,7 @@ pub(crate) fn add_tool_search(own: &mut Vec<HostTool>) {
         "required": ["query"],
     });
     let tool = HostTool::new(TOOL_SEARCH, DESCRIPTION, schema, |call| async move {
-        run(&call)
+        Ok(run(&call)?.into())
     });
     let hints = ToolHints {
         read_only: true,

@@ -97,10 +97,7 @@ pub(crate) fn script(scratch: &Scratch) -> Script {
 pub(crate) fn builder() -> HostBuilder {
     Host::builder()
         .permit(trunkline::permission::AllowAll)
-        .settings(Settings {
-            reconnect_after: Duration::from_millis(20),
-            ..Settings::default()
-        })
+        .settings(Settings::default().reconnect_delay(Duration::from_millis(20)))
 }
 
 /// A host and the lab of its server.

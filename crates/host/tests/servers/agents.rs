@@ -69,8 +69,10 @@ async fn an_agents_own_servers_end_with_it_and_nothing_else_does() {
 
     // What is not its own it cannot take down.
     let second = host.agent(AgentScope::all());
-    in_time("no reconnection", second.reconnect("a")).await;
-    in_time("no end", second.disable("a")).await;
+    in_time("no reconnection", second.reconnect("a"))
+        .await
+        .unwrap_err();
+    in_time("no end", second.disable("a")).await.unwrap_err();
     assert_eq!(lab.starts("a"), 1);
 
     let process = lab.pid("own");
@@ -113,8 +115,8 @@ async fn an_agent_hears_only_of_what_it_sees() {
         .await;
     let agent = host.agent(AgentScope::only(["a"]));
     let mut events = agent.events();
-    in_time("b to be gone", host.disable("b")).await;
-    in_time("a to be gone", host.disable("a")).await;
+    in_time("b to be gone", host.disable("b")).await.unwrap();
+    in_time("a to be gone", host.disable("a")).await.unwrap();
     let heard = in_time("news", events.next()).await.unwrap();
     let heard: Vec<_> = heard.servers.iter().map(|server| &**server).collect();
     assert_eq!(heard, ["a"]);

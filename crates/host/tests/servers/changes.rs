@@ -255,8 +255,8 @@ async fn refresh_refetches_lists() {
     let host = lab
         .host([lab.server("s", changing(&lab, Era::Legacy))])
         .await;
-    host.refresh("s").await;
-    host.refresh("no such server").await;
+    host.refresh("s").await.unwrap();
+    host.refresh("no such server").await.unwrap_err();
     eventually("the fetch", || asked(&lab, "tools/list") == 2).await;
     eventually("the others too", || asked(&lab, "prompts/list") == 2).await;
     lab.end(host).await;

@@ -98,7 +98,7 @@ async fn disabled_entry_starts_only_on_request() {
         "the server \"s\" is not connected: it is disabled"
     );
     assert_eq!(lab.starts("s"), 0);
-    host.reconnect("s").await;
+    host.reconnect("s").await.unwrap();
     until_connected(&host, "s").await;
     call(&host, "mcp__s__t", json!({})).await.unwrap();
     lab.end(host).await;
@@ -108,7 +108,7 @@ async fn disabled_entry_starts_only_on_request() {
 async fn disable_stops_and_reconnect_restarts_the_server() {
     let lab = Lab::new();
     let host = lab.host([lab.server("s", echo())]).await;
-    host.disable("s").await;
+    host.disable("s").await.unwrap();
     until(&host, "s", "disabled", |state| {
         matches!(state, State::Disabled).then_some(())
     })
@@ -117,7 +117,7 @@ async fn disable_stops_and_reconnect_restarts_the_server() {
     assert!(host.pool().tools().is_empty());
     let error = call(&host, "mcp__s__t", json!({})).await.unwrap_err();
     assert!(matches!(error.state(), Some(State::Disabled)), "{error}");
-    host.reconnect("s").await;
+    host.reconnect("s").await.unwrap();
     until_connected(&host, "s").await;
     assert_eq!(call(&host, "mcp__s__t", json!({})).await.unwrap(), "{}");
     assert_eq!(lab.starts("s"), 2);
@@ -128,7 +128,7 @@ async fn disable_stops_and_reconnect_restarts_the_server() {
 async fn disable_takes_effect_before_it_returns() {
     let lab = Lab::new();
     let host = lab.host([lab.server("s", echo())]).await;
-    in_time("disabling", host.disable("s")).await;
+    in_time("disabling", host.disable("s")).await.unwrap();
     assert!(matches!(host.server("s").unwrap().state, State::Disabled));
     assert!(host.pool().tools().is_empty());
     lab.end(host).await;
@@ -138,7 +138,7 @@ async fn disable_takes_effect_before_it_returns() {
 async fn calls_after_reconnect_reach_the_new_process() {
     let lab = Lab::new();
     let host = lab.host([lab.server("s", echo())]).await;
-    in_time("reconnecting", host.reconnect("s")).await;
+    in_time("reconnecting", host.reconnect("s")).await.unwrap();
     assert_eq!(call(&host, "mcp__s__t", json!({})).await.unwrap(), "{}");
     assert_eq!(lab.starts("s"), 2);
     lab.end(host).await;
@@ -150,7 +150,7 @@ async fn disable_stops_reconnection_attempts() {
     let host = lab.host([lab.server("s", echo())]).await;
     lab.kill("s");
     until_attempt(&host, "s", 1).await;
-    host.disable("s").await;
+    host.disable("s").await.unwrap();
     until(&host, "s", "disabled", |state| {
         matches!(state, State::Disabled).then_some(())
     })
@@ -178,7 +178,7 @@ async fn manual_reconnect_is_immediate() {
     std::fs::remove_file(lab.at("s.broken")).unwrap();
     // The fifth attempt would come after 12 s, later than this waits.
     let asked = std::time::Instant::now();
-    host.reconnect("s").await;
+    host.reconnect("s").await.unwrap();
     until_connected(&host, "s").await;
     assert!(asked.elapsed().as_secs() < 11);
     lab.end(host).await;
@@ -188,8 +188,8 @@ async fn manual_reconnect_is_immediate() {
 async fn servers_unknown_to_the_host_are_left_alone() {
     let lab = Lab::new();
     let host = lab.host([lab.server("s", echo())]).await;
-    host.disable("t").await;
-    host.reconnect("t").await;
+    host.disable("t").await.unwrap();
+    host.reconnect("t").await.unwrap();
     assert!(host.server("t").is_none());
     connected(&host, "s");
     lab.end(host).await;

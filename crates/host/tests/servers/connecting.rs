@@ -305,7 +305,7 @@ async fn simultaneous_changes_are_batched() {
     let changes = events.next().await.unwrap();
     assert_eq!((changes.servers.len(), changes.missed), (20, false));
     host.ready().await;
-    host.disable("b7").await;
+    host.disable("b7").await.unwrap();
     let changes = events.next().await.unwrap();
     assert_eq!(
         changes

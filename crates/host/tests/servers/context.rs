@@ -159,10 +159,7 @@ async fn subscriptions_outlive_the_connection() {
         let lab = Lab::new();
         let script = json!({"era": era, "receivedLog": lab.at("received"), "resources": [{"uri": "a:1"}, {"uri": "a:2"}],
             "tools": [{"name": "die", "do": [{"exit": 3}]}]});
-        let settings = Settings {
-            reconnect_after: Duration::from_millis(1),
-            ..Settings::default()
-        };
+        let settings = Settings::default().reconnect_delay(Duration::from_millis(1));
         let builder = Host::builder()
             .permit(trunkline::permission::AllowAll)
             .settings(settings)
@@ -365,9 +362,9 @@ async fn a_model_finds_and_reads_resources_by_two_tools() {
             output.text()
         );
     }
-    host.disable("a").await;
+    host.disable("a").await.unwrap();
     assert_eq!(host.pool().own().len(), 3);
-    host.disable("b").await;
+    host.disable("b").await.unwrap();
     assert_eq!(
         host.pool().own().len(),
         1,
@@ -393,10 +390,7 @@ async fn contents_do_not_hold_up_connecting_and_a_read_has_its_own_time() {
 async fn reading_survives_a_server_that_dies_of_it_once() {
     let lab = Lab::new();
     let script = json!({"resources": [{"uri": "a:1", "do": [{"waitForFile": lab.at("s.go")}, {"reply": {"contents": [{"uri": "a:1", "text": "t"}]}}]}]});
-    let settings = Settings {
-        reconnect_after: Duration::from_millis(1),
-        ..Settings::default()
-    };
+    let settings = Settings::default().reconnect_delay(Duration::from_millis(1));
     let builder = Host::builder()
         .permit(trunkline::permission::AllowAll)
         .settings(settings)

@@ -11,7 +11,7 @@ use trunkline::config::{Layout, TransportEntry};
 use trunkline::permission::{AllowAll, Rules};
 use trunkline::server::State;
 use trunkline::tool::HostTool;
-use trunkline::{AgentScope, CallOptions, CallOutput, Host, HostBuilder, ServerEntry};
+use trunkline::{AgentScope, CallOptions, Host, HostBuilder, ServerEntry};
 use trunkline_config::{EntryStatus, HttpEntry, HttpFlavour};
 use trunkline_testkit::Script;
 use trunkline_testkit::net::RawHttp;
@@ -57,7 +57,7 @@ fn entry(lab: &Lab, name: &str) -> Value {
 
 fn own_tool() -> HostTool {
     HostTool::new("Deploy", "Deploys", json!({"type": "object"}), |_| async {
-        Ok(CallOutput::of_text("deployed"))
+        Ok("deployed".into())
     })
 }
 
@@ -168,7 +168,9 @@ async fn a_tool_of_a_server_that_does_not_run_is_an_error_of_its_own() {
     let rejected = |standing: &EntryStatus| matches!(standing, EntryStatus::Rejected { .. });
     assert!(error.standing().is_some_and(rejected), "{error:?}");
 
-    in_time("the end of one", host.disable("waits2")).await;
+    in_time("the end of one", host.disable("waits2"))
+        .await
+        .unwrap();
     let error = call(&host, "mcp__waits2__t", json!({})).await.unwrap_err();
     let disabled = |state: &State| matches!(state, State::Disabled);
     assert!(error.state().is_some_and(disabled), "{error:?}");
@@ -200,8 +202,10 @@ async fn a_call_waits_for_the_first_connection_and_for_one_after_a_pause() {
     let builder = Host::builder().permit(AllowAll);
     let host = builder.server(lab.server("s", script())).start();
     assert_eq!(call(&host, "mcp__s__t", json!({})).await.unwrap(), "called");
-    in_time("the pause", host.disable("s")).await;
-    in_time("the end of the pause", host.reconnect("s")).await;
+    in_time("the pause", host.disable("s")).await.unwrap();
+    in_time("the end of the pause", host.reconnect("s"))
+        .await
+        .unwrap();
     assert_eq!(call(&host, "mcp__s__t", json!({})).await.unwrap(), "called");
     lab.end(host).await;
 

@@ -145,10 +145,7 @@ async fn legacy_only_never_probes() {
     let builder = Host::builder()
         .permit(trunkline::permission::AllowAll)
         .server(lab.server("s", script))
-        .settings(Settings {
-            legacy_only: true,
-            ..Settings::default()
-        });
+        .settings(Settings::default().legacy_only(true));
     let host = lab.ready(builder).await;
     assert_eq!(connected(&host, "s").era(), Era::Legacy);
     assert!(!lab.scratch.read("received").contains("server/discover"));

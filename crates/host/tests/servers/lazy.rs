@@ -125,13 +125,13 @@ async fn reconnect_and_refresh_start_a_lazy_server() {
     let lab = Lab::new();
     let entry = known(&lab, lab.server("s", echo())).await;
     let host = waiting(&lab, entry.clone()).await;
-    host.reconnect("s").await;
+    host.reconnect("s").await.unwrap();
     until_connected(&host, "s").await;
     lab.end(host).await;
 
     let host = lab.ready(keeping(&lab, [entry]).lazy(true)).await;
     assert!(is_waiting(&host));
-    host.refresh("s").await;
+    host.refresh("s").await.unwrap();
     until_connected(&host, "s").await;
     lab.end(host).await;
     assert_eq!(lab.starts("s"), 3);
@@ -169,7 +169,7 @@ async fn waiting_lazy_server_can_be_disabled() {
     let lab = Lab::new();
     let entry = known(&lab, lab.server("s", echo())).await;
     let host = waiting(&lab, entry).await;
-    in_time("switching off", host.disable("s")).await;
+    in_time("switching off", host.disable("s")).await.unwrap();
     assert!(matches!(host.server("s").unwrap().state, State::Disabled));
     assert!(host.pool().tools().is_empty());
     call(&host, "mcp__s__t", json!({})).await.unwrap_err();

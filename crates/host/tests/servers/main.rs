@@ -15,6 +15,7 @@ mod cleanup;
 mod connecting;
 mod context;
 mod discovery;
+mod embedder_api;
 mod embedding;
 mod eras;
 mod far_changes;

@@ -111,8 +111,8 @@ async fn whoever_is_asked_decides_and_is_asked_again_only_after_once() {
         }
         assert_eq!(asked.questions().len(), times);
         // The list is the same, though it was fetched anew.
-        host.refresh("s").await;
-        host.reconnect("s").await;
+        host.refresh("s").await.unwrap();
+        host.reconnect("s").await.unwrap();
         in_time("the host to be ready", host.ready()).await;
         call(&host, "mcp__s__t", json!({})).await.unwrap();
         assert_eq!(asked.questions().len(), times + usize::from(times > 1));
@@ -134,7 +134,7 @@ async fn a_rule_that_denies_wins_over_everybody() {
 #[tokio::test]
 async fn a_tool_of_the_hosts_own_obeys_rules_too() {
     let own = HostTool::new("Own", "one of ours", json!({"type": "object"}), |_| async {
-        Ok(trunkline::CallOutput::of_text("ours"))
+        Ok("ours".into())
     });
     let rules = Rules::default().ask("Own");
     let asked = Asked::saying(PermissionAnswer::Once);
@@ -274,7 +274,7 @@ async fn arguments_of_a_tool_of_the_hosts_own_are_held_against_its_schema() {
                 message: None,
             });
         }
-        Ok(trunkline::CallOutput::of_text("ours"))
+        Ok("ours".into())
     });
     let host = Host::builder().tool(own).start();
     let error = host

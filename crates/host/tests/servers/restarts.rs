@@ -151,7 +151,7 @@ async fn call_to_a_failed_server_retries_once() {
     let lab = Lab::new();
     let host = lab.host([lab.breakable("s", echo())]).await;
     lab.scratch.write("s.broken", "");
-    host.reconnect("s").await;
+    host.reconnect("s").await.unwrap();
     until_failed(&host, "s").await;
     let error = call(&host, "mcp__s__t", json!({})).await.unwrap_err();
     assert!(
@@ -170,7 +170,7 @@ async fn concurrent_calls_to_a_failed_server_start_it_once() {
     let lab = Lab::new();
     let host = lab.host([lab.breakable("s", echo())]).await;
     lab.scratch.write("s.broken", "");
-    host.reconnect("s").await;
+    host.reconnect("s").await.unwrap();
     until_failed(&host, "s").await;
     std::fs::remove_file(lab.at("s.broken")).unwrap();
     let before = lab.starts("s");

@@ -47,10 +47,7 @@ fn received(lab: &Lab, method: &str) -> usize {
 }
 
 async fn host(lab: &Lab, script: Script, elicit: Decided) -> Host {
-    let settings = Settings {
-        reconnect_after: Duration::from_millis(1),
-        ..Settings::default()
-    };
+    let settings = Settings::default().reconnect_delay(Duration::from_millis(1));
     let server = lab.server("s", script);
     let builder = Host::builder()
         .permit(trunkline::permission::AllowAll)

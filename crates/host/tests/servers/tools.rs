@@ -33,12 +33,9 @@ fn names(host: &Host) -> Vec<String> {
 #[tokio::test]
 async fn servers_in_the_program_go_without_a_prefix_if_it_asks_for_none() {
     let lab = Lab::new();
-    let settings = Settings {
-        sdk_without_prefix: true,
-        ..Settings::default()
-    };
+    let settings = Settings::default().sdk_without_prefix(true);
     let own = HostTool::new("Read", "", json!({"type": "object"}), |_| async {
-        Ok(trunkline::CallOutput::of_text("own"))
+        Ok("own".into())
     });
     let builder = Host::builder()
         .permit(trunkline::permission::AllowAll)
@@ -203,11 +200,9 @@ async fn one_view_says_what_a_model_is_shown_for_a_host_and_for_an_agent() {
             "a.get b.get",
         ),
     ] {
-        let settings = Settings {
-            tool_loading,
-            context_tokens,
-            ..Settings::default()
-        };
+        let settings = Settings::default()
+            .tool_loading(tool_loading)
+            .context_tokens(context_tokens);
         let builder = Host::builder()
             .permit(trunkline::permission::AllowAll)
             .settings(settings)
@@ -224,7 +219,7 @@ async fn one_view_says_what_a_model_is_shown_for_a_host_and_for_an_agent() {
             let deferred = tools.deferred.iter().map(|tool| short(&tool.name));
             deferred.collect::<Vec<_>>().join(" ")
         };
-        let tools = host.offered();
+        let tools = host.tools_for_model(None);
         let case = format!("{tool_loading:?} {context_tokens}");
         assert_eq!(
             (&*names(&tools), &*later(&tools)),
@@ -238,7 +233,7 @@ async fn one_view_says_what_a_model_is_shown_for_a_host_and_for_an_agent() {
             .split(' ')
             .filter(|name| !name.starts_with("a."))
             .collect();
-        let tools = agent.offered();
+        let tools = agent.tools_for_model(None);
         assert_eq!(names(&tools), seen.join(" "), "{case}");
         assert!(tools.denied.is_empty());
 
@@ -254,16 +249,13 @@ async fn one_view_says_what_a_model_is_shown_for_a_host_and_for_an_agent() {
 #[tokio::test]
 async fn a_model_that_may_not_search_is_shown_everything() {
     let lab = Lab::new();
-    let settings = Settings {
-        tool_loading: LoadMode::Search,
-        ..Settings::default()
-    };
+    let settings = Settings::default().tool_loading(LoadMode::Search);
     let builder = Host::builder()
         .settings(settings)
         .rules(Rules::default().deny(TOOL_SEARCH))
         .server(lab.server("s", Script::default().tool("t", says("done"))));
     let host = lab.ready(builder).await;
-    let tools = host.offered();
+    let tools = host.tools_for_model(None);
     assert!(tools.own.is_empty() && tools.deferred.is_empty());
     assert_eq!(tools.loaded.len(), 1);
     lab.end(host).await;

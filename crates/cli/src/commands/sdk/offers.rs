@@ -44,10 +44,7 @@ struct ListedTools<'a> {
 
 pub(super) async fn tools(host: &Host, request: ListTools) -> Result<Json, Refusal> {
     ready(host, request.wait, request.server.as_deref()).await?;
-    let mut offered = match request.context_tokens {
-        Some(tokens) => host.offered_within(tokens),
-        None => host.offered(),
-    };
+    let mut offered = host.tools_for_model(request.context_tokens);
     for name in &request.found {
         offered.load(name);
     }

@@ -263,7 +263,8 @@ pub(super) fn known(host: &Host, name: &str) -> Result<(), Refusal> {
 
 async fn reconnect(host: &Host, name: &str) -> Result<Json, Refusal> {
     known(host, name)?;
-    host.reconnect(name).await;
+    let reconnected = host.reconnect(name).await;
+    reconnected.map_err(|error| bad(error.to_string()))?;
     let mut events = host.events();
     let state = loop {
         match host.server(name).map(|server| server.state.clone()) {
@@ -301,7 +302,8 @@ async fn enable(host: &Host, name: &str) -> Result<Json, Refusal> {
 
 async fn disable(host: &Host, name: &str) -> Result<Json, Refusal> {
     known(host, name)?;
-    host.disable(name).await;
+    let disabled = host.disable(name).await;
+    disabled.map_err(|error| bad(error.to_string()))?;
     server(host, name)
 }
 

@@ -51,7 +51,7 @@ impl Lab for InProcess {
             })
             .tool("steps", "Takes five steps", &any, |call| async move {
                 for step in 1..=5 {
-                    call.progress(step, 5, "").await;
+                    call.progress(step.into(), Some(5.0), "").await;
                 }
                 Ok("done".into())
             })
