@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// Print what the program does to stderr; RUST_LOG selects more
+    /// Log to stderr; `RUST_LOG` selects more
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
 
