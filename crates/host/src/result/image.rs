@@ -4,11 +4,16 @@
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use fast_image_resize::images::{TypedImage, TypedImageRef};
+use fast_image_resize::pixels::U8x4;
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 use image::codecs::jpeg::JpegEncoder;
 use image::codecs::png::{CompressionType, FilterType as PngFilter, PngEncoder};
 use image::metadata::Orientation;
-use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, Rgb};
+use image::{
+    ColorType, DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, Rgb,
+    RgbaImage,
+};
 
 use super::base64::encoded_len;
 use super::memory_budget::MemoryBudget;
@@ -121,11 +126,13 @@ fn fit_or_panic(
             Err(error) => Err(broken(&error)),
         };
     }
-    let whole = eight_bits(read.map_err(|error| broken(&error))?);
+    let whole = read.map_err(|error| broken(&error))?;
+    let color = whole.color();
+    let whole = whole.into_rgba8();
     let lossy = format == ImageFormat::Jpeg;
     let mut side = limits.longest_side.min(width.max(height));
     while side >= SMALLEST_SIDE.min(limits.longest_side) {
-        let mut image = resized(&whole, side)?;
+        let mut image = resized(&whole, color, side)?;
         image.apply_orientation(orientation);
         if let Some((data, mime)) = encoded(&image, lossy, limits.max_base64)? {
             let after = (image.width(), image.height());
@@ -190,36 +197,40 @@ fn oriented((width, height): (u32, u32), orientation: Orientation) -> (u32, u32)
     }
 }
 
-/// Converts to eight bits per channel.
-fn eight_bits(image: DynamicImage) -> DynamicImage {
-    match image {
-        fine @ (DynamicImage::ImageLuma8(_)
-        | DynamicImage::ImageRgb8(_)
-        | DynamicImage::ImageRgba8(_)) => fine,
-        image if image.color().has_alpha() => DynamicImage::ImageRgba8(image.into_rgba8()),
-        image if image.color().has_color() => DynamicImage::ImageRgb8(image.into_rgb8()),
-        image => DynamicImage::ImageLuma8(image.into_luma8()),
-    }
-}
-
-/// Scales to this longest side.
-fn resized(image: &DynamicImage, side: u32) -> Result<DynamicImage, String> {
-    let (width, height) = (image.width(), image.height());
+/// Scales an image so that its longest side is `side`, and drops the channels that `color`, the
+/// colour type of the original, lacks. Only four-channel code is compiled into the program.
+fn resized(image: &RgbaImage, color: ColorType, side: u32) -> Result<DynamicImage, String> {
+    let (width, height) = image.dimensions();
     let longest = width.max(height);
-    if side >= longest {
-        return Ok(image.clone());
-    }
     let scaled = |length: u32| {
         let exact = u64::from(length) * u64::from(side) / u64::from(longest);
         u32::try_from(exact).unwrap_or(side).max(1)
     };
-    let mut smaller = DynamicImage::new(scaled(width), scaled(height), image.color());
-    let filter = ResizeAlg::Convolution(FilterType::CatmullRom);
-    let options = ResizeOptions::new().resize_alg(filter);
+    let smaller = if side >= longest {
+        image.clone()
+    } else {
+        scale(image, scaled(width), scaled(height), color.has_alpha())
+            .ok_or_else(|| "it could not be made smaller".to_owned())?
+    };
+    let smaller = DynamicImage::ImageRgba8(smaller);
+    Ok(match (color.has_alpha(), color.has_color()) {
+        (true, _) => smaller,
+        (false, true) => DynamicImage::ImageRgb8(smaller.into_rgb8()),
+        (false, false) => DynamicImage::ImageLuma8(smaller.into_luma8()),
+    })
+}
+
+fn scale(image: &RgbaImage, width: u32, height: u32, has_alpha: bool) -> Option<RgbaImage> {
+    let source = TypedImageRef::<U8x4>::from_buffer(image.width(), image.height(), image).ok()?;
+    let mut scaled = RgbaImage::new(width, height);
+    let mut target = TypedImage::<U8x4>::from_buffer(width, height, &mut scaled).ok()?;
+    let options = ResizeOptions::new()
+        .resize_alg(ResizeAlg::Convolution(FilterType::CatmullRom))
+        .use_alpha(has_alpha);
     Resizer::new()
-        .resize(image, &mut smaller, &options)
-        .map_err(|error| format!("it could not be made smaller: {error}"))?;
-    Ok(smaller)
+        .resize_typed(&source, &mut target, &options)
+        .ok()?;
+    Some(scaled)
 }
 
 /// Encodes in a suitable format, if one is small enough.
