@@ -71,8 +71,10 @@ impl<C> Exchanges<C> {
     /// Removes a request that was not sent yet; true if there was one.
     fn forget_request(&mut self, cancelled: u64) -> bool {
         let mut waiting = self.waiting_requests.iter();
-        let is_it = |message: &Outgoing| matches!(message, Outgoing::Request { id, .. } if *id == cancelled);
-        let at = waiting.position(is_it);
+        let at = waiting.position(|message| match message {
+            Outgoing::Request { id, .. } => *id == cancelled,
+            _ => false,
+        });
         at.is_some_and(|at| self.waiting_requests.remove(at).is_some())
     }
 }

@@ -166,7 +166,8 @@ impl DialError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NotTrusted { .. } | Self::NoAuthorities => Some(
-                "name a PEM file with its authority in NODE_EXTRA_CA_CERTS or as `tls.ca` of the server",
+                "name a PEM file with its authority in NODE_EXTRA_CA_CERTS or as `tls.ca` of the \
+                 server",
             ),
             Self::WrongName { .. } => {
                 Some("use a URL with one of the names that the certificate is for")
@@ -175,7 +176,8 @@ impl DialError {
                 Some("renew the server's certificate, or set this machine's clock")
             }
             Self::ClientCertificateWanted { .. } | Self::ClientCertificateRefused { .. } => Some(
-                "name our certificate and key as `tls.cert` and `tls.key` of the server, or in CLAUDE_CODE_CLIENT_CERT and CLAUDE_CODE_CLIENT_KEY",
+                "name our certificate and key as `tls.cert` and `tls.key` of the server, or in \
+                 CLAUDE_CODE_CLIENT_CERT and CLAUDE_CODE_CLIENT_KEY",
             ),
             Self::NotTls { .. } => Some("use http: or ws: in place of https: or wss:"),
             Self::ProxyCredentials { .. } => {

@@ -351,7 +351,8 @@ fn explain_certificate(host: String, error: &CertificateError) -> DialError {
         // The default of `openssl req -x509`.
         other if format!("{other:?}").contains("CaUsedAsEndEntity") => DialError::Certificate {
             host,
-            error: "it is an authority's, which a server cannot show as its own; make one with basicConstraints=CA:FALSE"
+            error: "it is an authority's, which a server cannot show as its own; \
+                    make one with basicConstraints=CA:FALSE"
                 .to_owned(),
         },
         other => DialError::Certificate {

@@ -317,11 +317,14 @@ impl ExchangeLoop for StreamableReceiver {
 impl StreamableReceiver {
     fn start_request(&mut self, id: u64, modern: bool, message: Outgoing) {
         self.session.inbound.request_started();
-        let (exchange, registration) = AbortHandle::new_pair();
-        self.in_flight.insert(id, InFlight { exchange, modern });
-        let exchange = exchange_request(Arc::clone(&self.session), id, modern, message);
-        self.exchanges
-            .run(Box::pin(Abortable::new(exchange, registration)));
+        let session = Arc::clone(&self.session);
+        let (handle, exchange) = abortable_request(session, id, modern, message);
+        let in_flight = InFlight {
+            exchange: handle,
+            modern,
+        };
+        self.in_flight.insert(id, in_flight);
+        self.exchanges.run(Box::pin(exchange));
     }
 
     fn open_stream(&mut self) {
@@ -344,13 +347,16 @@ impl StreamableReceiver {
     }
 }
 
-fn exchange_request(
+fn abortable_request(
     session: Arc<Session>,
     id: u64,
     modern: bool,
     message: Outgoing,
-) -> impl Future<Output = Completed> + Send {
-    async move {
+) -> (
+    AbortHandle,
+    Abortable<impl Future<Output = Completed> + Send>,
+) {
+    let exchange = async move {
         if let Err(error) = exchange::request(&session, &message).await {
             let timed_out = error.kind == DeliveryErrorKind::Timeout;
             session.inbound.fail_request(id, error);
@@ -359,7 +365,9 @@ fn exchange_request(
             }
         }
         Completed::Request(id)
-    }
+    };
+    let (handle, registration) = AbortHandle::new_pair();
+    (handle, Abortable::new(exchange, registration))
 }
 
 #[cfg(test)]
@@ -379,8 +387,7 @@ mod tests {
             params: None,
             version: None,
         };
-        let (_, registration) = AbortHandle::new_pair();
-        let exchange = Abortable::new(exchange_request(session, 1, true, message), registration);
+        let (_, exchange) = abortable_request(session, 1, true, message);
         let size = size_of_val(&exchange);
         assert!(size <= MAX_CACHED, "{size} bytes");
     }
