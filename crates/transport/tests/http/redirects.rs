@@ -98,7 +98,7 @@ async fn a_redirect_that_would_drop_the_body_is_refused_with_a_hint() {
         let text = refusal(try_connect(&at(&server.url())).await);
         let place = server.url().replace("/mcp", "/new");
         assert!(
-            text.contains(&format!("({code}) to {place}; write that URL")),
+            text.contains(&format!("({code}) to {place}; use that URL")),
             "{text}"
         );
         assert!(!text.contains("secret"), "{text}");
