@@ -181,8 +181,8 @@ impl Client {
         &self,
         mut call: CallRequest<'_>,
     ) -> Result<CallToolResult, RequestError> {
-        let start_call = call.task.as_deref().is_some_and(Option::is_some);
-        if start_call || self.requires_task(&call) {
+        let resumes_task = call.task.as_deref().is_some_and(Option::is_some);
+        if resumes_task || self.requires_task(&call) {
             // Boxed, because the future is large and rarely needed.
             return Box::pin(self.call_as_task(call)).await;
         }

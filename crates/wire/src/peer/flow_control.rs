@@ -309,14 +309,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn unsolicited_messages_are_throttled_after_a_burst() {
         let mut flow = FlowControl::default();
-        let start_call = Instant::now();
+        let started = Instant::now();
         for _ in 0..UNSOLICITED.frames + 2 * UNSOLICITED.frames_per_second {
             flow.count(MessageClass::Unsolicited, 100);
             if flow.needs_throttling() {
                 flow.throttle().await.unwrap();
             }
         }
-        let took = start_call.elapsed();
+        let took = started.elapsed();
         assert!(took > Duration::from_millis(1500), "{took:?}");
         assert!(took < Duration::from_millis(2500), "{took:?}");
     }
@@ -327,7 +327,7 @@ mod tests {
         const PARTS: usize = 64;
         for (class, seconds) in [(MessageClass::Unsolicited, 8), (MessageClass::Solicited, 0)] {
             let mut flow = FlowControl::default();
-            let start_call = Instant::now();
+            let started = Instant::now();
             // Four messages make up the burst; each of the other eight takes a second.
             for _ in 0..12 {
                 for _ in 0..PARTS {
@@ -341,7 +341,7 @@ mod tests {
                     flow.throttle().await.unwrap();
                 }
             }
-            let took = start_call.elapsed().as_secs_f64();
+            let took = started.elapsed().as_secs_f64();
             assert!(
                 (took - f64::from(seconds)).abs() < 0.5,
                 "{class:?}: {took} s"
@@ -354,12 +354,12 @@ mod tests {
     async fn a_long_delay_consists_of_several_pauses() {
         let mut flow = FlowControl::default();
         flow.add_unsolicited(0, UNSOLICITED.bytes + UNSOLICITED.bytes_per_second);
-        let (start_call, mut pauses) = (Instant::now(), 0);
+        let (started, mut pauses) = (Instant::now(), 0);
         while flow.needs_throttling() {
             flow.throttle().await.unwrap();
             pauses += 1;
         }
-        let took = start_call.elapsed();
+        let took = started.elapsed();
         assert!(took > Duration::from_millis(900), "{took:?}");
         assert!(took < Duration::from_millis(1100), "{took:?}");
         assert!(pauses >= 20, "{pauses}");

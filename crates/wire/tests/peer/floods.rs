@@ -94,9 +94,9 @@ fn no_flood_delays_a_timer_on_the_same_thread() {
             let limit = Duration::from_millis(10);
             let mut late = Vec::new();
             for _ in 0..9 {
-                let start_call = Instant::now();
+                let started = Instant::now();
                 tokio::time::sleep(limit).await;
-                late.push(start_call.elapsed().saturating_sub(limit));
+                late.push(started.elapsed().saturating_sub(limit));
             }
             late.sort_unstable();
             assert!(
