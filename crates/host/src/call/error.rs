@@ -313,14 +313,14 @@ impl CallError {
     /// Returns the time limit that a call exceeded, and its origin. `None` if the server was
     /// silent for too long instead.
     pub fn time_limit(&self) -> Option<(Duration, TimeLimit)> {
-        let limit = match &*self.0 {
-            Cause::HostToolTimeout { limit, .. }
-            | Cause::Request {
-                operation: Operation::Call { limit, .. },
-                error: RequestError::Timeout { .. },
-                ..
-            } => limit,
-            _ => return None,
+        let (Cause::HostToolTimeout { limit, .. }
+        | Cause::Request {
+            operation: Operation::Call { limit, .. },
+            error: RequestError::Timeout { .. },
+            ..
+        }) = &*self.0
+        else {
+            return None;
         };
         Some((limit.time, limit.set_by))
     }

@@ -200,7 +200,7 @@ async fn establish(
         core.notifications.take_changed();
         core.fetched.clear();
         let connected =
-            telemetry::connect(&core.source, open(core, &clock, &starter, stop)).await?;
+            telemetry::connect(&core.source, Box::pin(open(core, &clock, &starter, stop))).await?;
         let client = &connected.client;
         let mut subscription = ChangeSubscription::new(core, client);
         // The lists have their own time limit, so a slow handshake leaves them enough.

@@ -455,16 +455,16 @@ fn options(schema: &Value) -> Option<Vec<FieldOption>> {
             title,
         }
     };
-    let titled = |member: &str| schema.get(member).and_then(Value::as_array);
+    let array = |member: &str| schema.get(member).and_then(Value::as_array);
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-        let titles = titled("enumNames").map(Vec::as_slice).unwrap_or_default();
+        let titles = array("enumNames").map(Vec::as_slice).unwrap_or_default();
         let title = |at: usize| titles.get(at).and_then(Value::as_str);
         let all = values.iter().enumerate();
         return all
             .map(|(at, value)| Some(option(value.as_str()?, title(at))))
             .collect();
     }
-    let all = titled("oneOf").or_else(|| titled("anyOf"))?;
+    let all = array("oneOf").or_else(|| array("anyOf"))?;
     all.iter()
         .map(|one| {
             let title = one.get("title").and_then(Value::as_str);
@@ -556,14 +556,14 @@ mod tests {
 
     use super::*;
 
-    fn field(schema: Value) -> Field {
+    fn field(schema: &Value) -> Field {
         let form = json!({"properties": {"f": schema}, "required": ["f"]});
         Form::from_schema(&form.into()).fields.remove(0)
     }
 
     #[track_caller]
-    fn check(schema: Value, typed: &str, expected: Result<Value, &str>) {
-        let found = field(schema.clone()).parse(typed);
+    fn check(schema: &Value, typed: &str, expected: Result<Value, &str>) {
+        let found = field(schema).parse(typed);
         let found = found.map(Option::unwrap).map_err(|error| error.problem);
         assert_eq!(found, expected.map_err(str::to_owned), "{schema} {typed:?}");
     }
@@ -629,7 +629,7 @@ mod tests {
         ] {
             check(schema, typed, expected);
         }
-        assert_eq!(field(json!({"type": "string"})).parse("  ").unwrap(), None);
+        assert_eq!(field(&json!({"type": "string"})).parse("  ").unwrap(), None);
     }
 
     #[test]

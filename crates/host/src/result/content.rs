@@ -99,7 +99,9 @@ impl TextContent {
     pub fn text(&self) -> Cow<'_, str> {
         match &self.0 {
             ContentBlock::Text(text) => Cow::Borrowed(text),
-            block => Cow::Owned(block.text().map(String::from).unwrap_or_default()),
+            block @ ContentBlock::Other(_) => {
+                Cow::Owned(block.text().map(String::from).unwrap_or_default())
+            }
         }
     }
 }

@@ -22,11 +22,11 @@ impl Elicit for Parrot {
     fn elicit(&self, asked: Elicitation) -> Pin<Box<dyn Future<Output = ElicitAnswer> + Send>> {
         self.0.lock().unwrap().push(asked.server.to_string());
         let content = json!({"asked": asked.message});
-        Box::pin(async move { accept(content) })
+        Box::pin(async move { accept(&content) })
     }
 }
 
-fn accept(content: Value) -> ElicitAnswer {
+fn accept(content: &Value) -> ElicitAnswer {
     ElicitAnswer::Accept(content.as_object().unwrap().clone())
 }
 
@@ -43,7 +43,7 @@ impl Elicit for Slow {
         Box::pin(async move {
             asked.notify_one();
             answer.notified().await;
-            accept(json!({"name": "Ada"}))
+            accept(&json!({"name": "Ada"}))
         })
     }
 }
@@ -176,7 +176,7 @@ async fn a_calls_time_limit_does_not_run_while_the_user_is_being_asked() {
         let host = lab.ready(builder).await;
         let limit = Duration::from_millis(300);
         let options = || CallOptions::new().timeout(limit);
-        let call = host.call("mcp__s__ask", json!({}), options());
+        let call = Box::pin(host.call("mcp__s__ask", json!({}), options()));
         let thinking = async {
             in_time("the question", user.asked.notified()).await;
             let asked = Instant::now();

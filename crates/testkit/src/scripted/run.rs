@@ -116,7 +116,7 @@ impl Server {
                     .publish("notifications/tools/list_changed", &json!({}));
             }
             Action::WritePid(path) => {
-                environment::write_whole(path, &std::process::id().to_string())
+                environment::write_whole(path, &std::process::id().to_string());
             }
             Action::WaitForFile(path) => wait_for_file(running, path),
             Action::Touch(path) => environment::append(path, b""),

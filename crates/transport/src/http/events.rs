@@ -359,7 +359,7 @@ impl EventDecoder {
             // Copied, so that a short field does not keep the read buffer alive.
             b"event" => self.event_type = Some(Bytes::copy_from_slice(&data_value)),
             b"id" if !data_value.contains(&0) => {
-                self.id = Some(Bytes::copy_from_slice(&data_value))
+                self.id = Some(Bytes::copy_from_slice(&data_value));
             }
             b"retry" if !data_value.is_empty() && data_value.iter().all(u8::is_ascii_digit) => {
                 let digits = std::str::from_utf8(&data_value).ok();

@@ -179,7 +179,7 @@ impl Http1Connection {
                     self.long_body = Bytes::new();
                 }
                 Poll::Ready(Ok(Some(0))) => {
-                    self.write_state = WriteState::Failed(CLOSED.to_owned())
+                    self.write_state = WriteState::Failed(CLOSED.to_owned());
                 }
                 Poll::Ready(Ok(Some(count))) => self.written += count,
                 Poll::Ready(Err(error)) => self.write_state = WriteState::Failed(error.to_string()),

@@ -198,11 +198,11 @@ mod tests {
              proxy-authorization: Basic x\r\n\r\n"
         );
         let https = target("https://h/mcp");
-        let http2 = HttpRequest {
+        let over_http2 = HttpRequest {
             target: &https,
             ..post
         };
-        let request = http2.to_http2();
+        let request = over_http2.to_http2();
         assert_eq!(request.uri(), "https://h/mcp");
         assert_eq!(request.headers()["mcp-method"], "tools/call");
         assert_eq!(request.headers()[AUTHORIZATION], "Bearer t");

@@ -245,7 +245,7 @@ impl Router {
                 lines.message(MessageTag::Request(request_id(*id)), &link.quoted, message);
             }
             Outgoing::Notification { .. } => {
-                lines.message(self.notification_tag(), &link.quoted, message)
+                lines.message(self.notification_tag(), &link.quoted, message);
             }
             Outgoing::Cancel { id, .. } => {
                 // Cancel the MCP request, then the control request.

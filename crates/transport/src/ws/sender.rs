@@ -109,8 +109,12 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         self.flush().await
     }
 
-    async fn send_control(&mut self, ping: bool, pong: Option<bytes::Bytes>) -> io::Result<()> {
-        if let Some(payload) = pong {
+    async fn send_control(
+        &mut self,
+        ping: bool,
+        pong_payload: Option<bytes::Bytes>,
+    ) -> io::Result<()> {
+        if let Some(payload) = pong_payload {
             let mask = self.masks.next()?;
             put_pong(&mut self.output, &payload, mask);
         }
