@@ -126,6 +126,9 @@ impl From<EditError> for ChangeError {
     }
 }
 
+/// Changes one list of names.
+type EditList<'a> = &'a dyn Fn(&mut Vec<Value>);
+
 impl Editor {
     /// Creates an editor for the files that apply in a working directory.
     pub fn new(layout: Layout, cwd: impl Into<PathBuf>) -> Self {
@@ -382,7 +385,7 @@ impl Editor {
     /// empty is not created.
     pub(crate) fn edit_lists(
         &self,
-        lists: [(&str, &dyn Fn(&mut Vec<Value>)); 2],
+        lists: [(&str, EditList<'_>); 2],
     ) -> Result<WriteOutcome, ChangeError> {
         let file = self.layout.global_file.clone();
         let key = self.key()?;
@@ -461,7 +464,7 @@ pub(crate) fn remove(
     splice::remove(text, path).map_err(|error| bad_file(file, error))
 }
 
-pub(crate) fn bad_file(file: &Path, problem: impl ToString) -> ChangeError {
+pub(crate) fn bad_file(file: &Path, problem: impl std::fmt::Display) -> ChangeError {
     ChangeError::BadFile {
         file: file.to_owned(),
         problem: problem.to_string(),

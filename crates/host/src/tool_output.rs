@@ -55,34 +55,34 @@ impl ToolOutput {
 
     /// Adds a text.
     pub fn with_text(self, text: impl Into<String>) -> Self {
-        self.with_content(json!({"type": "text", "text": text.into()}))
+        self.with_content(&json!({"type": "text", "text": text.into()}))
     }
 
     /// Adds an image.
     pub fn with_image(self, mime_type: &str, bytes: &[u8]) -> Self {
         let data = STANDARD.encode(bytes);
-        self.with_content(json!({"type": "image", "mimeType": mime_type, "data": data}))
+        self.with_content(&json!({"type": "image", "mimeType": mime_type, "data": data}))
     }
 
     /// Adds a sound.
     pub fn with_audio(self, mime_type: &str, bytes: &[u8]) -> Self {
         let data = STANDARD.encode(bytes);
-        self.with_content(json!({"type": "audio", "mimeType": mime_type, "data": data}))
+        self.with_content(&json!({"type": "audio", "mimeType": mime_type, "data": data}))
     }
 
     /// Adds a link to a resource.
     pub fn with_resource_link(self, uri: &str, name: &str) -> Self {
-        self.with_content(json!({"type": "resource_link", "uri": uri, "name": name}))
+        self.with_content(&json!({"type": "resource_link", "uri": uri, "name": name}))
     }
 
     /// Adds the text of a resource.
     pub fn with_resource(self, uri: &str, mime_type: &str, text: &str) -> Self {
         let resource = json!({"uri": uri, "mimeType": mime_type, "text": text});
-        self.with_content(json!({"type": "resource", "resource": resource}))
+        self.with_content(&json!({"type": "resource", "resource": resource}))
     }
 
     /// Adds a content block of any kind, as MCP writes it.
-    pub fn with_content(mut self, block: Value) -> Self {
+    pub fn with_content(mut self, block: &Value) -> Self {
         let result = json!({"content": [block]});
         if let Ok((_, read)) = CallToolResult::from_json(&Json::from(result)) {
             self.0.content.extend(read.content);
@@ -222,7 +222,7 @@ mod tests {
             .with_audio("audio/wav", b"\x03")
             .with_resource_link("file:///x", "x")
             .with_resource("file:///y", "text/plain", "y")
-            .with_content(json!({"type": "new", "k": 1}))
+            .with_content(&json!({"type": "new", "k": 1}))
             .with_meta(Map::from_iter([("m".to_owned(), json!(1))]));
         assert_eq!(
             output.to_json().to_value().unwrap(),

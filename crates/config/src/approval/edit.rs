@@ -161,7 +161,7 @@ impl Editor {
     ) -> Result<WriteOutcome, ChangeError> {
         self.edit_lists([
             (from, &|list| {
-                names().for_each(|name| remove_name(list, name))
+                names().for_each(|name| remove_name(list, name));
             }),
             (to, &|list| {
                 for name in names() {

@@ -101,23 +101,20 @@ pub(crate) fn repository_files(entry: &ServerEntry, project: &Project) -> Reposi
         found: BTreeSet::new(),
         seen: HashSet::new(),
     };
-    match entry.transport.stdio() {
-        Some(stdio) => {
-            let program = entry.program().unwrap_or_default();
-            let dir = stdio.cwd.as_deref().unwrap_or(&project.cwd);
-            let command = search.inside.find(dir, &program);
-            search.found.extend(command.filter(|_| is_path(&program)));
-            let runs_any = is_among(&INTERPRETERS, &program)
-                || is_among(&STARTERS, &program)
-                    && stdio.args.iter().any(|arg| is_among(&INTERPRETERS, arg));
-            for arg in &stdio.args {
-                search.text(dir, arg, runs_any);
-            }
+    if let Some(stdio) = entry.transport.stdio() {
+        let program = entry.program().unwrap_or_default();
+        let dir = stdio.cwd.as_deref().unwrap_or(&project.cwd);
+        let command = search.inside.find(dir, &program);
+        search.found.extend(command.filter(|_| is_path(&program)));
+        let runs_any = is_among(&INTERPRETERS, &program)
+            || is_among(&STARTERS, &program)
+                && stdio.args.iter().any(|arg| is_among(&INTERPRETERS, arg));
+        for arg in &stdio.args {
+            search.text(dir, arg, runs_any);
         }
-        None => {
-            let helper = entry.transport.headers_helper().unwrap_or_default();
-            search.text(base, helper, true);
-        }
+    } else {
+        let helper = entry.transport.headers_helper().unwrap_or_default();
+        search.text(base, helper, true);
     }
     let too_many = search.is_full();
     let described = search.found.into_iter().take(MAX_FILES).map(|path| {

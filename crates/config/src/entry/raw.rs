@@ -251,7 +251,7 @@ fn note_both(kind: &str, has_both: bool, report: &mut ExpansionReport) {
             report.note("\"url\" has no effect beside \"command\"; remove one of them");
         }
         (true, _) => {
-            report.note("\"command\" has no effect on a server with a \"url\"; remove one of them")
+            report.note("\"command\" has no effect on a server with a \"url\"; remove one of them");
         }
     }
 }

@@ -207,10 +207,9 @@ pub(super) fn arg_ranges(
             .collect()
     };
     let by_position: Vec<Range<usize>> = match flag {
-        Flag::Secret => value_ranges(value),
         Flag::Password if is_plain(value) => Vec::new(),
         Flag::Likely if is_plain(value) || is_words(value) => Vec::new(),
-        Flag::Password | Flag::Likely => value_ranges(value),
+        Flag::Secret | Flag::Password | Flag::Likely => value_ranges(value),
         Flag::Env | Flag::Plain | Flag::None => match value.split_once('=') {
             Some((name, setting)) => {
                 let is_secret = is_secret_name(name) && !is_path_setting(name, setting);

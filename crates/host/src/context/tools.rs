@@ -52,7 +52,7 @@ pub(crate) fn tools() -> [HostTool; 2] {
             },
             "additionalProperties": false,
         }),
-        |call| async { Ok(list(call).await?.into()) },
+        |call| async move { Ok(list(&call)?.into()) },
     );
     let read = HostTool::new(
         READ,
@@ -111,7 +111,7 @@ fn shown(text: &str) -> String {
     sanitize::shown(text).0.into_owned()
 }
 
-async fn list(call: HostCall) -> Result<CallOutput, String> {
+fn list(call: &HostCall) -> Result<CallOutput, String> {
     let server: Option<String> = call.arguments.field("server");
     if let Some(server) = &server {
         let known = call.host.connection_to(server);

@@ -218,9 +218,10 @@ impl Host {
             let mut changing = lock(&self.inner.changing);
             let mut connections = Connections::clone(&self.inner.connections.load());
             let is_discovered = changing.discovered.contains(server);
-            let connection = match is_discovered {
-                false => connections.remove(server),
-                true => None,
+            let connection = if is_discovered {
+                None
+            } else {
+                connections.remove(server)
             };
             let was_refused = changing.own.remove(server).is_some() && connection.is_none();
             if connection.is_none() && !was_refused {

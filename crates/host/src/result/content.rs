@@ -99,7 +99,7 @@ impl TextContent {
     pub fn text(&self) -> Cow<'_, str> {
         match &self.0 {
             ContentBlock::Text(text) => Cow::Borrowed(text),
-            block @ ContentBlock::Other(_) => {
+            block @ ContentBlock::Other { .. } => {
                 Cow::Owned(block.text().map(String::from).unwrap_or_default())
             }
         }

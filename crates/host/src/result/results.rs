@@ -196,7 +196,7 @@ impl Results {
 pub(crate) struct ResultOrigin<'a> {
     pub(crate) server: &'a str,
     pub(crate) tool: &'a str,
-    /// True for an IDE, user_suffix results may have any size (RES-6).
+    /// True for an IDE, whose results may have any size (RES-6).
     pub(crate) ide: bool,
     /// The number of characters that the tool requests (TOOL-5).
     pub(crate) max_chars: Option<usize>,

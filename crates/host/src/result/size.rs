@@ -30,7 +30,7 @@ impl Size {
             self.quarters += bytes.len() as u64;
             return;
         }
-        // In blocks user_suffix counts fit into a byte, so that the compiler can vectorize the loop.
+        // In blocks whose counts fit into a byte, so that the compiler can vectorize the loop.
         for block in bytes.chunks(32) {
             let (mut chars, mut quarters) = (0_u8, 0_u8);
             for byte in block {

@@ -144,8 +144,8 @@ async fn a_project_server_runs_once_the_program_approves_it_and_only_as_it_was_s
     );
     let argv = server.transport.argv().unwrap();
     let write = |argument: &str| {
-        let args = [&argv[1..], &[argument]].concat();
-        let entry = json!({"command": argv[0], "args": args});
+        let arguments = [&argv[1..], &[argument]].concat();
+        let entry = json!({"command": argv[0], "args": arguments});
         let config = json!({"mcpServers": {"s": entry}}).to_string();
         std::fs::write(repo.join(".mcp.json"), config).unwrap();
     };
