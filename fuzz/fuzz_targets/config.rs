@@ -6,7 +6,8 @@ use std::collections::HashSet;
 
 use libfuzzer_sys::fuzz_target;
 use trunkline_config::{
-    ApprovedEntry, EntryStatus, Layout, Loader, ServerSet, changes_since_approval, fuzzing, signature,
+    ApprovedEntry, EntryStatus, Layout, Loader, ServerSet, changes_since_approval, fuzzing,
+    signature,
 };
 
 fuzz_target!(|data: &[u8]| {

@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use trunkline::text::{MAX_SHOWN, is_harmful, sanitize, sanitize_json, shown};
 use trunkline::Json;
+use trunkline::text::{MAX_SHOWN, is_harmful, sanitize, sanitize_json, shown};
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use trunkline_config::{ConnectorEntry, Environment, Layout, Loader, Scope, EntryStatus};
+use trunkline_config::{ConnectorEntry, EntryStatus, Environment, Layout, Loader, Scope};
 
 /// The files, in the order in which the parts of the input are written to them. A part ends with a NUL; an empty one is no
 /// file at all.

@@ -144,7 +144,7 @@ fn compose(sections: &[Section], max_chars: usize) -> String {
         };
         let _ = write!(
             out,
-            "\nThe instructions of {left_out} more {servers} left out.\n"
+            "\nThe instructions of {left_out} more {servers} omitted.\n"
         );
     }
     out

@@ -284,8 +284,8 @@ async fn invalid_item_is_skipped() {
     assert_eq!(
         list.warnings,
         [
-            "connector 2 of page 1 is left out: it has no id",
-            "connector 3 of page 1 is left out: it has no display name"
+            "skipped connector 2 of page 1: it has no id",
+            "skipped connector 3 of page 1: it has no display name"
         ]
     );
 }

@@ -8,6 +8,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use trunkline::log::Direction;
+use trunkline::server::State;
 use trunkline::{Host, ServerEntry};
 use trunkline_examples::Result;
 
@@ -38,22 +39,22 @@ async fn main() -> Result<()> {
 
     // A stream: it works with every combinator, and ends with the host.
     let mut events = host.events();
-    let watching = tokio::spawn({
-        let host = host.clone();
-        async move {
-            while let Some(changes) = events.next().await {
-                for name in &changes.servers {
-                    let state = host.server(name).map(|server| server.state.name());
-                    println!("event {name}: {}", state.unwrap_or("gone"));
-                }
-            }
-            println!("event: the host has shut down");
+    let mut closing = None;
+    while let Some(changes) = events.next().await {
+        for name in &changes.servers {
+            let state = host.server(name).map(|server| server.state.name());
+            println!("event {name}: {}", state.unwrap_or("gone"));
         }
-    });
-    host.ready().await;
-    println!("{host:?}");
-    host.shutdown().await;
-    watching.await?;
+        let server = host.server("observed");
+        let is_settled =
+            server.is_some_and(|server| !matches!(server.state, State::Pending { .. }));
+        if is_settled && closing.is_none() {
+            println!("{host:?}");
+            let host = host.clone();
+            closing = Some(tokio::spawn(async move { host.shutdown().await }));
+        }
+    }
+    println!("event: the host has shut down");
     let Counts { sent, received } = &*counts.lock().unwrap_or_else(PoisonError::into_inner);
     println!("messages: {sent} sent, {received} received");
     Ok(())

@@ -140,6 +140,8 @@ async fn call_and_show(
     let mut in_flight = InFlight { name, ended: false };
     let outcome = host.call(name, arguments, options).await;
     in_flight.ended = true;
+    // Erase the progress before anything is printed over it.
+    drop(line);
     match outcome {
         Ok(output) => {
             show(&output, server, as_json);

@@ -198,7 +198,7 @@ fn a_broken_file_is_left_alone() {
             );
             assert!(run.err.contains(problem), "{}", run.err);
             assert_eq!(
-                run.err.matches("by hand").count() + run.err.matches("mend").count(),
+                run.err.matches("by hand").count() + run.err.matches("fix the file").count(),
                 1,
                 "{}",
                 run.err

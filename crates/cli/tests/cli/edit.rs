@@ -116,9 +116,9 @@ fn mistakes_are_explained_and_change_nothing() {
             &["s", "--unset-arg", "hunter2"],
             "the entry has no such argument",
         ),
-        (&["s", "--set", "timeout=soon"], "cannot be used"),
-        (&["s", "--unset", "command"], "cannot be used"),
-        (&["r", "--url", "h.example"], "cannot be used"),
+        (&["s", "--set", "timeout=soon"], "is invalid"),
+        (&["s", "--unset", "command"], "is invalid"),
+        (&["r", "--url", "h.example"], "is invalid"),
         (&["t", "--timeout", "1"], "no server \"t\""),
         (
             &["s", "-s", "local", "--timeout", "1"],
@@ -209,7 +209,7 @@ fn a_text_that_cannot_be_written_is_kept() {
         ),
         (
             "echo '{\"command\": \"mine\"}' > \"$1\"; sed -i 's/\"c\"/\"e\"/' home/.claude.json",
-            "error: the entry of \"s\" has changed meanwhile",
+            "error: the entry of \"s\" changed in the meantime",
         ),
     ] {
         lab.scratch.write("home/.claude.json", FILE);

@@ -298,7 +298,7 @@ fn some_servers_alone_can_be_taken_into_any_scope() {
     assert_eq!(run.code, Some(0), "{run:#?}");
     assert!(
         run.out
-            .contains("    note: renamed from \"c d\": names may hold only letters"),
+            .contains("    note: renamed from \"c d\": names may contain only letters"),
         "{}",
         run.out
     );

@@ -128,7 +128,7 @@ fn problems_of_catalogs_are_listed_below() {
         "{problems}"
     );
     assert!(
-        problems.contains("  s: the tool \"a_b\" of \"s\" is called mcp__s__a_b_"),
+        problems.contains("  s: tool \"a_b\" of \"s\" is named mcp__s__a_b_"),
         "{problems}"
     );
     let diagnostics = lab.run(&["list", "--json"]).json()[0]["diagnostics"].clone();

@@ -81,7 +81,7 @@ fn a_tool_that_has_changed_is_called_only_when_that_is_accepted() {
     );
     let refused = lab.run(&["call", "--json", "s", "t"]);
     let error: serde_json::Value = serde_json::from_str(&refused.err).unwrap();
-    let diff = "  description:\n     reads mail\n    +and sends it on\n";
+    let diff = "  description:\n     reads mail\n    +and sends it on";
     assert_eq!(error["error"]["diff"], diff);
     let told = lab.run(&["status"]);
     assert!(
@@ -106,7 +106,7 @@ fn a_tool_that_the_entrys_filter_hides_is_reported_as_hidden() {
     });
     lab.run(&["call", "s", "t"]).fails(
         2,
-        "the tool \"t\" of \"s\" is hidden by tools.deny of its entry ([DIR]/.mcp-config.json)",
+        "the tool \"t\" of \"s\" is hidden by tools.deny of its entry (.mcp-config.json)",
         "change tools.deny there to offer it",
     );
 }

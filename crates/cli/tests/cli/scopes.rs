@@ -171,8 +171,8 @@ fn plugins_bring_their_servers() {
         0,
         &format!(
             "plugin:tools:s  connected  plugin      stdio       1 tool  (testkit 1.0.0)  2026-07-28\n  from [DIR]/{root}/.mcp.json\n\n\
-             problems:\n  [DIR]/home/.claude/settings.json: the plugin \"gone@market\" is enabled and not installed; install it, or \
-             take it out of \"enabledPlugins\"\n"
+             problems:\n  [DIR]/home/.claude/settings.json: the plugin \"gone@market\" is enabled but not installed; install it, or \
+             remove it from \"enabledPlugins\"\n"
         ),
         "",
     );
@@ -261,7 +261,7 @@ fn variables_expand_and_a_missing_one_is_reported() {
     for (line, reference) in lines.iter().zip(["$NO_SUCH", "${env:NO_SUCH}"]) {
         assert!(line.starts_with("  [DIR]/home/.claude.json:"), "{problems}");
         let told = format!(
-            ": server \"t\": the variable NO_SUCH is not set, so {reference} stays as it is"
+            ": server \"t\": the variable NO_SUCH is not set, so {reference} is not expanded"
         );
         assert!(line.contains(&told), "{problems}");
     }

@@ -7,10 +7,15 @@ use std::time::{Duration, Instant};
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
 /// Waits for `condition` while the host runs.
-pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    eventually_or(|| what.to_owned(), condition).await;
+}
+
+/// Waits for `condition`; `what` describes the state at the time of the failure.
+pub(crate) async fn eventually_or(what: impl Fn() -> String, mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
-        assert!(started.elapsed() < SOON, "waited for {what}, in vain");
+        assert!(started.elapsed() < SOON, "waited for {}, in vain", what());
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }

@@ -185,11 +185,11 @@ async fn manual_reconnect_is_immediate() {
 }
 
 #[tokio::test]
-async fn servers_unknown_to_the_host_are_left_alone() {
+async fn unknown_names_are_errors_and_change_nothing() {
     let lab = Lab::new();
     let host = lab.host([lab.server("s", echo())]).await;
-    host.disable("t").await.unwrap();
-    host.reconnect("t").await.unwrap();
+    assert_eq!(host.disable("t").await.unwrap_err().name(), "t");
+    assert_eq!(host.reconnect("t").await.unwrap_err().name(), "t");
     assert!(host.server("t").is_none());
     connected(&host, "s");
     lab.end(host).await;

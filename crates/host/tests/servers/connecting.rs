@@ -51,7 +51,7 @@ async fn connect_timeout_releases_everything() {
             said.starts_with("no answer to the handshake after 0."),
             "{what}: {said}"
         );
-        assert!(failure.hint().unwrap().contains("MCP_TIMEOUT"), "{what}");
+        assert!(failure.hint().unwrap().contains("connectTimeout"), "{what}");
         lab.scratch.assert_no_processes(Duration::from_secs(2));
         lab.end(host).await;
     }

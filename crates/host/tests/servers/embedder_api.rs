@@ -66,7 +66,7 @@ async fn a_removed_server_gives_way_to_the_configured_one_of_its_name() {
     let home = lab.at("home");
     std::fs::create_dir_all(&home).unwrap();
     let argv = lab.server(
-        "s",
+        "configured",
         Script::default().tool("t", json!([{"replyText": "configured"}])),
     );
     let argv = argv
@@ -143,13 +143,12 @@ async fn a_project_server_runs_once_the_program_approves_it_and_only_as_it_was_s
         Script::default().tool("t", json!([{"replyText": "ran"}])),
     );
     let argv = server.transport.argv().unwrap();
-    let write = |argument: &str| {
-        let arguments = [&argv[1..], &[argument]].concat();
-        let entry = json!({"command": argv[0], "args": arguments});
+    let write = |mode: &str| {
+        let entry = json!({"command": argv[0], "args": argv[1..], "env": {"MODE": mode}});
         let config = json!({"mcpServers": {"s": entry}}).to_string();
         std::fs::write(repo.join(".mcp.json"), config).unwrap();
     };
-    write("--one");
+    write("one");
     let layout = Layout {
         managed_dir: lab.at("etc"),
         ..Layout::under(&home)
@@ -160,7 +159,7 @@ async fn a_project_server_runs_once_the_program_approves_it_and_only_as_it_was_s
     let shown = host.config().servers[0].clone();
     assert!(matches!(shown.status, EntryStatus::PendingApproval { .. }));
 
-    write("--two");
+    write("two");
     let status = in_time("approval", host.approve(&shown.entry))
         .await
         .unwrap();

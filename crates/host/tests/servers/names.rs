@@ -71,7 +71,7 @@ async fn odd_long_and_clashing_names_all_reach_their_tool() {
     assert!(
         clashes
             .iter()
-            .any(|line| line.starts_with("the tool \"a.b\" of \"s\" is called mcp__s__a_b_")),
+            .any(|line| line.starts_with("tool \"a.b\" of \"s\" is named mcp__s__a_b_")),
         "{clashes:?}"
     );
     lab.end(host).await;

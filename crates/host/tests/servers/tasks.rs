@@ -241,7 +241,7 @@ async fn a_page_is_put_to_the_user_and_the_call_made_again_three_times_at_most()
     for (action, calls, expected) in [
         ("accept", 4, "a page that was visited"),
         ("decline", 1, "the user declined to visit the page it needs"),
-        ("cancel", 1, "the page that it needs was not visited"),
+        ("cancel", 1, "the page it needs was not visited"),
     ] {
         let lab = Lab::new();
         let user = Decided::new(action);

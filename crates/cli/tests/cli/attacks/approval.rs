@@ -131,7 +131,7 @@ pub(super) fn by_a_name_with_line_breaks() {
         let words = ["--mcp-config", "flag.json", "--approve-project", "list"];
         let run = lab.plainly(&words);
         let told = format!("{}{}", run.out, run.err);
-        let count = told.matches("its name holds line breaks").count();
+        let count = told.matches("its name contains line breaks").count();
         assert_eq!(count, 3, "{told}");
         assert!(!told.contains(name), "{told}");
         assert!(told.lines().count() < 12, "{told}");

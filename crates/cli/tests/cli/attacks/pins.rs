@@ -22,7 +22,7 @@ fn not_called_after(before: &str, after: &str, changed: &str) {
     lab.configure([("s", listing(after))]);
     let refused = lab.run(&["call", "s", "t"]);
     assert_eq!((refused.code, &*refused.out), (Some(5), ""), "{refused:#?}");
-    let parts = format!("(changed: {changed})");
+    let parts = format!("has changed since its first call ({changed})");
     assert!(refused.err.contains(&parts), "{}", refused.err);
 }
 
