@@ -3,7 +3,7 @@
 //! ```text
 //! model-results results/ anthropic mcp__local__report '{}' my-server --stdio
 //! ```
-//! Files that are too large for a model are saved below the first argument.
+//! Parts of a result that are too large for a model are saved below the first argument.
 #![allow(clippy::print_stdout, reason = "the result goes to standard output")]
 
 use serde_json::Value;

@@ -261,8 +261,7 @@ fn a_directory_whose_name_is_not_text_is_no_reason_to_panic() {
             assert_eq!(run.code, Some(0), "{words:?}: {run:#?}");
         }
     }
-    // What cannot be told apart in the file is not kept there: it would count for the other as
-    // well.
+    // Both paths would have the same key in the file, so nothing is stored for either.
     for words in [
         &["add", "t", "cmd"][..],
         &["approve", "s"],

@@ -1,4 +1,4 @@
-//! The connectors of an account: shown when there are some, told when the API fails, and never
+//! The connectors of an account: listed if there are any, reported if the API fails, and never
 //! waited for (CFG-1).
 
 use std::io::{Read, Write};

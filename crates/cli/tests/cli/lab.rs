@@ -98,8 +98,7 @@ impl Lab {
         command
     }
 
-    /// The program with these arguments alone, and nothing of our own environment that it would
-    /// heed.
+    /// Returns the program with these arguments alone and a clean environment.
     pub(crate) fn bare(&self, arguments: &[&str]) -> Command {
         self.started_by(&[], arguments)
     }
@@ -243,8 +242,7 @@ impl Run {
         assert_eq!(self.err, err, "standard error");
     }
 
-    /// The run ended with this code, wrote nothing to standard output, and explained itself like
-    /// this, in JSON or not.
+    /// Checks exit code, error and hint, as text or JSON, and that stdout is empty.
     #[track_caller]
     pub(crate) fn fails(&self, code: i32, error: &str, hint: &str) {
         if self.err.starts_with('{') {
@@ -312,8 +310,7 @@ pub(crate) fn files_under(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Says that a test cannot run here, and why. In CI, which has all that tests need, that is a
-/// failure.
+/// Reports that a test cannot run here, and why. In CI, where nothing may be missing, it fails.
 #[track_caller]
 #[allow(clippy::print_stderr, reason = "whoever reads the output should know")]
 pub(crate) fn skipped(reason: &str) {

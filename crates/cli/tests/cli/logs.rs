@@ -368,8 +368,8 @@ fn a_disk_that_takes_nothing_costs_a_warning_and_no_more() {
         "done\n",
         "warning: cannot write logs to [DIR]/home/.local/state/trunkline/logs/s.log: No space left on device (os error 28)\n",
     );
-    // Where there is not even a place, somebody wants it so; only that no change can be noticed is
-    // told.
+    // A state directory that cannot be created is deliberate, so logs are off without a warning; a
+    // pin that cannot be stored is still reported.
     std::fs::remove_dir_all(lab.scratch.home().join(".local")).unwrap();
     lab.scratch.write("home/.local", "");
     let run = lab.run(&["call", "s", "t"]);

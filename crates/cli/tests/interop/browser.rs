@@ -1,7 +1,7 @@
 //! Images from a real browser, Debian's chromium, behind two servers that drive it each in its own
 //! way.
 //!
-//! The page is larger than a model may see (RES-1), and neither server makes it smaller: the
+//! The page is larger than a model may see (RES-2), and neither server makes it smaller: the
 //! program must.
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::lab::Lab;
 use crate::servers::{CHROMIUM, Server};
 
-/// The longest side of an image that a model gets (RES-1).
+/// The longest side of an image that a model gets (RES-2).
 const LONGEST_SIDE: u32 = 1568;
 
 /// A lab for a server that drives chromium.

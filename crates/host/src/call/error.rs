@@ -294,7 +294,7 @@ impl CallError {
         }
     }
 
-    /// Returns why the configuration keeps the server from running.
+    /// Returns why the configuration keeps the server from running (CFG-6, CFG-7).
     pub fn standing(&self) -> Option<&EntryStatus> {
         match &*self.0 {
             Cause::NotRunning { standing, .. } => Some(standing),

@@ -102,7 +102,8 @@ impl Inbound {
     }
 }
 
-/// What we options every server (LIF-6): sampling only where the embedder supplies a model.
+/// The capabilities declared to every server (LIF-6): sampling only if the embedder supplies a
+/// model.
 pub(super) fn capabilities(has_model: bool) -> Json {
     let mut capabilities = serde_json::json!({
         "roots": {},

@@ -1,7 +1,8 @@
-//! Matches rules and scopes against tools (TOOL-10). Pure functions.\//!\//! A joined name such as
-//! `mcp__a__b__c` does not tell where the server's name ends. A rule that permits is therefore read
-//! narrowly: the server's name ends at the first `__`. A rule that forbids is read in every
-//! possible way.
+//! Matches rules and scopes against tools (TOOL-10). Pure functions.
+//!
+//! A joined name such as `mcp__a__b__c` does not tell where the server's name ends. A rule that
+//! permits is therefore read narrowly: the server's name ends at the first `__`. A rule that
+//! forbids is read in every possible way.
 
 use trunkline_config::{Glob, normalize_name};
 

@@ -1,5 +1,7 @@
-//! Fits images to the limits of models (RES-2).\//!\//! A valid image within the limits keeps its
-//! bytes. Nothing is decoded before the header has told the size.
+//! Fits images to the limits of models (RES-2).
+//!
+//! A valid image within the limits keeps its bytes. Nothing is decoded before the header has told
+//! the size.
 
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,8 +32,8 @@ pub(super) const MAX_PIXELS: u64 = 200_000_000;
 /// The memory of one decoded image.
 const MAX_DECODED: u64 = 512 * 1024 * 1024;
 
-/// The memory of all images in process, of all results together. Conversions of unusual formats
-/// take up to twice that on top.
+/// The memory of all decoded images in process, of all results together. Converting them to four
+/// channels takes more on top: up to four times as much for grey images.
 static DECODED: MemoryBudget = MemoryBudget::new(MAX_DECODED);
 
 /// Opaque images from this size on are also tried as JPEG.

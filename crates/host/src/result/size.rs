@@ -1,6 +1,8 @@
-//! The size of text for a model (RES-4).\//!\//! Tokens are estimated: four ASCII characters count
-//! as one token, two characters with two bytes (accented Latin, Greek, Cyrillic, Hebrew, Arabic) as
-//! one, and every other character (Chinese, Japanese, Korean, emoji) as one.
+//! The size of text for a model (RES-4).
+//!
+//! Tokens are estimated: four ASCII characters count as one token, two characters with two bytes
+//! (accented Latin, Greek, Cyrillic, Hebrew, Arabic) as one, and every other character (Chinese,
+//! Japanese, Korean, emoji) as one.
 
 /// The size of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,9 @@
 //! The directory for parts of results that are too large or of no use for a model (RES-3, RES-4,
-//! RES-7).\//!\//! It must belong to the user: a directory that others can write to, that belongs
-//! to another user, or that is a symbolic link is not used. File names are made here; no part of
-//! them is a server's path.
+//! RES-7).
+//!
+//! It must belong to the user: a directory that others can write to, that belongs to another user,
+//! or that is a symbolic link is not used. File names are made here; no part of them is a server's
+//! path.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};

@@ -76,7 +76,8 @@ pub struct ModelTools {
 impl Pool {
     /// Returns the tools for a model with the given context size.
     ///
-    /// A pool has no rules: [`Host::offered`](crate::Host::offered) omits denied tools.
+    /// A pool has no rules: [`Host::tools_for_model`](crate::Host::tools_for_model)
+    /// omits denied tools.
     pub fn for_model(&self, mode: LoadMode, context_tokens: usize) -> ModelTools {
         self.offered_to_model(mode, context_tokens, |_| false)
     }
