@@ -83,7 +83,7 @@ pub struct Elicitation {
     pub call: Option<String>,
     /// The client of that call: [`CallOptions::client`](crate::CallOptions::client).
     pub client: Option<Arc<str>>,
-    /// The message for the user; untrusted text, sanitized.
+    /// The message for the user; untrusted text, sanitized and truncated to 2,048 characters.
     pub message: String,
     /// The requested input.
     pub ask: Ask,

@@ -4,8 +4,8 @@
 //! ```text
 //! ANTHROPIC_API_KEY=… cargo run -p trunkline-examples --bin anthropic-agent -- "What changed in this repository today?"
 //! ```
-//! `ANTHROPIC_BASE_URL` and `ANTHROPIC_MODEL` choose another place and another model. The servers
-//! are those of Claude Code's files.
+//! `ANTHROPIC_BASE_URL` and `ANTHROPIC_MODEL` select another endpoint and another model. The
+//! servers are those of Claude Code's files.
 #![allow(clippy::print_stdout, reason = "the answer goes to standard output")]
 
 use std::collections::BTreeSet;

@@ -4,7 +4,7 @@
 //! ```text
 //! OPENAI_API_KEY=… cargo run -p trunkline-examples --bin openai-agent -- "What changed in this repository today?"
 //! ```
-//! `OPENAI_BASE_URL` and `OPENAI_MODEL` choose another place (a local model, for example) and
+//! `OPENAI_BASE_URL` and `OPENAI_MODEL` select another endpoint (a local one, for example) and
 //! another model. The servers are those of Claude Code's files.
 #![allow(clippy::print_stdout, reason = "the answer goes to standard output")]
 

@@ -191,7 +191,7 @@ fn a_home_that_is_missing_or_cannot_be_written_does_no_harm() {
             .env_remove("HOME")
             .env("XDG_CACHE_HOME", lab.at("cache"));
     };
-    // Only that no change of a tool can be noticed is told.
+    // The only warning is that a pin cannot be stored.
     let cases: [(&str, bool, Change); 6] = [
         ("no HOME", false, &no_home),
         ("a HOME that is a file", true, &|command| {
