@@ -117,7 +117,7 @@ impl fmt::Display for RpcError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         if self.message.is_empty() {
             write!(f, "error {} without a message", self.code)
-        } else if self.message.contains(&self.code.to_string()) {
+        } else if self.message.contains(&format!("error {}", self.code)) {
             // Some SDKs put the code into the message: "MCP error -32602: …".
             f.write_str(&self.message)
         } else {

@@ -116,9 +116,11 @@ fn fit_or_panic(
         ));
     }
     *pixels -= count;
-    let _room = DECODED.take(decoder.total_bytes());
     let fits =
         width.max(height) <= limits.longest_side && encoded_len(data.len()) <= limits.max_base64;
+    // An image that is resized is converted to four channels first.
+    let converted = if fits { 0 } else { 4 * count };
+    let _room = DECODED.take(decoder.total_bytes() + converted);
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let read = DynamicImage::from_decoder(decoder);
     if fits {
