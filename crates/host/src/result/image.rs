@@ -32,8 +32,7 @@ pub(super) const MAX_PIXELS: u64 = 200_000_000;
 /// The memory of one decoded image.
 const MAX_DECODED: u64 = 512 * 1024 * 1024;
 
-/// The memory of all decoded images in process, of all results together. Converting them to four
-/// channels takes more on top: up to four times as much for grey images.
+/// The memory of all images that are being decoded or converted, of all results together.
 static DECODED: MemoryBudget = MemoryBudget::new(MAX_DECODED);
 
 /// Opaque images from this size on are also tried as JPEG.
