@@ -60,9 +60,11 @@ pub fn in_process(script: Script) -> UnixStream {
     let writer = server.try_clone().expect("a second handle");
     let environment = Environment::Socket(server.try_clone().expect("a third handle"));
     thread::spawn(move || {
-        Server::new(&Common::new(script), LineSink::new(writer), environment)
-            .serve(BufReader::new(&server));
-        // Running threads may hold handles, but the client must see the end now.
+        let session = Server::new(&Common::new(script), LineSink::new(writer), environment);
+        session.serve(BufReader::new(&server));
+        // Running requests end as they would with a process. Until they do, their threads hold
+        // handles, but the client must see the end now.
+        session.abandon();
         server.shutdown(std::net::Shutdown::Both).ok();
     });
     client
