@@ -19,6 +19,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 use trunkline_wire::client::CallRequest;
 use trunkline_wire::mcp::{CallToolResult, ServerIdentity};
+use trunkline_wire::offload::offload;
 use trunkline_wire::transport::DeliveryErrorKind;
 use trunkline_wire::{Client, RequestError};
 
@@ -297,7 +298,7 @@ impl Host {
             };
             let error = match outcome {
                 Ok(result) => {
-                    let mismatch = output_schema_mismatch(tool, &result);
+                    let mismatch = output_schema_mismatch(tool, &result).await;
                     let mut output = if options.raw {
                         result.into()
                     } else {
@@ -436,14 +437,19 @@ fn reject_problems(server: &str, tool: &str, problems: Vec<String>) -> Result<()
 }
 
 /// A warning if a result does not match the tool's `outputSchema`.
-fn output_schema_mismatch(tool: &PoolTool, output: &CallToolResult) -> Option<String> {
+async fn output_schema_mismatch(tool: &Arc<PoolTool>, output: &CallToolResult) -> Option<String> {
     let schema = tool
         .tool
         .output_schema
         .as_ref()
         .filter(|_| !output.is_error)?;
     let problems = match &output.structured_content {
-        Some(result) => tool.checks.result(schema, result),
+        Some(result) => {
+            let (tool, schema, result) = (Arc::clone(tool), schema.clone(), result.clone());
+            let bytes = result.as_str().len();
+            let checked = offload(bytes, move || tool.checks.result(&schema, &result));
+            checked.await.unwrap_or_default()
+        }
         None => vec!["it has no structured content".to_owned()],
     };
     (!problems.is_empty()).then(|| {

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_wire::offload::offload;
 use trunkline_wire::peer::ResponseFuture;
 use trunkline_wire::{Json, RpcError};
 
@@ -70,16 +71,15 @@ pub(super) fn answer(
         let error = RpcError::method_not_found("sampling/createMessage");
         return Box::pin(async move { Err(error) });
     };
-    let params = match checked(params) {
-        Ok(params) => params,
-        Err(error) => return Box::pin(async move { Err(error) }),
-    };
-    let message = sampling.create_message(SamplingRequest {
-        server: Arc::clone(server),
-        params,
-    });
+    let (sampling, server) = (Arc::clone(sampling), Arc::clone(server));
     Box::pin(async move {
         let failed = |text: &str| Err(RpcError::new(RpcError::INTERNAL_ERROR, text.to_owned()));
+        let bytes = params.as_ref().map_or(0, |params| params.as_str().len());
+        let params = match offload(bytes, || checked(params)).await {
+            Ok(params) => params?,
+            Err(error) => return failed(&error.to_string()),
+        };
+        let message = sampling.create_message(SamplingRequest { server, params });
         match tokio::time::timeout(SAMPLING_TIMEOUT, message).await {
             Err(_) => failed("the model did not answer in time"),
             Ok(Err(error)) => failed(&one_line(&error).0),
