@@ -187,7 +187,8 @@ impl ResponseHead {
 
     /// Whether the server explicitly allows another request.
     pub(crate) fn promises_keep_alive(&self) -> bool {
-        promises_keep_alive(&self.headers)
+        list_contains(&self.headers, CONNECTION, "keep-alive")
+            || list_contains(&self.headers, PROXY_CONNECTION, "keep-alive")
     }
 
     /// How long the server keeps an idle connection, if it says so.
@@ -205,11 +206,6 @@ impl ResponseHead {
             headers,
         }
     }
-}
-
-pub(crate) fn promises_keep_alive(headers: &HeaderMap) -> bool {
-    list_contains(headers, CONNECTION, "keep-alive")
-        || list_contains(headers, PROXY_CONNECTION, "keep-alive")
 }
 
 /// Whether a comma-separated header contains this token.
@@ -256,7 +252,7 @@ fn has_end(input: &[u8], searched: usize) -> bool {
     })
 }
 
-pub(crate) fn keep_alive_timeout(headers: &HeaderMap) -> Option<Duration> {
+fn keep_alive_timeout(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(KEEP_ALIVE)?.to_str().ok()?;
     let mut parts = value.split(',').map(str::trim);
     let timeout = parts.find_map(|part| part.strip_prefix("timeout="))?;

@@ -13,8 +13,8 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use hyper::body::{Body as _, Incoming};
 
 use super::framing::MAX_COPIED;
+use super::http1::Http1Connection;
 use super::http2::explain;
-use super::seam::Connection;
 
 /// The most compressed bytes in a row that may decompress to nothing.
 const MAX_EMPTY: usize = 64 * 1024;
@@ -47,7 +47,7 @@ pub(super) struct Body {
 }
 
 enum Source {
-    Http1(Box<Connection>),
+    Http1(Box<Http1Connection>),
     Http2(Incoming),
     /// The connection was released or is broken.
     Gone,
@@ -114,7 +114,7 @@ impl Drop for BufferReservation<'_> {
 }
 
 impl Body {
-    pub(super) fn http1(connection: Box<Connection>, headers: &HeaderMap) -> Self {
+    pub(super) fn http1(connection: Box<Http1Connection>, headers: &HeaderMap) -> Self {
         Self::new(Source::Http1(connection), headers)
     }
 
@@ -233,7 +233,7 @@ impl Body {
             return match first.len() {
                 long if long > limit => Err(BodyError::TooLong(limit)),
                 // A short body must not keep a large read buffer alive.
-                0..=MAX_COPIED if self.shares_buffer() => {
+                0..=MAX_COPIED if matches!(self.source, Source::Http2(_)) => {
                     Ok(Bytes::copy_from_slice(&first))
                 }
                 _ => Ok(first),
@@ -301,21 +301,13 @@ impl Body {
         }
     }
 
-    fn shares_buffer(&self) -> bool {
-        match &self.source {
-            Source::Http1(connection) => connection.is_hyper(),
-            Source::Http2(_) => true,
-            Source::Gone => false,
-        }
-    }
-
     /// Whether the body has an HTTP/1.1 connection to itself.
     pub(super) fn has_connection(&self) -> bool {
         matches!(self.source, Source::Http1(_))
     }
 
     /// Takes the connection, once the body was read to its end.
-    pub(super) fn take_connection(&mut self) -> Option<Box<Connection>> {
+    pub(super) fn take_connection(&mut self) -> Option<Box<Http1Connection>> {
         if !self.ended || !self.has_connection() {
             return None;
         }

@@ -13,9 +13,9 @@ use tokio::task::unconstrained;
 use url::Url;
 
 use super::body::Body;
+use super::http1::Http1Connection;
 use super::http2::{self, Http2Sender, SharedHttp2};
 use super::request::{HttpRequest, RequestTarget};
-use super::seam::Connection;
 use crate::net::{Alpn, DialError, Dialer, Target, TlsFiles};
 
 const MAX_REDIRECTS: usize = 5;
@@ -49,7 +49,7 @@ struct PoolState {
         clippy::vec_box,
         reason = "a connection is large, and goes in and out for every request"
     )]
-    idle: Vec<Box<Connection>>,
+    idle: Vec<Box<Http1Connection>>,
     /// Bodies being drained, and requests waiting for one of their connections.
     draining: usize,
     waiting: usize,
@@ -221,7 +221,7 @@ impl ConnectionPool {
         }
     }
 
-    async fn idle_connection(&self) -> Option<Box<Connection>> {
+    async fn idle_connection(&self) -> Option<Box<Http1Connection>> {
         // Without its coop budget a task sees every socket as pending, and would take a closed
         // connection for an open one.
         unconstrained(poll_fn(|context| {
@@ -234,7 +234,7 @@ impl ConnectionPool {
     }
 
     /// Waits for a connection that is being drained.
-    async fn next_released(&self) -> Option<Box<Connection>> {
+    async fn next_released(&self) -> Option<Box<Http1Connection>> {
         {
             let mut state = self.lock();
             if state.drain_timed_out || state.waiting >= state.draining {
@@ -267,7 +267,7 @@ impl ConnectionPool {
             let sender = self.http2.handshake(dialed.stream).await?;
             return Ok(NewConnection::Http2(sender));
         }
-        Ok(NewConnection::Http1(Box::new(Connection::new(dialed).await?)))
+        Ok(NewConnection::Http1(Box::new(Http1Connection::new(dialed))))
     }
 
     /// Takes back the connection of a body that was read to its end.
@@ -307,7 +307,7 @@ impl ConnectionPool {
 }
 
 enum NewConnection {
-    Http1(Box<Connection>),
+    Http1(Box<Http1Connection>),
     Http2(Http2Sender),
 }
 

@@ -18,7 +18,6 @@ mod http2;
 mod http_client;
 mod inbound_queue;
 mod request;
-mod seam;
 mod sse;
 mod streamable;
 

@@ -59,28 +59,6 @@ impl HttpRequest<'_> {
         out.extend_from_slice(b"\r\n");
     }
 
-    pub(super) fn to_http1(&self, forward: Option<&Forward>) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(self.body.clone()));
-        *request.method_mut() = self.method.clone();
-        *request.uri_mut() = match forward {
-            None => self.target.path_uri.clone(),
-            Some(_) => self.target.uri.clone(),
-        };
-        let mut headers = self.headers.map.clone();
-        headers.insert(http::header::HOST, self.target.host_value.clone());
-        for (name, value) in &self.extra {
-            headers.append(name, value.clone());
-        }
-        if let Some(token) = &self.token {
-            headers.insert(AUTHORIZATION, token.header().clone());
-        }
-        if let Some(authorization) = forward.and_then(|forward| forward.authorization.as_ref()) {
-            headers.insert(PROXY_AUTHORIZATION, authorization.clone());
-        }
-        *request.headers_mut() = headers;
-        request
-    }
-
     pub(super) fn to_http2(&self) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(self.body.clone()));
         *request.method_mut() = self.method.clone();
@@ -133,8 +111,6 @@ pub(super) struct RequestTarget {
     path: String,
     uri: Uri,
     host: String,
-    path_uri: Uri,
-    host_value: HeaderValue,
 }
 
 impl RequestTarget {
@@ -151,8 +127,6 @@ impl RequestTarget {
         let uri = format!("{}://{host}{path}", url.scheme());
         Ok(Self {
             uri: uri.parse().map_err(|_| SendError::BadUrl)?,
-            path_uri: path.parse().map_err(|_| SendError::BadUrl)?,
-            host_value: HeaderValue::try_from(&host).map_err(|_| SendError::BadUrl)?,
             path,
             host,
             url: url.clone(),
