@@ -129,12 +129,7 @@ struct Roster<'a> {
 
 impl Roster<'_> {
     /// The public API for most scenarios, the real program for the one-shot and for `list`.
-    fn ours(
-        &self,
-        config: &Path,
-        many: &Path,
-        program: Option<Result<PathBuf, String>>,
-    ) -> Client {
+    fn ours(&self, config: &Path, many: &Path, program: Option<Result<PathBuf, String>>) -> Client {
         // With the product's lock file, so that the product's versions are measured.
         let lock = self.layout.source("ours").join("Cargo.lock");
         let built = fs::copy(self.layout.root.join("Cargo.lock"), lock)
