@@ -15,7 +15,9 @@ impl CommandLine {
     /// error.
     ///
     /// ```
-    /// let line = trunkline::context::CommandLine::parse(r#"/mcp__git__review main title="a fix""#)?;
+    /// use trunkline::context::CommandLine;
+    ///
+    /// let line = CommandLine::parse(r#"/mcp__git__review main title="a fix""#)?;
     /// assert_eq!(line.name, "mcp__git__review");
     /// assert_eq!(line.words, ["main", "title=a fix"]);
     /// # Ok::<(), &str>(())
