@@ -25,7 +25,7 @@ const GLOSSARY: &str = "docs/glossary.md";
 const MAX_WIDTH: usize = 100;
 
 /// Comment lines that may still be wider. This number only goes down.
-const WIDE_COMMENTS_ALLOWED: usize = 158;
+const WIDE_COMMENTS_ALLOWED: usize = 63;
 
 /// Directories that hold no text of ours.
 const SKIPPED: [&str; 5] = [".git", "target", "node_modules", "seeds", "artifacts"];

@@ -45,13 +45,15 @@ impl EntryEdit {
         }
     }
 
-    /// The edits that turn one entry into another, each as deep as the difference.
+    /// Returns the edits that turn one entry into another, each as deep as the difference.
     ///
     /// ```
     /// use serde_json::json;
     /// use trunkline_config::EntryEdit;
     ///
-    /// let edits = EntryEdit::between(&json!({"a": 1, "env": {"X": "1", "Y": "2"}}), &json!({"a": 1, "env": {"X": "3"}}));
+    /// let old = json!({"a": 1, "env": {"X": "1", "Y": "2"}});
+    /// let new = json!({"a": 1, "env": {"X": "3"}});
+    /// let edits = EntryEdit::between(&old, &new);
     /// assert!(edits == [EntryEdit::remove(&["env", "Y"]), EntryEdit::set(&["env", "X"], "3")]);
     /// ```
     pub fn between(old: &Value, new: &Value) -> Vec<Self> {

@@ -155,8 +155,8 @@ pub(crate) fn names(
     SettingsReader::new(document, members, diagnostics).names(key)
 }
 
-/// The names in `disabledMcpServers`, and whether it is something other than a list: then it may name
-/// any server.
+/// Returns the names in `disabledMcpServers`, and whether it is not a list: then it may name any
+/// server.
 pub(crate) fn disabled_names(
     document: &Document,
     members: &Members,

@@ -64,9 +64,9 @@ impl AgentScope {
         Self::only::<String>([])
     }
 
-    /// Only these tools of the host: named as in a rule (`mcp__server`, `mcp__server__tool`), as the
-    /// server lists them, or as the program added them; `*` matches anything. The tools that search
-    /// tools and read resources stay.
+    /// Only these tools of the host: named as in a rule (`mcp__server`, `mcp__server__tool`), as
+    /// the server lists them, or as the program added them; `*` matches anything. The tools that
+    /// search tools and read resources stay.
     #[must_use]
     pub fn tools<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
         self.tools = Some(patterns(tools));

@@ -1,7 +1,8 @@
 //! Server entries, and the configuration files that hold them.
 //!
-//! Servers in code are [`ServerEntry`] values. [`HostBuilder::discover`](crate::HostBuilder::discover)
-//! reads the files of all scopes, as Claude Code does. A project's servers wait for approval:
+//! Servers in code are [`ServerEntry`] values.
+//! [`HostBuilder::discover`](crate::HostBuilder::discover) reads the files of all scopes, as Claude
+//! Code does. A project's servers wait for approval:
 //!
 //! ```
 //! use trunkline::Host;

@@ -7,7 +7,7 @@
 //! | no `jsonrpc`, extra keys | accepted |
 //! | a repeated key | the last one wins |
 //! | `error: null` beside a `result` | a result |
-//! | no `result`, and no `error` or `error: null` | [`Message::Malformed`] with the id: the call fails |
+//! | no `result`, `error` absent or null | [`Message::Malformed`] with the id: the call fails |
 //! | both a `result` and an `error` | an error |
 //! | our id as a float or a string | the same id |
 //! | invalid UTF-8 | replaced by U+FFFD |

@@ -1,13 +1,14 @@
-//! The protocol core: JSON-RPC messages, the peer, MCP types, and both protocol eras behind one API.
+//! The protocol core: JSON-RPC messages, the peer, MCP types, and both protocol eras behind one
+//! API.
 //!
-//! A message is parsed once. [`envelope`] decodes the envelope and keeps `params` and `result` as the
-//! bytes that arrived ([`Json`]). The caller decodes them leniently, so that an invalid item costs
-//! only itself.
+//! A message is parsed once. [`envelope`] decodes the envelope and keeps `params` and `result` as
+//! the bytes that arrived ([`Json`]). The caller decodes them leniently, so that an invalid item
+//! costs only itself.
 //!
-//! - [`Peer`] matches responses to requests over any [`transport::Transport`]. It knows nothing about
-//!   MCP and works for clients and servers alike.
-//! - [`Client`] adds MCP: [`client::connect`] detects the era of the server, and the client then has
-//!   the same methods for both eras.
+//! - [`Peer`] matches responses to requests over any [`transport::Transport`]. It knows nothing
+//!   about MCP and works for clients and servers alike.
+//! - [`Client`] adds MCP: [`client::connect`] detects the era of the server, and the client then
+//!   has the same methods for both eras.
 //! - [`scan`] walks through validated JSON without parsing it into a tree.
 //! - [`offload`] runs work on long messages outside the threads of the runtime.
 //!

@@ -1,9 +1,9 @@
 //! A scanner for validated JSON, about as fast as finding quotes and brackets.
 //!
-//! A message is validated once, when its envelope is decoded. Later readers of its payload trust the
-//! structure and only need to know where values start and end: [`members`] and [`elements`] visit
-//! the children of one value, [`Tokens`] everything at any depth. Nothing here recurses, and only
-//! the decoding of escapes allocates.
+//! A message is validated once, when its envelope is decoded. Later readers of its payload trust
+//! the structure and only need to know where values start and end: [`members`] and [`elements`]
+//! visit the children of one value, [`Tokens`] everything at any depth. Nothing here recurses, and
+//! only the decoding of escapes allocates.
 //!
 //! A scan of text that is not valid JSON ends early. It never panics; see the fuzz target.
 

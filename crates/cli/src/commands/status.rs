@@ -203,7 +203,7 @@ fn readable(client: &Json) -> Value {
     Value::Object(members)
 }
 
-/// The members of an object in their order; what is in them stays byte for byte what it was.
+/// The members of an object in their order, with values byte for byte.
 struct Members(Vec<(String, Json)>);
 
 impl Serialize for Members {

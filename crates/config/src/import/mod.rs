@@ -125,7 +125,9 @@ pub fn read_named_file(client: Client, file: &Path) -> ImportedServers {
 /// use std::path::Path;
 /// use trunkline_config::import::{Client, parse};
 ///
-/// let text = r#"{"mcpServers": {"my files": {"command": "npx", "args": ["files"]}}} // a comment"#;
+/// let text = r#"
+///     {"mcpServers": {"my files": {"command": "npx", "args": ["files"]}}} // a comment
+/// "#;
 /// let found = parse(Client::Cursor, Path::new("mcp.json"), text);
 /// assert_eq!(found.servers[0].name, "my-files");
 /// assert_eq!(found.servers[0].entry["type"], "stdio");

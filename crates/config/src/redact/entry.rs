@@ -30,7 +30,8 @@ pub enum RedactMode {
 /// use serde_json::json;
 /// use trunkline_config::redact::{RedactMode, redact_entry};
 ///
-/// let mut entry = json!({"command": "docker", "args": ["run", "-e", "GITHUB_TOKEN=abc", "image"]});
+/// let args = ["run", "-e", "GITHUB_TOKEN=abc", "image"];
+/// let mut entry = json!({"command": "docker", "args": args});
 /// redact_entry(&mut entry, RedactMode::Display);
 /// assert_eq!(entry["args"], json!(["run", "-e", "GITHUB_TOKEN=***", "image"]));
 /// ```

@@ -24,10 +24,11 @@ pub struct LiteralSecret {
 /// use serde_json::json;
 /// use trunkline_config::redact::literal_secrets;
 ///
-/// let entry = json!({"command": "x", "env": {"API_TOKEN": "abc", "REGION": "eu-west-1", "KEY": "${KEY}"}});
-/// let found = literal_secrets("x", &entry);
+/// let env = json!({"API_TOKEN": "abc", "REGION": "eu-west-1", "KEY": "${KEY}"});
+/// let found = literal_secrets("x", &json!({"command": "x", "env": env}));
 /// assert_eq!(found.len(), 1);
-/// assert_eq!((found[0].field.as_str(), found[0].variable.as_str()), ("env.API_TOKEN", "API_TOKEN"));
+/// assert_eq!(found[0].field, "env.API_TOKEN");
+/// assert_eq!(found[0].variable, "API_TOKEN");
 /// ```
 pub fn literal_secrets(server: &str, entry: &Value) -> Vec<LiteralSecret> {
     let mut masked = entry.clone();

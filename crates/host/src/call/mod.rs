@@ -187,7 +187,8 @@ impl Host {
         self.guard().check_own(name, &arguments).await?;
         sent.store(true, Ordering::Relaxed);
         let limit = self.limit_of(options.timeout, None);
-        // The tool's closure outlives no call, but its type cannot say so: progress takes a channel.
+        // The closure does not outlive the call, but its type cannot say so: progress goes through
+        // a channel.
         let (steps, progress) = mpsc::unbounded_channel();
         let report = move |step| _ = steps.send(step);
         let work = tool.call(HostCall {

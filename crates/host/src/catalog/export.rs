@@ -1,5 +1,5 @@
-//! Tools as the JSON that models' interfaces take (TOOL-8). The same tools always come to the same bytes, so that what a model's
-//! provider keeps of them can be used again; schemas are copied in as they are.
+//! Exports tools as JSON for model APIs (TOOL-8). The same tools always produce the same bytes,
+//! which keeps prompt caches valid; schemas are copied verbatim.
 
 use serde_json::Value;
 use trunkline_wire::Json;
@@ -9,20 +9,22 @@ use crate::host_tool::HostTool;
 use crate::sanitize::{sanitize_json, sanitize_schema};
 use crate::search::TOOL_SEARCH;
 
-/// A way to write down tools.
+/// A format for tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Anthropic's Messages API: `{name, description, input_schema}`.
     Anthropic,
-    /// The Chat Completions API and those like it: `{type: "function", function: {name, description, parameters}}`.
+    /// The Chat Completions API and similar ones:
+    /// `{type: "function", function: {name, description, parameters}}`.
     OpenAi,
     /// The Responses API: `{type: "function", name, description, parameters, strict: false}`.
     OpenAiResponses,
-    /// MCP's own `tools/list`: `{name, title, description, inputSchema, outputSchema, annotations, _meta}`.
+    /// MCP's own `tools/list`:
+    /// `{name, title, description, inputSchema, outputSchema, annotations, _meta}`.
     Mcp,
 }
 
-/// A tool to write down: a server's, or the host's own.
+/// A tool to export: a server's, or the host's own.
 #[derive(Clone, Copy)]
 pub(crate) enum Definition<'t> {
     Own(&'t HostTool),
@@ -30,8 +32,9 @@ pub(crate) enum Definition<'t> {
 }
 
 impl Pool {
-    /// All tools that are offered to a model, the host's own first, as one JSON array. The search is not among them: there is nothing
-    /// left to search for. For some of the tools see [`Pool::for_model`].
+    /// Exports all tools that are offered to a model, the host's own first, as one JSON array. The
+    /// search is omitted, because there is nothing left to search for. For some of the tools see
+    /// [`Pool::for_model`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -39,11 +42,15 @@ impl Pool {
     /// use trunkline::{Builtin, Host};
     ///
     /// let schema = serde_json::json!({"type": "object"});
-    /// let clock = Builtin::new("clock").tool("now", "Tells the time", &schema, |_| async { Ok("noon".into()) });
+    /// let clock = Builtin::new("clock")
+    ///     .tool("now", "Tells the time", &schema, |_| async { Ok("noon".into()) });
     /// let host = Host::builder().builtin(clock).start();
     /// host.ready().await;
     /// let tools = host.pool().export(Format::Anthropic);
-    /// assert!(tools.contains(r#"{"name":"mcp__clock__now","description":"Tells the time","input_schema":{"type":"object"}}"#));
+    /// assert!(tools.contains(concat!(
+    ///     r#"{"name":"mcp__clock__now","description":"Tells the time","#,
+    ///     r#""input_schema":{"type":"object"}}"#
+    /// )));
     /// # host.shutdown().await;
     /// # }
     /// ```

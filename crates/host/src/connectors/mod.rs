@@ -61,7 +61,10 @@ impl ConnectorList {
     ///     connectors: vec![named("Slack"), named("Slack!"), named("Slack")],
     ///     warnings: Vec::new(),
     /// };
-    /// assert_eq!(list.names(), ["claude.ai Slack", "claude.ai Slack! (2)", "claude.ai Slack (3)"]);
+    /// assert_eq!(
+    ///     list.names(),
+    ///     ["claude.ai Slack", "claude.ai Slack! (2)", "claude.ai Slack (3)"]
+    /// );
     /// ```
     pub fn names(&self) -> Vec<String> {
         let mut taken = HashSet::new();

@@ -1,11 +1,12 @@
-//! From the words behind a prompt's name to its arguments (CTX-2).
+//! Assigns the words after a prompt's name to its arguments (CTX-2).
 
 use trunkline_wire::mcp::PromptArgument;
 
 use crate::suggest::nearest;
 
-/// Makes arguments of words: `key=value` where the prompt has an argument of that name, otherwise by position. `declared` is `None`
-/// where the prompt does not say what it takes: then it gets whatever is named. An `Err` says what the prompt cannot do.
+/// Assigns words to arguments: `key=value` if the prompt declares that argument, otherwise by
+/// position. `declared` is `None` if the prompt does not declare its arguments; then every word
+/// must be named. An `Err` completes a sentence about the prompt.
 pub(super) fn assign(
     declared: Option<&[PromptArgument]>,
     words: &[String],

@@ -1,20 +1,23 @@
-//! The line that somebody types to use a prompt: `/mcp__server__prompt one "two words" key=value` (CTX-2).
+//! Parses the command line of a prompt: `/mcp__server__prompt one "two words" key=value` (CTX-2).
 
-/// A line, taken apart.
+/// A parsed command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
     /// The prompt's name, without the slash.
     pub name: String,
-    /// The words behind it, without quotes.
+    /// The words after it, without quotes.
     pub words: Vec<String>,
 }
 
 impl CommandLine {
-    /// Takes a line apart: words are separated by spaces; quotes, single or double, hold words together, and a backslash takes the
-    /// next character as it is, but not between single quotes. An `Err` says what is wrong with it.
+    /// Parses a line. Spaces separate words; single or double quotes group them, and a backslash
+    /// escapes the next character, except between single quotes. An `Err` describes the syntax
+    /// error.
     ///
     /// ```
-    /// let line = trunkline::context::CommandLine::parse(r#"/mcp__git__review main title="a fix""#)?;
+    /// use trunkline::context::CommandLine;
+    ///
+    /// let line = CommandLine::parse(r#"/mcp__git__review main title="a fix""#)?;
     /// assert_eq!(line.name, "mcp__git__review");
     /// assert_eq!(line.words, ["main", "title=a fix"]);
     /// # Ok::<(), &str>(())
@@ -47,7 +50,7 @@ fn split(line: &str) -> Result<Vec<String>, &'static str> {
             }
             (None, '"' | '\'') => {
                 quote = Some(c);
-                // Nothing between quotes is a word, too.
+                // Empty quotes are a word, too.
                 word.get_or_insert_default();
             }
             (None, c) if c.is_whitespace() => words.extend(word.take()),

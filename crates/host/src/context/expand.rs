@@ -1,19 +1,19 @@
-//! Fills in a resource template (RFC 6570, values that are texts).
+//! Expands resource templates (RFC 6570, string values only).
 
 use super::templates::template_variables;
 use crate::suggest::nearest;
 
-/// How an expression is written out, by the character that it begins with.
+/// How an expression expands, depending on its first character.
 struct Operator {
     first: &'static str,
     between: &'static str,
-    /// Whether each value follows its name.
+    /// Whether each value is preceded by its name.
     named: bool,
-    /// What follows the name of an empty value.
+    /// The text after the name of an empty value.
     of_empty: &'static str,
-    /// Whether what has a meaning in addresses stays as it is.
+    /// Whether reserved characters stay unencoded.
     reserved: bool,
-    /// Whether the address makes sense without it.
+    /// Whether the URI is valid without the expression.
     optional: bool,
 }
 
@@ -49,12 +49,15 @@ impl Operator {
     };
 }
 
-/// The address that a resource template comes to with these values for its variables. What stands behind a question mark, and
-/// the like, may be left out. An `Err` says what is missing, or what the template has no use for.
+/// Expands a resource template to a URI with the values of its variables. Variables after `?`, `&`,
+/// `;` and `#` are optional. An `Err` names the missing or unknown variables.
 ///
 /// ```
 /// let values = [("owner".to_owned(), "a b".to_owned()), ("ref".to_owned(), "main".to_owned())];
-/// assert_eq!(trunkline::context::expand_template("repo://{owner}{?ref,page}", &values)?, "repo://a%20b?ref=main");
+/// assert_eq!(
+///     trunkline::context::expand_template("repo://{owner}{?ref,page}", &values)?,
+///     "repo://a%20b?ref=main"
+/// );
 /// # Ok::<(), String>(())
 /// ```
 pub fn expand_template(template: &str, values: &[(String, String)]) -> Result<String, String> {
@@ -92,7 +95,7 @@ pub fn expand_template(template: &str, values: &[(String, String)]) -> Result<St
     }
 }
 
-/// Writes out one expression; gives back what it lacks.
+/// Expands one expression; returns its missing variables.
 fn expand<'e>(
     expression: &'e str,
     values: &[(String, String)],
@@ -139,7 +142,8 @@ fn expand<'e>(
     missing
 }
 
-/// Writes a value with everything in it encoded that has, or may have, a meaning.
+/// Appends a value, percent-encoding everything except unreserved and, if allowed, reserved
+/// characters.
 fn encode(value: &str, reserved: bool, out: &mut String) {
     for (at, c) in value.char_indices() {
         let plain = c.is_ascii_alphanumeric() || "-._~".contains(c);
@@ -158,7 +162,7 @@ fn encode(value: &str, reserved: bool, out: &mut String) {
     }
 }
 
-/// Whether it begins with a character that is encoded already.
+/// Returns whether the text starts with a percent-encoded byte.
 fn is_encoded(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.first() == Some(&b'%')
@@ -185,7 +189,7 @@ mod tests {
         .to_vec()
     }
 
-    /// Expands with those of the values that the template has.
+    /// Expands the template with the values that it has variables for.
     fn expanded(template: &str) -> Result<String, String> {
         let known = template_variables(template);
         let mut values = values();

@@ -1,4 +1,4 @@
-//! Resources that a text mentions: `@server:uri` (CTX-1).
+//! Mentions of resources in a text: `@server:uri` (CTX-1).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::result::with_text;
 use crate::sanitize::{Removed, strip_hidden};
 
-/// How many mentions of one text are looked at (SEC-4).
+/// The maximum number of mentions per text (SEC-4).
 const MAX_MENTIONS: usize = 64;
 
 /// A resource that a text mentions.
@@ -23,15 +23,15 @@ const MAX_MENTIONS: usize = 64;
 pub struct Mention {
     /// The server's name as configured.
     pub server: String,
-    /// The resource's address.
+    /// The resource's URI.
     pub uri: String,
-    /// Where in the text it is mentioned.
+    /// The byte range of the mention.
     pub range: Range<usize>,
 }
 
 impl Host {
-    /// The resources that a text mentions as `@server:uri`, in order. Only servers that there are count; whether they have such a
-    /// resource is for them to say.
+    /// Returns the resources that a text mentions as `@server:uri`, in order. Only known servers
+    /// count; the resource need not be listed.
     pub fn mentions(&self, text: &str) -> Vec<Mention> {
         let servers = self.servers();
         let known: Vec<(&str, Vec<&str>)> = servers
@@ -47,8 +47,8 @@ impl Host {
         find(text, &known)
     }
 
-    /// Reads all resources that a text mentions, each once, at the same time. They are for a model: their texts are without what is hidden
-    /// in them (TOOL-3).
+    /// Reads all resources that a text mentions, each once and concurrently. Hidden characters are
+    /// removed from their text, because it is for a model (TOOL-3).
     pub async fn read_mentions(
         &self,
         text: &str,
@@ -73,7 +73,7 @@ impl Host {
     }
 }
 
-/// A content as a model may see it.
+/// Removes hidden characters from a content.
 fn visible(content: ResourceContent) -> ResourceContent {
     let ResourceBody::Text(text) = &content.body else {
         return content;
@@ -88,13 +88,13 @@ fn visible(content: ResourceContent) -> ResourceContent {
     }
 }
 
-/// Finds mentions of resources of these servers, each with the addresses that it lists.
+/// Finds mentions of resources. Each server comes with the URIs that it lists.
 fn find(text: &str, servers: &[(&str, Vec<&str>)]) -> Vec<Mention> {
     let mut mentions = Vec::new();
     let mut from = 0;
     while let Some(at) = text[from..].find('@').map(|at| from + at) {
         from = at + 1;
-        // In the middle of a word it is an e-mail address, or the like.
+        // After part of a word it is an e-mail address or similar.
         let before = text[..at].chars().next_back();
         if before.is_some_and(|c| c.is_alphanumeric() || "._-+".contains(c)) {
             continue;
@@ -119,8 +119,9 @@ fn find(text: &str, servers: &[(&str, Vec<&str>)]) -> Vec<Mention> {
     mentions
 }
 
-/// The server that is named at `from`, and where the address behind it begins. Names may hold anything, so the longest that fits
-/// counts; they may be written as they are, or as they are in the names of tools.
+/// Returns the server named at `from`, its URIs, and the position of the URI after it. The longest
+/// match wins, because names may contain anything; they may be spelt as configured or as in tool
+/// names.
 fn server_at<'s>(
     text: &str,
     from: usize,
@@ -145,8 +146,8 @@ fn server_at<'s>(
     Some((best.0, best.1, best.2))
 }
 
-/// How long the address at the beginning of a text is; 0 if there is none. One that is listed is taken whole; another ends where a
-/// word does, without the punctuation of the sentence around it.
+/// Returns the length of the URI at the start of a text; 0 if there is none. A listed URI is
+/// matched whole; any other ends with the word, without trailing punctuation.
 fn address(text: &str, resources: &[&str]) -> usize {
     let ends = |length: usize| {
         let next = text[length..].chars().next();
@@ -168,7 +169,7 @@ fn address(text: &str, resources: &[&str]) -> usize {
     } else {
         word.len()
     };
-    // What is listed and goes on as a longer word is the longer word.
+    // A listed URI that continues as a longer path is the longer URI.
     if listed > 0 && (listed >= length || !is_path(&text[listed..length])) {
         listed
     } else {
@@ -176,7 +177,7 @@ fn address(text: &str, resources: &[&str]) -> usize {
     }
 }
 
-/// Whether an address can go on like this.
+/// Returns whether the text can continue a URI.
 fn is_path(rest: &str) -> bool {
     rest.starts_with(['/', '?', '#', '.', '-', '_', '%', '&', '=', '~'])
 }

@@ -1,4 +1,4 @@
-//! Prompts as commands (CTX-2): which there are, what they say, and what may stand for their arguments.
+//! Prompts as commands (CTX-2): their list, their messages, and completions of their arguments.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,41 +23,41 @@ use crate::suggest::nearest;
 /// A prompt as a command.
 #[derive(Clone, Debug)]
 pub struct PromptCommand {
-    /// The name by which it is used, behind a slash: `mcp__<server>__<prompt>`.
+    /// The command's name, used after a slash: `mcp__<server>__<prompt>`.
     pub name: String,
     /// The server's name as configured.
     pub server: Arc<str>,
-    /// What the server says about it, under its original name; untrusted text, sanitised.
+    /// The prompt as listed, under its original name; untrusted text, sanitised.
     pub prompt: Prompt,
 }
 
 impl PromptCommand {
-    /// The arguments that it takes, in order; `None` where it does not say.
+    /// The arguments in order; `None` if the prompt does not declare them.
     pub fn arguments(&self) -> Option<Vec<PromptArgument>> {
         self.prompt.arguments()
     }
 }
 
-/// What a prompt says.
+/// The messages of a prompt.
 #[derive(Clone, Debug)]
 pub struct PromptOutput {
     /// The server's name as configured.
     pub server: Arc<str>,
     /// The prompt's original name.
     pub prompt: String,
-    /// What it is for; untrusted text, sanitised.
+    /// The description; untrusted text, sanitised.
     pub description: Option<String>,
     /// The messages, in order; untrusted text, without hidden characters.
     pub messages: Vec<PromptMessage>,
 }
 
 impl Host {
-    /// The prompts of all servers as commands, sorted by name.
+    /// Returns the prompts of all servers as commands, sorted by name.
     pub fn prompts(&self) -> Vec<PromptCommand> {
         self.named_prompts().0
     }
 
-    /// Which prompts had to be renamed because another came to the same name.
+    /// Returns a diagnostic for each prompt that was renamed because of a name collision.
     pub fn prompt_diagnostics(&self) -> Vec<String> {
         self.named_prompts().1
     }
@@ -75,7 +75,7 @@ impl Host {
         sorted_and_unique(all.collect())
     }
 
-    /// The prompt with this command's name, with or without its slash.
+    /// Returns the prompt with this command name, with or without the slash.
     pub fn find_prompt(&self, name: &str) -> Result<PromptCommand, CallError> {
         let name = name.strip_prefix('/').unwrap_or(name);
         let mut prompts = self.prompts();
@@ -85,7 +85,7 @@ impl Host {
         }
     }
 
-    /// The prompt that a server knows by this name.
+    /// Returns a server's prompt by its original name.
     pub fn prompt_of(&self, server: &str, name: &str) -> Result<PromptCommand, CallError> {
         self.connection_to(server)?;
         let mut prompts = self.prompts();
@@ -101,7 +101,7 @@ impl Host {
         Err(unknown_prompt(name, known))
     }
 
-    /// Gets what a prompt says. Words are its arguments, by position or as `key=value`; see [`CommandLine`].
+    /// Gets a prompt. Words are its arguments, by position or as `key=value`; see [`CommandLine`].
     pub async fn prompt(
         &self,
         command: &PromptCommand,
@@ -113,7 +113,7 @@ impl Host {
         self.prompt_with(command, &arguments, options).await
     }
 
-    /// As [`Host::prompt`], with arguments by name. The server checks them.
+    /// As [`Host::prompt`], with named arguments. The server checks them.
     pub async fn prompt_with(
         &self,
         command: &PromptCommand,
@@ -159,8 +159,8 @@ impl Host {
         self.prompt(&command, &line.words, options).await
     }
 
-    /// Asks a server what may stand for an argument of a prompt, or for a variable of a resource template, of which `value` is typed
-    /// so far; `known` are those that are settled.
+    /// Asks a server for completions of a prompt's argument or a resource template's variable.
+    /// `value` is its text so far; `known` are the other values.
     pub async fn complete(
         &self,
         server: &str,
@@ -186,7 +186,7 @@ impl Host {
         })
     }
 
-    /// The error for a command that is not there: its server may be down, or it may be misspelt.
+    /// Returns the error for an unknown command: its server may be down, or it may be misspelt.
     fn missing_prompt(&self, name: &str, prompts: &[PromptCommand]) -> CallError {
         let servers = self.servers();
         let mut down = servers
@@ -197,7 +197,7 @@ impl Host {
         down.next().unwrap_or_else(|| unknown_prompt(name, known))
     }
 
-    /// Why a server has no prompts, where that is because it is not connected.
+    /// Returns an error if a server has no prompts because it is not connected.
     fn down(&self, server: &str) -> Option<CallError> {
         let status = self.server(server)?;
         let connected = matches!(status.state, State::Connected(_));
@@ -220,8 +220,8 @@ fn invalid_arguments(prompt: &str, problem: String) -> CallError {
     })
 }
 
-/// Sorts by name; of several with one name the first keeps it and the others get a suffix, as tools do (TOOL-1). With what there is to say
-/// about that.
+/// Sorts commands by name. Of several with the same name, the first keeps it and the others get a
+/// suffix, as for tools (TOOL-1). Also returns the diagnostics.
 fn sorted_and_unique(mut commands: Vec<PromptCommand>) -> (Vec<PromptCommand>, Vec<String>) {
     let order = |a: &PromptCommand, b: &PromptCommand| {
         let originals = || (&a.server, &*a.prompt.name).cmp(&(&b.server, &*b.prompt.name));
@@ -229,7 +229,7 @@ fn sorted_and_unique(mut commands: Vec<PromptCommand>) -> (Vec<PromptCommand>, V
     };
     let mut diagnostics = Vec::new();
     commands.sort_by(order);
-    // The sort is stable: of one that is listed twice, the first counts.
+    // The sort is stable, so the first of two duplicates wins.
     commands.dedup_by(|later, first| {
         let same = later.server == first.server && later.prompt.name == first.prompt.name;
         if same {
@@ -260,7 +260,8 @@ fn sorted_and_unique(mut commands: Vec<PromptCommand>) -> (Vec<PromptCommand>, V
     (commands, diagnostics)
 }
 
-/// A message as a model may see it (TOOL-3). A server speaks for the user or the assistant and for nobody else.
+/// Returns a message as a model sees it (TOOL-3). A server speaks only for the user or the
+/// assistant.
 fn shown(message: PromptMessage) -> PromptMessage {
     let role = match &*message.role {
         "assistant" => "assistant",
@@ -306,7 +307,7 @@ mod tests {
         };
         let (kept, told) = commands(&same);
         assert_eq!(kept.len(), 4);
-        // One is listed twice, and two have the name of another.
+        // One is listed twice, and two share a name with another.
         assert_eq!(told.len(), 3, "{told:?}");
         let mut names: Vec<_> = kept.iter().map(|command| command.name.clone()).collect();
         assert!(names.contains(&"mcp__s__a_b".to_owned()));
@@ -320,7 +321,7 @@ mod tests {
         assert_eq!(names, again, "whatever the order");
         names.dedup();
         assert_eq!(names.len(), 4);
-        // Not even who has the name that another would be given is lost.
+        // A prompt that already has the name that another would be given is kept, too.
         let given = kept
             .iter()
             .find(|command| &*command.server == "x_y")

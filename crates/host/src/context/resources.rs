@@ -1,4 +1,4 @@
-//! Resources: which there are, what they hold, and when they change (CTX-1).
+//! Resources: their list, their contents, and their changes (CTX-1).
 
 use std::sync::Arc;
 
@@ -12,39 +12,39 @@ use crate::call::CallError;
 use crate::host::Host;
 use crate::sanitize::shown;
 
-/// A resource, and whose it is.
+/// A resource of a server.
 #[derive(Clone, Debug)]
 pub struct ServerResource {
     /// The server's name as configured.
     pub server: Arc<str>,
-    /// What the server says about it.
+    /// The resource as listed.
     pub resource: Resource,
 }
 
-/// A family of resources, and whose it is.
+/// A resource template of a server.
 #[derive(Clone, Debug)]
 pub struct ServerTemplate {
     /// The server's name as configured.
     pub server: Arc<str>,
-    /// What the server says about it.
+    /// The template as listed.
     pub template: ResourceTemplate,
 }
 
-/// What reading a resource gave.
+/// The contents of a resource.
 #[derive(Clone, Debug)]
 pub struct ResourceContents {
     /// The server's name as configured.
     pub server: Arc<str>,
-    /// What was asked for.
+    /// The requested URI.
     pub uri: String,
-    /// What it holds, in the server's order: one content, or several where it is something like a directory.
+    /// The contents in the server's order: several if the resource is something like a directory.
     pub contents: Vec<ResourceContent>,
-    /// What was odd about it.
+    /// Irregularities of the contents.
     pub warnings: Vec<String>,
 }
 
 impl Host {
-    /// The resources of all servers, by server.
+    /// Returns the resources of all servers, by server.
     pub fn resources(&self) -> Vec<ServerResource> {
         let servers = self.servers();
         let of = servers.iter().flat_map(|status| {
@@ -57,7 +57,7 @@ impl Host {
         of.collect()
     }
 
-    /// The resource templates of all servers, by server.
+    /// Returns the resource templates of all servers, by server.
     pub fn resource_templates(&self) -> Vec<ServerTemplate> {
         let servers = self.servers();
         let of = servers.iter().flat_map(|status| {
@@ -70,8 +70,8 @@ impl Host {
         of.collect()
     }
 
-    /// Reads a resource of a server, listed or not: the server decides what it has. A content that its server calls fresh is not
-    /// fetched again.
+    /// Reads a resource, listed or not: the server decides what it has. Contents that the server
+    /// declares fresh are not fetched again.
     pub async fn read_resource(
         &self,
         server: &str,
@@ -101,8 +101,10 @@ impl Host {
         })
     }
 
-    /// Has a server tell when a resource changes: [`Changes::resources_updated`](crate::event::Changes::resources_updated) names it. This
-    /// outlives the connection; after it was lost, every such resource counts as changed. To be undone as often as it is done.
+    /// Subscribes to changes of a resource, which
+    /// [`Changes::resources_updated`](crate::event::Changes::resources_updated) reports. The
+    /// subscription outlives the connection: after a reconnect, every subscribed resource counts as
+    /// changed. Each call needs its own [`Host::unsubscribe`].
     pub async fn subscribe(&self, server: &str, uri: &str) -> Result<(), CallError> {
         uri::check(uri)?;
         let connection = self.connection_to(server)?;
@@ -121,7 +123,7 @@ impl Host {
         })
     }
 
-    /// No longer has a server tell when a resource changes.
+    /// Undoes one [`Host::subscribe`].
     pub async fn unsubscribe(&self, server: &str, uri: &str) {
         if let Some(connection) = self.connection(server) {
             connection.unsubscribe(uri).await;

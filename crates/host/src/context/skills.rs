@@ -1,7 +1,8 @@
-//! Skills: instructions that servers offer to a model, read when they are needed (CTX-3).
+//! Skills: instructions that servers offer to a model, read on demand (CTX-3).
 //!
-//! A server with the skills extension lists them, with the digest of each file. Of a server without it, each resource
-//! `skill://…/SKILL.md` is taken for a skill; there is nothing to hold those to. Listing reads no file.
+//! A server with the skills extension lists them, with the digest of each file. For other servers,
+//! each resource `skill://…/SKILL.md` counts as a skill that cannot be verified. Listing reads no
+//! file.
 
 use std::sync::Arc;
 
@@ -18,17 +19,18 @@ use crate::connection::ServerStatus;
 use crate::host::Host;
 use crate::sanitize::{Removed, one_line, sanitize, shown, strip_hidden};
 
-/// The end of the address of a skill.
+/// The end of a skill's URI.
 const SKILL_FILE: &str = "/SKILL.md";
 
-/// A skill, and whose it is. Names are not unique: a skill is known by its server and its address.
+/// A skill of a server. Names are not unique: the server and the URI identify a skill.
 #[derive(Clone, Debug)]
 pub struct ServerSkill {
     /// The server's name as configured.
     pub server: Arc<str>,
-    /// What the server says about it; untrusted text. The description is sanitised, the frontmatter is as its server lists it.
+    /// The skill as listed; untrusted text. The description is sanitised, the frontmatter is not.
     pub skill: Skill,
-    /// Whether its server lists it as a skill, so that what it holds can be checked; otherwise it is a resource that looks like one.
+    /// Whether the server lists it as a skill, so that its files can be verified; otherwise it is a
+    /// resource that looks like one.
     pub listed: bool,
 }
 
@@ -37,26 +39,26 @@ pub struct ServerSkill {
 pub struct Skills {
     /// The skills, by server.
     pub skills: Vec<ServerSkill>,
-    /// Which could not be listed, and why.
+    /// Errors of servers whose skills could not be listed.
     pub problems: Vec<String>,
 }
 
-/// A skill that was read and found to be what its server lists. It is a server's text and no more trustworthy than any other; nothing in
-/// its frontmatter, such as `allowed-tools`, has been given any effect.
+/// A skill that has been read and, if listed, verified. Its text is as untrusted as any other
+/// text of a server; nothing in its frontmatter, such as `allowed-tools`, has any effect.
 #[derive(Clone, Debug)]
 pub struct LoadedSkill {
     /// The server's name as configured.
     pub server: Arc<str>,
     /// The skill's name.
     pub name: String,
-    /// Where its `SKILL.md` is.
+    /// The URI of its `SKILL.md`.
     pub uri: String,
-    /// The text of its `SKILL.md`, without what is hidden in it; untrusted.
+    /// The text of its `SKILL.md` without hidden characters; untrusted.
     pub text: String,
 }
 
 impl ServerSkill {
-    /// A skill as a model may see it (TOOL-3); an error if its address has hidden characters.
+    /// Returns a skill as a model sees it (TOOL-3); an error if its URI has hidden characters.
     fn new(server: &Arc<str>, skill: Skill, listed: bool) -> Result<Self, String> {
         if !sanitize(&skill.uri).1.is_empty() {
             return Err("its uri has hidden characters".to_owned());
@@ -74,10 +76,10 @@ impl ServerSkill {
 }
 
 impl Host {
-    /// The skills of all servers. Servers that list skills are asked; none of their files is read.
+    /// Returns the skills of all servers. Requests lists of skills, but reads no files.
     pub async fn skills(&self) -> Skills {
         let mut servers = self.servers();
-        // What of a denied server could not be read is not offered either.
+        // Skills of a denied server cannot be read, so they are not offered.
         servers.retain(|status| self.guard().denial_of_server(&status.name).is_none());
         let all = join_all(servers.iter().map(|status| self.skills_of(status))).await;
         let mut found = Skills::default();
@@ -137,7 +139,7 @@ impl Host {
         Ok(found)
     }
 
-    /// The skill of a server whose `SKILL.md` is at `uri`, listed or not, as its server describes it now.
+    /// Requests the current description of the skill whose `SKILL.md` is at `uri`, listed or not.
     pub async fn skill(&self, server: &str, uri: &str) -> Result<ServerSkill, CallError> {
         uri::check(uri)?;
         let connection = self.connection_to(server)?;
@@ -155,7 +157,8 @@ impl Host {
         })
     }
 
-    /// Reads a skill, and holds it to what its server lists: size, digest and frontmatter. What differs is not given.
+    /// Reads a skill and verifies size, digest and frontmatter against the list. A mismatch is an
+    /// error.
     pub async fn load_skill(
         &self,
         skill: &ServerSkill,
@@ -186,7 +189,8 @@ impl Host {
         })
     }
 
-    /// Reads a file that belongs to a skill, and holds it to what is listed of it. A file that is not listed is not read.
+    /// Reads a file of a skill and verifies it against the list. Files that are not listed are not
+    /// read.
     pub async fn read_skill_file(
         &self,
         skill: &ServerSkill,
@@ -226,7 +230,7 @@ fn has_dots(path: &str) -> bool {
     path.split('/').any(|part| part == "..")
 }
 
-/// The directory of a skill.
+/// Returns the directory of a skill.
 fn root(uri: &str) -> &str {
     uri.strip_suffix(SKILL_FILE).unwrap_or(uri)
 }
@@ -239,7 +243,7 @@ fn unverified(skill: &ServerSkill, reason: &str) -> CallError {
     })
 }
 
-/// The skill that a resource is, by its address, where its server lists none.
+/// Returns the skill for a resource with the URI of one, for servers that list none.
 fn looks_like_skill(resource: &Resource) -> Option<Skill> {
     let path = resource.uri.strip_prefix("skill://")?;
     let directory = path.strip_suffix(SKILL_FILE)?;

@@ -1,12 +1,14 @@
 //! The variables of a resource template (RFC 6570).
 
-/// How many variables are looked for in one template (SEC-4).
+/// The maximum number of variables per template (SEC-4).
 const MAX_VARIABLES: usize = 100;
 
-/// The names of the variables of a resource template, in order, each once.
+/// Returns the names of a resource template's variables, in order, each once.
 ///
 /// ```
-/// let names = trunkline::context::template_variables("repo://{owner}/{name}/{+path}{?ref,page*,q:10}");
+/// use trunkline::context::template_variables;
+///
+/// let names = template_variables("repo://{owner}/{name}/{+path}{?ref,page*,q:10}");
 /// assert_eq!(names, ["owner", "name", "path", "ref", "page", "q"]);
 /// ```
 pub fn template_variables(template: &str) -> Vec<String> {

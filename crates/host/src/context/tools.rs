@@ -1,5 +1,5 @@
-//! The host's own tools by which a model finds and reads resources (CTX-1). They are in the pool once, however many servers have
-//! resources, and only while one declares that it has.
+//! The host's own tools with which a model lists and reads resources (CTX-1). The pool contains
+//! them once, and only while a server declares resources.
 
 use std::sync::Arc;
 
@@ -14,19 +14,20 @@ use crate::host_tool::{HostCall, HostTool};
 use crate::result::CallOutput;
 use crate::sanitize;
 
-/// The tool that lists.
+/// The name of the tool that lists resources.
 const LIST: &str = "ListMcpResources";
 
-/// The tool that reads.
+/// The name of the tool that reads a resource.
 const READ: &str = "ReadMcpResource";
 
-/// How many resources and templates one answer lists.
+/// The maximum number of resources and templates in a list.
 const MAX_LISTED: usize = 500;
 
-/// How many characters one answer has at most (RES-4).
+/// The maximum length of a list in characters (RES-4).
 const MAX_ANSWER: usize = 100_000;
 
-/// Whether some server declares resources, though it may list none: many can be read all the same, and some come later.
+/// Returns whether a server declares resources. It may list none: unlisted ones can be read, and
+/// others may follow.
 pub(crate) fn needed(servers: &[Arc<ServerStatus>]) -> bool {
     let has = |status: &Arc<ServerStatus>| {
         let identity = status.catalog.identity.as_ref();
@@ -35,7 +36,7 @@ pub(crate) fn needed(servers: &[Arc<ServerStatus>]) -> bool {
     servers.iter().any(has)
 }
 
-/// The tools.
+/// Returns both tools.
 pub(crate) fn tools() -> [HostTool; 2] {
     let hints = ToolHints {
         read_only: true,
@@ -71,7 +72,7 @@ pub(crate) fn tools() -> [HostTool; 2] {
     [list, read].map(|tool| tool.hints(hints).for_every_agent())
 }
 
-/// One entry of the list. Members that the server does not give are left out.
+/// An entry of the list. Members that the server omits are omitted.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Listed {
@@ -144,7 +145,7 @@ fn list(call: &HostCall) -> Result<CallOutput, String> {
     Ok(bounded(&entries))
 }
 
-/// As many entries as fit into one answer, and how many did not.
+/// Returns as many entries as fit, and a note on how many do not.
 fn bounded(entries: &[Listed]) -> CallOutput {
     let mut text = "[".to_owned();
     let mut left_out = entries.len();
@@ -177,7 +178,7 @@ async fn read(mut call: HostCall) -> Result<CallOutput, String> {
         value.ok_or_else(|| format!("the argument \"{name}\" is missing, or no text"))
     };
     let (server, uri) = (argument("server")?, argument("uri")?);
-    // Who denies all of a server's tools does not mean to have its resources read instead.
+    // A rule that denies all tools of a server denies its resources as well.
     let guard = Arc::clone(call.host.guard());
     let allowed = guard.check_server(READ, &server, &call.arguments).await;
     allowed.map_err(|error| error.to_string())?;
@@ -196,7 +197,8 @@ async fn read(mut call: HostCall) -> Result<CallOutput, String> {
     Ok(output)
 }
 
-/// The contents as blocks of a result: text as it is, and bytes as an embedded resource, which is fitted like that of any tool.
+/// Converts contents to blocks: text as it is, binary data as an embedded resource, which is fitted
+/// like that of any tool.
 fn blocks(read: &ResourceContents) -> Vec<Content> {
     let blocks = read.contents.iter().map(|content| match &content.body {
         ResourceBody::Text(text) => Content::Text(text.clone()),

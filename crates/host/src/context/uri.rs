@@ -1,12 +1,12 @@
-//! Addresses of resources: passed on to their server as they are, or not at all.
+//! URIs of resources: sent to their server verbatim, or not at all.
 
 use crate::call::{CallError, Cause};
 
-/// How long an address may be, in bytes (SEC-4).
+/// The maximum length of a URI in bytes (SEC-4).
 pub(crate) const MAX_URI: usize = 8 * 1024;
 
-/// Checks that a server can be asked for this address. What it means is the server's affair: `..`, `file://` and the like are for
-/// the server to judge, and are never looked at here.
+/// Checks that a URI can be sent. Its meaning is up to the server: `..`, `file://` and the like are
+/// not interpreted here.
 pub(super) fn check(uri: &str) -> Result<(), CallError> {
     let reason = if uri.is_empty() {
         "it is empty"
@@ -20,7 +20,7 @@ pub(super) fn check(uri: &str) -> Result<(), CallError> {
     Err(CallError::from(Cause::InvalidUri { reason }))
 }
 
-/// The length of a scheme and its colon at the beginning of a text; 0 if there is none.
+/// Returns the length of the scheme and its colon at the start of a text; 0 if there is none.
 pub(super) fn scheme(text: &str) -> usize {
     let Some(colon) = text.find(':') else {
         return 0;

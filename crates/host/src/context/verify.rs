@@ -1,5 +1,5 @@
-//! Whether the files of a skill are what its server lists (the skills extension). This tells a file that was changed or cut on its way; it
-//! says nothing about whether the server means well.
+//! Verifies the files of a skill against its server's list (the skills extension). This detects
+//! files that were changed or truncated on their way; it does not make the server trustworthy.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use trunkline_wire::mcp::{ResourceBody, ResourceContent, SkillFile};
 
-/// The bytes of a content; an `Err` says why there are none.
+/// Returns the bytes of a content; an `Err` says why there are none.
 pub(super) fn bytes(content: &ResourceContent) -> Result<Vec<u8>, String> {
     match &content.body {
         ResourceBody::Text(text) => Ok(text.as_bytes().to_vec()),
@@ -17,7 +17,7 @@ pub(super) fn bytes(content: &ResourceContent) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Holds a file to what is listed of it.
+/// Checks the size and digest of a file against the list.
 pub(super) fn check(listed: &SkillFile, bytes: &[u8]) -> Result<(), String> {
     if u64::try_from(bytes.len()) != Ok(listed.size) {
         return Err(format!(
@@ -38,7 +38,7 @@ pub(super) fn check(listed: &SkillFile, bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// The frontmatter of a `SKILL.md`.
+/// Returns the frontmatter of a `SKILL.md`.
 pub(super) fn frontmatter(text: &str) -> Result<Map<String, Value>, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.split_inclusive('\n');
@@ -62,7 +62,7 @@ pub(super) fn frontmatter(text: &str) -> Result<Map<String, Value>, String> {
     Err("the frontmatter of its SKILL.md has no end".to_owned())
 }
 
-/// The first member that two frontmatters do not agree on.
+/// Returns the first member in which two frontmatters differ.
 pub(super) fn difference<'a>(
     found: &'a Map<String, Value>,
     listed: &'a Map<String, Value>,
@@ -77,7 +77,7 @@ pub(super) fn difference<'a>(
         .find_map(|(key, differs)| differs.then_some(key.as_str()))
 }
 
-/// Whether two values are the same, however their numbers are spelled.
+/// Returns whether two values are equal, regardless of how numbers are spelt.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Array(one), Value::Array(other)) => {
@@ -89,7 +89,7 @@ fn same(one: &Value, other: &Value) -> bool {
             };
             one.len() == other.len() && one.iter().all(in_other)
         }
-        // YAML's 1.10 may have been read as the number 1.1.
+        // YAML's 1.10 may have been parsed as the number 1.1.
         (Value::String(text), number @ Value::Number(_))
         | (number @ Value::Number(_), Value::String(text)) => {
             text.parse::<f64>().ok() == number.as_f64()

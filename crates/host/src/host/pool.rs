@@ -1,4 +1,4 @@
-//! The pool of a host: put together when somebody asks for it and something has changed.
+//! The pool of a host, rebuilt on demand after a change.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ pub(super) struct Built {
 }
 
 impl Built {
-    /// Before anybody has asked: the count is one that is never reached.
+    /// Nothing built yet: the count is never reached.
     pub(super) fn nothing() -> Self {
         Self {
             catalogs: u64::MAX,
@@ -30,8 +30,8 @@ impl Built {
 }
 
 impl Host {
-    /// The tools of all servers: an immutable snapshot, put together when something has changed since the last. Lists that are
-    /// no longer fresh are fetched again in the background.
+    /// Returns the tools of all servers: an immutable snapshot, rebuilt after a change. Stale lists
+    /// are refreshed in the background.
     pub fn pool(&self) -> Arc<Pool> {
         self.refresh_stale();
         let catalogs = &self.inner.context.catalogs;
@@ -40,7 +40,8 @@ impl Host {
             return Arc::clone(&built.pool);
         }
         let _building = lock(&self.inner.building);
-        // Counted before looking: a change in between makes this one out of date at once, not forgotten.
+        // Load the count first: a concurrent change then makes this pool stale instead of getting
+        // lost.
         let count = catalogs.load(Ordering::Acquire);
         let built = self.inner.pool.load();
         if built.catalogs == count {
@@ -80,7 +81,7 @@ impl Host {
         self.call(&name, arguments, options).await
     }
 
-    /// The tools of each server, as far as they are seen from here, in the order of the servers' names.
+    /// Returns the visible tools of each server, in the order of the servers' names.
     fn parts(&self) -> Vec<Arc<ServerTools>> {
         let tools = |connection: &Arc<Connection>| Arc::clone(&connection.status().catalog.tools);
         let Some(Parent { scope, host }) = &self.inner.parent else {
@@ -100,7 +101,8 @@ impl Host {
         parts
     }
 
-    /// The error for a name that is in no pool: its server may be down, may not run, or the name may be misspelt.
+    /// Returns the error for an unknown name: its server may be down or may not run, or the name
+    /// may be misspelt.
     pub(crate) fn unknown_tool(&self, name: &str, pool: &Pool) -> CallError {
         if self.is_shut_down() {
             return CallError::shut_down(name);
@@ -121,7 +123,7 @@ impl Host {
                 {
                     return CallError::from(hidden);
                 }
-                // Another server's tool does something else, whatever its name.
+                // A similarly named tool of another server does something else.
                 let server = match &owner {
                     Some(Owner::Known(status)) => Some(&status.name),
                     _ => None,
@@ -139,7 +141,7 @@ impl Host {
         }
     }
 
-    /// The cause for a name that the filter of its server's entry hides.
+    /// Returns the cause for a tool that the filter in its server's entry hides.
     fn hidden_tool(&self, status: &ServerStatus, name: &str) -> Option<Cause> {
         let mut hidden = status.catalog.tools.hidden_tools().iter();
         let tool = hidden.find(|tool| tool_name(&status.name, tool) == name)?;
@@ -163,7 +165,7 @@ impl Host {
         })
     }
 
-    /// The server that a tool's name is about, if any: of several, the one with the longest name.
+    /// Returns the server that a tool's name refers to; of several, the one with the longest name.
     fn owner(&self, name: &str) -> Option<Owner> {
         let statuses = self.servers();
         let known = statuses
@@ -191,7 +193,7 @@ impl Host {
         }
     }
 
-    /// The connections that may bring a tool which is in no pool yet.
+    /// Returns the connections that may still add a tool of this name.
     pub(crate) fn connecting(&self, name: &str) -> Vec<Arc<Connection>> {
         let bare = self.settings().sdk_without_prefix;
         let connections = self.connections();
@@ -206,10 +208,10 @@ impl Host {
     }
 }
 
-/// The server that a tool's name is about.
+/// The server that a tool's name refers to.
 enum Owner {
     Known(Arc<ServerStatus>),
-    /// It is configured and may not run.
+    /// The server is configured but may not run.
     NotRunning {
         server: String,
         standing: EntryStatus,

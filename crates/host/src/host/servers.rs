@@ -53,8 +53,8 @@ impl Changing {
 
 impl Host {
     /// Adds a server and starts connecting to it. The same name with the same entry is the same
-    /// connection (LIF-3); with another entry, the old connection is replaced. Policy applies as for
-    /// [`HostBuilder::server`](crate::HostBuilder::server). No effect after [`Host::shutdown`].
+    /// connection (LIF-3); with another entry, the old connection is replaced. Policy applies as
+    /// for [`HostBuilder::server`](crate::HostBuilder::server). No effect after [`Host::shutdown`].
     ///
     /// # Panics
     ///

@@ -120,8 +120,8 @@ impl Host {
         self.inner.context.events.subscribe(closed, filter)
     }
 
-    /// Replaces the rules given to [`HostBuilder::rules`](crate::HostBuilder::rules), or those of the
-    /// agent; rules of settings files stay. Tools that the user agreed to are checked again.
+    /// Replaces the rules given to [`HostBuilder::rules`](crate::HostBuilder::rules), or those of
+    /// the agent; rules of settings files stay. Tools that the user approved are checked again.
     pub fn set_rules(&self, rules: Rules) {
         self.inner.guard.set_rules(rules);
     }

@@ -1,7 +1,8 @@
-//! JSON in one spelling, so that only differences that matter count as a change (TOOL-11). A pure function.
+//! Canonical JSON, so that only relevant differences count as a change (TOOL-11). A pure function.
 //!
-//! Repeated keys are all kept, in their order: a model sees every one of them. The order of anything that is a set
-//! is not: it can neither steer a model nor widen a call, and some servers give another one at each start.
+//! Repeated keys are all kept in their order, because a model sees all of them. The order of a set
+//! is not kept: it can neither steer a model nor widen a call, and some servers change it with each
+//! start.
 
 use std::fmt;
 
@@ -9,7 +10,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Number;
 
-/// How a JSON text is to be read.
+/// The interpretation of a JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A JSON Schema.
@@ -20,7 +21,8 @@ pub(super) enum Kind {
     Data,
 }
 
-/// The text in one spelling, a member a line. Text that is nested too deep to be read counts as it is written.
+/// Returns the canonical text, one member per line. Text that is nested too deep to parse stays as
+/// it is.
 pub(super) fn canonical(kind: Kind, text: &str) -> String {
     let Ok(mut tree) = serde_json::from_str::<Tree>(text) else {
         return text.to_owned();
@@ -29,7 +31,7 @@ pub(super) fn canonical(kind: Kind, text: &str) -> String {
     serde_json::to_string_pretty(&tree).unwrap_or_else(|_| text.to_owned())
 }
 
-/// Whether an object in it has a key twice, or cannot be read.
+/// Returns whether an object in it has a repeated key, or the text cannot be parsed.
 pub(super) fn repeats_keys(text: &str) -> bool {
     serde_json::from_str::<Tree>(text).map_or(true, |tree| tree.repeats_keys())
 }
@@ -74,7 +76,7 @@ impl Tree {
         }
     }
 
-    /// Puts the value of a schema's keyword in order; `unique` says whether the schema is that of a set.
+    /// Sorts the value of a schema's keyword; `unique` means that the schema describes a set.
     fn put_keyword_in_order(&mut self, key: &str, unique: bool) {
         match key {
             "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
@@ -152,7 +154,7 @@ impl Tree {
     }
 }
 
-/// A list of names with commas between them, sorted; `None` if the text is anything else, such as a sentence.
+/// Sorts a comma-separated list of names; `None` if the text is anything else, such as a sentence.
 fn sorted_names(text: &str) -> Option<String> {
     let mut names: Vec<&str> = text.split(',').map(str::trim).collect();
     let is_name = |name: &&str| {

@@ -1,36 +1,38 @@
-//! What JSON is like, in one line (RES-5): `{name: string, items: [{id: number, …}]}`.
+//! Describes JSON in one line (RES-5): `{name: string, items: [{id: number, …}]}`.
 //!
-//! Only the beginning of a large text is looked at, without making a tree of it: what a model needs is an idea of how to ask for
-//! parts.
+//! Reads only the beginning of a large text, without building a tree: a model only needs to know
+//! how to query parts.
 
 use std::fmt::Write as _;
 
 use trunkline_wire::Json;
 use trunkline_wire::scan::{Token, Tokens};
 
-/// How many levels of objects are shown, where nobody says otherwise.
+/// The default number of object levels.
 pub(super) const DEPTH: usize = 2;
 
-/// How much of a text is looked at.
+/// The number of bytes to read.
 pub(super) const HEAD: usize = 1024 * 1024;
 
-/// How many levels can be asked for; each is a step of recursion.
+/// The maximum number of levels; each is a step of recursion.
 const DEEPEST: usize = 8;
 
-/// How many members of one object are shown.
+/// The maximum number of members per object.
 const MAX_MEMBERS: usize = 12;
 
-/// How much of a key is shown.
+/// The maximum length of a key.
 const MAX_KEY: usize = 60;
 
-/// How long a description may be, in bytes.
+/// The maximum length of a description, in bytes.
 const MAX_LENGTH: usize = 2000;
 
-/// Describes a JSON value in one line: its members and their types, `depth` levels of objects deep. Of an array, all elements are
-/// taken together; a member that only some of them have is marked with `?`, and `…` stands for what is not shown.
+/// Describes a JSON value in one line: its members and their types, up to `depth` levels of
+/// objects. The elements of an array are merged; `?` marks members that only some of them have, and
+/// `…` marks omissions.
 ///
 /// ```
-/// let value = trunkline::Json::parse(r#"{"name": "x", "items": [{"id": 1}, {"id": 2, "tag": null}]}"#)?;
+/// let text = r#"{"name": "x", "items": [{"id": 1}, {"id": 2, "tag": null}]}"#;
+/// let value = trunkline::Json::parse(text)?;
 /// let shape = trunkline::result::infer_compact_schema(&value, 2);
 /// assert_eq!(shape, "{name: string, items: [{id: number, tag?: null}]}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -39,13 +41,13 @@ pub fn infer_compact_schema(value: &Json, depth: usize) -> String {
     describe(value.as_str(), depth).unwrap_or_else(|| "…".to_owned())
 }
 
-/// As [`infer_compact_schema`], for a text that may be anything; `None` if it is not JSON, as far as its beginning tells.
+/// As [`infer_compact_schema`], for any text; `None` if its beginning is not JSON.
 pub(super) fn describe(text: &str, depth: usize) -> Option<String> {
     let head = &text[..text.floor_char_boundary(HEAD)];
     describe_head(head, head.len() < text.len(), depth)
 }
 
-/// Describes what begins like `head`; `goes_on` says that there is more of it.
+/// Describes a text that starts with `head`; `goes_on` if there is more of it.
 pub(super) fn describe_head(head: &str, goes_on: bool, depth: usize) -> Option<String> {
     let mut shape = CompactSchema::default();
     let mut reader = Reader {

@@ -1,9 +1,9 @@
 //! Results of calls, prepared for a model (RES-1 … RES-7).
 //!
 //! ```text
-//! CallToolResult ─▶ results (small? done) ─▶ processor: each block ─▶ large: the whole ─▶ CallOutput
-//!                                             │ image: resize          │ size: too much?
-//!                                             └ base64 ─▶ store ◀──────┘ block_text ─▶ compact_schema, note
+//! CallToolResult ─▶ results (small? done) ─▶ processor: blocks ─▶ large: whole ─▶ CallOutput
+//!                                             │ image: resize      │ size: too much? ─▶ note
+//!                                             └ base64 ─▶ store ◀──┘ block_text ─▶ compact_schema
 //! ```
 //!
 //! A plain, small result, as most are, passes untouched. Others are processed in one pass on a

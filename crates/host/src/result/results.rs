@@ -34,7 +34,8 @@ const CHARS_PER_TOKEN: u64 = 4;
 ///
 /// ```
 /// # let cache_dir = std::env::temp_dir();
-/// let results = trunkline::result::Results::at(cache_dir.join("my-agent").join("results")).max_tokens(Some(10_000));
+/// let directory = cache_dir.join("my-agent").join("results");
+/// let results = trunkline::result::Results::at(directory).max_tokens(Some(10_000));
 /// let builder = trunkline::Host::builder().results(results);
 /// # drop(builder);
 /// ```

@@ -1,4 +1,4 @@
-//! The same for JSON: the strings in it are made fit, wherever they are, and everything else stays byte for byte.
+//! Sanitises the strings in JSON; everything else stays byte for byte.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use trunkline_wire::scan::{Token, Tokens};
 use super::filter::{is_clean, strip};
 use super::{Removed, sanitize};
 
-/// Members of a schema that are there to be read: what is hidden in them has no meaning for anybody else.
+/// Members of a schema that are prose: hidden characters in them have no meaning.
 const PROSE: [&str; 3] = ["description", "title", "$comment"];
 
-/// JSON with every string value in it sanitised, at any depth; numbers, keys and white space stay as they are spelt.
+/// Sanitises every string value at any depth; numbers, keys and white space keep their spelling.
 ///
 /// ```
 /// let json = trunkline::Json::parse("{\"n\": 1.50, \"text\": \"a\\u200bb\"}")?;
@@ -34,8 +34,8 @@ pub fn sanitize_json(json: &Json) -> (Json, Removed) {
     (clean, removed)
 }
 
-/// JSON without what a reader cannot see, in keys and values at any depth; everything else keeps its spelling. What was removed
-/// is added to `removed`.
+/// Removes hidden characters from keys and values at any depth; everything else keeps its spelling.
+/// Adds the removed characters to `removed`.
 pub(crate) fn strip_hidden_json(json: &Json, removed: &mut Removed) -> Json {
     rewritten(json, |_, text| match strip(text, removed) {
         Cow::Borrowed(_) => None,
@@ -43,8 +43,9 @@ pub(crate) fn strip_hidden_json(json: &Json, removed: &mut Removed) -> Json {
     })
 }
 
-/// An entry of a list, such as a prompt or a resource, as a model sees it: every text in it sanitised. `None` where something is
-/// hidden in the member that its server knows it by: a model must not see that, and the server would not know it without.
+/// Sanitises an entry of a list, such as a prompt or a resource, for a model. `None` if its
+/// identifier has hidden characters: a model must not see them, and the server would not recognise
+/// it without them.
 pub(crate) fn sanitize_item(item: &Json, identifier: &str) -> Option<(Json, Removed)> {
     let mut removed = Removed::default();
     let mut is_usable = true;
@@ -88,15 +89,17 @@ pub fn sanitize_value(value: &mut Value) -> Removed {
 /// A schema as a model sees it.
 #[derive(Debug)]
 pub(crate) struct SanitizedSchema {
-    /// The same bytes, unless something was hidden in its prose.
+    /// The same bytes, unless its prose had hidden characters.
     pub(crate) schema: Json,
-    /// What was removed from the prose.
+    /// The characters removed from the prose.
     pub(crate) removed: Removed,
-    /// What is hidden elsewhere, in names and values, and stays because a call would be wrong without it.
+    /// Hidden characters in names and values, which stay because a call would be wrong without
+    /// them.
     pub(crate) left: Removed,
 }
 
-/// A schema without what is hidden in its descriptions and titles (TOOL-3), and otherwise byte for byte (TOOL-6).
+/// Removes hidden characters from descriptions and titles of a schema (TOOL-3); the rest stays byte
+/// for byte (TOOL-6).
 pub(crate) fn sanitize_schema(schema: &Json) -> SanitizedSchema {
     let (mut removed, mut left) = (Removed::default(), Removed::default());
     let schema = rewritten(schema, |position, text| {
@@ -116,16 +119,16 @@ pub(crate) fn sanitize_schema(schema: &Json) -> SanitizedSchema {
     }
 }
 
-/// Where a string stands.
+/// The position of a string.
 enum Position<'k> {
     Key,
-    /// A value, and the key of the member whose value it is, if it is one.
+    /// A value, with the key of its member unless it is an element.
     Value {
         key: Option<&'k str>,
     },
 }
 
-/// The text with those strings replaced for which `replace` has something else; the same text where it has nothing.
+/// Replaces the strings for which `replace` returns a new one; without any, returns the same text.
 fn rewritten(json: &Json, mut replace: impl FnMut(Position, &str) -> Option<String>) -> Json {
     let text = json.as_str();
     if is_plain(text) {
@@ -133,7 +136,7 @@ fn rewritten(json: &Json, mut replace: impl FnMut(Position, &str) -> Option<Stri
     }
     let mut out = String::new();
     let mut copied = 0;
-    // For each open container, its last key; `None` in an array.
+    // The last key of each open object; `None` for an array.
     let mut keys: Vec<Option<String>> = Vec::new();
     let mut tokens = Tokens::new(text);
     while let Some(token) = tokens.next() {
@@ -179,11 +182,11 @@ fn rewritten(json: &Json, mut replace: impl FnMut(Position, &str) -> Option<Stri
         return json.clone();
     }
     out.push_str(&text[copied..]);
-    // It was JSON before, and strings have become strings.
+    // Strings were replaced by strings, so it is still JSON.
     Json::parse(out).unwrap_or_else(|_| json.clone())
 }
 
-/// The string that is spelt there, and whether it is all there: half a surrogate pair has become U+FFFD.
+/// Decodes a string, and returns whether it is complete: an unpaired surrogate becomes U+FFFD.
 fn decoded(raw: &str) -> Option<(String, bool)> {
     if let Ok(string) = serde_json::from_str(raw) {
         return Some((string, true));
@@ -192,8 +195,8 @@ fn decoded(raw: &str) -> Option<(String, bool)> {
     Some((json.as_string()?.to_string(), false))
 }
 
-/// Whether no string in the text can hold anything to be looked at: only printable ASCII, and no escapes but of quotes, slashes, line
-/// feeds and tabs.
+/// Returns whether no string can contain anything to sanitise: only printable ASCII, and no escapes
+/// except those of quotes, slashes, line feeds and tabs.
 fn is_plain(text: &str) -> bool {
     let odd = |byte: u8| !matches!(byte, b' '..=b'~' | b'\n' | b'\t' | b'\r');
     let bytes = text.as_bytes();

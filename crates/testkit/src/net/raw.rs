@@ -22,7 +22,9 @@ use super::{
 ///         reply.json(400, &json!({"jsonrpc": "2.0", "id": "server-error", "error": error}));
 ///     }
 ///     "tools/list" => {
-///         reply.sse().event(&json!({"jsonrpc": "2.0", "id": request.rpc_id(), "result": {"tools": []}}));
+///         let result = json!({"tools": []});
+///         let response = json!({"jsonrpc": "2.0", "id": request.rpc_id(), "result": result});
+///         reply.sse().event(&response);
 ///     }
 ///     "ping" => reply.hold(),
 ///     _ => reply.reset(),

@@ -9,7 +9,8 @@
 //! use trunkline_transport::sdk::SdkBridge;
 //! use trunkline_wire::{Json, Peer, peer::DefaultHandler};
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (ours, theirs) = tokio::io::duplex(4096);
 //! let (reader, writer) = tokio::io::split(ours);
 //! let (bridge, _inquiries) = SdkBridge::start(reader, writer, |_, _| {});
@@ -21,8 +22,10 @@
 //!     let mut line = String::new();
 //!     theirs.read_line(&mut line).await.unwrap();
 //!     assert!(line.contains(r#""subtype":"mcp_message","server_name":"calc","message":{"jsonrpc":"2.0","id":1,"#));
-//!     let answer = r#"{"type":"control_response","response":{"subtype":"success","request_id":"req_1_1",
-//!         "response":{"mcp_response":{"jsonrpc":"2.0","id":1,"result":{"sum":5}}}}}"#.replace('\n', "");
+//!     let answer = r#"{"type":"control_response","response":{
+//!         "subtype":"success","request_id":"req_1_1",
+//!         "response":{"mcp_response":{"jsonrpc":"2.0","id":1,"result":{"sum":5}}}}}"#;
+//!     let answer = answer.replace('\n', "");
 //!     theirs.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
 //! });
 //! let sum = peer.request("add", Json::empty_object(), Default::default()).await?;

@@ -1,4 +1,5 @@
-//! A JSON text with its secrets masked. Everything else stays as it was spelt, but for white space between values.
+//! Masks secrets in JSON text. Everything else keeps its spelling, except white space between
+//! values.
 
 use std::fmt::Write as _;
 
@@ -10,12 +11,13 @@ use trunkline_wire::scan::{Token, Tokens, unquote};
 use super::Redactor;
 use crate::harmless::is_harmful;
 
-/// The text on one line, with secrets as `***`: known ones wherever they are, and whatever stands under the name of one.
-/// What could steer a terminal is written as escapes. `json` may be as deep as it likes.
+/// Returns the text on one line, with `***` for known secrets anywhere and for every value with the
+/// name of a secret. Characters that could control a terminal are escaped. `json` may be
+/// arbitrarily deep.
 pub(super) fn redacted(json: &Json, redactor: &Redactor, nested: u8) -> String {
     let text = json.as_str();
     let mut out = String::with_capacity(text.len() + 16);
-    // Whether everything in each open container is a secret.
+    // Whether each open container is secret as a whole.
     let mut levels: Vec<bool> = Vec::new();
     let mut masked = false;
     for token in Tokens::new(text) {
