@@ -3,6 +3,7 @@
 pub use crate::secrets::Secrets;
 pub use trunkline_auth::{Vault, VaultError};
 pub use trunkline_config::{KeyringRef, Secret};
-pub use trunkline_transport::http::{
+#[cfg(any(feature = "http", feature = "ws"))]
+pub use trunkline_transport::credentials::{
     AfterRefusal, BoxFuture, Credentials, CredentialsError, FixedToken, Refusal, Token,
 };

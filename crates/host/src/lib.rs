@@ -36,6 +36,7 @@
 //! Each server is owned by one connection task; everything else reads immutable snapshots
 //! ([`Host::pool`], [`Host::servers`]). [`Host::call`] is the only way to a tool.
 
+mod absent;
 mod agent;
 pub mod auth;
 mod builder;
@@ -44,8 +45,10 @@ pub mod call;
 mod catalog;
 pub mod config;
 mod connection;
+#[cfg(feature = "connectors")]
 pub mod connectors;
 pub mod context;
+#[cfg(feature = "discovery")]
 mod discovery;
 mod disk;
 pub mod elicit;
@@ -59,6 +62,12 @@ mod instructions;
 mod leftovers;
 pub mod log;
 mod logs;
+#[cfg(any(feature = "http", feature = "ws"))]
+#[cfg_attr(
+    not(feature = "http"),
+    expect(dead_code, reason = "only HTTP takes credentials")
+)]
+mod network;
 pub mod permission;
 mod pins;
 pub mod result;
@@ -74,6 +83,13 @@ pub mod text;
 pub mod tool;
 mod tool_output;
 pub mod transport;
+
+#[cfg(all(feature = "discovery", not(feature = "connectors")))]
+use absent::connectors;
+#[cfg(not(feature = "discovery"))]
+use absent::discovery;
+#[cfg(not(any(feature = "http", feature = "ws")))]
+use absent::network;
 
 pub use agent::AgentScope;
 pub use builder::HostBuilder;

@@ -5,6 +5,7 @@ mod accept;
 mod canonical;
 mod change;
 mod definition;
+mod diff;
 mod store;
 
 use std::collections::{BTreeMap, HashMap};

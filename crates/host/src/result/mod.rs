@@ -18,8 +18,10 @@ mod compact_schema;
 mod content;
 mod file_type;
 mod for_model;
+#[cfg(feature = "images")]
 mod image;
 mod large;
+#[cfg(feature = "images")]
 mod memory_budget;
 mod note;
 mod prepare;
@@ -34,6 +36,8 @@ use std::path::PathBuf;
 use trunkline_wire::Json;
 use trunkline_wire::mcp::CallToolResult;
 
+#[cfg(not(feature = "images"))]
+use crate::absent::image;
 use crate::sanitize::{Removed, strip_hidden};
 
 pub use compact_schema::infer_compact_schema;

@@ -36,7 +36,8 @@ impl Token {
         self.0.to_str().unwrap_or_default()
     }
 
-    pub(super) fn header(&self) -> &HeaderValue {
+    /// Returns the value of the `Authorization` header.
+    pub fn header(&self) -> &HeaderValue {
         &self.0
     }
 }
