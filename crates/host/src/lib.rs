@@ -20,21 +20,37 @@
 //! # Ok(()) }
 //! ```
 //!
-//! | Task | Start at |
+//! | Task | Start at, with an example |
 //! |---|---|
-//! | Embed a host | [`Host::builder`] |
-//! | Configure servers in code, or discover configured ones | [`config`] |
+//! | Embed a host | above, [`Host::builder`] |
+//! | Discover configured servers, or configure them in code | [`config`], [`ServerEntry`] |
 //! | Implement a server or a tool in the program | [`Builtin`], [`tool`] |
 //! | Show tools to a model | [`Host::tools_for_model`] |
-//! | Call a tool, read its result | [`call`], [`result`] |
-//! | Decide about calls, answer servers' requests | [`permission`], [`elicit`] |
+//! | Call a tool | [`CallOptions`], [`call`] |
+//! | Read a result, or send it to a model | [`result`], [`CallOutput::for_model`] |
+//! | Decide about calls | [`permission`] |
+//! | Answer servers' requests for input | [`elicit`] |
 //! | Read resources, prompts and skills | [`context`] |
-//! | Give a sub-agent a restricted view | [`Host::agent`] |
+//! | Give a sub-agent a restricted view | [`AgentScope`] |
 //! | Follow changes, messages and logs | [`event`], [`log`] |
 //! | Keep state on disk | [`storage`] |
 //!
 //! Each server is owned by one connection task; everything else reads immutable snapshots
 //! ([`Host::pool`], [`Host::servers`]). [`Host::call`] is the only way to a tool.
+//!
+//! # Features
+//!
+//! All are on by default. What needs a feature that is left out fails with a message that names it.
+//!
+//! | Feature | Provides |
+//! |---|---|
+//! | `http` | Streamable HTTP and HTTP+SSE |
+//! | `ws` | WebSocket |
+//! | `discovery` | [`HostBuilder::discover`]: the servers of configuration files |
+//! | `connectors` | [`connectors`] of a claude.ai account; implies `http` and `discovery` |
+//! | `keychain` | The OS keychain in [`auth::Vault`] |
+//! | `images` | Scaling and checking of images in results |
+//! | `validation` | Arguments, results and forms checked against schemas, skills against listings |
 
 mod absent;
 mod agent;
@@ -43,6 +59,7 @@ mod builder;
 mod builtin;
 pub mod call;
 mod catalog;
+mod closure;
 pub mod config;
 mod connection;
 #[cfg(feature = "connectors")]
@@ -100,3 +117,8 @@ pub use result::CallOutput;
 pub use settings::Settings;
 pub use trunkline_config::ServerEntry;
 pub use trunkline_wire::Json;
+
+/// Compiles the program in the page.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+struct Embedding;

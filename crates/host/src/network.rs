@@ -45,9 +45,9 @@ impl HostBuilder {
     /// ```
     /// use std::sync::Arc;
     /// use trunkline::Host;
-    /// use trunkline::auth::{Credentials, FixedToken, Token};
+    /// use trunkline::auth::{Credentials, Token};
     ///
-    /// let github: Arc<dyn Credentials> = Arc::new(FixedToken(Token::bearer("secret").unwrap()));
+    /// let github: Arc<dyn Credentials> = Arc::new(async || Ok(Token::bearer("secret")));
     /// let builder = Host::builder()
     ///     .credentials(move |entry| (entry.name == "github").then(|| Arc::clone(&github)));
     /// # drop(builder);
