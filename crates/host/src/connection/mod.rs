@@ -193,6 +193,7 @@ impl Source {
 
 /// An immutable snapshot of a server's status.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ServerStatus {
     /// The name.
     pub name: Arc<str>,

@@ -25,6 +25,7 @@ pub(crate) const SIGN_IN_HINT: &str =
 
 /// The state of a connection.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum State {
     /// Connecting, waiting for the next attempt, or lazy.
     Pending {
@@ -129,6 +130,7 @@ impl fmt::Debug for Connected {
 
 /// Why connecting failed or a connection was lost.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ConnectFailure {
     /// The kind of failure.
     pub kind: FailureKind,
@@ -152,6 +154,7 @@ pub struct ConnectTimeout {
 
 /// The kind of a connection failure.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum FailureKind {
     /// The process could not be started.
     Spawn(SpawnError),

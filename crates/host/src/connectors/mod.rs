@@ -31,6 +31,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A connector of the user's claude.ai account.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Connector {
     /// The ID.
     pub id: String,
@@ -43,8 +44,26 @@ pub struct Connector {
     pub proxy_url: String,
 }
 
+impl Connector {
+    /// Creates a connector.
+    pub fn new(
+        id: impl Into<String>,
+        display_name: impl Into<String>,
+        url: impl Into<String>,
+        proxy_url: impl Into<String>,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            display_name: display_name.into(),
+            url: url.into(),
+            proxy_url: proxy_url.into(),
+        }
+    }
+}
+
 /// The connectors and warnings about omitted ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConnectorList {
     /// The connectors in the order of the list.
     pub connectors: Vec<Connector>,
@@ -59,16 +78,10 @@ impl ConnectorList {
     /// ```
     /// use trunkline::connectors::{Connector, ConnectorList};
     ///
-    /// let named = |display_name: &str| Connector {
-    ///     id: "id".to_owned(),
-    ///     display_name: display_name.to_owned(),
-    ///     url: "https://mcp.example".to_owned(),
-    ///     proxy_url: "https://proxy.example/id".to_owned(),
+    /// let named = |display_name: &str| {
+    ///     Connector::new("id", display_name, "https://mcp.example", "https://proxy.example/id")
     /// };
-    /// let list = ConnectorList {
-    ///     connectors: vec![named("Slack"), named("Slack!"), named("Slack")],
-    ///     warnings: Vec::new(),
-    /// };
+    /// let list = ConnectorList::from(vec![named("Slack"), named("Slack!"), named("Slack")]);
     /// assert_eq!(list.names(), ["claude.ai Slack", "claude.ai Slack! (2)", "claude.ai Slack (3)"]);
     /// ```
     pub fn names(&self) -> Vec<String> {
@@ -77,6 +90,15 @@ impl ConnectorList {
             .iter()
             .map(|connector| unique(name_of(&connector.display_name), &mut taken))
             .collect()
+    }
+}
+
+impl From<Vec<Connector>> for ConnectorList {
+    fn from(connectors: Vec<Connector>) -> Self {
+        Self {
+            connectors,
+            warnings: Vec::new(),
+        }
     }
 }
 

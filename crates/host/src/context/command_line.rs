@@ -2,6 +2,7 @@
 
 /// A line, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CommandLine {
     /// The prompt's name, without the slash.
     pub name: String,

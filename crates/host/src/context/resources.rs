@@ -14,6 +14,7 @@ use crate::sanitize::shown;
 
 /// A resource, and whose it is.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ServerResource {
     /// The server's name as configured.
     pub server: Arc<str>,
@@ -23,6 +24,7 @@ pub struct ServerResource {
 
 /// A family of resources, and whose it is.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ServerTemplate {
     /// The server's name as configured.
     pub server: Arc<str>,
@@ -32,6 +34,7 @@ pub struct ServerTemplate {
 
 /// What reading a resource gave.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ResourceContents {
     /// The server's name as configured.
     pub server: Arc<str>,

@@ -23,6 +23,7 @@ const SKILL_FILE: &str = "/SKILL.md";
 
 /// A skill, and whose it is. Names are not unique: a skill is known by its server and its address.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ServerSkill {
     /// The server's name as configured.
     pub server: Arc<str>,
@@ -34,6 +35,7 @@ pub struct ServerSkill {
 
 /// The skills of all servers.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Skills {
     /// The skills, by server.
     pub skills: Vec<ServerSkill>,
@@ -44,6 +46,7 @@ pub struct Skills {
 /// A skill that was read and found to be what its server lists. It is a server's text and no more trustworthy than any other; nothing in
 /// its frontmatter, such as `allowed-tools`, has been given any effect.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LoadedSkill {
     /// The server's name as configured.
     pub server: Arc<str>,

@@ -12,6 +12,7 @@ const CONTEXT: usize = 2;
 /// The differences of a tool since its approved call; the texts come from the server and are
 /// untrusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolChange {
     /// The server.
     pub server: String,
@@ -23,6 +24,7 @@ pub struct ToolChange {
 
 /// A changed part of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PartChange {
     /// The part: `description`, `input schema`, …
     pub part: &'static str,

@@ -51,6 +51,7 @@ pub use trunkline_wire::mcp::Content as ContentBlock;
 
 /// The result of a call.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CallOutput {
     /// The content blocks, in order; [`content`](Self::content) returns them by type.
     pub content: Vec<ContentBlock>,
@@ -68,6 +69,7 @@ pub struct CallOutput {
 
 /// A part of a result that was saved to a file.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SavedFile {
     /// The path.
     pub path: PathBuf,
