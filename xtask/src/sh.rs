@@ -90,6 +90,16 @@ pub(crate) fn run_noting(
     finished.map(|()| noted)
 }
 
+/// Runs a command and returns its stdout.
+pub(crate) fn output(mut command: Command) -> Result<String> {
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot run {}", line(&command)))?;
+    if !output.status.success() {
+        bail!("{} failed", line(&command));
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
 /// Returns whether a command exists and succeeds, without its output.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command

@@ -6,7 +6,9 @@
 mod cause;
 mod error;
 pub(crate) mod options;
+#[cfg(feature = "validation")]
 mod schema_cost;
+#[cfg(feature = "validation")]
 mod validate;
 
 use std::sync::Arc;
@@ -29,7 +31,11 @@ pub use options::CallOptions;
 pub use trunkline_wire::RpcError;
 pub use trunkline_wire::client::Arguments;
 pub use trunkline_wire::peer::Progress;
+#[cfg(feature = "validation")]
 pub(crate) use validate::Checks;
+
+#[cfg(not(feature = "validation"))]
+pub(crate) use crate::absent::validation::Checks;
 
 use crate::catalog::PoolTool;
 use crate::connection::{Connection, State};

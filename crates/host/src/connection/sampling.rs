@@ -10,6 +10,7 @@ use trunkline_wire::offload::offload;
 use trunkline_wire::peer::ResponseFuture;
 use trunkline_wire::{Json, RpcError};
 
+use crate::closure::impl_for_closures;
 use crate::sanitize::{Removed, one_line, strip_hidden_json};
 
 /// The time for one message. The call that waits for it may end earlier.
@@ -29,18 +30,7 @@ pub trait Sampling: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = Result<Json, String>> + Send>>;
 }
 
-impl<F, W> Sampling for F
-where
-    F: Fn(SamplingRequest) -> W + Send + Sync + 'static,
-    W: Future<Output = Result<Json, String>> + Send + 'static,
-{
-    fn create_message(
-        &self,
-        request: SamplingRequest,
-    ) -> Pin<Box<dyn Future<Output = Result<Json, String>> + Send>> {
-        Box::pin(self(request))
-    }
-}
+impl_for_closures!(Sampling, create_message(SamplingRequest) -> Result<Json, String>);
 
 /// A server's request for a message.
 #[derive(Clone)]

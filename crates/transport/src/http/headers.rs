@@ -5,6 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
 
+use crate::headers_helper::is_reserved;
+
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(super) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
@@ -36,27 +38,6 @@ pub(super) fn from_entry(headers: &[(String, String)]) -> Result<HeaderMap, BadH
         }
     }
     Ok(map)
-}
-
-pub(super) fn is_reserved(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    name.starts_with("mcp-")
-        || matches!(
-            name,
-            "accept"
-                | "content-type"
-                | "content-length"
-                | "content-encoding"
-                | "accept-encoding"
-                | "host"
-                | "connection"
-                | "transfer-encoding"
-                | "upgrade"
-                | "te"
-                | "trailer"
-                | "last-event-id"
-                | "proxy-authorization"
-        )
 }
 
 /// The headers of every POST.

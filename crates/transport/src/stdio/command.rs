@@ -43,6 +43,7 @@ impl fmt::Debug for StdioServer {
 
 /// An error of starting a server.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SpawnError {
     /// The program does not exist.
     #[error("command not found: {0}")]

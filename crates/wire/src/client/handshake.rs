@@ -62,6 +62,7 @@ pub struct ConnectOptions {
 
 /// The reason that connecting failed.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// The connection closed during a handshake that started with the probe. Restart the server and
     /// skip the probe.
