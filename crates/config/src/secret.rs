@@ -3,11 +3,12 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
+use zeroize::Zeroize as _;
 
 /// The replacement for a secret in output.
 pub const HIDDEN: &str = "***";
 
-/// Text that may be a secret: formatting it gives `***` (SEC-1).
+/// Text that may be a secret: formatting it gives `***` (SEC-1), and dropping it overwrites it.
 ///
 /// ```
 /// let secret = trunkline_config::Secret::new("hunter2");
@@ -27,6 +28,12 @@ impl Secret {
     /// The text itself.
     pub fn expose(&self) -> &str {
         &self.0
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 

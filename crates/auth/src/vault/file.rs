@@ -5,12 +5,13 @@
 //! the old or the new file.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::VaultError;
+use crate::files::{beside, private, private_folder, sync_folder};
 
 /// The maximum size of the file: many thousands of secrets.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
@@ -180,30 +181,6 @@ impl SecretFile {
     }
 }
 
-/// `path` with a suffix.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
-/// Options that create a file readable only by its owner.
-fn private() -> OpenOptions {
-    #[cfg_attr(not(unix), expect(unused_mut, reason = "there are modes only on Unix"))]
-    let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-}
-
-fn private_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
-}
-
 /// Restricts a file that others may read, for example after a careless copy or restore.
 #[cfg(unix)]
 fn make_private(file: &File) -> io::Result<()> {
@@ -218,23 +195,6 @@ fn make_private(file: &File) -> io::Result<()> {
 
 #[cfg(not(unix))]
 fn make_private(_: &File) -> io::Result<()> {
-    Ok(())
-}
-
-/// Makes the rename survive a power failure.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    if let Some(folder) = path.parent() {
-        // The parent of a bare file name is the empty path.
-        let folder = if folder.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            folder
-        };
-        return File::open(folder)?.sync_all();
-    }
-    #[cfg(not(unix))]
-    let _ = path;
     Ok(())
 }
 
@@ -351,7 +311,7 @@ mod tests {
 
         let (_folder, file) = scratch();
         write(&file, "", 0o600);
-        let opened = OpenOptions::new().write(true).open(&file.path).unwrap();
+        let opened = fs::OpenOptions::new().write(true).open(&file.path).unwrap();
         opened.set_len(MAX_BYTES + 1).unwrap();
         let error = file.get("s", "a").unwrap_err();
         assert!(matches!(error, VaultError::TooLarge { .. }), "{error:?}");

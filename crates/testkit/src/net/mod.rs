@@ -11,6 +11,7 @@ mod faults;
 mod h2;
 mod http;
 mod listener;
+mod oauth;
 mod process;
 mod proxy;
 mod raw;
@@ -29,6 +30,7 @@ pub use self::{
     faults::{Direction, Fault, FaultProxy, Rates},
     h2::Http2Front,
     http::Request,
+    oauth::{OAuthOptions, OAuthServer, follow_redirect},
     process::Listen,
     proxy::HttpProxy,
     raw::RawHttp,

@@ -26,7 +26,7 @@ pub use credentials::{
     AfterRefusal, BoxFuture, Credentials, CredentialsError, FixedToken, Refusal, Token,
 };
 pub use events::{Event, EventDecoder, TooLong};
-pub use fetcher::{FetchError, FetchResponse, Fetcher};
+pub use fetcher::{FetchError, FetchRequest, FetchResponse, Fetcher, FullResponse};
 pub use headers::BadHeader;
 pub use headers_helper::{HELPER_TIMEOUT, HeadersHelper, HelperError};
 pub use http_client::RESPONSE_TIMEOUT;

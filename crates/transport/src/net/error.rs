@@ -1,5 +1,6 @@
 //! Errors of connecting to a server.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,6 +17,14 @@ pub enum DialError {
         host: String,
         /// The resolver's error.
         error: String,
+    },
+    /// The name resolves only to addresses that may not be dialled.
+    #[error("{server} resolves to {address}, which may not be connected to from here")]
+    AddressRefused {
+        /// The server, with its port.
+        server: String,
+        /// The first address.
+        address: IpAddr,
     },
     /// The connection was refused.
     #[error("{server} refused the connection")]

@@ -145,7 +145,13 @@ pub struct Forward {
 /// Servers on this host are never reached through a proxy, whatever `NO_PROXY` says: the proxy's
 /// `localhost` is another one.
 #[derive(Clone)]
-pub struct Dialer(Arc<Inner>);
+pub struct Dialer {
+    inner: Arc<Inner>,
+    address_filter: Option<AddressFilter>,
+}
+
+/// Decides which resolved addresses may be dialled.
+pub type AddressFilter = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
 struct Inner {
     proxies: ProxySettings,
@@ -167,10 +173,34 @@ impl Dialer {
     /// Creates a dialer for other variables, read once now.
     pub fn with_vars(vars: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         let vars = |name: &str| vars(name).filter(|value| !value.trim().is_empty());
-        Self(Arc::new(Inner {
+        let inner = Inner {
             proxies: ProxySettings::from_vars(&vars),
             tls: TlsConfigs::from_vars(&vars),
-        }))
+        };
+        Self {
+            inner: Arc::new(inner),
+            address_filter: None,
+        }
+    }
+
+    /// Returns a dialer that connects only to addresses that `filter` accepts. It sees every
+    /// address right before the connection is made, so a name cannot change in between. A proxy
+    /// itself is exempt; names that a proxy resolves are not known here, only literal addresses.
+    #[must_use]
+    pub fn with_address_filter(
+        &self,
+        filter: impl Fn(IpAddr) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            address_filter: Some(Arc::new(filter)),
+        }
+    }
+
+    /// Resolves the addresses of a host as [`Dialer::dial`] does.
+    pub async fn resolve(&self, target: &Target) -> Result<Vec<IpAddr>, DialError> {
+        let addresses = with_timeout(target, tcp::lookup(&target.host, target.port)).await?;
+        Ok(addresses.into_iter().map(|address| address.ip()).collect())
     }
 
     /// Connects to `target` for HTTP requests. A proxy forwards plain HTTP ([`Dialed::forward`]);
@@ -181,8 +211,9 @@ impl Dialer {
         files: &TlsFiles,
         alpn: Alpn,
     ) -> Result<Dialed, DialError> {
+        self.check_literal(target)?;
         with_timeout(target, async {
-            match self.0.proxies.proxy_for(target)? {
+            match self.inner.proxies.proxy_for(target)? {
                 Some(proxy) if !target.tls && proxy.kind != ProxyKind::Socks => Ok(Dialed {
                     stream: self.connect_proxy(proxy).await?,
                     http2: false,
@@ -203,12 +234,24 @@ impl Dialer {
         target: &Target,
         files: &TlsFiles,
     ) -> Result<Stream, DialError> {
+        self.check_literal(target)?;
         with_timeout(target, async {
-            let proxy = self.0.proxies.proxy_for(target)?;
+            let proxy = self.inner.proxies.proxy_for(target)?;
             let dialed = self.connect(proxy, target, files, Alpn::Http1).await?;
             Ok(dialed.stream)
         })
         .await
+    }
+
+    /// Checks an address in the URL itself, which a proxy would otherwise connect to.
+    fn check_literal(&self, target: &Target) -> Result<(), DialError> {
+        match (&self.address_filter, target.host.parse()) {
+            (Some(filter), Ok(address)) if !filter(address) => Err(DialError::AddressRefused {
+                server: target.to_string(),
+                address,
+            }),
+            _ => Ok(()),
+        }
     }
 
     async fn connect(
@@ -220,12 +263,15 @@ impl Dialer {
     ) -> Result<Dialed, DialError> {
         // Report broken certificate files before using the network.
         let config = if target.tls {
-            Some(self.0.tls.config(files, Purpose::Server(alpn)).await?)
+            Some(self.inner.tls.config(files, Purpose::Server(alpn)).await?)
         } else {
             None
         };
         let stream = match proxy {
-            None => Stream::plain(tcp::connect(&target.host, target.port).await?),
+            None => {
+                let filter = self.address_filter.as_deref();
+                Stream::plain(tcp::connect(&target.host, target.port, filter).await?)
+            }
             Some(proxy) => {
                 let mut stream = self.connect_proxy(proxy).await?;
                 match proxy.kind {
@@ -250,12 +296,12 @@ impl Dialer {
 
     async fn connect_proxy(&self, proxy: &Proxy) -> Result<Stream, DialError> {
         let reached = async {
-            let stream = Stream::plain(tcp::connect(&proxy.host, proxy.port).await?);
+            let stream = Stream::plain(tcp::connect(&proxy.host, proxy.port, None).await?);
             if proxy.kind != ProxyKind::Https {
                 return Ok(stream);
             }
             let files = TlsFiles::default();
-            let config = self.0.tls.config(&files, Purpose::Proxy).await?;
+            let config = self.inner.tls.config(&files, Purpose::Proxy).await?;
             let (stream, _) = tls::handshake(config, &proxy.host, stream).await?;
             Ok(stream)
         };

@@ -24,9 +24,22 @@ const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
     .with_interval(Duration::from_secs(10))
     .with_retries(3);
 
-/// Connects to `host`, an address or a name.
-pub(super) async fn connect(host: &str, port: u16) -> Result<TcpStream, DialError> {
-    let mut waiting = alternate(lookup(host, port).await?).into_iter();
+/// Connects to `host`, an address or a name, at an address that the filter accepts.
+pub(super) async fn connect(
+    host: &str,
+    port: u16,
+    filter: Option<&(dyn Fn(IpAddr) -> bool + Send + Sync)>,
+) -> Result<TcpStream, DialError> {
+    let mut addresses = lookup(host, port).await?;
+    if let Some(filter) = filter {
+        let first = addresses.first().map(SocketAddr::ip);
+        addresses.retain(|address| filter(address.ip()));
+        if let (true, Some(address)) = (addresses.is_empty(), first) {
+            let server = authority(host, port);
+            return Err(DialError::AddressRefused { server, address });
+        }
+    }
+    let mut waiting = alternate(addresses).into_iter();
     let mut trying = FuturesUnordered::new();
     let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
     loop {
@@ -48,7 +61,7 @@ pub(super) async fn connect(host: &str, port: u16) -> Result<TcpStream, DialErro
 }
 
 /// Resolves `host`. `localhost` names always mean this host (RFC 6761).
-async fn lookup(host: &str, port: u16) -> Result<Vec<SocketAddr>, DialError> {
+pub(super) async fn lookup(host: &str, port: u16) -> Result<Vec<SocketAddr>, DialError> {
     if is_localhost(host) {
         let addresses: [IpAddr; 2] = [Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()];
         return Ok(addresses.map(|ip| SocketAddr::new(ip, port)).into());
@@ -126,13 +139,26 @@ mod tests {
     async fn nodelay_and_keep_alive_are_set() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let stream = connect("127.0.0.1", port).await.unwrap();
+        let stream = connect("127.0.0.1", port, None).await.unwrap();
         let socket = SockRef::from(&stream);
         assert!(socket.tcp_nodelay().unwrap());
         assert!(socket.keepalive().unwrap());
         let idle = socket.tcp_keepalive_time().unwrap();
         let interval = socket.tcp_keepalive_interval().unwrap();
         assert_eq!((idle.as_secs(), interval.as_secs()), (30, 10));
+    }
+
+    #[tokio::test]
+    async fn an_address_that_the_filter_refuses_is_not_dialled() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let refuse = |_: IpAddr| false;
+        let error = connect("localhost", port, Some(&refuse)).await.unwrap_err();
+        assert!(matches!(error, DialError::AddressRefused { .. }), "{error}");
+        // The addresses that remain are used.
+        let only_v4 = |address: IpAddr| address.is_ipv4();
+        let stream = connect("localhost", port, Some(&only_v4)).await.unwrap();
+        assert!(stream.peer_addr().unwrap().is_ipv4());
     }
 
     #[test]

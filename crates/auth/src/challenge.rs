@@ -1,0 +1,257 @@
+//! The `WWW-Authenticate` header of a refusal, and the reaction to it.
+
+use serde::{Deserialize, Serialize};
+
+/// The challenge of a server that refused a request (RFC 6750, RFC 9728).
+///
+/// ```
+/// use trunkline_auth::Challenge;
+///
+/// let challenge = Challenge::parse(r#"Bearer error="insufficient_scope", scope="a b""#).unwrap();
+/// assert_eq!(challenge.scopes, ["a", "b"]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct Challenge {
+    /// The URL of the protected-resource metadata; untrusted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_metadata: Option<String>,
+    /// The scopes that the request needs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<String>,
+    /// The error code, such as `invalid_token`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The description of the error; untrusted text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_description: Option<String>,
+}
+
+/// The most challenges and parameters of one header.
+const MAX_ITEMS: usize = 64;
+
+impl Challenge {
+    /// Parses the bearer challenge of a header, which may hold several challenges. Of several
+    /// bearer challenges, the one with metadata counts.
+    pub fn parse(header: &str) -> Option<Self> {
+        let bearer = |scheme: &str| {
+            scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("dpop")
+        };
+        let mut found: Vec<Self> = challenges(header)
+            .into_iter()
+            .filter(|(scheme, _)| bearer(scheme))
+            .map(|(_, parameters)| Self::from_parameters(parameters))
+            .collect();
+        let best = found
+            .iter()
+            .position(|challenge| challenge.resource_metadata.is_some())
+            .unwrap_or(0);
+        (!found.is_empty()).then(|| found.swap_remove(best))
+    }
+
+    fn from_parameters(parameters: Vec<(&str, String)>) -> Self {
+        let mut challenge = Self::default();
+        for (name, value) in parameters {
+            match name.to_ascii_lowercase().as_str() {
+                "resource_metadata" => challenge.resource_metadata = Some(value),
+                "scope" => {
+                    challenge.scopes = value.split_whitespace().map(str::to_owned).collect();
+                }
+                "error" => challenge.error = Some(value),
+                "error_description" => challenge.error_description = Some(value),
+                _ => {}
+            }
+        }
+        challenge
+    }
+}
+
+/// Splits a header into challenges (RFC 9110, section 11.6.1). Unparsable parts are skipped.
+fn challenges(header: &str) -> Vec<(&str, Vec<(&str, String)>)> {
+    let mut found: Vec<(&str, Vec<(&str, String)>)> = Vec::new();
+    let mut rest = header;
+    for _ in 0..MAX_ITEMS {
+        rest = rest.trim_start_matches([',', ' ', '\t']);
+        if rest.is_empty() {
+            break;
+        }
+        let (word, after) = split_token(rest);
+        if word.is_empty() {
+            // Not a token: skip to the next item.
+            rest = rest.find(',').map_or("", |comma| &rest[comma..]);
+            continue;
+        }
+        let value = after.trim_start();
+        match value
+            .strip_prefix('=')
+            .map(|value| parse_value(value.trim_start()))
+        {
+            Some(Some((value, after))) if !found.is_empty() => {
+                if let Some((_, parameters)) = found.last_mut() {
+                    parameters.push((word, value));
+                }
+                rest = after;
+            }
+            // The credentials of a scheme such as Negotiate, or garbage.
+            Some(_) => rest = rest.find(',').map_or("", |comma| &rest[comma..]),
+            None => {
+                found.push((word, Vec::new()));
+                rest = after;
+            }
+        }
+    }
+    found
+}
+
+fn split_token(text: &str) -> (&str, &str) {
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~/".contains(c);
+    let end = text.find(|c| !is_token(c)).unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// A quoted string or, leniently, everything up to a comma or space; `None` without a value.
+fn parse_value(text: &str) -> Option<(String, &str)> {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find([',', ' ', '\t']).unwrap_or(text.len());
+        let (value, rest) = text.split_at(end);
+        let is_padding = value.bytes().all(|byte| byte == b'=');
+        return (!is_padding).then(|| (value.to_owned(), rest));
+    };
+    let mut value = String::new();
+    let mut characters = quoted.char_indices();
+    while let Some((at, c)) = characters.next() {
+        match c {
+            '"' => return Some((value, &quoted[at + 1..])),
+            '\\' => value.extend(characters.next().map(|(_, escaped)| escaped)),
+            c => value.push(c),
+        }
+    }
+    // An unterminated string ends with the header.
+    Some((value, ""))
+}
+
+/// The reaction to a refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reaction {
+    /// Get a new token: by refresh if possible, otherwise by a sign-in.
+    Renew,
+    /// Sign in again with these scopes in addition (AUTH-6).
+    StepUp(Vec<String>),
+    /// The server denies access; another token does not help.
+    Forbidden,
+}
+
+/// Decides the reaction to a status of 401 or 403.
+pub(crate) fn react(status: u16, challenge: Option<&Challenge>) -> Reaction {
+    let error = challenge.and_then(|challenge| challenge.error.as_deref());
+    match (status, error, challenge) {
+        (_, Some("insufficient_scope"), Some(challenge)) => {
+            Reaction::StepUp(challenge.scopes.clone())
+        }
+        // Some servers answer 403 to an expired token.
+        (401, ..) | (403, Some("invalid_token"), _) => Reaction::Renew,
+        _ => Reaction::Forbidden,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(header: &str) -> String {
+        let Some(challenge) = Challenge::parse(header) else {
+            return "none".to_owned();
+        };
+        format!(
+            "{}|{}|{}|{}",
+            challenge.resource_metadata.unwrap_or_default(),
+            challenge.scopes.join(" "),
+            challenge.error.unwrap_or_default(),
+            challenge.error_description.unwrap_or_default()
+        )
+    }
+
+    #[test]
+    fn headers_are_parsed() {
+        let cases = [
+            ("", "none"),
+            ("Basic realm=\"x\"", "none"),
+            ("Bearer", "|||"),
+            (
+                "bearer realm=\"x\", error=\"invalid_token\"",
+                "||invalid_token|",
+            ),
+            (
+                "Bearer resource_metadata=\"https://a/b?c=d,e\", scope=\"x  y\"",
+                "https://a/b?c=d,e|x y||",
+            ),
+            ("Bearer scope=x, error=invalid_token", "|x|invalid_token|"),
+            ("Bearer scope = \"x\" ,error = \"e\"", "|x|e|"),
+            (
+                "Bearer error_description=\"say \\\"hi\\\"\"",
+                "|||say \"hi\"",
+            ),
+            (
+                "Basic realm=\"a, Bearer scope=x\", Bearer scope=\"y\"",
+                "|y||",
+            ),
+            ("Negotiate YWJj==, Bearer scope=\"y\"", "|y||"),
+            ("Bearer scope=\"y\", Negotiate YWJj==", "|y||"),
+            (
+                "Bearer error=\"x\", Bearer resource_metadata=\"https://a\"",
+                "https://a|||",
+            ),
+            ("Bearer error=\"unterminated", "||unterminated|"),
+            ("Bearer ,,, scope=\"x\",", "|x||"),
+            ("DPoP algs=\"ES256\", scope=\"x\"", "|x||"),
+            ("\"Bearer\" @, Bearer scope=\"x\"", "|x||"),
+            ("error=\"x\", Bearer scope=\"y\"", "|y||"),
+        ];
+        for (header, expected) in cases {
+            assert_eq!(shown(header), expected, "{header}");
+        }
+    }
+
+    #[test]
+    fn long_headers_end() {
+        let long = "a,".repeat(100_000);
+        assert_eq!(shown(&long), "none");
+    }
+
+    #[test]
+    fn each_refusal_has_a_reaction() {
+        let step_up = || Reaction::StepUp(vec!["x".to_owned()]);
+        let cases = [
+            (401, None, Reaction::Renew),
+            (401, Some("Bearer"), Reaction::Renew),
+            (401, Some("Bearer error=\"invalid_token\""), Reaction::Renew),
+            (
+                401,
+                Some("Bearer error=\"insufficient_scope\", scope=\"x\""),
+                step_up(),
+            ),
+            (403, None, Reaction::Forbidden),
+            (403, Some("Bearer scope=\"x\""), Reaction::Forbidden),
+            (
+                403,
+                Some("Bearer error=\"insufficient_scope\", scope=\"x\""),
+                step_up(),
+            ),
+            (403, Some("Bearer error=\"invalid_token\""), Reaction::Renew),
+            (
+                403,
+                Some("Bearer error=\"insufficient_scope\""),
+                Reaction::StepUp(Vec::new()),
+            ),
+        ];
+        for (status, header, expected) in cases {
+            let challenge = header.and_then(Challenge::parse);
+            assert_eq!(
+                react(status, challenge.as_ref()),
+                expected,
+                "{status} {header:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Errors of signing in and of tokens.
+
+use crate::VaultError;
+
+/// The longest text of an authorization server that an error repeats, in characters.
+const MAX_FOREIGN: usize = 300;
+
+/// An error of signing in, or of getting a token. Never contains a secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct AuthError {
+    kind: AuthErrorKind,
+    message: String,
+    code: Option<String>,
+}
+
+/// The kinds of [`AuthError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AuthErrorKind {
+    /// A server could not be reached, or failed. A later attempt may succeed.
+    Unavailable,
+    /// A URL or an address is not allowed (AUTH-11).
+    Refused,
+    /// The metadata of a server is missing or invalid.
+    Metadata,
+    /// The client could not be registered.
+    Registration,
+    /// The authorization server rejected a request.
+    Rejected,
+    /// The authorization server no longer accepts the refresh token, code or assertion.
+    InvalidGrant,
+    /// The authorization server does not know the client, or not with this secret.
+    InvalidClient,
+    /// The user or a policy denied the request.
+    Denied,
+    /// A redirect belongs to another sign-in, or to another authorization server.
+    WrongRedirect,
+    /// Nobody completed the sign-in in time.
+    TimedOut,
+    /// The sign-in was cancelled.
+    Cancelled,
+    /// Another process is signing in to the same server.
+    InProgress,
+    /// The user has to sign in.
+    SignInRequired,
+    /// The settings do not allow this kind of sign-in.
+    Settings,
+    /// The vault or another local file could not be used.
+    Storage,
+}
+
+impl AuthError {
+    pub(crate) fn new(kind: AuthErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            code: None,
+        }
+    }
+
+    /// Creates the error for an error code of an authorization server. The description is foreign
+    /// text.
+    pub(crate) fn from_oauth(kind: AuthErrorKind, code: &str, description: Option<&str>) -> Self {
+        let code = foreign(code);
+        let message = match description.map(foreign) {
+            Some(description) if !description.is_empty() => {
+                format!("the authorization server reports {code}: {description}")
+            }
+            _ => format!("the authorization server reports {code}"),
+        };
+        Self {
+            kind,
+            message,
+            code: Some(code),
+        }
+    }
+
+    pub(crate) fn context(mut self, context: &str) -> Self {
+        self.message = format!("{context}: {}", self.message);
+        self
+    }
+
+    pub(crate) fn with_kind(mut self, kind: AuthErrorKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// The kind of this error.
+    pub fn kind(&self) -> AuthErrorKind {
+        self.kind
+    }
+
+    /// The error code of the authorization server, such as `invalid_scope`.
+    pub fn oauth_code(&self) -> Option<&str> {
+        self.code.as_deref()
+    }
+
+    /// Whether a later attempt may succeed without the user.
+    pub fn is_retryable(&self) -> bool {
+        self.kind == AuthErrorKind::Unavailable
+    }
+
+    /// Whether only a new sign-in helps.
+    pub fn is_sign_in_required(&self) -> bool {
+        matches!(
+            self.kind,
+            AuthErrorKind::SignInRequired
+                | AuthErrorKind::InvalidGrant
+                | AuthErrorKind::InvalidClient
+        )
+    }
+
+    /// Whether the user or a policy denied the request.
+    pub fn is_denied(&self) -> bool {
+        self.kind == AuthErrorKind::Denied
+    }
+}
+
+impl From<VaultError> for AuthError {
+    fn from(error: VaultError) -> Self {
+        Self::new(AuthErrorKind::Storage, error.to_string())
+    }
+}
+
+/// Text of a server for a message: one line, bounded, without control characters.
+pub(crate) fn foreign(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut line: String = words
+        .join(" ")
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(MAX_FOREIGN + 1)
+        .collect();
+    if line.chars().count() > MAX_FOREIGN {
+        line.pop();
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_is_one_bounded_line() {
+        let error = AuthError::from_oauth(
+            AuthErrorKind::Rejected,
+            "bad\n\u{1b}[31m",
+            Some(&format!("a\r\nb {}", "x".repeat(1000))),
+        );
+        let text = error.to_string();
+        assert!(!text.contains(['\n', '\r', '\u{1b}']), "{text:?}");
+        assert!(text.chars().count() < 400, "{text}");
+        assert_eq!(error.oauth_code(), Some("bad [31m"));
+    }
+}

@@ -1,0 +1,113 @@
+//! Private files and locks that processes share.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The interval between attempts to take a lock.
+const LOCK_POLL: Duration = Duration::from_millis(10);
+
+/// Returns `path` with a suffix.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Options that create a file readable only by its owner.
+pub(crate) fn private() -> OpenOptions {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "there are modes only on Unix"))]
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Creates a directory and its missing parents, accessible only to the owner.
+pub(crate) fn private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Makes the rename of a file survive a power failure.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    if let Some(folder) = path.parent() {
+        // The parent of a bare file name is the empty path.
+        let folder = if folder.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            folder
+        };
+        return File::open(folder)?.sync_all();
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+    Ok(())
+}
+
+/// Reads a file of at most `limit` bytes; `None` if there is none, or it is larger, or no file.
+pub(crate) fn read_bounded(path: &Path, limit: u64) -> Option<Vec<u8>> {
+    // Opening a pipe would wait for a writer.
+    if !fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() <= limit) {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).ok()?;
+    file.take(limit).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// Replaces a file by one that only its owner can read. The caller holds the lock of the file.
+pub(crate) fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = beside(path, ".new");
+    // The lock makes one fixed name safe; this removes what a killed process left.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = private().write(true).create_new(true).open(&new)?;
+    let written = file
+        .write_all(bytes)
+        .and_then(|()| fs::rename(&new, path))
+        .and_then(|()| sync_folder(path));
+    if written.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    written
+}
+
+/// A lock on a file, held until it is dropped. The kernel releases it when the process dies.
+#[derive(Debug)]
+pub(crate) struct FileLock {
+    _file: File,
+}
+
+impl FileLock {
+    /// Takes the lock, waiting at most `limit`; `None` if another process or task has it. Blocks.
+    pub(crate) fn acquire(path: &Path, limit: Duration) -> io::Result<Option<Self>> {
+        if let Some(folder) = path.parent() {
+            private_folder(folder)?;
+        }
+        let file = private()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        let start = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Some(Self { _file: file })),
+                Err(TryLockError::WouldBlock) if start.elapsed() < limit => {
+                    std::thread::sleep(LOCK_POLL);
+                }
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Requests to the token and revocation endpoints.
+
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderValue;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use url::Url;
+
+use super::SigningKey;
+use super::jwt::claims;
+use super::random::random_text;
+use crate::Secret;
+use crate::error::{AuthError, AuthErrorKind, foreign};
+use crate::http::{Form, HttpResponse, Requester};
+use crate::registration::{AuthMethod, Client};
+
+/// How long a client assertion is valid.
+const ASSERTION_LIFETIME: Duration = Duration::from_mins(5);
+
+const JWT_BEARER_CLIENT: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+
+/// A token endpoint and the client that uses it.
+pub(crate) struct TokenEndpoint<'r> {
+    pub(crate) http: &'r Requester,
+    pub(crate) url: &'r Url,
+    pub(crate) issuer: &'r str,
+    pub(crate) client: &'r Client,
+    /// The key for `private_key_jwt`.
+    pub(crate) key: Option<&'r SigningKey>,
+    pub(crate) now: SystemTime,
+}
+
+/// A successful response of a token endpoint.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct TokenResponse {
+    pub(crate) access_token: Secret,
+    pub(crate) token_type: Option<String>,
+    #[serde(default, deserialize_with = "seconds")]
+    pub(crate) expires_in: Option<u64>,
+    pub(crate) refresh_token: Option<Secret>,
+    pub(crate) scope: Option<String>,
+    pub(crate) id_token: Option<Secret>,
+    pub(crate) issued_token_type: Option<String>,
+}
+
+impl TokenEndpoint<'_> {
+    /// Requests tokens.
+    pub(crate) async fn request(&self, form: Form) -> Result<TokenResponse, AuthError> {
+        let response = self.send(form).await?;
+        let tokens = parse_response(response.status, &response.body)?;
+        let is_bearer = |kind: &str| kind.eq_ignore_ascii_case("bearer");
+        match &tokens.token_type {
+            // Token exchange answers N_A for a token that is not an access token (RFC 8693).
+            Some(kind) if !is_bearer(kind) && tokens.issued_token_type.is_none() => {
+                let kind = foreign(kind);
+                let text = format!("the authorization server issued a token of type {kind:?}");
+                Err(AuthError::new(AuthErrorKind::Rejected, text))
+            }
+            _ => Ok(tokens),
+        }
+    }
+
+    /// Sends a form with the authentication of the client. An assertion that the issuer rejects is
+    /// sent once more with the issuer's time, in case our clock is wrong.
+    pub(crate) async fn send(&self, form: Form) -> Result<HttpResponse, AuthError> {
+        if self.client.auth_method != AuthMethod::PrivateKeyJwt {
+            return self.post(&form, None).await;
+        }
+        let response = self.post(&form, Some(self.now)).await?;
+        match self.skewed_clock(&response) {
+            Some(theirs) => self.post(&form, Some(theirs)).await,
+            None => Ok(response),
+        }
+    }
+
+    async fn post(
+        &self,
+        form: &Form,
+        assertion_time: Option<SystemTime>,
+    ) -> Result<HttpResponse, AuthError> {
+        let mut form = form.clone();
+        let mut authorization = None;
+        let secret = self.client.secret.as_ref();
+        match self.client.auth_method {
+            AuthMethod::ClientSecretBasic => {
+                let secret = secret.map(Secret::expose).unwrap_or_default();
+                authorization = Some(basic(&self.client.id, secret)?);
+            }
+            AuthMethod::ClientSecretPost => {
+                form = form
+                    .with("client_id", &self.client.id)
+                    .with_some("client_secret", secret.map(Secret::expose));
+            }
+            AuthMethod::PrivateKeyJwt => {
+                let assertion = self.assertion(assertion_time.unwrap_or(self.now))?;
+                form = form
+                    .with("client_id", &self.client.id)
+                    .with("client_assertion_type", JWT_BEARER_CLIENT)
+                    .with("client_assertion", assertion);
+            }
+            AuthMethod::None => form = form.with("client_id", &self.client.id),
+        }
+        self.http.post_form(self.url, &form, authorization).await
+    }
+
+    /// Signs the assertion that authenticates the client (RFC 7523, with the issuer as audience).
+    fn assertion(&self, now: SystemTime) -> Result<String, AuthError> {
+        let key = self.key.ok_or_else(|| {
+            AuthError::new(AuthErrorKind::Settings, "the client has no private key")
+        })?;
+        let id = &self.client.id;
+        let mut claims = claims(id, id, self.issuer, now, ASSERTION_LIFETIME);
+        claims["jti"] = random_text()?.into();
+        key.sign(&claims)
+    }
+
+    /// The issuer's time, if it rejected an assertion and its clock differs much from ours.
+    fn skewed_clock(&self, response: &HttpResponse) -> Option<SystemTime> {
+        if !matches!(response.status, 400 | 401) {
+            return None;
+        }
+        let date = response.headers.get(http::header::DATE)?.to_str().ok()?;
+        let theirs = httpdate::parse_http_date(date).ok()?;
+        let apart = theirs
+            .duration_since(self.now)
+            .unwrap_or_else(|earlier| earlier.duration());
+        (apart > ASSERTION_LIFETIME / 5).then_some(theirs)
+    }
+}
+
+/// The `Authorization` header of a client (RFC 6749, section 2.3.1: both parts form-encoded).
+fn basic(id: &str, secret: &str) -> Result<HeaderValue, AuthError> {
+    let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let pair = format!("{}:{}", encode(id), encode(secret));
+    let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair)))
+        .map_err(|_| AuthError::new(AuthErrorKind::Settings, "the client id is not usable"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Revokes a token (RFC 7009). An unknown token counts as revoked.
+pub(crate) async fn revoke(
+    endpoint: TokenEndpoint<'_>,
+    token: &Secret,
+    kind: &str,
+) -> Result<(), AuthError> {
+    let form = Form::default()
+        .with("token", token.expose())
+        .with("token_type_hint", kind);
+    let response = endpoint.send(form).await?;
+    match response.status {
+        200..=299 => Ok(()),
+        status => Err(oauth_error(status, &response.body)),
+    }
+}
+
+/// Decodes the response of a token endpoint. A success that is an error body counts as 400, as
+/// some vendors answer that way (AUTH-5).
+fn parse_response(status: u16, body: &[u8]) -> Result<TokenResponse, AuthError> {
+    if (200..300).contains(&status) {
+        let document: Option<Value> = serde_json::from_slice(body).ok();
+        let is_token = document
+            .as_ref()
+            .is_some_and(|document| document["access_token"].is_string());
+        if is_token {
+            // The message of `serde_json` may quote a token.
+            return serde_json::from_slice(body).map_err(|_| {
+                let text = "the response of the token endpoint is invalid";
+                AuthError::new(AuthErrorKind::Rejected, text)
+            });
+        }
+        return Err(oauth_error(400, body));
+    }
+    Err(oauth_error(status, body))
+}
+
+/// The error in the response of an authorization server.
+pub(crate) fn oauth_error(status: u16, body: &[u8]) -> AuthError {
+    let document: Value = serde_json::from_slice(body).unwrap_or_default();
+    let code = match &document["error"] {
+        Value::String(code) => Some(code.as_str()),
+        // Some vendors nest it.
+        Value::Object(nested) => nested.get("code").and_then(Value::as_str),
+        _ => None,
+    };
+    let description = document["error_description"].as_str();
+    let Some(code) = code else {
+        let kind = match status {
+            408 | 425 | 429 | 500..=599 => AuthErrorKind::Unavailable,
+            _ => AuthErrorKind::Rejected,
+        };
+        let text = if (200..300).contains(&status) || body.is_empty() {
+            format!("the authorization server answered with status {status}")
+        } else {
+            format!("the authorization server answered with status {status} and no OAuth error")
+        };
+        return AuthError::new(kind, text);
+    };
+    AuthError::from_oauth(error_kind(status, code), code, description)
+}
+
+fn error_kind(status: u16, code: &str) -> AuthErrorKind {
+    match code {
+        "invalid_grant" | "invalid_refresh_token" | "expired_refresh_token" | "token_expired" => {
+            AuthErrorKind::InvalidGrant
+        }
+        "invalid_client" => AuthErrorKind::InvalidClient,
+        "access_denied" => AuthErrorKind::Denied,
+        "server_error" | "temporarily_unavailable" => AuthErrorKind::Unavailable,
+        _ if status == 429 || status >= 500 => AuthErrorKind::Unavailable,
+        _ => AuthErrorKind::Rejected,
+    }
+}
+
+/// Seconds as a number or, from some vendors, as text; anything else counts as absent.
+fn seconds<'d, D: Deserializer<'d>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked, and casts saturate"
+    )]
+    let whole = |number: f64| (number >= 0.0).then_some(number as u64);
+    Ok(match value {
+        Value::Number(number) => number.as_f64().and_then(whole),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responses_are_tokens_or_errors() {
+        use AuthErrorKind::{Denied, InvalidClient, InvalidGrant, Rejected, Unavailable};
+        let cases = [
+            (
+                200,
+                r#"{"access_token":"t","token_type":"Bearer"}"#,
+                Ok(None),
+            ),
+            (201, r#"{"access_token":"t","expires_in":60}"#, Ok(Some(60))),
+            (
+                200,
+                r#"{"access_token":"t","expires_in":"60"}"#,
+                Ok(Some(60)),
+            ),
+            (
+                200,
+                r#"{"access_token":"t","expires_in":59.9}"#,
+                Ok(Some(59)),
+            ),
+            (200, r#"{"access_token":"t","expires_in":-1}"#, Ok(None)),
+            (200, r#"{"access_token":"t","expires_in":null}"#, Ok(None)),
+            // A token beside an error is a token.
+            (
+                200,
+                r#"{"ok":true,"access_token":"t","error":"x"}"#,
+                Ok(None),
+            ),
+            (
+                200,
+                r#"{"ok":false,"error":"invalid_refresh_token"}"#,
+                Err(InvalidGrant),
+            ),
+            (
+                200,
+                r#"{"error":"expired_refresh_token"}"#,
+                Err(InvalidGrant),
+            ),
+            (200, r#"{"error":"token_expired"}"#, Err(InvalidGrant)),
+            (200, r#"{"error":"bad_verification_code"}"#, Err(Rejected)),
+            (200, r#"{"access_token":1}"#, Err(Rejected)),
+            (200, "<html>", Err(Rejected)),
+            (200, "", Err(Rejected)),
+            (400, r#"{"error":"invalid_grant"}"#, Err(InvalidGrant)),
+            (401, r#"{"error":"invalid_client"}"#, Err(InvalidClient)),
+            (400, r#"{"error":"access_denied"}"#, Err(Denied)),
+            (
+                400,
+                r#"{"error":"temporarily_unavailable"}"#,
+                Err(Unavailable),
+            ),
+            (
+                400,
+                r#"{"error":{"code":"invalid_grant"}}"#,
+                Err(InvalidGrant),
+            ),
+            (400, "nonsense", Err(Rejected)),
+            (404, "", Err(Rejected)),
+            (429, "", Err(Unavailable)),
+            (500, r#"{"error":"internal"}"#, Err(Unavailable)),
+            (502, "<html>", Err(Unavailable)),
+            // The issuer says what is wrong, whatever the status.
+            (500, r#"{"error":"invalid_grant"}"#, Err(InvalidGrant)),
+        ];
+        for (status, body, expected) in cases {
+            let parsed = parse_response(status, body.as_bytes());
+            let parsed = parsed.map(|tokens| tokens.expires_in);
+            assert_eq!(
+                parsed.map_err(|error| error.kind()),
+                expected,
+                "{status} {body}"
+            );
+        }
+    }
+
+    #[test]
+    fn errors_do_not_repeat_tokens() {
+        let body = br#"{"access_token":"hunter2","scope":["x"]}"#;
+        let error = parse_response(200, body).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn the_parts_of_basic_authentication_are_encoded() {
+        let value = basic("a:b", "p@ss wörd").unwrap();
+        let pair = STANDARD
+            .decode(value.to_str().unwrap().strip_prefix("Basic ").unwrap())
+            .unwrap();
+        assert_eq!(pair, b"a%3Ab:p%40ss%20w%C3%B6rd");
+        assert!(value.is_sensitive());
+    }
+}

@@ -1,0 +1,109 @@
+//! Signing out, with revocation (AUTH-10).
+
+use std::sync::Arc;
+
+use super::{Inner, blocking};
+use crate::error::AuthError;
+use crate::flow::{TokenEndpoint, revoke};
+use crate::http::Requester;
+use crate::tokens::Record;
+
+/// The result of signing out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Logout {
+    /// Whether anybody was signed in.
+    pub was_signed_in: bool,
+    /// Whether the authorization server revoked the tokens.
+    pub revocation: Revocation,
+}
+
+/// Whether tokens were revoked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Revocation {
+    /// There was nothing to revoke.
+    Nothing,
+    /// The authorization server revoked them.
+    Revoked,
+    /// The authorization server cannot revoke tokens; they expire by themselves.
+    Unsupported,
+    /// The revocation failed. The tokens are deleted here all the same.
+    Failed(AuthError),
+}
+
+impl Inner {
+    pub(super) async fn logout(self: &Arc<Self>) -> Result<Logout, AuthError> {
+        let login = self.login_slot().take();
+        if let Some(login) = login {
+            login.cancel();
+        }
+        let this = Arc::clone(self);
+        let taken = blocking(move || -> Result<_, AuthError> {
+            let _lock = this.store().lock(&this.identity)?;
+            // An unreadable record is deleted too.
+            let record = this.store().load(&this.identity).ok().flatten();
+            let was_stored = this.store().delete(&this.identity)?;
+            this.shared.needs_auth.clear(this.identity.key());
+            Ok((record, was_stored))
+        });
+        let (record, was_stored) = taken.await??;
+        {
+            let mut state = self.state();
+            *state = super::State {
+                challenge: state.challenge.take(),
+                ..super::State::default()
+            };
+        }
+        let revocation = match &record {
+            Some(record) => self.revoke(record).await,
+            None => Revocation::Nothing,
+        };
+        Ok(Logout {
+            was_signed_in: record.map_or(was_stored, |record| record.tokens.is_some()),
+            revocation,
+        })
+    }
+
+    async fn revoke(&self, record: &Record) -> Revocation {
+        let (Some(tokens), Some(client)) = (&record.tokens, &record.client) else {
+            return Revocation::Nothing;
+        };
+        let Some(url) = &record.endpoints.revocation else {
+            return Revocation::Unsupported;
+        };
+        let http = self.requester().await;
+        // The refresh token first: revoking it usually revokes the access token as well.
+        let refresh = tokens
+            .refresh
+            .as_ref()
+            .map(|token| (token, "refresh_token"));
+        let both = refresh
+            .into_iter()
+            .chain([(&tokens.access, "access_token")]);
+        let mut failure = None;
+        for (token, kind) in both {
+            let endpoint = endpoint(&http, url, record, client, self);
+            if let Err(error) = revoke(endpoint, token, kind).await {
+                failure.get_or_insert(error);
+            }
+        }
+        failure.map_or(Revocation::Revoked, Revocation::Failed)
+    }
+}
+
+fn endpoint<'r>(
+    http: &'r Requester,
+    url: &'r url::Url,
+    record: &'r Record,
+    client: &'r crate::registration::Client,
+    inner: &Inner,
+) -> TokenEndpoint<'r> {
+    TokenEndpoint {
+        http,
+        url,
+        issuer: &record.issuer,
+        client,
+        key: None,
+        now: inner.shared.now(),
+    }
+}

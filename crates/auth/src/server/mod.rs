@@ -1,0 +1,496 @@
+//! The authentication of one server: its tokens as the transport's [`Credentials`], and the
+//! reaction to refusals.
+
+mod config;
+mod device_login;
+mod enterprise;
+mod login;
+mod logout;
+mod obtain;
+mod renewal;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use trunkline_transport::http::{
+    AfterRefusal, BoxFuture, Credentials, CredentialsError, Refusal, Token,
+};
+
+pub use config::{AssertionSource, Grant, IdpConfig, ServerConfig};
+pub use device_login::DeviceLogin;
+pub use login::Login;
+pub use logout::{Logout, Revocation};
+
+use self::config::Kind;
+use self::renewal::{Flight, Renewal, RenewalCause};
+use crate::Secret;
+use crate::challenge::{Challenge, Reaction, react};
+use crate::error::{AuthError, AuthErrorKind};
+use crate::flow::random_fraction;
+use crate::http::Requester;
+use crate::needs_auth::seconds;
+use crate::scopes::union;
+use crate::shared::Shared;
+use crate::tokens::{
+    Account, Record, RefreshTiming, ServerIdentity, TokenStore, Tokens, is_due, refresh_time,
+};
+
+/// A token this young, in seconds, is not refreshed because the server refuses it: another one
+/// would be refused too.
+const FRESH: u64 = 10;
+
+/// Authenticates requests to one server for one account. See the [crate] documentation.
+///
+/// It implements [`Credentials`]: [`token`](Credentials::token) refreshes a token that is due, and
+/// [`refused`](Credentials::refused) one that the server refuses. Refreshes are single-flight in
+/// the process and locked across processes. Dropping it cancels a sign-in that is under way.
+pub struct ServerAuth {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    config: ServerConfig,
+    kind: Kind,
+    identity: ServerIdentity,
+    state: Mutex<State>,
+    flight: Mutex<Option<Flight>>,
+    login: Mutex<Option<Arc<Login>>>,
+    start: tokio::sync::Mutex<()>,
+}
+
+/// What this process knows.
+#[derive(Default)]
+struct State {
+    /// Whether the vault was read.
+    loaded: bool,
+    current: Option<Current>,
+    /// The last challenge of the server.
+    challenge: Option<Challenge>,
+    demand: Option<SignInDemand>,
+    /// Failed refreshes in a row, and when the next may follow.
+    failures: u32,
+    retry_at: Option<std::time::Instant>,
+    last_failure: Option<AuthError>,
+}
+
+/// The token in use.
+#[derive(Clone)]
+struct Current {
+    bearer: Token,
+    access: Secret,
+    timing: Option<RefreshTiming>,
+    obtained_at: u64,
+    /// Whether it comes from this crate's vault.
+    is_own: bool,
+}
+
+/// A server that waits for the user to sign in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SignInDemand {
+    /// Why.
+    pub reason: SignInReason,
+    /// The server's challenge, if it sent one.
+    pub challenge: Option<Challenge>,
+    /// A sentence for the user.
+    pub message: String,
+}
+
+/// Why the user has to sign in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SignInReason {
+    /// Nobody has signed in yet.
+    SignedOut,
+    /// The sign-in has ended: the refresh token is no longer accepted, or there is none.
+    Ended,
+    /// The server refuses a valid token.
+    TokenRefused,
+    /// A request needs these scopes in addition (AUTH-6).
+    MissingScopes(Vec<String>),
+}
+
+impl ServerAuth {
+    pub(crate) fn new(shared: Arc<Shared>, config: ServerConfig) -> Self {
+        let identity = ServerIdentity::new(
+            &config.name,
+            &config.url,
+            &config.oauth,
+            config.account.as_deref(),
+        );
+        Self::with_kind(shared, config, Kind::Resource, identity)
+    }
+
+    pub(crate) fn new_idp(shared: Arc<Shared>, idp: IdpConfig) -> Self {
+        let identity = ServerIdentity::of_idp(idp.issuer.as_str(), &idp.client_id);
+        let (config, issuer) = idp.into_server();
+        Self::with_kind(shared, config, Kind::Idp { issuer }, identity)
+    }
+
+    fn with_kind(
+        shared: Arc<Shared>,
+        config: ServerConfig,
+        kind: Kind,
+        identity: ServerIdentity,
+    ) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                shared,
+                config,
+                kind,
+                identity,
+                state: Mutex::default(),
+                flight: Mutex::default(),
+                login: Mutex::default(),
+                start: tokio::sync::Mutex::default(),
+            }),
+        }
+    }
+
+    /// The identity under which the sign-in is stored.
+    pub fn identity(&self) -> &ServerIdentity {
+        &self.inner.identity
+    }
+
+    /// Returns who is signed in, until when and with which scopes; `None` if nobody is.
+    pub async fn account(&self) -> Result<Option<Account>, AuthError> {
+        let record = self.inner.load().await?;
+        Ok(record.as_ref().and_then(Account::of))
+    }
+
+    /// Returns why the user has to sign in, if a request was refused for that.
+    pub fn sign_in_demand(&self) -> Option<SignInDemand> {
+        self.inner.state().demand.clone()
+    }
+
+    /// Returns the challenge of the server if it asked for a sign-in in the last 15 minutes, in
+    /// any process, and nobody has signed in since: then there is no point in connecting (AUTH-7).
+    pub async fn recent_demand(&self) -> Option<Challenge> {
+        let inner = Arc::clone(&self.inner);
+        let recalled = blocking(move || {
+            let now = inner.shared.now();
+            inner.shared.needs_auth.recall(inner.identity.key(), now)
+        });
+        recalled.await.ok().flatten()
+    }
+
+    /// Reports the challenge of a refusal that did not pass through [`Credentials::refused`].
+    pub fn set_challenge(&self, challenge: Challenge) {
+        self.inner.state().challenge = Some(challenge);
+    }
+
+    /// Starts a sign-in in the browser, or returns the one that is under way. The server's
+    /// challenge, if one is known, decides the authorization server and the scopes.
+    ///
+    /// The sign-in ends with the first of: the callback, [`Login::finish`], ten minutes,
+    /// [`Login::cancel`].
+    pub async fn start_login(&self) -> Result<Arc<Login>, AuthError> {
+        self.inner.start_login().await
+    }
+
+    /// Starts a sign-in on another device (RFC 8628).
+    pub async fn start_device_login(&self) -> Result<DeviceLogin, AuthError> {
+        self.inner.start_device_login().await
+    }
+
+    /// Signs out: revokes the tokens where the authorization server can (RFC 7009), and deletes
+    /// them in any case.
+    pub async fn logout(&self) -> Result<Logout, AuthError> {
+        self.inner.logout().await
+    }
+}
+
+impl Drop for ServerAuth {
+    fn drop(&mut self) {
+        let login = self.inner.login_slot().take();
+        if let Some(login) = login {
+            login.cancel();
+        }
+    }
+}
+
+impl std::fmt::Debug for ServerAuth {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.debug_struct("ServerAuth")
+            .field("identity", &self.inner.identity)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Credentials for ServerAuth {
+    fn token(&self) -> BoxFuture<'_, Result<Option<Token>, CredentialsError>> {
+        if let Some(token) = self.inner.valid_token() {
+            return Box::pin(std::future::ready(Ok(Some(token))));
+        }
+        Box::pin(async {
+            let token = self.inner.token().await;
+            token.map_err(|error| CredentialsError(error.to_string()))
+        })
+    }
+
+    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, AfterRefusal> {
+        Box::pin(self.inner.refused(refusal))
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn login_slot(&self) -> MutexGuard<'_, Option<Arc<Login>>> {
+        self.login.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn store(&self) -> &TokenStore {
+        &self.shared.store
+    }
+
+    fn now(&self) -> u64 {
+        seconds(self.shared.now())
+    }
+
+    async fn requester(&self) -> Requester {
+        let http = Arc::clone(&self.shared.http);
+        Requester::new(http, self.config.url.clone(), self.config.tls_files.clone()).await
+    }
+
+    /// The token, if it is not due. The path of nearly every request.
+    fn valid_token(&self) -> Option<Token> {
+        let state = self.state();
+        let current = state.current.as_ref()?;
+        (!is_due(current.timing, self.now())).then(|| current.bearer.clone())
+    }
+
+    async fn token(self: &Arc<Self>) -> Result<Option<Token>, AuthError> {
+        if !self.state().loaded {
+            self.load().await?;
+        }
+        if let Some(token) = self.valid_token() {
+            return Ok(Some(token));
+        }
+        let Some(current) = self.state().current.clone() else {
+            return Ok(None);
+        };
+        match self.renew(Some(&current.access), RenewalCause::Due).await {
+            Renewal::Renewed => Ok(self.state().current.as_ref().map(|now| now.bearer.clone())),
+            // Without a refresh token the server decides: our clock may be wrong.
+            Renewal::SignIn(_) => Ok(self.state().current.as_ref().map(|now| now.bearer.clone())),
+            Renewal::Failed(error) => {
+                let expired = current
+                    .timing
+                    .is_some_and(|timing| self.now() >= timing.expires_at);
+                if expired {
+                    Err(error.context("the expired token could not be refreshed"))
+                } else {
+                    Ok(Some(current.bearer))
+                }
+            }
+        }
+    }
+
+    async fn refused(self: &Arc<Self>, refusal: Refusal) -> AfterRefusal {
+        let challenge = refusal.challenge.as_deref().and_then(Challenge::parse);
+        let reaction = react(refusal.status, challenge.as_ref());
+        if challenge.is_some() {
+            self.state().challenge.clone_from(&challenge);
+        }
+        let outcome = match reaction {
+            Reaction::Forbidden => return AfterRefusal::GiveUp,
+            Reaction::Renew => self.renew_refused(&refusal).await,
+            Reaction::StepUp(scopes) => self.step_up(&refusal, scopes).await,
+        };
+        let Some((reason, message)) = outcome else {
+            return AfterRefusal::Retry;
+        };
+        if let Some(reason) = reason {
+            let is_missing_scopes = matches!(reason, SignInReason::MissingScopes(_));
+            self.state().demand = Some(SignInDemand {
+                reason,
+                challenge: challenge.clone(),
+                message,
+            });
+            if !is_missing_scopes {
+                self.remember_demand(challenge.unwrap_or_default()).await;
+            }
+        }
+        AfterRefusal::GiveUp
+    }
+
+    /// Gets a new token after a refusal. `None` if there is one; otherwise why not, with the reason
+    /// for a sign-in unless a later attempt may succeed without one.
+    async fn renew_refused(
+        self: &Arc<Self>,
+        refusal: &Refusal,
+    ) -> Option<(Option<SignInReason>, String)> {
+        let current = self.state().current.clone();
+        match &current {
+            // Another request got a new token meanwhile.
+            Some(current) if Some(&current.bearer) != refusal.sent.as_ref() => return None,
+            Some(current) if current.is_own => {
+                let age = self.now().checked_sub(current.obtained_at);
+                if age.is_some_and(|age| age < FRESH) {
+                    let text = "the server refuses the token that was just issued for it";
+                    return Some((Some(SignInReason::TokenRefused), text.to_owned()));
+                }
+            }
+            _ => {}
+        }
+        let seen = current.as_ref().map(|current| &current.access);
+        match self.renew(seen, RenewalCause::Refused).await {
+            Renewal::Renewed => None,
+            Renewal::SignIn(error) => {
+                // The request before this one may have learned that the sign-in has ended.
+                let known = self.state().demand.clone();
+                let ended = known.filter(|known| known.reason == SignInReason::Ended);
+                let (reason, message) = match (ended, &current) {
+                    (Some(ended), _) => (ended.reason, ended.message),
+                    (None, Some(_)) => (SignInReason::Ended, error.to_string()),
+                    (None, None) => (SignInReason::SignedOut, error.to_string()),
+                };
+                Some((Some(reason), message))
+            }
+            Renewal::Failed(error) => Some((None, error.to_string())),
+        }
+    }
+
+    /// Reacts to missing scopes: a grant without the user gets a new token with all scopes; for
+    /// others they are stored for the next sign-in.
+    async fn step_up(
+        self: &Arc<Self>,
+        refusal: &Refusal,
+        scopes: Vec<String>,
+    ) -> Option<(Option<SignInReason>, String)> {
+        let sent = refusal.sent.clone();
+        let this = Arc::clone(self);
+        let added = scopes.clone();
+        // Another process may have signed in with more scopes meanwhile.
+        let stored = blocking(move || -> Result<_, AuthError> {
+            let _lock = this.store().lock(&this.identity)?;
+            let Some(mut record) = this.store().load(&this.identity)? else {
+                return Ok(false);
+            };
+            let newer = record.tokens.as_ref().is_some_and(|tokens| {
+                Token::bearer(tokens.access.expose()).is_some_and(|token| Some(token) != sent)
+            });
+            if newer {
+                this.adopt(&record);
+                return Ok(true);
+            }
+            let all = union(&record.requested_scopes, &added);
+            if all != record.requested_scopes {
+                record.requested_scopes = all;
+                this.store().save(&this.identity, &record)?;
+            }
+            Ok(false)
+        });
+        match stored.await.and_then(|stored| stored) {
+            Ok(true) => return None,
+            Ok(false) => {}
+            Err(error) => return Some((None, error.to_string())),
+        }
+        let text = "the request needs more permissions than were granted; sign in again";
+        let missing = || {
+            Some((
+                Some(SignInReason::MissingScopes(scopes.clone())),
+                text.to_owned(),
+            ))
+        };
+        if self.config.grant.needs_user() {
+            return missing();
+        }
+        let current = self.state().current.clone();
+        let seen = current.as_ref().map(|current| &current.access);
+        // A grant that has the scopes already would get the same again.
+        let granted = self.granted_scopes().await;
+        if scopes.iter().all(|scope| granted.contains(scope)) {
+            return missing();
+        }
+        match self.renew(seen, RenewalCause::StepUp).await {
+            Renewal::Renewed => None,
+            Renewal::SignIn(_) => missing(),
+            Renewal::Failed(error) => Some((None, error.to_string())),
+        }
+    }
+
+    async fn granted_scopes(&self) -> Vec<String> {
+        let record = self.read_record().await.ok().flatten();
+        let tokens = record.and_then(|record| record.tokens);
+        tokens.map(|tokens| tokens.scopes).unwrap_or_default()
+    }
+
+    async fn remember_demand(self: &Arc<Self>, challenge: Challenge) {
+        let this = Arc::clone(self);
+        let remembered = blocking(move || {
+            let now = this.shared.now();
+            let key = this.identity.key();
+            this.shared.needs_auth.remember(key, &challenge, now);
+        });
+        // The memory is an optimisation.
+        let _ = remembered.await;
+    }
+
+    /// Reads the vault and uses what it holds.
+    async fn load(self: &Arc<Self>) -> Result<Option<Record>, AuthError> {
+        let record = self.read_record().await?;
+        match &record {
+            Some(record) if record.tokens.is_some() => self.adopt(record),
+            _ => self.adopt_foreign().await,
+        }
+        self.state().loaded = true;
+        Ok(record)
+    }
+
+    async fn read_record(&self) -> Result<Option<Record>, AuthError> {
+        let store = self.store().clone();
+        let identity = self.identity.clone();
+        blocking(move || store.load(&identity)).await?
+    }
+
+    /// Uses the tokens of a record from now on.
+    fn adopt(&self, record: &Record) {
+        let current = record
+            .tokens
+            .as_ref()
+            .and_then(|tokens| current(tokens, true));
+        let mut state = self.state();
+        if current.is_some() {
+            state.demand = None;
+            state.failures = 0;
+            state.retry_at = None;
+            state.last_failure = None;
+        }
+        state.current = current;
+        state.loaded = true;
+    }
+
+    /// Uses a valid token of Claude Code, if there is one.
+    async fn adopt_foreign(self: &Arc<Self>) {
+        let this = Arc::clone(self);
+        let found = blocking(move || {
+            let tokens = this.shared.claude_code.as_ref()?;
+            tokens.find(&this.config.name, &this.config.url, this.now())
+        });
+        let found = found.await.ok().flatten();
+        let mut state = self.state();
+        state.current = found.as_ref().and_then(|tokens| current(tokens, false));
+    }
+}
+
+fn current(tokens: &Tokens, is_own: bool) -> Option<Current> {
+    Some(Current {
+        bearer: Token::bearer(tokens.access.expose())?,
+        access: tokens.access.clone(),
+        timing: refresh_time(tokens, random_fraction()),
+        obtained_at: tokens.obtained_at,
+        is_own,
+    })
+}
+
+/// Runs what blocks off the runtime's threads.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, AuthError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| AuthError::new(AuthErrorKind::Storage, error.to_string()))
+}

@@ -1,0 +1,178 @@
+//! Reads and writes sign-ins in the vault, and lists them in a file without secrets.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Record, ServerIdentity};
+use crate::error::{AuthError, AuthErrorKind};
+use crate::files::{FileLock, read_bounded, replace_private};
+use crate::vault::{StoredIn, Vault};
+
+/// The service under which sign-ins are stored in the vault.
+const SERVICE: &str = "trunkline OAuth";
+
+/// How long to wait for the lock of a sign-in. Its holder makes at most three requests.
+const LOCK_LIMIT: Duration = Duration::from_mins(2);
+
+/// How long to wait for the lock of the list. Its holder only writes a small file.
+const LIST_LOCK_LIMIT: Duration = Duration::from_secs(5);
+
+/// The maximum size of the list.
+const MAX_LIST: u64 = 1024 * 1024;
+
+/// Stores sign-ins. All methods block.
+#[derive(Clone, Debug)]
+pub(crate) struct TokenStore {
+    vault: Arc<Vault>,
+    directory: PathBuf,
+}
+
+/// A stored sign-in, without its secrets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Account {
+    /// The name of the server.
+    pub server: String,
+    /// The URL of the server.
+    pub url: String,
+    /// The name of the account.
+    pub account: String,
+    /// The authorization server that issued the tokens.
+    pub issuer: String,
+    /// The granted scopes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<String>,
+    /// When the access token expires, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<u64>,
+    /// Whether the access token can be refreshed.
+    #[serde(default)]
+    pub can_refresh: bool,
+}
+
+impl Account {
+    /// When the access token expires.
+    pub fn expires(&self) -> Option<SystemTime> {
+        let seconds = self.expires_at?;
+        SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+    }
+
+    pub(crate) fn of(record: &Record) -> Option<Self> {
+        let tokens = record.tokens.as_ref()?;
+        Some(Self {
+            server: record.server.clone(),
+            url: record.url.clone(),
+            account: record.account.clone(),
+            issuer: record.issuer.clone(),
+            scopes: tokens.scopes.clone(),
+            expires_at: tokens.expires_at,
+            can_refresh: tokens.refresh.is_some(),
+        })
+    }
+}
+
+impl TokenStore {
+    pub(crate) fn new(vault: Arc<Vault>, directory: PathBuf) -> Self {
+        Self { vault, directory }
+    }
+
+    pub(crate) fn vault(&self) -> &Vault {
+        &self.vault
+    }
+
+    /// Takes the lock of a sign-in across processes. Whoever changes the sign-in holds it.
+    pub(crate) fn lock(&self, identity: &ServerIdentity) -> Result<FileLock, AuthError> {
+        let path = self.lock_path(identity, "lock");
+        match FileLock::acquire(&path, LOCK_LIMIT) {
+            Ok(Some(lock)) => Ok(lock),
+            Ok(None) => {
+                let text = format!("another process has held {} too long", path.display());
+                Err(AuthError::new(AuthErrorKind::Unavailable, text))
+            }
+            Err(error) => Err(storage(&path, &error)),
+        }
+    }
+
+    /// Takes the lock of an interactive sign-in, if no other process has it.
+    pub(crate) fn try_login_lock(
+        &self,
+        identity: &ServerIdentity,
+    ) -> Result<Option<FileLock>, AuthError> {
+        let path = self.lock_path(identity, "login");
+        FileLock::acquire(&path, Duration::ZERO).map_err(|error| storage(&path, &error))
+    }
+
+    fn lock_path(&self, identity: &ServerIdentity, extension: &str) -> PathBuf {
+        let name = format!("{}.{extension}", identity.file_stem());
+        self.directory.join("locks").join(name)
+    }
+
+    pub(crate) fn load(&self, identity: &ServerIdentity) -> Result<Option<Record>, AuthError> {
+        let found = self.vault.get(SERVICE, identity.key())?;
+        found.as_ref().map(Record::parse).transpose()
+    }
+
+    /// Stores a record. It is on disk, or in the keychain, when this returns.
+    pub(crate) fn save(
+        &self,
+        identity: &ServerIdentity,
+        record: &Record,
+    ) -> Result<StoredIn, AuthError> {
+        let stored = self
+            .vault
+            .set(SERVICE, identity.key(), &record.to_secret()?)?;
+        self.update_list(identity, Account::of(record));
+        Ok(stored)
+    }
+
+    /// Deletes a record. Returns whether there was one.
+    pub(crate) fn delete(&self, identity: &ServerIdentity) -> Result<bool, AuthError> {
+        let deleted = self.vault.delete(SERVICE, identity.key())?;
+        self.update_list(identity, None);
+        Ok(deleted)
+    }
+
+    /// The stored sign-ins, by server and account.
+    pub(crate) fn accounts(&self) -> Vec<Account> {
+        let mut accounts: Vec<_> = self.read_list().into_values().collect();
+        accounts.sort_by(|a, b| (&a.server, &a.account).cmp(&(&b.server, &b.account)));
+        accounts
+    }
+
+    fn list_path(&self) -> PathBuf {
+        self.directory.join("accounts.json")
+    }
+
+    fn read_list(&self) -> BTreeMap<String, Account> {
+        let bytes = read_bounded(&self.list_path(), MAX_LIST).unwrap_or_default();
+        serde_json::from_slice(&bytes).unwrap_or_default()
+    }
+
+    /// Updates the list, which is only for display: failures are ignored.
+    fn update_list(&self, identity: &ServerIdentity, account: Option<Account>) {
+        let path = self.list_path();
+        let lock = FileLock::acquire(&self.directory.join("accounts.lock"), LIST_LOCK_LIMIT);
+        let Ok(Some(_lock)) = lock else { return };
+        let mut list = self.read_list();
+        if list.get(identity.key()) == account.as_ref() {
+            return;
+        }
+        match account {
+            Some(account) => list.insert(identity.key().to_owned(), account),
+            None => list.remove(identity.key()),
+        };
+        if let Ok(bytes) = serde_json::to_vec_pretty(&list) {
+            let _ = replace_private(&path, &bytes);
+        }
+    }
+}
+
+fn storage(path: &Path, error: &std::io::Error) -> AuthError {
+    let text = format!("could not lock {}: {error}", path.display());
+    AuthError::new(AuthErrorKind::Storage, text)
+}
