@@ -8,6 +8,7 @@
 mod bench;
 mod conformance;
 mod docs;
+mod features;
 mod fuzz;
 mod hook;
 mod interop;

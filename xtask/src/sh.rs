@@ -26,11 +26,28 @@ pub(crate) fn root() -> PathBuf {
 /// Returns a `cargo` command in the root, with `target/tools` on its PATH.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new("cargo");
-    command
+    without_package_vars(&mut command)
         .args(args)
         .current_dir(root())
         .env("PATH", path_with(&root().join("target/tools/bin")));
     command
+}
+
+/// Removes the variables that `cargo run` sets for the package `xtask`. Build scripts such as ring's
+/// depend on them: with them, a build would not reuse what a build from a shell has compiled.
+pub(crate) fn without_package_vars(command: &mut Command) -> &mut Command {
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_package_var) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+fn is_package_var(name: &str) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
 }
 
 /// Returns `PATH` with a folder in front.
@@ -71,6 +88,16 @@ pub(crate) fn run_noting(
     // The pipe closes with the command, unless a leftover process holds it.
     let noted = noted.recv_timeout(PIPE_TIMEOUT).ok().flatten();
     finished.map(|()| noted)
+}
+
+/// Runs a command and returns its stdout.
+pub(crate) fn output(mut command: Command) -> Result<String> {
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot run {}", line(&command)))?;
+    if !output.status.success() {
+        bail!("{} failed", line(&command));
+    }
+    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// Returns whether a command exists and succeeds, without its output.
@@ -173,6 +200,16 @@ mod tests {
         check(7, "7 ms");
         check(12_340, "12.3 s");
         check(245_000, "4 min 05 s");
+    }
+
+    #[test]
+    fn a_build_does_not_see_the_package_of_its_caller() {
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+        let command = cargo(&["build"]);
+        let mut removed = command.get_envs().filter(|(_, value)| value.is_none());
+        assert!(removed.any(|(name, _)| name == "CARGO_MANIFEST_DIR"));
+        assert!(is_package_var("CARGO_PKG_NAME"));
+        assert!(!is_package_var("CARGO_TARGET_DIR"));
     }
 
     #[test]

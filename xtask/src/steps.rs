@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 
-use crate::{conformance, docs, interop, sh, tidy, tools};
+use crate::{conformance, docs, features, interop, sh, tidy, tools};
 
 /// A cold build of the whole workspace on two cores stays well under this.
 const BUILD_LIMIT: Duration = Duration::from_mins(30);
@@ -35,6 +35,8 @@ enum Step {
     Deny,
     /// clippy on all targets and features, with warnings as errors
     Clippy,
+    /// The library without features and with each alone, and its number of crates
+    Features,
     /// clippy on the fuzz targets, which are a separate workspace
     FuzzTargets,
     /// rustdoc, with warnings as errors
@@ -51,6 +53,17 @@ enum Step {
 
 /// The steps of `cargo xtask check`, which finish within a minute on a warm build.
 const CHECK: [Step; 5] = [Step::Fmt, Step::Tidy, Step::Docs, Step::Deny, Step::Clippy];
+
+/// The test of a host without features, which needs a build of its own.
+const BARE_TEST: [&str; 7] = [
+    "nextest",
+    "run",
+    "--package",
+    "trunkline",
+    "--no-default-features",
+    "--test",
+    "bare",
+];
 
 /// The result of a step, with an optional note for the summary.
 struct Outcome {
@@ -159,6 +172,7 @@ impl Step {
             Self::Docs => "generated pages",
             Self::Deny => "licences, bans and sources of dependencies",
             Self::Clippy => "clippy",
+            Self::Features => "features of the library",
             Self::FuzzTargets => "fuzz targets",
             Self::Doc => "rustdoc",
             Self::Tests => "tests",
@@ -187,13 +201,18 @@ impl Step {
                 "-D",
                 "warnings",
             ])),
+            Self::Features => features::run().map(Some),
             Self::FuzzTargets => build(check_fuzz_targets()),
             Self::Doc => {
                 let mut doc = sh::cargo(&["doc", "--workspace", "--no-deps"]);
                 doc.env("RUSTDOCFLAGS", "-D warnings");
                 build(doc)
             }
-            Self::Tests => nextest(sh::cargo(&["nextest", "run", "--workspace"])),
+            Self::Tests => {
+                let note = nextest(sh::cargo(&["nextest", "run", "--workspace"]))?;
+                nextest(sh::cargo(&BARE_TEST))?;
+                Ok(note)
+            }
             Self::Doctests => build(sh::cargo(&["test", "--doc", "--workspace"])),
             Self::Interop => {
                 let folder = interop::install()?;

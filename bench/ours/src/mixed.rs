@@ -7,7 +7,7 @@ use bench_client::{Args, Report};
 use trunkline::server::State;
 use trunkline::{Host, ServerEntry};
 
-use crate::{Failure, server};
+use crate::Failure;
 
 /// How often the servers are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &Args, only_healthy: bool) -> Result<(), Failure> 
             Fate::Hanging => format!("{url}/hang/{index}"),
         };
         let name = format!("remote{index}");
-        (Fate::of(index), server::http(name, &at))
+        (Fate::of(index), ServerEntry::http(name, at))
     });
     let servers: Vec<_> = local
         .chain(remote)

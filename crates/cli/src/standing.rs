@@ -34,6 +34,7 @@ pub(crate) fn reason(server: &Server) -> Option<(String, Option<String>)> {
         EntryStatus::Shadowed { by } => {
             Some((format!("an entry of the same name shadows it: {by}"), None))
         }
+        other => Some((format!("its status is {other:?}"), None)),
     }
 }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 /// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Severity {
     /// A file, an entry or a setting is not used.
     Error,
@@ -16,6 +17,7 @@ pub enum Severity {
 
 /// One problem: the file and position, the server, and what to write instead (CFG-3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Diagnostic {
     /// The severity.
     pub severity: Severity,

@@ -123,6 +123,7 @@ const fn managed_dir() -> &'static str {
 
 /// A project: the working directory, and its key in `~/.claude.json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Project {
     /// The working directory.
     pub cwd: PathBuf,

@@ -19,6 +19,7 @@ mod files;
 #[doc(hidden)]
 pub mod fuzzing;
 mod glob;
+#[cfg(feature = "import")]
 pub mod import;
 mod layout;
 mod load;
@@ -31,6 +32,7 @@ mod scopes;
 mod secret;
 mod server_set;
 mod settings;
+#[cfg(feature = "watch")]
 mod watch;
 
 pub use approval::{
@@ -48,6 +50,7 @@ pub use entry::{
 pub use entry_edit::{EntryChange, EntryEdit, EntryText};
 pub use expand::{Environment, KeyringRef};
 pub use glob::Glob;
+#[cfg(feature = "import")]
 pub use import::yaml_value;
 pub use layout::{Layout, Project};
 pub use load::{Loader, is_exclusive};
@@ -57,4 +60,5 @@ pub use policy::{Blocked, Policy};
 pub use scopes::{ConnectorEntry, Scope};
 pub use secret::{HIDDEN, Secret};
 pub use server_set::{EntryStatus, Server, ServerSet, Source};
+#[cfg(feature = "watch")]
 pub use watch::Watcher;

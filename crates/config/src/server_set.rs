@@ -16,6 +16,7 @@ use crate::scopes::Scope;
 
 /// All configured servers, including those that may not run, and the problems found.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ServerSet {
     /// Every server, sorted by name, and by scope within a name.
     pub servers: Vec<Server>,
@@ -38,6 +39,7 @@ pub struct ServerSet {
 
 /// A configured server and its status.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Server {
     /// The entry.
     pub entry: ServerEntry,
@@ -51,6 +53,7 @@ pub struct Server {
 
 /// The scope and file of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Source {
     /// The scope.
     pub scope: Scope,
@@ -75,6 +78,7 @@ impl fmt::Display for Source {
 
 /// Whether a server runs, or why not.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EntryStatus {
     /// It may run and is enabled.
     Active,

@@ -1,8 +1,9 @@
 //! Credentials for servers, and the secrets that entries refer to.
 
 pub use crate::secrets::Secrets;
-pub use trunkline_auth::{Vault, VaultError};
+pub use trunkline_auth::{StoredIn, Vault, VaultError};
 pub use trunkline_config::{KeyringRef, Secret};
-pub use trunkline_transport::http::{
+#[cfg(any(feature = "http", feature = "ws"))]
+pub use trunkline_transport::credentials::{
     AfterRefusal, BoxFuture, Credentials, CredentialsError, FixedToken, Refusal, Token,
 };

@@ -2,24 +2,22 @@
 
 use std::future::Future;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use trunkline_config::{Layout, Loader, ServerEntry, ServerSet};
+use trunkline_config::ServerEntry;
 use trunkline_transport::SdkBridge;
-use trunkline_transport::http::Credentials;
-use trunkline_transport::net::Dialer;
 
 use crate::builtin::Builtin;
 use crate::catalog::CatalogStore;
-use crate::connection::{CredentialsLookup, CustomServer, Elicit, Sampling, Source};
-use crate::connectors::Connectors;
-use crate::discovery::{DiscoveryOptions, ServerFilter};
+use crate::connection::{CustomServer, Elicit, Sampling, Source};
+use crate::discovery::DiscoveryPlan;
 use crate::eras::EraMemory;
 use crate::host::Host;
 use crate::host_tool::HostTool;
 use crate::logs::{LogLine, LogSink, LogStore, Message, MessageTap, Tracer};
+use crate::network::Network;
 use crate::permission::{Permit, Rules};
 use crate::pins::{OnChange, PinStore};
 use crate::result::Results;
@@ -46,10 +44,8 @@ pub struct HostBuilder {
     pub(crate) elicit: Option<Arc<dyn Elicit>>,
     pub(crate) sampling: Option<Arc<dyn Sampling>>,
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
-    pub(crate) dialer: Option<Dialer>,
+    pub(crate) network: Network,
     pub(crate) sdk: Option<SdkBridge>,
-    pub(crate) credentials: Option<CredentialsLookup>,
-    pub(crate) connector_credentials: Option<Arc<dyn Credentials>>,
     pub(crate) logs: Option<LogStore>,
     log_sinks: Vec<LogSink>,
     pub(crate) tracer: Option<Tracer>,
@@ -60,67 +56,12 @@ pub struct HostBuilder {
     pub(crate) pins: Option<PinStore>,
     pub(crate) on_change: OnChange,
     pub(crate) results: Option<Results>,
-    loader: Option<(Loader, Option<ServerSet>)>,
-    connectors: Option<Arc<dyn Connectors>>,
+    pub(crate) discovery: DiscoveryPlan,
     pub(crate) bypass_policy: bool,
-    watch: Option<bool>,
-    /// Whether files are watched unless [`HostBuilder::watch`] decides.
-    discovers: bool,
-    only: Option<ServerFilter>,
 }
 
 /// Servers.
 impl HostBuilder {
-    /// Takes the servers from configuration files: all scopes, approval, policy. Watches the files
-    /// and follows their changes.
-    ///
-    /// ```no_run
-    /// use trunkline::Host;
-    /// use trunkline::config::Layout;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let layout = Layout::from_env().ok_or("no home directory")?;
-    /// let host = Host::builder().discover(layout, &std::env::current_dir()?).start();
-    /// # host.shutdown().await;
-    /// # Ok(()) }
-    /// ```
-    pub fn discover(mut self, layout: Layout, cwd: &Path) -> Self {
-        self.discovers = true;
-        self.loader(Loader::new(layout, cwd))
-    }
-
-    /// Takes the servers from configuration files, as `loader` reads them.
-    pub fn loader(mut self, loader: Loader) -> Self {
-        self.loader = Some((loader, None));
-        self
-    }
-
-    /// As [`HostBuilder::loader`], with a set that the loader has already read.
-    pub fn loaded(mut self, loader: Loader, set: ServerSet) -> Self {
-        self.loader = Some((loader, Some(set)));
-        self
-    }
-
-    /// Whether to follow changes to the configuration files.
-    pub fn watch(mut self, watch: bool) -> Self {
-        self.watch = Some(watch);
-        self
-    }
-
-    /// Takes only the configured servers whose names `wanted` accepts.
-    pub fn only(mut self, wanted: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
-        self.only = Some(Arc::new(wanted));
-        self
-    }
-
-    /// Adds the user's claude.ai connectors.
-    pub fn connectors(mut self, connectors: impl Connectors) -> Self {
-        self.connector_credentials = connectors.credentials();
-        self.connectors = Some(Arc::new(connectors));
-        self
-    }
-
     /// Adds a server. It needs no approval. With configuration files
     /// ([`discover`](Self::discover), [`loader`](Self::loader)), their policy applies to it, unless
     /// [`bypass_policy`](Self::bypass_policy) is set: a refused server is listed as blocked in
@@ -197,27 +138,6 @@ impl HostBuilder {
 
 /// Transports and credentials.
 impl HostBuilder {
-    /// Supplies credentials for each HTTP server: its token, and a callback when the server refuses
-    /// it. Not called for an entry with an `Authorization` header.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use trunkline::Host;
-    /// use trunkline::auth::{Credentials, FixedToken, Token};
-    ///
-    /// let github: Arc<dyn Credentials> = Arc::new(FixedToken(Token::bearer("secret").unwrap()));
-    /// let builder = Host::builder()
-    ///     .credentials(move |entry| (entry.name == "github").then(|| Arc::clone(&github)));
-    /// # drop(builder);
-    /// ```
-    pub fn credentials(
-        mut self,
-        find: impl Fn(&ServerEntry) -> Option<Arc<dyn Credentials>> + Send + Sync + 'static,
-    ) -> Self {
-        self.credentials = Some(Arc::new(find));
-        self
-    }
-
     /// Resolves `${keyring:...}` references in entries. Without it, such a server cannot connect.
     pub fn secrets(mut self, secrets: impl Secrets) -> Self {
         self.secrets = Some(Arc::new(secrets));
@@ -227,12 +147,6 @@ impl HostBuilder {
     /// Connects servers of type `sdk` through the embedding process. Without it they cannot connect.
     pub fn sdk(mut self, bridge: SdkBridge) -> Self {
         self.sdk = Some(bridge);
-        self
-    }
-
-    /// Sets how servers on the network are reached. Defaults to the environment's proxies.
-    pub fn dialer(mut self, dialer: Dialer) -> Self {
-        self.dialer = Some(dialer);
         self
     }
 }
@@ -423,32 +337,18 @@ impl HostBuilder {
         if let Some(lazy) = self.lazy {
             settings.lazy = lazy;
         }
-        let of_loader = || {
-            let (loader, _) = self.loader.as_ref()?;
-            Some(loader.project().cwd.clone())
-        };
         let given = self.project_dir.clone().or(settings.project_dir);
-        settings.project_dir = given.or_else(of_loader);
+        settings.project_dir = given.or_else(|| self.discovery.project_dir());
         settings
-    }
-
-    /// The options for discovery, if configuration files are read.
-    pub(crate) fn plan(&mut self) -> Option<DiscoveryOptions> {
-        let (loader, initial_set) = self.loader.take()?;
-        Some(DiscoveryOptions {
-            loader,
-            initial_set,
-            connectors: self.connectors.take(),
-            dialer: self.dialer.clone(),
-            watch: self.watch.unwrap_or(self.discovers),
-            filter: self.only.take(),
-        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::time::Duration;
+
+    use trunkline_config::Layout;
 
     use super::*;
 
@@ -457,7 +357,7 @@ mod tests {
     /// The effect of the calls below.
     fn effect(mut builder: HostBuilder) -> String {
         let settings = builder.take_settings();
-        let plan = builder.plan().unwrap();
+        let plan = builder.discovery.options(&builder.network).unwrap();
         let HostBuilder {
             rules, on_change, ..
         } = builder;

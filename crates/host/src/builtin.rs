@@ -54,6 +54,7 @@ struct BuiltinTool {
 }
 
 /// One call of a built-in server's tool.
+#[non_exhaustive]
 pub struct BuiltinCall {
     /// The arguments, an object.
     pub arguments: Json,

@@ -3,6 +3,7 @@
 //! One task owns the loader. It reads the files when they change or on request, and passes the new
 //! set to the host. Files are read on the blocking pool, so a slow disk delays nobody.
 
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -10,12 +11,15 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tokio::time::{Instant, sleep_until, timeout};
-use trunkline_config::{ConnectorEntry, Diagnostic, Editor, Loader, Server, ServerSet, Watcher};
-use trunkline_transport::net::Dialer;
+use tokio::time::{Instant, sleep_until};
+use trunkline_config::{
+    ConnectorEntry, Diagnostic, Editor, Layout, Loader, Server, ServerSet, Watcher,
+};
 
-use crate::connectors::{Connector, Connectors};
-use crate::host::{Host, Inner};
+use crate::builder::HostBuilder;
+use crate::connectors::ConnectorSource;
+use crate::host::{Host, Inner, ServerFilter};
+use crate::network::Network;
 
 /// Files are read once unchanged for this long, since a write may be incomplete.
 const DEBOUNCE: Duration = Duration::from_millis(100);
@@ -23,8 +27,87 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 /// Maximum wait for files that keep changing.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// Time limit for the list of connectors (CFG-1).
-const CONNECTORS_TIMEOUT: Duration = Duration::from_secs(5);
+/// The builder's settings for discovery.
+#[derive(Default)]
+pub(crate) struct DiscoveryPlan {
+    loader: Option<(Loader, Option<ServerSet>)>,
+    pub(crate) connectors: Option<ConnectorSource>,
+    watch: Option<bool>,
+    /// Whether files are watched unless `watch` decides.
+    discovers: bool,
+    only: Option<ServerFilter>,
+}
+
+impl DiscoveryPlan {
+    /// Returns the directory of the loader.
+    pub(crate) fn project_dir(&self) -> Option<PathBuf> {
+        let (loader, _) = self.loader.as_ref()?;
+        Some(loader.project().cwd.clone())
+    }
+
+    /// Starts discovery if configuration files are read.
+    pub(crate) fn start(self, network: &Network) -> Option<(Discovery, DiscoveryTask)> {
+        self.options(network).map(Discovery::start)
+    }
+
+    pub(crate) fn options(self, network: &Network) -> Option<DiscoveryOptions> {
+        let (loader, initial_set) = self.loader?;
+        Some(DiscoveryOptions {
+            loader,
+            initial_set,
+            connectors: self.connectors,
+            network: network.clone(),
+            watch: self.watch.unwrap_or(self.discovers),
+            filter: self.only,
+        })
+    }
+}
+
+/// Configuration files.
+impl HostBuilder {
+    /// Takes the servers from configuration files: all scopes, approval, policy. Watches the files
+    /// and follows their changes.
+    ///
+    /// ```no_run
+    /// use trunkline::Host;
+    /// use trunkline::config::Layout;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let layout = Layout::from_env().ok_or("no home directory")?;
+    /// let host = Host::builder().discover(layout, &std::env::current_dir()?).start();
+    /// # host.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    pub fn discover(mut self, layout: Layout, cwd: &Path) -> Self {
+        self.discovery.discovers = true;
+        self.loader(Loader::new(layout, cwd))
+    }
+
+    /// Takes the servers from configuration files, as `loader` reads them.
+    pub fn loader(mut self, loader: Loader) -> Self {
+        self.discovery.loader = Some((loader, None));
+        self
+    }
+
+    /// As [`HostBuilder::loader`], with a set that the loader has already read.
+    pub fn loaded(mut self, loader: Loader, set: ServerSet) -> Self {
+        self.discovery.loader = Some((loader, Some(set)));
+        self
+    }
+
+    /// Whether to follow changes to the configuration files.
+    pub fn watch(mut self, watch: bool) -> Self {
+        self.discovery.watch = Some(watch);
+        self
+    }
+
+    /// Takes only the configured servers whose names `wanted` accepts.
+    pub fn only(mut self, wanted: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        self.discovery.only = Some(Arc::new(wanted));
+        self
+    }
+}
 
 /// The host's handle of the discovery task.
 pub(crate) struct Discovery {
@@ -47,17 +130,14 @@ enum Command {
     Changed,
 }
 
-/// Selects servers by name.
-pub(crate) type ServerFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
-
 /// Options of the discovery task.
 pub(crate) struct DiscoveryOptions {
     pub(crate) loader: Loader,
     /// A set that the loader has already loaded.
     pub(crate) initial_set: Option<ServerSet>,
-    pub(crate) connectors: Option<Arc<dyn Connectors>>,
-    /// The dialer for the list of connectors; from the environment by default.
-    pub(crate) dialer: Option<Dialer>,
+    pub(crate) connectors: Option<ConnectorSource>,
+    /// The network, for the list of connectors.
+    network: Network,
     pub(crate) watch: bool,
     /// The servers to consider.
     pub(crate) filter: Option<ServerFilter>,
@@ -73,6 +153,13 @@ impl DiscoveryOptions {
 
     fn wants_connectors(&self) -> bool {
         self.connectors.is_some() && self.loader.wants_connectors()
+    }
+
+    async fn fetch_connectors(&self) -> (Vec<ConnectorEntry>, Vec<Diagnostic>) {
+        match &self.connectors {
+            Some(connectors) => connectors.fetch(&self.network).await,
+            None => Default::default(),
+        }
     }
 
     /// Removes the servers that the filter rejects.
@@ -215,10 +302,14 @@ impl DiscoveryTask {
             self.watch().await;
         }
         let needs_fetch = !*self.done.borrow() && self.options.wants_connectors();
-        let mut fetching = pin!(fetch_connectors(
-            self.options.connectors.clone().filter(|_| needs_fetch),
-            self.options.dialer.clone(),
-        ));
+        let options = Arc::clone(&self.options);
+        let mut fetching = pin!(async move {
+            if needs_fetch {
+                options.fetch_connectors().await
+            } else {
+                Default::default()
+            }
+        });
         loop {
             let mut waiters = Vec::new();
             tokio::select! {
@@ -239,9 +330,8 @@ impl DiscoveryTask {
             }
             // An explicit reload also fetches connectors, which may have changed with a sign-in.
             if !waiters.is_empty() && *self.done.borrow() && self.options.wants_connectors() {
-                let connectors = self.options.connectors.clone();
                 (self.connectors, self.connector_diagnostics) =
-                    fetch_connectors(connectors, self.options.dialer.clone()).await;
+                    self.options.fetch_connectors().await;
             }
             self.reload(host).await;
             for done in waiters {
@@ -365,39 +455,4 @@ fn is_changed(before: &ServerSet, now: &ServerSet) -> bool {
             .iter()
             .map(shown)
             .eq(now.servers.iter().map(shown))
-}
-
-/// Fetches the connectors within the time limit.
-async fn fetch_connectors(
-    connectors: Option<Arc<dyn Connectors>>,
-    dialer: Option<Dialer>,
-) -> (Vec<ConnectorEntry>, Vec<Diagnostic>) {
-    let source = "claude.ai connectors";
-    let Some(connectors) = connectors else {
-        return Default::default();
-    };
-    let dialer = dialer.unwrap_or_else(Dialer::from_env);
-    match timeout(CONNECTORS_TIMEOUT, connectors.list_over(&dialer)).await {
-        Ok(Ok(list)) => {
-            let named = list.names().into_iter().zip(list.connectors);
-            let entry = |(name, connector): (String, Connector)| ConnectorEntry {
-                name,
-                id: connector.id,
-                url: connector.url,
-                proxy_url: connector.proxy_url,
-            };
-            let warnings = list.warnings.into_iter();
-            let warnings = warnings.map(|warning| Diagnostic::warning(source, warning));
-            (named.map(entry).collect(), warnings.collect())
-        }
-        Ok(Err(error)) => {
-            let problem = Diagnostic::warning(source, error.to_string());
-            (Vec::new(), vec![problem])
-        }
-        Err(_) => {
-            let seconds = CONNECTORS_TIMEOUT.as_secs();
-            let message = format!("the list took longer than {seconds} s");
-            (Vec::new(), vec![Diagnostic::warning(source, message)])
-        }
-    }
 }

@@ -7,7 +7,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
 //! let host = Host::builder()
-//!     .elicit(|elicitation: Elicitation| async move {
+//!     .elicit(async |elicitation: Elicitation| {
 //!         println!("{} asks: {}", elicitation.server, elicitation.message);
 //!         match elicitation.ask {
 //!             // A real program shows the fields and reads values with `Field::parse`.
@@ -39,6 +39,7 @@ pub(crate) use answer::to_result;
 pub use form::{Field, FieldError, FieldKind, FieldOption, Form, TextFormat};
 pub(crate) use in_flight::{InFlight, Origin};
 
+use crate::closure::impl_for_closures;
 pub use crate::connection::{Sampling, SamplingRequest};
 use crate::sanitize::shown;
 
@@ -59,18 +60,7 @@ pub trait Elicit: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = ElicitAnswer> + Send>>;
 }
 
-impl<F, W> Elicit for F
-where
-    F: Fn(Elicitation) -> W + Send + Sync + 'static,
-    W: Future<Output = ElicitAnswer> + Send + 'static,
-{
-    fn elicit(
-        &self,
-        elicitation: Elicitation,
-    ) -> Pin<Box<dyn Future<Output = ElicitAnswer> + Send>> {
-        Box::pin(self(elicitation))
-    }
-}
+impl_for_closures!(Elicit, elicit(Elicitation) -> ElicitAnswer);
 
 /// A server's request for input from the user.
 #[derive(Clone)]

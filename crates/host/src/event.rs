@@ -26,7 +26,7 @@ use std::time::Duration;
 use futures_util::stream::{self, Stream, StreamExt};
 use tokio::sync::{Notify, broadcast, watch};
 
-use crate::discovery::ServerFilter;
+use crate::host::ServerFilter;
 
 /// Changes are collected for this long before they are sent.
 const BATCH: Duration = Duration::from_millis(16);
@@ -152,6 +152,7 @@ impl EventSender {
         self.add(|changes| _ = changes.awaiting_approval.insert(server.into()));
     }
 
+    #[cfg(feature = "discovery")]
     pub(crate) fn configuration_changed(&self) {
         self.add(|changes| changes.configuration = true);
     }

@@ -37,6 +37,7 @@ pub struct HostTool {
 }
 
 /// One call of a [`HostTool`].
+#[non_exhaustive]
 pub struct HostCall {
     /// The host that is called; for an agent, its view.
     pub host: Host,

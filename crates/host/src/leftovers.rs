@@ -35,6 +35,7 @@ pub struct KeptFiles {
 
 /// The kind of a leftover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum LeftoverKind {
     /// A server's log.
     Log,
@@ -60,6 +61,7 @@ impl LeftoverKind {
 
 /// A file of a removed server.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Leftover {
     /// The kind.
     pub kind: LeftoverKind,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use trunkline_auth::Vault;
 use trunkline_config::{KeyringRef, Secret, SecretError, ServerEntry};
 
+use crate::absent;
 use crate::logs::Recorder;
 
 /// A source of secrets: the operating system's keychain, or the embedder's replacement.
@@ -24,7 +25,11 @@ where
 
 impl Secrets for Vault {
     fn get(&self, wanted: &KeyringRef) -> Result<Option<Secret>, String> {
-        Self::get(self, &wanted.service, &wanted.account).map_err(|error| error.to_string())
+        let found = Self::get(self, &wanted.service, &wanted.account);
+        match found.map_err(|error| error.to_string())? {
+            None if !cfg!(feature = "keychain") => Err(absent::message("keychain")),
+            found => Ok(found),
+        }
     }
 }
 

@@ -2,7 +2,12 @@
 
 use std::fmt;
 
-pub use trunkline_wire::mcp::ServerIdentity;
+pub use trunkline_config::SecretError;
+pub use trunkline_transport::SpawnError;
+pub use trunkline_wire::RequestError;
+pub use trunkline_wire::client::ConnectError;
+pub use trunkline_wire::mcp::{Implementation, ServerCapabilities, ServerIdentity};
+pub use trunkline_wire::transport::{CloseReason, Closed, DeliveryError, DeliveryErrorKind};
 pub use trunkline_wire::version::Era;
 
 pub use crate::catalog::Catalog;

@@ -229,6 +229,7 @@ fn connect_error_type(failure: &ConnectFailure) -> &'static str {
         FailureKind::Lost(_) => "connection_closed",
         FailureKind::Secret(_) => "secret_unavailable",
         FailureKind::NoBridge => "no_bridge",
+        FailureKind::MissingFeature(_) => "missing_feature",
         FailureKind::Abandoned => "cancelled",
     }
 }

@@ -1,9 +1,10 @@
 //! Entry points for fuzz targets; not part of the API.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::http::{self, EventDecoder};
 use crate::sdk;
+#[cfg(feature = "ws")]
 use crate::ws;
 
 /// Decodes an event stream that arrives in these chunks, as text.
@@ -25,8 +26,9 @@ pub fn event_stream(limit: usize, chunks: &[&[u8]]) -> Vec<String> {
 }
 
 /// Decodes WebSocket frames that arrive in these chunks, as text; a protocol violation comes last.
+#[cfg(feature = "ws")]
 pub fn websocket(limit: usize, chunks: &[&[u8]]) -> Vec<String> {
-    let mut frames = ws::frames::FrameDecoder::new(limit, BytesMut::new());
+    let mut frames = ws::frames::FrameDecoder::new(limit, bytes::BytesMut::new());
     let mut out = Vec::new();
     for chunk in chunks {
         frames.buffer().extend_from_slice(chunk);

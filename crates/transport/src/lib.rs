@@ -7,18 +7,31 @@
 //! bridge reads the control messages around frames, and of a frame the parts that pair it with its
 //! response.
 
+#[cfg(feature = "net")]
+pub mod credentials;
+#[cfg(feature = "http")]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(feature = "net")]
+pub mod headers_helper;
+#[cfg(feature = "http")]
 pub mod http;
 mod io;
 pub mod lines;
 mod linked;
+#[cfg(feature = "net")]
 pub mod net;
+#[cfg(feature = "net")]
+#[cfg_attr(
+    not(feature = "http"),
+    expect(dead_code, reason = "connections are not reused")
+)]
 mod response_head;
 pub mod sdk;
 mod skipped;
 pub mod stdio;
 mod trace;
+#[cfg(feature = "ws")]
 pub mod ws;
 
 pub use io::{IoReceiver, IoSender, IoTransport};
@@ -27,6 +40,7 @@ pub use sdk::{SdkBridge, SdkTransport};
 pub use stdio::{SpawnError, StdioServer, StdioTransport};
 pub use trace::{Trace, Traced, TracedReceiver, TracedSender};
 pub use trunkline_wire::transport::Transport;
+#[cfg(feature = "ws")]
 pub use ws::{WsError, WsServer, WsTransport};
 
 /// The longest message (SEC-4).

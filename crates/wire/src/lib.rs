@@ -10,6 +10,7 @@
 //! - [`Client`] adds MCP: [`client::connect`] detects the era of the server, and the client then
 //!   has the same methods for both eras.
 //! - [`scan`] walks through validated JSON without parsing it into a tree.
+//! - [`offload`] runs work on long messages outside the threads of the runtime.
 //!
 //! Absent by design: processes, sockets, configuration, and any policy about calls.
 
@@ -18,6 +19,7 @@ pub mod client;
 pub mod envelope;
 mod json;
 pub mod mcp;
+pub mod offload;
 pub mod peer;
 mod rpc_error;
 pub mod scan;

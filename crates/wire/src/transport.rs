@@ -259,6 +259,7 @@ struct Inner {
 
 /// The reason that a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CloseReason {
     /// This side closed it.
     ByUs,

@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use rustix::thread::CpuSet;
 
 use super::Layout;
+use crate::sh;
 
 /// How often a program's memory is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -69,7 +70,7 @@ impl Program<'_> {
         let create =
             |path| File::create(path).map_err(|error| format!("cannot write a log: {error}"));
         let mut command = Command::new(program);
-        command
+        sh::without_package_vars(&mut command)
             .args(arguments)
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())

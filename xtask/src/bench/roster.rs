@@ -10,7 +10,7 @@ use super::clients::{Bench, Call, Client, EARLIER, OURS, POOLED};
 use super::install::{Installer, path_text, path_with};
 use super::process::clean_home;
 use super::real;
-use super::scenarios::{Scenario, Server};
+use super::scenarios::{Kind, Scenario, Server};
 use super::{Layout, Options};
 
 /// How many servers the program's own `list` shows.
@@ -50,7 +50,15 @@ pub(super) fn assemble(
         |name: &str| options.peers.is_empty() || options.peers.iter().any(|peer| peer == name);
     let any = |names: &[&str]| names.iter().any(|name| wanted(name));
     let roster = Roster { layout, installer };
-    let mut clients = vec![roster.ours(&config, &many)];
+    // The program takes long to build, and few scenarios run it.
+    let runs_program = scenarios
+        .iter()
+        .any(|scenario| matches!(scenario.kind, Kind::Oneshot | Kind::Servers));
+    let program = runs_program.then(|| {
+        let package = ["-p", "trunkline-cli"];
+        roster.installer.workspace("trunkline", &package)
+    });
+    let mut clients = vec![roster.ours(&config, &many, program)];
     let mut env = clean_home(layout);
     if any(&["rmcp", POOLED]) {
         clients.extend(roster.rmcp());
@@ -121,30 +129,26 @@ struct Roster<'a> {
 
 impl Roster<'_> {
     /// The public API for most scenarios, the real program for the one-shot and for `list`.
-    fn ours(&self, config: &Path, many: &Path) -> Client {
+    fn ours(&self, config: &Path, many: &Path, program: Option<Result<PathBuf, String>>) -> Client {
         // With the product's lock file, so that the product's versions are measured.
         let lock = self.layout.source("ours").join("Cargo.lock");
         let built = fs::copy(self.layout.root.join("Cargo.lock"), lock)
             .map_err(|error| format!("cannot copy Cargo.lock: {error}"))
             .and_then(|_| self.installer.package("ours", "trunkline-bench", &[]));
-        let cli = self
-            .installer
-            .workspace("trunkline", &["-p", "trunkline-cli"]);
-        let config = path_text(config);
-        let call = [
-            "--mcp-config",
-            &config,
-            "call",
-            "echo",
-            "echo",
-            "text=hello",
-        ];
+        let (mut oneshot, mut servers) = (Call::Absent, Call::Absent);
+        if let Some(program) = program {
+            let (config, many) = (path_text(config), path_text(many));
+            let call = ["call", "echo", "echo", "text=hello"];
+            let call = [&["--mcp-config", &config][..], &call].concat();
+            oneshot = Call::new(program.clone(), &call);
+            servers = Call::new(program, &["--mcp-config", &many, "list"]);
+        }
         Client {
             name: OURS,
             label: format!("trunkline {}", env!("CARGO_PKG_VERSION")),
             common: Call::new(built, &[]),
-            oneshot: Call::new(cli.clone(), &call),
-            servers: Call::new(cli, &["--mcp-config", &path_text(many), "list"]),
+            oneshot,
+            servers,
             slow: false,
             fewer_calls: 1,
         }

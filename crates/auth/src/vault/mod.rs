@@ -8,6 +8,10 @@
 
 mod error;
 mod file;
+#[cfg_attr(
+    not(feature = "keychain"),
+    expect(dead_code, reason = "there is no keychain")
+)]
 mod keychain;
 
 use std::path::PathBuf;

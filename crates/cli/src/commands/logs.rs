@@ -160,9 +160,9 @@ impl LogPrinter {
             parts.extend([(paint("\u{1b}[1m"), &*name), (reset, &*room)]);
         }
         let colour = paint(match line.kind {
-            LogKind::Stderr => "",
             LogKind::Notice => "\u{1b}[33m",
             LogKind::State => "\u{1b}[36m",
+            _ => "",
         });
         let kind = format!("{:<6} ", line.kind.name());
         parts.extend([

@@ -22,7 +22,9 @@ pub(crate) async fn run(config: &ConfigArgs, prompt: &PromptArgs, as_json: bool)
     match &prompt.words[..] {
         [line, words @ ..] if is_command(line) => {
             // The first word may be a whole command line.
-            let CommandLine { name, words: first } = match CommandLine::parse(line) {
+            let CommandLine {
+                name, words: first, ..
+            } = match CommandLine::parse(line) {
                 Ok(line) => line,
                 Err(problem) => {
                     output::error(&format!("cannot parse the command line: {problem}"), None);

@@ -23,7 +23,10 @@ fn show(host: &Host, as_json: bool) {
         return;
     }
     let mut lines = Lines::new();
-    for ServerResource { server, resource } in &resources {
+    for ServerResource {
+        server, resource, ..
+    } in &resources
+    {
         line(
             &mut lines,
             "",
@@ -33,7 +36,10 @@ fn show(host: &Host, as_json: bool) {
             &resource.raw,
         );
     }
-    for ServerTemplate { server, template } in &templates {
+    for ServerTemplate {
+        server, template, ..
+    } in &templates
+    {
         line(
             &mut lines,
             "template ",

@@ -28,6 +28,7 @@ const PLAIN_FIELDS: [&str; 11] = [
 
 /// The approved content, for comparison with later content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ApprovedEntry {
     /// SHA-256 of the entry as written.
     pub sha256: String,
@@ -118,6 +119,7 @@ fn hash_hidden(value: &mut Value, shown: Option<&Value>) {
 
 /// One difference between the approved and the current content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ApprovalChange {
     /// The field, or a member of it.
     pub field: String,

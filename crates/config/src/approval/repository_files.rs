@@ -78,6 +78,7 @@ const CODE: [&str; 49] = [
 
 /// A file inside the repository that an entry runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct RepositoryFile {
     /// The path, relative to the root of the repository if it is below that.
     pub path: String,

@@ -44,6 +44,7 @@ impl fmt::Display for Rule {
 
 /// Why policy blocks a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Blocked {
     /// The rule, or the missing permission.
     pub rule: String,

@@ -19,6 +19,7 @@ pub(crate) use servers::{KEY, file_servers, members_servers, servers};
 /// The source of an entry, strongest first (CFG-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Scope {
     /// `managed-mcp.json`, the enterprise configuration.
     Enterprise,

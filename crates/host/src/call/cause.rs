@@ -177,6 +177,7 @@ fn not_running(standing: &EntryStatus) -> String {
         EntryStatus::Blocked(blocked) => format!("blocked by policy: {blocked}"),
         EntryStatus::Suppressed { by } => format!("it duplicates \"{by}\""),
         EntryStatus::Shadowed { by } => format!("an entry of the same name shadows it: {by}"),
+        other => format!("its status is {other:?}"),
     }
 }
 

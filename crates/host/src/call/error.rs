@@ -118,9 +118,7 @@ impl CallError {
                 EntryStatus::PendingApproval { .. } => Kind::NotApproved,
                 EntryStatus::Rejected { .. } | EntryStatus::Blocked(_) => Kind::Refused,
                 EntryStatus::Disabled => Kind::Disabled,
-                EntryStatus::Active
-                | EntryStatus::Suppressed { .. }
-                | EntryStatus::Shadowed { .. } => Kind::NotConnected,
+                _ => Kind::NotConnected,
             },
             Cause::NotConnected { state, .. } => match state {
                 State::NeedsAuth(_) => Kind::AuthRequired,

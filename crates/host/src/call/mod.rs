@@ -6,7 +6,9 @@
 mod cause;
 mod error;
 pub(crate) mod options;
+#[cfg(feature = "validation")]
 mod schema_cost;
+#[cfg(feature = "validation")]
 mod validate;
 
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 use trunkline_wire::client::CallRequest;
 use trunkline_wire::mcp::{CallToolResult, ServerIdentity};
+use trunkline_wire::offload::offload;
 use trunkline_wire::transport::DeliveryErrorKind;
 use trunkline_wire::{Client, RequestError};
 
@@ -28,7 +31,11 @@ pub use options::CallOptions;
 pub use trunkline_wire::RpcError;
 pub use trunkline_wire::client::Arguments;
 pub use trunkline_wire::peer::Progress;
+#[cfg(feature = "validation")]
 pub(crate) use validate::Checks;
+
+#[cfg(not(feature = "validation"))]
+pub(crate) use crate::absent::validation::Checks;
 
 use crate::catalog::PoolTool;
 use crate::connection::{Connection, State};
@@ -298,7 +305,7 @@ impl Host {
             };
             let error = match outcome {
                 Ok(result) => {
-                    let mismatch = output_schema_mismatch(tool, &result);
+                    let mismatch = output_schema_mismatch(tool, &result).await;
                     let mut output = if options.raw {
                         result.into()
                     } else {
@@ -437,14 +444,19 @@ fn reject_problems(server: &str, tool: &str, problems: Vec<String>) -> Result<()
 }
 
 /// A warning if a result does not match the tool's `outputSchema`.
-fn output_schema_mismatch(tool: &PoolTool, output: &CallToolResult) -> Option<String> {
+async fn output_schema_mismatch(tool: &Arc<PoolTool>, output: &CallToolResult) -> Option<String> {
     let schema = tool
         .tool
         .output_schema
         .as_ref()
         .filter(|_| !output.is_error)?;
     let problems = match &output.structured_content {
-        Some(result) => tool.checks.result(schema, result),
+        Some(result) => {
+            let (tool, schema, result) = (Arc::clone(tool), schema.clone(), result.clone());
+            let bytes = result.as_str().len();
+            let checked = offload(bytes, move || tool.checks.result(&schema, &result));
+            checked.await.unwrap_or_default()
+        }
         None => vec!["it has no structured content".to_owned()],
     };
     (!problems.is_empty()).then(|| {

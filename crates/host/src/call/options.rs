@@ -46,27 +46,46 @@ pub struct CallOptions<'a> {
     pub(crate) raw: bool,
 }
 
+/// The options that calls and reads have in common.
+macro_rules! common_options {
+    ($options:ident) => {
+        impl<'a> $options<'a> {
+            /// Creates options with the host's defaults.
+            pub fn new() -> Self {
+                Self::default()
+            }
+
+            /// Sets the time limit. Without one, that of the server's entry or of the settings
+            /// applies. The time in which a person is asked for permission or input does not count.
+            #[must_use]
+            pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+                self.timeout = timeout.into();
+                self
+            }
+
+            /// Calls `on_progress` with each progress notification, in order, before the result is
+            /// returned.
+            #[must_use]
+            pub fn on_progress(mut self, on_progress: impl FnMut(Progress) + Send + 'a) -> Self {
+                self.on_progress = Some(Box::new(on_progress));
+                self
+            }
+
+            /// Names the client on whose behalf the request is made, for a program that serves
+            /// several: [`Elicitation::client`](crate::elicit::Elicitation::client) repeats it.
+            #[must_use]
+            pub fn client(mut self, client: impl Into<Arc<str>>) -> Self {
+                self.client = Some(client.into());
+                self
+            }
+        }
+    };
+}
+
+common_options!(CallOptions);
+common_options!(ReadOptions);
+
 impl<'a> CallOptions<'a> {
-    /// Creates options with the host's defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Limits the call. Without a limit, that of the server's entry or of the settings applies.
-    /// The time in which a person is asked for permission or input does not count.
-    #[must_use]
-    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
-        self.timeout = timeout.into();
-        self
-    }
-
-    /// Calls `on_progress` with each progress notification, in order, before the call returns.
-    #[must_use]
-    pub fn on_progress(mut self, on_progress: impl FnMut(Progress) + Send + 'a) -> Self {
-        self.on_progress = Some(Box::new(on_progress));
-        self
-    }
-
     /// Cancels the call when `cancelled` completes: a token's `cancelled()`, a channel, a timer.
     /// The call fails with [`CallErrorKind::Cancelled`](super::CallErrorKind::Cancelled) and the
     /// server is notified. Dropping the call's future cancels it too.
@@ -98,14 +117,6 @@ impl<'a> CallOptions<'a> {
     #[must_use]
     pub fn meta(mut self, meta: impl Into<Json>) -> Self {
         self.meta = Some(meta.into());
-        self
-    }
-
-    /// Names the client on whose behalf the call is made, for a program that serves several:
-    /// [`Elicitation::client`](crate::elicit::Elicitation::client) repeats it.
-    #[must_use]
-    pub fn client(mut self, client: impl Into<Arc<str>>) -> Self {
-        self.client = Some(client.into());
         self
     }
 
@@ -145,34 +156,6 @@ pub struct ReadOptions<'a> {
     pub(crate) timeout: Option<Duration>,
     pub(crate) on_progress: Option<OnProgress<'a>>,
     pub(crate) client: Option<Arc<str>>,
-}
-
-impl<'a> ReadOptions<'a> {
-    /// Creates options with the host's defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Limits the read. Without a limit, that of the server's entry or of the settings applies.
-    #[must_use]
-    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
-        self.timeout = timeout.into();
-        self
-    }
-
-    /// Calls `on_progress` with each progress notification, in order.
-    #[must_use]
-    pub fn on_progress(mut self, on_progress: impl FnMut(Progress) + Send + 'a) -> Self {
-        self.on_progress = Some(Box::new(on_progress));
-        self
-    }
-
-    /// Names the client on whose behalf this is read; see [`CallOptions::client`].
-    #[must_use]
-    pub fn client(mut self, client: impl Into<Arc<str>>) -> Self {
-        self.client = Some(client.into());
-        self
-    }
 }
 
 impl fmt::Debug for ReadOptions<'_> {

@@ -11,6 +11,7 @@ use crate::search::TOOL_SEARCH;
 
 /// A format for tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// Anthropic's Messages API: `{name, description, input_schema}`.
     Anthropic,

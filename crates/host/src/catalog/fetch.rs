@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use tokio::time::Instant;
+use trunkline_config::ToolFilter;
 use trunkline_wire::client::{CatalogBudget, Listing};
-use trunkline_wire::mcp::{Item, ListKind, Tool};
-use trunkline_wire::{Client, RequestError, RpcError};
+use trunkline_wire::mcp::{
+    Item, ListKind, Prompt, Resource, ResourceTemplate, ServerIdentity, Tool,
+};
+use trunkline_wire::offload::offload;
+use trunkline_wire::{Client, Json, RequestError, RpcError};
 
 use super::lists::{Freshness, ListState, Lists, Origin, PerList};
-use super::{Catalog, ServerTools, ToolOptions, server_tools};
+use super::{Catalog, ToolOptions, server_tools};
 use crate::telemetry;
 
 /// Fetches those lists in `which` that the server declares and keeps the others. A list that cannot
@@ -30,7 +34,7 @@ pub(crate) async fn fetch(
     };
     let budget = &CatalogBudget::default();
     // Boxed because the futures are large.
-    let (mut tools, resources, templates, prompts) = tokio::join!(
+    let (tools, resources, templates, prompts) = tokio::join!(
         Box::pin(list(
             client,
             request(ListKind::Tools, capabilities.tools),
@@ -52,68 +56,105 @@ pub(crate) async fn fetch(
             budget
         )),
     );
-    let mut merge = Merge {
-        lists: previous.lists.clone(),
-        now: Instant::now(),
+    let fetched = FetchedLists {
+        tools,
+        resources,
+        templates,
+        prompts,
+        identity: Arc::new(client.identity().clone()),
     };
-    let many = match &mut tools {
-        FetchOutcome::Listed { items, .. } if items.len() > BLOCKING_THRESHOLD => {
-            Some(std::mem::take(items))
+    let failure = fetched.as_failure();
+    let (bytes, owned) = (fetched.bytes(), OwnedToolOptions::from(options));
+    let before = previous.clone();
+    // Reading and sanitizing long lists takes time (CALL-7).
+    let assembled = offload(bytes, move || fetched.assemble(&owned.as_ref(), &before)).await;
+    assembled.unwrap_or_else(|_| failure.assemble(options, previous))
+}
+
+/// The lists of one server as fetched.
+struct FetchedLists {
+    tools: FetchOutcome<Vec<Tool>>,
+    resources: FetchOutcome<Vec<Resource>>,
+    templates: FetchOutcome<Vec<ResourceTemplate>>,
+    prompts: FetchOutcome<Vec<Prompt>>,
+    identity: Arc<ServerIdentity>,
+}
+
+impl FetchedLists {
+    /// Returns what to assemble if assembling panics.
+    fn as_failure(&self) -> Self {
+        Self {
+            tools: FetchOutcome::Failed("tools/list: the tools could not be read".to_owned()),
+            resources: FetchOutcome::NotRequested,
+            templates: FetchOutcome::NotRequested,
+            prompts: FetchOutcome::NotRequested,
+            identity: Arc::clone(&self.identity),
         }
-        _ => None,
-    };
-    let tools = match many {
-        Some(many) => {
-            let made = Box::pin(server_tools_blocking(options, many)).await;
-            tools.map(|_| made)
-        }
-        None => tools.map(|tools| server_tools(options, tools)),
-    };
-    Catalog {
-        tools: merge.shared(ListKind::Tools, tools, &previous.tools),
-        resources: merge.slice(ListKind::Resources, resources, &previous.resources),
-        templates: merge.slice(ListKind::ResourceTemplates, templates, &previous.templates),
-        prompts: merge.slice(ListKind::Prompts, prompts, &previous.prompts),
-        identity: Some(Arc::new(client.identity().clone())),
-        ..Catalog::default()
     }
-    .with(merge.lists)
-}
 
-/// Builds the tools on the blocking pool when there are too many for one task turn (CALL-7).
-async fn server_tools_blocking(
-    options: &ToolOptions<'_>,
-    tools: Vec<Tool>,
-) -> (ServerTools, Vec<String>) {
-    let server = Arc::clone(options.server);
-    let filter = options.filter.cloned();
-    let ToolOptions {
-        always_load,
-        header_parameters,
-        prefix,
-        is_ide,
-        ..
-    } = *options;
-    let made = tokio::task::spawn_blocking(move || {
-        let options = ToolOptions {
-            server: &server,
-            filter: filter.as_ref(),
-            always_load,
-            header_parameters,
-            prefix,
-            is_ide,
+    /// Returns the total length of the items.
+    fn bytes(&self) -> usize {
+        self.tools.bytes(|tool| &tool.raw)
+            + self.resources.bytes(|resource| &resource.raw)
+            + self.templates.bytes(|template| &template.raw)
+            + self.prompts.bytes(|prompt| &prompt.raw)
+    }
+
+    fn assemble(self, options: &ToolOptions<'_>, previous: &Catalog) -> Catalog {
+        let mut merge = Merge {
+            lists: previous.lists.clone(),
+            now: Instant::now(),
         };
-        server_tools(&options, tools)
-    });
-    let failed = |_| {
-        let problem = "tools/list: the tools could not be read".to_owned();
-        (ServerTools::default(), vec![problem])
-    };
-    made.await.unwrap_or_else(failed)
+        let tools = self.tools.map(|tools| server_tools(options, tools));
+        Catalog {
+            tools: merge.shared(ListKind::Tools, tools, &previous.tools),
+            resources: merge.slice(ListKind::Resources, self.resources, &previous.resources),
+            templates: merge.slice(
+                ListKind::ResourceTemplates,
+                self.templates,
+                &previous.templates,
+            ),
+            prompts: merge.slice(ListKind::Prompts, self.prompts, &previous.prompts),
+            identity: Some(self.identity),
+            ..Catalog::default()
+        }
+        .with(merge.lists)
+    }
 }
 
-/// Longer tool lists are built on the blocking pool.
-const BLOCKING_THRESHOLD: usize = 200;
+/// [`ToolOptions`] for another thread.
+struct OwnedToolOptions {
+    server: Arc<str>,
+    filter: Option<ToolFilter>,
+    always_load: bool,
+    header_parameters: bool,
+    prefix: bool,
+    is_ide: bool,
+}
+
+impl OwnedToolOptions {
+    fn from(options: &ToolOptions<'_>) -> Self {
+        Self {
+            server: Arc::clone(options.server),
+            filter: options.filter.cloned(),
+            always_load: options.always_load,
+            header_parameters: options.header_parameters,
+            prefix: options.prefix,
+            is_ide: options.is_ide,
+        }
+    }
+
+    fn as_ref(&self) -> ToolOptions<'_> {
+        ToolOptions {
+            server: &self.server,
+            filter: self.filter.as_ref(),
+            always_load: self.always_load,
+            header_parameters: self.header_parameters,
+            prefix: self.prefix,
+            is_ide: self.is_ide,
+        }
+    }
+}
 
 /// Maximum number of invalid items reported individually per list.
 const MAX_REPORTED: usize = 20;
@@ -140,6 +181,15 @@ enum FetchOutcome<T> {
     /// The server declares the capability but rejects the method.
     Unsupported(String),
     Failed(String),
+}
+
+impl<T> FetchOutcome<Vec<T>> {
+    fn bytes(&self, raw: impl Fn(&T) -> &Json) -> usize {
+        match self {
+            Self::Listed { items, .. } => items.iter().map(|item| raw(item).as_str().len()).sum(),
+            _ => 0,
+        }
+    }
 }
 
 impl<T> FetchOutcome<T> {

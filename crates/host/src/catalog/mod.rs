@@ -42,6 +42,7 @@ use sanitize_list::sanitize_list;
 
 /// The lists that one server offers.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Catalog {
     pub(crate) tools: Arc<ServerTools>,
     /// The resources, with sanitized texts.

@@ -25,6 +25,7 @@ const IDE_TOOLS: [&str; 2] = ["executeCode", "getDiagnostics"];
 
 /// A tool as a model sees it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PoolTool {
     /// The name by which it is called: `mcp__<server>__<tool>`.
     pub name: String,

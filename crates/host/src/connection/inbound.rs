@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use trunkline_wire::client::NotificationWaiters;
 use trunkline_wire::mcp::TASKS;
+use trunkline_wire::offload::offload;
 use trunkline_wire::peer::{Handler, ResponseFuture};
 use trunkline_wire::{ByteString, Json, RpcError};
 
@@ -75,16 +76,22 @@ impl Inbound {
         let Some(elicit) = &self.elicit else {
             return Box::pin(async move { Ok(cancel()) });
         };
-        let origin = self.in_flight.origin();
-        let elicitation = Elicitation::new(&self.server, origin.as_deref(), params.clone());
-        let answer = elicit.elicit(elicitation);
-        let recorder = self.recorder.clone();
+        let (elicit, recorder) = (Arc::clone(elicit), self.recorder.clone());
+        let (server, origin) = (Arc::clone(&self.server), self.in_flight.origin());
         Box::pin(async move {
+            let (bytes, raw) = (params.as_str().len(), params.clone());
+            let elicitation = move || Elicitation::new(&server, origin.as_deref(), raw);
+            let Ok(elicitation) = offload(bytes, elicitation).await else {
+                return Ok(cancel());
+            };
+            let answer = elicit.elicit(elicitation);
             let Ok(answer) = tokio::time::timeout(ANSWER_LIMIT, answer).await else {
                 recorder.notice("nobody answered what the server asked");
                 return Ok(cancel());
             };
-            Ok(to_result(&params, answer).unwrap_or_else(|problem| {
+            let result = offload(bytes, move || to_result(&params, answer)).await;
+            let result = result.unwrap_or_else(|error| Err(error.to_string()));
+            Ok(result.unwrap_or_else(|problem| {
                 recorder.notice(&format!(
                     "the answer to what the server asked was not sent: {problem}"
                 ));

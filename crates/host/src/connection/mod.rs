@@ -25,8 +25,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use trunkline_config::{ServerEntry, TransportEntry};
 use trunkline_transport::SdkBridge;
-use trunkline_transport::http::Credentials;
-use trunkline_transport::net::Dialer;
 
 pub(crate) use crate::elicit::Elicit;
 pub(crate) use custom::CustomServer;
@@ -45,6 +43,7 @@ use crate::elicit::InFlight;
 use crate::eras::EraMemory;
 use crate::event::EventSender;
 use crate::logs::{LogStore, MessageTap, Recorder, Tracer};
+use crate::network::Network;
 use crate::result::Results;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
@@ -59,12 +58,9 @@ pub(crate) struct HostShared {
     /// The embedder's model, for servers that request sampling.
     pub(crate) sampling: Option<Arc<dyn Sampling>>,
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
-    pub(crate) dialer: Dialer,
+    pub(crate) network: Network,
     /// The bridge to the embedding process.
     pub(crate) sdk: Option<SdkBridge>,
-    pub(crate) credentials: Option<CredentialsLookup>,
-    /// Credentials for the proxy of claude.ai's connectors.
-    pub(crate) connector_credentials: Option<Arc<dyn Credentials>>,
     pub(crate) logs: Option<LogStore>,
     pub(crate) tracer: Option<Tracer>,
     pub(crate) tap: Option<MessageTap>,
@@ -79,14 +75,10 @@ pub(crate) struct HostShared {
 impl HostShared {
     /// Returns whether the host signs in to this server, so its catalog may depend on the account.
     fn has_credentials(&self, source: &Source) -> bool {
-        let lookup = self.credentials.as_ref().zip(source.entry());
-        lookup.is_some_and(|(find, entry)| find(entry).is_some())
+        let entry = source.entry();
+        entry.is_some_and(|entry| self.network.has_credentials(entry))
     }
 }
-
-/// Looks up the credentials for a server.
-pub(crate) type CredentialsLookup =
-    Arc<dyn Fn(&ServerEntry) -> Option<Arc<dyn Credentials>> + Send + Sync>;
 
 /// The origin of a server.
 #[derive(Clone)]
@@ -201,6 +193,7 @@ impl Source {
 
 /// An immutable snapshot of a server's status.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ServerStatus {
     /// The name.
     pub name: Arc<str>,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use trunkline_transport::stdio::{StderrLog, StdinProgress};
 use trunkline_wire::RequestError;
-use trunkline_wire::client::{self, ConnectError, ConnectOptions};
+use trunkline_wire::client::{self, ConnectError, ConnectOptions, ReadCheck};
 use trunkline_wire::mcp::Implementation;
 use trunkline_wire::peer::Handler;
 use trunkline_wire::transport::DeliveryErrorKind;
@@ -121,10 +121,17 @@ impl Attempt<'_, '_> {
                 capabilities: inbound::capabilities(shared.sampling.is_some()),
                 skip_probe,
                 legacy_only: shared.settings.legacy_only,
+                read_check: process.as_ref().map(|process| {
+                    let progress = process.stdin_progress.clone();
+                    ReadCheck::new(move || progress.has_read_all())
+                }),
             };
             let connecting = client::connect(peer.clone(), handler, &options);
             let failure = match self.within_limit(connecting).await {
                 Ok(Ok(client)) => {
+                    if let Some(process) = &process {
+                        process.stdin_progress.release();
+                    }
                     return Ok(Connected {
                         client,
                         stderr,

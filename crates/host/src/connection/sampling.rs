@@ -6,9 +6,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_wire::offload::offload;
 use trunkline_wire::peer::ResponseFuture;
 use trunkline_wire::{Json, RpcError};
 
+use crate::closure::impl_for_closures;
 use crate::sanitize::{Removed, one_line, strip_hidden_json};
 
 /// The time for one message. The call that waits for it may end earlier.
@@ -28,18 +30,7 @@ pub trait Sampling: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = Result<Json, String>> + Send>>;
 }
 
-impl<F, W> Sampling for F
-where
-    F: Fn(SamplingRequest) -> W + Send + Sync + 'static,
-    W: Future<Output = Result<Json, String>> + Send + 'static,
-{
-    fn create_message(
-        &self,
-        request: SamplingRequest,
-    ) -> Pin<Box<dyn Future<Output = Result<Json, String>> + Send>> {
-        Box::pin(self(request))
-    }
-}
+impl_for_closures!(Sampling, create_message(SamplingRequest) -> Result<Json, String>);
 
 /// A server's request for a message.
 #[derive(Clone)]
@@ -70,16 +61,15 @@ pub(super) fn answer(
         let error = RpcError::method_not_found("sampling/createMessage");
         return Box::pin(async move { Err(error) });
     };
-    let params = match checked(params) {
-        Ok(params) => params,
-        Err(error) => return Box::pin(async move { Err(error) }),
-    };
-    let message = sampling.create_message(SamplingRequest {
-        server: Arc::clone(server),
-        params,
-    });
+    let (sampling, server) = (Arc::clone(sampling), Arc::clone(server));
     Box::pin(async move {
         let failed = |text: &str| Err(RpcError::new(RpcError::INTERNAL_ERROR, text.to_owned()));
+        let bytes = params.as_ref().map_or(0, |params| params.as_str().len());
+        let params = match offload(bytes, || checked(params)).await {
+            Ok(params) => params?,
+            Err(error) => return failed(&error.to_string()),
+        };
+        let message = sampling.create_message(SamplingRequest { server, params });
         match tokio::time::timeout(SAMPLING_TIMEOUT, message).await {
             Err(_) => failed("the model did not answer in time"),
             Ok(Err(error)) => failed(&one_line(&error).0),

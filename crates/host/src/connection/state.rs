@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline_config::SecretError;
+use trunkline_transport::SpawnError;
 use trunkline_transport::stdio::StderrLog;
-use trunkline_transport::{SpawnError, WsError};
 use trunkline_wire::client::ConnectError;
 use trunkline_wire::mcp::ServerIdentity;
 use trunkline_wire::transport::{CloseReason, Closed, DeliveryError, DeliveryErrorKind};
@@ -15,6 +15,7 @@ use trunkline_wire::version::Era;
 use trunkline_wire::{Client, RequestError};
 
 use super::start_clock::Expired;
+use crate::absent;
 use crate::logs::Recorder;
 use crate::telemetry::Endpoint;
 
@@ -24,6 +25,7 @@ pub(crate) const SIGN_IN_HINT: &str =
 
 /// The state of a connection.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum State {
     /// Connecting, waiting for the next attempt, or lazy.
     Pending {
@@ -128,6 +130,7 @@ impl fmt::Debug for Connected {
 
 /// Why connecting failed or a connection was lost.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ConnectFailure {
     /// The kind of failure.
     pub kind: FailureKind,
@@ -151,6 +154,7 @@ pub struct ConnectTimeout {
 
 /// The kind of a connection failure.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum FailureKind {
     /// The process could not be started.
     Spawn(SpawnError),
@@ -175,6 +179,8 @@ pub enum FailureKind {
     Secret(SecretError),
     /// The server runs in an embedding process, and there is none.
     NoBridge,
+    /// The entry needs a feature of this crate that was left out of the build.
+    MissingFeature(&'static str),
     /// The attempt was cancelled.
     Abandoned,
 }
@@ -189,31 +195,6 @@ impl FailureKind {
             },
             _ => Self::Unreachable(failure),
         }
-    }
-
-    pub(super) fn from_websocket(error: &WsError) -> Self {
-        let kind = match error {
-            WsError::Unauthorized { challenge } => {
-                return Self::Unauthorized {
-                    challenge: challenge.clone(),
-                    said: None,
-                };
-            }
-            WsError::Forbidden { challenge } => DeliveryErrorKind::Forbidden {
-                challenge: challenge.clone(),
-            },
-            WsError::NotFound => DeliveryErrorKind::Status(404),
-            WsError::Status { status } => DeliveryErrorKind::Status(*status),
-            WsError::Redirect { .. } => DeliveryErrorKind::Redirected,
-            WsError::TimedOut(_) => DeliveryErrorKind::Timeout,
-            WsError::Header(_) | WsError::Dial(_) => DeliveryErrorKind::Unreachable,
-            _ => DeliveryErrorKind::Broken,
-        };
-        let text = match error.hint() {
-            Some(hint) => format!("{error}; {hint}"),
-            None => error.to_string(),
-        };
-        Self::Unreachable(DeliveryError::new(kind, text, false))
     }
 
     pub(super) fn from_handshake(error: ConnectError) -> Self {
@@ -366,6 +347,9 @@ impl ConnectFailure {
             | FailureKind::Handshake(_)
             | FailureKind::Lost(_)
             | FailureKind::Abandoned => None,
+            FailureKind::MissingFeature(_) => {
+                Some("build the program with this feature of the crate `trunkline`")
+            }
             FailureKind::NoBridge => Some("run it from an embedding program over `trunkline sdk`"),
         }
     }
@@ -425,6 +409,7 @@ impl fmt::Display for ConnectFailure {
             FailureKind::NoBridge => {
                 f.write_str("the server runs in an embedding program, and there is none")
             }
+            FailureKind::MissingFeature(feature) => f.write_str(&absent::message(feature)),
             FailureKind::Abandoned => f.write_str("connecting was cancelled"),
         }?;
         if let Some(nonsense) = &self.nonsense {

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use trunkline_transport::http::{
+use trunkline_transport::credentials::{
     AfterRefusal, BoxFuture, Credentials, CredentialsError, Refusal, Token,
 };
 

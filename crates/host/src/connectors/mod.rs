@@ -13,16 +13,25 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use claude_ai::ClaudeAi;
 pub use error::ConnectorsError;
 
-use trunkline_config::normalize_name;
-use trunkline_transport::http::Credentials;
+use tokio::time::timeout;
+use trunkline_config::{ConnectorEntry, Diagnostic, normalize_name};
+use trunkline_transport::credentials::Credentials;
 use trunkline_transport::net::Dialer;
+
+use crate::builder::HostBuilder;
+use crate::network::Network;
+
+/// Time limit for the list of connectors (CFG-1).
+const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A connector of the user's claude.ai account.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Connector {
     /// The ID.
     pub id: String,
@@ -35,8 +44,26 @@ pub struct Connector {
     pub proxy_url: String,
 }
 
+impl Connector {
+    /// Creates a connector.
+    pub fn new(
+        id: impl Into<String>,
+        display_name: impl Into<String>,
+        url: impl Into<String>,
+        proxy_url: impl Into<String>,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            display_name: display_name.into(),
+            url: url.into(),
+            proxy_url: proxy_url.into(),
+        }
+    }
+}
+
 /// The connectors and warnings about omitted ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConnectorList {
     /// The connectors in the order of the list.
     pub connectors: Vec<Connector>,
@@ -51,16 +78,10 @@ impl ConnectorList {
     /// ```
     /// use trunkline::connectors::{Connector, ConnectorList};
     ///
-    /// let named = |display_name: &str| Connector {
-    ///     id: "id".to_owned(),
-    ///     display_name: display_name.to_owned(),
-    ///     url: "https://mcp.example".to_owned(),
-    ///     proxy_url: "https://proxy.example/id".to_owned(),
+    /// let named = |display_name: &str| {
+    ///     Connector::new("id", display_name, "https://mcp.example", "https://proxy.example/id")
     /// };
-    /// let list = ConnectorList {
-    ///     connectors: vec![named("Slack"), named("Slack!"), named("Slack")],
-    ///     warnings: Vec::new(),
-    /// };
+    /// let list = ConnectorList::from(vec![named("Slack"), named("Slack!"), named("Slack")]);
     /// assert_eq!(
     ///     list.names(),
     ///     ["claude.ai Slack", "claude.ai Slack! (2)", "claude.ai Slack (3)"]
@@ -72,6 +93,15 @@ impl ConnectorList {
             .iter()
             .map(|connector| unique(name_of(&connector.display_name), &mut taken))
             .collect()
+    }
+}
+
+impl From<Vec<Connector>> for ConnectorList {
+    fn from(connectors: Vec<Connector>) -> Self {
+        Self {
+            connectors,
+            warnings: Vec::new(),
+        }
     }
 }
 
@@ -104,6 +134,50 @@ pub trait Connectors: Send + Sync + 'static {
 /// ```
 pub fn name_of(display_name: &str) -> String {
     format!("claude.ai {display_name}")
+}
+
+/// The program's connectors.
+#[derive(Clone)]
+pub(crate) struct ConnectorSource(Arc<dyn Connectors>);
+
+impl ConnectorSource {
+    /// Fetches the connectors within the time limit.
+    pub(crate) async fn fetch(&self, network: &Network) -> (Vec<ConnectorEntry>, Vec<Diagnostic>) {
+        let source = "claude.ai connectors";
+        match timeout(LIST_TIMEOUT, self.0.list_over(network.dialer())).await {
+            Ok(Ok(list)) => {
+                let named = list.names().into_iter().zip(list.connectors);
+                let entry = |(name, connector): (String, Connector)| ConnectorEntry {
+                    name,
+                    id: connector.id,
+                    url: connector.url,
+                    proxy_url: connector.proxy_url,
+                };
+                let warnings = list.warnings.into_iter();
+                let warnings = warnings.map(|warning| Diagnostic::warning(source, warning));
+                (named.map(entry).collect(), warnings.collect())
+            }
+            Ok(Err(error)) => {
+                let problem = Diagnostic::warning(source, error.to_string());
+                (Vec::new(), vec![problem])
+            }
+            Err(_) => {
+                let seconds = LIST_TIMEOUT.as_secs();
+                let message = format!("the list took longer than {seconds} s");
+                (Vec::new(), vec![Diagnostic::warning(source, message)])
+            }
+        }
+    }
+}
+
+/// Connectors.
+impl HostBuilder {
+    /// Adds the user's claude.ai connectors.
+    pub fn connectors(mut self, connectors: impl Connectors) -> Self {
+        self.network.connector_credentials = connectors.credentials();
+        self.discovery.connectors = Some(ConnectorSource(Arc::new(connectors)));
+        self
+    }
 }
 
 fn unique(name: String, taken: &mut HashSet<String>) -> String {

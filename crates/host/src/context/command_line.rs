@@ -2,6 +2,7 @@
 
 /// A parsed command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CommandLine {
     /// The prompt's name, without the slash.
     pub name: String,

@@ -20,6 +20,7 @@ const MAX_MENTIONS: usize = 64;
 
 /// A resource that a text mentions.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Mention {
     /// The server's name as configured.
     pub server: String,

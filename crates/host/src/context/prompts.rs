@@ -22,6 +22,7 @@ use crate::suggest::nearest;
 
 /// A prompt as a command.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PromptCommand {
     /// The command's name, used after a slash: `mcp__<server>__<prompt>`.
     pub name: String,
@@ -40,6 +41,7 @@ impl PromptCommand {
 
 /// The messages of a prompt.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PromptOutput {
     /// The server's name as configured.
     pub server: Arc<str>,

@@ -14,6 +14,7 @@ use crate::sanitize::shown;
 
 /// A resource of a server.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ServerResource {
     /// The server's name as configured.
     pub server: Arc<str>,
@@ -23,6 +24,7 @@ pub struct ServerResource {
 
 /// A resource template of a server.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ServerTemplate {
     /// The server's name as configured.
     pub server: Arc<str>,
@@ -32,6 +34,7 @@ pub struct ServerTemplate {
 
 /// The contents of a resource.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ResourceContents {
     /// The server's name as configured.
     pub server: Arc<str>,

@@ -24,6 +24,7 @@ const SKILL_FILE: &str = "/SKILL.md";
 
 /// A skill of a server. Names are not unique: the server and the URI identify a skill.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ServerSkill {
     /// The server's name as configured.
     pub server: Arc<str>,
@@ -36,6 +37,7 @@ pub struct ServerSkill {
 
 /// The skills of all servers.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Skills {
     /// The skills, by server.
     pub skills: Vec<ServerSkill>,
@@ -46,6 +48,7 @@ pub struct Skills {
 /// A skill that has been read and, if listed, verified. Its text is as untrusted as any other
 /// text of a server; nothing in its frontmatter, such as `allowed-tools`, has any effect.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LoadedSkill {
     /// The server's name as configured.
     pub server: Arc<str>,

@@ -5,7 +5,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+#[cfg(feature = "validation")]
+use trunkline_config::yaml_value;
 use trunkline_wire::mcp::{ResourceBody, ResourceContent, SkillFile};
+
+#[cfg(not(feature = "validation"))]
+use crate::absent::validation::yaml_value;
 
 /// Returns the bytes of a content; an `Err` says why there are none.
 pub(super) fn bytes(content: &ResourceContent) -> Result<Vec<u8>, String> {
@@ -49,7 +54,7 @@ pub(super) fn frontmatter(text: &str) -> Result<Map<String, Value>, String> {
     let mut yaml = String::new();
     for line in lines {
         if fence(line) {
-            return match trunkline_config::yaml_value(&yaml) {
+            return match yaml_value(&yaml) {
                 Ok(Value::Object(members)) => Ok(members),
                 Ok(_) => Err("the frontmatter of its SKILL.md is not a mapping".to_owned()),
                 Err(problem) => Err(format!(

@@ -16,7 +16,6 @@ use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use trunkline_config::ServerSet;
-use trunkline_transport::net::Dialer;
 
 pub use approval::ApprovalError;
 use pool::Built;
@@ -36,6 +35,9 @@ use crate::pins::Pins;
 use crate::result::Results;
 use crate::search;
 use crate::settings::Settings;
+
+/// Selects servers by name.
+pub(crate) type ServerFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 type Connections = BTreeMap<Arc<str>, Arc<Connection>>;
 
@@ -93,18 +95,16 @@ impl Host {
 
     pub(crate) fn start(mut builder: HostBuilder) -> Self {
         let settings = builder.take_settings();
-        let (discovery, keeper) = builder.plan().map(Discovery::start).unzip();
         let HostBuilder {
+            discovery,
             sources,
             eras,
             catalogs: store,
             elicit,
             sampling,
             secrets,
-            dialer,
+            network,
             sdk,
-            credentials,
-            connector_credentials,
             logs,
             tracer,
             tap,
@@ -117,6 +117,7 @@ impl Host {
             bypass_policy,
             ..
         } = builder;
+        let (discovery, keeper) = discovery.start(&network).unzip();
         let pins = Pins::new(pins.unwrap_or_default(), on_change);
         let guard = Guard::new(rules, permit, Arc::new(pins));
         search::add_tool_search(&mut own_tools);
@@ -137,10 +138,8 @@ impl Host {
             elicit,
             sampling,
             secrets,
-            dialer: dialer.unwrap_or_else(Dialer::from_env),
+            network,
             sdk,
-            credentials,
-            connector_credentials,
             logs,
             tracer,
             tap,
@@ -259,6 +258,7 @@ impl Host {
     }
 
     /// Reports a changed configuration to subscribers.
+    #[cfg(feature = "discovery")]
     pub(crate) fn configuration_changed(&self) {
         self.inner.context.events.configuration_changed();
     }

@@ -8,10 +8,9 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
 use super::pool::Built;
-use super::{Connections, Host, Inner, Parent, lock};
+use super::{Connections, Host, Inner, Parent, ServerFilter, lock};
 use crate::agent::AgentScope;
 use crate::connection::Connection;
-use crate::discovery::ServerFilter;
 use crate::event::Events;
 use crate::permission::Rules;
 use crate::permission::pattern::{KnownServers, is_anothers};

@@ -16,6 +16,7 @@ const MAX_LINE_INPUT: usize = 64 * 1024;
 
 /// The kind of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LogKind {
     /// The server's stderr.
     Stderr,

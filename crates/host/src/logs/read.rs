@@ -16,6 +16,7 @@ const MAX_LINE_READ: usize = 4 * MAX_LINE;
 
 /// A line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogLine {
     /// RFC 3339 time; texts sort like times.
     pub time: String,

@@ -4,10 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use trunkline_config::ServerEntry;
-use trunkline_config::redact::{entry_secrets, header_secrets};
-use trunkline_transport::http::{
-    AfterRefusal, BoxFuture, Credentials, CredentialsError, Refusal, Token,
-};
+use trunkline_config::redact::entry_secrets;
 use trunkline_transport::stdio::Tee;
 use trunkline_transport::{Trace, Traced, Transport};
 use trunkline_wire::peer::Handler;
@@ -26,7 +23,7 @@ use crate::connection::{ServerStatus, State};
 pub(crate) struct Recorder {
     pub(crate) log: ServerLog,
     trace: Option<Arc<dyn Trace>>,
-    redactor: Redactor,
+    pub(super) redactor: Redactor,
 }
 
 impl Recorder {
@@ -71,24 +68,6 @@ impl Recorder {
     /// Hides a secret.
     pub(crate) fn hide(&self, secret: &str) {
         self.redactor.hide(secret);
-    }
-
-    /// Hides a header from a `headersHelper`.
-    pub(crate) fn hide_header(&self, name: &str, value: &str) {
-        let secrets = header_secrets(name, value);
-        self.redactor.hide_all(secrets.iter().map(String::as_str));
-    }
-
-    /// Wraps credentials so that tokens are hidden before they are sent.
-    pub(crate) fn credentials(
-        &self,
-        credentials: Option<Arc<dyn Credentials>>,
-    ) -> Option<Arc<dyn Credentials>> {
-        let credentials = credentials?;
-        Some(Arc::new(RedactedCredentials {
-            credentials,
-            redactor: self.redactor.clone(),
-        }))
     }
 
     /// Masks our secrets in a server's text, which may echo them.
@@ -155,28 +134,5 @@ impl Recorder {
         if self.log.is_on() {
             self.log.notice(&messages::message(params, &self.redactor));
         }
-    }
-}
-
-/// Credentials that hide their tokens from logs.
-struct RedactedCredentials {
-    credentials: Arc<dyn Credentials>,
-    redactor: Redactor,
-}
-
-impl Credentials for RedactedCredentials {
-    fn token(&self) -> BoxFuture<'_, Result<Option<Token>, CredentialsError>> {
-        Box::pin(async {
-            let token = self.credentials.token().await?;
-            if let Some(token) = &token {
-                let secrets = header_secrets("Authorization", token.expose());
-                self.redactor.hide_all(secrets.iter().map(String::as_str));
-            }
-            Ok(token)
-        })
-    }
-
-    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, AfterRefusal> {
-        self.credentials.refused(refusal)
     }
 }

@@ -12,7 +12,7 @@
 //! let host = Host::builder()
 //!     .builtin(clock)
 //!     .rules(Rules::default().allow("mcp__clock__now"))
-//!     .permit(|question: PermissionQuestion| async move {
+//!     .permit(async |question: PermissionQuestion| {
 //!         // A real program asks the user here.
 //!         PermissionAnswer::No(format!("{} is not allowed today", question.tool.name()))
 //!     })
@@ -43,12 +43,14 @@ pub(crate) use rules::Verdict;
 pub use trunkline_config::PermissionRule;
 
 use crate::catalog::PoolTool;
+use crate::closure::impl_for_closures;
 use crate::pins::ToolChange;
 
 /// Decides about calls to which no rule applies, usually by asking the user.
 ///
 /// Async closures that take a [`PermissionQuestion`] implement it; see
-/// [`HostBuilder::permit`](crate::HostBuilder::permit).
+/// [`HostBuilder::permit`](crate::HostBuilder::permit). One that uses captured values clones them
+/// into its future: `move |question| { let user = user.clone(); async move { … } }`.
 pub trait Permit: Send + Sync + 'static {
     /// Decides about a call. The future is dropped when the call is cancelled.
     fn permit(
@@ -149,18 +151,7 @@ pub enum PermissionAnswer {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AllowAll;
 
-impl<F, W> Permit for F
-where
-    F: Fn(PermissionQuestion) -> W + Send + Sync + 'static,
-    W: Future<Output = PermissionAnswer> + Send + 'static,
-{
-    fn permit(
-        &self,
-        question: PermissionQuestion,
-    ) -> Pin<Box<dyn Future<Output = PermissionAnswer> + Send>> {
-        Box::pin(self(question))
-    }
-}
+impl_for_closures!(Permit, permit(PermissionQuestion) -> PermissionAnswer);
 
 impl Permit for AllowAll {
     fn permit(

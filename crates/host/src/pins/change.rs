@@ -2,9 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
-use similar::TextDiff;
-
 use super::definition::{Definition, PARTS};
+use super::diff::{Line, diff};
 use crate::catalog::PoolTool;
 
 /// Lines of context in a diff.
@@ -13,6 +12,7 @@ const CONTEXT: usize = 2;
 /// The differences of a tool since its approved call; the texts come from the server and are
 /// untrusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolChange {
     /// The server.
     pub server: String,
@@ -24,6 +24,7 @@ pub struct ToolChange {
 
 /// A changed part of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PartChange {
     /// The part: `description`, `input schema`, …
     pub part: &'static str,
@@ -57,28 +58,20 @@ impl ToolChange {
         let mut text = String::new();
         for change in &self.parts {
             let _ = writeln!(text, "  {}:", change.part);
-            let [before, after] =
-                [&change.before, &change.after].map(|text| newline_terminated(text.as_deref()));
-            let diff = TextDiff::from_lines(&before, &after);
-            for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
-                for line in hunk.iter_changes() {
-                    let said = line.value().trim_end_matches('\n');
-                    let _ = writeln!(text, "    {}{said}", line.tag());
-                }
+            let [before, after] = [&change.before, &change.after]
+                .map(|text| text.as_deref().unwrap_or_default().trim_end());
+            for line in diff(before, after, CONTEXT) {
+                let (tag, line) = match line {
+                    Line::Same(line) => (' ', line),
+                    Line::Removed(line) => ('-', line),
+                    Line::Added(line) => ('+', line),
+                };
+                let _ = writeln!(text, "    {tag}{line}");
             }
         }
         text.pop();
         text
     }
-}
-
-/// Terminates the text with a line feed, so a missing one is not a difference.
-fn newline_terminated(text: Option<&str>) -> String {
-    let mut text = text.unwrap_or_default().trim_end().to_owned();
-    if !text.is_empty() {
-        text.push('\n');
-    }
-    text
 }
 
 impl fmt::Display for ToolChange {

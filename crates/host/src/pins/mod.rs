@@ -5,6 +5,7 @@ mod accept;
 mod canonical;
 mod change;
 mod definition;
+mod diff;
 mod store;
 
 use std::collections::{BTreeMap, HashMap};
@@ -19,6 +20,7 @@ use crate::catalog::PoolTool;
 
 /// What to do when a tool has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnChange {
     /// Call it and add a warning to the result.
     Warn,

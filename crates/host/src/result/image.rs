@@ -72,8 +72,11 @@ pub(super) enum Fitted {
     },
 }
 
+/// A format that models take.
+pub(super) type Format = ImageFormat;
+
 /// Returns the format of an image type that models take.
-pub(super) fn format(mime: &str) -> Option<ImageFormat> {
+pub(super) fn format(mime: &str) -> Option<Format> {
     match mime {
         "image/png" => Some(ImageFormat::Png),
         "image/jpeg" => Some(ImageFormat::Jpeg),

@@ -18,8 +18,10 @@ mod compact_schema;
 mod content;
 mod file_type;
 mod for_model;
+#[cfg(feature = "images")]
 mod image;
 mod large;
+#[cfg(feature = "images")]
 mod memory_budget;
 mod note;
 mod prepare;
@@ -34,6 +36,8 @@ use std::path::PathBuf;
 use trunkline_wire::Json;
 use trunkline_wire::mcp::CallToolResult;
 
+#[cfg(not(feature = "images"))]
+use crate::absent::image;
 use crate::sanitize::{Removed, strip_hidden};
 
 pub use compact_schema::infer_compact_schema;
@@ -47,6 +51,7 @@ pub use trunkline_wire::mcp::Content as ContentBlock;
 
 /// The result of a call.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CallOutput {
     /// The content blocks, in order; [`content`](Self::content) returns them by type.
     pub content: Vec<ContentBlock>,
@@ -64,6 +69,7 @@ pub struct CallOutput {
 
 /// A part of a result that was saved to a file.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SavedFile {
     /// The path.
     pub path: PathBuf,

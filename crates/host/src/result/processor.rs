@@ -187,7 +187,7 @@ impl ResultProcessor {
     }
 
     /// Validates an image before it is saved as one.
-    fn is_whole(&mut self, format: ::image::ImageFormat, data: &Json) -> Result<(), String> {
+    fn is_whole(&mut self, format: image::Format, data: &Json) -> Result<(), String> {
         let bytes = base64::decode_whole(data);
         let bytes = bytes.map_err(|why| format!("its data is not base64: {why}"))?;
         image::is_whole(&bytes, format, &mut self.pixels)
@@ -283,7 +283,7 @@ impl ResultProcessor {
 struct Image<'a> {
     /// The detected type.
     found: &'static str,
-    format: ::image::ImageFormat,
+    format: image::Format,
     /// The claimed type.
     mime: Option<&'a str>,
     data: &'a Json,

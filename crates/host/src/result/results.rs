@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use trunkline_config::env_vars;
 use trunkline_wire::mcp::Content;
+use trunkline_wire::offload::offload;
 
 use super::CallOutput;
 use super::block_text::{BlockText, shown};
@@ -136,23 +137,14 @@ impl Results {
         origin: &ResultOrigin<'_>,
         result: impl Into<CallOutput>,
     ) -> CallOutput {
-        let mut output = self.worked_on(origin, result.into()).await;
-        if !self.people {
-            let mut removed = Removed::default();
-            let blocks = output.content.into_iter();
-            output.content = blocks.map(|block| shown(block, &mut removed)).collect();
-            for json in [&mut output.structured_content, &mut output.meta] {
-                *json = json
-                    .take()
-                    .map(|json| strip_hidden_json(&json, &mut removed));
-            }
-            if !removed.is_empty() {
-                let tool = origin.tool;
-                let warning = format!("the result of \"{tool}\" is shown without {removed}");
-                output.warnings.push(warning);
-            }
+        let output = self.worked_on(origin, result.into()).await;
+        if self.people {
+            return output;
         }
-        output
+        let (bytes, is_error) = (length(&output), output.is_error);
+        let tool = origin.tool.to_owned();
+        let sanitized = offload(bytes, move || sanitized(output, &tool)).await;
+        sanitized.unwrap_or_else(|_| unreadable(is_error))
     }
 
     async fn worked_on(&self, origin: &ResultOrigin<'_>, output: CallOutput) -> CallOutput {
@@ -165,10 +157,7 @@ impl Results {
         // The semaphore is never closed.
         let _working = self.workers.acquire().await.ok();
         let processed = tokio::task::spawn_blocking(move || job.run(output)).await;
-        processed.unwrap_or_else(|_| {
-            let lost = CallOutput::failure("the result could not be read: it made the host fail");
-            CallOutput { is_error, ..lost }
-        })
+        processed.unwrap_or_else(|_| unreadable(is_error))
     }
 
     /// Returns the limit for text (RES-4, RES-6, TOOL-5).
@@ -201,6 +190,40 @@ pub(crate) struct ResultOrigin<'a> {
     pub(crate) ide: bool,
     /// The number of characters that the tool requests (TOOL-5).
     pub(crate) max_chars: Option<usize>,
+}
+
+/// Removes hidden characters (TOOL-3).
+fn sanitized(mut output: CallOutput, tool: &str) -> CallOutput {
+    let mut removed = Removed::default();
+    let blocks = output.content.into_iter();
+    output.content = blocks.map(|block| shown(block, &mut removed)).collect();
+    for json in [&mut output.structured_content, &mut output.meta] {
+        *json = json
+            .take()
+            .map(|json| strip_hidden_json(&json, &mut removed));
+    }
+    if !removed.is_empty() {
+        let warning = format!("the result of \"{tool}\" is shown without {removed}");
+        output.warnings.push(warning);
+    }
+    output
+}
+
+/// The output in place of a result whose processing panicked.
+fn unreadable(is_error: bool) -> CallOutput {
+    let lost = CallOutput::failure("the result could not be read: it made the host fail");
+    CallOutput { is_error, ..lost }
+}
+
+/// Returns the length of everything in a result.
+fn length(output: &CallOutput) -> usize {
+    let blocks = output.content.iter().map(|block| match block {
+        Content::Text(text) => text.len(),
+        Content::Other { raw, .. } => raw.as_str().len(),
+    });
+    let json = [&output.structured_content, &output.meta];
+    let json = json.into_iter().flatten().map(|json| json.as_str().len());
+    blocks.chain(json).sum()
 }
 
 /// True if there is nothing to do, as for nearly every result.

@@ -22,6 +22,7 @@ use rank::Ranking;
 
 /// A tool found by a search.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SearchHit {
     /// The tool.
     pub tool: Arc<PoolTool>,

@@ -16,6 +16,7 @@ const BYTES_FOR_TWO_TOKENS: usize = 7;
 
 /// Which of the servers' tools a model sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LoadMode {
     /// All tools.
     All,
@@ -62,6 +63,7 @@ impl LoadMode {
 
 /// The tools as a model sees them.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ModelTools {
     /// The host's own tools; the search only if there are deferred tools.
     pub own: Vec<HostTool>,

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use trunkline::elicit::{ElicitAnswer, Elicitation};
 use trunkline::log::LogStore;
 use trunkline::{CallOptions, Host, HostBuilder, ServerEntry};
 use trunkline_testkit::{Scratch, Script};
@@ -228,10 +229,13 @@ async fn run(start: fn(&Lab, &str, &Flood) -> Option<Flooder>, flood: &Flood) ->
         .zip(&names)
         .filter_map(|(flooder, name)| {
             let tool = format!("mcp__{name}__{}", flooder.tool?);
-            let host = host.clone();
-            // The call may never be answered.
+            let (host, signal) = (host.clone(), Arc::clone(&lab.signal));
+            // A call may never be answered; a result may be the flood itself.
             Some(tokio::spawn(async move {
-                drop(host.call(&tool, json!({}), CallOptions::new()).await);
+                while !signal.is_over() {
+                    drop(host.call(&tool, json!({}), CallOptions::new()).await);
+                    tokio::task::yield_now().await;
+                }
             }))
         })
         .collect();
@@ -274,6 +278,7 @@ async fn run(start: fn(&Lab, &str, &Flood) -> Option<Flooder>, flood: &Flood) ->
 fn builder(lab: &Lab) -> HostBuilder {
     Host::builder()
         .permit(trunkline::permission::AllowAll)
+        .elicit(|_: Elicitation| async { ElicitAnswer::Decline })
         .logs(LogStore::at(lab.scratch.join("logs")))
 }
 

@@ -9,7 +9,7 @@ use trunkline_config::{HttpEntry, HttpFlavour};
 use trunkline_testkit::net::{RawHttp, Reply, Request, gzip};
 
 use crate::bench::{Entry, Flooder, Lab, Signal};
-use crate::text::Flood;
+use crate::text::{Flood, block};
 
 /// Answers like a legacy server with one tool.
 pub(crate) fn answer(message: &Value) -> Option<Value> {
@@ -43,7 +43,7 @@ impl Body {
             Flood::Messages(text) => (
                 false,
                 16 << 10,
-                format!("data: {text}\n\n").repeat(256).into_bytes(),
+                block(format!("data: {text}\n\n").as_bytes()),
             ),
             Flood::Events(bytes) => (false, 16 << 10, bytes.clone()),
             Flood::ByteChunks(bytes) => (false, 1, bytes.clone()),
@@ -104,6 +104,34 @@ pub(crate) fn start(lab: &Lab, name: &str, flood: &Flood) -> Option<Flooder> {
     Some(Flooder {
         entry: entry(HttpFlavour::Streamable, name, server.url()),
         tool: None,
+        begun: None,
+        keep: Box::new(server),
+    })
+}
+
+/// Answers every call with a large result.
+pub(crate) fn start_results(lab: &Lab, name: &str, flood: &Flood) -> Option<Flooder> {
+    let Flood::Results(result) = flood else {
+        panic!("{flood:?} is no result");
+    };
+    let (result, signal) = (result.clone(), Arc::clone(&lab.signal));
+    let server = RawHttp::start(move |request, reply| {
+        let message = message(request);
+        if message["method"] == "tools/call" {
+            signal.sent();
+            let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+            reply.json(200, &answer);
+            return;
+        }
+        match answer(&message) {
+            _ if request.method == "GET" => reply.status(405),
+            Some(answer) => reply.json(200, &answer),
+            None => reply.status(202),
+        };
+    });
+    Some(Flooder {
+        entry: entry(HttpFlavour::Streamable, name, server.url()),
+        tool: Some("flood"),
         begun: None,
         keep: Box::new(server),
     })

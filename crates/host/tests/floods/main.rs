@@ -23,6 +23,10 @@ mod http_post {
     pub(crate) use crate::http::start_post as start;
 }
 
+mod http_results {
+    pub(crate) use crate::http::start_results as start;
+}
+
 mod sse {
     pub(crate) use crate::http::start_sse as start;
 }
@@ -51,12 +55,16 @@ macro_rules! floods {
 mod over {
     //! The table.
     floods! {
-        stdio => junk long_junk blank notifications logs list_changed pings unknown_answers unknown_progress batches stderr;
+        stdio => junk long_junk blank notifications logs list_changed pings unknown_answers unknown_progress batches stderr
+            medium_notifications large_notifications large_nested large_escapes large_logs large_progress large_updates
+            large_batches large_elicitations large_answers large_junk
+            medium_results large_results structured_results block_results many_tools large_tools;
         http => junk blank notifications list_changed pings unknown_answers comments retries tiny_events
-            byte_chunks gzip_comments gzip_events gzip_empty;
+            byte_chunks gzip_comments gzip_events gzip_empty large_notifications large_batches large_junk;
+        http_results => large_results structured_results block_results;
         http_post => junk notifications comments byte_chunks gzip_events;
         sse => junk notifications pings comments byte_chunks gzip_events;
-        ws => junk notifications list_changed pings unknown_answers ws_pings ws_empty ws_fragments;
-        sdk => junk blank notifications pings;
+        ws => junk notifications list_changed pings unknown_answers ws_pings ws_empty ws_fragments large_notifications large_batches;
+        sdk => junk blank notifications pings large_notifications large_batches;
     }
 }

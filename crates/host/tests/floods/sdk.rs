@@ -12,7 +12,7 @@ use trunkline::transport::sdk::SdkBridge;
 
 use crate::bench::{Entry, Flooder, Lab};
 use crate::http::answer;
-use crate::text::Flood;
+use crate::text::{Flood, block};
 
 pub(crate) fn start(lab: &Lab, name: &str, flood: &Flood) -> Option<Flooder> {
     // A host has one bridge.
@@ -30,7 +30,7 @@ pub(crate) fn start(lab: &Lab, name: &str, flood: &Flood) -> Option<Flooder> {
         }
         Err(_) => text.clone(),
     };
-    let block = format!("{line}\n").repeat(256);
+    let block = block(format!("{line}\n").as_bytes());
     let (ours, theirs) = StdUnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     let (reader, writer) = tokio::io::split(UnixStream::from_std(ours).unwrap());
@@ -63,7 +63,7 @@ pub(crate) fn start(lab: &Lab, name: &str, flood: &Flood) -> Option<Flooder> {
                 line.clear();
             }
         });
-        while !signal.is_over() && to_bridge.write_all(block.as_bytes()).is_ok() {
+        while !signal.is_over() && to_bridge.write_all(&block).is_ok() {
             signal.sent();
         }
     });

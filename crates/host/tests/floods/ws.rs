@@ -10,11 +10,11 @@ use trunkline_testkit::Script;
 use trunkline_testkit::net::WsServer;
 
 use crate::bench::{Entry, Flooder, Lab};
-use crate::text::Flood;
+use crate::text::{Flood, block};
 
 pub(crate) fn start(lab: &Lab, name: &str, flood: &Flood) -> Option<Flooder> {
     let block = match flood {
-        Flood::Messages(text) => frame(text.as_bytes()).repeat(256),
+        Flood::Messages(text) => block(&frame(text.as_bytes())),
         Flood::Frames(frames) => frames.clone(),
         other => panic!("{other:?} cannot be sent over WebSocket"),
     };
@@ -51,9 +51,12 @@ fn frame(text: &[u8]) -> Vec<u8> {
     let mut frame = vec![0x81];
     if let Ok(short @ ..126) = u8::try_from(text.len()) {
         frame.push(short);
-    } else {
+    } else if let Ok(length) = u16::try_from(text.len()) {
         frame.push(126);
-        frame.extend(u16::try_from(text.len()).unwrap().to_be_bytes());
+        frame.extend(length.to_be_bytes());
+    } else {
+        frame.push(127);
+        frame.extend((text.len() as u64).to_be_bytes());
     }
     frame.extend(text);
     frame

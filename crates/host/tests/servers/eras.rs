@@ -101,6 +101,16 @@ async fn server_that_dies_of_the_probe_is_restarted_once_and_remembered() {
     assert_eq!(lab.starts("s"), 3);
 }
 
+/// LIF-5: `initialize` would follow the probe after two seconds, but the server has not read it yet.
+#[tokio::test]
+async fn server_that_starts_slowly_and_dies_of_the_probe_is_restarted() {
+    let lab = Lab::new();
+    let script = json!({"era": "legacy", "tools": [{"name": "t"}], "onStart": [{"sleepMs": 2500}],
+        "on": {"server/discover": [{"exit": 1}]}});
+    assert_eq!(era_of(&lab, script).await, Era::Legacy);
+    assert_eq!(lab.starts("s"), 2);
+}
+
 #[tokio::test]
 async fn late_probe_response_detects_the_right_era() {
     let lab = Lab::new();

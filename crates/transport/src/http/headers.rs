@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
-use percent_encoding::percent_decode_str;
-use url::Url;
+
+use crate::headers_helper::is_reserved;
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -38,41 +38,6 @@ pub(super) fn from_entry(headers: &[(String, String)]) -> Result<HeaderMap, BadH
         }
     }
     Ok(map)
-}
-
-pub(super) fn is_reserved(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    name.starts_with("mcp-")
-        || matches!(
-            name,
-            "accept"
-                | "content-type"
-                | "content-length"
-                | "content-encoding"
-                | "accept-encoding"
-                | "host"
-                | "connection"
-                | "transfer-encoding"
-                | "upgrade"
-                | "te"
-                | "trailer"
-                | "last-event-id"
-                | "proxy-authorization"
-        )
-}
-
-/// The `Authorization` header for the user and password of a URL.
-pub(super) fn basic_auth(url: &Url) -> Option<HeaderValue> {
-    if url.username().is_empty() && url.password().is_none() {
-        return None;
-    }
-    let plain = |text: &str| percent_decode_str(text).collect::<Vec<u8>>();
-    let user = plain(url.username());
-    let password = plain(url.password().unwrap_or_default());
-    let value = STANDARD.encode([&user[..], b":", &password].concat());
-    let mut header = HeaderValue::try_from(format!("Basic {value}")).ok()?;
-    header.set_sensitive(true);
-    Some(header)
 }
 
 /// The headers of every POST.
@@ -144,14 +109,6 @@ mod tests {
         ] {
             assert_eq!(encode_value(value).to_str().unwrap(), header, "{value:?}");
         }
-    }
-
-    #[test]
-    fn user_and_password_in_the_url_become_basic_auth() {
-        let of = |url: &str| basic_auth(&Url::parse(url).unwrap());
-        assert_eq!(of("https://h/"), None);
-        assert_eq!(of("https://me:p%40ss@h/").unwrap(), "Basic bWU6cEBzcw==");
-        assert_eq!(of("https://me@h/").unwrap(), "Basic bWU6");
     }
 
     #[test]

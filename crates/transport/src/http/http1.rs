@@ -263,6 +263,8 @@ impl Http1Connection {
         *left -= count as u64;
         if *left == 0 {
             self.framing = Framing::Ended;
+            // A larger read of the next head would also read its body, which is then copied.
+            self.read_size = MIN_READ;
         }
         Poll::Ready(Ok(true))
     }
@@ -419,6 +421,26 @@ mod tests {
         assert_eq!(status.ok(), Some(StatusCode::NO_CONTENT));
         assert!(connection.input.capacity() <= 2 * MAX_READ);
         drop(serving.await);
+    }
+
+    #[tokio::test]
+    async fn long_bodies_do_not_enlarge_the_reads_of_heads() {
+        const LENGTH: usize = 4 * MIN_READ;
+        let (mut connection, mut server) = pair().await;
+        for _ in 0..3 {
+            let mut response = format!("HTTP/1.1 200 OK\r\ncontent-length: {LENGTH}\r\n\r\n");
+            response.push_str(&"x".repeat(LENGTH));
+            server.write_all(response.as_bytes()).await.unwrap();
+            let status = send(&mut connection, Bytes::new()).await;
+            assert_eq!(status.ok(), Some(StatusCode::OK));
+            let mut body = BytesMut::with_capacity(LENGTH);
+            while poll_fn(|context| connection.poll_read_into(&mut body, context))
+                .await
+                .unwrap()
+            {}
+            assert_eq!(body.len(), LENGTH);
+            assert_eq!(connection.read_size, MIN_READ);
+        }
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! The HTTP/2 connection to an origin, shared by all requests.
 
 use std::error::Error as _;
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf, ReadHalf, join, split};
 use tokio::task::{AbortHandle, coop};
 
 use super::body::Body;
@@ -71,12 +71,13 @@ impl SharedHttp2 {
     /// Starts HTTP/2 on a stream.
     pub(super) async fn handshake(&self, stream: Stream) -> Result<Http2Sender, ExchangeError> {
         self.negotiated.store(true, Ordering::Relaxed);
+        let (reader, writer) = split(stream);
         let started = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_TIMEOUT)
             .adaptive_window(true)
-            .handshake(TokioIo::new(ThrottledStream(stream)))
+            .handshake(TokioIo::new(join(ThrottledReader(reader), writer)))
             .await;
         let (sender, driver) = started.map_err(|error| ExchangeError {
             reason: explain(&error),
@@ -127,15 +128,15 @@ pub(super) async fn send(
     }))
 }
 
-/// A stream that limits reads: tiny frames cost hyper as much as large ones, and hyper reads for as
+/// A reader that limits reads: tiny frames cost hyper as much as large ones, and hyper reads for as
 /// long as there is input (CALL-7).
-struct ThrottledStream(Stream);
+struct ThrottledReader(ReadHalf<Stream>);
 
 /// The most bytes per read, and the share of a task's coop budget (128) that a read takes.
 const MAX_READ: usize = 16 * 1024;
 const READ_COST: usize = 16;
 
-impl AsyncRead for ThrottledStream {
+impl AsyncRead for ThrottledReader {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context,
@@ -150,36 +151,6 @@ impl AsyncRead for ThrottledStream {
         let count = part.filled().len();
         buffer.advance(count);
         Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for ThrottledStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context,
-        slices: &[IoSlice],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
     }
 }
 

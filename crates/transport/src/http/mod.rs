@@ -6,13 +6,11 @@
 
 mod body;
 mod connection_pool;
-mod credentials;
 mod events;
 mod exchange_loop;
 mod fetcher;
 mod framing;
 mod headers;
-mod headers_helper;
 mod http1;
 mod http2;
 mod http_client;
@@ -20,6 +18,8 @@ mod inbound_queue;
 mod request;
 mod sse;
 mod streamable;
+
+use crate::{credentials, headers_helper};
 
 pub(crate) use body::decompress_all;
 pub use credentials::{

@@ -12,7 +12,7 @@ use url::Url;
 
 use super::connection_pool::SendError;
 use super::credentials::Token;
-use crate::net::Forward;
+use crate::net::{Forward, url_headers};
 
 /// A request to one origin.
 #[derive(Clone)]
@@ -119,11 +119,7 @@ impl RequestTarget {
             Some(query) => format!("{}?{query}", url.path()),
             None => url.path().to_owned(),
         };
-        let host = url.host_str().ok_or(SendError::BadUrl)?;
-        let host = match url.port() {
-            Some(port) => format!("{host}:{port}"),
-            None => host.to_owned(),
-        };
+        let host = url_headers::host(url).ok_or(SendError::BadUrl)?;
         let uri = format!("{}://{host}{path}", url.scheme());
         Ok(Self {
             uri: uri.parse().map_err(|_| SendError::BadUrl)?,

@@ -13,6 +13,7 @@ mod stream;
 mod tcp;
 mod tls;
 mod tunnel;
+pub(crate) mod url_headers;
 
 use std::fmt;
 use std::net::IpAddr;

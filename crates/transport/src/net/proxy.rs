@@ -2,13 +2,12 @@
 
 use std::fmt;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use http::HeaderValue;
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
 use super::no_proxy::NoProxy;
+use super::url_headers::basic;
 use super::{DialError, Target, authority};
 
 /// The proxies of the environment. An unusable setting is an error only for servers that need it.
@@ -114,10 +113,7 @@ impl Proxy {
     /// The `Proxy-Authorization` header.
     pub(super) fn authorization(&self) -> Option<HeaderValue> {
         let (user, password) = self.credentials.as_ref()?;
-        let encoded = BASE64_STANDARD.encode(format!("{user}:{password}"));
-        let mut value = HeaderValue::try_from(format!("Basic {encoded}")).ok()?;
-        value.set_sensitive(true);
-        Some(value)
+        basic(user.as_bytes(), password.as_bytes())
     }
 }
 

@@ -38,6 +38,7 @@ impl Drop for Inquiries {
 }
 
 /// A request of the embedding program. Dropping it responds with an error.
+#[non_exhaustive]
 pub struct Inquiry {
     id: Json,
     subtype: ByteString,

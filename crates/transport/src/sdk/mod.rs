@@ -113,6 +113,7 @@ impl Drop for BridgeHandle {
 
 /// An error of a request to the embedding program.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RequestFailure {
     /// It responded with an error; untrusted text.
     #[error("{0}")]

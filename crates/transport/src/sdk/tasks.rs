@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
+use trunkline_wire::offload::offload;
 use trunkline_wire::transport::{CloseReason, Closed, Incoming};
 
 use super::output_lines::OutputLines;
@@ -44,11 +45,7 @@ pub(super) async fn read(
                 Incoming::Noise { bytes, .. } => *bytes,
                 _ => 0,
             };
-            let before = answers.len();
-            router.handle_line(incoming, &mut answers);
-            if answers.len() > MAX_ANSWERS {
-                answers.truncate(before);
-            }
+            answers = handle(&router, incoming, answers).await;
             if count >= LINES_AT_ONCE || bytes >= BYTES_AT_ONCE {
                 (count, bytes) = (0, 0);
                 tokio::task::yield_now().await;
@@ -71,7 +68,7 @@ pub(super) async fn read(
         match read {
             Ok(0) => {
                 while let Some(incoming) = lines.next_line().or_else(|| lines.last_line()) {
-                    router.handle_line(incoming, &mut answers);
+                    answers = handle(&router, incoming, answers).await;
                 }
                 break Closed::new(CloseReason::ByPeer);
             }
@@ -83,6 +80,24 @@ pub(super) async fn read(
         }
     };
     router.close(&why);
+}
+
+/// Handles a line, which may add a response to `answers`.
+async fn handle(router: &Arc<Router>, incoming: Incoming, mut answers: OutputLines) -> OutputLines {
+    let bytes = match &incoming {
+        Incoming::Frame(line) => line.len(),
+        _ => 0,
+    };
+    let router = Arc::clone(router);
+    let handled = offload(bytes, move || {
+        let before = answers.len();
+        router.handle_line(incoming, &mut answers);
+        if answers.len() > MAX_ANSWERS {
+            answers.truncate(before);
+        }
+        answers
+    });
+    handled.await.unwrap_or_default()
 }
 
 /// Writes lines until all senders are gone.

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use tokio::process::Command;
 
 use super::process::ProcessHandle;
-use super::{StderrLog, StdinProgress, StdioReceiver, StdioSender, StdioTransport, Tee};
+use super::{StderrLog, Stdin, StdinProgress, StdioReceiver, StdioSender, StdioTransport, Tee};
 use crate::MAX_MESSAGE_BYTES;
 use crate::lines::LineDecoder;
 
@@ -43,6 +43,7 @@ impl fmt::Debug for StdioServer {
 
 /// An error of starting a server.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SpawnError {
     /// The program does not exist.
     #[error("command not found: {0}")]
@@ -91,14 +92,16 @@ impl StdioServer {
         };
         let (process, exit) = ProcessHandle::watch(child);
         let stderr = StderrLog::start(stderr, process.state(), self.tee.clone());
-        let stdin_progress = StdinProgress::default();
+        let stdin_progress = StdinProgress::of(&stdin);
         Ok(StdioTransport {
             sender: StdioSender {
-                stdin,
+                stdin: Stdin {
+                    pipe: stdin,
+                    progress: stdin_progress.clone(),
+                },
                 process,
                 stderr: stderr.clone(),
                 buffer: Vec::new(),
-                stdin_progress: stdin_progress.clone(),
                 pipe_grown: false,
             },
             receiver: StdioReceiver {

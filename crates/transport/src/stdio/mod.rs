@@ -75,13 +75,25 @@ impl Transport for StdioTransport {
     }
 }
 
+/// The server's stdin. Dropping it closes the pipe.
+struct Stdin {
+    pipe: ChildStdin,
+    progress: StdinProgress,
+}
+
+impl Drop for Stdin {
+    fn drop(&mut self) {
+        self.progress.record_unread(&self.pipe);
+        self.progress.release();
+    }
+}
+
 /// The sending half: writes to the server's stdin and ends the server.
 pub struct StdioSender {
-    stdin: ChildStdin,
+    stdin: Stdin,
     process: ProcessHandle,
     stderr: StderrLog,
     buffer: Vec<u8>,
-    stdin_progress: StdinProgress,
     pipe_grown: bool,
 }
 
@@ -90,22 +102,22 @@ impl SendHalf for StdioSender {
         self.buffer.clear();
         for message in batch.drain(..) {
             let from = self.buffer.len();
-            self.stdin_progress.record_message(&message, from);
+            self.stdin.progress.record_message(&message, from);
             message.encode(&mut self.buffer);
             end_line(&mut self.buffer, from);
         }
         if !self.pipe_grown && self.buffer.len() >= LARGE {
             self.pipe_grown = true;
-            grow_pipe(&self.stdin);
+            grow_pipe(&self.stdin.pipe);
         }
-        let written = self.stdin.write_all(&self.buffer).await;
+        let written = self.stdin.pipe.write_all(&self.buffer).await;
         let length = self.buffer.len();
         if self.buffer.capacity() > LARGE_PIPE {
             self.buffer = Vec::new();
         }
         match written {
             Ok(()) => {
-                self.stdin_progress.record_written(length);
+                self.stdin.progress.record_written(length);
                 Ok(())
             }
             // If the server has exited, the receiving half reports it better: give it the time.
@@ -123,7 +135,6 @@ impl SendHalf for StdioSender {
     }
 
     async fn close(self) {
-        self.stdin_progress.record_unread(&self.stdin);
         drop(self.stdin);
         self.process.shut_down().await;
     }

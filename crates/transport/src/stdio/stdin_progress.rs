@@ -1,5 +1,7 @@
 //! How much of its stdin a server has read, to rule out causes of its exit.
 
+#[cfg(target_os = "linux")]
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::process::ChildStdin;
@@ -9,8 +11,11 @@ use trunkline_wire::transport::Outgoing;
 #[derive(Clone, Debug, Default)]
 pub struct StdinProgress(Arc<Mutex<Counts>>);
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Counts {
+    /// A second descriptor of the pipe, until it is closed or nobody asks any more.
+    #[cfg(target_os = "linux")]
+    pipe: Option<OwnedFd>,
     written: usize,
     /// The offset of `initialize`.
     handshake_at: Option<usize>,
@@ -19,17 +24,50 @@ struct Counts {
 }
 
 impl Counts {
-    fn read(self) -> Option<usize> {
+    fn read(&self) -> Option<usize> {
         Some(self.written.saturating_sub(self.unread?))
     }
 
-    fn may_have_read_handshake(self) -> bool {
+    fn may_have_read_handshake(&self) -> bool {
         let read = self.read().unwrap_or(self.written);
         self.handshake_at.is_some_and(|at| read > at)
     }
 }
 
 impl StdinProgress {
+    /// Follows a pipe, until [`StdinProgress::release`] or the pipe's end.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(unused_variables, reason = "other systems do not tell")
+    )]
+    pub(super) fn of(stdin: &ChildStdin) -> Self {
+        #[cfg(target_os = "linux")]
+        let counts = Counts {
+            pipe: stdin.as_fd().try_clone_to_owned().ok(),
+            ..Counts::default()
+        };
+        #[cfg(not(target_os = "linux"))]
+        let counts = Counts::default();
+        Self(Arc::new(Mutex::new(counts)))
+    }
+
+    /// Whether a running server has read everything; `true` if unknown.
+    pub fn has_read_all(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        if let Some(pipe) = &self.lock().pipe {
+            return unread(pipe).is_none_or(|unread| unread == 0);
+        }
+        true
+    }
+
+    /// Stops following the pipe of a running server.
+    pub fn release(&self) {
+        #[cfg(target_os = "linux")]
+        {
+            self.lock().pipe = None;
+        }
+    }
+
     /// Whether the server has exited without reading anything; `false` if unknown.
     pub fn has_read_nothing(&self) -> bool {
         self.lock().read() == Some(0)
@@ -59,9 +97,16 @@ impl StdinProgress {
     }
 
     /// Records the bytes left in the pipe, right before it is closed.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(unused_variables, reason = "other systems do not tell")
+    )]
     pub(super) fn record_unread(&self, stdin: &ChildStdin) {
-        let unread = unread(stdin);
-        self.lock().unread = unread;
+        #[cfg(target_os = "linux")]
+        {
+            let unread = unread(stdin);
+            self.lock().unread = unread;
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Counts> {
@@ -69,16 +114,11 @@ impl StdinProgress {
     }
 }
 
+/// The bytes left in a pipe. Only Linux reports this for the write end.
 #[cfg(target_os = "linux")]
-fn unread(stdin: &ChildStdin) -> Option<usize> {
+fn unread(stdin: impl AsFd) -> Option<usize> {
     let unread = rustix::io::ioctl_fionread(stdin).ok()?;
     usize::try_from(unread).ok()
-}
-
-/// Other systems do not report this for the write end.
-#[cfg(not(target_os = "linux"))]
-fn unread(_: &ChildStdin) -> Option<usize> {
-    None
 }
 
 #[cfg(test)]
@@ -101,19 +141,20 @@ mod tests {
             (250, Some(100), None, false, true),
         ];
         for (written, handshake_at, unread, nothing, handshake) in cases {
-            let counts = Counts {
-                written,
-                handshake_at,
-                unread,
-            };
-            let progress = StdinProgress(Arc::new(Mutex::new(counts)));
+            let progress = StdinProgress::default();
+            {
+                let mut counts = progress.lock();
+                counts.written = written;
+                counts.handshake_at = handshake_at;
+                counts.unread = unread;
+            }
             assert_eq!(
                 (
                     progress.has_read_nothing(),
                     progress.may_have_read_handshake()
                 ),
                 (nothing, handshake),
-                "{counts:?}"
+                "{progress:?}"
             );
         }
     }

@@ -8,12 +8,11 @@ use http::header::{
     UPGRADE, WWW_AUTHENTICATE,
 };
 use http::{HeaderName, HeaderValue};
-use percent_encoding::percent_decode_str;
 use sha1::{Digest, Sha1};
 use url::Url;
 
 use super::{WsError, mask};
-use crate::net::{Stream, Target};
+use crate::net::{Stream, url_headers};
 use crate::response_head::{self, HeadError, ResponseHead, joined, list_contains};
 
 const SUBPROTOCOL: &str = "mcp";
@@ -75,26 +74,14 @@ fn request(url: &Url, headers: &[(String, String)], key: &str) -> Result<Vec<u8>
         put(name, value.as_bytes());
     }
     if !host {
-        put("Host", host_header(url)?.as_bytes());
+        let value = url_headers::host(url).unwrap_or_default();
+        put("Host", value.as_bytes());
     }
-    if !authorization && (!url.username().is_empty() || url.password().is_some()) {
-        let decoded = |text| percent_decode_str(text).decode_utf8_lossy();
-        let (user, password) = (url.username(), url.password().unwrap_or_default());
-        let both = format!("{}:{}", decoded(user), decoded(password));
-        let value = format!("Basic {}", BASE64_STANDARD.encode(both));
+    if !authorization && let Some(value) = url_headers::basic_auth(url) {
         put("Authorization", value.as_bytes());
     }
     text.extend_from_slice(b"\r\n");
     Ok(text)
-}
-
-/// The `Host` header: without the default port.
-fn host_header(url: &Url) -> Result<String, WsError> {
-    let target = Target::of(url)?;
-    Ok(match url.port() {
-        Some(_) => target.to_string(),
-        None => url.host_str().unwrap_or_default().to_owned(),
-    })
 }
 
 /// Checks that the server agrees to the upgrade.

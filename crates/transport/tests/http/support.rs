@@ -77,6 +77,7 @@ pub(crate) fn options() -> ConnectOptions {
         capabilities: json!({"elicitation": {}}).into(),
         skip_probe: false,
         legacy_only: false,
+        read_check: None,
     }
 }
 

@@ -2,9 +2,11 @@
 //!
 //! The probe is `server/discover`. A modern server responds to it. A legacy one responds with an
 //! error, does not respond, or in rare cases exits. If there is no response, `initialize` follows
-//! the probe and the first response wins, so that a slow start costs nothing. If the server exits,
-//! the caller restarts it without the probe.
+//! the probe and the first response wins. It does not follow before the server has read the probe:
+//! a server that is still starting would read both at once, and nobody could tell which of them it
+//! exits because of. If the server exits, the caller restarts it without the probe.
 
+use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +22,29 @@ use crate::version::{Era, LEGACY, MODERN, newest_common};
 /// The time after which `initialize` follows an unanswered probe.
 pub const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The interval at which [`ReadCheck`] is called.
+const READ_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The time between the read of the probe and `initialize`, for a server that starts slowly.
+const AFTER_READ: Duration = Duration::from_millis(250);
+
+/// Tells whether the server has read everything that was sent.
+#[derive(Clone)]
+pub struct ReadCheck(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl ReadCheck {
+    /// Calls `has_read` to find out.
+    pub fn new(has_read: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(has_read))
+    }
+}
+
+impl fmt::Debug for ReadCheck {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("ReadCheck")
+    }
+}
+
 /// Options for [`connect`].
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
@@ -31,10 +56,13 @@ pub struct ConnectOptions {
     pub skip_probe: bool,
     /// Never uses the modern protocol, even if `initialize` is rejected.
     pub legacy_only: bool,
+    /// Tells whether the server has read the probe, if the transport knows.
+    pub read_check: Option<ReadCheck>,
 }
 
 /// The reason that connecting failed.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// The connection closed during a handshake that started with the probe. Restart the server and
     /// skip the probe.
@@ -107,7 +135,7 @@ async fn connect_with_probe(
     let legacy = |identity| (Era::Legacy, identity);
     let answered = tokio::select! {
         outcome = &mut probe => Some(outcome),
-        () = tokio::time::sleep(PROBE_TIMEOUT) => None,
+        () = probe_timeout(options.read_check.as_ref()) => None,
     };
     match answered {
         Some(Ok(Probe::Modern(identity))) => return Ok((Era::Modern, identity)),
@@ -136,6 +164,18 @@ async fn connect_with_probe(
             outcome => outcome.map(legacy).map_err(closed_during_probe),
         },
     }
+}
+
+/// Waits for as long as a server may take to respond to the probe.
+async fn probe_timeout(read_check: Option<&ReadCheck>) {
+    tokio::time::sleep(PROBE_TIMEOUT).await;
+    let Some(ReadCheck(has_read)) = read_check.filter(|check| !(check.0)()) else {
+        return;
+    };
+    while !has_read() {
+        tokio::time::sleep(READ_CHECK_INTERVAL).await;
+    }
+    tokio::time::sleep(AFTER_READ).await;
 }
 
 /// Attributes the end of a connection during the handshake to the probe.

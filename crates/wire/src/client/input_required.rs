@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::{Client, MAX_INPUT_ROUNDS, MAX_INPUTS};
 use crate::json::{Json, ObjectWriter};
 use crate::mcp::ResultKind;
+use crate::offload::offload;
 use crate::peer::{Progress, RequestError, RequestOptions};
 use crate::rpc_error::RpcError;
 
@@ -49,7 +50,7 @@ struct Inputs {
 
 impl Client {
     /// Repeats the request until there is a result, which `read` parses.
-    pub(super) async fn send_multi_round<T>(
+    pub(super) async fn send_multi_round<T: Send + 'static>(
         &self,
         mut request: MultiRoundRequest<'_>,
         read: fn(&Json) -> Result<(ResultKind, T), String>,
@@ -71,7 +72,11 @@ impl Client {
                 Err(error) => return Err(error),
                 Ok(result) => result,
             };
-            let (kind, complete) = read(&result).map_err(RequestError::Malformed)?;
+            let raw = result.clone();
+            let parsed = offload(raw.as_str().len(), move || read(&raw)).await;
+            let (kind, complete) = parsed
+                .unwrap_or_else(|error| Err(error.to_string()))
+                .map_err(RequestError::Malformed)?;
             match kind {
                 ResultKind::Complete => return Ok(MultiRoundResult::Complete(complete)),
                 ResultKind::InputRequired { .. } if rounds == MAX_INPUT_ROUNDS => {

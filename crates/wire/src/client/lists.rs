@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::Client;
 use crate::json::{Json, ObjectWriter};
 use crate::mcp::{InvalidItem, Item, ListKind, MAX_ITEMS, Page};
+use crate::offload::offload;
 use crate::peer::RequestError;
 
 /// The maximum number of pages in a list (SEC-4).
@@ -20,9 +21,6 @@ pub const MAX_CURSOR_BYTES: usize = 64 * 1024;
 pub const MAX_LIST_BYTES: usize = 64 * 1024 * 1024;
 /// The maximum total size of all lists of a server (SEC-4).
 pub const MAX_CATALOG_BYTES: usize = 128 * 1024 * 1024;
-
-/// Larger pages are parsed on the blocking pool (CALL-7).
-const LONG_PAGE: usize = 1024 * 1024;
 
 /// The bytes left for the lists of one server.
 #[derive(Debug)]
@@ -177,12 +175,8 @@ impl Client {
 
 /// Parses a page, on the blocking pool if it is large.
 async fn read<T: Item>(member: &'static str, result: Json) -> Result<Page<T>, RequestError> {
-    let page = if result.as_str().len() <= LONG_PAGE {
-        Page::from_member(member, &result)
-    } else {
-        let read = move || Page::from_member(member, &result);
-        let read = tokio::task::spawn_blocking(read).await;
-        read.unwrap_or_else(|_| Err("it could not be decoded".to_owned()))
-    };
-    page.map_err(RequestError::Malformed)
+    let bytes = result.as_str().len();
+    let page = offload(bytes, move || Page::from_member(member, &result)).await;
+    page.unwrap_or_else(|error| Err(error.to_string()))
+        .map_err(RequestError::Malformed)
 }

@@ -16,7 +16,7 @@ use bytestring::ByteString;
 use tokio::time::Instant;
 
 pub use context::FetchOptions;
-pub use handshake::{ConnectError, ConnectOptions, PROBE_TIMEOUT, connect};
+pub use handshake::{ConnectError, ConnectOptions, PROBE_TIMEOUT, ReadCheck, connect};
 use input_required::{MultiRoundRequest, MultiRoundResult};
 pub use lists::{
     CatalogBudget, Listing, MAX_CATALOG_BYTES, MAX_CURSOR_BYTES, MAX_LIST_BYTES, MAX_PAGES,

@@ -27,6 +27,7 @@ impl Reference {
 
 /// Completions for an argument.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Completion {
     /// The values, best first. Untrusted text.
     pub values: Vec<String>,

@@ -26,6 +26,7 @@ pub struct Implementation {
 
 /// The capabilities of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ServerCapabilities {
     /// Lists tools.
     pub tools: bool,
@@ -97,6 +98,7 @@ impl ServerCapabilities {
 
 /// The identity of a server, from `initialize` or `server/discover`.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ServerIdentity {
     /// The negotiated protocol version.
     pub protocol_version: String,

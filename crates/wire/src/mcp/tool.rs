@@ -9,6 +9,7 @@ use crate::json::Json;
 
 /// A tool.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Tool {
     /// The name on the server.
     pub name: ByteString,
@@ -132,6 +133,7 @@ fn read_annotations(annotations: &Json) -> (ToolHints, Option<ByteString>) {
 
 /// A resource.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Resource {
     /// The URI.
     pub uri: ByteString,
@@ -156,6 +158,7 @@ impl Item for Resource {
 
 /// A resource template.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ResourceTemplate {
     /// The URI template (RFC 6570).
     pub uri_template: ByteString,
@@ -182,6 +185,7 @@ impl Item for ResourceTemplate {
 
 /// A prompt.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Prompt {
     /// The name on the server.
     pub name: ByteString,

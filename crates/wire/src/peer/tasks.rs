@@ -14,14 +14,12 @@ use super::shared::{Phase, Shared};
 use super::{Progress, RequestError};
 use crate::envelope::{self, Frame, Message};
 use crate::json::Json;
+use crate::offload::{LONG, OffloadError, offload};
 use crate::rpc_error::RpcError;
 use crate::transport::{CloseReason, Closed, Incoming, Outgoing, ReceiveHalf, SendHalf, Transport};
 
 /// The maximum length of the id or the method of a request (SEC-4).
 const MAX_ID_OR_METHOD: usize = 1024;
-
-/// Longer frames are decoded on the blocking pool, so that they do not delay other tasks.
-const LONG_FRAME: usize = 256 * 1024;
 
 pub(super) fn start<T: Transport>(transport: T, shared: &Arc<Shared>, handler: Arc<dyn Handler>) {
     let (sender, receiver) = transport.split();
@@ -220,16 +218,16 @@ impl Reader {
     /// Processes a frame, which may answer our request `to`.
     async fn frame(&mut self, frame: Bytes, to: Option<u64>) -> Result<(), String> {
         let bytes = frame.len();
-        let decoded = if bytes <= LONG_FRAME {
+        let decoded = if bytes <= LONG {
             envelope::decode(&frame)
         } else {
             let frame = frame.clone();
-            let decoded = tokio::task::spawn_blocking(move || envelope::decode(&frame)).await;
-            decoded.map_err(|_| "decoding a long message failed".to_owned())?
+            let decoded = offload(bytes, move || envelope::decode(&frame)).await;
+            decoded.map_err(|error| error.to_string())?
         };
         match decoded {
             Frame::Single(message) => {
-                let class = self.message(message, &frame, to);
+                let class = self.message(message, &frame, to).await;
                 self.flow.charge(bytes);
                 self.flow.count(class, bytes);
             }
@@ -239,7 +237,7 @@ impl Reader {
                     self.flow.add_junk(1, bytes as u64);
                 }
                 for message in messages {
-                    let class = self.message(message, &frame, to);
+                    let class = self.message(message, &frame, to).await;
                     self.flow.charge(each);
                     self.flow.count(class, each);
                     self.throttle_if_needed().await?;
@@ -249,7 +247,7 @@ impl Reader {
         Ok(())
     }
 
-    fn message(&mut self, message: Message, frame: &[u8], to: Option<u64>) -> MessageClass {
+    async fn message(&mut self, message: Message, frame: &[u8], to: Option<u64>) -> MessageClass {
         match message {
             Message::Response { id, outcome } => {
                 let number = id.as_ref().and_then(envelope::parse_request_id);
@@ -273,23 +271,16 @@ impl Reader {
             Message::Malformed { id, reason } => self.fail_or_report(id.as_ref(), &reason, frame),
             Message::Request { id, method, params } => self.serve(&id, method, params),
             Message::Notification { method, params } => {
-                self.notification(&method, params);
+                let shared = Arc::clone(&self.shared.0);
+                let handler = Arc::clone(&self.handler);
+                let bytes = params.as_ref().map_or(0, |params| params.as_str().len());
+                let handled = offload(bytes, move || {
+                    notification(&shared, &*handler, &method, params);
+                });
+                // A handler that panics on a long notification loses only that.
+                let _: Result<(), OffloadError> = handled.await;
                 MessageClass::Unsolicited
             }
-        }
-    }
-
-    fn notification(&self, method: &str, params: Option<Json>) {
-        match (method, params) {
-            ("notifications/progress", Some(params)) => self.progress(&params),
-            ("notifications/cancelled", params) => {
-                let id = params.as_ref().and_then(|params| params.get("requestId"));
-                match id.and_then(|id| self.shared.0.take_served(&id)) {
-                    Some(task) => task.abort(),
-                    None => self.handler.notification(method, params),
-                }
-            }
-            (_, params) => self.handler.notification(method, params),
         }
     }
 
@@ -318,23 +309,6 @@ impl Reader {
         }
         self.report(what, frame);
         MessageClass::Junk
-    }
-
-    fn progress(&self, params: &Json) {
-        let token = params
-            .get("progressToken")
-            .and_then(|token| envelope::parse_request_id(&token));
-        let Some(token) = token else {
-            return;
-        };
-        self.shared.0.progress(token, || Progress {
-            progress: params.field("progress").unwrap_or_default(),
-            total: params.field("total"),
-            message: params
-                .get("message")
-                .and_then(|message| message.as_string())
-                .map(String::from),
-        });
     }
 
     fn serve(
@@ -395,4 +369,36 @@ impl Reader {
     fn answer(&self, id: Json, outcome: Result<Json, RpcError>) {
         let _: Result<(), Closed> = self.shared.0.enqueue(Outgoing::Response { id, outcome });
     }
+}
+
+/// Delivers a notification.
+fn notification(shared: &Shared, handler: &dyn Handler, method: &str, params: Option<Json>) {
+    match (method, params) {
+        ("notifications/progress", Some(params)) => progress(shared, &params),
+        ("notifications/cancelled", params) => {
+            let id = params.as_ref().and_then(|params| params.get("requestId"));
+            match id.and_then(|id| shared.take_served(&id)) {
+                Some(task) => task.abort(),
+                None => handler.notification(method, params),
+            }
+        }
+        (_, params) => handler.notification(method, params),
+    }
+}
+
+fn progress(shared: &Shared, params: &Json) {
+    let token = params
+        .get("progressToken")
+        .and_then(|token| envelope::parse_request_id(&token));
+    let Some(token) = token else {
+        return;
+    };
+    shared.progress(token, || Progress {
+        progress: params.field("progress").unwrap_or_default(),
+        total: params.field("total"),
+        message: params
+            .get("message")
+            .and_then(|message| message.as_string())
+            .map(String::from),
+    });
 }

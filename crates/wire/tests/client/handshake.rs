@@ -1,11 +1,13 @@
 //! Era detection and version negotiation.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use trunkline_wire::Client;
-use trunkline_wire::client::{ConnectError, ConnectOptions, PROBE_TIMEOUT};
+use trunkline_wire::client::{ConnectError, ConnectOptions, PROBE_TIMEOUT, ReadCheck};
 use trunkline_wire::transport::{CloseReason, Closed};
 use trunkline_wire::version::{Era, LEGACY, MODERN};
 
@@ -204,6 +206,31 @@ async fn an_exit_after_the_probe_and_a_slow_start_is_a_distinct_error() {
         matches!(error, ConnectError::ClosedDuringProbe(_)),
         "{error:?}"
     );
+}
+
+/// LIF-5: a server that would read both at once could die of either.
+#[tokio::test(start_paused = true)]
+async fn initialize_waits_until_the_probe_is_read() {
+    let read = Arc::new(AtomicBool::new(false));
+    let check = Arc::clone(&read);
+    let (connecting, mut wire) = start(ConnectOptions {
+        read_check: Some(ReadCheck::new(move || check.load(Ordering::Relaxed))),
+        ..options()
+    });
+    wire.request("server/discover").await;
+    let started = Instant::now();
+    let slow_start = 5 * PROBE_TIMEOUT;
+    tokio::spawn(async move {
+        tokio::time::sleep(slow_start).await;
+        read.store(true, Ordering::Relaxed);
+    });
+    wire.request("initialize").await;
+    let waited = started.elapsed();
+    assert!(
+        waited > slow_start && waited < slow_start + PROBE_TIMEOUT,
+        "{waited:?}"
+    );
+    connecting.abort();
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,6 +25,7 @@ pub(crate) fn options() -> ConnectOptions {
         capabilities: Json::parse(r#"{"elicitation":{}}"#).unwrap(),
         skip_probe: false,
         legacy_only: false,
+        read_check: None,
     }
 }
 

@@ -4,14 +4,18 @@
 //! runtime. Nothing is cached between operations: they are rare, and connecting takes a few
 //! milliseconds.
 
-#[cfg(any(target_os = "macos", windows))]
+#[cfg(not(feature = "keychain"))]
+mod absent;
+#[cfg(all(feature = "keychain", any(target_os = "macos", windows)))]
 mod native;
-#[cfg(all(unix, not(target_vendor = "apple")))]
+#[cfg(all(feature = "keychain", unix, not(target_vendor = "apple")))]
 mod secret_service;
 
-#[cfg(any(target_os = "macos", windows))]
+#[cfg(not(feature = "keychain"))]
+use absent as system;
+#[cfg(all(feature = "keychain", any(target_os = "macos", windows)))]
 use native as system;
-#[cfg(all(unix, not(target_vendor = "apple")))]
+#[cfg(all(feature = "keychain", unix, not(target_vendor = "apple")))]
 use secret_service as system;
 
 use std::sync::{Mutex, PoisonError, mpsc};

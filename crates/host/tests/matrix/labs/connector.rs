@@ -31,10 +31,8 @@ impl Kind for ClaudeAi {
     }
 
     fn host(scratch: &Scratch, url: String) -> HostBuilder {
-        let layout = Layout {
-            managed_dir: scratch.join("etc"),
-            ..Layout::under(scratch.home())
-        };
+        let mut layout = Layout::under(scratch.home());
+        layout.managed_dir = scratch.join("etc");
         let cwd = scratch.join("project");
         std::fs::create_dir_all(&cwd).unwrap();
         let account = Account {
@@ -55,16 +53,9 @@ struct Account {
 
 impl Connectors for Account {
     fn list(&self) -> BoxFuture<'_, Result<ConnectorList, ConnectorsError>> {
-        let connector = Connector {
-            id: "mcpsrv_1".to_owned(),
-            display_name: "Matrix".to_owned(),
-            url: "https://mcp.example/".to_owned(),
-            proxy_url: self.proxy_url.clone(),
-        };
-        let list = ConnectorList {
-            connectors: vec![connector],
-            warnings: Vec::new(),
-        };
+        let proxy_url = &*self.proxy_url;
+        let connector = Connector::new("mcpsrv_1", "Matrix", "https://mcp.example/", proxy_url);
+        let list = ConnectorList::from(vec![connector]);
         Box::pin(async move { Ok(list) })
     }
 

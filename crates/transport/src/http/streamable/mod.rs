@@ -30,7 +30,7 @@ use super::headers;
 use super::headers_helper::HeadersHelper;
 use super::http_client::HttpClient;
 use super::inbound_queue::InboundQueue;
-use crate::net::{Dialer, TlsFiles};
+use crate::net::{Dialer, TlsFiles, url_headers};
 
 /// The most requests in flight; each takes a connection over HTTP/1.1.
 pub const MAX_IN_FLIGHT: usize = 128;
@@ -92,7 +92,7 @@ impl HttpServer {
         let mut entry_headers = headers::from_entry(&self.headers).map_err(|error| {
             DeliveryError::new(DeliveryErrorKind::Unreachable, error.to_string(), false)
         })?;
-        if let Some(basic) = headers::basic_auth(&self.url) {
+        if let Some(basic) = url_headers::basic_auth(&self.url) {
             let authorization = entry_headers.entry(http::header::AUTHORIZATION);
             authorization.or_insert(basic);
         }

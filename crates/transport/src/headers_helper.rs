@@ -10,8 +10,6 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tokio::sync::Mutex;
 
-use super::headers::is_reserved;
-
 /// Default time limit for the command.
 pub const HELPER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -268,6 +266,28 @@ fn parse(printed: &[u8]) -> Result<HeaderMap, HelperError> {
         }
     }
     Ok(headers)
+}
+
+/// Returns whether a header belongs to the transport, so that entries cannot set it.
+pub(crate) fn is_reserved(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    name.starts_with("mcp-")
+        || matches!(
+            name,
+            "accept"
+                | "content-type"
+                | "content-length"
+                | "content-encoding"
+                | "accept-encoding"
+                | "host"
+                | "connection"
+                | "transfer-encoding"
+                | "upgrade"
+                | "te"
+                | "trailer"
+                | "last-event-id"
+                | "proxy-authorization"
+        )
 }
 
 #[cfg(test)]

@@ -19,6 +19,28 @@ pub trait Credentials: Send + Sync + 'static {
     fn refused(&self, refusal: Refusal) -> BoxFuture<'_, AfterRefusal>;
 }
 
+/// Closures that return a token: called for every request, so they keep it until it expires. After a
+/// refusal they are called once more, and a token that differs from the refused one is tried.
+impl<F, W> Credentials for F
+where
+    F: Fn() -> W + Send + Sync + 'static,
+    W: Future<Output = Result<Option<Token>, CredentialsError>> + Send + 'static,
+{
+    fn token(&self) -> BoxFuture<'_, Result<Option<Token>, CredentialsError>> {
+        Box::pin(self())
+    }
+
+    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, AfterRefusal> {
+        let token = self();
+        Box::pin(async move {
+            match token.await {
+                Ok(token) if token.is_some() && token != refusal.sent => AfterRefusal::Retry,
+                _ => AfterRefusal::GiveUp,
+            }
+        })
+    }
+}
+
 /// A bearer token. Its `Debug` output is redacted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(HeaderValue);
@@ -36,7 +58,8 @@ impl Token {
         self.0.to_str().unwrap_or_default()
     }
 
-    pub(super) fn header(&self) -> &HeaderValue {
+    /// Returns the value of the `Authorization` header.
+    pub fn header(&self) -> &HeaderValue {
         &self.0
     }
 }
@@ -60,6 +83,7 @@ pub struct Refusal {
 
 /// The reaction to a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AfterRefusal {
     /// Send the request once more with a new token.
     Retry,
@@ -83,5 +107,35 @@ impl Credentials for FixedToken {
 
     fn refused(&self, _: Refusal) -> BoxFuture<'_, AfterRefusal> {
         Box::pin(async { AfterRefusal::GiveUp })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_closure_is_asked_again_after_a_refusal() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let credentials = move || {
+            let asked = asked.fetch_add(1, Ordering::SeqCst);
+            // The second token is the first once more, the third is new.
+            async move { Ok(Token::bearer(["a", "a", "b"][asked])) }
+        };
+        let credentials: Arc<dyn Credentials> = Arc::new(credentials);
+        let sent = credentials.token().await.unwrap();
+        let refusal = Refusal {
+            status: 401,
+            challenge: None,
+            sent,
+        };
+        let again = credentials.refused(refusal.clone()).await;
+        assert_eq!(again, AfterRefusal::GiveUp);
+        assert_eq!(credentials.refused(refusal).await, AfterRefusal::Retry);
+        let none: Arc<dyn Credentials> = Arc::new(async || Ok(None));
+        assert_eq!(none.token().await.unwrap(), None);
     }
 }
