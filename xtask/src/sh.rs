@@ -33,8 +33,9 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
-/// Removes the variables that `cargo run` sets for the package `xtask`. Build scripts such as ring's
-/// depend on them: with them, a build would not reuse what a build from a shell has compiled.
+/// Removes the variables that `cargo run` sets for the package `xtask`. Build scripts such as
+/// ring's depend on them: with them, a build would not reuse what a build from a shell has
+/// compiled.
 pub(crate) fn without_package_vars(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(is_package_var) {

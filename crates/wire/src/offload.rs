@@ -19,8 +19,8 @@ static THREADS: LazyLock<Semaphore> = LazyLock::new(|| {
 #[error("the message could not be processed")]
 pub struct OffloadError;
 
-/// Runs `work` on `bytes` bytes of a message: at once if they are few, and otherwise on the blocking
-/// pool.
+/// Runs `work` on `bytes` bytes of a message: at once if they are few, and otherwise on the
+/// blocking pool.
 pub async fn offload<T, F>(bytes: usize, work: F) -> Result<T, OffloadError>
 where
     T: Send + 'static,

@@ -101,7 +101,8 @@ async fn server_that_dies_of_the_probe_is_restarted_once_and_remembered() {
     assert_eq!(lab.starts("s"), 3);
 }
 
-/// LIF-5: `initialize` would follow the probe after two seconds, but the server has not read it yet.
+/// LIF-5: `initialize` would follow the probe after two seconds, but the server has not read it
+/// yet.
 #[tokio::test]
 async fn server_that_starts_slowly_and_dies_of_the_probe_is_restarted() {
     let lab = Lab::new();
