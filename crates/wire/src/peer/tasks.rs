@@ -274,11 +274,11 @@ impl Reader {
                 let shared = Arc::clone(&self.shared.0);
                 let handler = Arc::clone(&self.handler);
                 let bytes = params.as_ref().map_or(0, |params| params.as_str().len());
-                let handled = offload(bytes, move || {
+                let delivery = offload(bytes, move || {
                     notification(&shared, &*handler, &method, params);
                 });
                 // A handler that panics on a long notification loses only that.
-                let _: Result<(), OffloadError> = handled.await;
+                let _: Result<(), OffloadError> = delivery.await;
                 MessageClass::Unsolicited
             }
         }
