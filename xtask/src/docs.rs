@@ -27,7 +27,7 @@ const END: &str = "<!-- end of generated part -->";
 pub(crate) struct Options {
     /// Fail if a page is out of date, without writing
     #[arg(long)]
-    check: bool,
+    pub(crate) check: bool,
 }
 
 impl Options {
@@ -39,8 +39,13 @@ impl Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let guide = filled(&read(GUIDE)?)?;
     let schema = format!("{:#}\n", json_schema());
+    write_or_check(options, vec![(GUIDE, guide), (SCHEMA, schema)])
+}
+
+/// Writes generated files, or checks that they are up to date.
+pub(crate) fn write_or_check(options: &Options, files: Vec<(&str, String)>) -> Result<()> {
     let mut outdated = Vec::new();
-    for (name, wanted) in [(GUIDE, guide), (SCHEMA, schema)] {
+    for (name, wanted) in files {
         let found = read(name).unwrap_or_default();
         if found == wanted {
             continue;
@@ -55,7 +60,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     if !outdated.is_empty() {
         let list = outdated.join("\n");
-        bail!("generated pages are out of date; run `cargo xtask docs`\n{list}");
+        bail!(
+            "generated pages are out of date; run `cargo xtask docs` and `cargo xtask api`\n{list}"
+        );
     }
     Ok(())
 }

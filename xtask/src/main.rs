@@ -5,6 +5,7 @@
     reason = "a task writes to the developer's terminal"
 )]
 
+mod api;
 mod bench;
 mod conformance;
 mod docs;
@@ -51,11 +52,16 @@ enum Task {
     Fuzz(fuzz::Options),
     /// Generate the parts of docs/ that come from the code
     Docs(docs::Options),
+    /// Write the public API of the library to docs/api.txt
+    Api(docs::Options),
     /// Draw the output of `trunkline demo` as the picture in the README
     Picture(picture::Options),
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = api::as_rustdoc() {
+        return code;
+    }
     let result = match Args::parse().task {
         Task::Check => steps::check(),
         Task::Test(options) => steps::test(&options),
@@ -66,6 +72,7 @@ fn main() -> ExitCode {
         Task::Soak(options) => soak::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Docs(options) => docs::run(&options),
+        Task::Api(options) => api::run(&options),
         Task::Picture(options) => picture::run(&options),
     };
     match result {

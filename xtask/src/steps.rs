@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 
-use crate::{conformance, docs, features, interop, sh, tidy, tools};
+use crate::{api, conformance, docs, features, interop, sh, tidy, tools};
 
 /// A cold build of the whole workspace on two cores stays well under this.
 const BUILD_LIMIT: Duration = Duration::from_mins(30);
@@ -31,6 +31,8 @@ enum Step {
     Tidy,
     /// Pages and schema in docs/ that are generated from the code
     Docs,
+    /// The listing of the library's public API in docs/api.txt
+    Api,
     /// Licences, bans and sources of dependencies
     Deny,
     /// clippy on all targets and features, with warnings as errors
@@ -170,6 +172,7 @@ impl Step {
             Self::Fmt => "format",
             Self::Tidy => "contract numbers, comment widths, links",
             Self::Docs => "generated pages",
+            Self::Api => "public API of the library",
             Self::Deny => "licences, bans and sources of dependencies",
             Self::Clippy => "clippy",
             Self::Features => "features of the library",
@@ -191,6 +194,7 @@ impl Step {
             }
             Self::Tidy => tidy::run().map(Some),
             Self::Docs => docs::run(&docs::Options::CHECK).map(|()| None),
+            Self::Api => api::run(&docs::Options::CHECK).map(|()| None),
             Self::Deny => deny(),
             Self::Clippy => build(sh::cargo(&[
                 "clippy",

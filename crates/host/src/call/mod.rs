@@ -28,9 +28,9 @@ use trunkline_wire::{Client, RequestError};
 pub(crate) use cause::Cause;
 pub use error::{CallError, CallErrorKind, TimeLimit};
 pub use options::CallOptions;
-pub use trunkline_wire::RpcError;
 pub use trunkline_wire::client::Arguments;
 pub use trunkline_wire::peer::Progress;
+pub use trunkline_wire::{InvalidJson, RpcError};
 #[cfg(feature = "validation")]
 pub(crate) use validate::Checks;
 

@@ -34,7 +34,6 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use trunkline_wire::Json;
-use trunkline_wire::mcp::CallToolResult;
 
 #[cfg(not(feature = "images"))]
 use crate::absent::image;
@@ -47,7 +46,7 @@ pub use content::{
 pub(crate) use results::ResultOrigin;
 pub use results::Results;
 pub(crate) use store::{is_our_file as is_saved_result, is_result_of};
-pub use trunkline_wire::mcp::Content as ContentBlock;
+pub use trunkline_wire::mcp::{CallToolResult, Content as ContentBlock, ResultKind};
 
 /// The result of a call.
 #[derive(Clone, Debug)]
