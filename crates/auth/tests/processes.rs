@@ -150,8 +150,8 @@ async fn processes_that_die_at_random_lose_no_login() {
     for round in 0..10 {
         // Expire the stored token for everybody, and let processes race for a refresh.
         make_stored_token_expire(&world);
-        let mut children: Vec<_> = (0..4).map(|_| start(&world, 3)).collect();
         let requests = world.issuer.count("/token");
+        let mut children: Vec<_> = (0..4).map(|_| start(&world, 3)).collect();
         let mut victim = children.swap_remove(round % 4);
         if round % 2 == 0 {
             wait_until(LIMIT, || world.issuer.count("/token") > requests);
