@@ -77,12 +77,16 @@ pub(crate) type Needed = (&'static str, &'static [&'static str]);
 /// npm, with any Node.
 pub(crate) const NPM_PROGRAM: Needed = ("npm", &["npm", "--version"]);
 
-/// The system packages. The git and browser servers drive git and chromium.
-const SYSTEM: [Needed; 8] = [
+/// The system packages that the servers need. The git server drives git.
+const SERVERS_NEED: [Needed; 4] = [
     NPM_PROGRAM,
     ("python3", &["python3", "--version"]),
     ("python3-venv", &["python3", "-c", "import venv, ensurepip"]),
     ("git", &["git", "--version"]),
+];
+
+/// The system packages that the tests need besides. The browser servers drive chromium.
+const TESTS_NEED: [Needed; 4] = [
     ("dbus", &["dbus-daemon", "--version"]),
     ("gnome-keyring", &["gnome-keyring-daemon", "--version"]),
     ("tinyproxy-bin", &["tinyproxy", "-v"]),
@@ -111,8 +115,14 @@ pub(crate) fn tests(folder: &Path) -> Command {
     command
 }
 
-/// Installs exactly these versions into `target/interop`, unless the stamp matches.
+/// Installs everything that the tests need.
 pub(crate) fn install() -> Result<PathBuf> {
+    ensure_system_packages(&TESTS_NEED)?;
+    install_servers()
+}
+
+/// Installs exactly these versions into `target/interop`, unless the stamp matches.
+pub(crate) fn install_servers() -> Result<PathBuf> {
     let folder = sh::root().join("target/interop");
     let stamp = folder.join("installed");
     let wanted = wanted()?;
@@ -124,7 +134,7 @@ pub(crate) fn install() -> Result<PathBuf> {
         fs::remove_dir_all(&folder).context("could not clear target/interop")?;
     }
     fs::create_dir_all(&folder).context("could not create target/interop")?;
-    ensure_system_packages(&SYSTEM)?;
+    ensure_system_packages(&SERVERS_NEED)?;
     install_npm(&folder, specs(&NPM, "@"))?;
     install_pypi(&folder, "venv", &PYPI)?;
     install_pypi(&folder, "venv-legacy", &PYPI_LEGACY)?;
@@ -138,7 +148,6 @@ fn wanted() -> Result<String> {
     lines.extend(specs(&NPM, "@"));
     lines.extend(specs(&PYPI, "=="));
     lines.extend(specs(&PYPI_LEGACY, "=="));
-    lines.extend(SYSTEM.iter().map(|(package, _)| (*package).to_owned()));
     Ok(lines.join("\n"))
 }
 

@@ -9,8 +9,8 @@ use trunkline::tool::Format;
 use trunkline_config::Scope;
 
 use crate::help::{
-    ADD_HELP, AFTER_HELP, CALL_HELP, CLEAN_HELP, EDIT_HELP, LOGS_HELP, PROMPT_HELP, READ_HELP,
-    SDK_HELP, SEARCH_HELP, TOOLS_HELP,
+    ADD_HELP, AFTER_HELP, CALL_HELP, CLEAN_HELP, EDIT_HELP, LOGIN_HELP, LOGS_HELP, PROMPT_HELP,
+    READ_HELP, SDK_HELP, SEARCH_HELP, TOOLS_HELP,
 };
 
 /// Configure MCP servers, list their tools and call them
@@ -191,6 +191,30 @@ pub(crate) enum Command {
     },
     /// Forget all approvals and rejections of this project
     ResetProjectChoices,
+    /// Sign in to a server
+    #[command(after_help = LOGIN_HELP)]
+    Login {
+        #[command(flatten)]
+        config: ConfigArgs,
+
+        /// The server
+        name: String,
+
+        /// Print the URL instead of opening a browser
+        #[arg(long)]
+        no_browser: bool,
+
+        /// Sign in on another device with a code
+        #[arg(long, conflicts_with = "no_browser")]
+        device: bool,
+    },
+    /// Sign out of a server: revoke its tokens and delete them
+    Logout {
+        /// The server
+        name: String,
+    },
+    /// List the servers that you are signed in to
+    Accounts,
     /// Import servers from other MCP clients
     Import(ImportArgs),
     /// Remove logs, caches, pins and approvals of servers that no longer exist

@@ -38,6 +38,13 @@ Examples:
 
 Only the changed fields are rewritten. `trunkline get <name>` connects to the server afterwards.";
 
+pub(crate) const LOGIN_HELP: &str = "\
+Opens the server's sign-in page in the browser and waits until you have signed in. Tokens are stored
+in the keychain of the system, or in a file that only you can read, and are refreshed on their own.
+
+Without a display, `login` prints the URL. Open it on any machine; if the browser cannot reach this
+one afterwards, paste the URL of the page that failed to load.";
+
 pub(crate) const CLEAN_HELP: &str = "\
 A server no longer exists if no configuration file names it: neither yours, nor those of the
 projects in ~/.claude.json, nor those of this directory. Servers of --mcp-config and --plugin-dir

@@ -5,6 +5,7 @@
 
 mod args;
 mod arguments;
+mod browser;
 mod change;
 mod commands;
 mod elicit;
@@ -136,6 +137,17 @@ async fn run(args: Args) -> Exit {
         }
         Command::Reject { names } => commands::approve::reject(&config, &names, json),
         Command::ResetProjectChoices => commands::approve::reset(&config, json),
+        Command::Login {
+            config: more,
+            name,
+            no_browser,
+            device,
+        } => {
+            let way = commands::login::Way::new(device, no_browser);
+            commands::login::run(&config.and(more), &name, way, json).await
+        }
+        Command::Logout { name } => commands::logout::run(&config, &name, json).await,
+        Command::Accounts => commands::accounts::run(json),
         Command::Import(import) => commands::import::run(&config, &import, json),
         Command::Clean {
             config: more,

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use etcetera::BaseStrategy;
+use trunkline::auth::{Auth, TransportClient};
 use trunkline::connectors::ClaudeAi;
 use trunkline::log::{LogStore, Tracer};
 use trunkline::result::Results;
 use trunkline::server::{ServerStatus, State};
 use trunkline::storage::{CatalogStore, EraMemory, PinStore};
 use trunkline::tool::{LoadMode, OnChange};
+use trunkline::transport::Dialer;
 use trunkline::{Host, HostBuilder, Settings};
 use trunkline_config::{
     CONNECTOR_PREFIX, Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity, env_vars,
@@ -268,6 +270,9 @@ pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
     }
     if let Some(layout) = layout {
         builder = builder.secrets(vault(layout));
+        if let Some(auth) = auth(layout) {
+            builder = builder.auth(auth);
+        }
     }
     builder
 }
@@ -354,6 +359,14 @@ pub(crate) fn tracer(config: &ConfigArgs) -> Result<Option<Tracer>, Exit> {
 /// Returns the store of secrets.
 pub(crate) fn vault(layout: &Layout) -> trunkline::auth::Vault {
     trunkline::auth::Vault::new(layout.secrets_file())
+}
+
+/// Returns the user's sign-ins; `None` without a home directory.
+pub(crate) fn auth(layout: &Layout) -> Option<Auth> {
+    let http = Arc::new(TransportClient::new(Dialer::from_env()));
+    let auth = Auth::builder(Arc::new(vault(layout)), state_dir()?.join("auth"), http);
+    let auth = auth.claude_code_credentials(layout.credentials_file());
+    Some(auth.build())
 }
 
 /// Runs `work` with a host, then shuts the host down, interrupted or not.

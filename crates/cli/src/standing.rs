@@ -1,6 +1,8 @@
 //! Explains why a server does not run, with a hint.
 
 use serde_json::{Value, json};
+use trunkline::auth::server_config;
+use trunkline::server::{ServerStatus, State};
 use trunkline_config::redact::{RedactMode, redact_entry};
 use trunkline_config::{ApprovalChange, EntryStatus, HIDDEN, Server, changes_since_approval};
 
@@ -157,6 +159,21 @@ pub(crate) fn disabled(name: &str) -> Exit {
     let what = format!("the server \"{name}\" is disabled");
     output::error(&what, Some(&enable_hint(name)));
     Exit::NotConnected
+}
+
+/// Returns what the user can do about a server's state.
+pub(crate) fn state_hint(server: &ServerStatus) -> Option<String> {
+    let entry = server.entry.as_ref();
+    let takes_sign_in = entry.is_some_and(|entry| server_config(entry).is_some());
+    if matches!(server.state, State::NeedsAuth(_)) && takes_sign_in {
+        return Some(login_hint(&server.name));
+    }
+    server.state.hint().map(str::to_owned)
+}
+
+/// Returns the hint to sign in to a server.
+pub(crate) fn login_hint(name: &str) -> String {
+    format!("sign in with `trunkline login {}`", quoted(name))
 }
 
 /// Returns the hint to enable a server.

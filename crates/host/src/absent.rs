@@ -52,6 +52,8 @@ pub(crate) mod network {
         pub(crate) fn has_credentials(&self, _: &ServerEntry) -> bool {
             false
         }
+
+        pub(crate) async fn settle(&self) {}
     }
 }
 

@@ -93,6 +93,8 @@ mod search;
 mod secrets;
 pub mod server;
 mod settings;
+#[cfg(feature = "http")]
+mod sign_in;
 pub mod storage;
 mod suggest;
 mod telemetry;

@@ -7,6 +7,8 @@ use trunkline_transport::credentials::Credentials;
 use trunkline_transport::net::Dialer;
 
 use crate::builder::HostBuilder;
+#[cfg(feature = "http")]
+use crate::sign_in::SignIns;
 
 /// Looks up the credentials for a server.
 type CredentialsLookup = Arc<dyn Fn(&ServerEntry) -> Option<Arc<dyn Credentials>> + Send + Sync>;
@@ -17,6 +19,8 @@ pub(crate) struct Network {
     /// That of the environment unless the program sets one.
     dialer: OnceLock<Dialer>,
     credentials: Option<CredentialsLookup>,
+    #[cfg(feature = "http")]
+    pub(crate) sign_ins: Option<Arc<SignIns>>,
     /// Credentials for the proxy of claude.ai's connectors.
     pub(crate) connector_credentials: Option<Arc<dyn Credentials>>,
 }
@@ -26,14 +30,38 @@ impl Network {
         self.dialer.get_or_init(Dialer::from_env)
     }
 
-    /// Returns the program's credentials for a server.
+    /// Returns the credentials for a server: the program's, or else the user's sign-in.
     pub(crate) fn credentials(&self, entry: &ServerEntry) -> Option<Arc<dyn Credentials>> {
+        let credentials = self.program_credentials(entry);
+        #[cfg(feature = "http")]
+        let credentials = credentials.or_else(|| {
+            let server = self.sign_ins.as_ref()?.server(entry)?;
+            Some(server as Arc<dyn Credentials>)
+        });
+        credentials
+    }
+
+    fn program_credentials(&self, entry: &ServerEntry) -> Option<Arc<dyn Credentials>> {
         self.credentials.as_ref().and_then(|find| find(entry))
     }
 
-    /// Returns whether the program signs in to a server.
+    /// Returns whether a server knows the account that it serves.
     pub(crate) fn has_credentials(&self, entry: &ServerEntry) -> bool {
-        self.credentials(entry).is_some()
+        #[cfg(feature = "http")]
+        if let Some(sign_ins) = &self.sign_ins
+            && sign_ins.is_signed_in(entry)
+        {
+            return true;
+        }
+        self.program_credentials(entry).is_some()
+    }
+
+    /// Waits until nothing is left to store.
+    pub(crate) async fn settle(&self) {
+        #[cfg(feature = "http")]
+        if let Some(sign_ins) = &self.sign_ins {
+            sign_ins.settle().await;
+        }
     }
 }
 

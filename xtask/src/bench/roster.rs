@@ -107,7 +107,7 @@ pub(super) fn assemble(
 /// The command of server-everything, which is among the foreign servers of the tests.
 fn everything(layout: &Layout, install: bool) -> Result<Vec<String>, String> {
     if install {
-        crate::interop::install().map_err(|error| format!("{error:#}"))?;
+        crate::interop::install_servers().map_err(|error| format!("{error:#}"))?;
     }
     let modules = layout.root.join("target/interop/node_modules");
     let script = modules.join("@modelcontextprotocol/server-everything/dist/index.js");

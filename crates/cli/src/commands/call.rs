@@ -254,6 +254,7 @@ fn fail_within(error: &CallError, limited: bool, own: bool) -> Exit {
             let server = server.filter(|_| !own);
             hint.map(|hint| server.map_or(hint.clone(), |server| with_logs(&hint, server)))
         }
+        (CallErrorKind::AuthRequired, Some(server), _) => Some(standing::login_hint(server)),
         _ => error.hint(),
     };
     // The prompt has shown the diff already.

@@ -134,6 +134,7 @@ pub(crate) fn fail(error: &CallError, asked: Request) -> Exit {
         (_, _, Some(server)) if matches!(error.state(), Some(State::Disabled)) => {
             Some(standing::enable_hint(server))
         }
+        (_, CallErrorKind::AuthRequired, Some(server)) => Some(standing::login_hint(server)),
         (Some(hint), ..) => Some(hint),
         (None, CallErrorKind::Timeout, Some(server)) => {
             let more = if timeout.is_some() {

@@ -209,7 +209,7 @@ impl<'a> Row<'a> {
         if self.state() == "disabled" {
             return Some(standing::enable_hint(self.name()));
         }
-        self.status()?.state.hint().map(str::to_owned)
+        standing::state_hint(self.status()?)
     }
 
     /// Returns the note that connecting was interrupted.
@@ -393,7 +393,7 @@ fn add_status(value: &mut Value, status: &ServerStatus) {
     if let Some(asked) = status.state.sign_in() {
         value["error"] = json!(asked.to_string());
     }
-    if let Some(hint) = status.state.hint() {
+    if let Some(hint) = standing::state_hint(status) {
         value["hint"] = json!(hint);
     }
     if status.catalog.cached {

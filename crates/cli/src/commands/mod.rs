@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod accounts;
 pub(crate) mod add;
 pub(crate) mod approve;
 pub(crate) mod call;
@@ -13,6 +14,8 @@ pub(crate) mod enable;
 pub(crate) mod get;
 pub(crate) mod import;
 pub(crate) mod list;
+pub(crate) mod login;
+pub(crate) mod logout;
 pub(crate) mod logs;
 mod new_server;
 pub(crate) mod prompt;

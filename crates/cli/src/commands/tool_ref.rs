@@ -202,7 +202,7 @@ fn report_down(server: &trunkline::server::ServerStatus) -> Option<Exit> {
     }
     if let Some(asked) = server.state.sign_in() {
         let what = format!("could not connect to \"{}\": {asked}", server.name);
-        output::error(&what, server.state.hint());
+        output::error(&what, standing::state_hint(server).as_deref());
         return Some(Exit::NeedsAuth);
     }
     if matches!(server.state, State::Disabled) {

@@ -245,7 +245,8 @@ fn report_failures(host: &Host, only: Option<&str>) -> Exit {
 fn report_state(server: &ServerStatus, state: &State, only: Option<&str>) {
     let shown = name(&server.name);
     if let Some(asked) = state.sign_in() {
-        output::error(&format!("server \"{shown}\": {asked}"), state.hint());
+        let hint = standing::state_hint(server);
+        output::error(&format!("server \"{shown}\": {asked}"), hint.as_deref());
     }
     let Some(failure) = state.failure() else {
         return;

@@ -146,6 +146,11 @@ pub(crate) fn note(lines: impl Into<Lines>) {
     }
 }
 
+/// Writes what the user has to do now to stderr, even with --json.
+pub(crate) fn instruction(lines: impl Into<Lines>) {
+    write_err(&lines.into());
+}
+
 /// Adds a diff to the last error in JSON.
 pub(crate) fn json_diff(text: &str) {
     if let Some(error) = reported().errors.last_mut() {

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::connectors::{Api, http};
 use crate::lab::{Lab, echo, parsed};
 
-const SIGN_IN: &str = "add a valid token to its entry, for example as an \"Authorization\" header";
+const SIGN_IN: &str = "sign in with `trunkline login s`";
 
 /// A lab whose only server responds with 401 and this text.
 fn locked() -> (Lab, Api) {

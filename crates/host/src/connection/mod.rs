@@ -504,7 +504,8 @@ impl Core {
     fn store_catalog(&self, catalog: Arc<Catalog>) {
         let fresh_until = catalog.stale_after(Instant::now());
         self.shared.expiry.schedule(fresh_until);
-        let keep = catalog.is_worth_keeping();
+        // Somebody may have signed in since the key was made.
+        let keep = catalog.is_worth_keeping() && !self.shared.has_credentials(&self.source);
         if let (Some(store), Some(key), true) = (&self.shared.store, &self.catalog_key, keep) {
             store.save(key.clone(), catalog);
         }

@@ -228,6 +228,7 @@ impl Host {
         if let Some(store) = &self.inner.context.store {
             store.flush().await;
         }
+        self.inner.context.network.settle().await;
         self.flush().await;
     }
 
@@ -274,6 +275,11 @@ impl Host {
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.inner.context.settings
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn network(&self) -> &crate::network::Network {
+        &self.inner.context.network
     }
 
     pub(crate) fn guard(&self) -> &Arc<Guard> {
