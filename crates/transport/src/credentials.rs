@@ -19,8 +19,8 @@ pub trait Credentials: Send + Sync + 'static {
     fn refused(&self, refusal: Refusal) -> BoxFuture<'_, AfterRefusal>;
 }
 
-/// Closures that return a token: called for every request, so they keep it until it expires. After a
-/// refusal they are called once more, and a token that differs from the refused one is tried.
+/// Closures that return a token: called for every request, so they keep it until it expires. After
+/// a refusal they are called once more, and a token that differs from the refused one is tried.
 impl<F, W> Credentials for F
 where
     F: Fn() -> W + Send + Sync + 'static,
