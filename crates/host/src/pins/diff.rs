@@ -122,11 +122,10 @@ mod tests {
     #[test]
     fn long_texts_are_shown_as_replaced() {
         let text = |word: &str| {
-            (0..3000)
-                .map(|n| format!("{word}{n}\n"))
-                .collect::<String>()
+            let lines: Vec<String> = (0..3000).map(|n| format!("{word}{n}")).collect();
+            lines.join("\n")
         };
-        let (before, after) = (text("a") + "same\nx", text("b") + "same\ny");
+        let (before, after) = (text("a") + "\nsame\nx", text("b") + "\nsame\ny");
         let lines = diff(&before, &after, 0);
         assert_eq!(lines.len(), 6004);
         assert!(!lines.contains(&Line::Same("same")));

@@ -46,7 +46,7 @@ async fn over_http(
     protocol: HttpProtocol,
     handler: Arc<dyn Handler>,
 ) -> Result<OpenedLink, ConnectFailure> {
-    let dialer = &core.shared.network.dialer();
+    let dialer = core.shared.network.dialer();
     let failed = |failure| ConnectFailure::new(FailureKind::from_delivery(failure));
     match protocol {
         HttpProtocol::Streamable => {

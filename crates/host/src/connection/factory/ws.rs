@@ -1,4 +1,4 @@
-//! Opens WebSockets.
+//! Opens a WebSocket.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ async fn over_websocket(
             server.headers = kept.cloned().collect();
             server.headers.extend(HeadersHelper::pairs(helper_headers));
         }
-        let error = match server.connect(&core.shared.network.dialer()).await {
+        let error = match server.connect(core.shared.network.dialer()).await {
             Ok(transport) => return Ok(OpenedLink::new(core, transport, handler)),
             Err(error) => error,
         };
