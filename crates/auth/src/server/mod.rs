@@ -71,6 +71,7 @@ struct State {
     failures: u32,
     retry_at: Option<std::time::Instant>,
     last_failure: Option<AuthError>,
+    storage_warning: Option<String>,
 }
 
 /// The token in use.
@@ -172,6 +173,12 @@ impl ServerAuth {
             inner.shared.needs_auth.recall(inner.identity.key(), now)
         });
         recalled.await.ok().flatten()
+    }
+
+    /// Returns a warning about where the last tokens are stored (AUTH-3): in a file because there
+    /// is no keychain, or only in this process because the vault failed. To be shown once.
+    pub fn storage_warning(&self) -> Option<String> {
+        self.inner.state().storage_warning.clone()
     }
 
     /// Reports the challenge of a refusal that did not pass through [`Credentials::refused`].
