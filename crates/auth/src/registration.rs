@@ -169,16 +169,24 @@ pub(crate) async fn register(
     redirect_uri: Option<&str>,
     scopes: &[String],
 ) -> Result<Client, AuthError> {
-    let mut grant_types = vec!["authorization_code", "refresh_token"];
+    // Without a redirect URI the code grant must not be requested: OpenID providers reject that.
+    let mut grant_types = vec!["refresh_token"];
+    if redirect_uri.is_some() {
+        grant_types.push("authorization_code");
+    }
     if issuer.device_authorization_endpoint.is_some() {
         grant_types.push(crate::flow::DEVICE_GRANT);
     }
+    let response_types: &[&str] = match redirect_uri {
+        Some(_) => &["code"],
+        None => &[],
+    };
     let mut request = json!({
         "client_name": CLIENT_NAME,
         "application_type": "native",
         "redirect_uris": redirect_uri.into_iter().collect::<Vec<_>>(),
         "grant_types": grant_types,
-        "response_types": ["code"],
+        "response_types": response_types,
         "token_endpoint_auth_method": requested_auth_method(issuer.auth_methods.as_deref()),
     });
     if !scopes.is_empty() {

@@ -413,3 +413,20 @@ async fn a_stored_sign_in_that_is_unreadable_is_an_error_and_a_sign_in_repairs_i
     world.sign_in(&server).await.unwrap();
     assert_eq!(world.call(&server).await, Called::Ok);
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn new_tokens_that_cannot_be_stored_are_used_with_a_warning() {
+    let world = World::new();
+    let server = world.expired().await;
+    assert!(server.storage_warning().unwrap().contains("no keychain"));
+    assert!(server.account().await.unwrap().is_some());
+    // The temporary file of the vault cannot be created where a directory is.
+    let blocked = world.folder.path().join("secrets.json.new/in the way");
+    std::fs::create_dir_all(&blocked).unwrap();
+    assert_eq!(world.call(&server).await, Called::Ok);
+    let warning = server.storage_warning().unwrap();
+    assert!(warning.contains("could not be stored"), "{warning}");
+    assert_eq!(world.call(&server).await, Called::Ok);
+    assert_eq!(world.issuer.refreshes(), 1);
+}

@@ -84,7 +84,7 @@ impl Inner {
             let text = "the authorization server offers no sign-in on another device";
             AuthError::new(AuthErrorKind::Settings, text)
         })?;
-        let stored = self.stored_or_unreadable().await?;
+        let stored = self.stored().await?;
         let record = self.record_for(&found, stored)?;
         let scopes = self.scopes_for(&found, &record);
         let known = record.client.as_ref();

@@ -154,7 +154,7 @@ impl Inner {
         let lock = self.lock_login().await?;
         let http = self.requester().await;
         let found = self.discover(&http).await?;
-        let stored = self.stored_or_unreadable().await?;
+        let stored = self.stored().await?;
         let record = self.record_for(&found, stored)?;
         let scopes = self.scopes_for(&found, &record);
         let known = record.client.as_ref();
@@ -222,16 +222,11 @@ impl Inner {
         })
     }
 
-    /// The stored record; an unreadable one counts as none, because a sign-in replaces it.
-    pub(super) async fn stored_or_unreadable(&self) -> Result<Option<Record>, AuthError> {
-        // A vault that cannot be read cannot be written either, and its tokens are still there.
+    /// The stored record; one that cannot be decoded counts as none, because a sign-in replaces it.
+    pub(super) async fn stored(&self) -> Result<Option<Record>, AuthError> {
         let store = self.store().clone();
         let identity = self.identity.clone();
-        blocking(move || match store.load(&identity) {
-            Err(error) if error.to_string().contains("sign in again") => Ok(None),
-            found => found,
-        })
-        .await?
+        blocking(move || store.load_decodable(&identity)).await?
     }
 
     /// Stores the registration before the user acts, so that a sign-in that is given up does not
@@ -250,7 +245,7 @@ impl Inner {
         record.client = Some(client.clone());
         blocking(move || {
             let _lock = this.store().lock(&this.identity)?;
-            let stored = this.stored_blocking()?;
+            let stored = this.store().load_decodable(&this.identity)?;
             if stored.is_some_and(|stored| stored.tokens.is_some()) {
                 return Ok(());
             }
@@ -258,13 +253,6 @@ impl Inner {
             this.store().save(&this.identity, &record).map(|_| ())
         })
         .await?
-    }
-
-    fn stored_blocking(&self) -> Result<Option<Record>, AuthError> {
-        match self.store().load(&self.identity) {
-            Err(error) if error.to_string().contains("sign in again") => Ok(None),
-            found => found,
-        }
     }
 
     /// Requests the tokens of a sign-in, stores them and uses them.
@@ -298,8 +286,9 @@ impl Inner {
         let this = Arc::clone(self);
         blocking(move || -> Result<(), AuthError> {
             let _lock = this.store().lock(&this.identity)?;
-            this.store().save(&this.identity, &record)?;
+            let stored_in = this.store().save(&this.identity, &record)?;
             this.adopt(&record);
+            this.state().storage_warning = stored_in.warning();
             this.shared.needs_auth.clear(this.identity.key());
             Ok(())
         })
@@ -313,7 +302,7 @@ impl Inner {
         let client = client.clone();
         let dropped = blocking(move || -> Result<(), AuthError> {
             let _lock = this.store().lock(&this.identity)?;
-            if let Some(mut record) = this.stored_blocking()?
+            if let Some(mut record) = this.store().load_decodable(&this.identity)?
                 && record.client.as_ref() == Some(&client)
                 && client.source == ClientSource::Dynamic
             {

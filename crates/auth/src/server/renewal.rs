@@ -269,7 +269,7 @@ impl Inner {
     /// Stores a record, then uses it. If the vault fails, the tokens are still used in this
     /// process: the old ones may be worthless by now.
     pub(super) async fn keep(self: &Arc<Self>, record: Record) -> Result<(), AuthError> {
-        let mut outcome = Ok(());
+        let mut warning = None;
         for attempt in 0..SAVE_ATTEMPTS {
             if attempt > 0 {
                 tokio::time::sleep(SAVE_WAIT).await;
@@ -277,15 +277,19 @@ impl Inner {
             let this = Arc::clone(self);
             let copy = record.clone();
             let saved = blocking(move || this.store().save(&this.identity, &copy)).await?;
-            outcome = saved.map(|_| ());
-            if outcome.is_ok() {
-                break;
+            match saved {
+                Ok(stored_in) => {
+                    warning = stored_in.warning();
+                    break;
+                }
+                Err(error) => {
+                    let error = error.context("the new tokens could not be stored");
+                    warning = Some(error.to_string());
+                }
             }
         }
         self.adopt(&record);
-        if let Err(error) = outcome {
-            self.state().last_failure = Some(error.context("the new tokens could not be stored"));
-        }
+        self.state().storage_warning = warning;
         Ok(())
     }
 

@@ -117,6 +117,15 @@ impl TokenStore {
         found.as_ref().map(Record::parse).transpose()
     }
 
+    /// Loads a record to replace it: one that cannot be decoded counts as none.
+    pub(crate) fn load_decodable(
+        &self,
+        identity: &ServerIdentity,
+    ) -> Result<Option<Record>, AuthError> {
+        let found = self.vault.get(SERVICE, identity.key())?;
+        Ok(found.and_then(|text| Record::parse(&text).ok()))
+    }
+
     /// Stores a record. It is on disk, or in the keychain, when this returns.
     pub(crate) fn save(
         &self,

@@ -224,8 +224,12 @@ impl State {
             let uri = uri.as_str().unwrap_or_default();
             uri.starts_with("http://127.0.0.1:") || uri.starts_with("http://localhost:")
         };
-        // As OpenID Connect has it: only a native application may redirect to this machine.
-        if request["application_type"] != "native" || !uris.iter().all(is_local) {
+        // As OpenID Connect has it: only a native application may redirect to this machine, and
+        // codes need a redirect.
+        let grants = request["grant_types"].as_array();
+        let uses_codes = grants.is_none_or(|grants| grants.contains(&json!("authorization_code")));
+        let is_native = request["application_type"] == "native";
+        if !is_native || !uris.iter().all(is_local) || (uses_codes && uris.is_empty()) {
             reply.json(400, &json!({"error": "invalid_redirect_uri"}));
             return;
         }
