@@ -105,8 +105,8 @@ async fn with_url(auth: &ServerAuth, way: Way) -> Result<Account, AuthError> {
     } else {
         "Open this page in a browser and sign in:"
     });
-    lines.push(format!("  {}", inline(login.url().as_str())));
     output::instruction(lines);
+    output::url(login.url());
     let mut line = StatusLine::new();
     if io::stdin().is_terminal() {
         line.show("Waiting for the sign-in (or paste the URL that you were sent to)");
@@ -141,10 +141,12 @@ async fn read_pasted(login: Arc<Login>) {
 async fn with_device(auth: &ServerAuth) -> Result<Account, AuthError> {
     let login = auth.start_device_login().await?;
     let mut lines = Lines::new();
-    lines.push("Open this page on any device:");
-    lines.push(format!("  {}", inline(login.verification_url().as_str())));
-    lines.push(format!("and enter the code {}", inline(login.user_code())));
+    lines.push(format!(
+        "Enter the code {} on this page, on any device:",
+        inline(login.user_code())
+    ));
     output::instruction(lines);
+    output::url(login.verification_url());
     let mut line = StatusLine::new();
     line.show("Waiting for the sign-in");
     login.wait().await

@@ -19,7 +19,7 @@ use unicode_width::UnicodeWidthChar;
 pub(crate) use lines::{Lines, inline, name};
 pub(crate) use report::{
     block, error, finish, hint, indented_stderr, instruction, is_json, json_diff, note,
-    stderr_lines, usage_error, use_json, warning,
+    stderr_lines, url, usage_error, use_json, warning,
 };
 
 /// Whether a result could not be written.

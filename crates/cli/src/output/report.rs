@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
+use trunkline::auth::BrowserUrl;
 use trunkline_config::redact::redact_text;
 
 use super::lines::{Lines, bounded, inline};
-use super::write_err;
+use super::{write_err, write_raw_err};
 use crate::exit::Exit;
 use crate::standing::quoted;
 
@@ -149,6 +150,11 @@ pub(crate) fn note(lines: impl Into<Lines>) {
 /// Writes what the user has to do now to stderr, even with --json.
 pub(crate) fn instruction(lines: impl Into<Lines>) {
     write_err(&lines.into());
+}
+
+/// Writes a URL to open, on a row of its own that is never broken or masked.
+pub(crate) fn url(url: &BrowserUrl) {
+    write_raw_err(&format!("  {url}\n"));
 }
 
 /// Adds a diff to the last error in JSON.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use trunkline_testkit::{Scratch, Script, bin, wait_for};
 
 /// The time limit of a run, on a busy machine.
-const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(30);
 
 /// How long after the program's exit its servers may take to disappear.
 const GONE: Duration = Duration::from_secs(2);

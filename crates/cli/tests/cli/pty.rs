@@ -90,6 +90,14 @@ impl Session {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
+    /// Waits for a text, and returns the output so far.
+    pub(crate) fn wait_for_text(&self, part: &str) -> String {
+        wait_for(SOON, part, || {
+            let text = text(&self.seen);
+            text.contains(part).then_some(text)
+        })
+    }
+
     /// Waits until the terminal no longer echoes.
     pub(crate) fn wait_for_no_echo(&self) {
         wait_for(SOON, "the end of the echo", || {

@@ -9,7 +9,7 @@ use crate::lab::{Lab, Running};
 
 const MAY_HAVE_RUN: &str = "interrupted; \"mcp__s__t\" may have run\n";
 
-fn send(running: &Running, signal: Signal) {
+pub(crate) fn send(running: &Running, signal: Signal) {
     let pid = Pid::from_raw(running.child.id().cast_signed()).unwrap();
     kill_process(pid, signal).unwrap();
 }

@@ -135,7 +135,7 @@ fn resource(state: &State, request: &Request, reply: &mut Reply) {
     };
     let has = |scope: &String| access.scope.split(' ').any(|granted| granted == scope);
     if state.options.required_scopes.iter().all(has) {
-        reply.json(200, &json!({"ok": true}));
+        serve(request, reply);
         return;
     }
     let challenge = format!(
@@ -143,6 +143,46 @@ fn resource(state: &State, request: &Request, reply: &mut Reply) {
         state.options.required_scopes.join(" ")
     );
     reply.respond(403, &[("www-authenticate", &challenge)], "");
+}
+
+/// Answers as an MCP server with one tool, and anything but MCP with `{"ok": true}`.
+fn serve(request: &Request, reply: &mut Reply) {
+    let message: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+    let result = match message["method"].as_str() {
+        None if request.method == "GET" && request.header("accept").is_some() => {
+            reply.status(405);
+            return;
+        }
+        None => {
+            reply.json(200, &json!({"ok": true}));
+            return;
+        }
+        Some("initialize") => json!({
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "protected", "version": "1"},
+        }),
+        Some("tools/list") => json!({
+            "tools": [{"name": "greet", "inputSchema": {"type": "object"}}],
+        }),
+        Some("tools/call") => json!({"content": [{"type": "text", "text": "hello"}]}),
+        Some(_) if message.get("id").is_none() => {
+            reply.status(202);
+            return;
+        }
+        Some(_) => {
+            let error = json!({"code": -32601, "message": "unknown method"});
+            reply.json(
+                200,
+                &json!({"jsonrpc": "2.0", "id": message["id"], "error": error}),
+            );
+            return;
+        }
+    };
+    reply.json(
+        200,
+        &json!({"jsonrpc": "2.0", "id": message["id"], "result": result}),
+    );
 }
 
 impl State {
