@@ -157,6 +157,7 @@ impl Lab {
         let word = match problem.severity {
             Severity::Error => "",
             Severity::Warning => "warning: ",
+            other => panic!("an unknown severity: {other:?}"),
         };
         self.short(&format!("{word}{problem}"))
     }
@@ -212,6 +213,7 @@ fn line(server: &Server) -> String {
         EntryStatus::Blocked(blocked) => format!("blocked: {blocked}"),
         EntryStatus::Suppressed { by } => format!("suppressed by {by}"),
         EntryStatus::Shadowed { by } => format!("shadowed by {by}"),
+        other => panic!("an unknown status: {other:?}"),
     };
     format!("{} {} [{what}] {status}", entry.name, entry.scope)
 }
