@@ -211,7 +211,6 @@ fn report(host: &Host, name: &str, account: &Account, as_json: bool) -> Exit {
 pub(super) fn fail(name: &str, error: &AuthError) -> Exit {
     let (hint, exit) = match error.kind() {
         AuthErrorKind::TimedOut => (Some("try again"), Exit::TimedOut),
-        AuthErrorKind::Denied | AuthErrorKind::Cancelled => (None, Exit::NeedsAuth),
         AuthErrorKind::InProgress => (Some("finish the other sign-in first"), Exit::NeedsAuth),
         AuthErrorKind::Registration => (
             Some("register a client with the provider and set \"oauth\": {\"clientId\": …}"),

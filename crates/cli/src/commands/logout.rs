@@ -34,7 +34,7 @@ pub(crate) async fn run(config: &ConfigArgs, name: &str, as_json: bool) -> Exit 
             output::warning(&what);
             "failed"
         }
-        _ => "nothing",
+        Revocation::Nothing => "nothing",
     };
     if as_json {
         let signed_out = logout.was_signed_in;
