@@ -7,7 +7,7 @@ pub use crate::sign_in::server_config;
 pub use trunkline_auth::{
     Account, AssertionSource, Auth, AuthBuilder, AuthError, AuthErrorKind, BrowserUrl, Challenge,
     DeviceLogin, Grant, HttpClient, HttpRequest, HttpResponse, IdpConfig, Login, Logout,
-    NeedsAuthMemory, Revocation, ServerAuth, ServerConfig, ServerIdentity, SignInDemand,
+    NeedsAuthMemory, Reach, Revocation, ServerAuth, ServerConfig, ServerIdentity, SignInDemand,
     SignInReason, SigningKey, SigningKeyError, TransportClient,
 };
 pub use trunkline_auth::{StoredIn, Vault, VaultError};
