@@ -3,12 +3,14 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
+#[cfg(feature = "zeroize")]
 use zeroize::Zeroize as _;
 
 /// The replacement for a secret in output.
 pub const HIDDEN: &str = "***";
 
-/// Text that may be a secret: formatting it gives `***` (SEC-1), and dropping it overwrites it.
+/// Text that may be a secret: formatting it gives `***` (SEC-1). With the feature
+/// `zeroize`, dropping it overwrites it.
 ///
 /// ```
 /// let secret = trunkline_config::Secret::new("hunter2");
@@ -31,6 +33,7 @@ impl Secret {
     }
 }
 
+#[cfg(feature = "zeroize")]
 impl Drop for Secret {
     fn drop(&mut self) {
         self.0.zeroize();

@@ -235,7 +235,9 @@ impl EventDecoder {
             }
             let end = memchr2(b'\n', b'\r', &self.buffer[self.searched..]);
             let length = end.map_or(self.buffer.len(), |end| self.searched + end);
-            if data_value(&self.buffer[..length]).len() > self.limit {
+            // An incomplete name may still become `data:`, which does not count.
+            let is_undecided = end.is_none() && length < DATA.len();
+            if !is_undecided && data_value(&self.buffer[..length]).len() > self.limit {
                 self.start_skipping();
                 continue;
             }
@@ -459,6 +461,40 @@ mod tests {
             assert_eq!(found.0, expected, "{text:?} as {chunks:?}");
             assert_eq!(found.1.as_deref(), last_id, "{text:?}");
             assert_eq!(found.2, retry, "{text:?}");
+        }
+    }
+
+    /// Found by fuzzing: the start of `data:` alone was over the limit.
+    #[test]
+    fn the_limit_holds_the_same_however_events_are_split() {
+        let bytes: &[u8] = b"data: \n\ndata: abc\r\n\r\ndat\n\ndata:abcdef\n\n";
+        let decoded = |limit: usize, chunks: &[&[u8]]| {
+            let mut events = EventDecoder::new(limit);
+            let mut out = Vec::new();
+            for chunk in chunks {
+                events.push(Bytes::copy_from_slice(chunk));
+                loop {
+                    match events.next_event() {
+                        Ok(None) => break,
+                        Ok(Some(event)) => out.push(Some(event.data)),
+                        Err(_) => out.push(None),
+                    }
+                }
+            }
+            out
+        };
+        for limit in 0..8 {
+            let whole = decoded(limit, &[bytes]);
+            let single: Vec<&[u8]> = bytes.chunks(1).collect();
+            assert_eq!(decoded(limit, &single), whole, "limit {limit}");
+            for at in 0..=bytes.len() {
+                let (one, other) = bytes.split_at(at);
+                assert_eq!(
+                    decoded(limit, &[one, other]),
+                    whole,
+                    "limit {limit} at {at}"
+                );
+            }
         }
     }
 
