@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::Value;
 
-/// The behaviour of an [`OAuthServer`], including its faults. All of it can change at run time.
+/// The behaviour of an [`OAuthServer`](super::OAuthServer), including its faults. All of it can
+/// change at run time.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OAuthOptions {
