@@ -55,6 +55,10 @@ async fn main() -> Result<()> {
         }
     }
     println!("event: the host has shut down");
+    // The last log lines arrive during the shutdown.
+    if let Some(closing) = closing {
+        closing.await?;
+    }
     let Counts { sent, received } = &*counts.lock().unwrap_or_else(PoisonError::into_inner);
     println!("messages: {sent} sent, {received} received");
     Ok(())
