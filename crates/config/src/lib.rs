@@ -45,7 +45,8 @@ pub use diagnostic::{Diagnostic, Severity};
 pub use editor::{ChangeError, Editor, WriteOutcome};
 pub use entry::{
     FIELDS, Field, HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, SecretError, ServerEntry,
-    ServerUrl, StdioEntry, TlsEntry, ToolFilter, TransportEntry, WsEntry, json_schema,
+    ServerUrl, StdioEntry, TlsEntry, ToolFilter, TransportEntry, WsEntry, check_account_name,
+    json_schema,
 };
 pub use entry_edit::{EntryChange, EntryEdit, EntryText};
 pub use expand::{Environment, KeyringRef};

@@ -49,8 +49,24 @@ pub(crate) mod network {
     pub(crate) struct Network;
 
     impl Network {
-        pub(crate) fn has_credentials(&self, _: &ServerEntry) -> bool {
+        pub(crate) fn identity(&self, _: &ServerEntry) -> Option<String> {
+            Some(String::new())
+        }
+
+        pub(crate) fn sign_in_message(&self, _: &ServerEntry) -> Option<String> {
+            None
+        }
+
+        pub(crate) async fn is_sign_in_demanded(&self, _: &ServerEntry) -> bool {
             false
+        }
+
+        pub(crate) fn has_sign_in_tool(&self, _: &ServerEntry) -> bool {
+            false
+        }
+
+        pub(crate) fn missing_scopes(&self, _: &ServerEntry) -> Vec<String> {
+            Vec::new()
         }
 
         pub(crate) async fn settle(&self) {}

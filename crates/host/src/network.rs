@@ -21,6 +21,9 @@ pub(crate) struct Network {
     credentials: Option<CredentialsLookup>,
     #[cfg(feature = "http")]
     pub(crate) sign_ins: Option<Arc<SignIns>>,
+    /// Whether no tool starts sign-ins (AUTH-8).
+    #[cfg(feature = "http")]
+    pub(crate) no_sign_in_tools: bool,
     /// Credentials for the proxy of claude.ai's connectors.
     pub(crate) connector_credentials: Option<Arc<dyn Credentials>>,
 }
@@ -45,15 +48,69 @@ impl Network {
         self.credentials.as_ref().and_then(|find| find(entry))
     }
 
-    /// Returns whether a server knows the account that it serves.
-    pub(crate) fn has_credentials(&self, entry: &ServerEntry) -> bool {
+    /// Returns the identity that a server's catalog belongs to: the empty text without a sign-in,
+    /// `None` if it cannot be told.
+    pub(crate) fn identity(&self, entry: &ServerEntry) -> Option<String> {
+        if self.program_credentials(entry).is_some() {
+            return None;
+        }
+        #[cfg(feature = "http")]
+        if let Some(sign_ins) = &self.sign_ins {
+            return sign_ins.identity(entry);
+        }
+        Some(String::new())
+    }
+
+    /// Returns why a server waits for a sign-in, if that is known, as a sentence.
+    pub(crate) fn sign_in_message(&self, entry: &ServerEntry) -> Option<String> {
+        #[cfg(feature = "http")]
+        if let Some(sign_ins) = &self.sign_ins {
+            let demand = sign_ins.demand(entry)?;
+            let is_first = demand.reason == trunkline_auth::SignInReason::SignedOut;
+            return (!is_first).then_some(demand.message);
+        }
+        let _ = entry;
+        None
+    }
+
+    /// Returns whether there is no point in connecting: the server asked for a sign-in shortly ago
+    /// (AUTH-7).
+    pub(crate) async fn is_sign_in_demanded(&self, entry: &ServerEntry) -> bool {
+        #[cfg(feature = "http")]
+        if self.program_credentials(entry).is_none()
+            && let Some(sign_ins) = &self.sign_ins
+        {
+            return sign_ins.is_demanded(entry).await;
+        }
+        let _ = entry;
+        false
+    }
+
+    /// Returns whether a tool starts the sign-in to a server (AUTH-8).
+    pub(crate) fn has_sign_in_tool(&self, entry: &ServerEntry) -> bool {
+        #[cfg(feature = "http")]
+        if !self.no_sign_in_tools
+            && self.program_credentials(entry).is_none()
+            && let Some(sign_ins) = &self.sign_ins
+        {
+            let server = sign_ins.server(entry);
+            return server.is_some_and(|server| server.needs_user());
+        }
+        let _ = entry;
+        false
+    }
+
+    /// Returns the scopes that requests to a server lack (AUTH-6).
+    pub(crate) fn missing_scopes(&self, entry: &ServerEntry) -> Vec<String> {
         #[cfg(feature = "http")]
         if let Some(sign_ins) = &self.sign_ins
-            && sign_ins.is_signed_in(entry)
+            && let Some(demand) = sign_ins.demand(entry)
+            && let trunkline_auth::SignInReason::MissingScopes(scopes) = demand.reason
         {
-            return true;
+            return scopes;
         }
-        self.program_credentials(entry).is_some()
+        let _ = entry;
+        Vec::new()
     }
 
     /// Waits until nothing is left to store.

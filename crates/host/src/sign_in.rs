@@ -1,15 +1,18 @@
 //! Signs in to servers over HTTP (AUTH-1).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use trunkline_auth::{Auth, ServerAuth, ServerConfig};
+use trunkline_auth::{Auth, AuthError, Login, ServerAuth, ServerConfig, SignInDemand};
 use trunkline_config::{ServerEntry, TransportEntry};
 use trunkline_transport::net::TlsFiles;
 
 use crate::builder::HostBuilder;
+use crate::connection::Connection;
 use crate::host::Host;
+use crate::sanitize::one_line;
+use crate::tool_output::{ToolError, ToolOutput};
 
 /// How long [`Host::shutdown`] waits for a refresh: a rotated token that is not stored is lost.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -19,6 +22,8 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct SignIns {
     auth: Auth,
     servers: Mutex<HashMap<String, Arc<ServerAuth>>>,
+    /// The sign-ins that end with a new connection.
+    followed: Mutex<Vec<Weak<Login>>>,
 }
 
 impl SignIns {
@@ -26,6 +31,7 @@ impl SignIns {
         Self {
             auth,
             servers: Mutex::default(),
+            followed: Mutex::default(),
         }
     }
 
@@ -37,10 +43,59 @@ impl SignIns {
         Some(Arc::clone(servers.entry(key).or_insert(server)))
     }
 
-    /// Returns whether somebody is signed in to a server.
-    pub(crate) fn is_signed_in(&self, entry: &ServerEntry) -> bool {
-        let accounts = self.auth.accounts();
-        accounts.iter().any(|account| account.server == entry.name)
+    /// Returns the identity that a server's catalog belongs to: the empty text if nobody is signed
+    /// in, `None` if it cannot be told.
+    pub(crate) fn identity(&self, entry: &ServerEntry) -> Option<String> {
+        let Some(server) = self.server(entry) else {
+            return Some(String::new());
+        };
+        if server.uses_foreign_token() {
+            return None;
+        }
+        let Some(account) = server.listed_account() else {
+            return Some(String::new());
+        };
+        let (key, issuer) = (server.identity().key(), &account.issuer);
+        Some(format!("{key}\n{issuer}\n{}", account.signed_in_at))
+    }
+
+    /// Returns why a server waits for a sign-in, if that is known.
+    pub(crate) fn demand(&self, entry: &ServerEntry) -> Option<SignInDemand> {
+        self.server(entry)?.sign_in_demand()
+    }
+
+    /// Returns whether a server asked for a sign-in in the last minutes, in any process, and nobody
+    /// has signed in since (AUTH-7).
+    pub(crate) async fn is_demanded(&self, entry: &ServerEntry) -> bool {
+        match self.server(entry) {
+            Some(server) => server.recent_demand().await.is_some(),
+            None => false,
+        }
+    }
+
+    /// Starts a sign-in, or joins the one that is under way. Once it succeeds, the server is
+    /// connected again.
+    async fn start(
+        &self,
+        server: &ServerAuth,
+        connection: &Arc<Connection>,
+    ) -> Result<Arc<Login>, AuthError> {
+        let login = server.start_login().await?;
+        let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        followed.retain(|known| known.strong_count() > 0);
+        let is_known = |known: &Weak<Login>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(&login));
+        if !followed.iter().any(is_known) {
+            followed.push(Arc::downgrade(&login));
+            let connection = Arc::downgrade(connection);
+            let login = Arc::clone(&login);
+            tokio::spawn(async move {
+                let outcome = login.wait().await;
+                if let (Ok(_), Some(connection)) = (outcome, connection.upgrade()) {
+                    connection.reconnect().await;
+                }
+            });
+        }
+        Ok(login)
     }
 
     /// Waits until no refresh is in flight.
@@ -59,7 +114,10 @@ pub fn server_config(entry: &ServerEntry) -> Option<ServerConfig> {
     if headers.any(|name| name.eq_ignore_ascii_case("authorization")) {
         return None;
     }
-    let config = ServerConfig::new(&entry.name, http.url.parse().ok()?);
+    let mut config = ServerConfig::new(&entry.name, http.url.parse().ok()?);
+    if let Some(account) = &http.account {
+        config = config.account(account);
+    }
     Some(config.oauth(http.oauth.clone()).tls_files(TlsFiles {
         ca: http.tls.ca.clone(),
         cert: http.tls.cert.clone(),
@@ -90,9 +148,41 @@ impl HostBuilder {
         self.network.sign_ins = Some(Arc::new(SignIns::new(auth)));
         self
     }
+
+    /// Sets whether the tool `mcp__<server>__authenticate` stands in for the tools of a server that
+    /// waits for a sign-in (AUTH-8). Defaults to true. A program that signs in by other means turns
+    /// it off.
+    pub fn sign_in_tools(mut self, offered: bool) -> Self {
+        self.network.no_sign_in_tools = !offered;
+        self
+    }
 }
 
 impl Host {
+    /// Starts the sign-in to a server for a model, and returns the URL for the user (AUTH-8).
+    pub(crate) async fn start_sign_in(
+        &self,
+        server: &str,
+        connection: &Arc<Connection>,
+    ) -> ToolOutput {
+        let sign_ins = self.network().sign_ins.as_ref();
+        let found = sign_ins.zip(self.server_auth(server));
+        let Some((sign_ins, auth)) = found else {
+            return ToolOutput::from(ToolError::from("the server takes no sign-in"));
+        };
+        let server = one_line(server).0;
+        match sign_ins.start(&auth, connection).await {
+            Ok(login) => ToolOutput::text(format!(
+                "Ask the user to open this URL in a browser and to sign in to \"{server}\":\n\n{}\n\n\
+                 The tools of \"{server}\" are available once that is done.",
+                login.url()
+            )),
+            Err(error) => ToolOutput::from(ToolError::from(format!(
+                "the sign-in to \"{server}\" could not be started: {error}"
+            ))),
+        }
+    }
+
     /// Returns the sign-in of a server, to start or end it. After a sign-in, [`Host::reconnect`]
     /// connects the server. `None` without [`HostBuilder::auth`], and for servers that take no
     /// sign-in.

@@ -282,6 +282,8 @@ impl Inner {
         record.client = Some(attempt.client.clone());
         record.tokens = Some(tokens);
         record.requested_scopes.clone_from(&attempt.scopes);
+        record.missing_scopes.clear();
+        record.signed_in_at = self.now();
         let account = Account::of(&record);
         let this = Arc::clone(self);
         blocking(move || -> Result<(), AuthError> {

@@ -154,6 +154,34 @@ impl ServerAuth {
         Ok(record.as_ref().and_then(Account::of))
     }
 
+    /// Returns who is signed in according to the list of accounts: no keychain is asked. Blocks
+    /// for a small file.
+    pub fn listed_account(&self) -> Option<Account> {
+        self.inner.store().account(&self.inner.identity)
+    }
+
+    /// Returns whether the user signs in, not the program itself.
+    pub fn needs_user(&self) -> bool {
+        self.inner.config.grant.needs_user()
+    }
+
+    /// Returns whether the token in use belongs to another program, such as Claude Code.
+    pub fn uses_foreign_token(&self) -> bool {
+        let state = self.inner.state();
+        state
+            .current
+            .as_ref()
+            .is_some_and(|current| !current.is_own)
+    }
+
+    /// Returns the scopes that requests have lacked since the sign-in, in any process (AUTH-6).
+    pub async fn missing_scopes(&self) -> Result<Vec<String>, AuthError> {
+        let record = self.inner.read_record().await?;
+        Ok(record
+            .map(|record| record.missing_scopes)
+            .unwrap_or_default())
+    }
+
     /// Returns why the user has to sign in, if a request was refused for that.
     pub fn sign_in_demand(&self) -> Option<SignInDemand> {
         self.inner.state().demand.clone()

@@ -216,6 +216,10 @@ impl Inner {
         tokens.refresh = None;
         record.tokens = Some(tokens);
         record.requested_scopes = scopes;
+        record.missing_scopes.clear();
+        if record.signed_in_at == 0 {
+            record.signed_in_at = self.now();
+        }
         Ok(record)
     }
 

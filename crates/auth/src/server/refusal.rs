@@ -103,9 +103,11 @@ impl Inner {
                 this.adopt(&record);
                 return Ok(true);
             }
-            let all = union(&record.requested_scopes, &added);
-            if all != record.requested_scopes {
-                record.requested_scopes = all;
+            let requested = union(&record.requested_scopes, &added);
+            let missing = union(&record.missing_scopes, &added);
+            if requested != record.requested_scopes || missing != record.missing_scopes {
+                record.requested_scopes = requested;
+                record.missing_scopes = missing;
                 this.store().save(&this.identity, &record)?;
             }
             Ok(false)

@@ -32,6 +32,12 @@ pub(crate) struct Record {
     /// All scopes requested so far (AUTH-6).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) requested_scopes: Vec<String>,
+    /// The scopes that requests lacked since the sign-in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) missing_scopes: Vec<String>,
+    /// When the sign-in happened, in seconds since 1970. A refresh does not change it.
+    #[serde(default)]
+    pub(crate) signed_in_at: u64,
 }
 
 /// The endpoints that are used after the sign-in.
@@ -134,6 +140,8 @@ impl Record {
             client: None,
             tokens: None,
             requested_scopes: Vec::new(),
+            missing_scopes: Vec::new(),
+            signed_in_at: 0,
         }
     }
 

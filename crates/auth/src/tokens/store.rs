@@ -53,6 +53,9 @@ pub struct Account {
     /// Whether the access token can be refreshed.
     #[serde(default)]
     pub can_refresh: bool,
+    /// When the sign-in happened, in seconds since 1970.
+    #[serde(default)]
+    pub signed_in_at: u64,
 }
 
 impl Account {
@@ -72,6 +75,7 @@ impl Account {
             scopes: tokens.scopes.clone(),
             expires_at: tokens.expires_at,
             can_refresh: tokens.refresh.is_some(),
+            signed_in_at: record.signed_in_at,
         })
     }
 }
@@ -151,6 +155,11 @@ impl TokenStore {
         let mut accounts: Vec<_> = self.read_list().into_values().collect();
         accounts.sort_by(|a, b| (&a.server, &a.account).cmp(&(&b.server, &b.account)));
         accounts
+    }
+
+    /// The stored sign-in of one account at one server.
+    pub(crate) fn account(&self, identity: &ServerIdentity) -> Option<Account> {
+        self.read_list().remove(identity.key())
     }
 
     fn list_path(&self) -> PathBuf {

@@ -22,8 +22,9 @@ const UNTRACKED_FIELDS: [&str; 5] = [
 
 /// Fields that an approval stores as plain text, except for the secrets in them. The values of all
 /// other fields are stored as hashes.
-const PLAIN_FIELDS: [&str; 11] = [
-    "type", "command", "args", "cwd", "url", "oauth", "tls", "tools", "sandbox", "ideName", "id",
+const PLAIN_FIELDS: [&str; 12] = [
+    "type", "command", "args", "cwd", "url", "oauth", "account", "tls", "tools", "sandbox",
+    "ideName", "id",
 ];
 
 /// The approved content, for comparison with later content.

@@ -86,6 +86,12 @@ pub const FIELDS: &[Field] = &[
         doc: "Sign-in settings: `clientId`, `callbackPort`, `authServerMetadataUrl` (https), `scopes`, `xaa`",
     },
     Field {
+        name: "account",
+        servers: HTTP,
+        schema: r#"{"type":"string","pattern":"^[A-Za-z0-9_.@+-]{1,64}$"}"#,
+        doc: "The account to use, of several that are signed in with `trunkline login --account`",
+    },
+    Field {
         name: "tls",
         servers: TLS,
         schema: r#"{"type":"object","properties":{"ca":{"type":"string"},"cert":{"type":"string"},"key":{"type":"string"}}}"#,

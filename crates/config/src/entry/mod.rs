@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 pub(crate) use fields::suggest_field;
 pub use fields::{FIELDS, Field, json_schema};
 pub(crate) use raw::RawEntry;
+pub use raw::check_account_name;
 pub use transport::{
     HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, StdioEntry, TlsEntry, TransportEntry, WsEntry,
 };

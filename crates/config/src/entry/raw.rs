@@ -21,6 +21,9 @@ use crate::names::is_deceptive;
 use crate::scopes::Scope;
 use crate::secret::Secret;
 
+/// The longest name of an account.
+const MAX_ACCOUNT_NAME: usize = 64;
+
 /// An entry as written in a file, before it is checked.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -36,6 +39,7 @@ pub(crate) struct RawEntry {
     headers_helper: Option<String>,
     #[serde(default, deserialize_with = "object")]
     oauth: Option<OAuthEntry>,
+    account: Option<String>,
     #[serde(default, deserialize_with = "object")]
     tls: Option<TlsEntry>,
     auth_token: Option<Secret>,
@@ -129,6 +133,7 @@ impl RawEntry {
             headers,
             headers_helper,
             oauth,
+            account,
             tls,
             auth_token,
             ide_name,
@@ -166,6 +171,7 @@ impl RawEntry {
                 headers,
                 headers_helper,
                 oauth: oauth.unwrap_or_default(),
+                account,
                 tls,
             }),
             "ws" => TransportEntry::Ws(WsEntry {
@@ -342,7 +348,23 @@ fn check_url(transport: &TransportEntry, quoted_name: bool) -> Result<(), String
     ))
 }
 
+/// Checks the name of an account.
+pub fn check_account_name(name: &str) -> Result<(), String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@+".contains(c);
+    if name.is_empty() || name.len() > MAX_ACCOUNT_NAME || !name.chars().all(is_plain) {
+        return Err(format!(
+            "\"account\" must be 1 to {MAX_ACCOUNT_NAME} letters, digits or any of -_.@+"
+        ));
+    }
+    Ok(())
+}
+
 fn check_oauth(transport: &TransportEntry) -> Result<(), String> {
+    if let TransportEntry::Http(http) = transport
+        && let Some(account) = &http.account
+    {
+        check_account_name(account)?;
+    }
     let metadata = transport
         .oauth()
         .and_then(|oauth| oauth.auth_server_metadata_url.as_deref());

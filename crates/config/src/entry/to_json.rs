@@ -77,12 +77,14 @@ fn of_transport(transport: &TransportEntry) -> Map<String, Value> {
             headers,
             headers_helper,
             oauth,
+            account,
             tls,
         }) => {
             put(&mut fields, "url", Some(url.expose()));
             put(&mut fields, "headers", of_secrets(headers));
             put(&mut fields, "headersHelper", headers_helper.as_ref());
             put(&mut fields, "oauth", of_oauth(oauth));
+            put(&mut fields, "account", account.as_ref());
             put(&mut fields, "tls", of_tls(tls));
         }
         TransportEntry::Ws(WsEntry {

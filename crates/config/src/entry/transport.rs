@@ -60,6 +60,8 @@ pub struct HttpEntry {
     pub headers_helper: Option<String>,
     /// Sign-in settings.
     pub oauth: OAuthEntry,
+    /// The account that is signed in to, of several at one server.
+    pub account: Option<String>,
     /// Certificates.
     pub tls: TlsEntry,
 }
@@ -73,6 +75,7 @@ impl HttpEntry {
             headers: BTreeMap::new(),
             headers_helper: None,
             oauth: OAuthEntry::default(),
+            account: None,
             tls: TlsEntry::default(),
         }
     }
@@ -297,24 +300,29 @@ impl TransportEntry {
                 "env": secrets(&stdio.env),
                 "cwd": stdio.cwd,
             }),
-            Self::Http(http) => json!({
-                "type": match http.flavour {
-                    HttpFlavour::Streamable => "http",
-                    HttpFlavour::Sse => "sse",
-                    HttpFlavour::Either => "",
-                },
-                "url": http.url.expose(),
-                "headers": secrets(&http.headers),
-                "headersHelper": http.headers_helper,
-                "oauth": [
+            Self::Http(http) => {
+                let mut oauth = vec![
                     json!(http.oauth.client_id),
                     json!(http.oauth.callback_port),
                     json!(http.oauth.auth_server_metadata_url),
                     json!(http.oauth.scopes),
                     json!(http.oauth.xaa),
-                ],
-                "tls": tls(&http.tls),
-            }),
+                ];
+                // Entries without an account keep the hash that they always had.
+                oauth.extend(http.account.as_ref().map(|account| json!(account)));
+                json!({
+                    "type": match http.flavour {
+                        HttpFlavour::Streamable => "http",
+                        HttpFlavour::Sse => "sse",
+                        HttpFlavour::Either => "",
+                    },
+                    "url": http.url.expose(),
+                    "headers": secrets(&http.headers),
+                    "headersHelper": http.headers_helper,
+                    "oauth": oauth,
+                    "tls": tls(&http.tls),
+                })
+            }
             Self::Ws(ws) => json!({
                 "type": "ws",
                 "url": ws.url.expose(),

@@ -86,6 +86,16 @@ pub(crate) enum Cause {
         /// Begins with a verb.
         lack: &'static str,
     },
+    #[error(
+        "\"{tool}\" of \"{server}\" needs permissions that the sign-in lacks: {}; the tool did not run",
+        scopes.join(" ")
+    )]
+    MissingScopes {
+        server: String,
+        /// The tool, by its original name.
+        tool: String,
+        scopes: Vec<String>,
+    },
     #[error("{}", describe_request(server, operation, error))]
     Request {
         server: String,
@@ -146,6 +156,7 @@ impl Cause {
             Self::NotPermitted { reason: None, .. } => {
                 Some("allow it with a rule, or tell the host whom to ask".to_owned())
             }
+            Self::MissingScopes { .. } => Some("sign in again to grant them".to_owned()),
             Self::HostToolTimeout { limit, .. } => more_time(*limit, Entry::No),
             Self::Request {
                 operation, error, ..

@@ -61,7 +61,7 @@ pub enum CallErrorKind {
     Disabled,
     /// The server is not connected, or cannot be reached.
     NotConnected,
-    /// The server needs a sign-in.
+    /// The server needs a sign-in, or one with more permissions.
     AuthRequired,
     /// The credentials of the server cannot be determined.
     Credentials,
@@ -125,6 +125,7 @@ impl CallError {
                 State::Disabled => Kind::Disabled,
                 _ => Kind::NotConnected,
             },
+            Cause::MissingScopes { .. } => Kind::AuthRequired,
             Cause::Unsupported { .. } => Kind::Unsupported,
             Cause::Unverified { .. } => Kind::Unverified,
             Cause::ShutDown { .. } => Kind::ShutDown,
@@ -143,6 +144,7 @@ impl CallError {
             | Cause::ServerDenied { server, .. }
             | Cause::NotRunning { server, .. }
             | Cause::NotConnected { server, .. }
+            | Cause::MissingScopes { server, .. }
             | Cause::Request { server, .. }
             | Cause::Unsupported { server, .. }
             | Cause::Unverified { server, .. } => Some(server),
@@ -165,6 +167,7 @@ impl CallError {
             | Cause::ShutDown { tool }
             | Cause::Cancelled { tool, .. }
             | Cause::HostToolTimeout { tool, .. }
+            | Cause::MissingScopes { tool, .. }
             | Cause::Request {
                 operation: Operation::Call { tool, .. },
                 ..
@@ -366,6 +369,14 @@ impl CallError {
             } => Some(error),
             _ => None,
         }
+    }
+
+    pub(super) fn missing_scopes(tool: &PoolTool, scopes: Vec<String>) -> Self {
+        Self::from(Cause::MissingScopes {
+            server: tool.server.to_string(),
+            tool: tool.tool.name.to_string(),
+            scopes,
+        })
     }
 
     pub(super) fn call_failed(tool: &PoolTool, error: RequestError, limit: Limit) -> Self {

@@ -141,6 +141,13 @@ impl Host {
             if !options.unchecked {
                 check_arguments(tool, &arguments)?;
             }
+            #[cfg(feature = "http")]
+            if tool.signs_in {
+                // On the heap: seldom needed.
+                let timeout = options.timeout;
+                let call = self.call_sign_in(tool, &connection, &arguments, timeout);
+                return Box::pin(call).await;
+            }
             let identity = connection.status().catalog.identity.clone();
             let limit = self.limit(&connection, options.timeout);
             let due = due.get_or_insert_with(|| deadline(limit.time));
@@ -214,6 +221,29 @@ impl Host {
             })
         })?;
         Ok(self.prepare_host_result(name, output, options.raw).await)
+    }
+
+    /// Calls the tool that starts a sign-in (AUTH-8). The user decides at the URL that it returns,
+    /// so it needs permission only if a rule says so.
+    #[cfg(feature = "http")]
+    async fn call_sign_in(
+        &self,
+        tool: &Arc<PoolTool>,
+        connection: &Arc<Connection>,
+        arguments: &Arguments,
+        timeout: Option<Duration>,
+    ) -> Result<CallOutput, CallError> {
+        self.guard().check_sign_in(tool, arguments, self).await?;
+        let limit = self.limit(connection, timeout);
+        let start = self.start_sign_in(&tool.server, connection);
+        let output = timeout_at(deadline(limit.time), start).await;
+        let output = output.map_err(|_| {
+            CallError::from(Cause::HostToolTimeout {
+                tool: tool.name.clone(),
+                limit,
+            })
+        })?;
+        Ok(output.into_output())
     }
 
     fn limit(&self, connection: &Connection, timeout: Option<Duration>) -> Limit {
@@ -328,7 +358,10 @@ impl Host {
                 continue;
             }
             let error = without_secrets(connection, error);
-            return Err(CallError::call_failed(tool, error, permitted.limit));
+            return Err(match missing_scopes(connection, &error) {
+                Some(scopes) => CallError::missing_scopes(tool, scopes),
+                None => CallError::call_failed(tool, error, permitted.limit),
+            });
         }
     }
 
@@ -441,6 +474,16 @@ fn reject_problems(server: &str, tool: &str, problems: Vec<String>) -> Result<()
         tool: tool.to_owned(),
         problems,
     }))
+}
+
+/// Returns the scopes that a refused request lacks, if a sign-in can grant them (AUTH-6).
+fn missing_scopes(connection: &Connection, error: &RequestError) -> Option<Vec<String>> {
+    let RequestError::Delivery(failure) = error else {
+        return None;
+    };
+    let is_refused = matches!(failure.kind, DeliveryErrorKind::Forbidden { .. });
+    let scopes = is_refused.then(|| connection.missing_scopes())?;
+    (!scopes.is_empty()).then_some(scopes)
 }
 
 /// A warning if a result does not match the tool's `outputSchema`.

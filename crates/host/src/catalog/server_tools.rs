@@ -7,7 +7,7 @@ use trunkline_config::ToolFilter;
 use trunkline_wire::mcp::Tool;
 
 use super::confusables::confusable_pairs;
-use super::tool::{HiddenCharacters, PoolTool, pool_tool};
+use super::tool::{HiddenCharacters, PoolTool, pool_tool, sign_in_tool};
 use super::unique::sorted_and_unique;
 use crate::search::Index;
 
@@ -38,6 +38,30 @@ impl ServerTools {
         Self {
             tools: tools.cloned().collect(),
             hidden_tools: Vec::new(),
+            index: OnceLock::new(),
+        }
+    }
+
+    /// Returns the tool that starts a sign-in, alone (AUTH-8).
+    pub(crate) fn sign_in(server: &Arc<str>) -> Self {
+        Self {
+            tools: sign_in_tool(server).map(Arc::new).into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns these tools and those of `others` with other names, sorted.
+    pub(crate) fn and(&self, others: &Self) -> Self {
+        let is_new = |other: &&Arc<PoolTool>| {
+            let mut tools = self.tools.iter();
+            tools.all(|tool| tool.name != other.name)
+        };
+        let mut tools = self.tools.clone();
+        tools.extend(others.tools.iter().filter(is_new).cloned());
+        tools.sort_by(|a, b| a.name.cmp(&b.name));
+        Self {
+            tools,
+            hidden_tools: self.hidden_tools.clone(),
             index: OnceLock::new(),
         }
     }

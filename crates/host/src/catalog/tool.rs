@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trunkline_wire::mcp::Tool;
+use trunkline_wire::mcp::{Item, Tool};
 use trunkline_wire::{ByteString, Json};
 
 use super::names::{bare_name, tool_name};
@@ -22,6 +22,9 @@ const MAX_RESULT_CHARS_LIMIT: usize = 500_000;
 
 /// The IDE tools offered to a model (TOOL-7); the program can call all of them.
 const IDE_TOOLS: [&str; 2] = ["executeCode", "getDiagnostics"];
+
+/// The original name of the tool that starts a sign-in (AUTH-8).
+const SIGN_IN: &str = "authenticate";
 
 /// A tool as a model sees it.
 #[derive(Clone, Debug)]
@@ -49,6 +52,8 @@ pub struct PoolTool {
     pub always_load: bool,
     /// Whether the tool is offered to models; otherwise only the program calls it (TOOL-7).
     pub offered: bool,
+    /// Whether it starts the sign-in to its server, and the host itself runs it (AUTH-8).
+    pub(crate) signs_in: bool,
     /// Validators for arguments and results.
     pub(crate) checks: Arc<Checks>,
 }
@@ -153,10 +158,28 @@ pub(super) fn pool_tool(options: &ToolOptions, tool: Tool) -> (PoolTool, HiddenC
         shown_schema: schema.schema,
         always_load: options.always_load || meta.always_load,
         offered: !options.is_ide || IDE_TOOLS.contains(&&*tool.name),
+        signs_in: false,
         checks: Arc::default(),
         tool,
     };
     (made, hidden)
+}
+
+/// The tool that starts the sign-in to a server (AUTH-8).
+pub(super) fn sign_in_tool(server: &Arc<str>) -> Option<PoolTool> {
+    let description = format!(
+        "Starts the sign-in to the MCP server \"{server}\", whose tools need it. Returns a URL: ask \
+         the user to open it and sign in. The server's tools are available once that is done."
+    );
+    let tool = Tool::from_json(Json::from(serde_json::json!({
+        "name": SIGN_IN,
+        "description": description,
+        "inputSchema": {"type": "object", "additionalProperties": false},
+    })));
+    let (mut tool, _) = pool_tool(&ToolOptions::plain(server), tool.ok()?);
+    tool.always_load = true;
+    tool.signs_in = true;
+    Some(tool)
 }
 
 /// The members of a tool's `_meta` that concern us.

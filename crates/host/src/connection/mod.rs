@@ -16,8 +16,8 @@ mod state;
 mod task;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -38,7 +38,9 @@ use pending_notifications::PendingNotifications;
 use resource_subscriptions::ResourceSubscriptions;
 
 use crate::builtin::Builtin;
-use crate::catalog::{Catalog, CatalogKey, CatalogStore, Expiry, FetchCache, Lists, ToolOptions};
+use crate::catalog::{
+    Catalog, CatalogKey, CatalogStore, Expiry, FetchCache, Lists, ServerTools, ToolOptions,
+};
 use crate::elicit::InFlight;
 use crate::eras::EraMemory;
 use crate::event::EventSender;
@@ -70,14 +72,6 @@ pub(crate) struct HostShared {
     pub(crate) expiry: Expiry,
     /// Stores catalogs between runs.
     pub(crate) store: Option<CatalogStore>,
-}
-
-impl HostShared {
-    /// Returns whether the host signs in to this server, so its catalog may depend on the account.
-    fn has_credentials(&self, source: &Source) -> bool {
-        let entry = source.entry();
-        entry.is_some_and(|entry| self.network.has_credentials(entry))
-    }
 }
 
 /// The origin of a server.
@@ -129,17 +123,22 @@ impl Source {
         }
     }
 
-    /// Returns the key of its stored catalog (LIF-13). Only servers that can be identified have
-    /// one: not those in the embedding program or an IDE, nor those that a `headersHelper` signs in
-    /// to.
-    fn catalog_key(&self, hash: &str) -> Option<CatalogKey> {
+    /// Returns the key of its stored catalog (LIF-13), which belongs to the identity signed in.
+    /// Only servers that can be identified have one: not those in the embedding program or an IDE,
+    /// nor those that a `headersHelper` or the program's own credentials sign in to.
+    fn catalog_key(&self, hash: &str, network: &Network) -> Option<CatalogKey> {
         let transport = self.transport()?;
         let known = !transport.is_embedded()
             && !transport.is_ide()
             && !transport.is_connector()
             && transport.headers_helper().is_none();
         // A keychain reference names its account.
-        known.then(|| CatalogKey::new(hash, None))
+        let identity = self.entry().filter(|_| known)?;
+        let identity = network.identity(identity)?;
+        Some(CatalogKey::new(
+            hash,
+            Some(&*identity).filter(|name| !name.is_empty()),
+        ))
     }
 
     /// Returns whether it is reached over HTTP, where modern servers may request arguments in
@@ -225,7 +224,8 @@ struct Core {
     in_flight: Arc<InFlight>,
     subscriptions: ResourceSubscriptions,
     fetched: FetchCache,
-    catalog_key: Option<CatalogKey>,
+    /// What stands in for the server's tools while it waits for a sign-in.
+    sign_in_tools: OnceLock<Arc<ServerTools>>,
     recorder: Recorder,
 }
 
@@ -252,10 +252,8 @@ impl Connection {
         let name: Arc<str> = source.name().into();
         let entry = source.entry().cloned();
         let disabled = entry.as_ref().is_some_and(|entry| entry.disabled);
-        let catalog_key = source
-            .catalog_key(&hash)
-            .filter(|_| !shared.has_credentials(&source));
         let store = shared.store.as_ref().filter(|_| !disabled);
+        let catalog_key = store.and_then(|_| source.catalog_key(&hash, &shared.network));
         let bare = shared.settings.sdk_without_prefix;
         let options = source.tool_options(&name, source.is_http(), bare);
         let warm = store
@@ -296,7 +294,7 @@ impl Connection {
             in_flight: Arc::default(),
             subscriptions: ResourceSubscriptions::default(),
             fetched: FetchCache::default(),
-            catalog_key,
+            sign_in_tools: OnceLock::new(),
             recorder,
         });
         let (commands, receiver) = mpsc::channel(16);
@@ -326,6 +324,44 @@ impl Connection {
 
     pub(crate) fn source(&self) -> &Source {
         &self.core.source
+    }
+
+    /// Returns the tools to offer. While the server waits for a sign-in, the tool that starts it
+    /// stands in for them (AUTH-8); while requests lack scopes, it stands beside them (AUTH-6).
+    pub(crate) fn tools(&self) -> Arc<ServerTools> {
+        let core = &self.core;
+        let status = core.status.load();
+        let tools = &status.catalog.tools;
+        let Some(entry) = core.source.entry() else {
+            return Arc::clone(tools);
+        };
+        let network = &core.shared.network;
+        let sign_in = || {
+            let made = || Arc::new(ServerTools::sign_in(&core.name));
+            Arc::clone(core.sign_in_tools.get_or_init(made))
+        };
+        match &status.state {
+            State::NeedsAuth(_) if network.has_sign_in_tool(entry) => sign_in(),
+            State::Connected(_)
+                if !network.missing_scopes(entry).is_empty() && network.has_sign_in_tool(entry) =>
+            {
+                Arc::new(tools.and(&sign_in()))
+            }
+            _ => Arc::clone(tools),
+        }
+    }
+
+    /// Returns the scopes that requests lack (AUTH-6), and offers the tool that asks for them.
+    pub(crate) fn missing_scopes(&self) -> Vec<String> {
+        let core = &self.core;
+        let entry = core.source.entry();
+        let scopes = entry.map(|entry| core.shared.network.missing_scopes(entry));
+        let scopes = scopes.unwrap_or_default();
+        if !scopes.is_empty() {
+            core.shared.catalogs.fetch_add(1, Ordering::Release);
+            core.shared.events.changed(&core.name);
+        }
+        scopes
     }
 
     /// Returns the call timeout of the server's entry.
@@ -472,6 +508,10 @@ impl Connection {
     }
 }
 
+fn waits_for_sign_in(state: &State) -> bool {
+    matches!(state, State::NeedsAuth(_))
+}
+
 impl Core {
     fn tool_options(&self, header_parameters: bool) -> ToolOptions<'_> {
         let bare = self.shared.settings.sdk_without_prefix;
@@ -504,10 +544,13 @@ impl Core {
     fn store_catalog(&self, catalog: Arc<Catalog>) {
         let fresh_until = catalog.stale_after(Instant::now());
         self.shared.expiry.schedule(fresh_until);
-        // Somebody may have signed in since the key was made.
-        let keep = catalog.is_worth_keeping() && !self.shared.has_credentials(&self.source);
-        if let (Some(store), Some(key), true) = (&self.shared.store, &self.catalog_key, keep) {
-            store.save(key.clone(), catalog);
+        let Some(store) = &self.shared.store else {
+            return;
+        };
+        // Somebody may have signed in since the last one.
+        let key = self.source.catalog_key(&self.hash, &self.shared.network);
+        if let (Some(key), true) = (key, catalog.is_worth_keeping()) {
+            store.save(key, catalog);
         }
     }
 
@@ -532,6 +575,7 @@ impl Core {
         let state = self.redacted(state);
         let current = self.status.load_full();
         let new_catalog = catalog.is_some();
+        let is_waiting = waits_for_sign_in(&state);
         let catalog = catalog.unwrap_or_else(|| Arc::clone(&current.catalog));
         self.recorder.log_change(&current, &state, &catalog);
         tracing::info!(target: "trunkline", server = &*self.name, state = state.name());
@@ -541,7 +585,7 @@ impl Core {
             state,
             catalog,
         }));
-        if new_catalog {
+        if new_catalog || waits_for_sign_in(&current.state) != is_waiting {
             self.shared.catalogs.fetch_add(1, Ordering::Release);
         }
         self.version.send_modify(|version| *version += 1);

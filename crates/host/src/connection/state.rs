@@ -264,6 +264,42 @@ impl ConnectFailure {
         })
     }
 
+    /// The failure of a server that asked for a sign-in shortly ago (AUTH-7).
+    pub(super) fn sign_in_demanded() -> Self {
+        Self::new(FailureKind::Unauthorized {
+            challenge: None,
+            said: Some("the server asked for a sign-in less than 15 minutes ago".to_owned()),
+        })
+    }
+
+    /// Says why a sign-in is needed, where that is known better than from the server's response.
+    pub(super) fn with_sign_in_reason(mut self, reason: Option<String>) -> Self {
+        match (&mut self.kind, reason) {
+            (FailureKind::Unauthorized { said, .. }, Some(reason)) => *said = Some(reason),
+            (kind @ FailureKind::Lost(_), Some(reason)) => {
+                *kind = FailureKind::Unauthorized {
+                    challenge: None,
+                    said: Some(reason),
+                };
+            }
+            _ => {}
+        }
+        self
+    }
+
+    /// Returns the `WWW-Authenticate` header with which the server asked for a sign-in; untrusted
+    /// text.
+    pub fn challenge(&self) -> Option<&str> {
+        match &self.kind {
+            FailureKind::Unauthorized { challenge, .. } => challenge.as_deref(),
+            FailureKind::Lost(cause) => match cause.reason() {
+                CloseReason::Unauthorized { challenge } => challenge.as_deref(),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Records whether the entry's own `connectTimeout` applied, for the hint.
     pub(super) fn with_entry_timeout(mut self, is_from_entry: bool) -> Self {
         if let FailureKind::TimedOut(timeout) | FailureKind::MachineBusy(timeout) = &mut self.kind {

@@ -19,8 +19,10 @@ use crate::{settings, telemetry};
 
 /// The next step of the task.
 enum Next {
-    /// Connect for the first time or on request: a failure is final.
+    /// Connect for the first time or for a call: a failure is final.
     Connect,
+    /// Connect on request, even to a server that asked for a sign-in shortly ago.
+    ConnectAnyway,
     /// Reconnect with the given attempt, counted from 1: a failure leads to another attempt.
     Reconnect {
         attempt: u32,
@@ -48,7 +50,11 @@ pub(super) async fn run(core: Arc<Core>, mut commands: mpsc::Receiver<Command>) 
     let mut next = if is_idle { Next::Idle } else { Next::Connect };
     loop {
         next = match next {
-            Next::Connect => connect(&core, &mut commands, None).await,
+            Next::Connect => match sign_in_demand(&core).await {
+                Some(failure) => wait_for_sign_in(&core, failure),
+                None => connect(&core, &mut commands, None).await,
+            },
+            Next::ConnectAnyway => connect(&core, &mut commands, None).await,
             Next::Reconnect { attempt } => connect(&core, &mut commands, Some(attempt)).await,
             Next::Serve {
                 connected,
@@ -94,7 +100,7 @@ fn handle(core: &Core, command: Option<Command>) -> Next {
         Some(Command::Reconnect(done)) => {
             core.publish(pending(1, None), None);
             let _ = done.send(());
-            Next::Connect
+            Next::ConnectAnyway
         }
         Some(Command::Disable(done)) => {
             off();
@@ -150,11 +156,7 @@ async fn connect(
                 attempts: retry.unwrap_or(0),
             }
         }
-        // Retrying without a sign-in is pointless.
-        Err(failure) if failure.is_auth_required() => {
-            core.publish(State::NeedsAuth(Arc::new(failure)), None);
-            Next::Idle
-        }
+        Err(failure) if failure.is_auth_required() => wait_for_sign_in(core, failure),
         Err(failure) => {
             if let Some(attempt) = retry {
                 retry_later(core, attempt + 1, failure)
@@ -164,6 +166,23 @@ async fn connect(
             }
         }
     }
+}
+
+/// Waits until somebody signs in: retrying before that is pointless.
+fn wait_for_sign_in(core: &Core, failure: ConnectFailure) -> Next {
+    let entry = core.source.entry();
+    let reason = entry.and_then(|entry| core.shared.network.sign_in_message(entry));
+    let failure = failure.with_sign_in_reason(reason);
+    core.publish(State::NeedsAuth(Arc::new(failure)), None);
+    Next::Idle
+}
+
+/// Returns the failure of a server that asked for a sign-in shortly ago and is not probed again
+/// (AUTH-7).
+async fn sign_in_demand(core: &Core) -> Option<ConnectFailure> {
+    let entry = core.source.entry()?;
+    let is_demanded = core.shared.network.is_sign_in_demanded(entry).await;
+    is_demanded.then(ConnectFailure::sign_in_demanded)
 }
 
 /// Schedules the next attempt, unless the limit is reached.
@@ -254,8 +273,7 @@ async fn serve(
             match cause.reason() {
                 CloseReason::Unauthorized { .. } => {
                     let failure = ConnectFailure::new(FailureKind::Lost(cause));
-                    core.publish(State::NeedsAuth(Arc::new(failure)), None);
-                    Ok(Next::Idle)
+                    Ok(wait_for_sign_in(core, failure))
                 }
                 // The server is healthy; only the session is gone (CALL-2).
                 CloseReason::SessionExpired if before == 0 => {

@@ -83,7 +83,7 @@ impl Host {
 
     /// Returns the visible tools of each server, in the order of the servers' names.
     fn parts(&self) -> Vec<Arc<ServerTools>> {
-        let tools = |connection: &Arc<Connection>| Arc::clone(&connection.status().catalog.tools);
+        let tools = |connection: &Arc<Connection>| connection.tools();
         let Some(Parent { scope, host }) = &self.inner.parent else {
             return self.inner.connections.load().values().map(tools).collect();
         };
@@ -112,8 +112,9 @@ impl Host {
                 CallError::from(Cause::NotRunning { server, standing })
             }
             Some(Owner::Known(status))
-                if status.catalog.tools.is_empty()
-                    && !matches!(status.state, State::Connected(_)) =>
+                if matches!(status.state, State::NeedsAuth(_))
+                    || (status.catalog.tools.is_empty()
+                        && !matches!(status.state, State::Connected(_))) =>
             {
                 CallError::not_connected(&status.name, status.state.clone())
             }

@@ -200,6 +200,30 @@ impl Guard {
         Ok((warnings, permanent))
     }
 
+    /// Checks a call of the tool that starts a sign-in (AUTH-8). It needs permission only if a rule
+    /// asks for it, and has no pin.
+    #[cfg(feature = "http")]
+    pub(crate) async fn check_sign_in(
+        &self,
+        tool: &Arc<PoolTool>,
+        arguments: &Arguments,
+        known: &Host,
+    ) -> Result<(), CallError> {
+        if let Some(denied) = self.denied(tool) {
+            return Err(denied);
+        }
+        let rules = self.rules.load_full();
+        let Verdict::Ask(Some(rule)) = rules.about(tool, known) else {
+            return Ok(());
+        };
+        let question = PermissionQuestion {
+            tool: AskedTool::Server(Arc::clone(tool)),
+            arguments: arguments.to_json(),
+            reason: AskReason::Rule(rule.text.clone()),
+        };
+        self.answer(question).await.map(drop)
+    }
+
     /// Checks a call of a host tool.
     pub(crate) async fn check_own(&self, name: &str, arguments: &Json) -> Result<(), CallError> {
         let denied = self.first_above(|rules| match rules.about_own(name) {

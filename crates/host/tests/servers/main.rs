@@ -30,6 +30,7 @@ mod permissions;
 mod remote;
 mod restarts;
 mod results;
+mod sign_in;
 mod skills;
 mod tasks;
 mod tools;
