@@ -198,7 +198,16 @@ pub(crate) enum Command {
         config: ConfigArgs,
 
         /// The server
-        name: String,
+        #[arg(required_unless_present = "all")]
+        name: Option<String>,
+
+        /// Sign in to every server that waits for it, one after the other
+        #[arg(long, conflicts_with_all = ["name", "account"])]
+        all: bool,
+
+        /// Sign in with another account than the entry's
+        #[arg(long, value_name = "NAME")]
+        account: Option<String>,
 
         /// Print the URL instead of opening a browser
         #[arg(long)]
@@ -212,6 +221,10 @@ pub(crate) enum Command {
     Logout {
         /// The server
         name: String,
+
+        /// Sign out of another account than the entry's
+        #[arg(long, value_name = "NAME")]
+        account: Option<String>,
     },
     /// List the servers that you are signed in to
     Accounts,

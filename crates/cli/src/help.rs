@@ -42,8 +42,12 @@ pub(crate) const LOGIN_HELP: &str = "\
 Opens the server's sign-in page in the browser and waits until you have signed in. Tokens are stored
 in the keychain of the system, or in a file that only you can read, and are refreshed on their own.
 
-Without a display, `login` prints the URL. Open it on any machine; if the browser cannot reach this
-one afterwards, paste the URL of the page that failed to load.";
+Without a display, `login` shows a code for another device, or prints the URL if the provider has no
+codes. Open it on any machine; if the browser cannot reach this one afterwards, paste the URL of the
+page that failed to load.
+
+With several accounts at one server, sign in to each with --account, and choose one in the entry:
+`trunkline edit NAME --set account=work`.";
 
 pub(crate) const CLEAN_HELP: &str = "\
 A server no longer exists if no configuration file names it: neither yours, nor those of the

@@ -140,13 +140,24 @@ async fn run(args: Args) -> Exit {
         Command::Login {
             config: more,
             name,
+            all: _,
+            account,
             no_browser,
             device,
         } => {
             let way = commands::login::Way::new(device, no_browser);
-            commands::login::run(&config.and(more), &name, way, json).await
+            let config = config.and(more);
+            match name {
+                Some(name) => {
+                    let account = account.as_deref();
+                    commands::login::run(&config, &name, account, way, json).await
+                }
+                None => commands::login::run_all(&config, way, json).await,
+            }
         }
-        Command::Logout { name } => commands::logout::run(&config, &name, json).await,
+        Command::Logout { name, account } => {
+            commands::logout::run(&config, &name, account.as_deref(), json).await
+        }
         Command::Accounts => commands::accounts::run(json),
         Command::Import(import) => commands::import::run(&config, &import, json),
         Command::Clean {

@@ -16,7 +16,8 @@ use trunkline::tool::{LoadMode, OnChange};
 use trunkline::transport::Dialer;
 use trunkline::{Host, HostBuilder, Settings};
 use trunkline_config::{
-    CONNECTOR_PREFIX, Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity, env_vars,
+    CONNECTOR_PREFIX, Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity,
+    TransportEntry, check_account_name, env_vars,
 };
 
 use crate::args::ConfigArgs;
@@ -67,6 +68,25 @@ impl Configured {
         is_strict.then_some(
             "--strict-mcp-config excludes all configured servers, and --mcp-config names none",
         )
+    }
+
+    /// Uses another account at a server. An `Err` has been reported.
+    pub(crate) fn use_account(&mut self, name: &str, account: Option<&str>) -> Result<(), Exit> {
+        let Some(account) = account else {
+            return Ok(());
+        };
+        if let Err(problem) = check_account_name(account) {
+            output::error(&format!("--account: {problem}"), None);
+            return Err(Exit::Usage);
+        }
+        for server in &mut self.set.servers {
+            if server.entry.name == name
+                && let TransportEntry::Http(http) = &mut server.entry.transport
+            {
+                http.account = Some(account.to_owned());
+            }
+        }
+        Ok(())
     }
 
     /// Returns an editor of the same configuration.
@@ -271,7 +291,8 @@ pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
     if let Some(layout) = layout {
         builder = builder.secrets(vault(layout));
         if let Some(auth) = auth(layout) {
-            builder = builder.auth(auth);
+            // A command ends before the user has signed in: `trunkline login` waits.
+            builder = builder.auth(auth).sign_in_tools(false);
         }
     }
     builder

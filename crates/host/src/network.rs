@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+#[cfg(feature = "http")]
+use trunkline_auth::SignInReason;
 use trunkline_config::ServerEntry;
 use trunkline_transport::credentials::Credentials;
 use trunkline_transport::net::Dialer;
@@ -66,8 +68,14 @@ impl Network {
         #[cfg(feature = "http")]
         if let Some(sign_ins) = &self.sign_ins {
             let demand = sign_ins.demand(entry)?;
-            let is_first = demand.reason == trunkline_auth::SignInReason::SignedOut;
-            return (!is_first).then_some(demand.message);
+            return match demand.reason {
+                SignInReason::SignedOut => None,
+                SignInReason::MissingScopes(scopes) => Some(format!(
+                    "the server needs permissions that the sign-in lacks: {}",
+                    scopes.join(" ")
+                )),
+                _ => Some(demand.message),
+            };
         }
         let _ = entry;
         None
@@ -105,7 +113,7 @@ impl Network {
         #[cfg(feature = "http")]
         if let Some(sign_ins) = &self.sign_ins
             && let Some(demand) = sign_ins.demand(entry)
-            && let trunkline_auth::SignInReason::MissingScopes(scopes) = demand.reason
+            && let SignInReason::MissingScopes(scopes) = demand.reason
         {
             return scopes;
         }

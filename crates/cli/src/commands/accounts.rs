@@ -8,6 +8,9 @@ use crate::exit::Exit;
 use crate::output::{self, Lines, inline};
 use crate::session;
 
+/// The account of a server without a named one.
+const DEFAULT_ACCOUNT: &str = "default";
+
 pub(crate) fn run(as_json: bool) -> Exit {
     let accounts = match session::auth(&session::layout()) {
         Some(auth) => auth.accounts(),
@@ -24,14 +27,23 @@ pub(crate) fn run(as_json: bool) -> Exit {
     let mut lines = Lines::new();
     let now = SystemTime::now();
     for account in &accounts {
-        let (server, issuer) = (output::name(&account.server), inline(&account.issuer));
-        lines.push(format!("{server}  {issuer}, {}", validity(account, now)));
-        if !account.scopes.is_empty() {
-            lines.push(format!("  scopes: {}", inline(&account.scopes.join(" "))));
-        }
+        let server = output::name(&account.server);
+        lines.push(format!("{server}  {}", describe(account, now)));
     }
     output::result(lines);
     Exit::Done
+}
+
+/// Describes who is signed in where, until when and with which scopes.
+pub(crate) fn describe(account: &Account, now: SystemTime) -> String {
+    let mut text = format!("{}, {}", inline(&account.issuer), validity(account, now));
+    if account.account != DEFAULT_ACCOUNT {
+        text = format!("{} at {text}", output::name(&account.account));
+    }
+    if !account.scopes.is_empty() {
+        text += &format!(", scopes: {}", inline(&account.scopes.join(" ")));
+    }
+    text
 }
 
 /// Describes how long a sign-in lasts.

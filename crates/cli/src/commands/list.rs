@@ -1,14 +1,17 @@
 //! `trunkline list`: connects to all servers and shows their status.
 
 use std::fmt::Write as _;
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use trunkline::Host;
+use trunkline::auth::Account;
 use trunkline::server::{ServerStatus, State};
 use trunkline_config::redact::redact_text;
 use trunkline_config::{Diagnostic, EntryStatus, Server, ServerSet, Severity};
 use unicode_width::UnicodeWidthStr;
 
+use super::accounts;
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output::{self, Lines, indented_stderr, inline, name};
@@ -90,6 +93,8 @@ pub(crate) struct Row<'a> {
     diagnostics: Vec<&'a Diagnostic>,
     /// Whether waiting for it was interrupted.
     is_over: bool,
+    /// Who is signed in to it.
+    account: Option<Account>,
 }
 
 /// Returns a row per server. Shadowed entries appear in the row of the entry that shadows them.
@@ -144,11 +149,14 @@ fn invalid(set: &ServerSet) -> Vec<Row<'_>> {
 impl<'a> Row<'a> {
     pub(crate) fn of(host: &Host, server: &'a Server) -> Self {
         let runs = server.status.may_run();
+        let name = &server.entry.name;
+        let auth = host.server_auth(name).filter(|_| runs);
         Self {
             server: Some(server),
-            status: runs.then(|| host.server(&server.entry.name)).flatten(),
+            status: runs.then(|| host.server(name)).flatten(),
             diagnostics: Vec::new(),
             is_over: false,
+            account: auth.and_then(|auth| auth.listed_account()),
         }
     }
 
@@ -169,6 +177,18 @@ impl<'a> Row<'a> {
                     .unwrap_or_default()
             }
         }
+    }
+
+    /// Describes who is signed in to it.
+    pub(crate) fn signed_in(&self) -> Option<String> {
+        let account = self.account.as_ref()?;
+        let account = accounts::describe(account, SystemTime::now());
+        Some(format!("signed in: {account}"))
+    }
+
+    /// Returns who is signed in to it.
+    pub(crate) fn account(&self) -> Option<&Account> {
+        self.account.as_ref()
     }
 
     /// Returns its status, if it runs.
@@ -333,6 +353,9 @@ impl<'a> Row<'a> {
         if let Some(status) = &self.status {
             add_status(&mut value, status);
         }
+        if let Some(account) = &self.account {
+            value["account"] = json!(account);
+        }
         if let Some(interruption) = self.interruption() {
             value["error"] = json!(interruption);
         }
@@ -466,6 +489,9 @@ fn status_line(status: &ServerStatus) -> String {
 /// Formats the lines below a row.
 fn details(row: &Row) -> Lines {
     let mut lines = Lines::new();
+    if let Some(signed_in) = row.signed_in() {
+        lines.push(format!("  {signed_in}"));
+    }
     if let Some(source) = row.source() {
         lines.push(format!("  from {source}"));
     }

@@ -3,10 +3,10 @@
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use trunkline::Host;
 use trunkline::auth::{Account, AuthError, AuthErrorKind, Login, ServerAuth, server_config};
-use trunkline::server::State;
+use trunkline::server::{ServerStatus, State};
 
 use super::list::count;
 use crate::args::ConfigArgs;
@@ -25,23 +25,35 @@ pub(crate) enum Way {
     Url,
     /// On another device, with a code.
     Device,
+    /// On another device if the provider has codes, otherwise at a URL.
+    Elsewhere,
 }
 
 impl Way {
     pub(crate) fn new(device: bool, no_browser: bool) -> Self {
-        match (device, no_browser || !browser::has_display()) {
+        match (device, no_browser) {
             (true, _) => Self::Device,
             (false, true) => Self::Url,
-            (false, false) => Self::Browser,
+            (false, false) if browser::has_display() => Self::Browser,
+            (false, false) => Self::Elsewhere,
         }
     }
 }
 
-pub(crate) async fn run(config: &ConfigArgs, name: &str, way: Way, as_json: bool) -> Exit {
-    let configured = match session::configuration(config) {
+pub(crate) async fn run(
+    config: &ConfigArgs,
+    name: &str,
+    account: Option<&str>,
+    way: Way,
+    as_json: bool,
+) -> Exit {
+    let mut configured = match session::configuration(config) {
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
+    if let Err(exit) = configured.use_account(name, account) {
+        return exit;
+    }
     let Some(server) = configured.foremost(name) else {
         return configured.unknown(name);
     };
@@ -60,39 +72,107 @@ pub(crate) async fn run(config: &ConfigArgs, name: &str, way: Way, as_json: bool
     }
     let wanted = name.to_owned();
     let builder = configured.host().only(move |name| name == wanted);
-    session::with_host(builder, |host| sign_in(host, name, way, as_json)).await
+    session::with_host(builder, |host| async move {
+        session::ready(&host).await;
+        match sign_in(&host, name, way).await {
+            Ok(signed_in) => signed_in.report(as_json),
+            Err(exit) => exit,
+        }
+    })
+    .await
 }
 
-/// Signs in, and connects to the server.
-async fn sign_in(host: Host, name: &str, way: Way, as_json: bool) -> Exit {
-    session::ready(&host).await;
+/// Signs in to every server that waits for it. Servers that fail do not stop the others.
+pub(crate) async fn run_all(config: &ConfigArgs, way: Way, as_json: bool) -> Exit {
+    let configured = match session::configuration(config) {
+        Ok(configured) => configured,
+        Err(exit) => return exit,
+    };
+    session::with_host(configured.host(), |host| async move {
+        session::ready(&host).await;
+        let servers = host.servers();
+        let waits = |server: &&Arc<ServerStatus>| {
+            matches!(server.state, State::NeedsAuth(_)) && host.server_auth(&server.name).is_some()
+        };
+        let waiting: Vec<_> = servers.iter().filter(waits).collect();
+        let (mut exit, mut values) = (Exit::Done, Vec::new());
+        for (index, server) in waiting.iter().enumerate() {
+            let (number, total) = (index + 1, waiting.len());
+            let shown = output::name(&server.name);
+            output::instruction(Lines::one(format!("{shown} ({number} of {total})")));
+            match sign_in(&host, &server.name, way).await {
+                Ok(signed_in) if as_json => values.push(signed_in.as_value()),
+                Ok(signed_in) => {
+                    let reported = signed_in.report(false);
+                    exit = if exit == Exit::Done { reported } else { exit };
+                }
+                Err(failed) => exit = failed,
+            }
+        }
+        if as_json {
+            output::json(&values);
+        } else if waiting.is_empty() {
+            output::note("no server waits for a sign-in");
+        }
+        exit
+    })
+    .await
+}
+
+/// The outcome of a sign-in.
+struct SignedIn {
+    server: Arc<ServerStatus>,
+    account: Option<Account>,
+    /// Whether the user signed in just now.
+    is_new: bool,
+}
+
+/// Signs in, and connects to the server. An `Err` has been reported.
+async fn sign_in(host: &Host, name: &str, way: Way) -> Result<SignedIn, Exit> {
     let (Some(server), Some(auth)) = (host.server(name), host.server_auth(name)) else {
-        return Exit::NotConnected;
+        return Err(Exit::NotConnected);
     };
     match &server.state {
         State::NeedsAuth(_) => {}
-        State::Connected(_) => return report_connected(name, &auth, as_json).await,
+        State::Connected(_) => {
+            // A request may have lacked scopes (AUTH-6).
+            let missing = auth.missing_scopes().await.unwrap_or_default();
+            if missing.is_empty() {
+                return Ok(SignedIn {
+                    account: auth.account().await.ok().flatten(),
+                    server,
+                    is_new: false,
+                });
+            }
+            let scopes = inline(&missing.join(" ")).to_string();
+            output::instruction(Lines::one(format!("Missing permissions: {scopes}")));
+        }
         state => {
             let what = match state.failure() {
                 Some(failure) => format!("could not connect to \"{name}\": {failure}"),
                 None => format!("could not connect to \"{name}\""),
             };
             output::error(&what, state.hint());
-            return Exit::NotConnected;
+            return Err(Exit::NotConnected);
         }
     }
     let account = match way {
         Way::Device => with_device(&auth).await,
+        Way::Elsewhere => with_any_device(&auth).await,
         Way::Browser | Way::Url => with_url(&auth, way).await,
     };
-    let account = match account {
-        Ok(account) => account,
-        Err(error) => return fail(name, &error),
-    };
+    let account = account.map_err(|error| fail(name, &error))?;
+    if let Some(warning) = auth.storage_warning() {
+        output::warning(&warning);
+    }
     // The server may need more than the sign-in.
     let _ = host.reconnect(name).await;
     let _ = host.ready_for(name).await;
-    report(&host, name, &account, as_json)
+    Ok(SignedIn {
+        server: host.server(name).unwrap_or(server),
+        account: Some(account),
+        is_new: true,
+    })
 }
 
 /// Signs in at a URL, opened here or elsewhere.
@@ -152,58 +232,64 @@ async fn with_device(auth: &ServerAuth) -> Result<Account, AuthError> {
     login.wait().await
 }
 
-/// Reports that there is nothing to do.
-async fn report_connected(name: &str, auth: &ServerAuth, as_json: bool) -> Exit {
-    let account = auth.account().await.ok().flatten();
-    if as_json {
-        output::json(&json!({"server": name, "state": "connected", "account": account}));
-        return Exit::Done;
+/// Signs in on another device if the provider has codes, otherwise at a URL.
+async fn with_any_device(auth: &ServerAuth) -> Result<Account, AuthError> {
+    match with_device(auth).await {
+        Err(error) if error.kind() == AuthErrorKind::Settings => with_url(auth, Way::Url).await,
+        outcome => outcome,
     }
-    let mut lines = Lines::new();
-    match account {
-        Some(account) => lines.push(format!(
-            "already signed in to \"{}\" at {}",
-            output::name(name),
-            inline(&account.issuer)
-        )),
-        None => lines.push(format!(
-            "\"{}\" connects without a sign-in",
-            output::name(name)
-        )),
-    }
-    output::result(lines);
-    Exit::Done
 }
 
-fn report(host: &Host, name: &str, account: &Account, as_json: bool) -> Exit {
-    let server = host.server(name);
-    let state = server.as_ref().map(|server| &server.state);
-    let is_connected = matches!(state, Some(State::Connected(_)));
-    let tools = server
-        .as_ref()
-        .map_or(0, |server| server.catalog.tools().len());
-    if as_json {
-        let state = state.map(State::name);
-        output::json(&json!({"server": name, "state": state, "account": account, "tools": tools}));
-    } else {
+impl SignedIn {
+    fn is_connected(&self) -> bool {
+        matches!(self.server.state, State::Connected(_))
+    }
+
+    fn as_value(&self) -> Value {
+        json!({
+            "server": &*self.server.name,
+            "state": self.server.state.name(),
+            "account": self.account,
+            "tools": self.server.catalog.tools().len(),
+        })
+    }
+
+    /// Prints the outcome.
+    fn report(&self, as_json: bool) -> Exit {
+        let (name, state) = (&self.server.name, &self.server.state);
+        if as_json {
+            output::json(&self.as_value());
+        } else {
+            output::result(self.lines());
+        }
+        if self.is_connected() {
+            return Exit::Done;
+        }
+        let reason = state.sign_in().or(state.failure());
+        let reason = reason.map_or_else(String::new, |failure| format!(": {failure}"));
+        let what = format!("signed in to \"{name}\", but it does not connect{reason}");
+        output::error(&what, state.hint());
+        match state {
+            State::NeedsAuth(_) => Exit::NeedsAuth,
+            _ => Exit::NotConnected,
+        }
+    }
+
+    fn lines(&self) -> Lines {
+        let name = output::name(&self.server.name);
         let mut lines = Lines::new();
-        let (shown, issuer) = (output::name(name), inline(&account.issuer));
-        lines.push(format!("signed in to \"{shown}\" at {issuer}"));
-        if is_connected {
+        let Some(account) = &self.account else {
+            lines.push(format!("\"{name}\" connects without a sign-in"));
+            return lines;
+        };
+        let already = if self.is_new { "" } else { "already " };
+        let issuer = inline(&account.issuer);
+        lines.push(format!("{already}signed in to \"{name}\" at {issuer}"));
+        if self.is_new && self.is_connected() {
+            let tools = self.server.catalog.tools().len();
             lines.push(format!("  connected: {}", count(tools, "tool")));
         }
-        output::result(lines);
-    }
-    if is_connected {
-        return Exit::Done;
-    }
-    let reason = state.and_then(|state| state.sign_in().or(state.failure()));
-    let reason = reason.map_or_else(String::new, |failure| format!(": {failure}"));
-    let what = format!("signed in to \"{name}\", but it does not connect{reason}");
-    output::error(&what, state.and_then(State::hint));
-    match state {
-        Some(State::NeedsAuth(_)) => Exit::NeedsAuth,
-        _ => Exit::NotConnected,
+        lines
     }
 }
 

@@ -9,11 +9,19 @@ use crate::exit::Exit;
 use crate::output::{self, Lines};
 use crate::session;
 
-pub(crate) async fn run(config: &ConfigArgs, name: &str, as_json: bool) -> Exit {
-    let configured = match session::configuration(config) {
+pub(crate) async fn run(
+    config: &ConfigArgs,
+    name: &str,
+    account: Option<&str>,
+    as_json: bool,
+) -> Exit {
+    let mut configured = match session::configuration(config) {
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
+    if let Err(exit) = configured.use_account(name, account) {
+        return exit;
+    }
     let Some(server) = configured.foremost(name) else {
         return configured.unknown(name);
     };

@@ -78,6 +78,9 @@ async fn summary(host: &Host, nothing: Option<&str>) -> Lines {
     }
     lines.push(counts(host));
     for row in &rows {
+        if let Some(signed_in) = row.signed_in() {
+            lines.push(format!("{}: {signed_in}", name(row.name())));
+        }
         let problems = row.problems();
         if !problems.is_empty() {
             lines.push(format!("{}:", name(row.name())));
@@ -186,6 +189,9 @@ fn clients(told: &Json, rows: &[Row]) -> Vec<Value> {
         }
         if let Some(hint) = row.hint() {
             clients[at]["hint"] = json!(hint);
+        }
+        if let Some(account) = row.account() {
+            clients[at]["account"] = json!(account);
         }
     }
     clients.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));

@@ -71,6 +71,10 @@ fn the_list_says_what_the_server_said_and_what_to_do() {
         error.contains("401") && error.contains("your plan has ended"),
         "{error}"
     );
+    // A server that asked for a sign-in is not probed again (AUTH-7).
+    let again = lab.run(&["list"]).out;
+    assert!(again.contains("15 minutes"), "{again}");
+    let (lab, _api) = locked();
     let listed = lab.run(&["list"]);
     assert_eq!(listed.code, Some(0));
     assert!(listed.out.contains("your plan has ended"), "{}", listed.out);
@@ -208,4 +212,93 @@ fn servers_that_take_no_sign_in_are_told_apart() {
     }
     let run = lab.run(&["login", "nobody"]);
     assert_eq!(run.code, Some(2), "{run:#?}");
+}
+
+/// AUTH-6: a call that lacks scopes says so, and the next login asks for them.
+#[test]
+fn missing_scopes_are_granted_by_another_login() {
+    let (lab, issuer) = protected();
+    assert_eq!(sign_in(&lab, &issuer).code, Some(0));
+    issuer.configure(|options| options.required_scopes = vec!["admin".to_owned()]);
+    let run = lab.run(&["call", "s", "greet"]);
+    assert_eq!(run.code, Some(4), "{run:#?}");
+    assert!(run.err.contains("admin"), "{}", run.err);
+    assert!(
+        run.err.contains(&format!("hint: {SIGN_IN}\n")),
+        "{}",
+        run.err
+    );
+
+    let running = lab.start(&mut lab.command(&["login", "s", "--no-browser"]));
+    let url = printed_url(&lab);
+    assert!(url.contains("admin"), "{url}");
+    follow_redirect(&issuer.authorize(&url));
+    let run = running.end();
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    assert_eq!(lab.run(&["call", "s", "greet"]).out, "hello\n");
+}
+
+/// Several accounts at one server, and who is signed in.
+#[test]
+fn accounts_are_told_apart() {
+    let (lab, issuer) = (Lab::new(), OAuthServer::start());
+    let add = ["add", "--no-check", "-t", "http", "s", &issuer.resource()];
+    let added = lab.plainly(&add);
+    assert_eq!(added.code, Some(0), "{added:#?}");
+    let login = ["login", "s", "--no-browser", "--account", "work"];
+    let running = lab.start(&mut lab.bare(&login));
+    follow_redirect(&issuer.authorize(&printed_url(&lab)));
+    assert_eq!(running.end().code, Some(0));
+    // The entry names no account.
+    assert_eq!(lab.plainly(&["call", "s", "greet"]).code, Some(4));
+    let edit = lab.plainly(&["edit", "s", "--set", "account=work"]);
+    assert_eq!(edit.code, Some(0), "{edit:#?}");
+    assert_eq!(lab.plainly(&["call", "s", "greet"]).out, "hello\n");
+
+    let shown = format!("signed in: work at {}", issuer.issuer());
+    for words in [["list", "-v"], ["get", "s"], ["status", "-v"]] {
+        let out = lab.plainly(&words).out;
+        assert!(out.contains(&shown), "{words:?}: {out}");
+    }
+    let row = &lab.plainly(&["list", "--json"]).json()[0];
+    assert_eq!(row["account"]["account"], json!("work"));
+    assert_eq!(row["account"]["issuer"], json!(issuer.issuer()));
+
+    let bad = lab.plainly(&["login", "s", "--account", "../x"]);
+    assert_eq!(bad.code, Some(2), "{bad:#?}");
+    lab.plainly(&["logout", "s", "--account", "other"])
+        .is(0, "nobody is signed in to \"s\"\n", "");
+    lab.plainly(&["logout", "s"])
+        .is(0, "signed out of \"s\"\n", "");
+}
+
+#[test]
+fn all_servers_that_wait_are_signed_in_to_one_after_the_other() {
+    let issuer = OAuthServer::start();
+    let other = OAuthServer::start();
+    let lab = Lab::with_entries(|lab| {
+        json!({
+            "a": {"type": "http", "url": issuer.resource()},
+            "b": {"type": "http", "url": other.resource()},
+            "local": lab.scratch.entry("local", &echo()),
+        })
+    });
+    let running = lab.start(&mut lab.command(&["login", "--all", "--no-browser"]));
+    follow_redirect(&issuer.authorize(&printed_url(&lab)));
+    let second = wait_for(SOON, "the second URL", || {
+        let text = lab.scratch.read("stderr");
+        let mut lines = text.lines().map(str::trim);
+        let url = lines.find(|line| line.starts_with(&other.issuer()));
+        url.map(str::to_owned)
+    });
+    follow_redirect(&other.authorize(&second));
+    let run = running.end();
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    for name in ["a", "b"] {
+        assert_eq!(lab.run(&["call", name, "greet"]).out, "hello\n");
+    }
+    let again = lab.run(&["login", "--all"]);
+    assert_eq!(again.code, Some(0));
+    assert!(again.err.contains("no server waits"), "{again:#?}");
+    assert_eq!(lab.run(&["login"]).code, Some(2));
 }

@@ -274,17 +274,30 @@ impl ConnectFailure {
 
     /// Says why a sign-in is needed, where that is known better than from the server's response.
     pub(super) fn with_sign_in_reason(mut self, reason: Option<String>) -> Self {
-        match (&mut self.kind, reason) {
-            (FailureKind::Unauthorized { said, .. }, Some(reason)) => *said = Some(reason),
-            (kind @ FailureKind::Lost(_), Some(reason)) => {
-                *kind = FailureKind::Unauthorized {
-                    challenge: None,
-                    said: Some(reason),
-                };
-            }
-            _ => {}
+        if let Some(reason) = reason {
+            self.kind = FailureKind::Unauthorized {
+                challenge: self.challenge().map(str::to_owned),
+                said: Some(reason),
+            };
         }
         self
+    }
+
+    /// Returns the HTTP failure of the first requests.
+    fn delivery(&self) -> Option<&DeliveryError> {
+        match &self.kind {
+            FailureKind::Unreachable(failure)
+            | FailureKind::Handshake(ConnectError::Request(RequestError::Delivery(failure))) => {
+                Some(failure)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether the server refuses the credentials.
+    pub(super) fn is_forbidden(&self) -> bool {
+        let kind = self.delivery().map(|failure| &failure.kind);
+        matches!(kind, Some(DeliveryErrorKind::Forbidden { .. }))
     }
 
     /// Returns the `WWW-Authenticate` header with which the server asked for a sign-in; untrusted
@@ -296,7 +309,10 @@ impl ConnectFailure {
                 CloseReason::Unauthorized { challenge } => challenge.as_deref(),
                 _ => None,
             },
-            _ => None,
+            _ => match &self.delivery()?.kind {
+                DeliveryErrorKind::Forbidden { challenge } => challenge.as_deref(),
+                _ => None,
+            },
         }
     }
 

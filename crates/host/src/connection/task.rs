@@ -156,7 +156,9 @@ async fn connect(
                 attempts: retry.unwrap_or(0),
             }
         }
-        Err(failure) if failure.is_auth_required() => wait_for_sign_in(core, failure),
+        Err(failure) if failure.is_auth_required() || lacks_scopes(core, &failure) => {
+            wait_for_sign_in(core, failure)
+        }
         Err(failure) => {
             if let Some(attempt) = retry {
                 retry_later(core, attempt + 1, failure)
@@ -175,6 +177,12 @@ fn wait_for_sign_in(core: &Core, failure: ConnectFailure) -> Next {
     let failure = failure.with_sign_in_reason(reason);
     core.publish(State::NeedsAuth(Arc::new(failure)), None);
     Next::Idle
+}
+
+/// Returns whether the server refuses the sign-in for lack of scopes (AUTH-6).
+fn lacks_scopes(core: &Core, failure: &ConnectFailure) -> bool {
+    let entry = core.source.entry().filter(|_| failure.is_forbidden());
+    entry.is_some_and(|entry| !core.shared.network.missing_scopes(entry).is_empty())
 }
 
 /// Returns the failure of a server that asked for a sign-in shortly ago and is not probed again

@@ -150,6 +150,7 @@ fn configure(
     };
     let mut builder = configured
         .host()
+        .sign_in_tools(true)
         .watch(true)
         .sdk(bridge.clone())
         .permit(permit)
