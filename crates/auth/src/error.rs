@@ -46,6 +46,8 @@ pub enum AuthErrorKind {
     SignInRequired,
     /// The settings do not allow this kind of sign-in.
     Settings,
+    /// The authorization server does not offer this kind of sign-in.
+    UnsupportedGrant,
     /// The vault or another local file could not be used.
     Storage,
 }

@@ -1,10 +1,11 @@
-//! Decides which tools to call with which arguments, and whether to use skills.
+//! Decides which tools to call with which arguments, whether to use skills, and with which
+//! credentials.
 
 use serde::Deserialize;
 use serde_json::Value;
 use trunkline::tool::{PoolTool, tool_name};
 
-use crate::{SERVER, example};
+use crate::{SERVER, example, sign_in};
 
 /// The variable with the scenario's context, as JSON.
 const CONTEXT: &str = "MCP_CONFORMANCE_CONTEXT";
@@ -12,11 +13,13 @@ const CONTEXT: &str = "MCP_CONFORMANCE_CONTEXT";
 /// The variable with the scenario's name.
 const SCENARIO: &str = "MCP_CONFORMANCE_SCENARIO";
 
-/// The part of the context that matters here; the rest is about authorisation.
+/// The scenario's context.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Plan {
     tool_calls: Option<Vec<ToolCall>>,
+    #[serde(flatten)]
+    pub(crate) auth: sign_in::Context,
     /// Whether to use skills. Only the scenario's name says so: skills to verify must be used, all
     /// others left alone.
     #[serde(skip)]

@@ -14,5 +14,5 @@ pub use trunkline_auth::{StoredIn, Vault, VaultError};
 pub use trunkline_config::{KeyringRef, Secret};
 #[cfg(any(feature = "http", feature = "ws"))]
 pub use trunkline_transport::credentials::{
-    AfterRefusal, BoxFuture, Credentials, CredentialsError, FixedToken, Refusal, Token,
+    AfterRefusal, BoxFuture, Credentials, CredentialsError, FixedToken, ProofKey, Refusal, Token,
 };

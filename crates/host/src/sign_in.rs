@@ -17,19 +17,24 @@ use crate::tool_output::{ToolError, ToolOutput};
 /// How long [`Host::shutdown`] waits for a refresh: a rotated token that is not stored is lost.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Completes the sign-in settings of a server.
+type ConfigureSignIn = Box<dyn Fn(&ServerEntry, ServerConfig) -> ServerConfig + Send + Sync>;
+
 /// The sign-ins of a host's servers. A server keeps its sign-in over reconnections, so that all of
 /// its requests share one refresh.
 pub(crate) struct SignIns {
     auth: Auth,
+    configure: ConfigureSignIn,
     servers: Mutex<HashMap<String, Arc<ServerAuth>>>,
     /// The sign-ins that end with a new connection.
     followed: Mutex<Vec<Weak<Login>>>,
 }
 
 impl SignIns {
-    fn new(auth: Auth) -> Self {
+    fn new(auth: Auth, configure: ConfigureSignIn) -> Self {
         Self {
             auth,
+            configure,
             servers: Mutex::default(),
             followed: Mutex::default(),
         }
@@ -37,7 +42,8 @@ impl SignIns {
 
     /// Returns the sign-in of a server; `None` if its entry takes none.
     pub(crate) fn server(&self, entry: &ServerEntry) -> Option<Arc<ServerAuth>> {
-        let server = self.auth.server(server_config(entry)?);
+        let config = (self.configure)(entry, server_config(entry)?);
+        let server = self.auth.server(config);
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let key = server.identity().key().to_owned();
         Some(Arc::clone(servers.entry(key).or_insert(server)))
@@ -144,8 +150,40 @@ impl HostBuilder {
     /// # host.shutdown().await;
     /// # }
     /// ```
-    pub fn auth(mut self, auth: Auth) -> Self {
-        self.network.sign_ins = Some(Arc::new(SignIns::new(auth)));
+    pub fn auth(self, auth: Auth) -> Self {
+        self.auth_with(auth, |_, config| config)
+    }
+
+    /// Signs in as [`HostBuilder::auth`] does, with settings that entries do not have: `configure`
+    /// returns the settings of each server, for example with another [`Grant`] than the user's
+    /// sign-in, a client secret or an account.
+    ///
+    /// ```no_run
+    /// use trunkline::Host;
+    /// use trunkline::auth::{Auth, Grant, Secret};
+    ///
+    /// # fn example(auth: Auth, secret: Secret) {
+    /// // The program itself signs in, with the `oauth.clientId` of the entry and this secret.
+    /// let builder = Host::builder().auth_with(auth, move |entry, config| {
+    ///     if entry.name == "reports" {
+    ///         let grant = Grant::ClientCredentials { key: None };
+    ///         config.client_secret(secret.clone()).grant(grant)
+    ///     } else {
+    ///         config
+    ///     }
+    /// });
+    /// # drop(builder);
+    /// # }
+    /// ```
+    ///
+    /// [`Grant`]: crate::auth::Grant
+    pub fn auth_with(
+        mut self,
+        auth: Auth,
+        configure: impl Fn(&ServerEntry, ServerConfig) -> ServerConfig + Send + Sync + 'static,
+    ) -> Self {
+        let sign_ins = SignIns::new(auth, Box::new(configure));
+        self.network.sign_ins = Some(Arc::new(sign_ins));
         self
     }
 

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
-use http::HeaderValue;
+use http::{HeaderValue, Method};
+use url::Url;
 
 /// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -41,28 +43,69 @@ where
     }
 }
 
-/// A bearer token. Its `Debug` output is redacted.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Token(HeaderValue);
+/// An access token. Its `Debug` output is redacted.
+#[derive(Clone)]
+pub struct Token {
+    header: HeaderValue,
+    key: Option<Arc<dyn ProofKey>>,
+}
+
+/// The key that a token is bound to (DPoP, RFC 9449): each request proves that its sender holds it.
+pub trait ProofKey: Send + Sync + 'static {
+    /// Returns the `DPoP` header of a request, new for every request; `None` if no proof can be
+    /// made. The URL may have a query.
+    fn proof(&self, method: &Method, url: &Url) -> Option<HeaderValue>;
+
+    /// Uses the `DPoP-Nonce` header of a response in the next proofs.
+    fn set_nonce(&self, nonce: &HeaderValue);
+}
 
 impl Token {
-    /// Creates a token; `None` if it is not a valid header value.
+    /// Creates a bearer token; `None` if it is not a valid header value.
     pub fn bearer(token: &str) -> Option<Self> {
-        let mut value = HeaderValue::try_from(format!("Bearer {token}")).ok()?;
-        value.set_sensitive(true);
-        Some(Self(value))
+        Some(Self {
+            header: authorization("Bearer", token)?,
+            key: None,
+        })
+    }
+
+    /// Creates a token that is bound to a key; `None` if it is not a valid header value.
+    pub fn dpop(token: &str, key: Arc<dyn ProofKey>) -> Option<Self> {
+        Some(Self {
+            header: authorization("DPoP", token)?,
+            key: Some(key),
+        })
     }
 
     /// The header value, for redaction.
     pub fn expose(&self) -> &str {
-        self.0.to_str().unwrap_or_default()
+        self.header.to_str().unwrap_or_default()
     }
 
     /// Returns the value of the `Authorization` header.
     pub fn header(&self) -> &HeaderValue {
-        &self.0
+        &self.header
+    }
+
+    /// Returns the key that the token is bound to; `None` for a bearer token.
+    pub fn key(&self) -> Option<&dyn ProofKey> {
+        self.key.as_deref()
     }
 }
+
+fn authorization(scheme: &str, token: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::try_from(format!("{scheme} {token}")).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+impl PartialEq for Token {
+    fn eq(&self, other: &Self) -> bool {
+        self.header == other.header
+    }
+}
+
+impl Eq for Token {}
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {

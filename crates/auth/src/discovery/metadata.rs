@@ -167,6 +167,13 @@ impl AuthorizationServer {
         }
     }
 
+    /// Whether the server says that it signs in programs and not users. Lists without
+    /// `authorization_code` alone do not count, because many are incomplete.
+    pub(crate) fn is_for_programs(&self) -> bool {
+        let lists = |grant_type| self.grant_types.is_some() && self.offers(grant_type);
+        lists("client_credentials") && !self.offers("authorization_code")
+    }
+
     /// Whether the server offers a grant. A server that lists none has the default grants.
     pub(crate) fn offers(&self, grant_type: &str) -> bool {
         match &self.grant_types {
@@ -262,6 +269,26 @@ mod tests {
         document["code_challenge_methods_supported"] = json!(["plain"]);
         let found = parse(&document, "https://as.example").unwrap();
         assert_eq!(found.pkce, Pkce::Unsupported);
+    }
+
+    #[test]
+    fn only_explicit_metadata_rules_users_out() {
+        let server = "https://as.example".parse().unwrap();
+        let cases: [(Option<&[&str]>, bool); 5] = [
+            (None, false),
+            (Some(&[]), false),
+            (Some(&["refresh_token"]), false),
+            (Some(&["client_credentials"]), true),
+            (Some(&["client_credentials", "authorization_code"]), false),
+        ];
+        for (grant_types, expected) in cases {
+            let issuer = AuthorizationServer {
+                grant_types: grant_types
+                    .map(|types| types.iter().map(|&name| name.to_owned()).collect()),
+                ..AuthorizationServer::default_at(&server)
+            };
+            assert_eq!(issuer.is_for_programs(), expected, "{grant_types:?}");
+        }
     }
 
     #[test]

@@ -93,10 +93,20 @@ pub enum Grant {
     Workload(Arc<dyn AssertionSource>),
 }
 
-/// Supplies the assertions of a workload, such as a token from a file that the platform renews.
+/// Supplies assertions, such as the token of a workload from a file that the platform renews.
 pub trait AssertionSource: Send + Sync + 'static {
     /// Returns a current assertion for this authorization server. May block.
     fn assertion(&self, issuer: &str) -> Result<Secret, String>;
+}
+
+/// Closures that return an assertion for an authorization server.
+impl<F> AssertionSource for F
+where
+    F: Fn(&str) -> Result<Secret, String> + Send + Sync + 'static,
+{
+    fn assertion(&self, issuer: &str) -> Result<Secret, String> {
+        self(issuer)
+    }
 }
 
 impl Grant {
@@ -117,12 +127,13 @@ impl fmt::Debug for Grant {
 }
 
 /// The settings of an enterprise identity provider (`xaaIdp`).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct IdpConfig {
     pub(crate) issuer: Url,
     pub(crate) client_id: String,
     client_secret: Option<Secret>,
     callback_port: Option<u16>,
+    id_tokens: Option<Arc<dyn AssertionSource>>,
     issuer_text: String,
 }
 
@@ -134,6 +145,7 @@ impl IdpConfig {
             client_id: client_id.into(),
             client_secret: None,
             callback_port: None,
+            id_tokens: None,
             issuer_text: issuer.to_owned(),
         })
     }
@@ -152,7 +164,25 @@ impl IdpConfig {
         self
     }
 
-    pub(super) fn into_server(self) -> (ServerConfig, String) {
+    /// Takes ID tokens from the program, which signs the user in itself. They must be issued for
+    /// the client of these settings. By default, the user signs in with
+    /// [`ServerAuth::start_login`].
+    ///
+    /// ```
+    /// use trunkline_auth::{IdpConfig, Secret};
+    ///
+    /// let idp = IdpConfig::new("https://login.example.com", "trunkline")?
+    ///     .id_tokens(|_: &str| std::fs::read_to_string("id-token").map(Secret::new).map_err(|e| e.to_string()));
+    /// # drop(idp);
+    /// # Ok::<(), url::ParseError>(())
+    /// ```
+    #[must_use]
+    pub fn id_tokens(mut self, source: impl AssertionSource) -> Self {
+        self.id_tokens = Some(Arc::new(source));
+        self
+    }
+
+    pub(super) fn into_server(self) -> (ServerConfig, Kind) {
         let oauth = OAuthEntry {
             client_id: Some(self.client_id),
             callback_port: self.callback_port,
@@ -162,12 +192,25 @@ impl IdpConfig {
         let name = self.issuer.host_str().unwrap_or_default().to_owned();
         let mut config = ServerConfig::new(name, self.issuer).oauth(oauth);
         config.client_secret = self.client_secret;
-        (config, self.issuer_text)
+        let kind = Kind::Idp {
+            issuer: self.issuer_text,
+            id_tokens: self.id_tokens,
+        };
+        (config, kind)
+    }
+}
+
+impl fmt::Debug for IdpConfig {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_struct("IdpConfig")
+            .field("issuer", &self.issuer_text)
+            .field("client_id", &self.client_id)
+            .finish_non_exhaustive()
     }
 }
 
 /// What tokens are for.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) enum Kind {
     /// An MCP server.
     Resource,
@@ -175,5 +218,7 @@ pub(super) enum Kind {
     Idp {
         /// The issuer as it is configured.
         issuer: String,
+        /// ID tokens of a sign-in by the program.
+        id_tokens: Option<Arc<dyn AssertionSource>>,
     },
 }

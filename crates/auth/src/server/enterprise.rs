@@ -6,20 +6,31 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
+use url::Url;
 
-use super::Inner;
+use super::config::Kind;
 use super::obtain::joined;
 use super::renewal::{Renewal, RenewalCause};
+use super::{Inner, blocking};
 use crate::Secret;
 use crate::discovery::Discovery;
 use crate::error::{AuthError, AuthErrorKind};
 use crate::flow::TokenEndpoint;
-use crate::http::Form;
+use crate::http::{Form, Requester};
+use crate::registration::Client;
 use crate::tokens::{is_due, refresh_time};
 
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
+
+/// A sign-in at an identity provider, ready to be exchanged.
+struct IdpSession {
+    issuer: String,
+    token_endpoint: Url,
+    client: Client,
+    id_token: Secret,
+}
 
 impl Inner {
     /// Exchanges the sign-in at this identity provider for an assertion that `found` accepts from
@@ -30,14 +41,18 @@ impl Inner {
         client_id: &str,
         scopes: &[String],
     ) -> Result<Secret, AuthError> {
-        let (record, id_token) = self.id_token().await?;
         let http = self.requester().await;
-        let client = record.client.as_ref().ok_or_else(signed_out)?;
+        let IdpSession {
+            issuer,
+            token_endpoint,
+            client,
+            id_token,
+        } = self.idp_session(&http).await?;
         let endpoint = TokenEndpoint {
             http: &http,
-            url: &record.endpoints.token,
-            issuer: &record.issuer,
-            client,
+            url: &token_endpoint,
+            issuer: &issuer,
+            client: &client,
             key: None,
             now: self.shared.now(),
         };
@@ -65,7 +80,40 @@ impl Inner {
         Ok(assertion)
     }
 
-    /// The ID token, renewed if it is due.
+    /// A current ID token, from the program or from the user's sign-in.
+    async fn idp_session(self: &Arc<Self>, http: &Requester) -> Result<IdpSession, AuthError> {
+        let Kind::Idp {
+            id_tokens: Some(source),
+            ..
+        } = &self.kind
+        else {
+            let (record, id_token) = self.id_token().await?;
+            return Ok(IdpSession {
+                client: record.client.ok_or_else(signed_out)?,
+                token_endpoint: record.endpoints.token,
+                issuer: record.issuer,
+                id_token,
+            });
+        };
+        let found = self.discover(http).await?;
+        let client = self.client_for(http, &found, None, None, &[]).await?;
+        let issuer = found.issuer.issuer;
+        let (source, asked) = (Arc::clone(source), issuer.clone());
+        let id_token = blocking(move || source.assertion(&asked)).await?;
+        let id_token = id_token.map_err(|error| {
+            AuthError::new(AuthErrorKind::SignInRequired, error)
+                .context("the program supplies no ID token")
+        })?;
+        check_id_token(Some(&id_token), &issuer, &client.id, self.now())?;
+        Ok(IdpSession {
+            issuer,
+            token_endpoint: found.issuer.token_endpoint,
+            client,
+            id_token,
+        })
+    }
+
+    /// The ID token of the user's sign-in, renewed if it is due.
     async fn id_token(self: &Arc<Self>) -> Result<(crate::tokens::Record, Secret), AuthError> {
         for attempt in 0..2 {
             let record = self.read_record().await?.ok_or_else(signed_out)?;

@@ -154,6 +154,11 @@ impl Inner {
         let lock = self.lock_login().await?;
         let http = self.requester().await;
         let found = self.discover(&http).await?;
+        if found.issuer.is_for_programs() {
+            let text = "the authorization server signs in programs, not users: it offers client \
+                        credentials and no authorization codes";
+            return Err(AuthError::new(AuthErrorKind::UnsupportedGrant, text));
+        }
         let stored = self.stored().await?;
         let record = self.record_for(&found, stored)?;
         let scopes = self.scopes_for(&found, &record);
@@ -210,7 +215,7 @@ impl Inner {
 
     /// Excludes sign-ins to the same server in other processes.
     pub(super) async fn lock_login(self: &Arc<Self>) -> Result<FileLock, AuthError> {
-        if !self.config.grant.needs_user() {
+        if !self.needs_user() {
             let text = "the settings of the server get its tokens without a sign-in";
             return Err(AuthError::new(AuthErrorKind::Settings, text));
         }

@@ -119,8 +119,8 @@ impl ServerAuth {
 
     pub(crate) fn new_idp(shared: Arc<Shared>, idp: IdpConfig) -> Self {
         let identity = ServerIdentity::of_idp(idp.issuer.as_str(), &idp.client_id);
-        let (config, issuer) = idp.into_server();
-        Self::with_kind(shared, config, Kind::Idp { issuer }, identity)
+        let (config, kind) = idp.into_server();
+        Self::with_kind(shared, config, kind, identity)
     }
 
     fn with_kind(

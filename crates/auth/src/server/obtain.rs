@@ -19,9 +19,21 @@ use crate::tokens::{Endpoints, Record, Tokens};
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
 impl Inner {
+    /// Whether the user signs in here. The program may do it for an identity provider.
+    pub(super) fn needs_user(&self) -> bool {
+        let by_program = matches!(
+            self.kind,
+            Kind::Idp {
+                id_tokens: Some(_),
+                ..
+            }
+        );
+        self.config.grant.needs_user() && !by_program
+    }
+
     /// Finds the authorization server.
     pub(super) async fn discover(&self, http: &Requester) -> Result<Discovery, AuthError> {
-        if let Kind::Idp { issuer } = &self.kind {
+        if let Kind::Idp { issuer, .. } = &self.kind {
             let mut issuer = discovery::issuer_metadata(http, issuer).await?;
             // OpenID Connect has no field that says so, and PKCE does no harm.
             if issuer.pkce == Pkce::Unsupported {

@@ -34,6 +34,9 @@ const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(2);
 /// How much of an error response's body is shown, in characters.
 const MAX_SHOWN: usize = 200;
 
+/// The header with the nonce for the next proofs (RFC 9449).
+const DPOP_NONCE: &str = "dpop-nonce";
+
 /// Sends requests to one server.
 pub(super) struct HttpClient {
     pub(super) pool: ConnectionPool,
@@ -83,6 +86,7 @@ impl HttpClient {
         mut first: Option<Box<Response>>,
     ) -> Result<Box<Response>, DeliveryError> {
         let mut reauthenticated = false;
+        let mut retried_nonce = false;
         let mut retries = 0;
         loop {
             let (token, printed) = self.authenticate().await?;
@@ -95,9 +99,15 @@ impl HttpClient {
                     self.send_once(&merged).await?
                 }
             };
+            let has_nonce = take_nonce(request.token.as_ref(), &response.headers);
             match response.status {
                 StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                     let challenge = joined(&response.headers, WWW_AUTHENTICATE);
+                    if has_nonce && !retried_nonce && asks_for_nonce(challenge.as_deref()) {
+                        retried_nonce = true;
+                        self.pool.drain(&mut response.body).await;
+                        continue;
+                    }
                     let refusal = Refusal {
                         status: response.status.as_u16(),
                         challenge: challenge.clone(),
@@ -173,6 +183,24 @@ impl HttpClient {
             None => renewed,
         }
     }
+}
+
+/// Uses the nonce of a response in the proofs for a bound token (RFC 9449, section 9). Returns
+/// whether there is one.
+fn take_nonce(token: Option<&Token>, headers: &HeaderMap) -> bool {
+    let Some(key) = token.and_then(Token::key) else {
+        return false;
+    };
+    let nonce = headers.get(DPOP_NONCE);
+    if let Some(nonce) = nonce {
+        key.set_nonce(nonce);
+    }
+    nonce.is_some()
+}
+
+/// Whether a server refuses a request only because its proof lacks a nonce.
+fn asks_for_nonce(challenge: Option<&str>) -> bool {
+    challenge.is_some_and(|challenge| challenge.contains("use_dpop_nonce"))
 }
 
 /// Whether sending again would not change the response.

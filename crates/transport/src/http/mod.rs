@@ -23,7 +23,7 @@ use crate::{credentials, headers_helper};
 
 pub(crate) use body::decompress_all;
 pub use credentials::{
-    AfterRefusal, BoxFuture, Credentials, CredentialsError, FixedToken, Refusal, Token,
+    AfterRefusal, BoxFuture, Credentials, CredentialsError, FixedToken, ProofKey, Refusal, Token,
 };
 pub use events::{Event, EventDecoder, TooLong};
 pub use fetcher::{FetchError, FetchRequest, FetchResponse, Fetcher, FullResponse};

@@ -14,6 +14,9 @@ use super::connection_pool::SendError;
 use super::credentials::Token;
 use crate::net::{Forward, url_headers};
 
+/// The header with the proof for a token (RFC 9449).
+const DPOP: HeaderName = HeaderName::from_static("dpop");
+
 /// A request to one origin.
 #[derive(Clone)]
 pub(super) struct HttpRequest<'r> {
@@ -47,6 +50,9 @@ impl HttpRequest<'_> {
         }
         if let Some(token) = &self.token {
             write_header(out, &AUTHORIZATION, token.header());
+            if let Some(proof) = self.proof() {
+                write_header(out, &DPOP, &proof);
+            }
         }
         if let Some(authorization) = forward.and_then(|forward| forward.authorization.as_ref()) {
             write_header(out, &PROXY_AUTHORIZATION, authorization);
@@ -68,21 +74,27 @@ impl HttpRequest<'_> {
         headers.extend(self.extra.iter().cloned());
         let token = self.token.as_ref();
         headers.extend(token.map(|token| (AUTHORIZATION, token.header().clone())));
+        headers.extend(self.proof().map(|proof| (DPOP, proof)));
         request
+    }
+
+    /// The proof for a token that is bound to a key. Made when the head is written, because it is
+    /// valid for one request to one URL.
+    fn proof(&self) -> Option<HeaderValue> {
+        let key = self.token.as_ref()?.key()?;
+        key.proof(&self.method, &self.target.url)
     }
 
     /// Merges the headers that a `headersHelper` printed. They win over the token.
     pub(super) fn with_helper_headers(&self, printed: &HeaderMap) -> Self {
         let mut headers = self.headers.map.clone();
         headers.extend(self.extra.iter().cloned());
-        if let Some(token) = &self.token {
-            headers.insert(AUTHORIZATION, token.header().clone());
-        }
         headers.extend(printed.clone());
+        let overrides_token = printed.contains_key(AUTHORIZATION);
         Self {
             headers: Arc::new(headers.into()),
             extra: Vec::new(),
-            token: None,
+            token: self.token.clone().filter(|_| !overrides_token),
             ..self.clone()
         }
     }
@@ -141,6 +153,7 @@ fn write_header(out: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
 mod tests {
     use http::header::{ACCEPT, USER_AGENT};
 
+    use super::super::credentials::ProofKey;
     use super::*;
 
     fn target(url: &str) -> RequestTarget {
@@ -203,5 +216,51 @@ mod tests {
         assert_eq!(request.headers()["mcp-method"], "tools/call");
         assert_eq!(request.headers()[AUTHORIZATION], "Bearer t");
         assert_eq!(request.headers().get_all(ACCEPT).iter().count(), 2);
+        assert!(!request.headers().contains_key(DPOP));
+    }
+
+    /// A key whose proof says what it is for.
+    struct Spoken;
+
+    impl ProofKey for Spoken {
+        fn proof(&self, method: &Method, url: &Url) -> Option<HeaderValue> {
+            HeaderValue::try_from(format!("{method} {url}")).ok()
+        }
+
+        fn set_nonce(&self, _: &HeaderValue) {}
+    }
+
+    #[test]
+    fn a_bound_token_comes_with_a_proof_for_the_request() {
+        let (one, other) = (target("http://h/mcp"), target("http://h/elsewhere"));
+        let request = HttpRequest {
+            method: Method::GET,
+            target: &one,
+            headers: Arc::new(HeaderMap::new().into()),
+            extra: Vec::new(),
+            token: Token::dpop("t", Arc::new(Spoken)),
+            body: Bytes::new(),
+            timeout: None,
+        };
+        assert_eq!(
+            head(&request, None),
+            "GET /mcp HTTP/1.1\r\nhost: h\r\nauthorization: DPoP t\r\ndpop: GET http://h/mcp\r\n\r\n"
+        );
+        // As after a redirect, and over HTTP/2.
+        let redirected = HttpRequest {
+            target: &other,
+            ..request.clone()
+        };
+        let headers = redirected.to_http2().headers().clone();
+        assert_eq!(headers[DPOP], "GET http://h/elsewhere");
+        // A helper that prints a token replaces both.
+        let mut printed = HeaderMap::new();
+        printed.insert("x-team", HeaderValue::from_static("core"));
+        let merged = request.with_helper_headers(&printed);
+        assert!(head(&merged, None).contains("authorization: DPoP t\r\ndpop: "));
+        printed.insert(AUTHORIZATION, HeaderValue::from_static("Bearer mine"));
+        let merged = head(&request.with_helper_headers(&printed), None);
+        assert!(merged.contains("authorization: Bearer mine\r\n"), "{merged}");
+        assert!(!merged.contains("DPoP") && !merged.contains("dpop"), "{merged}");
     }
 }

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
+use http::{HeaderValue, Method};
 use tokio::sync::Mutex;
 use trunkline_transport::http::{
     AfterRefusal, BoxFuture, Credentials, CredentialsError, FixedToken, HeadersHelper, HttpServer,
-    Refusal, Token,
+    ProofKey, Refusal, Token,
 };
 use trunkline_wire::client::ConnectError;
 use trunkline_wire::transport::{CloseReason, DeliveryError, DeliveryErrorKind};
+use url::Url;
 
 use crate::inline::{InlineServer, ReceivedRequest, Steps, discovered, reply, whole};
 use crate::support::{at, call, connect_with, delivery_error, in_time, try_connect};
@@ -354,4 +356,83 @@ async fn debug_output_contains_no_secret() {
     assert!(!format!("{refused:?}").contains("s3cret"), "{refused:?}");
     entry.headers = vec![("X-Key".into(), "fine".into())];
     connect_with(&entry, &recorder).await;
+}
+
+/// A key whose proofs are the method, the URL and the nonce.
+#[derive(Default)]
+struct SpokenKey {
+    nonce: std::sync::Mutex<String>,
+}
+
+impl ProofKey for SpokenKey {
+    fn proof(&self, method: &Method, url: &Url) -> Option<HeaderValue> {
+        let nonce = self.nonce.lock().unwrap();
+        HeaderValue::try_from(format!("{method} {url} {nonce}")).ok()
+    }
+
+    fn set_nonce(&self, nonce: &HeaderValue) {
+        nonce.to_str().unwrap().clone_into(&mut self.nonce.lock().unwrap());
+    }
+}
+
+/// Bound credentials that must not be told of a missing nonce.
+struct BoundCredentials(Token);
+
+impl Credentials for BoundCredentials {
+    fn token(&self) -> BoxFuture<'_, Result<Option<Token>, CredentialsError>> {
+        Box::pin(async { Ok(Some(self.0.clone())) })
+    }
+
+    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, AfterRefusal> {
+        let challenge = refusal.challenge.unwrap_or_default();
+        assert!(challenge.contains("use_dpop_nonce"), "{challenge}");
+        Box::pin(async { AfterRefusal::GiveUp })
+    }
+}
+
+/// Asks for the nonce of `wanted`, which may change with every request.
+async fn with_nonces(wanted: impl Fn(usize) -> String + Send + Sync + 'static) -> InlineServer {
+    let requests = AtomicUsize::new(0);
+    InlineServer::start(move |seen| {
+        let nonce = wanted(requests.fetch_add(1, Ordering::SeqCst));
+        assert_eq!(seen.header("authorization"), Some("DPoP abc"));
+        let proof = seen.header("dpop").unwrap();
+        assert!(proof.starts_with("POST http://127.0.0.1:"), "{proof}");
+        if !proof.ends_with(&format!("/mcp {nonce}")) {
+            let challenge = r#"DPoP error="use_dpop_nonce""#;
+            let headers = [("www-authenticate", challenge), ("dpop-nonce", &nonce)];
+            return whole(401, &headers, "");
+        }
+        match seen.what() {
+            "server/discover" => reply(200, &seen.result(&discovered())),
+            _ => reply(200, &seen.text("done")),
+        }
+    })
+    .await
+}
+
+fn bound() -> BoundCredentials {
+    BoundCredentials(Token::dpop("abc", Arc::new(SpokenKey::default())).unwrap())
+}
+
+#[tokio::test]
+async fn a_request_is_repeated_with_the_nonce_that_the_server_asks_for() {
+    let server = with_nonces(|request| if request < 3 { "n1" } else { "n2" }.to_owned()).await;
+    let client = try_connect(&with(&server, bound())).await.unwrap();
+    call(&client, "t").await.unwrap();
+    // The refused discovery and the discovery with `n1`, then both calls: with `n1` and `n2`.
+    let count = server.seen().len();
+    assert!(count <= 5, "{count}");
+    let calls = join_all((0..8).map(|_| call(&client, "t"))).await;
+    assert!(calls.iter().all(Result::is_ok));
+    // The nonce is kept.
+    assert_eq!(server.seen().len(), count + 8);
+}
+
+#[tokio::test]
+async fn a_server_that_never_accepts_a_nonce_is_asked_twice() {
+    let server = with_nonces(|request| format!("n{request}")).await;
+    let error = failure(try_connect(&with(&server, bound())).await);
+    assert!(matches!(error.kind, DeliveryErrorKind::Unauthorized { .. }));
+    assert_eq!(server.seen().len(), 2);
 }
