@@ -10,7 +10,7 @@ use trunkline_config::Scope;
 
 use crate::help::{
     ADD_HELP, AFTER_HELP, CALL_HELP, CLEAN_HELP, EDIT_HELP, LOGIN_HELP, LOGS_HELP, PROMPT_HELP,
-    READ_HELP, SDK_HELP, SEARCH_HELP, TOOLS_HELP,
+    READ_HELP, SDK_HELP, SEARCH_HELP, TOOLS_HELP, XAA_HELP,
 };
 
 /// Configure MCP servers, list their tools and call them
@@ -228,6 +228,12 @@ pub(crate) enum Command {
     },
     /// List the servers that you are signed in to
     Accounts,
+    /// Sign in through the identity provider of your company
+    #[command(after_help = XAA_HELP)]
+    Xaa {
+        #[command(subcommand)]
+        command: XaaCommand,
+    },
     /// Import servers from other MCP clients
     Import(ImportArgs),
     /// Remove logs, caches, pins and approvals of servers that no longer exist
@@ -523,6 +529,38 @@ pub(crate) struct EditArgs {
     /// Open the entry in $VISUAL or $EDITOR (default on a terminal)
     #[arg(long)]
     pub(crate) editor: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum XaaCommand {
+    /// Set the identity provider
+    Setup {
+        /// The issuer, an https URL
+        #[arg(long, value_name = "URL")]
+        issuer: String,
+
+        /// The client id that the identity provider knows trunkline by
+        #[arg(long, value_name = "ID")]
+        client_id: String,
+
+        /// Prompt for the client secret (or set MCP_XAA_IDP_CLIENT_SECRET)
+        #[arg(long)]
+        client_secret: bool,
+
+        /// The port for the callback of the browser
+        #[arg(long, value_name = "PORT")]
+        callback_port: Option<u16>,
+    },
+    /// Sign in at the identity provider
+    Login {
+        /// Print the URL instead of opening a browser
+        #[arg(long)]
+        no_browser: bool,
+    },
+    /// Show the identity provider and who is signed in
+    Show,
+    /// Sign out, and forget the identity provider and its secret
+    Clear,
 }
 
 #[derive(clap::Args)]

@@ -49,6 +49,12 @@ page that failed to load.
 With several accounts at one server, sign in to each with --account, and choose one in the entry:
 `trunkline edit NAME --set account=work`.";
 
+pub(crate) const XAA_HELP: &str = "\
+One sign-in at the identity provider serves every server whose entry has \"oauth\": {\"xaa\": true}:
+its tokens are exchanged without a browser (enterprise-managed authorization). The provider is
+\"xaaIdp\" in your settings file, or in that of your organisation; its client secret is in the
+keychain.";
+
 pub(crate) const CLEAN_HELP: &str = "\
 A server no longer exists if no configuration file names it: neither yours, nor those of the
 projects in ~/.claude.json, nor those of this directory. Servers of --mcp-config and --plugin-dir

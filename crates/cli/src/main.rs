@@ -159,6 +159,7 @@ async fn run(args: Args) -> Exit {
             commands::logout::run(&config, &name, account.as_deref(), json).await
         }
         Command::Accounts => commands::accounts::run(json),
+        Command::Xaa { command } => commands::xaa::run(&command, json).await,
         Command::Import(import) => commands::import::run(&config, &import, json),
         Command::Clean {
             config: more,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use etcetera::BaseStrategy;
-use trunkline::auth::{Auth, TransportClient};
+use trunkline::auth::{Auth, Grant, IdpConfig, ServerAuth, ServerConfig, TransportClient};
 use trunkline::connectors::ClaudeAi;
 use trunkline::log::{LogStore, Tracer};
 use trunkline::result::Results;
@@ -14,10 +14,10 @@ use trunkline::server::{ServerStatus, State};
 use trunkline::storage::{CatalogStore, EraMemory, PinStore};
 use trunkline::tool::{LoadMode, OnChange};
 use trunkline::transport::Dialer;
-use trunkline::{Host, HostBuilder, Settings};
+use trunkline::{Host, HostBuilder, ServerEntry, Settings};
 use trunkline_config::{
     CONNECTOR_PREFIX, Diagnostic, Editor, Layout, Loader, Server, ServerSet, Severity,
-    TransportEntry, check_account_name, env_vars,
+    TransportEntry, XaaIdp, check_account_name, env_vars,
 };
 
 use crate::args::ConfigArgs;
@@ -291,8 +291,13 @@ pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
     if let Some(layout) = layout {
         builder = builder.secrets(vault(layout));
         if let Some(auth) = auth(layout) {
-            // A command ends before the user has signed in: `trunkline login` waits.
-            builder = builder.auth(auth).sign_in_tools(false);
+            let idp = idp(layout, &auth).map(|(idp, _)| idp);
+            builder = builder
+                .auth_with(auth, move |entry, config| {
+                    sign_in(entry, config, idp.as_ref())
+                })
+                // A command ends before the user has signed in: `trunkline login` waits.
+                .sign_in_tools(false);
         }
     }
     builder
@@ -388,6 +393,34 @@ pub(crate) fn auth(layout: &Layout) -> Option<Auth> {
     let auth = Auth::builder(Arc::new(vault(layout)), state_dir()?.join("auth"), http);
     let auth = auth.claude_code_credentials(layout.credentials_file());
     Some(auth.build())
+}
+
+/// Returns the sign-in at the identity provider of the settings, if there is one.
+pub(crate) fn idp(layout: &Layout, auth: &Auth) -> Option<(Arc<ServerAuth>, XaaIdp)> {
+    let found = XaaIdp::load(layout).unwrap_or_else(|problem| {
+        output::warning(&problem);
+        None
+    });
+    let (idp, _) = found?;
+    let config = IdpConfig::new(&idp.issuer, &idp.client_id).ok()?;
+    let config = match idp.callback_port {
+        Some(port) => config.callback_port(port),
+        None => config,
+    };
+    Some((auth.idp(config), idp))
+}
+
+/// Returns the settings with which a server is signed in to.
+pub(crate) fn sign_in(
+    entry: &ServerEntry,
+    config: ServerConfig,
+    idp: Option<&Arc<ServerAuth>>,
+) -> ServerConfig {
+    let is_enterprise = entry.transport.oauth().is_some_and(|oauth| oauth.xaa);
+    match idp {
+        Some(idp) if is_enterprise => config.grant(Grant::Enterprise(Arc::clone(idp))),
+        _ => config,
+    }
 }
 
 /// Runs `work` with a host, then shuts the host down, interrupted or not.

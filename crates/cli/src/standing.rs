@@ -10,6 +10,10 @@ use crate::exit::Exit;
 use crate::output;
 use crate::session;
 
+/// The hint for a server behind the identity provider of a company.
+pub(crate) const XAA_HINT: &str =
+    "sign in with `trunkline xaa login`, after `trunkline xaa setup` if that was never done";
+
 /// Returns why a server does not run, with a hint; `None` if it runs or is only disabled.
 pub(crate) fn reason(server: &Server) -> Option<(String, Option<String>)> {
     let name = quoted(&server.entry.name);
@@ -165,6 +169,12 @@ pub(crate) fn disabled(name: &str) -> Exit {
 pub(crate) fn state_hint(server: &ServerStatus) -> Option<String> {
     let entry = server.entry.as_ref();
     let takes_sign_in = entry.is_some_and(|entry| server_config(entry).is_some());
+    let is_enterprise = entry
+        .and_then(|entry| entry.transport.oauth())
+        .is_some_and(|oauth| oauth.xaa);
+    if matches!(server.state, State::NeedsAuth(_)) && is_enterprise {
+        return Some(XAA_HINT.to_owned());
+    }
     if matches!(server.state, State::NeedsAuth(_)) && takes_sign_in {
         return Some(login_hint(&server.name));
     }

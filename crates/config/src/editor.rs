@@ -130,6 +130,10 @@ impl From<EditError> for ChangeError {
 type EditList<'a> = &'a dyn Fn(&mut Vec<Value>);
 
 impl Editor {
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// Creates an editor for the files that apply in a working directory.
     pub fn new(layout: Layout, cwd: impl Into<PathBuf>) -> Self {
         Self {

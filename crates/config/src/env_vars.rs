@@ -46,6 +46,8 @@ variables! {
     TRUNKLINE_CLAUDEAI_URL = "";
     /// The secret for `add --client-secret`, instead of a prompt.
     MCP_CLIENT_SECRET = secret;
+    /// The secret for `xaa setup`, instead of a prompt (AUTH-9).
+    MCP_XAA_IDP_CLIENT_SECRET = secret;
     /// The time limit for connecting to a server, in milliseconds (LIF-4).
     MCP_TIMEOUT = "30000";
     /// The time limit of a tool call, in milliseconds (CALL-4).

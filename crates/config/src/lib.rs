@@ -34,6 +34,7 @@ mod server_set;
 mod settings;
 #[cfg(feature = "watch")]
 mod watch;
+mod xaa;
 
 pub use approval::{
     ApprovalChange, ApprovalRecord, ApproveAll, ApprovedEntry, RepositoryFile,
@@ -63,3 +64,4 @@ pub use secret::{HIDDEN, Secret};
 pub use server_set::{EntryStatus, Server, ServerSet, Source};
 #[cfg(feature = "watch")]
 pub use watch::Watcher;
+pub use xaa::XaaIdp;

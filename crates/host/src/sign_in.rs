@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use trunkline_auth::{Auth, AuthError, Login, ServerAuth, ServerConfig, SignInDemand};
 use trunkline_config::{ServerEntry, TransportEntry};
+use trunkline_transport::credentials::Credentials;
 use trunkline_transport::net::TlsFiles;
 
 use crate::builder::HostBuilder;
@@ -73,10 +74,13 @@ impl SignIns {
     /// Returns whether a server asked for a sign-in in the last minutes, in any process, and nobody
     /// has signed in since (AUTH-7).
     pub(crate) async fn is_demanded(&self, entry: &ServerEntry) -> bool {
-        match self.server(entry) {
-            Some(server) => server.recent_demand().await.is_some(),
-            None => false,
-        }
+        // Other grants may succeed at any time.
+        let server = self.server(entry).filter(|server| server.needs_user());
+        let Some(server) = server else {
+            return false;
+        };
+        // Another program may have signed in.
+        server.recent_demand().await.is_some() && !matches!(server.token().await, Ok(Some(_)))
     }
 
     /// Starts a sign-in, or joins the one that is under way. Once it succeeds, the server is

@@ -163,10 +163,11 @@ impl Inner {
         if let Some(secret) = &self.config.client_secret {
             return Ok(Some(secret.clone()));
         }
-        if matches!(self.kind, Kind::Idp { .. }) {
-            return Ok(None);
-        }
         let store = self.store().clone();
+        if let Kind::Idp { issuer, .. } = &self.kind {
+            let issuer = issuer.clone();
+            return Ok(blocking(move || store.vault().idp_secret(&issuer)).await??);
+        }
         let (name, url) = (self.config.name.clone(), self.config.url.clone());
         let secret = blocking(move || store.vault().client_secret(&name, url.as_str())).await?;
         Ok(secret?)

@@ -44,6 +44,10 @@ impl StoredIn {
     }
 }
 
+/// The name of the identity provider among the client secrets. No server can have it: names hold
+/// no spaces.
+const IDP: &str = "xaa idp";
+
 /// The service under which OAuth client secrets are stored (AUTH-10).
 const CLIENT_SECRETS: &str = "trunkline OAuth client";
 
@@ -153,6 +157,22 @@ impl Vault {
     /// Returns the OAuth client secret of a server.
     pub fn client_secret(&self, server: &str, url: &str) -> Result<Option<Secret>, VaultError> {
         self.get(CLIENT_SECRETS, &format!("{server}|{url}"))
+    }
+
+    /// Stores the OAuth client secret for an enterprise identity provider (AUTH-9).
+    pub fn set_idp_secret(&self, issuer: &str, secret: &Secret) -> Result<StoredIn, VaultError> {
+        self.set_client_secret(IDP, issuer, secret)
+    }
+
+    /// Returns the OAuth client secret for an enterprise identity provider.
+    pub fn idp_secret(&self, issuer: &str) -> Result<Option<Secret>, VaultError> {
+        self.client_secret(IDP, issuer)
+    }
+
+    /// Deletes the OAuth client secret for an enterprise identity provider. Returns whether there
+    /// was one.
+    pub fn delete_idp_secret(&self, issuer: &str) -> Result<bool, VaultError> {
+        self.delete_client_secret(IDP, issuer)
     }
 
     /// Deletes the OAuth client secret of a server. Returns whether there was one.

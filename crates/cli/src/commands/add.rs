@@ -98,7 +98,11 @@ async fn write(
 ) -> Exit {
     let scope = Scope::from(options.scope);
     let name = &new.name;
-    let secret = match options.client_secret.then(read_secret).transpose() {
+    let secret = match options
+        .client_secret
+        .then(|| read_secret(env_vars::MCP_CLIENT_SECRET))
+        .transpose()
+    {
         Ok(secret) => secret,
         Err(problem) => {
             let hint = format!("set {}", env_vars::MCP_CLIENT_SECRET);
@@ -247,9 +251,9 @@ pub(super) fn report_effect(configured: &Configured, name: &str, scope: Scope) -
     }
 }
 
-/// Reads the client secret from the environment or the terminal.
-fn read_secret() -> Result<Secret, String> {
-    if let Ok(secret) = std::env::var(env_vars::MCP_CLIENT_SECRET)
+/// Reads a client secret from an environment variable or the terminal.
+pub(super) fn read_secret(variable: &str) -> Result<Secret, String> {
+    if let Ok(secret) = std::env::var(variable)
         && !secret.is_empty()
     {
         return Ok(Secret::new(secret));

@@ -156,6 +156,11 @@ async fn sign_in(host: &Host, name: &str, way: Way) -> Result<SignedIn, Exit> {
             return Err(Exit::NotConnected);
         }
     }
+    if !auth.needs_user() {
+        let what = format!("\"{name}\" is signed in to through the identity provider");
+        output::error(&what, Some(standing::XAA_HINT));
+        return Err(Exit::NeedsAuth);
+    }
     let account = match way {
         Way::Device => with_device(&auth).await,
         Way::Elsewhere => with_any_device(&auth).await,
@@ -176,7 +181,7 @@ async fn sign_in(host: &Host, name: &str, way: Way) -> Result<SignedIn, Exit> {
 }
 
 /// Signs in at a URL, opened here or elsewhere.
-async fn with_url(auth: &ServerAuth, way: Way) -> Result<Account, AuthError> {
+pub(super) async fn with_url(auth: &ServerAuth, way: Way) -> Result<Account, AuthError> {
     let login = auth.start_login().await?;
     let opened = way == Way::Browser && browser::open(login.url()).is_ok();
     let mut lines = Lines::new();

@@ -31,3 +31,4 @@ pub(crate) mod tool;
 pub(crate) mod tool_json;
 pub(crate) mod tool_ref;
 pub(crate) mod tools;
+pub(crate) mod xaa;

@@ -302,3 +302,60 @@ fn all_servers_that_wait_are_signed_in_to_one_after_the_other() {
     assert!(again.err.contains("no server waits"), "{again:#?}");
     assert_eq!(lab.run(&["login"]).code, Some(2));
 }
+
+/// AUTH-9: one sign-in at the identity provider serves the servers behind it.
+#[test]
+fn an_enterprise_sign_in_serves_servers_without_a_browser() {
+    let (lab, issuer, idp) = (Lab::new(), OAuthServer::start(), OAuthServer::start());
+    idp.add_client("desk", Some("idp-secret"));
+    issuer.add_client("robot", Some("s3cret"));
+    let url = issuer.resource();
+    let add = ["add", "--no-check", "-t", "http", "--client-id", "robot"];
+    let add = [&add[..], &["--client-secret", "s", &url]].concat();
+    let added = lab.finish(lab.bare(&add).env("MCP_CLIENT_SECRET", "s3cret"));
+    assert_eq!(added.code, Some(0), "{added:#?}");
+    let oauth = r#"oauth={"clientId":"robot","xaa":true}"#;
+    assert_eq!(lab.plainly(&["edit", "s", "--set", oauth]).code, Some(0));
+
+    let setup = [
+        "xaa",
+        "setup",
+        "--issuer",
+        &idp.issuer(),
+        "--client-id",
+        "desk",
+    ];
+    let done = lab.finish(
+        lab.bare(&setup)
+            .env("MCP_XAA_IDP_CLIENT_SECRET", "idp-secret"),
+    );
+    assert_eq!(done.code, Some(0), "{done:#?}");
+    let refused = lab.plainly(&["call", "s", "greet"]);
+    assert_eq!(refused.code, Some(4), "{refused:#?}");
+    let hinted = lab.plainly(&["list"]).out;
+    assert!(hinted.contains("trunkline xaa login"), "{hinted}");
+
+    let running = lab.start(&mut lab.bare(&["xaa", "login", "--no-browser"]));
+    follow_redirect(&idp.authorize(&printed_url(&lab)));
+    let run = running.end();
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    let called = lab.plainly(&["call", "s", "greet"]);
+    assert_eq!(called.out, "hello\n", "{called:#?}");
+    assert_eq!(issuer.count("/authorize"), 0);
+
+    let shown = lab.plainly(&["xaa", "show"]);
+    assert!(shown.out.contains("signed in: "), "{shown:#?}");
+    let cleared = lab.plainly(&["xaa", "clear"]);
+    assert!(cleared.out.contains("forgot"), "{cleared:#?}");
+    assert_eq!(lab.plainly(&["xaa", "show", "--json"]).json(), json!(null));
+    let bad = [
+        "xaa",
+        "setup",
+        "--issuer",
+        "http://a.example",
+        "--client-id",
+        "x",
+    ];
+    assert_eq!(lab.plainly(&bad).code, Some(2));
+    assert_eq!(lab.plainly(&["xaa", "login"]).code, Some(2));
+}

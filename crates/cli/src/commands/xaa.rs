@@ -1,0 +1,182 @@
+//! `trunkline xaa`: the sign-in at the identity provider of a company (AUTH-9).
+
+use std::time::SystemTime;
+
+use serde_json::json;
+use trunkline_config::{Editor, Layout, XaaIdp, env_vars};
+
+use super::login::{self, Way};
+use super::{accounts, add};
+use crate::args::XaaCommand;
+use crate::change;
+use crate::exit::Exit;
+use crate::interrupt::interrupted;
+use crate::output::{self, Lines, inline};
+use crate::session;
+
+const SETUP_HINT: &str = "set it with `trunkline xaa setup --issuer URL --client-id ID`";
+
+pub(crate) async fn run(command: &XaaCommand, as_json: bool) -> Exit {
+    let layout = session::layout();
+    match command {
+        XaaCommand::Setup {
+            issuer,
+            client_id,
+            client_secret,
+            callback_port,
+        } => match XaaIdp::new(issuer, client_id, *callback_port) {
+            Ok(idp) => setup(&layout, &idp, *client_secret, as_json),
+            Err(problem) => {
+                output::error(&problem, None);
+                Exit::Usage
+            }
+        },
+        XaaCommand::Login { no_browser } => {
+            let way = match Way::new(false, *no_browser) {
+                Way::Browser => Way::Browser,
+                _ => Way::Url,
+            };
+            tokio::select! {
+                exit = sign_in(&layout, way, as_json) => exit,
+                () = interrupted() => Exit::Interrupted,
+            }
+        }
+        XaaCommand::Show => show(&layout, as_json),
+        XaaCommand::Clear => clear(&layout, as_json).await,
+    }
+}
+
+fn editor(layout: &Layout) -> Result<Editor, Exit> {
+    Ok(Editor::new(layout.clone(), session::cwd()?))
+}
+
+fn setup(layout: &Layout, idp: &XaaIdp, has_secret: bool, as_json: bool) -> Exit {
+    let secret = has_secret || std::env::var_os(env_vars::MCP_XAA_IDP_CLIENT_SECRET).is_some();
+    let read = secret.then(|| add::read_secret(env_vars::MCP_XAA_IDP_CLIENT_SECRET));
+    let secret = match read.transpose() {
+        Ok(secret) => secret,
+        Err(problem) => {
+            output::error(&problem, None);
+            return Exit::Usage;
+        }
+    };
+    let written = editor(layout).map(|editor| editor.set_xaa_idp(Some(idp)));
+    let written = match written {
+        Ok(Ok(written)) => written,
+        Ok(Err(error)) => return change::fail(&error, None),
+        Err(exit) => return exit,
+    };
+    if let Some(secret) = secret {
+        match session::vault(layout).set_idp_secret(&idp.issuer, &secret) {
+            Ok(stored) => {
+                if let Some(warning) = stored.warning() {
+                    output::warning(&warning);
+                }
+            }
+            Err(error) => {
+                output::error(&format!("the secret could not be stored: {error}"), None);
+                return Exit::Failed;
+            }
+        }
+    }
+    let what = format!("identity provider: {}", idp.issuer);
+    let document = json!({"xaaIdp": idp, "file": change::path(&written)});
+    let exit = change::report(&what, &written, document, as_json);
+    if exit == Exit::Done && !as_json {
+        output::note("sign in with `trunkline xaa login`");
+    }
+    exit
+}
+
+async fn sign_in(layout: &Layout, way: Way, as_json: bool) -> Exit {
+    let auth = session::auth(layout);
+    let idp = auth.as_ref().and_then(|auth| session::idp(layout, auth));
+    let Some((idp, settings)) = idp else {
+        output::error("no identity provider is set", Some(SETUP_HINT));
+        return Exit::Usage;
+    };
+    let account = match login::with_url(&idp, way).await {
+        Ok(account) => account,
+        Err(error) => return login::fail(&settings.issuer, &error),
+    };
+    if let Some(warning) = idp.storage_warning() {
+        output::warning(&warning);
+    }
+    if as_json {
+        output::json(&json!({"issuer": settings.issuer, "account": account}));
+    } else {
+        let issuer = inline(&account.issuer);
+        output::result(Lines::one(format!("signed in at {issuer}")));
+    }
+    Exit::Done
+}
+
+fn show(layout: &Layout, as_json: bool) -> Exit {
+    let (idp, file) = match XaaIdp::load(layout) {
+        Ok(Some(found)) => found,
+        Ok(None) if as_json => {
+            output::json(&json!(null));
+            return Exit::Done;
+        }
+        Ok(None) => {
+            output::note("no identity provider is set");
+            return Exit::Done;
+        }
+        Err(problem) => {
+            output::error(&problem, None);
+            return Exit::Usage;
+        }
+    };
+    let auth = session::auth(layout);
+    let sign_in = auth.as_ref().and_then(|auth| session::idp(layout, auth));
+    let account = sign_in.and_then(|(idp, _)| idp.listed_account());
+    if as_json {
+        let file = file.to_string_lossy();
+        output::json(&json!({"xaaIdp": idp, "file": file, "account": account}));
+        return Exit::Done;
+    }
+    let mut lines = Lines::new();
+    lines.push(format!("issuer: {}", inline(&idp.issuer)));
+    lines.push(format!("client id: {}", inline(&idp.client_id)));
+    if let Some(port) = idp.callback_port {
+        lines.push(format!("callback port: {port}"));
+    }
+    lines.push(format!("from {}", file.display()));
+    lines.push(match account {
+        Some(account) => format!(
+            "signed in: {}",
+            accounts::describe(&account, SystemTime::now())
+        ),
+        None => "nobody is signed in; sign in with `trunkline xaa login`".to_owned(),
+    });
+    output::result(lines);
+    Exit::Done
+}
+
+async fn clear(layout: &Layout, as_json: bool) -> Exit {
+    let auth = session::auth(layout);
+    let idp = auth.as_ref().and_then(|auth| session::idp(layout, auth));
+    let editor = match editor(layout) {
+        Ok(editor) => editor,
+        Err(exit) => return exit,
+    };
+    let written = match editor.set_xaa_idp(None) {
+        Ok(written) => written,
+        Err(error) => return change::fail(&error, None),
+    };
+    if let Some((idp, settings)) = &idp {
+        if let Err(error) = idp.logout().await {
+            output::warning(&format!("the sign-in could not be ended: {error}"));
+        }
+        if let Err(error) = session::vault(layout).delete_idp_secret(&settings.issuer) {
+            output::warning(&format!("the client secret could not be deleted: {error}"));
+        }
+    }
+    let issuer = idp.as_ref().map(|(_, settings)| &settings.issuer);
+    let what = match issuer {
+        Some(issuer) => format!("forgot the identity provider {issuer}"),
+        None => "no identity provider was set".to_owned(),
+    };
+    let document = json!({"removed": issuer, "file": change::path(&written)});
+    change::report(&what, &written, document, as_json)
+}
