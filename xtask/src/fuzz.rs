@@ -32,6 +32,9 @@ const TARGETS: [&str; 16] = [
 /// The maximum input length. Longer inputs are slow and find nothing new.
 const MAX_LENGTH: u32 = 4096;
 
+/// The time limit for a build with the sanitizer, on a busy machine.
+const BUILD_LIMIT: Duration = Duration::from_mins(60);
+
 /// libFuzzer prints the count at the end, after a long dictionary.
 const LINES: sh::Lines = sh::Lines {
     noted: "stat::number_of_executed_units:",
@@ -73,7 +76,7 @@ fn fuzz(target: &str, seconds: u64) -> Result<String> {
     let seeds = format!("fuzz/seeds/{target}");
     fs::create_dir_all(sh::root().join(&corpus))
         .with_context(|| format!("could not create {corpus}"))?;
-    sh::run(&mut cargo_fuzz("build", target), Duration::from_mins(20))?;
+    sh::run(&mut cargo_fuzz("build", target), BUILD_LIMIT)?;
 
     let mut run = cargo_fuzz("run", target);
     run.args([&corpus, &seeds]).arg("--").args([
