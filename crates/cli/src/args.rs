@@ -543,7 +543,7 @@ pub(crate) enum XaaCommand {
         #[arg(long, value_name = "ID")]
         client_id: String,
 
-        /// Prompt for the client secret (or set MCP_XAA_IDP_CLIENT_SECRET)
+        /// Prompt for the client secret (or set `MCP_XAA_IDP_CLIENT_SECRET`)
         #[arg(long)]
         client_secret: bool,
 

@@ -18,6 +18,7 @@ mod permit;
 mod running;
 mod schema;
 mod session;
+mod session_token;
 mod standing;
 mod telemetry;
 

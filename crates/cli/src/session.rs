@@ -27,6 +27,7 @@ use crate::interrupt::interrupted;
 use crate::output::{self, StatusLine};
 use crate::permit::TypedCalls;
 use crate::running;
+use crate::session_token;
 
 /// The loaded configuration and the options that it was loaded with.
 pub(crate) struct Configured {
@@ -287,6 +288,9 @@ pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
     }
     if let Ok(dir) = std::env::current_dir() {
         builder = builder.project_dir(dir);
+    }
+    if let Some(credentials) = session_token::credentials() {
+        builder = builder.credentials(credentials);
     }
     if let Some(layout) = layout {
         builder = builder.secrets(vault(layout));

@@ -4,14 +4,16 @@ use serde_json::{Value, json};
 use trunkline::auth::server_config;
 use trunkline::server::{ServerStatus, State};
 use trunkline_config::redact::{RedactMode, redact_entry};
-use trunkline_config::{ApprovalChange, EntryStatus, HIDDEN, Server, changes_since_approval};
+use trunkline_config::{
+    ApprovalChange, EntryStatus, GrantType, HIDDEN, OAuthEntry, Server, changes_since_approval,
+};
 
 use crate::exit::Exit;
 use crate::output;
 use crate::session;
 
 /// The hint for a server behind the identity provider of a company.
-pub(crate) const XAA_HINT: &str =
+const XAA_HINT: &str =
     "sign in with `trunkline xaa login`, after `trunkline xaa setup` if that was never done";
 
 /// Returns why a server does not run, with a hint; `None` if it runs or is only disabled.
@@ -169,16 +171,26 @@ pub(crate) fn disabled(name: &str) -> Exit {
 pub(crate) fn state_hint(server: &ServerStatus) -> Option<String> {
     let entry = server.entry.as_ref();
     let takes_sign_in = entry.is_some_and(|entry| server_config(entry).is_some());
-    let is_enterprise = entry
-        .and_then(|entry| entry.transport.oauth())
-        .is_some_and(|oauth| oauth.xaa);
-    if matches!(server.state, State::NeedsAuth(_)) && is_enterprise {
-        return Some(XAA_HINT.to_owned());
+    let oauth = entry.and_then(|entry| entry.transport.oauth());
+    let needs_auth = matches!(server.state, State::NeedsAuth(_));
+    if let Some(hint) = oauth.filter(|_| needs_auth).and_then(machine_hint) {
+        return Some(hint.to_owned());
     }
-    if matches!(server.state, State::NeedsAuth(_)) && takes_sign_in {
+    if needs_auth && takes_sign_in {
         return Some(login_hint(&server.name));
     }
     server.state.hint().map(str::to_owned)
+}
+
+/// Returns the hint for a server that the user does not sign in to.
+pub(crate) fn machine_hint(oauth: &OAuthEntry) -> Option<&'static str> {
+    match oauth {
+        oauth if oauth.xaa => Some(XAA_HINT),
+        oauth if oauth.grant_type == GrantType::ClientCredentials => {
+            Some("check its \"clientId\" and client secret")
+        }
+        _ => None,
+    }
 }
 
 /// Returns the hint to sign in to a server.

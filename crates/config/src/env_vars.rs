@@ -41,6 +41,8 @@ variables! {
     /// The token for listing claude.ai connectors, instead of the one in
     /// `~/.claude/.credentials.json`.
     CLAUDE_CODE_OAUTH_TOKEN = secret;
+    /// The token of a remote session, for Anthropic's own servers (AUTH-10).
+    CLAUDE_CODE_SESSION_ACCESS_TOKEN = secret;
     /// The URL of the list of claude.ai connectors (https, or http on this machine), for use with
     /// `CLAUDE_CODE_OAUTH_TOKEN`.
     TRUNKLINE_CLAUDEAI_URL = "";
@@ -116,11 +118,9 @@ const SECRETS_OF_CLAUDE_CODE: &[&str] = &[
     "CLAUDE_CODE_CLIENT_KEY_PASSPHRASE",
     "CLAUDE_CODE_OAUTH_REFRESH_TOKEN",
     "CLAUDE_CODE_OAUTH_TOKEN_FILE_DESCRIPTOR",
-    "CLAUDE_CODE_SESSION_ACCESS_TOKEN",
     "CLAUDE_CODE_WEBSOCKET_AUTH_FILE_DESCRIPTOR",
     "CLAUDE_SESSION_INGRESS_TOKEN_FILE",
     "CLAUDE_TRUSTED_DEVICE_TOKEN",
-    "MCP_XAA_IDP_CLIENT_SECRET",
     "SESSION_INGRESS_AUTH_TOKEN",
 ];
 

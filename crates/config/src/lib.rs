@@ -45,9 +45,9 @@ pub use dedupe::signature;
 pub use diagnostic::{Diagnostic, Severity};
 pub use editor::{ChangeError, Editor, WriteOutcome};
 pub use entry::{
-    FIELDS, Field, HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, SecretError, ServerEntry,
-    ServerUrl, StdioEntry, TlsEntry, ToolFilter, TransportEntry, WsEntry, check_account_name,
-    json_schema,
+    FIELDS, Field, GrantType, HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, SecretError,
+    ServerEntry, ServerUrl, StdioEntry, TlsEntry, ToolFilter, TransportEntry, WsEntry,
+    check_account_name, json_schema,
 };
 pub use entry_edit::{EntryChange, EntryEdit, EntryText};
 pub use expand::{Environment, KeyringRef};

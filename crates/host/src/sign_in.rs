@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use trunkline_auth::{Auth, AuthError, Login, ServerAuth, ServerConfig, SignInDemand};
-use trunkline_config::{ServerEntry, TransportEntry};
+use trunkline_auth::{Auth, AuthError, Grant, Login, ServerAuth, ServerConfig, SignInDemand};
+use trunkline_config::{GrantType, ServerEntry, TransportEntry};
 use trunkline_transport::credentials::Credentials;
 use trunkline_transport::net::TlsFiles;
 
@@ -127,6 +127,9 @@ pub fn server_config(entry: &ServerEntry) -> Option<ServerConfig> {
     let mut config = ServerConfig::new(&entry.name, http.url.parse().ok()?);
     if let Some(account) = &http.account {
         config = config.account(account);
+    }
+    if http.oauth.grant_type == GrantType::ClientCredentials {
+        config = config.grant(Grant::ClientCredentials { key: None });
     }
     Some(config.oauth(http.oauth.clone()).tls_files(TlsFiles {
         ca: http.tls.ca.clone(),

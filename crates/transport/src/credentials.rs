@@ -50,7 +50,8 @@ pub struct Token {
     key: Option<Arc<dyn ProofKey>>,
 }
 
-/// The key that a token is bound to (DPoP, RFC 9449): each request proves that its sender holds it.
+/// The key that a token is bound to (`DPoP`, RFC 9449): each request proves that its sender
+/// holds it.
 pub trait ProofKey: Send + Sync + 'static {
     /// Returns the `DPoP` header of a request, new for every request; `None` if no proof can be
     /// made. The URL may have a query.

@@ -19,6 +19,9 @@ const MAX_OUTPUT: u64 = 1024 * 1024;
 /// How much of its stderr is shown, in characters.
 const MAX_STDERR: usize = 300;
 
+/// The headers that a helper printed.
+pub type HelperHeaders = Arc<HeaderMap>;
+
 /// A command that prints a JSON object of headers. It runs before the first request, and again
 /// after a 401 or 403.
 pub struct HeadersHelper {
@@ -101,7 +104,7 @@ impl HeadersHelper {
     }
 
     /// Returns the headers it printed last, running it if there are none yet.
-    pub async fn headers(&self) -> Result<Arc<HeaderMap>, HelperError> {
+    pub async fn headers(&self) -> Result<HelperHeaders, HelperError> {
         let mut headers = self.headers.lock().await;
         if let Some(headers) = &*headers {
             return Ok(Arc::clone(headers));
@@ -112,7 +115,7 @@ impl HeadersHelper {
     }
 
     /// Reports that the server refused the headers `sent`; true if there are others to try.
-    pub async fn refused(&self, sent: &Arc<HeaderMap>) -> bool {
+    pub async fn refused(&self, sent: &HelperHeaders) -> bool {
         let mut headers = self.headers.lock().await;
         if headers.as_ref().is_some_and(|now| !Arc::ptr_eq(now, sent)) {
             // Another request was refused with the same headers and has run the command already.

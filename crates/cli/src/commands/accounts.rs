@@ -1,5 +1,6 @@
 //! `trunkline accounts`: the servers that the user is signed in to, never with a token (AUTH-3).
 
+use std::fmt::Write as _;
 use std::time::SystemTime;
 
 use trunkline::auth::Account;
@@ -41,7 +42,8 @@ pub(crate) fn describe(account: &Account, now: SystemTime) -> String {
         text = format!("{} at {text}", output::name(&account.account));
     }
     if !account.scopes.is_empty() {
-        text += &format!(", scopes: {}", inline(&account.scopes.join(" ")));
+        let scopes = inline(&account.scopes.join(" "));
+        let _ = write!(text, ", scopes: {scopes}");
     }
     text
 }

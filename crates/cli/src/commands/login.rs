@@ -144,7 +144,7 @@ async fn sign_in(host: &Host, name: &str, way: Way) -> Result<SignedIn, Exit> {
                     is_new: false,
                 });
             }
-            let scopes = inline(&missing.join(" ")).to_string();
+            let scopes = inline(&missing.join(" "));
             output::instruction(Lines::one(format!("Missing permissions: {scopes}")));
         }
         state => {
@@ -157,8 +157,12 @@ async fn sign_in(host: &Host, name: &str, way: Way) -> Result<SignedIn, Exit> {
         }
     }
     if !auth.needs_user() {
-        let what = format!("\"{name}\" is signed in to through the identity provider");
-        output::error(&what, Some(standing::XAA_HINT));
+        let what = format!("nobody signs in to \"{name}\" in person");
+        let oauth = server
+            .entry
+            .as_ref()
+            .and_then(|entry| entry.transport.oauth());
+        output::error(&what, oauth.and_then(standing::machine_hint));
         return Err(Exit::NeedsAuth);
     }
     let account = match way {

@@ -359,3 +359,27 @@ fn an_enterprise_sign_in_serves_servers_without_a_browser() {
     assert_eq!(lab.plainly(&bad).code, Some(2));
     assert_eq!(lab.plainly(&["xaa", "login"]).code, Some(2));
 }
+
+/// AUTH-10: a program signs in as itself.
+#[test]
+fn a_machine_signs_in_with_its_client_secret() {
+    let (lab, issuer) = (Lab::new(), OAuthServer::start());
+    issuer.add_client("robot", Some("s3cret"));
+    let url = issuer.resource();
+    let add = ["add", "--no-check", "-t", "http", "--client-id", "robot"];
+    let add = [&add[..], &["--client-secret", "s", &url]].concat();
+    let added = lab.finish(lab.bare(&add).env("MCP_CLIENT_SECRET", "s3cret"));
+    assert_eq!(added.code, Some(0), "{added:#?}");
+    let oauth = |grant: &str| format!(r#"oauth={{"clientId":"robot","grantType":"{grant}"}}"#);
+    let bad = lab.plainly(&["edit", "s", "--set", &oauth("password")]);
+    assert_eq!(bad.code, Some(2), "{bad:#?}");
+    let edit = lab.plainly(&["edit", "s", "--set", &oauth("client_credentials")]);
+    assert_eq!(edit.code, Some(0), "{edit:#?}");
+    let called = lab.plainly(&["call", "s", "greet"]);
+    assert_eq!(called.out, "hello\n", "{called:#?}");
+    assert_eq!(issuer.grants(), ["client_credentials"]);
+    assert_eq!(issuer.count("/authorize"), 0);
+    // The next process uses the stored token.
+    assert_eq!(lab.plainly(&["call", "s", "greet"]).out, "hello\n");
+    assert_eq!(issuer.grants().len(), 1);
+}

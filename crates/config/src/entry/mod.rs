@@ -20,7 +20,8 @@ pub use fields::{FIELDS, Field, json_schema};
 pub(crate) use raw::RawEntry;
 pub use raw::check_account_name;
 pub use transport::{
-    HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, StdioEntry, TlsEntry, TransportEntry, WsEntry,
+    GrantType, HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, StdioEntry, TlsEntry, TransportEntry,
+    WsEntry,
 };
 pub use url::ServerUrl;
 

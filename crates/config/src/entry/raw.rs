@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 
 use super::fields::expected;
 use super::transport::{
-    HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, StdioEntry, TlsEntry, TransportEntry, WsEntry,
+    GrantType, HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, StdioEntry, TlsEntry, TransportEntry,
+    WsEntry,
 };
 use super::url::ServerUrl;
 use super::{ServerEntry, ToolFilter};
@@ -152,8 +153,7 @@ impl RawEntry {
         let url = url_of(kind, url)?;
         let quoted_name = !url.contains('$');
         let url = ServerUrl::new(url);
-        let headers = headers.unwrap_or_default();
-        let tls = tls.unwrap_or_default();
+        let (headers, tls) = (headers.unwrap_or_default(), tls.unwrap_or_default());
         let mut transport = match kind {
             "stdio" => TransportEntry::Stdio(StdioEntry {
                 command: command_of(command)?,
@@ -364,6 +364,12 @@ fn check_oauth(transport: &TransportEntry) -> Result<(), String> {
         && let Some(account) = &http.account
     {
         check_account_name(account)?;
+    }
+    let oauth = transport.oauth();
+    if oauth.is_some_and(|oauth| {
+        oauth.grant_type == GrantType::ClientCredentials && oauth.client_id.is_none()
+    }) {
+        return Err("\"grantType\": \"client_credentials\" needs a \"clientId\"".to_owned());
     }
     let metadata = transport
         .oauth()

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::{
-    HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, ServerEntry, StdioEntry, TlsEntry, ToolFilter,
-    TransportEntry, WsEntry,
+    GrantType, HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, ServerEntry, StdioEntry, TlsEntry,
+    ToolFilter, TransportEntry, WsEntry,
 };
 use crate::glob::Glob;
 use crate::secret::Secret;
@@ -152,6 +152,7 @@ fn of_oauth(oauth: &OAuthEntry) -> Option<Value> {
         auth_server_metadata_url,
         scopes,
         xaa,
+        grant_type,
     } = oauth;
     let mut fields = Map::new();
     put(&mut fields, "clientId", client_id.as_ref());
@@ -160,6 +161,12 @@ fn of_oauth(oauth: &OAuthEntry) -> Option<Value> {
     put(&mut fields, "authServerMetadataUrl", metadata);
     put(&mut fields, "scopes", scopes.as_ref());
     put(&mut fields, "xaa", xaa.then_some(true));
+    let is_machine = *grant_type == GrantType::ClientCredentials;
+    put(
+        &mut fields,
+        "grantType",
+        is_machine.then_some("client_credentials"),
+    );
     non_empty(fields)
 }
 

@@ -137,6 +137,21 @@ pub struct OAuthEntry {
     /// Whether to sign in through the enterprise identity provider.
     #[serde(default)]
     pub xaa: bool,
+    /// Who signs in.
+    #[serde(default)]
+    pub grant_type: GrantType,
+}
+
+/// Who signs in to a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum GrantType {
+    /// The user, in a browser.
+    #[default]
+    AuthorizationCode,
+    /// The program itself, with its client id and secret.
+    ClientCredentials,
 }
 
 /// Paths of certificate files.
@@ -308,8 +323,11 @@ impl TransportEntry {
                     json!(http.oauth.scopes),
                     json!(http.oauth.xaa),
                 ];
-                // Entries without an account keep the hash that they always had.
+                // Entries without these keep the hash that they always had.
                 oauth.extend(http.account.as_ref().map(|account| json!(account)));
+                if http.oauth.grant_type != GrantType::default() {
+                    oauth.push(json!({"grantType": "client_credentials"}));
+                }
                 json!({
                     "type": match http.flavour {
                         HttpFlavour::Streamable => "http",

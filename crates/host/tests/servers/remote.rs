@@ -1,9 +1,13 @@
 //! Servers on the network: IDEs, `headersHelper`, URLs without a type.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde_json::json;
-use trunkline::ServerEntry;
+use trunkline::auth::{Credentials, Token};
 use trunkline::config::TransportEntry;
 use trunkline::server::State;
+use trunkline::{Host, ServerEntry};
 use trunkline_config::{HttpEntry, HttpFlavour, IdeEntry, Secret, ServerUrl, TlsEntry, WsEntry};
 use trunkline_testkit::net::{HttpServer, SseServer, WsServer};
 use trunkline_testkit::{Era, Script};
@@ -79,6 +83,35 @@ async fn headers_helper_signs_in_over_http_and_websocket() {
                 .ends_with(base.to_str().unwrap().trim_end_matches('/'))
         );
     }
+}
+
+/// A token that the server refuses is replaced once.
+#[tokio::test]
+async fn credentials_sign_in_over_websocket() {
+    let lab = Lab::new();
+    let ws = WsServer::builder(script()).token("second").start();
+    let entry = || ServerEntry::ws("s", ws.url());
+    let calls = Arc::new(AtomicUsize::new(0));
+    let credentials: Arc<dyn Credentials> = Arc::new(move || {
+        let first = calls.fetch_add(1, Ordering::Relaxed) == 0;
+        let token = if first { "first" } else { "second" };
+        std::future::ready(Ok(Token::bearer(token)))
+    });
+    let builder = Host::builder()
+        .permit(trunkline::permission::AllowAll)
+        .server(entry())
+        .credentials(move |_| Some(Arc::clone(&credentials)));
+    let host = lab.ready(builder).await;
+    until_connected(&host, "s").await;
+    lab.end(host).await;
+
+    let wrong: Arc<dyn Credentials> = Arc::new(async || Ok(Token::bearer("wrong")));
+    let builder = Host::builder()
+        .server(entry())
+        .credentials(move |_| Some(Arc::clone(&wrong)));
+    let host = lab.ready(builder).await;
+    assert_eq!(host.server("s").unwrap().state.name(), "needs-auth");
+    lab.end(host).await;
 }
 
 #[tokio::test]

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use trunkline_config::{ServerEntry, TransportEntry};
-use trunkline_transport::headers_helper::HeadersHelper;
+use trunkline_transport::credentials::{AfterRefusal, Credentials, Refusal, Token};
+use trunkline_transport::headers_helper::{HeadersHelper, HelperHeaders};
 use trunkline_transport::net::TlsFiles;
 use trunkline_transport::{WsError, WsServer};
 use trunkline_wire::peer::Handler;
@@ -20,15 +21,21 @@ pub(super) async fn open(
     entry: &ServerEntry,
     handler: Arc<dyn Handler>,
 ) -> Result<OpenedLink, ConnectFailure> {
-    let (server, helper) = match &entry.transport {
+    let (server, signs) = match &entry.transport {
         TransportEntry::Ws(ws) => {
             let server = WsServer {
                 url: parse(&ws.url)?,
                 headers: expose_all(&ws.headers).collect(),
                 tls_files: tls_files(&ws.tls),
             };
-            let helper = helper(core, entry, ws.headers_helper.as_deref(), &ws.url);
-            (server, helper)
+            let has_own = |(name, _): &(String, String)| name.eq_ignore_ascii_case("authorization");
+            let credentials = core.shared.network.credentials(entry);
+            let credentials = credentials.filter(|_| !server.headers.iter().any(has_own));
+            let signs = SignsIn {
+                helper: helper(core, entry, ws.headers_helper.as_deref(), &ws.url),
+                credentials: core.recorder.credentials(credentials),
+            };
+            (server, signs)
         }
         TransportEntry::Ide(ide) => {
             let server = WsServer {
@@ -36,53 +43,95 @@ pub(super) async fn open(
                 headers: ide_headers(ide).collect(),
                 tls_files: TlsFiles::default(),
             };
-            (server, None)
+            (server, SignsIn::default())
         }
         TransportEntry::Stdio(_)
         | TransportEntry::Http(_)
         | TransportEntry::ClaudeAiProxy { .. }
         | TransportEntry::Sdk => return Err(invalid_entry("the entry has no WebSocket server")),
     };
-    Box::pin(over_websocket(core, server, helper.as_deref(), handler)).await
+    Box::pin(over_websocket(core, server, &signs, handler)).await
 }
 
-/// Opens a WebSocket. A refused connection is retried once if the helper returns other headers.
+/// What signs in to a server: its entry's helper, and the program's credentials.
+#[derive(Default)]
+struct SignsIn {
+    helper: Option<Arc<HeadersHelper>>,
+    credentials: Option<Arc<dyn Credentials>>,
+}
+
+/// The headers of one attempt.
+struct SentHeaders {
+    by_helper: Option<HelperHeaders>,
+    token: Option<Token>,
+}
+
+impl SignsIn {
+    /// Adds headers to those of the entry, which the helper's override.
+    async fn sign(&self, headers: &mut Vec<(String, String)>) -> Result<SentHeaders, String> {
+        let by_helper = match &self.helper {
+            Some(helper) => Some(helper.headers().await.map_err(|error| error.to_string())?),
+            None => None,
+        };
+        if let Some(by_helper) = &by_helper {
+            headers.retain(|(name, _)| !by_helper.contains_key(name));
+            headers.extend(HeadersHelper::pairs(by_helper));
+        }
+        let token = match &self.credentials {
+            Some(credentials) => credentials.token().await.map_err(|error| error.0)?,
+            None => None,
+        };
+        if let Some(token) = &token {
+            headers.push(("Authorization".to_owned(), token.expose().to_owned()));
+        }
+        Ok(SentHeaders { by_helper, token })
+    }
+
+    /// Returns whether another attempt may succeed after a refusal.
+    async fn refused(&self, sent: &SentHeaders, status: u16, challenge: Option<&str>) -> bool {
+        if let (Some(helper), Some(by_helper)) = (&self.helper, &sent.by_helper)
+            && helper.refused(by_helper).await
+        {
+            return true;
+        }
+        let Some(credentials) = &self.credentials else {
+            return false;
+        };
+        let refusal = Refusal {
+            status,
+            challenge: challenge.map(str::to_owned),
+            sent: sent.token.clone(),
+        };
+        credentials.refused(refusal).await == AfterRefusal::Retry
+    }
+}
+
+/// Opens a WebSocket. A refused connection is retried once with other headers, if there are any.
 async fn over_websocket(
     core: &Core,
     mut server: WsServer,
-    helper: Option<&HeadersHelper>,
+    signs: &SignsIn,
     handler: Arc<dyn Handler>,
 ) -> Result<OpenedLink, ConnectFailure> {
     let static_headers = server.headers.clone();
     let mut may_retry = true;
     loop {
-        let helper_headers = match helper {
-            Some(helper) => Some(helper.headers().await.map_err(|error| {
-                let failure =
-                    DeliveryError::new(DeliveryErrorKind::Credentials, error.to_string(), false);
-                ConnectFailure::new(FailureKind::Unreachable(failure))
-            })?),
-            None => None,
-        };
-        if let Some(helper_headers) = &helper_headers {
-            // Headers from the helper override those of the entry.
-            let kept = static_headers
-                .iter()
-                .filter(|(name, _)| !helper_headers.contains_key(name));
-            server.headers = kept.cloned().collect();
-            server.headers.extend(HeadersHelper::pairs(helper_headers));
-        }
+        server.headers.clone_from(&static_headers);
+        let sent = signs.sign(&mut server.headers).await.map_err(|error| {
+            let failure = DeliveryError::new(DeliveryErrorKind::Credentials, error, false);
+            ConnectFailure::new(FailureKind::Unreachable(failure))
+        })?;
         let error = match server.connect(core.shared.network.dialer()).await {
             Ok(transport) => return Ok(OpenedLink::new(core, transport, handler)),
             Err(error) => error,
         };
-        let refused = matches!(
-            error,
-            WsError::Unauthorized { .. } | WsError::Forbidden { .. }
-        );
-        if let (true, true, Some(helper), Some(sent)) =
-            (refused, may_retry, helper, &helper_headers)
-            && helper.refused(sent).await
+        let refused = match &error {
+            WsError::Unauthorized { challenge } => Some((401, challenge.as_deref())),
+            WsError::Forbidden { challenge } => Some((403, challenge.as_deref())),
+            _ => None,
+        };
+        if let (true, Some((status, challenge))) = (may_retry, refused)
+            && signs.refused(&sent, status, challenge).await
         {
             may_retry = false;
             continue;
