@@ -260,7 +260,13 @@ mod tests {
         assert!(head(&merged, None).contains("authorization: DPoP t\r\ndpop: "));
         printed.insert(AUTHORIZATION, HeaderValue::from_static("Bearer mine"));
         let merged = head(&request.with_helper_headers(&printed), None);
-        assert!(merged.contains("authorization: Bearer mine\r\n"), "{merged}");
-        assert!(!merged.contains("DPoP") && !merged.contains("dpop"), "{merged}");
+        assert!(
+            merged.contains("authorization: Bearer mine\r\n"),
+            "{merged}"
+        );
+        assert!(
+            !merged.contains("DPoP") && !merged.contains("dpop"),
+            "{merged}"
+        );
     }
 }

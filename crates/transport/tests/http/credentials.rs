@@ -371,7 +371,10 @@ impl ProofKey for SpokenKey {
     }
 
     fn set_nonce(&self, nonce: &HeaderValue) {
-        nonce.to_str().unwrap().clone_into(&mut self.nonce.lock().unwrap());
+        nonce
+            .to_str()
+            .unwrap()
+            .clone_into(&mut self.nonce.lock().unwrap());
     }
 }
 
