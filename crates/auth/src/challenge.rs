@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::flow::DPOP_ALGORITHM;
+
 /// The challenge of a server that refused a request (RFC 6750, RFC 9728).
 ///
 /// ```
@@ -26,23 +28,31 @@ pub struct Challenge {
     /// The description of the error; untrusted text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_description: Option<String>,
+    /// Whether the server accepts tokens that are bound to a P-256 key (DPoP, RFC 9449).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub accepts_dpop: bool,
 }
 
 /// The most challenges and parameters of one header.
 const MAX_ITEMS: usize = 64;
 
 impl Challenge {
-    /// Parses the bearer challenge of a header, which may hold several challenges. Of several
-    /// bearer challenges, the one with metadata counts.
+    /// Parses the `Bearer` or `DPoP` challenge of a header, which may hold several challenges. Of
+    /// several ones, the one with metadata counts.
     pub fn parse(header: &str) -> Option<Self> {
-        let bearer = |scheme: &str| {
-            scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("dpop")
-        };
+        let is_dpop = |scheme: &str| scheme.eq_ignore_ascii_case("dpop");
+        let mut accepts_dpop = false;
         let mut found: Vec<Self> = challenges(header)
             .into_iter()
-            .filter(|(scheme, _)| bearer(scheme))
-            .map(|(_, parameters)| Self::from_parameters(parameters))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer") || is_dpop(scheme))
+            .map(|(scheme, parameters)| {
+                accepts_dpop |= is_dpop(scheme) && accepts_our_algorithm(&parameters);
+                Self::from_parameters(parameters)
+            })
             .collect();
+        for challenge in &mut found {
+            challenge.accepts_dpop = accepts_dpop;
+        }
         let best = found
             .iter()
             .position(|challenge| challenge.resource_metadata.is_some())
@@ -65,6 +75,17 @@ impl Challenge {
         }
         challenge
     }
+}
+
+/// Whether the `algs` of a DPoP challenge, if it has them, include that of our keys.
+fn accepts_our_algorithm(parameters: &[(&str, String)]) -> bool {
+    let mut algorithms = parameters
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("algs"));
+    algorithms.next().is_none_or(|(_, algorithms)| {
+        let mut algorithms = algorithms.split_whitespace();
+        algorithms.any(|algorithm| algorithm == DPOP_ALGORITHM)
+    })
 }
 
 /// Splits a header into challenges (RFC 9110, section 11.6.1). Unparsable parts are skipped.
@@ -210,6 +231,25 @@ mod tests {
         ];
         for (header, expected) in cases {
             assert_eq!(shown(header), expected, "{header}");
+        }
+    }
+
+    #[test]
+    fn a_server_may_accept_bound_tokens() {
+        let cases = [
+            ("Bearer scope=\"x\"", false),
+            ("DPoP", true),
+            ("dpop error=\"use_dpop_nonce\"", true),
+            ("DPoP algs=\"PS256 ES256\"", true),
+            ("DPoP algs=\"PS256\"", false),
+            (
+                "DPoP algs=\"ES256\", Bearer resource_metadata=\"https://a\"",
+                true,
+            ),
+        ];
+        for (header, expected) in cases {
+            let challenge = Challenge::parse(header).unwrap();
+            assert_eq!(challenge.accepts_dpop, expected, "{header}");
         }
     }
 

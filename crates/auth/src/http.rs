@@ -183,18 +183,17 @@ impl Requester {
         Err(AuthError::new(AuthErrorKind::Metadata, text))
     }
 
-    /// Sends a form. Redirects are refused: the form contains secrets.
+    /// Sends a form with further headers. Redirects are refused: the form contains secrets.
     pub(crate) async fn post_form(
         &self,
         url: &Url,
         form: &Form,
-        authorization: Option<HeaderValue>,
+        mut headers: Vec<(HeaderName, HeaderValue)>,
     ) -> Result<HttpResponse, AuthError> {
-        let mut headers = vec![(
+        headers.push((
             CONTENT_TYPE,
             HeaderValue::from_static("application/x-www-form-urlencoded"),
-        )];
-        headers.extend(authorization.map(|value| (http::header::AUTHORIZATION, value)));
+        ));
         self.post(url, headers, form.encode().into()).await
     }
 
@@ -354,7 +353,7 @@ mod tests {
         let url: Url = server.url().parse().unwrap();
         let http = Requester::new(client, url.clone(), TlsFiles::default()).await;
         let form = Form::new("refresh_token").with("refresh_token", "hunter2");
-        let error = http.post_form(&url, &form, None).await.unwrap_err();
+        let error = http.post_form(&url, &form, Vec::new()).await.unwrap_err();
         assert_eq!(error.kind(), AuthErrorKind::Refused);
         assert_eq!(server.requests().len(), 1);
     }

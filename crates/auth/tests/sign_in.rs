@@ -630,6 +630,74 @@ async fn an_enterprise_sign_in_serves_servers_silently() {
     assert_eq!(idp_server.count("/authorize"), 1);
 }
 
+/// An unsigned JWT.
+fn jwt(claims: &serde_json::Value) -> Secret {
+    use base64::Engine as _;
+    let encode = |value: &serde_json::Value| {
+        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(value.to_string())
+    };
+    Secret::new(format!("{}.{}.", encode(&json!({})), encode(claims)))
+}
+
+#[tokio::test]
+async fn a_program_that_signs_users_in_supplies_the_id_token() {
+    let idp_server = OAuthServer::start();
+    idp_server.add_client("desk", None);
+    let issuer = idp_server.issuer();
+    let cases = [
+        (json!({"iss": issuer, "aud": "desk", "exp": u32::MAX}), true),
+        (
+            json!({"iss": issuer, "aud": "other", "exp": u32::MAX}),
+            false,
+        ),
+        (
+            json!({"iss": "https://evil.example", "aud": "desk", "exp": u32::MAX}),
+            false,
+        ),
+        (json!({"iss": issuer, "aud": "desk", "exp": 1}), false),
+    ];
+    for (claims, accepted) in cases {
+        let world = World::new();
+        world.issuer.add_client("robot", Some("s3cret"));
+        let auth = world.auth();
+        let (id_token, expected) = (jwt(&claims), issuer.clone());
+        let idp = IdpConfig::new(&issuer, "desk")
+            .unwrap()
+            .id_tokens(move |issuer: &str| {
+                assert_eq!(issuer, expected);
+                Ok(id_token.clone())
+            });
+        let idp = auth.idp(idp);
+        let config = world
+            .config()
+            .oauth(machine("robot"))
+            .client_secret(Secret::new("s3cret"))
+            .grant(Grant::Enterprise(Arc::clone(&idp)));
+        let exchanges = idp_server.count("/token");
+        let called = world.call(&auth.server(config)).await;
+        assert_eq!(called == Called::Ok, accepted, "{claims}: {called:?}");
+        // An unsuitable token goes nowhere.
+        assert_eq!(
+            idp_server.count("/token") - exchanges,
+            usize::from(accepted)
+        );
+        let error = idp.start_login().await.unwrap_err();
+        assert_eq!(error.kind(), AuthErrorKind::Settings);
+    }
+    assert_eq!(idp_server.count("/authorize"), 0);
+}
+
+#[tokio::test]
+async fn an_issuer_for_programs_signs_no_user_in() {
+    let world = World::new();
+    world.issuer.configure(|options| {
+        options.set_metadata("grant_types_supported", json!(["client_credentials"]));
+    });
+    let error = world.server().start_login().await.unwrap_err();
+    assert_eq!(error.kind(), AuthErrorKind::UnsupportedGrant);
+    assert_eq!(world.issuer.count("/register"), 0);
+}
+
 #[tokio::test]
 async fn a_workload_signs_in_with_its_assertion() {
     use base64::Engine as _;

@@ -5,6 +5,7 @@ use url::Url;
 
 use super::urls;
 use crate::error::{AuthError, AuthErrorKind, foreign};
+use crate::flow::DPOP_ALGORITHM;
 use crate::guard::{self, Reach};
 
 /// The most authorization servers of a resource that are considered.
@@ -18,6 +19,9 @@ pub(crate) struct ProtectedResource {
     pub(crate) authorization_servers: Option<Vec<String>>,
     #[serde(default)]
     pub(crate) scopes_supported: Option<Vec<String>>,
+    /// The resource accepts only tokens that are bound to a key.
+    #[serde(default)]
+    pub(crate) dpop_bound_access_tokens_required: Option<bool>,
 }
 
 impl ProtectedResource {
@@ -58,6 +62,7 @@ struct RawServer {
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
     authorization_response_iss_parameter_supported: Option<bool>,
     client_id_metadata_document_supported: Option<bool>,
+    dpop_signing_alg_values_supported: Option<Vec<String>>,
 }
 
 /// Checked metadata of an authorization server (RFC 8414): every endpoint may be used.
@@ -76,6 +81,8 @@ pub(crate) struct AuthorizationServer {
     /// The server adds `iss` to its redirects (RFC 9207).
     pub(crate) sends_issuer: bool,
     pub(crate) accepts_client_metadata_url: bool,
+    /// The server binds tokens to keys like ours (RFC 9449).
+    pub(crate) binds_tokens: bool,
 }
 
 /// Whether an authorization server supports PKCE.
@@ -145,6 +152,9 @@ impl AuthorizationServer {
                 .authorization_response_iss_parameter_supported
                 .unwrap_or(false),
             accepts_client_metadata_url: raw.client_id_metadata_document_supported.unwrap_or(false),
+            binds_tokens: raw
+                .dpop_signing_alg_values_supported
+                .is_some_and(|algorithms| algorithms.iter().any(|name| name == DPOP_ALGORITHM)),
         })
     }
 
@@ -164,6 +174,7 @@ impl AuthorizationServer {
             auth_methods: None,
             sends_issuer: false,
             accepts_client_metadata_url: false,
+            binds_tokens: false,
         }
     }
 

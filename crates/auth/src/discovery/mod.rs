@@ -23,6 +23,8 @@ pub(crate) struct Discovery {
     pub(crate) resource: Option<String>,
     /// `scopes_supported` of the resource.
     pub(crate) resource_scopes: Vec<String>,
+    /// Whether the resource wants tokens that are bound to a key.
+    pub(crate) wants_dpop: bool,
     pub(crate) issuer: AuthorizationServer,
 }
 
@@ -54,7 +56,7 @@ pub(crate) async fn discover(
         // The settings name the issuer, so the resource metadata only adds details.
         let issuer = fetch_issuer(http, metadata_url, None).await;
         let issuer = issuer.into_result(metadata_url)?;
-        return Ok(assemble(server, resource.ok().flatten(), issuer));
+        return Ok(assemble(server, challenge, resource.ok().flatten(), issuer));
     }
     let resource = resource?;
     let Some(found) = resource
@@ -62,12 +64,12 @@ pub(crate) async fn discover(
         .filter(|found| !found.issuers().is_empty())
     else {
         let issuer = legacy_issuer(http, server).await?;
-        return Ok(assemble(server, resource, issuer));
+        return Ok(assemble(server, challenge, resource, issuer));
     };
     let mut first_error = None;
     for issuer in found.issuers() {
         match issuer_metadata(http, issuer).await {
-            Ok(issuer) => return Ok(assemble(server, resource, issuer)),
+            Ok(issuer) => return Ok(assemble(server, challenge, resource, issuer)),
             Err(error) => _ = first_error.get_or_insert(error),
         }
     }
@@ -81,6 +83,7 @@ pub(crate) async fn discover(
 
 fn assemble(
     server: &Url,
+    challenge: Option<&Challenge>,
     resource: Option<ProtectedResource>,
     issuer: AuthorizationServer,
 ) -> Discovery {
@@ -90,6 +93,8 @@ fn assemble(
             .resource
             .or_else(|| Some(urls::canonical_resource(server))),
         resource_scopes: resource.scopes_supported.unwrap_or_default(),
+        wants_dpop: resource.dpop_bound_access_tokens_required.unwrap_or(false)
+            || challenge.is_some_and(|challenge| challenge.accepts_dpop),
         issuer,
     }
 }

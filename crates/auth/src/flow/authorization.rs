@@ -5,6 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 use url::Url;
 
+use super::DpopKey;
 use super::random::random_text;
 use crate::Secret;
 use crate::discovery::{AuthorizationServer, Pkce};
@@ -23,6 +24,8 @@ pub(crate) struct AuthorizationRequest<'r> {
     pub(crate) scopes: &'r [String],
     /// The `resource` parameter; none for an identity provider.
     pub(crate) resource: Option<&'r str>,
+    /// The key to bind the code and its tokens to.
+    pub(crate) dpop: Option<&'r DpopKey>,
 }
 
 /// A request that waits for its redirect. All that the redirect is checked against is recorded
@@ -84,6 +87,9 @@ impl AuthorizationRequest<'_> {
             }
             if let Some(resource) = self.resource {
                 query.append_pair("resource", resource);
+            }
+            if let Some(dpop) = self.dpop {
+                query.append_pair("dpop_jkt", dpop.thumbprint());
             }
         }
         Ok(PendingAuthorization {
@@ -177,6 +183,7 @@ mod tests {
             redirect_uri: "http://127.0.0.1:1/callback",
             scopes: &["a".to_owned(), "offline_access".to_owned()],
             resource: Some("https://mcp.example/mcp"),
+            dpop: None,
         }
         .start_with(
             "S".to_owned(),
@@ -216,6 +223,7 @@ mod tests {
                 redirect_uri: "http://127.0.0.1:1/callback",
                 scopes: &[],
                 resource: None,
+                dpop: None,
             };
             assert_eq!(request.start().unwrap_err().kind(), AuthErrorKind::Metadata);
         }

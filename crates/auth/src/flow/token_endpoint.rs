@@ -4,15 +4,16 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::HeaderValue;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use http::header::AUTHORIZATION;
+use http::{HeaderName, HeaderValue};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use url::Url;
 
-use super::SigningKey;
 use super::jwt::claims;
 use super::random::random_text;
+use super::{DpopKey, SigningKey};
 use crate::Secret;
 use crate::error::{AuthError, AuthErrorKind, foreign};
 use crate::http::{Form, HttpResponse, Requester};
@@ -31,6 +32,8 @@ pub(crate) struct TokenEndpoint<'r> {
     pub(crate) client: &'r Client,
     /// The key for `private_key_jwt`.
     pub(crate) key: Option<&'r SigningKey>,
+    /// The key to bind tokens to.
+    pub(crate) dpop: Option<&'r DpopKey>,
     pub(crate) now: SystemTime,
 }
 
@@ -47,15 +50,36 @@ pub(crate) struct TokenResponse {
     pub(crate) issued_token_type: Option<String>,
 }
 
+impl TokenResponse {
+    /// Whether the access token is bound to the key of the request.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.token_type.as_deref().is_some_and(is_dpop)
+    }
+}
+
+fn is_dpop(token_type: &str) -> bool {
+    token_type.eq_ignore_ascii_case("dpop")
+}
+
+/// Whether the issuer rejects a request only because its proof lacks a nonce. It has not acted on
+/// the request then.
+fn asks_for_nonce(response: &HttpResponse) -> bool {
+    let is_error = (400..500).contains(&response.status);
+    let error = || oauth_error(response.status, &response.body);
+    is_error && error().oauth_code() == Some("use_dpop_nonce")
+}
+
 impl TokenEndpoint<'_> {
     /// Requests tokens.
     pub(crate) async fn request(&self, form: Form) -> Result<TokenResponse, AuthError> {
         let response = self.send(form).await?;
         let tokens = parse_response(response.status, &response.body)?;
-        let is_bearer = |kind: &str| kind.eq_ignore_ascii_case("bearer");
+        let is_known = |kind: &str| {
+            kind.eq_ignore_ascii_case("bearer") || (self.dpop.is_some() && is_dpop(kind))
+        };
         match &tokens.token_type {
             // Token exchange answers N_A for a token that is not an access token (RFC 8693).
-            Some(kind) if !is_bearer(kind) && tokens.issued_token_type.is_none() => {
+            Some(kind) if !is_known(kind) && tokens.issued_token_type.is_none() => {
                 let kind = foreign(kind);
                 let text = format!("the authorization server issued a token of type {kind:?}");
                 Err(AuthError::new(AuthErrorKind::Rejected, text))
@@ -77,18 +101,37 @@ impl TokenEndpoint<'_> {
         }
     }
 
+    /// Sends a form, once more if the issuer asks for a nonce in the DPoP proof (RFC 9449,
+    /// section 8).
     async fn post(
         &self,
         form: &Form,
         assertion_time: Option<SystemTime>,
     ) -> Result<HttpResponse, AuthError> {
+        let response = self.post_once(form, assertion_time).await?;
+        let Some(dpop) = self.dpop else {
+            return Ok(response);
+        };
+        if !dpop.issuer_nonce.take(&response.headers) || !asks_for_nonce(&response) {
+            return Ok(response);
+        }
+        let response = self.post_once(form, assertion_time).await?;
+        dpop.issuer_nonce.take(&response.headers);
+        Ok(response)
+    }
+
+    async fn post_once(
+        &self,
+        form: &Form,
+        assertion_time: Option<SystemTime>,
+    ) -> Result<HttpResponse, AuthError> {
         let mut form = form.clone();
-        let mut authorization = None;
+        let mut headers = Vec::new();
         let secret = self.client.secret.as_ref();
         match self.client.auth_method {
             AuthMethod::ClientSecretBasic => {
                 let secret = secret.map(Secret::expose).unwrap_or_default();
-                authorization = Some(basic(&self.client.id, secret)?);
+                headers.push((AUTHORIZATION, basic(&self.client.id, secret)?));
             }
             AuthMethod::ClientSecretPost => {
                 form = form
@@ -104,7 +147,11 @@ impl TokenEndpoint<'_> {
             }
             AuthMethod::None => form = form.with("client_id", &self.client.id),
         }
-        self.http.post_form(self.url, &form, authorization).await
+        if let Some(dpop) = self.dpop {
+            let proof = dpop.token_proof(self.url, self.now)?;
+            headers.push((HeaderName::from_static("dpop"), proof));
+        }
+        self.http.post_form(self.url, &form, headers).await
     }
 
     /// Signs the assertion that authenticates the client (RFC 7523, with the issuer as audience).
@@ -132,9 +179,17 @@ impl TokenEndpoint<'_> {
     }
 }
 
+/// The characters that forms encode. A space is encoded as `%20`, which every decoder understands.
+/// Nothing else is encoded, because some servers do not decode.
+const FORM: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'*')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_');
+
 /// The `Authorization` header of a client (RFC 6749, section 2.3.1: both parts form-encoded).
 fn basic(id: &str, secret: &str) -> Result<HeaderValue, AuthError> {
-    let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let encode = |text: &str| utf8_percent_encode(text, FORM).to_string();
     let pair = format!("{}:{}", encode(id), encode(secret));
     let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair)))
         .map_err(|_| AuthError::new(AuthErrorKind::Settings, "the client id is not usable"))?;
@@ -320,11 +375,16 @@ mod tests {
 
     #[test]
     fn the_parts_of_basic_authentication_are_encoded() {
-        let value = basic("a:b", "p@ss wörd").unwrap();
-        let pair = STANDARD
-            .decode(value.to_str().unwrap().strip_prefix("Basic ").unwrap())
-            .unwrap();
-        assert_eq!(pair, b"a%3Ab:p%40ss%20w%C3%B6rd");
-        assert!(value.is_sensitive());
+        for (id, secret, expected) in [
+            ("a:b", "p@ss wörd", "a%3Ab:p%40ss%20w%C3%B6rd"),
+            ("my-client_1.x*", "s~+", "my-client_1.x*:s%7E%2B"),
+        ] {
+            let value = basic(id, secret).unwrap();
+            let pair = STANDARD
+                .decode(value.to_str().unwrap().strip_prefix("Basic ").unwrap())
+                .unwrap();
+            assert_eq!(String::from_utf8(pair).unwrap(), expected);
+            assert!(value.is_sensitive());
+        }
     }
 }

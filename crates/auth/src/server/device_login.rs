@@ -97,12 +97,14 @@ impl Inner {
                 issuer: &found.issuer.issuer,
                 client: &client,
                 key: None,
+                dpop: None,
                 now: self.shared.now(),
             },
             &scopes,
             found.resource.as_deref(),
         )
         .await?;
+        let dpop = self.new_dpop_key(&found, &record)?;
         Ok(DeviceLogin {
             inner: Arc::clone(self),
             deadline: Instant::now() + authorization.lifetime,
@@ -112,6 +114,7 @@ impl Inner {
                 record,
                 client,
                 scopes,
+                dpop,
             },
             authorization,
             _lock: lock,

@@ -54,6 +54,7 @@ impl Inner {
             issuer: &issuer,
             client: &client,
             key: None,
+            dpop: None,
             now: self.shared.now(),
         };
         let form = Form::new(TOKEN_EXCHANGE)
@@ -265,6 +266,7 @@ mod tests {
         let found = Discovery {
             resource: Some("https://mcp.example/mcp".to_owned()),
             resource_scopes: Vec::new(),
+            wants_dpop: false,
             issuer: crate::discovery::test_issuer(&"https://as.example".parse().unwrap()),
         };
         let header = json!({"typ": "oauth-id-jag+jwt"});

@@ -11,7 +11,7 @@ use crate::callback::{CallbackHost, CallbackServer, Page, port_of};
 use crate::discovery::Discovery;
 use crate::error::{AuthError, AuthErrorKind};
 use crate::files::FileLock;
-use crate::flow::{AuthorizationRequest, PendingAuthorization, Redirect, TokenEndpoint};
+use crate::flow::{AuthorizationRequest, DpopKey, PendingAuthorization, Redirect, TokenEndpoint};
 use crate::guard::BrowserUrl;
 use crate::http::{Form, Requester};
 use crate::registration::{Client, ClientSource};
@@ -44,6 +44,8 @@ pub(super) struct Attempt {
     pub(super) record: Record,
     pub(super) client: Client,
     pub(super) scopes: Vec<String>,
+    /// The key to bind the tokens to.
+    pub(super) dpop: Option<Arc<DpopKey>>,
 }
 
 impl Login {
@@ -177,12 +179,14 @@ impl Inner {
         let client = self
             .client_for(&http, &found, known, Some(&redirect_uri), &scopes)
             .await?;
+        let dpop = self.new_dpop_key(&found, &record)?;
         let pending = AuthorizationRequest {
             issuer: &found.issuer,
             client_id: &client.id,
             redirect_uri: &redirect_uri,
             scopes: &scopes,
             resource: found.resource.as_deref(),
+            dpop: dpop.as_deref(),
         }
         .start()?;
         self.store_client(&record, &client).await?;
@@ -192,6 +196,7 @@ impl Inner {
             record,
             client,
             scopes,
+            dpop,
         };
         let login = Arc::new(Login {
             inner: Arc::clone(self),
@@ -268,6 +273,7 @@ impl Inner {
             issuer: &attempt.found.issuer.issuer,
             client: &attempt.client,
             key: None,
+            dpop: attempt.dpop.as_deref(),
             now: self.shared.now(),
         };
         let form = form.with_some("resource", attempt.found.resource.as_deref());
@@ -280,7 +286,8 @@ impl Inner {
                 return Err(error);
             }
         };
-        let tokens = Tokens::from_response(response, &attempt.scopes, None, self.now());
+        let dpop = attempt.dpop.as_deref();
+        let tokens = Tokens::from_response(response, &attempt.scopes, None, dpop, self.now());
         let issuer = &attempt.found.issuer.issuer;
         let tokens = self.checked(tokens, issuer, &attempt.client.id)?;
         let mut record = attempt.record.clone();

@@ -104,6 +104,7 @@ fn endpoint<'r>(
         issuer: &record.issuer,
         client,
         key: None,
+        dpop: None,
         now: inner.shared.now(),
     }
 }

@@ -24,8 +24,9 @@ use self::config::Kind;
 use self::renewal::{Flight, Renewal, RenewalCause};
 use crate::Secret;
 use crate::challenge::Challenge;
+use crate::discovery::Discovery;
 use crate::error::{AuthError, AuthErrorKind};
-use crate::flow::random_fraction;
+use crate::flow::{BoundKey, DpopKey, random_fraction};
 use crate::http::Requester;
 use crate::needs_auth::seconds;
 use crate::shared::Shared;
@@ -50,6 +51,8 @@ struct Inner {
     state: Mutex<State>,
     flight: Mutex<Option<Flight>>,
     login: Mutex<Option<Arc<Login>>>,
+    /// The last key that tokens were bound to, with the nonces that it has learned.
+    dpop: Mutex<Option<Arc<DpopKey>>>,
     start: tokio::sync::Mutex<()>,
 }
 
@@ -72,7 +75,7 @@ struct State {
 /// The token in use.
 #[derive(Clone)]
 struct Current {
-    bearer: Token,
+    token: Token,
     access: Secret,
     timing: Option<RefreshTiming>,
     obtained_at: u64,
@@ -138,6 +141,7 @@ impl ServerAuth {
                 state: Mutex::default(),
                 flight: Mutex::default(),
                 login: Mutex::default(),
+                dpop: Mutex::default(),
                 start: tokio::sync::Mutex::default(),
             }),
         }
@@ -289,7 +293,7 @@ impl Inner {
     fn valid_token(&self) -> Option<Token> {
         let state = self.state();
         let current = state.current.as_ref()?;
-        (!is_due(current.timing, self.now())).then(|| current.bearer.clone())
+        (!is_due(current.timing, self.now())).then(|| current.token.clone())
     }
 
     async fn token(self: &Arc<Self>) -> Result<Option<Token>, AuthError> {
@@ -303,9 +307,9 @@ impl Inner {
             return Ok(None);
         };
         match self.renew(Some(&current.access), RenewalCause::Due).await {
-            Renewal::Renewed => Ok(self.state().current.as_ref().map(|now| now.bearer.clone())),
+            Renewal::Renewed => Ok(self.state().current.as_ref().map(|now| now.token.clone())),
             // Without a refresh token the server decides: our clock may be wrong.
-            Renewal::SignIn(_) => Ok(self.state().current.as_ref().map(|now| now.bearer.clone())),
+            Renewal::SignIn(_) => Ok(self.state().current.as_ref().map(|now| now.token.clone())),
             Renewal::Failed(error) => {
                 let expired = current
                     .timing
@@ -313,7 +317,7 @@ impl Inner {
                 if expired {
                     Err(error.context("the expired token could not be refreshed"))
                 } else {
-                    Ok(Some(current.bearer))
+                    Ok(Some(current.token))
                 }
             }
         }
@@ -341,7 +345,7 @@ impl Inner {
         let current = record
             .tokens
             .as_ref()
-            .and_then(|tokens| current(tokens, true));
+            .and_then(|tokens| self.current_of(tokens, true));
         let mut state = self.state();
         if current.is_some() {
             state.demand = None;
@@ -361,19 +365,59 @@ impl Inner {
             tokens.find(&this.config.name, &this.config.url, this.now())
         });
         let found = found.await.ok().flatten();
-        let mut state = self.state();
-        state.current = found.as_ref().and_then(|tokens| current(tokens, false));
+        let current = found.and_then(|tokens| self.current_of(&tokens, false));
+        self.state().current = current;
     }
-}
 
-fn current(tokens: &Tokens, is_own: bool) -> Option<Current> {
-    Some(Current {
-        bearer: Token::bearer(tokens.access.expose())?,
-        access: tokens.access.clone(),
-        timing: refresh_time(tokens, random_fraction()),
-        obtained_at: tokens.obtained_at,
-        is_own,
-    })
+    fn dpop_slot(&self) -> MutexGuard<'_, Option<Arc<DpopKey>>> {
+        self.dpop.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The key that tokens are bound to. The key in use stays, because it has learned nonces.
+    fn dpop_key(&self, tokens: &Tokens) -> Option<Arc<DpopKey>> {
+        let secret = tokens.dpop_key.as_ref()?;
+        let mut slot = self.dpop_slot();
+        if let Some(known) = slot.as_ref().filter(|known| known.secret() == secret) {
+            return Some(Arc::clone(known));
+        }
+        let key = Arc::new(DpopKey::from_secret(secret)?);
+        Some(Arc::clone(slot.insert(key)))
+    }
+
+    /// A key to bind the tokens of a sign-in to, if its server wants that and its issuer can do it.
+    /// Tokens that replace bound ones are bound too, whatever the last challenge says.
+    fn new_dpop_key(
+        &self,
+        found: &Discovery,
+        record: &Record,
+    ) -> Result<Option<Arc<DpopKey>>, AuthError> {
+        let previous = record.tokens.as_ref();
+        let is_bound = previous.is_some_and(|tokens| tokens.dpop_key.is_some());
+        if !found.issuer.binds_tokens || !(found.wants_dpop || is_bound) {
+            return Ok(None);
+        }
+        let key = Arc::new(DpopKey::generate()?);
+        Ok(Some(Arc::clone(self.dpop_slot().insert(key))))
+    }
+
+    /// `None` if the tokens cannot be used.
+    fn current_of(&self, tokens: &Tokens, is_own: bool) -> Option<Current> {
+        let access = &tokens.access;
+        let token = if tokens.dpop_key.is_some() {
+            let clock = Arc::clone(&self.shared.clock);
+            let key = BoundKey::new(self.dpop_key(tokens)?, access, clock);
+            Token::dpop(access.expose(), Arc::new(key))
+        } else {
+            Token::bearer(access.expose())
+        };
+        Some(Current {
+            token: token?,
+            access: access.clone(),
+            timing: refresh_time(tokens, random_fraction()),
+            obtained_at: tokens.obtained_at,
+            is_own,
+        })
+    }
 }
 
 /// Runs what blocks off the runtime's threads.

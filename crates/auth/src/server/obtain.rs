@@ -7,7 +7,7 @@ use super::{Inner, blocking};
 use crate::Secret;
 use crate::discovery::{self, Discovery, Pkce, is_same_issuer};
 use crate::error::{AuthError, AuthErrorKind};
-use crate::flow::{SigningKey, TokenEndpoint};
+use crate::flow::{DpopKey, SigningKey, TokenEndpoint};
 use crate::guard;
 use crate::http::{Form, Requester};
 use crate::needs_auth::seconds;
@@ -42,6 +42,7 @@ impl Inner {
             return Ok(Discovery {
                 resource: None,
                 resource_scopes: Vec::new(),
+                wants_dpop: false,
                 issuer,
             });
         }
@@ -182,6 +183,12 @@ impl Inner {
         let found = self.discover(&http).await?;
         let mut record = self.record_for(&found, stored)?;
         let scopes = self.scopes_for(&found, &record);
+        let known = record.tokens.as_ref();
+        let dpop = match known.and_then(|tokens| self.dpop_key(tokens)) {
+            Some(known) => Some(known),
+            None => self.new_dpop_key(&found, &record)?,
+        };
+        let dpop = dpop.as_deref();
         let response = match &self.config.grant {
             Grant::User => {
                 let text = "the user has to sign in";
@@ -193,7 +200,7 @@ impl Inner {
                     .with_some("scope", joined(&scopes))
                     .with_some("resource", record.resource.as_deref());
                 let response = self
-                    .request(&http, &found, &client, key.as_deref(), form)
+                    .request(&http, &found, &client, (key.as_deref(), dpop), form)
                     .await?;
                 record.client = Some(client);
                 response
@@ -208,7 +215,9 @@ impl Inner {
                         .context("the workload has no assertion")
                 })?;
                 let form = assertion_form(&assertion, &scopes, record.resource.as_deref());
-                let response = self.request(&http, &found, &client, None, form).await?;
+                let response = self
+                    .request(&http, &found, &client, (None, dpop), form)
+                    .await?;
                 record.client = Some(client);
                 response
             }
@@ -219,13 +228,15 @@ impl Inner {
                     .exchange_for_assertion(&found, &client.id, &scopes)
                     .await?;
                 let form = assertion_form(&assertion, &scopes, record.resource.as_deref());
-                let response = self.request(&http, &found, &client, None, form).await?;
+                let response = self
+                    .request(&http, &found, &client, (None, dpop), form)
+                    .await?;
                 record.client = Some(client);
                 response
             }
         };
         // There is no use for a refresh token: the grant itself is repeated.
-        let mut tokens = Tokens::from_response(response, &scopes, None, self.now());
+        let mut tokens = Tokens::from_response(response, &scopes, None, dpop, self.now());
         tokens.refresh = None;
         record.tokens = Some(tokens);
         record.requested_scopes = scopes;
@@ -241,7 +252,7 @@ impl Inner {
         http: &Requester,
         found: &Discovery,
         client: &Client,
-        key: Option<&SigningKey>,
+        (key, dpop): (Option<&SigningKey>, Option<&DpopKey>),
         form: Form,
     ) -> Result<crate::flow::TokenResponse, AuthError> {
         let endpoint = TokenEndpoint {
@@ -250,6 +261,7 @@ impl Inner {
             issuer: &found.issuer.issuer,
             client,
             key,
+            dpop,
             now: self.shared.now(),
         };
         endpoint.request(form).await

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trunkline_transport::http::{AfterRefusal, Refusal, Token};
+use trunkline_transport::http::{AfterRefusal, Refusal};
 
 use super::renewal::{Renewal, RenewalCause};
 use super::{Inner, SignInDemand, SignInReason, blocking};
@@ -52,7 +52,7 @@ impl Inner {
         let current = self.state().current.clone();
         match &current {
             // Another request got a new token meanwhile.
-            Some(current) if Some(&current.bearer) != refusal.sent.as_ref() => return None,
+            Some(current) if Some(&current.token) != refusal.sent.as_ref() => return None,
             Some(current) if current.is_own => {
                 let age = self.now().checked_sub(current.obtained_at);
                 if age.is_some_and(|age| age < FRESH) {
@@ -97,7 +97,8 @@ impl Inner {
                 return Ok(false);
             };
             let newer = record.tokens.as_ref().is_some_and(|tokens| {
-                Token::bearer(tokens.access.expose()).is_some_and(|token| Some(token) != sent)
+                let stored = this.current_of(tokens, true);
+                stored.is_some_and(|stored| Some(stored.token) != sent)
             });
             if newer {
                 this.adopt(&record);

@@ -249,20 +249,28 @@ impl Inner {
             return Err(AuthError::new(AuthErrorKind::InvalidClient, text));
         }
         let http = self.requester().await;
+        // The refresh token of a public client is bound to the key too.
+        let dpop = previous.and_then(|tokens| self.dpop_key(tokens));
         let endpoint = TokenEndpoint {
             http: &http,
             url: &record.endpoints.token,
             issuer: &record.issuer,
             client,
             key: None,
+            dpop: dpop.as_deref(),
             now: self.shared.now(),
         };
         let form = Form::new("refresh_token")
             .with("refresh_token", refresh.expose())
             .with_some("resource", record.resource.as_deref());
         let response = endpoint.request(form).await?;
-        let tokens =
-            Tokens::from_response(response, &record.requested_scopes, previous, self.now());
+        let tokens = Tokens::from_response(
+            response,
+            &record.requested_scopes,
+            previous,
+            dpop.as_deref(),
+            self.now(),
+        );
         self.checked(tokens, &record.issuer, &client.id)
     }
 

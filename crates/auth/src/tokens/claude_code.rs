@@ -54,6 +54,7 @@ fn find(file: &Path, server: &str, url: &Url, now: u64) -> Option<Tokens> {
             access: Secret::new(access),
             refresh: None,
             id: None,
+            dpop_key: None,
             obtained_at: now,
             expires_at,
             scopes: entry["scope"]

@@ -53,6 +53,7 @@ mod tests {
             access: Secret::new("a"),
             refresh: None,
             id: None,
+            dpop_key: None,
             obtained_at,
             expires_at,
             scopes: Vec::new(),

@@ -6,7 +6,7 @@ use url::Url;
 use crate::Secret;
 use crate::discovery::AuthorizationServer;
 use crate::error::{AuthError, AuthErrorKind};
-use crate::flow::TokenResponse;
+use crate::flow::{DpopKey, TokenResponse};
 use crate::registration::Client;
 
 /// The version of the schema.
@@ -81,6 +81,13 @@ pub(crate) struct Tokens {
         skip_serializing_if = "Option::is_none"
     )]
     pub(crate) id: Option<Secret>,
+    /// The key that the access token is bound to.
+    #[serde(
+        with = "exposed::option",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) dpop_key: Option<Secret>,
     pub(crate) obtained_at: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expires_at: Option<u64>,
@@ -90,14 +97,16 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    /// Creates tokens from a response. Without new ones, the refresh token, the ID token and the
-    /// scopes of the predecessor stay.
+    /// Creates tokens from the response to a request with a proof of `dpop`, if any. Without new
+    /// ones, the refresh token, the ID token and the scopes of the predecessor stay.
     pub(crate) fn from_response(
         response: TokenResponse,
         requested_scopes: &[String],
         previous: Option<&Self>,
+        dpop: Option<&DpopKey>,
         now: u64,
     ) -> Self {
+        let dpop = dpop.filter(|_| response.is_bound());
         let scopes = match (&response.scope, previous) {
             (Some(scope), _) => scope.split_whitespace().map(str::to_owned).collect(),
             (None, Some(previous)) => previous.scopes.clone(),
@@ -112,6 +121,7 @@ impl Tokens {
             id: response
                 .id_token
                 .or_else(|| previous.and_then(|previous| previous.id.clone())),
+            dpop_key: dpop.map(|key| key.secret().clone()),
             obtained_at: now,
             expires_at: response
                 .expires_in
@@ -268,6 +278,7 @@ mod tests {
             access: Secret::new("acc"),
             refresh: Some(Secret::new("ref")),
             id: None,
+            dpop_key: Some(Secret::new("k3y")),
             obtained_at: 1,
             expires_at: Some(2),
             scopes: vec!["x".to_owned()],
@@ -284,7 +295,7 @@ mod tests {
         // Nothing else prints it.
         let printed = format!("{record:?} {text:?}");
         assert!(
-            !printed.contains("s3cret") && !printed.contains("acc\""),
+            !printed.contains("s3cret") && !printed.contains("acc\"") && !printed.contains("k3y"),
             "{printed}"
         );
     }
@@ -309,14 +320,25 @@ mod tests {
         let previous = record().tokens;
         let response = |json: &str| serde_json::from_str::<TokenResponse>(json).unwrap();
         let bare = response(r#"{"access_token":"new","expires_in":60}"#);
-        let tokens = Tokens::from_response(bare, &[], previous.as_ref(), 100);
+        let tokens = Tokens::from_response(bare, &[], previous.as_ref(), None, 100);
         assert_eq!(tokens.refresh, Some(Secret::new("ref")));
         assert_eq!(tokens.scopes, ["x"]);
         assert_eq!((tokens.obtained_at, tokens.expires_at), (100, Some(160)));
         let full = response(r#"{"access_token":"n","refresh_token":"r2","scope":"p q"}"#);
-        let tokens = Tokens::from_response(full, &[], previous.as_ref(), 100);
+        let tokens = Tokens::from_response(full, &[], previous.as_ref(), None, 100);
         assert_eq!(tokens.refresh, Some(Secret::new("r2")));
         assert_eq!(tokens.scopes, ["p", "q"]);
         assert_eq!(tokens.expires_at, None);
+    }
+
+    #[test]
+    fn only_a_bound_token_keeps_the_key() {
+        let key = DpopKey::generate().unwrap();
+        for (token_type, expected) in [("DPoP", Some(key.secret().clone())), ("Bearer", None)] {
+            let json = format!(r#"{{"access_token":"a","token_type":"{token_type}"}}"#);
+            let response: TokenResponse = serde_json::from_str(&json).unwrap();
+            let tokens = Tokens::from_response(response, &[], None, Some(&key), 100);
+            assert_eq!(tokens.dpop_key, expected, "{token_type}");
+        }
     }
 }

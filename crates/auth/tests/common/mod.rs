@@ -9,12 +9,12 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
-use http::{HeaderValue, Method};
+use http::{HeaderName, HeaderValue, Method};
 use trunkline_auth::{
     Account, Auth, AuthBuilder, AuthError, Secret, ServerAuth, ServerConfig, TransportClient, Vault,
 };
 use trunkline_testkit::net::{OAuthServer, follow_redirect};
-use trunkline_transport::http::{AfterRefusal, Credentials, FetchRequest, Fetcher, Refusal};
+use trunkline_transport::http::{AfterRefusal, Credentials, FetchRequest, Fetcher, Refusal, Token};
 use trunkline_transport::net::Dialer;
 use url::Url;
 
@@ -134,8 +134,26 @@ pub(crate) async fn sign_in(
     outcome
 }
 
-/// Makes a request as the transport does: with the token, and once more after a refusal that the
-/// credentials can mend.
+fn request<'u>(url: &'u Url, token: Option<&Token>) -> FetchRequest<'u> {
+    let header = |token: &Token| {
+        let value = HeaderValue::from_str(token.expose()).unwrap();
+        (AUTHORIZATION, value)
+    };
+    let mut headers: Vec<_> = token.into_iter().map(header).collect();
+    let proof = token
+        .and_then(Token::key)
+        .and_then(|key| key.proof(&Method::POST, url));
+    headers.extend(proof.map(|proof| (HeaderName::from_static("dpop"), proof)));
+    FetchRequest {
+        method: Method::POST,
+        url,
+        headers,
+        body: Bytes::from_static(b"{}"),
+    }
+}
+
+/// Makes a request as the transport does: with the token, and once more after a refusal that a
+/// nonce or the credentials can mend.
 pub(crate) async fn call(server: &ServerAuth, url: &Url) -> Called {
     let dialer = Dialer::with_vars(|_| None);
     let fetcher = Fetcher::new(&dialer, url, &[], None).unwrap();
@@ -145,17 +163,16 @@ pub(crate) async fn call(server: &ServerAuth, url: &Url) -> Called {
             Ok(token) => token,
             Err(error) => return Called::Failed(error.to_string()),
         };
-        let header = |token: &trunkline_transport::http::Token| {
-            let value = HeaderValue::from_str(token.expose()).unwrap();
-            (AUTHORIZATION, value)
-        };
-        let request = FetchRequest {
-            method: Method::POST,
-            url,
-            headers: token.iter().map(header).collect(),
-            body: Bytes::from_static(b"{}"),
-        };
-        let response = fetcher.send(request, 1024).await.unwrap();
+        let mut response = fetcher
+            .send(request(url, token.as_ref()), 1024)
+            .await
+            .unwrap();
+        let key = token.as_ref().and_then(|token| token.key());
+        if let (Some(key), Some(nonce)) = (key, response.headers.get("dpop-nonce")) {
+            key.set_nonce(nonce);
+            let again = request(url, token.as_ref());
+            response = fetcher.send(again, 1024).await.unwrap();
+        }
         if response.status == 200 {
             return Called::Ok;
         }

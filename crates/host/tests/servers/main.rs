@@ -21,6 +21,7 @@ mod eras;
 mod far_changes;
 mod faults;
 mod floods;
+mod grants;
 mod inputs;
 mod lab;
 mod lazy;

@@ -1,11 +1,16 @@
 //! The endpoints of an OAuth server and its protected resource.
 
-use std::{collections::HashMap, sync::Mutex, time::Instant};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Mutex,
+    time::Instant,
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 use super::super::{Reply, Request};
+use super::dpop;
 use super::encoding::{Form, claims, decode, encode, jwt, parse_form, pkce, unix_time};
 use super::options::OAuthOptions;
 
@@ -28,6 +33,12 @@ pub(super) struct State {
     pub(super) access: HashMap<String, Access>,
     pub(super) refreshes: usize,
     pub(super) grants: Vec<String>,
+    /// The thumbprint of the key in the token request.
+    proof_key: Option<String>,
+    /// The keys that token families are bound to.
+    keys: HashMap<usize, String>,
+    /// The proofs that were used.
+    proofs: HashSet<String>,
 }
 
 #[derive(Clone, Default)]
@@ -46,6 +57,8 @@ pub(super) struct Grant {
     challenge: String,
     scope: String,
     resource: String,
+    /// The thumbprint of the key that the code is bound to.
+    key: Option<String>,
 }
 
 pub(super) struct Refresh {
@@ -68,11 +81,12 @@ pub(super) fn answer(shared: &Mutex<State>, request: &Request, reply: &mut Reply
     let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
     let mut state = shared.lock().unwrap();
     match path {
-        "/mcp" => resource(&state, request, reply),
+        "/mcp" => resource(&mut state, request, reply),
         "/authorize" => state.authorize(&parse_form(query.as_bytes()), reply),
         "/register" => state.register(&request.json(), reply),
         "/token" => {
             let response = state.token(request);
+            let nonce = state.options.dpop_nonce.clone();
             let held = state.options.hold_token_responses;
             let dropped = state.options.drop_token_response;
             drop(state);
@@ -82,7 +96,7 @@ pub(super) fn answer(shared: &Mutex<State>, request: &Request, reply: &mut Reply
             if dropped {
                 reply.close();
             } else {
-                respond(reply, response);
+                respond_with(reply, response, nonce.as_deref());
             }
         }
         "/device" => {
@@ -100,13 +114,19 @@ pub(super) fn answer(shared: &Mutex<State>, request: &Request, reply: &mut Reply
     }
 }
 
-fn respond(reply: &mut Reply, (status, body): (u16, Value)) {
+fn respond(reply: &mut Reply, response: (u16, Value)) {
+    respond_with(reply, response, None);
+}
+
+/// Responds, with a nonce for the next proof.
+fn respond_with(reply: &mut Reply, (status, body): (u16, Value), nonce: Option<&str>) {
     let text = match &body {
         Value::String(text) => text.clone(),
         body => body.to_string(),
     };
     let date = httpdate::fmt_http_date(std::time::SystemTime::now());
-    let headers = [("content-type", "application/json"), ("date", &date)];
+    let mut headers = vec![("content-type", "application/json"), ("date", &*date)];
+    headers.extend(nonce.map(|nonce| ("dpop-nonce", nonce)));
     reply.respond(status, &headers, text);
 }
 
@@ -115,16 +135,29 @@ fn error(status: u16, code: &str) -> (u16, Value) {
 }
 
 /// The protected resource: 401 without a valid token, 403 without the scopes.
-fn resource(state: &State, request: &Request, reply: &mut Reply) {
-    let token = request
-        .header("authorization")
-        .and_then(|value| value.strip_prefix("Bearer "));
-    let access = token.and_then(|token| state.access.get(token));
+fn resource(state: &mut State, request: &Request, reply: &mut Reply) {
+    let scheme = if state.options.dpop { "DPoP" } else { "Bearer" };
+    let authorization = request.header("authorization").unwrap_or_default();
+    let token = match authorization.split_once(' ') {
+        Some((sent, token)) if sent == scheme => Some(token),
+        _ => None,
+    };
+    let access = token.and_then(|token| state.access.get(token).cloned());
     let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", state.base);
+    if let (true, Some(token), Some(access)) = (state.options.dpop, token, &access)
+        && let Err(code) = state.check_bound(request, token, access.family)
+    {
+        let challenge = format!("DPoP error=\"{code}\", resource_metadata=\"{metadata}\"");
+        let mut headers = vec![("www-authenticate", &*challenge)];
+        let nonce = state.options.dpop_nonce.as_deref();
+        headers.extend(nonce.map(|nonce| ("dpop-nonce", nonce)));
+        reply.respond(401, &headers, "");
+        return;
+    }
     let Some(access) = access.filter(|access| {
         access.resource.is_empty() || access.resource == format!("{}/mcp", state.base)
     }) else {
-        let challenge = format!("Bearer resource_metadata=\"{metadata}\"");
+        let challenge = format!("{scheme} resource_metadata=\"{metadata}\"");
         let headers: &[(&str, &str)] = if state.options.challenge {
             &[("www-authenticate", &challenge)]
         } else {
@@ -138,6 +171,7 @@ fn resource(state: &State, request: &Request, reply: &mut Reply) {
         serve(request, reply);
         return;
     }
+    // Always of this scheme, because code that checks scopes often knows no other.
     let challenge = format!(
         "Bearer error=\"insufficient_scope\", scope=\"{}\", resource_metadata=\"{metadata}\"",
         state.options.required_scopes.join(" ")
@@ -242,6 +276,9 @@ impl State {
             "authorization_response_iss_parameter_supported": options.sends_issuer,
             "client_id_metadata_document_supported": options.client_metadata,
         });
+        if options.dpop {
+            document["dpop_signing_alg_values_supported"] = json!(["PS256", "ES256"]);
+        }
         if options.issuer_claim.as_deref() == Some("") {
             document.as_object_mut().unwrap().remove("issuer");
         }
@@ -325,6 +362,7 @@ impl State {
                 challenge: field("code_challenge"),
                 scope: field("scope"),
                 resource: field("resource"),
+                key: query.get("dpop_jkt").cloned(),
             };
             self.codes.insert(code, grant);
         }
@@ -385,6 +423,13 @@ impl State {
         let Some(client) = self.client(request, &form) else {
             return error(401, "invalid_client");
         };
+        self.proof_key = None;
+        if self.options.dpop {
+            match self.check_token_proof(request) {
+                Ok(key) => self.proof_key = Some(key),
+                Err(code) => return error(400, code),
+            }
+        }
         match grant_type.as_str() {
             "authorization_code" => {
                 let Some(grant) = self.codes.remove(&field("code")) else {
@@ -393,7 +438,8 @@ impl State {
                 let is_valid = grant.client == client
                     && grant.redirect_uri == field("redirect_uri")
                     && grant.challenge == pkce(&field("code_verifier"))
-                    && grant.resource == field("resource");
+                    && grant.resource == field("resource")
+                    && (grant.key.is_none() || grant.key == self.proof_key);
                 if !is_valid {
                     return error(400, "invalid_grant");
                 }
@@ -461,7 +507,8 @@ impl State {
         let Some(found) = self.refresh.get_mut(token) else {
             return error(400, "invalid_grant");
         };
-        if found.client != client || found.resource != resource {
+        let is_bound_elsewhere = self.keys.get(&found.family) != self.proof_key.as_ref();
+        if found.client != client || found.resource != resource || is_bound_elsewhere {
             return error(400, "invalid_grant");
         }
         let family = found.family;
@@ -544,10 +591,43 @@ impl State {
             family,
         };
         self.access.insert(token.clone(), access);
+        let token_type = match self.proof_key.clone() {
+            Some(key) => {
+                self.keys.insert(family, key);
+                "DPoP"
+            }
+            None => "Bearer",
+        };
         json!({
-            "access_token": token, "token_type": "Bearer",
+            "access_token": token, "token_type": token_type,
             "expires_in": self.options.expires_in, "scope": scope,
         })
+    }
+
+    /// Checks the proof of a token request. Returns the thumbprint of its key.
+    fn check_token_proof(&mut self, request: &Request) -> Result<String, &'static str> {
+        let nonce = self.options.dpop_nonce.as_deref();
+        let proof = dpop::check(request, &format!("{}/token", self.base), None, nonce)?;
+        let is_new = self.proofs.insert(proof.id);
+        is_new
+            .then_some(proof.thumbprint)
+            .ok_or("invalid_dpop_proof")
+    }
+
+    /// Checks the proof of a request with a token that is bound to the key of its family.
+    fn check_bound(
+        &mut self,
+        request: &Request,
+        token: &str,
+        family: usize,
+    ) -> Result<(), &'static str> {
+        let nonce = self.options.dpop_nonce.as_deref();
+        let proof = dpop::check(request, &format!("{}/mcp", self.base), Some(token), nonce)?;
+        let is_new = self.proofs.insert(proof.id);
+        let is_bound = self.keys.get(&family) == Some(&proof.thumbprint);
+        (is_new && is_bound)
+            .then_some(())
+            .ok_or("invalid_dpop_proof")
     }
 
     fn device(&mut self, request: &Request) -> (u16, Value) {

@@ -1,5 +1,6 @@
 //! An OAuth authorization server and the MCP server that it protects, for tests.
 
+mod dpop;
 mod encoding;
 mod endpoints;
 mod options;

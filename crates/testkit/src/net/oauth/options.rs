@@ -58,6 +58,10 @@ pub struct OAuthOptions {
     pub deny: Option<String>,
     /// Device codes are approved after this many polls.
     pub polls: usize,
+    /// Tokens are bound to the key of a DPoP proof, and the resource accepts no others.
+    pub dpop: bool,
+    /// The nonce that proofs need, at the issuer and at the resource.
+    pub dpop_nonce: Option<String>,
     /// Has no resource metadata, as in MCP 2025-03-26.
     pub legacy: bool,
     /// Redirects metadata requests there.
@@ -98,6 +102,8 @@ impl Default for OAuthOptions {
             hold_token_responses: false,
             deny: None,
             polls: 0,
+            dpop: false,
+            dpop_nonce: None,
             legacy: false,
             redirect_metadata: None,
         }
