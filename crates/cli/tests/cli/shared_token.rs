@@ -133,7 +133,7 @@ fn signed_in() -> (Lab, OAuthServer) {
 }
 
 /// Changes the stored tokens.
-fn edit_tokens(lab: &Lab, edit: impl FnOnce(&mut Value)) {
+pub(crate) fn edit_tokens(lab: &Lab, edit: impl FnOnce(&mut Value)) {
     let mut secrets = parsed(&lab.scratch.read(SECRETS));
     let records = secrets["trunkline OAuth"].as_object_mut().unwrap();
     let record = records.values_mut().next().unwrap();
@@ -144,7 +144,7 @@ fn edit_tokens(lab: &Lab, edit: impl FnOnce(&mut Value)) {
 }
 
 /// Moves a time of the stored tokens into the past.
-fn age(tokens: &mut Value, name: &str, by: Duration) {
+pub(crate) fn age(tokens: &mut Value, name: &str, by: Duration) {
     let time = tokens[name].as_u64().unwrap();
     tokens[name] = json!(time - by.as_secs());
 }

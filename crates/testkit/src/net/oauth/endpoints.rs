@@ -143,7 +143,11 @@ fn resource(state: &State, request: &Request, reply: &mut Reply) {
         } else {
             &[]
         };
-        reply.respond(401, headers, "");
+        let quoted = token.filter(|_| state.options.echo_refused_tokens);
+        let body = quoted.map_or(String::new(), |token| {
+            json!({"message": format!("the token {token} is unknown")}).to_string()
+        });
+        reply.respond(401, headers, body);
         return;
     };
     let has = |scope: &String| access.scope.split(' ').any(|granted| granted == scope);
