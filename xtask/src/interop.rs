@@ -16,7 +16,7 @@ use crate::{sh, steps};
 const NODE: &str = "24.21.0";
 
 /// The npm packages. The SDK is pinned too, because it determines what the servers speak.
-const NPM: [(&str, &str); 24] = [
+const NPM: [(&str, &str); 25] = [
     ("@modelcontextprotocol/server-everything", "2026.8.31"),
     ("@modelcontextprotocol/server-filesystem", "2026.8.31"),
     ("@modelcontextprotocol/server-memory", "2026.8.31"),
@@ -25,6 +25,7 @@ const NPM: [(&str, &str); 24] = [
         "2026.8.31",
     ),
     ("@modelcontextprotocol/sdk", "1.32.2"),
+    ("oidc-provider", "9.13.3"),
     ("supergateway", "4.0.0"),
     ("@playwright/mcp", "0.0.83"),
     ("chrome-devtools-mcp", "1.11.0"),

@@ -1,9 +1,12 @@
 //! Errors of signing in and of tokens.
 
-use crate::VaultError;
+use crate::{Secret, VaultError};
 
 /// The longest text of an authorization server that an error repeats, in characters.
 const MAX_FOREIGN: usize = 300;
+
+/// The shortest text that is taken for a repeated secret; a shorter one may be a part of a word.
+const MIN_SECRET: usize = 6;
 
 /// An error of signing in, or of getting a token. Never contains a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -85,6 +88,16 @@ impl AuthError {
 
     pub(crate) fn with_kind(mut self, kind: AuthErrorKind) -> Self {
         self.kind = kind;
+        self
+    }
+
+    /// Replaces secrets that a server has repeated.
+    pub(crate) fn without(mut self, secrets: &[Secret]) -> Self {
+        let texts = secrets.iter().map(Secret::expose);
+        for secret in texts.filter(|text| text.len() >= MIN_SECRET) {
+            self.message = self.message.replace(secret, "***");
+            self.code = self.code.map(|code| code.replace(secret, "***"));
+        }
         self
     }
 

@@ -9,6 +9,7 @@ use trunkline_transport::http::{BoxFuture, FetchError, FetchRequest, Fetcher};
 use trunkline_transport::net::{Dialer, Target, TlsFiles};
 use url::Url;
 
+use crate::Secret;
 use crate::error::{AuthError, AuthErrorKind};
 use crate::guard::{self, Reach};
 
@@ -271,6 +272,17 @@ fn redirect_target(from: &Url, response: &HttpResponse) -> Result<Url, AuthError
     Ok(to)
 }
 
+/// The form fields with secret values.
+const SECRET_FIELDS: [&str; 7] = [
+    "assertion",
+    "code",
+    "code_verifier",
+    "device_code",
+    "refresh_token",
+    "subject_token",
+    "token",
+];
+
 /// The fields of a form.
 #[derive(Clone, Default)]
 pub(crate) struct Form(Vec<(&'static str, String)>);
@@ -292,6 +304,15 @@ impl Form {
             Some(value) => self.with(name, value),
             None => self,
         }
+    }
+
+    /// The values that are secret.
+    pub(crate) fn secrets(&self) -> Vec<Secret> {
+        let secret = self
+            .0
+            .iter()
+            .filter(|(name, _)| SECRET_FIELDS.contains(name));
+        secret.map(|(_, value)| Secret::new(value)).collect()
     }
 
     fn encode(&self) -> String {

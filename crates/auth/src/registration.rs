@@ -138,16 +138,17 @@ pub(crate) fn choose_auth_method(
 }
 
 /// The authentication method to register with: none where possible, because a program on the
-/// user's machine keeps no secret from its user.
+/// user's machine keeps no secret from its user. `client_secret_post` comes before
+/// `client_secret_basic`, with which a client cannot revoke tokens at servers of the Python SDK.
 fn requested_auth_method(supported: Option<&[String]>) -> &'static str {
     let supported = supported.unwrap_or_default();
     let has = |method: &str| supported.iter().any(|supported| supported == method);
     if supported.is_empty() || has("none") {
         "none"
-    } else if has("client_secret_basic") {
-        "client_secret_basic"
     } else if has("client_secret_post") {
         "client_secret_post"
+    } else if has("client_secret_basic") {
+        "client_secret_basic"
     } else {
         "none"
     }
@@ -302,9 +303,10 @@ mod tests {
             (None, "none"),
             (Some("client_secret_post none"), "none"),
             (
-                Some("client_secret_post client_secret_basic"),
-                "client_secret_basic",
+                Some("client_secret_basic client_secret_post"),
+                "client_secret_post",
             ),
+            (Some("client_secret_basic"), "client_secret_basic"),
             (Some("client_secret_post"), "client_secret_post"),
             (Some("private_key_jwt"), "none"),
         ] {

@@ -210,6 +210,29 @@ async fn a_caller_that_goes_away_does_not_lose_the_rotated_token() {
 }
 
 #[tokio::test]
+async fn the_lifetime_of_a_token_counts_from_the_request() {
+    let world = World::new();
+    let server = world.expired().await;
+    world
+        .issuer
+        .configure(|options| options.hold_token_responses = true);
+    let caller = tokio::spawn({
+        let server = Arc::clone(&server);
+        async move { server.token().await.is_ok() }
+    });
+    until(|| world.issuer.refreshes() == 1).await;
+    world.advance(600);
+    world
+        .issuer
+        .configure(|options| options.hold_token_responses = false);
+    assert!(caller.await.unwrap());
+    let now = std::time::SystemTime::now();
+    let now = now.duration_since(std::time::UNIX_EPOCH).unwrap();
+    let expires = world.stored(&server)["tokens"]["expiresAt"].as_u64();
+    assert!(expires.unwrap() <= now.as_secs() + 3600);
+}
+
+#[tokio::test]
 async fn settling_waits_for_a_refresh() {
     let world = World::new();
     let server = world.expired().await;
@@ -301,6 +324,20 @@ async fn a_new_token_that_is_refused_is_not_refreshed_again() {
         SignInReason::TokenRefused
     );
     assert_eq!(world.issuer.count("/token"), 1);
+}
+
+/// The server rounds the lifetime down, or its clock is ahead.
+#[tokio::test]
+async fn a_token_that_lives_for_seconds_and_expires_early_is_refreshed() {
+    let world = World::new();
+    world.issuer.configure(|options| options.expires_in = 4);
+    let server = world.server();
+    world.sign_in(&server).await.unwrap();
+    world.issuer.expire_access_tokens();
+    assert_eq!(world.call(&server).await, Called::Refused(401));
+    world.advance(3);
+    assert_eq!(world.call(&server).await, Called::Ok);
+    assert_eq!(world.issuer.refreshes(), 1);
 }
 
 #[tokio::test]

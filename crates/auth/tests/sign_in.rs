@@ -370,6 +370,10 @@ async fn a_registered_client_is_preferred_to_everything() {
             .unwrap()
             .starts_with("Basic ")
     );
+    // The Python SDK requires the id beside the header.
+    let form = &world.issuer.forms("/token")[0];
+    assert_eq!(form["client_id"], "mine");
+    assert!(!form.contains_key("client_secret"), "{form:?}");
     // A restarted process still has the secret for a refresh.
     world.advance(3600);
     let later = world.auth().server(world.config().oauth(oauth));
@@ -808,4 +812,39 @@ async fn no_secret_is_printed() {
         assert!(!printed.contains(secret), "{printed}");
         assert!(!files.iter().any(|file| file.contains(secret)), "{files:?}");
     }
+}
+
+/// An authorization server may quote a request in its error.
+#[tokio::test]
+async fn a_secret_that_the_issuer_repeats_is_not_shown() {
+    let world = World::new();
+    let server = world.server();
+    world.issuer.configure(|options| options.echo_errors = true);
+    let login = server.start_login().await.unwrap();
+    let redirect = world.issuer.authorize(login.url().as_str());
+    let denied = login.finish(&redirect).await.unwrap_err();
+    let form = world.issuer.forms("/token").remove(0);
+    assert!(denied.to_string().contains("code=***"), "{denied}");
+    for name in ["code", "code_verifier"] {
+        assert!(!format!("{denied:?}").contains(&form[name]), "{denied}");
+    }
+
+    world
+        .issuer
+        .configure(|options| options.echo_errors = false);
+    world.sign_in(&server).await.unwrap();
+    world.issuer.configure(|options| options.echo_errors = true);
+    world.advance(7200);
+    let Called::Failed(failed) = world.call(&server).await else {
+        panic!("it was refreshed");
+    };
+    let form = world.issuer.forms("/token").pop().unwrap();
+    assert!(failed.contains("refresh_token=***"), "{failed}");
+    assert!(!failed.contains(&form["refresh_token"]), "{failed}");
+
+    let logout = server.logout().await.unwrap();
+    let form = world.issuer.forms("/revoke").remove(0);
+    let shown = format!("{logout:?}");
+    assert!(shown.contains("token=***"), "{shown}");
+    assert!(!shown.contains(&form["token"]), "{shown}");
 }

@@ -31,6 +31,8 @@
 mod action;
 mod bins;
 mod client;
+#[cfg(target_os = "linux")]
+mod desktop;
 pub mod generated;
 pub mod net;
 pub mod processes;
@@ -45,6 +47,8 @@ pub use action::{
 };
 pub use bins::bin;
 pub use client::Client;
+#[cfg(target_os = "linux")]
+pub use desktop::Desktop;
 pub use processes::{Marker, descendants, processes_in_group, processes_with_env};
 pub use scratch::Scratch;
 pub use script::{

@@ -72,8 +72,10 @@ fn asks_for_nonce(response: &HttpResponse) -> bool {
 impl TokenEndpoint<'_> {
     /// Requests tokens.
     pub(crate) async fn request(&self, form: Form) -> Result<TokenResponse, AuthError> {
+        let secrets = self.secrets(&form);
         let response = self.send(form).await?;
-        let tokens = parse_response(response.status, &response.body)?;
+        let tokens = parse_response(response.status, &response.body)
+            .map_err(|error| error.without(&secrets))?;
         let is_known = |kind: &str| {
             kind.eq_ignore_ascii_case("bearer") || (self.dpop.is_some() && is_dpop(kind))
         };
@@ -86,6 +88,13 @@ impl TokenEndpoint<'_> {
             }
             _ => Ok(tokens),
         }
+    }
+
+    /// The secrets of a request, which a server could repeat in an error.
+    fn secrets(&self, form: &Form) -> Vec<Secret> {
+        let mut secrets = form.secrets();
+        secrets.extend(self.client.secret.clone());
+        secrets
     }
 
     /// Sends a form with the authentication of the client. An assertion that the issuer rejects is
@@ -132,6 +141,9 @@ impl TokenEndpoint<'_> {
             AuthMethod::ClientSecretBasic => {
                 let secret = secret.map(Secret::expose).unwrap_or_default();
                 headers.push((AUTHORIZATION, basic(&self.client.id, secret)?));
+                // The Python SDK looks the client up by this field, and RFC 6749, section 3.2.1,
+                // allows it for every client.
+                form = form.with("client_id", &self.client.id);
             }
             AuthMethod::ClientSecretPost => {
                 form = form
@@ -206,10 +218,11 @@ pub(crate) async fn revoke(
     let form = Form::default()
         .with("token", token.expose())
         .with("token_type_hint", kind);
+    let secrets = endpoint.secrets(&form);
     let response = endpoint.send(form).await?;
     match response.status {
         200..=299 => Ok(()),
-        status => Err(oauth_error(status, &response.body)),
+        status => Err(oauth_error(status, &response.body).without(&secrets)),
     }
 }
 

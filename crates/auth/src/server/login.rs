@@ -277,6 +277,8 @@ impl Inner {
             now: self.shared.now(),
         };
         let form = form.with_some("resource", attempt.found.resource.as_deref());
+        // The lifetime of the token may have begun with the request.
+        let requested_at = self.now();
         let response = match endpoint.request(form).await {
             Ok(response) => response,
             Err(error) => {
@@ -287,7 +289,7 @@ impl Inner {
             }
         };
         let dpop = attempt.dpop.as_deref();
-        let tokens = Tokens::from_response(response, &attempt.scopes, None, dpop, self.now());
+        let tokens = Tokens::from_response(response, &attempt.scopes, None, dpop, requested_at);
         let issuer = &attempt.found.issuer.issuer;
         let tokens = self.checked(tokens, issuer, &attempt.client.id)?;
         let mut record = attempt.record.clone();

@@ -5,14 +5,24 @@ use std::sync::Arc;
 use trunkline_transport::http::{AfterRefusal, Refusal};
 
 use super::renewal::{Renewal, RenewalCause};
-use super::{Inner, SignInDemand, SignInReason, blocking};
+use super::{Current, Inner, SignInDemand, SignInReason, blocking};
 use crate::challenge::{Challenge, Reaction, react};
 use crate::error::AuthError;
 use crate::scopes::union;
 
 /// A token this young, in seconds, is not refreshed because the server refuses it: another one
-/// would be refused too.
+/// would be refused too. A token that lives for seconds may expire a little early by the clock of
+/// the server, so of its lifetime only the first half counts.
 const FRESH: u64 = 10;
+
+fn is_fresh(current: &Current, now: u64) -> bool {
+    let lifetime = current
+        .timing
+        .map(|timing| timing.expires_at.saturating_sub(current.obtained_at));
+    let fresh = lifetime.map_or(FRESH, |lifetime| FRESH.min(lifetime / 2));
+    let age = now.checked_sub(current.obtained_at);
+    age.is_some_and(|age| age < fresh)
+}
 
 impl Inner {
     pub(super) async fn refused(self: &Arc<Self>, refusal: Refusal) -> AfterRefusal {
@@ -53,12 +63,9 @@ impl Inner {
         match &current {
             // Another request got a new token meanwhile.
             Some(current) if Some(&current.token) != refusal.sent.as_ref() => return None,
-            Some(current) if current.is_own => {
-                let age = self.now().checked_sub(current.obtained_at);
-                if age.is_some_and(|age| age < FRESH) {
-                    let text = "the server refuses the token that was just issued for it";
-                    return Some((Some(SignInReason::TokenRefused), text.to_owned()));
-                }
+            Some(current) if current.is_own && is_fresh(current, self.now()) => {
+                let text = "the server refuses the token that was just issued for it";
+                return Some((Some(SignInReason::TokenRefused), text.to_owned()));
             }
             _ => {}
         }

@@ -263,13 +263,15 @@ impl Inner {
         let form = Form::new("refresh_token")
             .with("refresh_token", refresh.expose())
             .with_some("resource", record.resource.as_deref());
+        // The lifetime of the token may have begun with the request.
+        let requested_at = self.now();
         let response = endpoint.request(form).await?;
         let tokens = Tokens::from_response(
             response,
             &record.requested_scopes,
             previous,
             dpop.as_deref(),
-            self.now(),
+            requested_at,
         );
         self.checked(tokens, &record.issuer, &client.id)
     }

@@ -43,6 +43,8 @@ mod results;
 mod scopes;
 mod sdk;
 mod search;
+mod secret_sweep;
+mod shared_token;
 mod sign_in;
 mod signals;
 mod status;

@@ -95,14 +95,14 @@ fn a_failing_server_beside_a_running_one_is_only_reported() {
 }
 
 /// A lab with a server that a test issuer protects.
-fn protected() -> (Lab, OAuthServer) {
+pub(crate) fn protected() -> (Lab, OAuthServer) {
     let issuer = OAuthServer::start();
     let lab = Lab::with_entries(|_| json!({"s": {"type": "http", "url": issuer.resource()}}));
     (lab, issuer)
 }
 
 /// Waits for the URL that `login` prints.
-fn printed_url(lab: &Lab) -> String {
+pub(crate) fn printed_url(lab: &Lab) -> String {
     wait_for(SOON, "the URL", || {
         let text = lab.scratch.read("stderr");
         let mut lines = text.lines().map(str::trim);
@@ -113,7 +113,7 @@ fn printed_url(lab: &Lab) -> String {
 }
 
 /// Signs in as a user does in a browser.
-fn sign_in(lab: &Lab, issuer: &OAuthServer) -> Run {
+pub(crate) fn sign_in(lab: &Lab, issuer: &OAuthServer) -> Run {
     let running = lab.start(&mut lab.command(&["login", "s", "--no-browser"]));
     let page = follow_redirect(&issuer.authorize(&printed_url(lab)));
     assert!(page.starts_with("HTTP/1.1 200 "), "{page}");

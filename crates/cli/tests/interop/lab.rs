@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -13,6 +13,9 @@ use crate::servers::Server;
 
 /// How long a killed process may take to leave the process table after the program has ended.
 const GONE_WITHIN: Duration = Duration::from_millis(250);
+
+/// The time limit of a run in the background, on a busy machine.
+const ENDS_WITHIN: Duration = Duration::from_mins(1);
 
 /// One test's own home and project, gone when the test ends.
 pub(crate) struct Lab {
@@ -126,14 +129,8 @@ impl Lab {
 
     /// As [`Lab::run`], with more variables.
     pub(crate) fn run_with(&self, env: &[(&str, &str)], args: &[&str]) -> Ran {
-        let output = self
-            .command(env!("CARGO_BIN_EXE_trunkline"))
-            .envs(env.iter().copied())
-            .arg("--mcp-config")
-            .arg(self.config())
-            .args(args)
-            .output()
-            .unwrap();
+        let mut command = self.program(args);
+        let output = command.envs(env.iter().copied()).output().unwrap();
         let ran = Ran {
             code: output.status.code(),
             stdout: String::from_utf8(output.stdout).unwrap(),
@@ -141,6 +138,23 @@ impl Lab {
         };
         self.marker.assert_gone(GONE_WITHIN);
         ran
+    }
+
+    /// The program with the lab's config.
+    pub(crate) fn program(&self, args: &[&str]) -> Command {
+        let mut command = self.command(env!("CARGO_BIN_EXE_trunkline"));
+        command.arg("--mcp-config").arg(self.config()).args(args);
+        command
+    }
+
+    /// Starts a program with its output in files.
+    pub(crate) fn start(&self, command: &mut Command) -> Running<'_> {
+        let file = |name| fs::File::create(self.folder.path().join(name)).unwrap();
+        let child = command.stdout(file("stdout")).stderr(file("stderr"));
+        Running {
+            lab: self,
+            child: child.spawn().unwrap(),
+        }
     }
 
     /// Runs the program with a terminal for its output (made by `script`, an essential Debian
@@ -178,6 +192,36 @@ impl Lab {
             .json();
         assert_eq!(result["isError"], false, "{result}");
         result
+    }
+}
+
+/// A run in progress.
+pub(crate) struct Running<'a> {
+    lab: &'a Lab,
+    child: Child,
+}
+
+impl Running<'_> {
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.lab.folder.path().join(name)).unwrap()
+    }
+
+    /// What it has written to stderr so far.
+    pub(crate) fn stderr(&self) -> String {
+        self.read("stderr")
+    }
+
+    /// Waits for its end, and proves that it leaves no process behind.
+    pub(crate) fn end(mut self) -> Ran {
+        let status = wait_for(ENDS_WITHIN, "the program's end", || {
+            self.child.try_wait().unwrap()
+        });
+        self.lab.marker.assert_gone(GONE_WITHIN);
+        Ran {
+            code: status.code(),
+            stdout: self.read("stdout"),
+            stderr: self.read("stderr"),
+        }
     }
 }
 

@@ -14,11 +14,15 @@
 mod browser;
 mod catalog;
 mod everything;
+mod headless;
+#[cfg(target_os = "linux")]
+mod keychain;
 mod lab;
 mod more;
 mod network;
 mod servers;
 mod service;
+mod sign_in;
 
 use std::fs;
 

@@ -64,12 +64,35 @@ impl Service {
         })
     }
 
+    /// The TypeScript SDK's server that is protected by its own authorization server.
+    pub(crate) fn sdk_example_with_oauth(auth_port: u16) -> Self {
+        Self::start(|port| {
+            let mut command =
+                node("@modelcontextprotocol/sdk/dist/esm/examples/server/simpleStreamableHttp.js");
+            command
+                .args(["--oauth", "--oauth-strict"])
+                .env("MCP_PORT", port.to_string())
+                .env("MCP_AUTH_PORT", auth_port.to_string());
+            command
+        })
+    }
+
+    /// `oidc-provider`, and an MCP server that it protects.
+    pub(crate) fn oidc_provider(auth_port: u16) -> Self {
+        Self::start(|port| {
+            let mut command = node_program(&fixture("oidc_provider.mjs"));
+            command
+                .arg(installed().join("node_modules"))
+                .args([port, auth_port].map(|port| port.to_string()));
+            command
+        })
+    }
+
     /// A program of ours for a foreign Python library, run in one of the environments.
     pub(crate) fn python(environment: &str, program: &str) -> Self {
         Self::start(|port| {
             let mut command = Command::new(installed().join(environment).join("bin/python"));
-            let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/interop");
-            command.arg(folder.join(program)).arg(port.to_string());
+            command.arg(fixture(program)).arg(port.to_string());
             command
         })
     }
@@ -88,12 +111,7 @@ impl Service {
 
     /// Any other program that listens on a port.
     pub(crate) fn start(command: impl FnOnce(u16) -> Command) -> Self {
-        // Free now; whoever starts at the same time asks for another.
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let port = free_port();
         let mut command = command(port);
         let child = command
             .process_group(0)
@@ -130,9 +148,24 @@ impl Drop for Service {
     }
 }
 
+/// A port that is free now; whoever starts at the same time gets another.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
 fn node(script: &str) -> Command {
-    let modules = installed().join("node_modules");
-    let mut command = Command::new(modules.join("node/bin/node"));
-    command.arg(modules.join(script));
+    node_program(&installed().join("node_modules").join(script))
+}
+
+fn node_program(script: &Path) -> Command {
+    let mut command = Command::new(installed().join("node_modules/node/bin/node"));
+    command.arg(script);
     command
+}
+
+/// A program of ours for a foreign library.
+fn fixture(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/interop");
+    folder.join(name)
 }

@@ -29,7 +29,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// How long the user may take to unlock the keychain.
 const PROMPT_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long an unresponsive keychain is not asked again, so that ten secrets cost one wait.
+/// How long an unresponsive or locked keychain is not asked again, so that ten secrets cost one wait
+/// or one dismissed prompt.
 const LEFT_ALONE: Duration = Duration::from_mins(1);
 
 /// Added to all limits before the thread is abandoned.
@@ -98,9 +99,9 @@ struct Access {
 #[derive(Debug)]
 pub(super) struct Keychain {
     access: Access,
-    /// Since when the keychain has not responded. Locked during an operation, so the user sees one
-    /// prompt at a time.
-    silent_since: Mutex<Option<Instant>>,
+    /// When and why the keychain was last unavailable. Locked during an operation, so the user sees
+    /// one prompt at a time.
+    unavailable: Mutex<Option<(Instant, KeychainError)>>,
 }
 
 impl Default for Keychain {
@@ -120,7 +121,7 @@ impl Keychain {
     fn with(access: Access) -> Self {
         Self {
             access,
-            silent_since: Mutex::new(None),
+            unavailable: Mutex::new(None),
         }
     }
 
@@ -167,13 +168,15 @@ impl Keychain {
         account: &str,
         operation: impl FnOnce(&Access, &Names) -> Result<T, KeychainError> + Send + 'static,
     ) -> Result<T, KeychainError> {
-        let mut silent_since = self
-            .silent_since
+        let mut unavailable = self
+            .unavailable
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let Limits { answer, prompt } = self.access.limits;
-        if silent_since.is_some_and(|since| since.elapsed() < LEFT_ALONE) {
-            return Err(KeychainError::NoAnswer(answer));
+        if let Some((since, error)) = &*unavailable
+            && since.elapsed() < LEFT_ALONE
+        {
+            return Err(error.clone());
         }
 
         let access = self.access.clone();
@@ -198,8 +201,10 @@ impl Keychain {
                 "it ended without an answer".to_owned(),
             )),
         };
-        *silent_since = match &outcome {
-            Err(KeychainError::NoAnswer(_)) => Some(Instant::now()),
+        *unavailable = match &outcome {
+            Err(error @ (KeychainError::NoAnswer(_) | KeychainError::Locked)) => {
+                Some((Instant::now(), error.clone()))
+            }
             _ => None,
         };
         outcome

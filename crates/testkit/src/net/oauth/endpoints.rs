@@ -39,6 +39,8 @@ pub(super) struct State {
     keys: HashMap<usize, String>,
     /// The proofs that were used.
     proofs: HashSet<String>,
+    /// All tokens, codes and client secrets.
+    pub(super) secrets: Vec<String>,
 }
 
 #[derive(Clone, Default)]
@@ -134,6 +136,17 @@ fn error(status: u16, code: &str) -> (u16, Value) {
     (status, json!({"error": code}))
 }
 
+/// An error that quotes the request.
+fn echo(form: &Form) -> (u16, Value) {
+    let fields: Vec<_> = form
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let description = format!("cannot handle {}", fields.join(" "));
+    let body = json!({"error": "invalid_request", "error_description": description});
+    (400, body)
+}
+
 /// The protected resource: 401 without a valid token, 403 without the scopes.
 fn resource(state: &mut State, request: &Request, reply: &mut Reply) {
     let scheme = if state.options.dpop { "DPoP" } else { "Bearer" };
@@ -163,7 +176,11 @@ fn resource(state: &mut State, request: &Request, reply: &mut Reply) {
         } else {
             &[]
         };
-        reply.respond(401, headers, "");
+        let quoted = token.filter(|_| state.options.echo_refused_tokens);
+        let body = quoted.map_or(String::new(), |token| {
+            json!({"message": format!("the token {token} is unknown")}).to_string()
+        });
+        reply.respond(401, headers, body);
         return;
     };
     let has = |scope: &String| access.scope.split(' ').any(|granted| granted == scope);
@@ -224,7 +241,11 @@ impl State {
         self.serial += 1;
         // Unique among all servers, so that a test notices when one gets what another issued.
         let port = self.base.rsplit(':').next().unwrap_or_default();
-        format!("{prefix}-{port}-{}", self.serial)
+        let name = format!("{prefix}-{port}-{}", self.serial);
+        if prefix != "client" {
+            self.secrets.push(name.clone());
+        }
+        name
     }
 
     fn metadata(&self, path: &str, reply: &mut Reply) {
@@ -419,6 +440,9 @@ impl State {
         self.grants.push(grant_type.clone());
         if let Some((status, body)) = self.options.token_response.clone() {
             return (status, Value::String(body));
+        }
+        if self.options.echo_errors {
+            return echo(&form);
         }
         let Some(client) = self.client(request, &form) else {
             return error(401, "invalid_client");
@@ -655,6 +679,9 @@ impl State {
 
     fn revoke(&mut self, request: &Request) -> (u16, Value) {
         let form = parse_form(&request.body);
+        if self.options.echo_errors {
+            return echo(&form);
+        }
         if self.client(request, &form).is_none() {
             return error(401, "invalid_client");
         }

@@ -117,6 +117,16 @@ impl OAuthServer {
         self.state().grants.clone()
     }
 
+    /// All secrets of the sign-ins so far: the tokens, codes and client secrets that were issued, and
+    /// the PKCE verifiers of the client.
+    pub fn secrets(&self) -> Vec<String> {
+        let mut secrets = self.state().secrets.clone();
+        for mut form in self.forms("/token") {
+            secrets.extend(form.remove("code_verifier"));
+        }
+        secrets
+    }
+
     /// The number of requests to a path, without its query.
     pub fn count(&self, path: &str) -> usize {
         self.requests(path).len()

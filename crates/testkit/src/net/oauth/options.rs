@@ -50,6 +50,10 @@ pub struct OAuthOptions {
     pub metadata_body: Option<String>,
     /// The status and body of token responses, in place of real ones.
     pub token_response: Option<(u16, String)>,
+    /// The resource quotes the token that it refuses.
+    pub echo_refused_tokens: bool,
+    /// Answers token and revocation requests with an error that quotes the request.
+    pub echo_errors: bool,
     /// Acts on a token request but closes the connection in place of responding.
     pub drop_token_response: bool,
     /// Holds back token responses.
@@ -98,6 +102,8 @@ impl Default for OAuthOptions {
             content_type: "application/json".into(),
             metadata_body: None,
             token_response: None,
+            echo_refused_tokens: false,
+            echo_errors: false,
             drop_token_response: false,
             hold_token_responses: false,
             deny: None,
