@@ -1,7 +1,7 @@
 //! The token of a remote Claude Code session (AUTH-10).
 //!
-//! The session's environment supplies it for Anthropic's own servers. It goes nowhere else, whatever
-//! a configuration says.
+//! The session's environment supplies it for Anthropic's own servers. It goes nowhere else,
+//! whatever a configuration says.
 
 use std::sync::Arc;
 

@@ -303,17 +303,22 @@ fn all_servers_that_wait_are_signed_in_to_one_after_the_other() {
     assert_eq!(lab.run(&["login"]).code, Some(2));
 }
 
-/// AUTH-9: one sign-in at the identity provider serves the servers behind it.
-#[test]
-fn an_enterprise_sign_in_serves_servers_without_a_browser() {
-    let (lab, issuer, idp) = (Lab::new(), OAuthServer::start(), OAuthServer::start());
-    idp.add_client("desk", Some("idp-secret"));
+/// Adds the server `s`, where the client `robot` is registered.
+fn add_robot(lab: &Lab, issuer: &OAuthServer) {
     issuer.add_client("robot", Some("s3cret"));
     let url = issuer.resource();
     let add = ["add", "--no-check", "-t", "http", "--client-id", "robot"];
     let add = [&add[..], &["--client-secret", "s", &url]].concat();
     let added = lab.finish(lab.bare(&add).env("MCP_CLIENT_SECRET", "s3cret"));
     assert_eq!(added.code, Some(0), "{added:#?}");
+}
+
+/// AUTH-9: one sign-in at the identity provider serves the servers behind it.
+#[test]
+fn an_enterprise_sign_in_serves_servers_without_a_browser() {
+    let (lab, issuer, idp) = (Lab::new(), OAuthServer::start(), OAuthServer::start());
+    idp.add_client("desk", Some("idp-secret"));
+    add_robot(&lab, &issuer);
     let oauth = r#"oauth={"clientId":"robot","xaa":true}"#;
     assert_eq!(lab.plainly(&["edit", "s", "--set", oauth]).code, Some(0));
 
@@ -364,12 +369,7 @@ fn an_enterprise_sign_in_serves_servers_without_a_browser() {
 #[test]
 fn a_machine_signs_in_with_its_client_secret() {
     let (lab, issuer) = (Lab::new(), OAuthServer::start());
-    issuer.add_client("robot", Some("s3cret"));
-    let url = issuer.resource();
-    let add = ["add", "--no-check", "-t", "http", "--client-id", "robot"];
-    let add = [&add[..], &["--client-secret", "s", &url]].concat();
-    let added = lab.finish(lab.bare(&add).env("MCP_CLIENT_SECRET", "s3cret"));
-    assert_eq!(added.code, Some(0), "{added:#?}");
+    add_robot(&lab, &issuer);
     let oauth = |grant: &str| format!(r#"oauth={{"clientId":"robot","grantType":"{grant}"}}"#);
     let bad = lab.plainly(&["edit", "s", "--set", &oauth("password")]);
     assert_eq!(bad.code, Some(2), "{bad:#?}");
