@@ -171,11 +171,10 @@ impl IdpConfig {
     /// ```
     /// use trunkline_auth::{IdpConfig, Secret};
     ///
-    /// let idp = IdpConfig::new("https://login.example.com", "trunkline")?
-    ///     .id_tokens(|_: &str| {
-    ///         let token = std::fs::read_to_string("id-token").map_err(|error| error.to_string())?;
-    ///         Ok(Secret::new(token))
-    ///     });
+    /// let idp = IdpConfig::new("https://login.example.com", "trunkline")?.id_tokens(|_: &str| {
+    ///     let token = std::fs::read_to_string("/run/my-agent/id-token");
+    ///     token.map(Secret::new).map_err(|error| error.to_string())
+    /// });
     /// # drop(idp);
     /// # Ok::<(), url::ParseError>(())
     /// ```

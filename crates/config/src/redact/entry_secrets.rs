@@ -133,4 +133,13 @@ mod tests {
         }
         assert_eq!(entry_secrets(&entry)[..4], ["s3cr3t", "word", "abc", "def"]);
     }
+
+    #[test]
+    fn a_token_is_secret_without_its_scheme_too() {
+        for scheme in ["Bearer", "DPoP", "dpop", "Basic"] {
+            let value = format!("{scheme} tok");
+            let found = header_secrets("Authorization", &value);
+            assert_eq!(found, [value.as_str(), "tok"]);
+        }
+    }
 }

@@ -7,7 +7,7 @@ use super::references::without_references;
 use crate::secret::HIDDEN;
 
 /// Authentication schemes that may precede a secret.
-const SCHEMES: [&str; 4] = ["bearer ", "basic ", "token ", "apikey "];
+const SCHEMES: [&str; 5] = ["bearer ", "dpop ", "basic ", "token ", "apikey "];
 
 /// Headers that never hold a secret.
 pub(super) const OPEN_HEADERS: [&str; 7] = [
