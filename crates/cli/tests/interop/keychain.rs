@@ -108,7 +108,7 @@ fn a_sign_in_lives_in_the_keychain_and_logout_deletes_it() {
     session.desktop.stop_keychain();
     assert_eq!(session.call(), Some(4));
     session.desktop.start_keychain();
-    // The refusal is remembered, but a stored token is not.
+    // A stored token counts more than the remembered refusal (AUTH-7).
     let called = session.run(&["call", "s", "greet"]).done();
     assert_eq!(called.stdout, "hello\n");
 
