@@ -10,6 +10,8 @@ pub(crate) struct Page {
     title: &'static str,
     /// Text, which is escaped.
     text: String,
+    /// What the user can do.
+    next: &'static str,
 }
 
 impl Page {
@@ -18,7 +20,8 @@ impl Page {
         Self {
             status: 200,
             title: "You are signed in",
-            text: format!("Trunkline can now use “{server}”. You can close this tab."),
+            text: format!("Trunkline can now use “{server}”."),
+            next: "You can close this tab.",
         }
     }
 
@@ -45,7 +48,8 @@ impl Page {
         Self {
             status: 400,
             title,
-            text: format!("Signing in to “{server}”: {error}. {next}"),
+            text: format!("Signing in to “{server}”: {error}."),
+            next,
         }
     }
 
@@ -55,6 +59,7 @@ impl Page {
             status: 404,
             title: "There is no such page",
             text: "This address only receives the end of a sign-in.".to_owned(),
+            next: "You can close this tab.",
         }
     }
 
@@ -84,6 +89,7 @@ impl Page {
     fn html(&self) -> String {
         let title = escape(self.title);
         let text = escape(&self.text);
+        let next = escape(self.next);
         let mark = if self.status == 200 { "✓" } else { "!" };
         let class = if self.status == 200 { "good" } else { "bad" };
         format!(
@@ -91,7 +97,7 @@ impl Page {
              <meta name=\"viewport\" content=\"width=device-width\">\n\
              <title>{title} · Trunkline</title>\n<style>\n{STYLE}</style>\n\
              <main>\n<p class=\"mark {class}\" aria-hidden=\"true\">{mark}</p>\n\
-             <h1>{title}</h1>\n<p>{text}</p>\n</main>\n</html>\n"
+             <h1>{title}</h1>\n<p>{text}</p>\n<p>{next}</p>\n</main>\n</html>\n"
         )
     }
 }
@@ -101,8 +107,9 @@ const STYLE: &str = "\
 body { margin: 0; min-height: 100vh; display: grid; place-items: center;
   font: 1.1rem/1.5 system-ui, sans-serif; background: Canvas; color: CanvasText; }
 main { max-width: 32rem; padding: 2rem; overflow-wrap: anywhere; }
-h1 { font-size: 1.6rem; margin: 0.5rem 0; }
-.mark { margin: 0; width: 3rem; height: 3rem; border-radius: 50%; display: grid;
+h1 { font-size: 1.6rem; line-height: 1.3; margin: 0.8rem 0; text-wrap: balance; }
+p { margin: 0.8rem 0; text-wrap: pretty; }
+main .mark { margin: 0; width: 3rem; height: 3rem; border-radius: 50%; display: grid;
   place-items: center; font-size: 1.6rem; color: #fff; }
 .good { background: #1a7f37; }
 .bad { background: #b35900; }

@@ -14,6 +14,7 @@ mod approve;
 mod arguments;
 mod attacks;
 mod bad_files;
+mod browser_urls;
 mod cache;
 mod call;
 mod clean;

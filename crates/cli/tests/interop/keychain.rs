@@ -108,7 +108,7 @@ fn a_sign_in_lives_in_the_keychain_and_logout_deletes_it() {
     session.desktop.stop_keychain();
     assert_eq!(session.call(), Some(4));
     session.desktop.start_keychain();
-    // The refusal is remembered, but a stored token is not.
+    // A stored token counts more than the remembered refusal (AUTH-7).
     let called = session.run(&["call", "s", "greet"]).done();
     assert_eq!(called.stdout, "hello\n");
 
@@ -144,13 +144,14 @@ struct Prompter {
 }
 
 impl Prompter {
-    fn start(desktop: &Desktop) -> Self {
+    /// Enters this password; an empty one dismisses the prompts.
+    fn start(desktop: &Desktop, password: &str) -> Self {
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/prompter.py");
         let log = desktop.path().join("prompts");
         let child = desktop
             .command(installed().join("venv/bin/python"))
             .arg(program)
-            .arg(desktop.password())
+            .args([password])
             .arg(&log)
             .spawn()
             .unwrap();
@@ -201,22 +202,58 @@ fn states(list: &Value) -> Vec<&str> {
     rows.map(|row| row["state"].as_str().unwrap()).collect()
 }
 
-#[test]
-fn fifty_servers_need_one_unlock() {
+/// A session with fifty servers that the user is signed in to, and a locked keychain.
+fn fifty_servers() -> Session {
     let mut session = Session::new(Desktop::with_keychain());
     let names: Vec<_> = (0..50).map(|number| format!("s{number}")).collect();
     sign_in_to(&session, &names);
     let entry = json!({"type": "http", "url": session.issuer.resource()});
     let entries: serde_json::Map<_, _> = names
-        .iter()
-        .map(|name| (name.clone(), entry.clone()))
+        .into_iter()
+        .map(|name| (name, entry.clone()))
         .collect();
     session.lab.write_servers(&Value::Object(entries));
     session.desktop.stop_keychain();
     session.desktop.start_locked_keychain();
-    let prompter = Prompter::start(&session.desktop);
+    session
+}
+
+#[test]
+fn fifty_servers_need_one_unlock() {
+    let session = fifty_servers();
+    let prompter = Prompter::start(&session.desktop, session.desktop.password());
     let list = session.run(&["list", "--json"]).done().json();
-    assert_eq!(states(&list), vec!["connected"; names.len()], "{list}");
+    assert_eq!(states(&list), ["connected"; 50], "{list}");
     assert_eq!(prompter.prompts(), 1);
     assert!(!session.file().exists());
+}
+
+#[test]
+fn a_dismissed_unlock_is_not_repeated_for_each_server() {
+    let session = fifty_servers();
+    let prompter = Prompter::start(&session.desktop, "");
+    let list = session.run(&["list", "--json"]).done().json();
+    assert_eq!(states(&list), ["failed"; 50], "{list}");
+    let error = list[0]["error"].as_str().unwrap();
+    assert!(error.contains("locked"), "{error}");
+    assert_eq!(prompter.prompts(), 1);
+}
+
+/// A locked keychain is the user's choice; plain text in a file is no substitute.
+#[test]
+fn a_locked_keychain_is_reported_and_no_file_takes_its_place() {
+    let mut session = Session::new(Desktop::with_keychain());
+    session.login().done();
+    session.desktop.stop_keychain();
+    session.desktop.start_locked_keychain();
+    for args in [&["call", "s", "greet"][..], &["login", "s", "--no-browser"]] {
+        let run = session.run(args);
+        assert_eq!(run.code, Some(3), "{args:?}: {run:#?}");
+        assert!(run.stderr.contains("locked"), "{args:?}: {run:#?}");
+    }
+    assert!(!session.file().exists());
+    assert_eq!(session.files_with_tokens(), Vec::<PathBuf>::new());
+    // Unlocked, it works as before.
+    let _prompter = Prompter::start(&session.desktop, session.desktop.password());
+    assert_eq!(session.call(), Some(0));
 }

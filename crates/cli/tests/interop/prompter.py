@@ -1,6 +1,7 @@
 """Answers the prompts of GNOME Keyring with a password, in place of a window.
 
-Usage: prompter.py PASSWORD LOG. It adds a line to the file LOG for each prompt: the kind and the time.
+Usage: prompter.py PASSWORD LOG. It adds a line to the file LOG for each prompt. An empty password
+dismisses the prompts.
 
 The protocol is that of gcr: the secret travels encrypted with AES-128, whose key comes from
 Diffie-Hellman in the 1536-bit MODP group of RFC 3526.
@@ -78,6 +79,9 @@ while True:
         case "PerformPrompt":
             with open(log, "a") as file:
                 file.write(f"{message.body[1]}\n")
-            answer(message, "sa{sv}s", ("yes", {}, exchange(message.body[3])))
+            if password:
+                answer(message, "sa{sv}s", ("yes", {}, exchange(message.body[3])))
+            else:
+                answer(message, "sa{sv}s", ("no", {}, exchange()))
         case "StopPrompting":
             answer(message, None, ())
