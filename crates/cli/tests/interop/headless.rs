@@ -53,7 +53,7 @@ impl Headless {
         let mut url = url.to_owned();
         let mut form = None;
         for _ in 0..MAX_STEPS {
-            let response = self.request(&url, form.take());
+            let response = self.request(&url, form.take().as_deref());
             if let Some(to) = response.values("location").next() {
                 url = resolve(&url, to);
                 continue;
@@ -68,7 +68,7 @@ impl Headless {
         panic!("no end at {url}");
     }
 
-    fn request(&mut self, url: &str, form: Option<String>) -> Response {
+    fn request(&mut self, url: &str, form: Option<&str>) -> Response {
         let (origin, path) = split(url);
         let cookies: Vec<_> = self
             .cookies
@@ -80,7 +80,7 @@ impl Headless {
         if form.is_some() {
             headers.push_str("content-type: application/x-www-form-urlencoded\r\n");
         }
-        let response = send(url, form.as_deref(), &headers);
+        let response = send(url, form, &headers);
         for cookie in response.values("set-cookie") {
             let mut parts = cookie.split(';').map(str::trim);
             let (name, value) = parts.next().and_then(|pair| pair.split_once('=')).unwrap();
