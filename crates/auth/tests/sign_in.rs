@@ -349,7 +349,7 @@ async fn a_registered_client_is_preferred_to_everything() {
     let secret = Secret::new("s3cret:&");
     world
         .vault()
-        .set_client_secret("test", world.url().as_str(), &secret)
+        .set_client_secret("test", world.url().as_str(), None, &secret)
         .unwrap();
     let oauth = OAuthEntry {
         client_id: Some("mine".into()),
@@ -379,6 +379,34 @@ async fn a_registered_client_is_preferred_to_everything() {
     let later = world.auth().server(world.config().oauth(oauth));
     assert_eq!(world.call(&later).await, Called::Ok);
     assert_eq!(world.issuer.refreshes(), 1);
+}
+
+/// Metadata from a URL in the settings speaks only for its own issuer, and a client secret belongs
+/// to that URL.
+#[tokio::test]
+async fn metadata_that_claims_another_issuer_is_refused() {
+    let world = World::new();
+    let evil = OAuthServer::start();
+    let real = world.issuer.issuer();
+    evil.configure(|options| options.issuer_claim = Some(real));
+    let metadata = format!("{}/.well-known/oauth-authorization-server", evil.issuer());
+    let oauth = OAuthEntry {
+        auth_server_metadata_url: Some(metadata.clone()),
+        ..OAuthEntry::default()
+    };
+    let server = world.auth().server(world.config().oauth(oauth));
+    let error = server.start_login().await.unwrap_err();
+    assert_eq!(error.kind(), AuthErrorKind::Refused, "{error}");
+    assert_eq!(evil.count("/register") + evil.count("/token"), 0);
+
+    let (vault, url) = (world.vault(), world.url());
+    let secret = Secret::new("s3cret");
+    vault
+        .set_client_secret("test", url.as_str(), None, &secret)
+        .unwrap();
+    let found = |metadata: Option<&str>| vault.client_secret("test", url.as_str(), metadata);
+    assert_eq!(found(Some(&metadata)).unwrap(), None);
+    assert_eq!(found(None).unwrap(), Some(secret));
 }
 
 #[tokio::test]

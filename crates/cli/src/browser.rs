@@ -4,6 +4,7 @@ use std::io;
 use std::process::{Command, Stdio};
 
 use trunkline::auth::BrowserUrl;
+use trunkline_config::env_vars;
 
 /// The variable with the user's browser.
 const BROWSER: &str = "BROWSER";
@@ -33,6 +34,9 @@ pub(crate) fn open(url: &BrowserUrl) -> io::Result<()> {
         }
         None => Command::new("xdg-open"),
     };
+    for name in env_vars::secrets() {
+        command.env_remove(name);
+    }
     command
         .arg(url.as_str())
         .stdin(Stdio::null())

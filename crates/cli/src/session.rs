@@ -295,7 +295,8 @@ pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
     if let Some(layout) = layout {
         builder = builder.secrets(vault(layout));
         if let Some(auth) = auth(layout) {
-            let idp = idp(layout, &auth).map(|(idp, _)| idp);
+            // Settings that cannot be read are reported with the servers.
+            let idp = idp(layout, &auth).ok().flatten().map(|(idp, _)| idp);
             builder = builder
                 .auth_with(auth, move |entry, config| {
                     sign_in(entry, config, idp.as_ref())
@@ -400,18 +401,19 @@ pub(crate) fn auth(layout: &Layout) -> Option<Auth> {
 }
 
 /// Returns the sign-in at the identity provider of the settings, if there is one.
-pub(crate) fn idp(layout: &Layout, auth: &Auth) -> Option<(Arc<ServerAuth>, XaaIdp)> {
-    let found = XaaIdp::load(layout).unwrap_or_else(|problem| {
-        output::warning(&problem);
-        None
-    });
-    let (idp, _) = found?;
-    let config = IdpConfig::new(&idp.issuer, &idp.client_id).ok()?;
+pub(crate) fn idp(
+    layout: &Layout,
+    auth: &Auth,
+) -> Result<Option<(Arc<ServerAuth>, XaaIdp)>, String> {
+    let Some((idp, _)) = XaaIdp::load(layout)? else {
+        return Ok(None);
+    };
+    let config = IdpConfig::new(&idp.issuer, &idp.client_id).map_err(|error| error.to_string())?;
     let config = match idp.callback_port {
         Some(port) => config.callback_port(port),
         None => config,
     };
-    Some((auth.idp(config), idp))
+    Ok(Some((auth.idp(config), idp)))
 }
 
 /// Returns the settings with which a server is signed in to.
@@ -422,8 +424,12 @@ pub(crate) fn sign_in(
 ) -> ServerConfig {
     let is_enterprise = entry.transport.oauth().is_some_and(|oauth| oauth.xaa);
     match idp {
-        Some(idp) if is_enterprise => config.grant(Grant::Enterprise(Arc::clone(idp))),
-        _ => config,
+        _ if !is_enterprise => config,
+        Some(idp) => config.grant(Grant::Enterprise(Arc::clone(idp))),
+        // The company decides who signs in: a browser is no substitute.
+        None => config.grant(Grant::Workload(Arc::new(|_: &str| {
+            Err("no identity provider is set; set it with `trunkline xaa setup`".to_owned())
+        }))),
     }
 }
 

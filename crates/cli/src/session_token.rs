@@ -23,9 +23,19 @@ pub(crate) fn credentials() -> Option<Find> {
     let token = Token::bearer(&set(env_vars::CLAUDE_CODE_SESSION_ACCESS_TOKEN)?)?;
     let token: Arc<dyn Credentials> = Arc::new(FixedToken(token));
     let own = set(env_vars::TRUNKLINE_CLAUDEAI_URL).and_then(|url| url.parse().ok());
+    let own = own.filter(|url: &Url| url.scheme() == "https" || is_loopback(url));
     Some(Box::new(move |entry| {
         is_for(entry, own.as_ref()).then(|| Arc::clone(&token))
     }))
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        Some(url::Host::Domain(name)) => name == "localhost",
+        None => false,
+    }
 }
 
 /// Returns whether the token is for a server: one of Anthropic's over https, or one at the origin

@@ -52,10 +52,9 @@ impl XaaIdp {
     }
 
     fn check(&self) -> Result<(), String> {
-        let url: Url = self
-            .issuer
-            .parse()
-            .map_err(|error| format!("the issuer is not a URL: {error}"))?;
+        let url: Url = self.issuer.parse().map_err(|error| {
+            format!("the issuer must be an https URL, for example https://idp.example: {error}")
+        })?;
         let is_local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
         if url.scheme() != "https" && !(url.scheme() == "http" && is_local) {
             return Err("the issuer must be an https URL".to_owned());
@@ -81,11 +80,13 @@ impl XaaIdp {
     }
 
     fn read(file: &Path) -> Result<Option<Self>, String> {
-        // Other problems of the file are reported where servers are loaded.
-        let Ok(Some(text)) = files::read(file) else {
+        let unreadable = |error: String| format!("cannot read {}: {error}", file.display());
+        let text = files::read(file).map_err(|error| unreadable(error.to_string()))?;
+        let Some(text) = text.filter(|text| !text.trim().is_empty()) else {
             return Ok(None);
         };
-        let Ok(Some(value)) = get(file, &text, &[KEY]) else {
+        let value = get(file, &text, &[KEY]).map_err(|error| unreadable(error.to_string()))?;
+        let Some(value) = value else {
             return Ok(None);
         };
         let problem = |problem: String| format!("\"{KEY}\" in {}: {problem}", file.display());
@@ -104,7 +105,7 @@ impl Editor {
     /// The organisation's settings have one, or the file cannot be changed.
     pub fn set_xaa_idp(&self, idp: Option<&XaaIdp>) -> Result<WriteOutcome, ChangeError> {
         let managed = self.layout().managed_settings();
-        if let Ok(Some(_)) = XaaIdp::read(&managed) {
+        if !matches!(XaaIdp::read(&managed), Ok(None)) {
             return Err(ChangeError::Exclusive(managed));
         }
         let file = self.layout().settings_file();

@@ -57,6 +57,14 @@ pub(crate) mod network {
             None
         }
 
+        pub(crate) fn token_failure(&self, _: &ServerEntry) -> Option<String> {
+            None
+        }
+
+        pub(crate) fn scopes_of(&self, _: &ServerEntry, _: Option<&str>) -> Vec<String> {
+            Vec::new()
+        }
+
         pub(crate) async fn is_sign_in_demanded(&self, _: &ServerEntry) -> bool {
             false
         }

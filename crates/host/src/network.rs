@@ -68,14 +68,30 @@ impl Network {
         #[cfg(feature = "http")]
         if let Some(sign_ins) = &self.sign_ins {
             let demand = sign_ins.demand(entry)?;
+            let needs_user = sign_ins
+                .server(entry)
+                .is_some_and(|server| server.needs_user());
             return match demand.reason {
-                SignInReason::SignedOut => None,
+                SignInReason::SignedOut if needs_user => None,
+                // The server says why.
+                SignInReason::TokenRefused => None,
                 SignInReason::MissingScopes(scopes) => Some(format!(
                     "the server needs permissions that the sign-in lacks: {}",
                     scopes.join(" ")
                 )),
                 _ => Some(demand.message),
             };
+        }
+        let _ = entry;
+        None
+    }
+
+    /// Returns why the last attempt to get a token failed, although no sign-in is needed.
+    pub(crate) fn token_failure(&self, entry: &ServerEntry) -> Option<String> {
+        #[cfg(feature = "http")]
+        if let Some(sign_ins) = &self.sign_ins {
+            let failure = sign_ins.failure(entry)?;
+            return Some(format!("could not get a token: {failure}"));
         }
         let _ = entry;
         None
@@ -106,6 +122,20 @@ impl Network {
         }
         let _ = entry;
         false
+    }
+
+    /// Returns the scopes that a refused request lacks, by the server's challenge (AUTH-6).
+    pub(crate) fn scopes_of(&self, entry: &ServerEntry, challenge: Option<&str>) -> Vec<String> {
+        #[cfg(feature = "http")]
+        {
+            let challenge = challenge.and_then(trunkline_auth::Challenge::parse);
+            let error = challenge.and_then(|challenge| challenge.error);
+            if error.as_deref() == Some("insufficient_scope") {
+                return self.missing_scopes(entry);
+            }
+        }
+        let _ = (entry, challenge);
+        Vec::new()
     }
 
     /// Returns the scopes that requests to a server lack (AUTH-6).

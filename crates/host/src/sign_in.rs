@@ -27,8 +27,8 @@ pub(crate) struct SignIns {
     auth: Auth,
     configure: ConfigureSignIn,
     servers: Mutex<HashMap<String, Arc<ServerAuth>>>,
-    /// The sign-ins that end with a new connection.
-    followed: Mutex<Vec<Weak<Login>>>,
+    /// The sign-ins that end with a new connection, each with that connection.
+    followed: Mutex<Vec<(Weak<Login>, Weak<Connection>)>>,
 }
 
 impl SignIns {
@@ -60,10 +60,19 @@ impl SignIns {
             return None;
         }
         let Some(account) = server.listed_account() else {
-            return Some(String::new());
+            // The list is kept as well as possible: a token that it does not know is somebody's.
+            return (!server.has_token()).then(String::new);
         };
         let (key, issuer) = (server.identity().key(), &account.issuer);
         Some(format!("{key}\n{issuer}\n{}", account.signed_in_at))
+    }
+
+    /// Returns why the last attempt to get a token failed, although no sign-in is needed.
+    pub(crate) fn failure(&self, entry: &ServerEntry) -> Option<AuthError> {
+        let server = self.server(entry)?;
+        server
+            .last_failure()
+            .filter(|_| server.sign_in_demand().is_none())
     }
 
     /// Returns why a server waits for a sign-in, if that is known.
@@ -80,7 +89,7 @@ impl SignIns {
             return false;
         };
         // Another program may have signed in.
-        server.recent_demand().await.is_some() && !matches!(server.token().await, Ok(Some(_)))
+        server.recent_demand().await.is_some() && matches!(server.token().await, Ok(None))
     }
 
     /// Starts a sign-in, or joins the one that is under way. Once it succeeds, the server is
@@ -92,11 +101,14 @@ impl SignIns {
     ) -> Result<Arc<Login>, AuthError> {
         let login = server.start_login().await?;
         let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
-        followed.retain(|known| known.strong_count() > 0);
-        let is_known = |known: &Weak<Login>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(&login));
+        followed.retain(|(login, _)| login.strong_count() > 0);
+        let is_known = |(known, of): &(Weak<Login>, Weak<Connection>)| {
+            std::ptr::eq(known.as_ptr(), Arc::as_ptr(&login))
+                && std::ptr::eq(of.as_ptr(), Arc::as_ptr(connection))
+        };
         if !followed.iter().any(is_known) {
-            followed.push(Arc::downgrade(&login));
             let connection = Arc::downgrade(connection);
+            followed.push((Arc::downgrade(&login), Weak::clone(&connection)));
             let login = Arc::clone(&login);
             tokio::spawn(async move {
                 let outcome = login.wait().await;

@@ -56,6 +56,7 @@ pub(crate) async fn discover(
         // The settings name the issuer, so the resource metadata only adds details.
         let issuer = fetch_issuer(http, metadata_url, None).await;
         let issuer = issuer.into_result(metadata_url)?;
+        check_origin(&issuer, metadata_url)?;
         return Ok(assemble(server, challenge, resource.ok().flatten(), issuer));
     }
     let resource = resource?;
@@ -79,6 +80,21 @@ pub(crate) async fn discover(
             "the server names no authorization server",
         )
     }))
+}
+
+/// Checks that metadata from a URL of the settings speaks for its own issuer: otherwise whoever
+/// wrote the entry could take over the sign-in at another one.
+fn check_origin(issuer: &AuthorizationServer, metadata_url: &Url) -> Result<(), AuthError> {
+    let claimed = Url::parse(&issuer.issuer).ok();
+    if claimed.is_some_and(|claimed| claimed.origin() == metadata_url.origin()) {
+        return Ok(());
+    }
+    let text = format!(
+        "the metadata at {} claims to be that of {:?}, which is another site",
+        guard::shown(metadata_url),
+        crate::error::foreign(&issuer.issuer)
+    );
+    Err(AuthError::new(AuthErrorKind::Refused, text))
 }
 
 fn assemble(

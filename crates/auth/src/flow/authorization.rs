@@ -153,10 +153,16 @@ impl PendingAuthorization {
     /// Checks a redirect that the user copied from the address bar: the whole URL, or its query.
     pub(crate) fn check_pasted(&self, pasted: &str) -> Result<Redirect, AuthError> {
         let pasted = pasted.trim().trim_matches(['"', '\'', '<', '>']);
-        match Url::parse(pasted) {
-            Ok(url) => self.check(url.query().unwrap_or_default()),
-            Err(_) => self.check(pasted.trim_start_matches('?')),
+        let query = match Url::parse(pasted) {
+            Ok(url) => url.query().unwrap_or_default().to_owned(),
+            Err(_) => pasted.trim_start_matches('?').to_owned(),
+        };
+        if !query.contains('=') {
+            let text =
+                "that is not the URL of a redirect; paste the whole address from the browser";
+            return Err(AuthError::new(AuthErrorKind::WrongRedirect, text));
         }
+        self.check(&query)
     }
 }
 

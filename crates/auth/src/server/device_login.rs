@@ -82,7 +82,7 @@ impl Inner {
         let endpoint = endpoint.filter(|_| found.issuer.offers(DEVICE_GRANT));
         let endpoint = endpoint.ok_or_else(|| {
             let text = "the authorization server offers no sign-in on another device";
-            AuthError::new(AuthErrorKind::Settings, text)
+            AuthError::new(AuthErrorKind::UnsupportedGrant, text)
         })?;
         let stored = self.stored().await?;
         let record = self.record_for(&found, stored)?;

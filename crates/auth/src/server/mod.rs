@@ -166,7 +166,13 @@ impl ServerAuth {
 
     /// Returns whether the user signs in, not the program itself.
     pub fn needs_user(&self) -> bool {
-        self.inner.config.grant.needs_user()
+        self.inner.needs_user()
+    }
+
+    /// Returns whether a token is in use: from this vault, or of another program such as Claude
+    /// Code.
+    pub fn has_token(&self) -> bool {
+        self.inner.state().current.is_some()
     }
 
     /// Returns whether the token in use belongs to another program, such as Claude Code.
@@ -176,6 +182,12 @@ impl ServerAuth {
             .current
             .as_ref()
             .is_some_and(|current| !current.is_own)
+    }
+
+    /// Returns why the last attempt to get a token failed, although no sign-in is needed. A later
+    /// attempt may succeed.
+    pub fn last_failure(&self) -> Option<AuthError> {
+        self.inner.state().last_failure.clone()
     }
 
     /// Returns the scopes that requests have lacked since the sign-in, in any process (AUTH-6).

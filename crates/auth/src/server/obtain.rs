@@ -170,8 +170,14 @@ impl Inner {
             return Ok(blocking(move || store.vault().idp_secret(&issuer)).await??);
         }
         let (name, url) = (self.config.name.clone(), self.config.url.clone());
-        let secret = blocking(move || store.vault().client_secret(&name, url.as_str())).await?;
-        Ok(secret?)
+        let metadata_url = self.config.oauth.auth_server_metadata_url.clone();
+        let read = move || {
+            let metadata_url = metadata_url.as_deref();
+            store
+                .vault()
+                .client_secret(&name, url.as_str(), metadata_url)
+        };
+        Ok(blocking(read).await??)
     }
 
     /// Gets tokens without the user.

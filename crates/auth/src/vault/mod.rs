@@ -44,6 +44,13 @@ impl StoredIn {
     }
 }
 
+fn client_key(server: &str, url: &str, metadata_url: Option<&str>) -> String {
+    match metadata_url {
+        Some(metadata_url) => format!("{server}|{url}|{metadata_url}"),
+        None => format!("{server}|{url}"),
+    }
+}
+
 /// The name of the identity provider among the client secrets. No server can have it: names hold
 /// no spaces.
 const IDP: &str = "xaa idp";
@@ -143,41 +150,53 @@ impl Vault {
         Ok(StoredIn::File(self.file.path().to_owned()))
     }
 
-    /// Stores the OAuth client secret of a server. The URL is part of the key, so that it is sent
-    /// to no other server.
+    /// Stores the OAuth client secret of a server. Its URL and its `authServerMetadataUrl` are part
+    /// of the key, so that the secret is sent to no other server and no other issuer.
     pub fn set_client_secret(
         &self,
         server: &str,
         url: &str,
+        metadata_url: Option<&str>,
         secret: &Secret,
     ) -> Result<StoredIn, VaultError> {
-        self.set(CLIENT_SECRETS, &format!("{server}|{url}"), secret)
+        let key = client_key(server, url, metadata_url);
+        self.set(CLIENT_SECRETS, &key, secret)
     }
 
     /// Returns the OAuth client secret of a server.
-    pub fn client_secret(&self, server: &str, url: &str) -> Result<Option<Secret>, VaultError> {
-        self.get(CLIENT_SECRETS, &format!("{server}|{url}"))
+    pub fn client_secret(
+        &self,
+        server: &str,
+        url: &str,
+        metadata_url: Option<&str>,
+    ) -> Result<Option<Secret>, VaultError> {
+        self.get(CLIENT_SECRETS, &client_key(server, url, metadata_url))
+    }
+
+    /// Deletes the OAuth client secret of a server. Returns whether there was one.
+    pub fn delete_client_secret(
+        &self,
+        server: &str,
+        url: &str,
+        metadata_url: Option<&str>,
+    ) -> Result<bool, VaultError> {
+        self.delete(CLIENT_SECRETS, &client_key(server, url, metadata_url))
     }
 
     /// Stores the OAuth client secret for an enterprise identity provider (AUTH-9).
     pub fn set_idp_secret(&self, issuer: &str, secret: &Secret) -> Result<StoredIn, VaultError> {
-        self.set_client_secret(IDP, issuer, secret)
+        self.set_client_secret(IDP, issuer, None, secret)
     }
 
     /// Returns the OAuth client secret for an enterprise identity provider.
     pub fn idp_secret(&self, issuer: &str) -> Result<Option<Secret>, VaultError> {
-        self.client_secret(IDP, issuer)
+        self.client_secret(IDP, issuer, None)
     }
 
     /// Deletes the OAuth client secret for an enterprise identity provider. Returns whether there
     /// was one.
     pub fn delete_idp_secret(&self, issuer: &str) -> Result<bool, VaultError> {
-        self.delete_client_secret(IDP, issuer)
-    }
-
-    /// Deletes the OAuth client secret of a server. Returns whether there was one.
-    pub fn delete_client_secret(&self, server: &str, url: &str) -> Result<bool, VaultError> {
-        self.delete(CLIENT_SECRETS, &format!("{server}|{url}"))
+        self.delete_client_secret(IDP, issuer, None)
     }
 
     /// Deletes the secret of `account` at `service`, wherever it is stored. Returns whether there

@@ -12,6 +12,7 @@ use trunkline_config::{ChangeError, EntryStatus, Scope, Secret, WriteOutcome, en
 
 use super::check::{self, Check};
 use super::new_server::NewServer;
+use super::remove::metadata_url;
 use crate::args::{AddArgs, AddJsonArgs, AddOptions, ConfigArgs};
 use crate::change;
 use crate::exit::Exit;
@@ -273,7 +274,7 @@ pub(super) fn read_secret(variable: &str) -> Result<Secret, String> {
 fn store_secret(configured: &Configured, new: &NewServer, secret: &Secret) -> Result<(), Exit> {
     let vault = session::vault(configured.loader.layout());
     let url = new.entry["url"].as_str().unwrap_or_default();
-    match vault.set_client_secret(&new.name, url, secret) {
+    match vault.set_client_secret(&new.name, url, metadata_url(&new.entry), secret) {
         Ok(kept) => {
             if let Some(warning) = kept.warning() {
                 output::warning(&warning);

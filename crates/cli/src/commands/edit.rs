@@ -9,6 +9,7 @@ use trunkline_config::{EntryChange, EntryEdit, EntryText, Scope};
 
 use super::add::{Effect, editable_config, report_effect, warn_of_secrets};
 use super::new_server::{NOT_A_HEADER, Problem, assignment, header, reject_bare_address, variable};
+use super::remove::metadata_url;
 use crate::args::{ConfigArgs, EditArgs};
 use crate::change;
 use crate::exit::Exit;
@@ -289,7 +290,8 @@ fn report(
     let exit = change::report_lines(lines, &changed.write, document, as_json);
     warn_of_secrets(name, &changed.after, scope);
     let oauth = changed.after.pointer("/oauth/clientId").is_some();
-    if oauth && changed.before.get("url") != changed.after.get("url") {
+    let moved = |key: fn(&Value) -> Option<&str>| key(&changed.before) != key(&changed.after);
+    if oauth && (moved(|entry| entry.get("url")?.as_str()) || moved(metadata_url)) {
         output::warning("its client secret belongs to the old URL; add it again if needed");
     }
     if let (Effect::Runs, false) = (report_effect(configured, name, scope), as_json) {

@@ -1,9 +1,10 @@
 //! `trunkline login`: signs in to a server (AUTH-2, AUTH-10).
 
 use std::io::{self, IsTerminal};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
+use tokio::sync::{Mutex, mpsc};
 use trunkline::Host;
 use trunkline::auth::{Account, AuthError, AuthErrorKind, Login, ServerAuth, server_config};
 use trunkline::server::{ServerStatus, State};
@@ -92,7 +93,9 @@ pub(crate) async fn run_all(config: &ConfigArgs, way: Way, as_json: bool) -> Exi
         session::ready(&host).await;
         let servers = host.servers();
         let waits = |server: &&Arc<ServerStatus>| {
-            matches!(server.state, State::NeedsAuth(_)) && host.server_auth(&server.name).is_some()
+            let auth = host.server_auth(&server.name);
+            matches!(server.state, State::NeedsAuth(_))
+                && auth.is_some_and(|auth| auth.needs_user())
         };
         let waiting: Vec<_> = servers.iter().filter(waits).collect();
         let (mut exit, mut values) = (Exit::Done, Vec::new());
@@ -100,14 +103,19 @@ pub(crate) async fn run_all(config: &ConfigArgs, way: Way, as_json: bool) -> Exi
             let (number, total) = (index + 1, waiting.len());
             let shown = output::name(&server.name);
             output::instruction(Lines::one(format!("{shown} ({number} of {total})")));
-            match sign_in(&host, &server.name, way).await {
-                Ok(signed_in) if as_json => values.push(signed_in.as_value()),
-                Ok(signed_in) => {
-                    let reported = signed_in.report(false);
-                    exit = if exit == Exit::Done { reported } else { exit };
+            let outcome = match sign_in(&host, &server.name, way).await {
+                Ok(signed_in) if as_json => {
+                    values.push(signed_in.as_value());
+                    signed_in.exit()
                 }
-                Err(failed) => exit = failed,
-            }
+                Ok(signed_in) => signed_in.report(false),
+                Err(failed) => {
+                    values.push(json!({"server": &*server.name, "state": "needs-auth"}));
+                    failed
+                }
+            };
+            // The first failure counts.
+            exit = if exit == Exit::Done { outcome } else { exit };
         }
         if as_json {
             output::json(&values);
@@ -157,11 +165,15 @@ async fn sign_in(host: &Host, name: &str, way: Way) -> Result<SignedIn, Exit> {
         }
     }
     if !auth.needs_user() {
-        let what = format!("nobody signs in to \"{name}\" in person");
         let oauth = server
             .entry
             .as_ref()
             .and_then(|entry| entry.transport.oauth());
+        let what = if oauth.is_some_and(|oauth| oauth.xaa) {
+            format!("\"{name}\" signs in through your company's identity provider")
+        } else {
+            format!("\"{name}\" signs in with client credentials")
+        };
         output::error(&what, oauth.and_then(standing::machine_hint));
         return Err(Exit::NeedsAuth);
     }
@@ -198,24 +210,20 @@ pub(super) async fn with_url(auth: &ServerAuth, way: Way) -> Result<Account, Aut
     output::url(login.url());
     let mut line = StatusLine::new();
     if io::stdin().is_terminal() {
-        line.show("Waiting for the sign-in (or paste the URL that you were sent to)");
-        tokio::spawn(read_pasted(Arc::clone(&login)));
-    } else {
-        line.show("Waiting for the sign-in");
+        line.show("Waiting for the sign-in (or paste the URL of the page that failed to load)");
+        let reading = tokio::spawn(read_pasted(Arc::clone(&login)));
+        let outcome = login.wait().await;
+        reading.abort();
+        return outcome;
     }
+    line.show("Waiting for the sign-in");
     login.wait().await
 }
 
 /// Completes the sign-in with URLs that the user pastes, until it ends.
 async fn read_pasted(login: Arc<Login>) {
-    loop {
-        let read = tokio::task::spawn_blocking(|| {
-            let mut text = String::new();
-            io::stdin().read_line(&mut text).map(|bytes| (bytes, text))
-        });
-        let Ok(Ok((1.., text))) = read.await else {
-            return;
-        };
+    let mut lines = typed_lines().lock().await;
+    while let Some(text) = lines.recv().await {
         if text.trim().is_empty() {
             continue;
         }
@@ -224,6 +232,23 @@ async fn read_pasted(login: Arc<Login>) {
             Err(error) => output::warning(&error.to_string()),
         }
     }
+}
+
+/// The lines that the user types. One thread reads them for all sign-ins of the process, so that
+/// none is lost to an earlier one.
+fn typed_lines() -> &'static Mutex<mpsc::UnboundedReceiver<String>> {
+    static LINES: OnceLock<Mutex<mpsc::UnboundedReceiver<String>>> = OnceLock::new();
+    LINES.get_or_init(|| {
+        let (lines, receiver) = mpsc::unbounded_channel();
+        std::thread::spawn(move || {
+            for line in io::stdin().lines().map_while(Result::ok) {
+                if lines.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Mutex::new(receiver)
+    })
 }
 
 /// Signs in on another device.
@@ -244,7 +269,9 @@ async fn with_device(auth: &ServerAuth) -> Result<Account, AuthError> {
 /// Signs in on another device if the provider has codes, otherwise at a URL.
 async fn with_any_device(auth: &ServerAuth) -> Result<Account, AuthError> {
     match with_device(auth).await {
-        Err(error) if error.kind() == AuthErrorKind::Settings => with_url(auth, Way::Url).await,
+        Err(error) if error.kind() == AuthErrorKind::UnsupportedGrant => {
+            with_url(auth, Way::Url).await
+        }
         outcome => outcome,
     }
 }
@@ -271,14 +298,20 @@ impl SignedIn {
         } else {
             output::result(self.lines());
         }
-        if self.is_connected() {
-            return Exit::Done;
+        let exit = self.exit();
+        if exit == Exit::Done {
+            return exit;
         }
         let reason = state.sign_in().or(state.failure());
         let reason = reason.map_or_else(String::new, |failure| format!(": {failure}"));
         let what = format!("signed in to \"{name}\", but it does not connect{reason}");
         output::error(&what, state.hint());
-        match state {
+        exit
+    }
+
+    fn exit(&self) -> Exit {
+        match self.server.state {
+            State::Connected(_) => Exit::Done,
             State::NeedsAuth(_) => Exit::NeedsAuth,
             _ => Exit::NotConnected,
         }

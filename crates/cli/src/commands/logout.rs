@@ -54,7 +54,13 @@ pub(crate) async fn run(
     lines.push(if logout.was_signed_in {
         format!("signed out of \"{shown}\"")
     } else {
-        format!("nobody is signed in to \"{shown}\"")
+        match account {
+            Some(account) => format!(
+                "nobody is signed in to \"{shown}\" as {}",
+                output::name(account)
+            ),
+            None => format!("nobody is signed in to \"{shown}\""),
+        }
     });
     output::result(lines);
     Exit::Done

@@ -81,12 +81,18 @@ fn has_client(entry: &Value) -> bool {
     entry.pointer("/oauth/clientId").is_some()
 }
 
+/// Returns the metadata URL of an entry's authorization server, which its client secret belongs to.
+pub(super) fn metadata_url(entry: &Value) -> Option<&str> {
+    entry.pointer("/oauth/authServerMetadataUrl")?.as_str()
+}
+
 /// Deletes the client secret from the keychain. A failure does not undo the removal.
 fn delete_secret(configured: &Configured, server: &Server) {
     let entry = server.entry.as_written();
     let url = entry["url"].as_str().unwrap_or_default();
     let vault = session::vault(configured.loader.layout());
-    if let Err(error) = vault.delete_client_secret(&server.entry.name, url) {
+    let metadata_url = metadata_url(&entry);
+    if let Err(error) = vault.delete_client_secret(&server.entry.name, url, metadata_url) {
         output::warning(&format!("could not delete its client secret: {error}"));
     }
 }

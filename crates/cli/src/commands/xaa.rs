@@ -1,8 +1,10 @@
 //! `trunkline xaa`: the sign-in at the identity provider of a company (AUTH-9).
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde_json::json;
+use trunkline::auth::ServerAuth;
 use trunkline_config::{Editor, Layout, XaaIdp, env_vars};
 
 use super::login::{self, Way};
@@ -25,7 +27,7 @@ pub(crate) async fn run(command: &XaaCommand, as_json: bool) -> Exit {
             client_secret,
             callback_port,
         } => match XaaIdp::new(issuer, client_id, *callback_port) {
-            Ok(idp) => setup(&layout, &idp, *client_secret, as_json),
+            Ok(idp) => setup(&layout, &idp, *client_secret, as_json).await,
             Err(problem) => {
                 output::error(&problem, None);
                 Exit::Usage
@@ -50,22 +52,28 @@ fn editor(layout: &Layout) -> Result<Editor, Exit> {
     Ok(Editor::new(layout.clone(), session::cwd()?))
 }
 
-fn setup(layout: &Layout, idp: &XaaIdp, has_secret: bool, as_json: bool) -> Exit {
+async fn setup(layout: &Layout, idp: &XaaIdp, has_secret: bool, as_json: bool) -> Exit {
     let secret = has_secret || std::env::var_os(env_vars::MCP_XAA_IDP_CLIENT_SECRET).is_some();
     let read = secret.then(|| add::read_secret(env_vars::MCP_XAA_IDP_CLIENT_SECRET));
     let secret = match read.transpose() {
         Ok(secret) => secret,
         Err(problem) => {
-            output::error(&problem, None);
+            let hint = format!("set {}", env_vars::MCP_XAA_IDP_CLIENT_SECRET);
+            output::error(&problem, Some(&hint));
             return Exit::Usage;
         }
     };
+    let auth = session::auth(layout);
+    let old = auth.and_then(|auth| session::idp(layout, &auth).ok().flatten());
     let written = editor(layout).map(|editor| editor.set_xaa_idp(Some(idp)));
     let written = match written {
         Ok(Ok(written)) => written,
         Ok(Err(error)) => return change::fail(&error, None),
         Err(exit) => return exit,
     };
+    if let Some((old, settings)) = old.filter(|(_, old)| old.issuer != idp.issuer) {
+        forget(layout, &old, &settings.issuer).await;
+    }
     if let Some(secret) = secret {
         match session::vault(layout).set_idp_secret(&idp.issuer, &secret) {
             Ok(stored) => {
@@ -88,12 +96,36 @@ fn setup(layout: &Layout, idp: &XaaIdp, has_secret: bool, as_json: bool) -> Exit
     exit
 }
 
+/// The sign-in at the identity provider and its settings; `None` if none is set. An `Err` has been
+/// reported.
+fn configured(layout: &Layout) -> Result<Option<(Arc<ServerAuth>, XaaIdp)>, Exit> {
+    let Some(auth) = session::auth(layout) else {
+        return Ok(None);
+    };
+    session::idp(layout, &auth).map_err(|problem| {
+        output::error(&problem, None);
+        Exit::Usage
+    })
+}
+
+/// Signs out at an identity provider and forgets its secret.
+async fn forget(layout: &Layout, idp: &ServerAuth, issuer: &str) {
+    if let Err(error) = idp.logout().await {
+        output::warning(&format!("the sign-in could not be ended: {error}"));
+    }
+    if let Err(error) = session::vault(layout).delete_idp_secret(issuer) {
+        output::warning(&format!("the client secret could not be deleted: {error}"));
+    }
+}
+
 async fn sign_in(layout: &Layout, way: Way, as_json: bool) -> Exit {
-    let auth = session::auth(layout);
-    let idp = auth.as_ref().and_then(|auth| session::idp(layout, auth));
-    let Some((idp, settings)) = idp else {
-        output::error("no identity provider is set", Some(SETUP_HINT));
-        return Exit::Usage;
+    let (idp, settings) = match configured(layout) {
+        Ok(Some(found)) => found,
+        Ok(None) => {
+            output::error("no identity provider is set", Some(SETUP_HINT));
+            return Exit::Usage;
+        }
+        Err(exit) => return exit,
     };
     let account = match login::with_url(&idp, way).await {
         Ok(account) => account,
@@ -127,9 +159,10 @@ fn show(layout: &Layout, as_json: bool) -> Exit {
             return Exit::Usage;
         }
     };
-    let auth = session::auth(layout);
-    let sign_in = auth.as_ref().and_then(|auth| session::idp(layout, auth));
-    let account = sign_in.and_then(|(idp, _)| idp.listed_account());
+    let account = match configured(layout) {
+        Ok(sign_in) => sign_in.and_then(|(idp, _)| idp.listed_account()),
+        Err(exit) => return exit,
+    };
     if as_json {
         let file = file.to_string_lossy();
         output::json(&json!({"xaaIdp": idp, "file": file, "account": account}));
@@ -154,8 +187,9 @@ fn show(layout: &Layout, as_json: bool) -> Exit {
 }
 
 async fn clear(layout: &Layout, as_json: bool) -> Exit {
+    // An entry that cannot be used is removed all the same.
     let auth = session::auth(layout);
-    let idp = auth.as_ref().and_then(|auth| session::idp(layout, auth));
+    let idp = auth.and_then(|auth| session::idp(layout, &auth).ok().flatten());
     let editor = match editor(layout) {
         Ok(editor) => editor,
         Err(exit) => return exit,
@@ -165,17 +199,12 @@ async fn clear(layout: &Layout, as_json: bool) -> Exit {
         Err(error) => return change::fail(&error, None),
     };
     if let Some((idp, settings)) = &idp {
-        if let Err(error) = idp.logout().await {
-            output::warning(&format!("the sign-in could not be ended: {error}"));
-        }
-        if let Err(error) = session::vault(layout).delete_idp_secret(&settings.issuer) {
-            output::warning(&format!("the client secret could not be deleted: {error}"));
-        }
+        forget(layout, idp, &settings.issuer).await;
     }
     let issuer = idp.as_ref().map(|(_, settings)| &settings.issuer);
     let what = match issuer {
         Some(issuer) => format!("forgot the identity provider {issuer}"),
-        None => "no identity provider was set".to_owned(),
+        None => "no identity provider is set any more".to_owned(),
     };
     let document = json!({"removed": issuer, "file": change::path(&written)});
     change::report(&what, &written, document, as_json)

@@ -266,8 +266,11 @@ fn accounts_are_told_apart() {
 
     let bad = lab.plainly(&["login", "s", "--account", "../x"]);
     assert_eq!(bad.code, Some(2), "{bad:#?}");
-    lab.plainly(&["logout", "s", "--account", "other"])
-        .is(0, "nobody is signed in to \"s\"\n", "");
+    lab.plainly(&["logout", "s", "--account", "other"]).is(
+        0,
+        "nobody is signed in to \"s\" as other\n",
+        "",
+    );
     lab.plainly(&["logout", "s"])
         .is(0, "signed out of \"s\"\n", "");
 }

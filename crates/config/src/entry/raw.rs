@@ -365,11 +365,14 @@ fn check_oauth(transport: &TransportEntry) -> Result<(), String> {
     {
         check_account_name(account)?;
     }
-    let oauth = transport.oauth();
-    if oauth.is_some_and(|oauth| {
-        oauth.grant_type == GrantType::ClientCredentials && oauth.client_id.is_none()
-    }) {
-        return Err("\"grantType\": \"client_credentials\" needs a \"clientId\"".to_owned());
+    let is_machine = |oauth: &&OAuthEntry| oauth.grant_type == GrantType::ClientCredentials;
+    if let Some(oauth) = transport.oauth().filter(is_machine) {
+        if oauth.client_id.is_none() {
+            return Err("\"grantType\": \"client_credentials\" needs a \"clientId\"".to_owned());
+        }
+        if oauth.xaa {
+            return Err("\"xaa\" and \"grantType\" exclude each other".to_owned());
+        }
     }
     let metadata = transport
         .oauth()

@@ -201,7 +201,7 @@ fn not_connected(state: &State) -> String {
         } => format!("{failure} (attempt {attempt} to reconnect is under way)"),
         State::Pending { .. } => "it is still starting".to_owned(),
         State::Disabled => "it is disabled".to_owned(),
-        State::NeedsAuth(asked) => format!("it needs a sign-in ({asked})"),
+        State::NeedsAuth(asked) => asked.to_string(),
         State::Connected(_) => "it is being replaced".to_owned(),
     }
 }

@@ -481,8 +481,10 @@ fn missing_scopes(connection: &Connection, error: &RequestError) -> Option<Vec<S
     let RequestError::Delivery(failure) = error else {
         return None;
     };
-    let is_refused = matches!(failure.kind, DeliveryErrorKind::Forbidden { .. });
-    let scopes = is_refused.then(|| connection.missing_scopes())?;
+    let DeliveryErrorKind::Forbidden { challenge } = &failure.kind else {
+        return None;
+    };
+    let scopes = connection.demand_scopes(challenge.as_deref());
     (!scopes.is_empty()).then_some(scopes)
 }
 

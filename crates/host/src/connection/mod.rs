@@ -351,11 +351,12 @@ impl Connection {
         }
     }
 
-    /// Returns the scopes that requests lack (AUTH-6), and offers the tool that asks for them.
-    pub(crate) fn missing_scopes(&self) -> Vec<String> {
+    /// Returns the scopes that a refused request lacks, by the server's challenge (AUTH-6), and
+    /// offers the tool that asks for them.
+    pub(crate) fn demand_scopes(&self, challenge: Option<&str>) -> Vec<String> {
         let core = &self.core;
         let entry = core.source.entry();
-        let scopes = entry.map(|entry| core.shared.network.missing_scopes(entry));
+        let scopes = entry.map(|entry| core.shared.network.scopes_of(entry, challenge));
         let scopes = scopes.unwrap_or_default();
         if !scopes.is_empty() {
             core.shared.catalogs.fetch_add(1, Ordering::Release);

@@ -268,8 +268,16 @@ impl ConnectFailure {
     pub(super) fn sign_in_demanded() -> Self {
         Self::new(FailureKind::Unauthorized {
             challenge: None,
-            said: Some("the server asked for a sign-in less than 15 minutes ago".to_owned()),
+            said: Some(
+                "the server needs a sign-in; it asked for one less than 15 minutes ago".to_owned(),
+            ),
         })
+    }
+
+    /// The failure to get a token, which needs no sign-in.
+    pub(super) fn no_token(reason: String) -> Self {
+        let failure = DeliveryError::new(DeliveryErrorKind::Credentials, reason, false);
+        Self::new(FailureKind::Unreachable(failure))
     }
 
     /// Says why a sign-in is needed, where that is known better than from the server's response.

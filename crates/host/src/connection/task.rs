@@ -50,9 +50,12 @@ pub(super) async fn run(core: Arc<Core>, mut commands: mpsc::Receiver<Command>) 
     let mut next = if is_idle { Next::Idle } else { Next::Connect };
     loop {
         next = match next {
-            Next::Connect => match sign_in_demand(&core).await {
-                Some(failure) => wait_for_sign_in(&core, failure),
-                None => connect(&core, &mut commands, None).await,
+            Next::Connect => tokio::select! {
+                demand = sign_in_demand(&core) => match demand {
+                    Some(failure) => wait_for_sign_in(&core, failure),
+                    None => Next::ConnectAnyway,
+                },
+                command = next_command(&mut commands) => handle(&core, command),
             },
             Next::ConnectAnyway => connect(&core, &mut commands, None).await,
             Next::Reconnect { attempt } => connect(&core, &mut commands, Some(attempt)).await,
@@ -142,7 +145,7 @@ async fn connect(
             return handle(core, command);
         }
     };
-    match outcome {
+    match outcome.map_err(|failure| explained(core, failure)) {
         Ok((connected, catalog, subscription)) => {
             let (connected, catalog) = (Arc::new(connected), Arc::new(catalog));
             core.publish(
@@ -170,6 +173,16 @@ async fn connect(
     }
 }
 
+/// Replaces the server's request for a sign-in by the reason why there was no token, if a later
+/// attempt may get one.
+fn explained(core: &Core, failure: ConnectFailure) -> ConnectFailure {
+    let entry = core.source.entry().filter(|_| failure.is_auth_required());
+    match entry.and_then(|entry| core.shared.network.token_failure(entry)) {
+        Some(reason) => ConnectFailure::no_token(reason),
+        None => failure,
+    }
+}
+
 /// Waits until somebody signs in: retrying before that is pointless.
 fn wait_for_sign_in(core: &Core, failure: ConnectFailure) -> Next {
     let entry = core.source.entry();
@@ -182,7 +195,10 @@ fn wait_for_sign_in(core: &Core, failure: ConnectFailure) -> Next {
 /// Returns whether the server refuses the sign-in for lack of scopes (AUTH-6).
 fn lacks_scopes(core: &Core, failure: &ConnectFailure) -> bool {
     let entry = core.source.entry().filter(|_| failure.is_forbidden());
-    entry.is_some_and(|entry| !core.shared.network.missing_scopes(entry).is_empty())
+    entry.is_some_and(|entry| {
+        let scopes = core.shared.network.scopes_of(entry, failure.challenge());
+        !scopes.is_empty()
+    })
 }
 
 /// Returns the failure of a server that asked for a sign-in shortly ago and is not probed again

@@ -77,9 +77,14 @@ impl SignsIn {
             headers.retain(|(name, _)| !by_helper.contains_key(name));
             headers.extend(HeadersHelper::pairs(by_helper));
         }
+        let is_signed = by_helper
+            .as_ref()
+            .is_some_and(|by_helper| by_helper.contains_key("authorization"));
         let token = match &self.credentials {
-            Some(credentials) => credentials.token().await.map_err(|error| error.0)?,
-            None => None,
+            Some(credentials) if !is_signed => {
+                credentials.token().await.map_err(|error| error.0)?
+            }
+            _ => None,
         };
         if let Some(token) = &token {
             headers.push(("Authorization".to_owned(), token.expose().to_owned()));
