@@ -19,7 +19,7 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 /// The password of the keychain.
 const PASSWORD: &str = "pass";
 
-/// A session bus that starts no services, so that none of this machine can interfere, and optionally
+/// A session bus that starts no services, so none of this machine can interfere, and optionally
 /// a keychain on it. Both end on drop.
 #[derive(Debug)]
 pub struct Desktop {

@@ -48,7 +48,7 @@ impl Headless {
         self
     }
 
-    /// Opens a page, submits its form and those that follow, and returns the first page without one.
+    /// Opens a page, submits its form and those that follow, and returns the first without one.
     pub(crate) fn visit(mut self, url: &str) -> String {
         let mut url = url.to_owned();
         let mut form = None;

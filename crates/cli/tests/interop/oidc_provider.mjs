@@ -1,7 +1,7 @@
-// `oidc-provider` as the authorization server, and behind it an MCP server of the TypeScript SDK that
+// `oidc-provider` as the authorization server, behind it an MCP server of the TypeScript SDK that
 // asks it about each token. Usage: oidc_provider.mjs NODE_MODULES MCP_PORT AUTH_PORT
 //
-// Access tokens live for three seconds, and refresh tokens are rotated. `/grants` counts the grants.
+// Access tokens live for three seconds, refresh tokens are rotated. `/grants` counts the grants.
 
 import { createRequire } from 'node:module';
 

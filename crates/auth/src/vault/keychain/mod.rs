@@ -29,7 +29,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// How long the user may take to unlock the keychain.
 const PROMPT_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long an unresponsive or locked keychain is not asked again, so that ten secrets cost one wait
+/// How long an unresponsive or locked keychain is not asked again: ten secrets cost one wait
 /// or one dismissed prompt.
 const LEFT_ALONE: Duration = Duration::from_mins(1);
 

@@ -117,7 +117,7 @@ impl OAuthServer {
         self.state().grants.clone()
     }
 
-    /// All secrets of the sign-ins so far: the tokens, codes and client secrets that were issued, and
+    /// All secrets of the sign-ins so far: the tokens, codes and client secrets issued, and
     /// the PKCE verifiers of the client.
     pub fn secrets(&self) -> Vec<String> {
         let mut secrets = self.state().secrets.clone();
