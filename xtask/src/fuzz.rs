@@ -33,7 +33,7 @@ const TARGETS: [&str; 16] = [
 const MAX_LENGTH: u32 = 4096;
 
 /// The time limit for a build with the sanitizer, on a busy machine.
-const BUILD_LIMIT: Duration = Duration::from_mins(60);
+const BUILD_LIMIT: Duration = Duration::from_hours(1);
 
 /// libFuzzer prints the count at the end, after a long dictionary.
 const LINES: sh::Lines = sh::Lines {
