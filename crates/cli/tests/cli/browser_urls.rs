@@ -4,14 +4,19 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 use trunkline_testkit::net::follow_redirect;
+use trunkline_testkit::wait_for;
 
-use crate::lab::Lab;
+use crate::lab::{Lab, SOON};
 use crate::sign_in::{printed_url, protected};
 
 /// Writes a browser that stores its arguments, one per line, in the file `opened`.
 fn install_browser(lab: &Lab) {
     let file = lab.at("opened");
     let script = format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >> '{}'\n", file.display());
+    write_browser(lab, &script);
+}
+
+fn write_browser(lab: &Lab, script: &str) {
     let browser = lab.scratch.write("browser", script);
     std::fs::set_permissions(browser, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
@@ -39,6 +44,35 @@ fn urls_that_are_no_web_pages_never_reach_the_browser() {
         assert!(!lab.at("opened").exists(), "{endpoint}");
         assert_eq!(issuer.count("/register"), 0, "{endpoint}");
     }
+}
+
+#[test]
+fn the_browser_does_not_inherit_our_secrets() {
+    let (lab, issuer) = protected();
+    let file = lab.at("environment");
+    let script = format!(
+        "#!/bin/sh\nenv > '{0}.part'; mv '{0}.part' '{0}'\n",
+        file.display()
+    );
+    write_browser(&lab, &script);
+    let mut command = lab.command(&["login", "s"]);
+    command.env("BROWSER", lab.at("browser"));
+    for name in [
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "ANTHROPIC_API_KEY",
+        "MCP_CLIENT_SECRET",
+    ] {
+        command.env(name, "leaked");
+    }
+    let running = lab.start(&mut command);
+    follow_redirect(&issuer.authorize(&printed_url(&lab)));
+    let run = running.end();
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    let seen = wait_for(SOON, "the browser", || std::fs::read_to_string(&file).ok());
+    assert!(
+        seen.contains("BROWSER=") && !seen.contains("leaked"),
+        "{seen}"
+    );
 }
 
 #[test]

@@ -14,10 +14,6 @@
 
 mod file;
 #[cfg(any(feature = "http", feature = "ws"))]
-#[cfg_attr(
-    not(feature = "http"),
-    expect(dead_code, reason = "only HTTP takes credentials")
-)]
 mod headers;
 mod lines;
 mod messages;
