@@ -63,6 +63,10 @@ impl SignIns {
             // The list is kept as well as possible: a token that it does not know is somebody's.
             return (!server.has_token()).then(String::new);
         };
+        // Another process may have signed in to another account since.
+        if server.has_token() && !server.uses(&account) {
+            return None;
+        }
         let (key, issuer) = (server.identity().key(), &account.issuer);
         Some(format!("{key}\n{issuer}\n{}", account.signed_in_at))
     }

@@ -62,6 +62,8 @@ struct State {
     /// Whether the vault was read.
     loaded: bool,
     current: Option<Current>,
+    /// When the sign-in of the token in use happened.
+    signed_in_at: u64,
     /// The last challenge of the server.
     challenge: Option<Challenge>,
     demand: Option<SignInDemand>,
@@ -182,6 +184,13 @@ impl ServerAuth {
             .current
             .as_ref()
             .is_some_and(|current| !current.is_own)
+    }
+
+    /// Returns whether the token in use comes from this sign-in. Another process may have signed in
+    /// to another account since.
+    pub fn uses(&self, account: &Account) -> bool {
+        let state = self.inner.state();
+        state.current.is_some() && state.signed_in_at == account.signed_in_at
     }
 
     /// Returns why the last attempt to get a token failed, although no sign-in is needed. A later
@@ -366,6 +375,7 @@ impl Inner {
             state.last_failure = None;
         }
         state.current = current;
+        state.signed_in_at = record.signed_in_at;
         state.loaded = true;
     }
 

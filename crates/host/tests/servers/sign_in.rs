@@ -160,6 +160,40 @@ async fn a_catalog_belongs_to_the_sign_in_that_it_was_fetched_with() {
     lab.end(host).await;
 }
 
+/// A process that still has the token of an earlier sign-in stores nothing for the next one.
+#[tokio::test]
+async fn a_catalog_of_an_earlier_sign_in_is_not_stored_for_the_next() {
+    let (lab, issuer) = (Lab::new(), OAuthServer::start());
+    let host = lab.ready(protected(&lab, &issuer)).await;
+    sign_in(&host, &issuer).await;
+    eventually("the catalog", || !stored(&lab).is_empty()).await;
+    let before = stored(&lab);
+    // Another process signs in a second later, as the list of accounts tells.
+    let accounts = lab.at("auth/accounts.json");
+    let text = std::fs::read_to_string(&accounts).unwrap();
+    let mut list: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for account in list.as_object_mut().unwrap().values_mut() {
+        account["signedInAt"] = json!(account["signedInAt"].as_u64().unwrap() + 1);
+    }
+    std::fs::write(&accounts, list.to_string()).unwrap();
+    host.reconnect("s").await.unwrap();
+    in_time("ready", host.ready_for("s")).await.unwrap();
+    assert_eq!(names(&host), [GREET]);
+    lab.end(host).await;
+    assert_eq!(stored(&lab), before);
+}
+
+/// The files of stored catalogs.
+fn stored(lab: &Lab) -> Vec<std::path::PathBuf> {
+    let files = std::fs::read_dir(lab.at("catalogs")).into_iter().flatten();
+    let files = files.map(|file| file.unwrap().path());
+    let mut files: Vec<_> = files
+        .filter(|file| file.extension() == Some("json".as_ref()))
+        .collect();
+    files.sort();
+    files
+}
+
 #[tokio::test]
 async fn missing_scopes_are_asked_for_beside_the_tools() {
     let (lab, issuer) = (Lab::new(), OAuthServer::start());
