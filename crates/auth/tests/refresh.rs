@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Called, World};
-use trunkline_auth::{AuthErrorKind, SignInReason};
+use trunkline_auth::{AuthErrorKind, ServerAuth, SignInReason};
 use trunkline_transport::http::Credentials as _;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -188,9 +188,8 @@ async fn an_early_refresh_that_fails_leaves_the_valid_token_in_use() {
     assert_eq!(world.issuer.count("/token"), 2);
 }
 
-#[tokio::test]
-async fn a_caller_that_goes_away_does_not_lose_the_rotated_token() {
-    let world = World::new();
+/// Starts a refresh whose response the issuer holds back.
+async fn held_refresh(world: &World) -> (Arc<ServerAuth>, tokio::task::JoinHandle<bool>) {
     let server = world.expired().await;
     world
         .issuer
@@ -200,6 +199,13 @@ async fn a_caller_that_goes_away_does_not_lose_the_rotated_token() {
         async move { server.token().await.is_ok() }
     });
     until(|| world.issuer.refreshes() == 1).await;
+    (server, caller)
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_does_not_lose_the_rotated_token() {
+    let world = World::new();
+    let (server, caller) = held_refresh(&world).await;
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
     world
@@ -212,15 +218,7 @@ async fn a_caller_that_goes_away_does_not_lose_the_rotated_token() {
 #[tokio::test]
 async fn the_lifetime_of_a_token_counts_from_the_request() {
     let world = World::new();
-    let server = world.expired().await;
-    world
-        .issuer
-        .configure(|options| options.hold_token_responses = true);
-    let caller = tokio::spawn({
-        let server = Arc::clone(&server);
-        async move { server.token().await.is_ok() }
-    });
-    until(|| world.issuer.refreshes() == 1).await;
+    let (server, caller) = held_refresh(&world).await;
     world.advance(600);
     world
         .issuer

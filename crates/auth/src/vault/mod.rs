@@ -51,9 +51,8 @@ fn client_key(server: &str, url: &str, metadata_url: Option<&str>) -> String {
     }
 }
 
-/// The name of the identity provider among the client secrets. No server can have it: names hold
-/// no spaces.
-const IDP: &str = "xaa idp";
+/// The service of the client secrets for enterprise identity providers.
+const IDP_SECRETS: &str = "trunkline XAA client secrets";
 
 /// The service under which OAuth client secrets are stored (AUTH-10).
 const CLIENT_SECRETS: &str = "trunkline OAuth client";
@@ -185,18 +184,18 @@ impl Vault {
 
     /// Stores the OAuth client secret for an enterprise identity provider (AUTH-9).
     pub fn set_idp_secret(&self, issuer: &str, secret: &Secret) -> Result<StoredIn, VaultError> {
-        self.set_client_secret(IDP, issuer, None, secret)
+        self.set(IDP_SECRETS, issuer, secret)
     }
 
     /// Returns the OAuth client secret for an enterprise identity provider.
     pub fn idp_secret(&self, issuer: &str) -> Result<Option<Secret>, VaultError> {
-        self.client_secret(IDP, issuer, None)
+        self.get(IDP_SECRETS, issuer)
     }
 
     /// Deletes the OAuth client secret for an enterprise identity provider. Returns whether there
     /// was one.
     pub fn delete_idp_secret(&self, issuer: &str) -> Result<bool, VaultError> {
-        self.delete_client_secret(IDP, issuer, None)
+        self.delete(IDP_SECRETS, issuer)
     }
 
     /// Deletes the secret of `account` at `service`, wherever it is stored. Returns whether there

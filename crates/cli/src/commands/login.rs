@@ -27,7 +27,7 @@ pub(crate) enum Way {
     /// On another device, with a code.
     Device,
     /// On another device if the provider has codes, otherwise at a URL.
-    Elsewhere,
+    Headless,
 }
 
 impl Way {
@@ -36,7 +36,7 @@ impl Way {
             (true, _) => Self::Device,
             (false, true) => Self::Url,
             (false, false) if browser::has_display() => Self::Browser,
-            (false, false) => Self::Elsewhere,
+            (false, false) => Self::Headless,
         }
     }
 }
@@ -179,7 +179,7 @@ async fn sign_in(host: &Host, name: &str, way: Way) -> Result<SignedIn, Exit> {
     }
     let account = match way {
         Way::Device => with_device(&auth).await,
-        Way::Elsewhere => with_any_device(&auth).await,
+        Way::Headless => with_any_device(&auth).await,
         Way::Browser | Way::Url => with_url(&auth, way).await,
     };
     let account = account.map_err(|error| fail(name, &error))?;

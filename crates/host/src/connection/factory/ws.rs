@@ -21,7 +21,7 @@ pub(super) async fn open(
     entry: &ServerEntry,
     handler: Arc<dyn Handler>,
 ) -> Result<OpenedLink, ConnectFailure> {
-    let (server, signs) = match &entry.transport {
+    let (server, auth) = match &entry.transport {
         TransportEntry::Ws(ws) => {
             let server = WsServer {
                 url: parse(&ws.url)?,
@@ -31,11 +31,11 @@ pub(super) async fn open(
             let has_own = |(name, _): &(String, String)| name.eq_ignore_ascii_case("authorization");
             let credentials = core.shared.network.credentials(entry);
             let credentials = credentials.filter(|_| !server.headers.iter().any(has_own));
-            let signs = SignsIn {
+            let auth = WsAuth {
                 helper: helper(core, entry, ws.headers_helper.as_deref(), &ws.url),
                 credentials: core.recorder.credentials(credentials),
             };
-            (server, signs)
+            (server, auth)
         }
         TransportEntry::Ide(ide) => {
             let server = WsServer {
@@ -43,19 +43,19 @@ pub(super) async fn open(
                 headers: ide_headers(ide).collect(),
                 tls_files: TlsFiles::default(),
             };
-            (server, SignsIn::default())
+            (server, WsAuth::default())
         }
         TransportEntry::Stdio(_)
         | TransportEntry::Http(_)
         | TransportEntry::ClaudeAiProxy { .. }
         | TransportEntry::Sdk => return Err(invalid_entry("the entry has no WebSocket server")),
     };
-    Box::pin(over_websocket(core, server, &signs, handler)).await
+    Box::pin(over_websocket(core, server, &auth, handler)).await
 }
 
 /// What signs in to a server: its entry's helper, and the program's credentials.
 #[derive(Default)]
-struct SignsIn {
+struct WsAuth {
     helper: Option<Arc<HeadersHelper>>,
     credentials: Option<Arc<dyn Credentials>>,
 }
@@ -66,7 +66,7 @@ struct SentHeaders {
     token: Option<Token>,
 }
 
-impl SignsIn {
+impl WsAuth {
     /// Adds headers to those of the entry, which the helper's override.
     async fn sign(&self, headers: &mut Vec<(String, String)>) -> Result<SentHeaders, String> {
         let by_helper = match &self.helper {
@@ -115,14 +115,14 @@ impl SignsIn {
 async fn over_websocket(
     core: &Core,
     mut server: WsServer,
-    signs: &SignsIn,
+    auth: &WsAuth,
     handler: Arc<dyn Handler>,
 ) -> Result<OpenedLink, ConnectFailure> {
     let static_headers = server.headers.clone();
     let mut may_retry = true;
     loop {
         server.headers.clone_from(&static_headers);
-        let sent = signs.sign(&mut server.headers).await.map_err(|error| {
+        let sent = auth.sign(&mut server.headers).await.map_err(|error| {
             let failure = DeliveryError::new(DeliveryErrorKind::Credentials, error, false);
             ConnectFailure::new(FailureKind::Unreachable(failure))
         })?;
@@ -136,7 +136,7 @@ async fn over_websocket(
             _ => None,
         };
         if let (true, Some((status, challenge))) = (may_retry, refused)
-            && signs.refused(&sent, status, challenge).await
+            && auth.refused(&sent, status, challenge).await
         {
             may_retry = false;
             continue;
