@@ -13,6 +13,8 @@ use std::time::Instant;
 pub enum Scenario {
     /// One call after another.
     Sequential,
+    /// The same with the token of a stored sign-in; ours alone.
+    SignedIn,
     /// `inflight` calls at any time.
     Inflight,
     /// Connect and fetch a long tool list.
@@ -81,6 +83,7 @@ impl Args {
         let pooled = args.next_if(|first| first == "--pooled").is_some();
         let scenario = match args.next().as_deref() {
             Some("sequential") => Scenario::Sequential,
+            Some("signed-in") => Scenario::SignedIn,
             Some("inflight") => Scenario::Inflight,
             Some("list") => Scenario::List,
             Some("connect") => Scenario::Connect,

@@ -5,6 +5,7 @@ mod large;
 mod load;
 mod mixed;
 mod server;
+mod signed_in;
 mod tools;
 mod warm;
 
@@ -16,7 +17,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use trunkline::permission::AllowAll;
 use trunkline::result::{ContentBlock, Results};
-use trunkline::{CallOptions, Host};
+use trunkline::{CallOptions, Host, HostBuilder};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -37,7 +38,8 @@ fn main() -> Result<(), Failure> {
     // On a task of its own, as in a program: the future given to `block_on` costs one more poll of the driver each time.
     let work = async move {
         match args.scenario {
-            Scenario::Sequential => sequential(&args).await,
+            Scenario::Sequential => sequential(&args, ready(&args, 1).await).await,
+            Scenario::SignedIn => sequential(&args, signed_in::ready(&args).await?).await,
             Scenario::Inflight => inflight(&args).await,
             Scenario::List => list(&args).await,
             Scenario::Connect => connect(&args).await,
@@ -67,15 +69,15 @@ fn main() -> Result<(), Failure> {
 /// A host with `count` servers, all of them connected and listed: `echo`, `echo1`, `echo2`, …
 async fn ready(args: &Args, count: usize) -> Host {
     let entry = |index| server::entry(args, index);
-    // The other clients give back what came, whatever its size.
-    let results = Results::unsaved().max_chars(None).max_tokens(None);
-    let host = Host::builder()
-        .permit(AllowAll)
-        .results(results)
-        .servers((0..count).map(entry))
-        .start();
+    let host = builder().servers((0..count).map(entry)).start();
     host.ready().await;
     host
+}
+
+fn builder() -> HostBuilder {
+    // The other clients give back what came, whatever its size.
+    let results = Results::unsaved().max_chars(None).max_tokens(None);
+    Host::builder().permit(AllowAll).results(results)
 }
 
 async fn call(host: &Host, text: &str) -> Result<(), Failure> {
@@ -88,8 +90,7 @@ async fn call(host: &Host, text: &str) -> Result<(), Failure> {
     }
 }
 
-async fn sequential(args: &Args) -> Result<(), Failure> {
-    let host = ready(args, 1).await;
+async fn sequential(args: &Args, host: Host) -> Result<(), Failure> {
     let text = args.text();
     for _ in 0..args.warm_up() {
         call(&host, &text).await?;

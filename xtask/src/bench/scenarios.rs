@@ -7,6 +7,8 @@ use super::real;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Sequential,
+    /// The same with the token of a stored sign-in.
+    SignedIn,
     Inflight,
     List,
     Connect,
@@ -120,6 +122,7 @@ impl Kind {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Sequential => "sequential",
+            Self::SignedIn => "signed-in",
             Self::Inflight => "inflight",
             Self::List => "list",
             Self::Connect | Self::Servers => "connect",
@@ -143,14 +146,15 @@ impl Kind {
 
     /// Whether the figure is calls a second (more is better) or milliseconds (less is better).
     pub(super) fn is_rate(self) -> bool {
-        matches!(self, Self::Sequential | Self::Inflight)
+        matches!(self, Self::Sequential | Self::SignedIn | Self::Inflight)
     }
 
     /// Whether nobody but we can do it.
     pub(super) fn is_ours_alone(self) -> bool {
         matches!(
             self,
-            Self::Load
+            Self::SignedIn
+                | Self::Load
                 | Self::LoadEnterprise
                 | Self::Mixed
                 | Self::MixedHealthy
@@ -236,7 +240,7 @@ const LARGE: Scenario = Scenario {
     ..BASE
 };
 
-const ALL: [Scenario; 34] = [
+const ALL: [Scenario; 35] = [
     Scenario {
         name: "sequential-100",
         title: "stdio sequential, 100 B",
@@ -357,6 +361,14 @@ const ALL: [Scenario; 34] = [
         title: "Streamable HTTP sequential, 100 B",
         n: 10_000,
         targets: &[Target::Connections(1.0), Target::Faster(POOLED, 1.8)],
+        ..HTTP
+    },
+    Scenario {
+        name: "http-signed-in-100b",
+        title: "Streamable HTTP sequential with a token, 100 B",
+        kind: Kind::SignedIn,
+        n: 10_000,
+        targets: &[Target::Beside("http-sequential-100b", 0.95)],
         ..HTTP
     },
     Scenario {

@@ -14,6 +14,7 @@
 mod browser;
 mod catalog;
 mod everything;
+mod guide;
 mod headless;
 #[cfg(target_os = "linux")]
 mod keychain;
