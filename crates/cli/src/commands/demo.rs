@@ -49,10 +49,13 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
 
 async fn show(host: &Host) -> Exit {
     heading("Servers: two in this process, and one whose program is not installed");
-    output::result(list::table(&list::rows(host, &host.config())));
+    output::result(list::table(
+        &list::rows(host, &host.config()),
+        list::Detail::Full,
+    ));
 
     heading("Tools, as a model sees them");
-    output::result(tools::table(
+    output::result(tools::by_server(
         host.pool().tools().iter().map(|tool| &**tool),
         |_| false,
     ));

@@ -10,7 +10,7 @@ use super::tools::{NO_SERVERS, unknown_server};
 use crate::args::{ConfigArgs, LogsArgs};
 use crate::exit::Exit;
 use crate::interrupt::interrupted;
-use crate::output::{self, Lines, name as shown_name};
+use crate::output::{self, Line, Lines, Style, name as shown_name};
 use crate::session;
 use crate::standing::quoted;
 
@@ -115,7 +115,6 @@ fn note_empty(store: &LogStore, server: Option<&str>, more: &str) {
 struct LogPrinter {
     /// The width of the name column; `None` for a single server.
     names: Option<usize>,
-    coloured: bool,
     json: bool,
 }
 
@@ -128,7 +127,6 @@ impl LogPrinter {
         };
         Self {
             names: server.is_none().then(widest),
-            coloured: output::coloured(),
             json,
         }
     }
@@ -150,29 +148,20 @@ impl LogPrinter {
     }
 
     fn put(&self, line: &LogLine, lines: &mut Lines) {
-        let paint = |colour: &'static str| if self.coloured { colour } else { "" };
-        let (dim, reset) = (paint("\u{1b}[2m"), paint("\u{1b}[0m"));
-        let mut parts: Vec<(&'static str, &str)> = Vec::new();
-        let (name, room);
+        let mut shown = Line::new();
         if let Some(width) = self.names {
-            name = shown_name(&line.server);
-            room = " ".repeat(width.saturating_sub(name.width()) + 2);
-            parts.extend([(paint("\u{1b}[1m"), &*name), (reset, &*room)]);
+            shown.push(Style::Name, shown_name(&line.server));
+            shown.pad(width.max(shown.width()) + 2);
         }
-        let colour = paint(match line.kind {
-            LogKind::Notice => "\u{1b}[33m",
-            LogKind::State => "\u{1b}[36m",
-            _ => "",
-        });
-        let kind = format!("{:<6} ", line.kind.name());
-        parts.extend([
-            (dim, &*line.time),
-            (reset, " "),
-            (colour, &*kind),
-            ("", &*line.text),
-            (reset, ""),
-        ]);
-        lines.push_painted(&parts);
+        let style = match line.kind {
+            LogKind::Notice => Style::Attention,
+            LogKind::State => Style::Literal,
+            _ => Style::Plain,
+        };
+        shown.push(Style::Dim, &line.time);
+        shown.push(Style::Plain, " ");
+        shown.push_whole(style, format_args!("{:<6} {}", line.kind.name(), line.text));
+        lines.push_line(shown);
     }
 }
 
