@@ -695,6 +695,10 @@ pub(crate) struct CallArgs {
     /// Accept a tool that has changed since its first call
     #[arg(long)]
     pub(crate) accept_changes: bool,
+
+    /// Print the result as it is, as in a pipe
+    #[arg(long)]
+    pub(crate) raw: bool,
 }
 
 #[derive(clap::Args)]
@@ -706,6 +710,10 @@ pub(crate) struct ReadArgs {
     /// Write the content to a file, numbered if there are several (`-` for stdout)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Print text as it is, as in a pipe
+    #[arg(long)]
+    pub(crate) raw: bool,
 
     /// The timeout, including the connection
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]

@@ -18,7 +18,7 @@ use crate::output::{self, Lines, Live, Stream, inline, name};
 use crate::session;
 
 pub(crate) use row::{Row, rows};
-pub(crate) use view::{Detail, card, table};
+pub(crate) use view::{Detail, card, overview, status_of, table};
 
 /// The time between two frames, while seconds pass.
 const TICK: Duration = Duration::from_secs(1);

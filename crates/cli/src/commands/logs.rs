@@ -38,7 +38,7 @@ pub(crate) async fn run(config: &ConfigArgs, args: &LogsArgs, as_json: bool) -> 
     {
         return exit;
     }
-    let printer = LogPrinter::new(&store, server, as_json);
+    let printer = LogPrinter::new(&store, server, as_json, args.follow);
     let newest = args.lines.or(args.since.is_none().then_some(DEFAULT_LINES));
     if args.follow {
         let (lines, follow) = store.follow(server, newest, args.since.as_ref());
@@ -116,10 +116,12 @@ struct LogPrinter {
     /// The width of the name column; `None` for a single server.
     names: Option<usize>,
     json: bool,
+    /// Whether more lines will follow.
+    follow: bool,
 }
 
 impl LogPrinter {
-    fn new(store: &LogStore, server: Option<&str>, json: bool) -> Self {
+    fn new(store: &LogStore, server: Option<&str>, json: bool, follow: bool) -> Self {
         let widest = || {
             let names = store.servers();
             let widths = names.iter().map(|name| shown_name(name).width());
@@ -128,6 +130,7 @@ impl LogPrinter {
         Self {
             names: server.is_none().then(widest),
             json,
+            follow,
         }
     }
 
@@ -142,8 +145,13 @@ impl LogPrinter {
         for line in lines {
             self.put(line, &mut shown);
         }
-        if !shown.is_empty() {
+        if shown.is_empty() {
+            return;
+        }
+        if self.follow {
             output::result(shown);
+        } else {
+            output::paged(shown);
         }
     }
 

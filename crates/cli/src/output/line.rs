@@ -29,6 +29,8 @@ pub(crate) struct Line {
     runs: Vec<(usize, Style)>,
     /// The indentation of continuations; by default a little more than that of the line.
     hang: Option<usize>,
+    /// Whether only the terminal may wrap it: code, and text as a tool wrote it.
+    verbatim: bool,
 }
 
 impl Line {
@@ -104,6 +106,13 @@ impl Line {
         self
     }
 
+    /// Leaves wrapping to the terminal.
+    #[must_use]
+    pub(crate) fn verbatim(mut self) -> Self {
+        self.verbatim = true;
+        self
+    }
+
     /// Returns the text without styles.
     pub(crate) fn as_str(&self) -> &str {
         &self.text
@@ -141,6 +150,7 @@ impl Line {
     fn part(&self, range: Range<usize>) -> Self {
         let mut part = Self {
             hang: self.hang,
+            verbatim: self.verbatim,
             ..Self::default()
         };
         let mut start = 0;
@@ -195,7 +205,7 @@ impl Line {
         }
         let next_width = next.width();
         // Leave wrapping to a terminal that is too narrow.
-        if self.width() <= width || width < next_width + MIN_ROOM {
+        if self.verbatim || self.width() <= width || width < next_width + MIN_ROOM {
             return vec![self.clone()];
         }
         let mut rows = Vec::new();

@@ -1,7 +1,7 @@
 //! Text on a terminal that the next one replaces: a status line, and rows that change in place.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -32,6 +32,28 @@ pub(crate) fn is_animated(stream: Stream) -> bool {
     let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
     let dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
     stream.is_terminal() && !ci && !dumb && !VERBOSE.load(Ordering::Relaxed)
+}
+
+/// The number of prompts that have the terminal to themselves.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// Keeps status lines off the terminal while it lives.
+#[must_use]
+pub(crate) struct Hold(());
+
+/// Erases the status line and keeps it away, for a prompt.
+pub(crate) fn hold_status_lines() -> Hold {
+    HELD.fetch_add(1, Ordering::SeqCst);
+    if is_animated(Stream::Err) {
+        write_raw_err("\r\u{1b}[K");
+    }
+    Hold(())
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        HELD.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// Rows on stdout that are redrawn in place.
@@ -163,10 +185,7 @@ impl Shared {
             state = next;
             if timeout.timed_out() && !state.has_ended {
                 state.frame += 1;
-                // A prompt has the terminal to itself.
-                if !super::asking() {
-                    state.draw();
-                }
+                state.draw();
                 pause = FRAME;
             }
         }
@@ -175,6 +194,9 @@ impl Shared {
 
 impl LineState {
     fn draw(&mut self) {
+        if HELD.load(Ordering::SeqCst) > 0 {
+            return;
+        }
         self.is_shown = true;
         // A wrapped line could not be erased.
         let shown = self.line().cut(width(Stream::Err).unwrap_or(80));

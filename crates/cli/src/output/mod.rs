@@ -2,10 +2,14 @@
 //! escaped for a terminal (SEC-3); see [`Lines`].
 
 mod group;
+mod image;
+mod json_view;
 mod line;
 mod lines;
 mod live;
+mod markdown;
 mod pager;
+mod rendered;
 mod report;
 mod style;
 mod table;
@@ -23,8 +27,10 @@ use trunkline::text::harmless_with;
 pub(crate) use group::Group;
 pub(crate) use line::Line;
 pub(crate) use lines::{Lines, inline, name};
-pub(crate) use live::{Live, StatusLine, is_animated, use_verbose};
-pub(crate) use pager::{paged, use_no_pager};
+pub(crate) use live::{Live, StatusLine, hold_status_lines, is_animated, use_verbose};
+pub(crate) use image::show_image;
+pub(crate) use pager::{paged, paged_or_folded, use_no_pager};
+pub(crate) use rendered::{TextKind, rendered};
 pub(crate) use report::{
     block, error, finish, hint, indented_stderr, instruction, is_json, json_diff, note,
     stderr_lines, url, usage_error, use_json, warning,
@@ -144,6 +150,7 @@ pub(crate) fn asking() -> bool {
 /// Prompts the user. Anything but yes is no.
 pub(crate) fn ask(question: &str) -> bool {
     ASKED.store(true, Ordering::Relaxed);
+    let _hold = hold_status_lines();
     let lines = Lines::one(inline(question));
     let mut lines = lines.render(width(Stream::Err), Stream::Err.is_coloured());
     lines.truncate(lines.trim_end().len());

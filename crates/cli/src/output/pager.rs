@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use trunkline_config::env_vars;
 
+use super::line::Line;
 use super::lines::Lines;
-use super::style::Stream;
+use super::style::{Stream, Style, ellipsis};
 use super::{height, is_json, result_bytes, width};
 
 /// The pager without a variable.
@@ -15,6 +16,9 @@ const DEFAULT_PAGER: &str = "less";
 
 /// Quit if it fits, show colours, leave the text on the screen.
 const LESS_OPTIONS: &str = "FRX";
+
+/// The fewest rows that remain of a folded text.
+const MIN_FOLDED: usize = 5;
 
 static UNWANTED: AtomicBool = AtomicBool::new(false);
 
@@ -25,22 +29,50 @@ pub(crate) fn use_no_pager() {
 
 /// Writes lines to stdout, through a pager if a terminal has too few rows for them.
 pub(crate) fn paged(lines: impl Into<Lines>) {
-    let text = lines
-        .into()
-        .render(width(Stream::Out), Stream::Out.is_coloured());
-    if !is_long(&text) || !page(&text) {
+    let lines = lines.into();
+    let text = lines.render(width(Stream::Out), Stream::Out.is_coloured());
+    if !is_long(&lines) || !page(&text) {
         result_bytes(text.as_bytes());
     }
 }
 
-/// Returns whether a text has more rows than the terminal.
-pub(super) fn is_long(text: &str) -> bool {
+/// As [`paged`]; without a pager, shows what fits on the screen and how to see the rest.
+pub(crate) fn paged_or_folded(lines: impl Into<Lines>, how: &str) {
+    let lines = lines.into();
+    let coloured = Stream::Out.is_coloured();
+    let width = width(Stream::Out);
+    let rows = lines.rows(width);
+    let room = height(Stream::Out).unwrap_or(0).saturating_sub(3).max(MIN_FOLDED);
+    let text = lines.render(width, coloured);
+    if !is_long(&lines) || rows.len() <= room {
+        return result_bytes(text.as_bytes());
+    }
+    if page(&text) {
+        return;
+    }
+    let mut shown = Lines::new();
+    let more = rows.len() - room;
+    for row in rows.into_iter().take(room) {
+        shown.push_line(row);
+    }
+    let more = format!("{} {more} more lines; {how}", ellipsis());
+    shown.push_line(Line::of(Style::Dim, more));
+    result_bytes(shown.render(None, coloured).as_bytes());
+}
+
+/// Returns whether lines take more rows than the terminal has.
+fn is_long(lines: &Lines) -> bool {
+    let (Some(height), Some(width)) = (height(Stream::Out), width(Stream::Out)) else {
+        return false;
+    };
+    let rows = lines.rows(Some(width));
+    let of = |row: &Line| row.width().div_ceil(width.max(1)).max(1);
     // The prompt of the shell takes a row.
-    height(Stream::Out).is_some_and(|rows| text.lines().count() + 1 > rows)
+    rows.iter().map(of).sum::<usize>() + 1 > height
 }
 
 /// Shows a text in the pager; false if there is none.
-pub(super) fn page(text: &str) -> bool {
+fn page(text: &str) -> bool {
     let Some(command) = command() else {
         return false;
     };

@@ -237,7 +237,7 @@ a       b
 ";
         let cut = format!(
             "\
-github  opens issues, reads pull requests and{}  trunkline login github
+github  opens issues, reads pull requests and searches{}  trunkline login github
 a       b
 ",
             ellipsis()
@@ -250,7 +250,7 @@ a  b
         for (width, expected) in [
             (None, whole),
             (Some(200), whole),
-            (Some(80), &*cut),
+            (Some(82), &*cut),
             (Some(50), stacked),
         ] {
             let shown = table().lines(width).to_plain();

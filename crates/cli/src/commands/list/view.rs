@@ -8,7 +8,9 @@ use unicode_width::UnicodeWidthStr;
 
 use super::row::{Row, target};
 use super::{Timings, count};
-use crate::output::{Column, Line, Lines, Status, Style, Table, inline, name, separator};
+use crate::output::{
+    self, Column, Line, Lines, Status, Stream, Style, Table, inline, name, separator,
+};
 use crate::standing::quoted;
 
 /// The maximum width of the name column in a pipe. A longer name shifts only its own row.
@@ -36,6 +38,17 @@ struct Summary {
     /// The text in one or two words, if there is too little room.
     short: &'static str,
     style: Style,
+}
+
+/// Returns the glyph of a state by its name.
+pub(crate) fn status_of(state: &str) -> Status {
+    match state {
+        "connected" => Status::Done,
+        "pending" => Status::Busy,
+        "needs-auth" | "pending-approval" => Status::Attention,
+        "failed" | "blocked" => Status::Failed,
+        _ => Status::Off,
+    }
 }
 
 impl Summary {
@@ -203,8 +216,27 @@ fn command_in(hint: &str) -> Option<&str> {
     parts.next().is_none().then_some(command)
 }
 
+/// Formats servers for a terminal or a pipe.
+pub(crate) fn overview(rows: &[Row]) -> Lines {
+    match output::width(Stream::Out) {
+        Some(width) => on_screen(rows, Duration::ZERO, None, width),
+        None => table(rows, Detail::Full),
+    }
+}
+
 /// Lays the servers out for a terminal, with a summary below.
 pub(super) fn screen(
+    rows: &[Row],
+    elapsed: Duration,
+    timings: Option<&Timings>,
+    width: usize,
+) -> Lines {
+    let mut lines = on_screen(rows, elapsed, timings, width);
+    lines.push_line(footer(rows, elapsed, width));
+    lines
+}
+
+fn on_screen(
     rows: &[Row],
     elapsed: Duration,
     timings: Option<&Timings>,
@@ -240,9 +272,7 @@ pub(super) fn screen(
             placed.below(more(row, timings));
         }
     }
-    let mut lines = table.lines(Some(width));
-    lines.push_line(footer(rows, elapsed, width));
-    lines
+    table.lines(Some(width))
 }
 
 /// Returns what else there is to know about a server on a terminal.
