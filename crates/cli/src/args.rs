@@ -12,6 +12,7 @@ use crate::help::{
     ADD_HELP, AFTER_HELP, CALL_HELP, CLEAN_HELP, EDIT_HELP, LOGIN_HELP, LOGS_HELP, PROMPT_HELP,
     READ_HELP, SDK_HELP, SEARCH_HELP, TOOLS_HELP, XAA_HELP,
 };
+use crate::output::ColorWhen;
 
 /// Configure MCP servers, list their tools and call them
 #[derive(Parser)]
@@ -24,9 +25,17 @@ pub(crate) struct Args {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// Log to stderr; `RUST_LOG` selects more
+    /// Show more, and log to stderr; `RUST_LOG` selects what
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
+
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: ColorWhen,
+
+    /// Do not page long output
+    #[arg(long, global = true)]
+    pub(crate) no_pager: bool,
 
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -129,6 +138,9 @@ pub(crate) enum Command {
     List {
         #[command(flatten)]
         config: ConfigArgs,
+
+        #[command(flatten)]
+        list: ListArgs,
     },
     /// Show the status and configuration of a server
     Get {
@@ -141,6 +153,10 @@ pub(crate) enum Command {
         /// Show the values of env and headers (terminal only)
         #[arg(long)]
         show_secrets: bool,
+
+        /// Connect instead of answering from stored catalogs
+        #[arg(long)]
+        refresh: bool,
     },
     /// Add a server
     #[command(after_help = ADD_HELP)]
@@ -261,6 +277,10 @@ pub(crate) enum Command {
         /// Print tool definitions for a model's API
         #[arg(long)]
         format: Option<ToolFormat>,
+
+        /// Connect instead of answering from stored catalogs
+        #[arg(long)]
+        refresh: bool,
     },
     /// Search tools by what they do
     #[command(after_help = SEARCH_HELP)]
@@ -275,6 +295,10 @@ pub(crate) enum Command {
         /// The maximum number of results
         #[arg(short = 'n', long, default_value_t = 5, value_name = "N", value_parser = at_least_one)]
         limit: usize,
+
+        /// Connect instead of answering from stored catalogs
+        #[arg(long)]
+        refresh: bool,
     },
     /// Call a tool
     #[command(after_help = CALL_HELP)]
@@ -292,6 +316,10 @@ pub(crate) enum Command {
 
         /// List only those of this server
         server: Option<String>,
+
+        /// Connect instead of answering from stored catalogs
+        #[arg(long)]
+        refresh: bool,
     },
     /// Read a resource
     #[command(after_help = READ_HELP)]
@@ -309,6 +337,10 @@ pub(crate) enum Command {
 
         /// List only those of this server
         server: Option<String>,
+
+        /// Connect instead of answering from stored catalogs
+        #[arg(long)]
+        refresh: bool,
     },
     /// Get a prompt
     #[command(after_help = PROMPT_HELP)]
@@ -338,6 +370,16 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(clap::Args)]
+pub(crate) struct ListArgs {
+    /// The servers [default: all]
+    pub(crate) names: Vec<String>,
+
+    /// Show only servers that failed or need you
+    #[arg(long)]
+    pub(crate) failed: bool,
 }
 
 /// The API for which tools are exported.
@@ -653,6 +695,10 @@ pub(crate) struct CallArgs {
     /// Accept a tool that has changed since its first call
     #[arg(long)]
     pub(crate) accept_changes: bool,
+
+    /// Print the result as it is, as in a pipe
+    #[arg(long)]
+    pub(crate) raw: bool,
 }
 
 #[derive(clap::Args)]
@@ -664,6 +710,10 @@ pub(crate) struct ReadArgs {
     /// Write the content to a file, numbered if there are several (`-` for stdout)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Print text as it is, as in a pipe
+    #[arg(long)]
+    pub(crate) raw: bool,
 
     /// The timeout, including the connection
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]

@@ -31,12 +31,14 @@ use clap::error::ErrorKind;
 
 use args::{Args, Command};
 use exit::Exit;
+use session::Catalogs;
 
 /// How long blocked threads may delay the exit.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     let words = args::expand_mcp_config(claude_aliases(std::env::args_os().collect()));
+    output::decide_colours(&words);
     let args = match Args::try_parse_from(&words) {
         Ok(args) => args,
         Err(error) => {
@@ -113,20 +115,36 @@ async fn run(args: Args) -> Exit {
         config,
         json,
         verbose,
+        // Decided before the command line was parsed.
+        color: _,
+        no_pager,
         command,
     } = args;
     if json {
         output::use_json();
     }
-    telemetry::init(verbose);
+    if verbose {
+        output::use_verbose();
+    }
+    if no_pager {
+        output::use_no_pager();
+    }
+    // `list -v` shows more itself.
+    telemetry::init(verbose && !matches!(command, Command::List { .. }));
     match command {
         Command::Demo => commands::demo::run(&config, json).await,
-        Command::List { config: more } => commands::list::run(&config.and(more), json).await,
+        Command::List { config: more, list } => {
+            commands::list::run(&config.and(more), &list, verbose, json).await
+        }
         Command::Get {
             config: more,
             name,
             show_secrets,
-        } => commands::get::run(&config.and(more), &name, show_secrets, json).await,
+            refresh,
+        } => {
+            let catalogs = Catalogs::refreshed(refresh);
+            commands::get::run(&config.and(more), &name, show_secrets, catalogs, json).await
+        }
         Command::Add(add) => commands::add::run(&config, &add, json).await,
         Command::AddJson(add) => commands::add::run_json(&config, &add, json).await,
         Command::Edit(edit) => commands::edit::run(&config, &edit, json).await,
@@ -171,15 +189,21 @@ async fn run(args: Args) -> Exit {
             server,
             tool,
             format,
+            refresh,
         } => {
             let words: Vec<String> = server.into_iter().chain(tool).collect();
-            commands::tools::run(&config.and(more), &words, format, json).await
+            let catalogs = Catalogs::refreshed(refresh);
+            commands::tools::run(&config.and(more), &words, format, catalogs, json).await
         }
         Command::Search {
             config: more,
             words,
             limit,
-        } => commands::search::run(&config.and(more), &words, limit, json).await,
+            refresh,
+        } => {
+            let catalogs = Catalogs::refreshed(refresh);
+            commands::search::run(&config.and(more), &words, limit, catalogs, json).await
+        }
         Command::Call { config: more, call } => {
             commands::call::run(&config.and(more), &call, json).await
         }
@@ -187,14 +211,22 @@ async fn run(args: Args) -> Exit {
         Command::Resources {
             config: more,
             server,
-        } => commands::resources::run(&config.and(more), server.as_deref(), json).await,
+            refresh,
+        } => {
+            let catalogs = Catalogs::refreshed(refresh);
+            commands::resources::run(&config.and(more), server.as_deref(), catalogs, json).await
+        }
         Command::Read { config: more, read } => {
             commands::read::run(&config.and(more), &read, json).await
         }
         Command::Prompts {
             config: more,
             server,
-        } => commands::prompts::run(&config.and(more), server.as_deref(), json).await,
+            refresh,
+        } => {
+            let catalogs = Catalogs::refreshed(refresh);
+            commands::prompts::run(&config.and(more), server.as_deref(), catalogs, json).await
+        }
         Command::Prompt {
             config: more,
             prompt,

@@ -1,9 +1,9 @@
 //! Runs a host for a command, from configuration to shutdown.
 
 use std::future::Future;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use etcetera::BaseStrategy;
 use trunkline::auth::{Auth, Grant, IdpConfig, ServerAuth, ServerConfig, TransportClient};
@@ -24,7 +24,7 @@ use crate::args::ConfigArgs;
 use crate::commands::tools::{NO_SERVERS, unknown_server};
 use crate::exit::Exit;
 use crate::interrupt::interrupted;
-use crate::output::{self, StatusLine};
+use crate::output::{self, Line, StatusLine, Stream, Style};
 use crate::permit::TypedCalls;
 use crate::running;
 use crate::session_token;
@@ -40,7 +40,30 @@ pub(crate) struct Configured {
     tracer: Option<Tracer>,
 }
 
+/// Where a command takes catalogs from (UI-6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Catalogs {
+    /// From disk, without connecting. Only servers with no stored catalog, and those whose entry
+    /// has `"lazy": false`, are connected.
+    Stored,
+    /// From the servers.
+    Fresh,
+}
+
+impl Catalogs {
+    /// Returns the meaning of `--refresh`.
+    pub(crate) fn refreshed(refresh: bool) -> Self {
+        if refresh { Self::Fresh } else { Self::Stored }
+    }
+}
+
 impl Configured {
+    /// Sets where catalogs come from.
+    pub(crate) fn with_catalogs(mut self, catalogs: Catalogs) -> Self {
+        self.lazy |= catalogs == Catalogs::Stored;
+        self
+    }
+
     /// Returns the problems of the configuration.
     pub(crate) fn diagnostics(&self) -> &[Diagnostic] {
         &self.set.diagnostics
@@ -449,8 +472,10 @@ pub(crate) async fn with_host_or<F: Future<Output = Exit>>(
 ) -> Exit {
     let host = builder.start();
     let exit = tokio::select! {
-        exit = work(host.clone()) => exit,
+        // First, so that the handlers exist before a pager has the terminal.
+        biased;
         () = interrupted() => Exit::Interrupted,
+        exit = work(host.clone()) => exit,
     };
     if exit == Exit::Interrupted {
         on_interrupt(&host);
@@ -468,11 +493,11 @@ pub(crate) async fn with_host_or<F: Future<Output = Exit>>(
 
 /// Waits until all servers are ready, with a status line on a terminal.
 pub(crate) async fn ready(host: &Host) {
-    if !std::io::stderr().is_terminal() {
+    if !output::is_animated(Stream::Err) {
         host.ready().await;
         return;
     }
-    let mut line = StatusLine::new();
+    let mut line = StatusLine::about("connecting");
     let mut events = host.events();
     let show = async {
         loop {
@@ -483,7 +508,7 @@ pub(crate) async fn ready(host: &Host) {
                 .map(|server| &*server.name)
                 .collect();
             line.show(&format!(
-                "connecting ({} of {}): {}",
+                "{} of {}: {}",
                 servers.len() - waiting.len(),
                 servers.len(),
                 waiting.join(", ")
@@ -494,6 +519,44 @@ pub(crate) async fn ready(host: &Host) {
     tokio::select! {
         () = host.ready() => {}
         () = show => {}
+    }
+}
+
+/// Notes that an answer comes from stored catalogs, and how old they are (UI-6).
+pub(crate) fn note_stored(host: &Host) {
+    let is_stored = |server: &&Arc<ServerStatus>| {
+        let waits = matches!(server.state, State::Pending { attempt: 0, .. });
+        waits && server.catalog.cached
+    };
+    let servers = host.servers();
+    let stored: Vec<_> = servers.iter().filter(is_stored).collect();
+    let now = SystemTime::now();
+    let age = |server: &&Arc<ServerStatus>| now.duration_since(server.catalog.cached_at?).ok();
+    let oldest = stored
+        .iter()
+        .copied()
+        .filter_map(|server| age(&server))
+        .max();
+    let age = shown_age(oldest.unwrap_or_default());
+    let what = match stored.len() {
+        0 => return,
+        1 => format!("from the catalog of {age} ago"),
+        count => format!("from {count} catalogs of up to {age} ago"),
+    };
+    output::note(Line::of(
+        Style::Dim,
+        format_args!("{what}; --refresh connects"),
+    ));
+}
+
+/// Formats an age in its largest unit.
+fn shown_age(age: Duration) -> String {
+    match age.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds @ 60..3600 => format!("{} min", seconds / 60),
+        seconds @ 3600..86_400 => format!("{} h", seconds / 3600),
+        seconds if seconds < 2 * 86_400 => "1 day".to_owned(),
+        seconds => format!("{} days", seconds / 86_400),
     }
 }
 
@@ -511,4 +574,23 @@ pub(crate) fn starting(host: &Host, wanted: impl Fn(&str) -> bool) -> String {
         of_interest = names;
     }
     format!("\"{}\"", of_interest.join("\", \""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_has_one_unit() {
+        for (seconds, shown) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (125, "2 min"),
+            (7300, "2 h"),
+            (100_000, "1 day"),
+            (400_000, "4 days"),
+        ] {
+            assert_eq!(shown_age(Duration::from_secs(seconds)), shown);
+        }
+    }
 }

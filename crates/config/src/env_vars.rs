@@ -101,8 +101,15 @@ variables! {
     CLAUDE_CODE_CLIENT_CERT = "";
     /// A PEM file with the key of `CLAUDE_CODE_CLIENT_CERT`, if it is not in the same file.
     CLAUDE_CODE_CLIENT_KEY = "";
-    /// Any value disables colours.
+    /// Any value disables colours, unless `--color always` is given.
     NO_COLOR = "";
+    /// Any value but `0` uses colours in pipes too.
+    CLICOLOR_FORCE = "";
+    /// The pager for long output on a terminal, instead of `PAGER`; `cat` or an empty value for
+    /// none.
+    TRUNKLINE_PAGER = "";
+    /// The pager for long output on a terminal.
+    PAGER = "less";
 }
 
 /// Secrets of Claude Code's own sign-in. Trunkline does not read them, but the program around it

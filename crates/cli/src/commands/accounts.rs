@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use trunkline::auth::Account;
 
 use crate::exit::Exit;
-use crate::output::{self, Lines, inline};
+use crate::output::{self, Line, Lines, Style, inline};
 use crate::session;
 
 /// The account of a server without a named one.
@@ -29,7 +29,8 @@ pub(crate) fn run(as_json: bool) -> Exit {
     let now = SystemTime::now();
     for account in &accounts {
         let server = output::name(&account.server);
-        lines.push(format!("{server}  {}", describe(account, now)));
+        let line = Line::of(Style::Name, server);
+        lines.push_line(line.and(Style::Plain, format_args!("  {}", describe(account, now))));
     }
     output::result(lines);
     Exit::Done

@@ -9,7 +9,7 @@ use trunkline::tool::OnChange;
 use trunkline::{CallError, CallOptions, Host, Json};
 
 pub(crate) use super::result::document;
-use super::result::show;
+use super::result::{Presentation, show};
 use super::tool_ref::{ResolvedTool, ToolRef};
 use crate::args::{CallArgs, ConfigArgs};
 use crate::arguments;
@@ -64,7 +64,8 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
         }
         let left = timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
         let options = CallOptions::new().timeout(left).unchecked(call.no_validate);
-        call_and_show(&host, wanted, json_args, (options, timeout), as_json).await
+        let style = Presentation::new(as_json, call.raw);
+        call_and_show(&host, wanted, json_args, (options, timeout), style).await
     })
     .await
 }
@@ -116,7 +117,7 @@ async fn call_and_show(
     wanted: &ToolRef<'_>,
     json_args: Option<&str>,
     (options, asked): (CallOptions<'_>, Option<Duration>),
-    as_json: bool,
+    style: Presentation,
 ) -> Exit {
     let pool = host.pool();
     let (name, server, schema) = match wanted.find(&pool) {
@@ -135,8 +136,10 @@ async fn call_and_show(
         }
     };
     warn_of_unknown(wanted, &arguments, schema, &shown);
-    let mut line = StatusLine::new();
-    let options = options.on_progress(|progress| line.show(&describe(&progress)));
+    let mut line = StatusLine::about(name);
+    let options = options.on_progress(|progress| {
+        line.progress(&describe(&progress), fraction(&progress));
+    });
     let mut in_flight = InFlight { name, ended: false };
     let outcome = host.call(name, arguments, options).await;
     in_flight.ended = true;
@@ -144,7 +147,7 @@ async fn call_and_show(
     drop(line);
     match outcome {
         Ok(output) => {
-            show(&output, server, as_json);
+            show(&output, server, style);
             for problem in &output.warnings {
                 output::warning(problem);
             }
@@ -223,6 +226,12 @@ pub(crate) fn describe(progress: &Progress) -> String {
         Some(total) => format!("[{}/{total}] {message}", progress.progress),
         None => format!("[{}] {message}", progress.progress),
     }
+}
+
+/// Returns the done part of a known total.
+pub(crate) fn fraction(progress: &Progress) -> Option<f64> {
+    let total = progress.total.filter(|total| *total > 0.0)?;
+    Some(progress.progress / total)
 }
 
 /// Reports a failed call.

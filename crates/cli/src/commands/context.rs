@@ -8,7 +8,7 @@ use trunkline::server::State;
 use trunkline::tool::may_belong_to;
 use trunkline::{CallError, Host};
 
-use super::call::{MORE_TIME, describe, ready_in_time, with_logs};
+use super::call::{MORE_TIME, describe, fraction, ready_in_time, with_logs};
 use super::tools::no_servers;
 use crate::args::ConfigArgs;
 use crate::elicit::cancel_all;
@@ -110,8 +110,8 @@ pub(crate) fn mentioned(
 
 /// Returns a callback that shows progress on a terminal.
 pub(crate) fn progress_line() -> impl FnMut(Progress) + Send {
-    let mut line = StatusLine::new();
-    move |progress| line.show(&describe(&progress))
+    let mut line = StatusLine::about("waiting");
+    move |progress| line.progress(&describe(&progress), fraction(&progress))
 }
 
 /// The request that failed, for its report.

@@ -11,7 +11,7 @@ use trunkline::{Builtin, CallOptions, Host, ServerEntry};
 use super::{call, list, tools};
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
-use crate::output::{self, Lines};
+use crate::output::{self, Line, Lines, Style};
 use crate::session;
 
 pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
@@ -49,10 +49,11 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
 
 async fn show(host: &Host) -> Exit {
     heading("Servers: two in this process, and one whose program is not installed");
-    output::result(list::table(&list::rows(host, &host.config())));
+    let set = host.config();
+    output::result(list::overview(&list::rows(host, &set)));
 
     heading("Tools, as a model sees them");
-    output::result(tools::table(
+    output::result(tools::by_server(
         host.pool().tools().iter().map(|tool| &**tool),
         |_| false,
     ));
@@ -87,8 +88,9 @@ async fn show(host: &Host) -> Exit {
         Ok(_) => return Exit::Failed,
         Err(error) => {
             let hint = error.hint().unwrap_or_default();
-            let mut lines = Lines::one(format!("error: {error}"));
-            lines.push(format!("  hint: {hint}"));
+            let line = Line::of(Style::Error, "error:");
+            let mut lines = Lines::from(line.and(Style::Plain, format_args!(" {error}")));
+            lines.push_hint("  ", &hint);
             output::result(lines);
         }
     }
@@ -102,7 +104,7 @@ async fn show(host: &Host) -> Exit {
 
 fn heading(text: &str) {
     let mut lines = Lines::from("\n");
-    lines.push(format!("== {text}"));
+    lines.push_heading(format_args!("== {text}"));
     output::result(lines);
 }
 

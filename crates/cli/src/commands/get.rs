@@ -3,18 +3,19 @@
 use serde_json::Value;
 use trunkline_config::{Scope, Server, Severity};
 
-use super::list::{Row, table};
+use super::list::{self, Detail, Row, table};
 use super::tools::{NO_SERVERS, sign_in_exit, unknown_server};
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
-use crate::output::{self, Lines, name as shown_name};
-use crate::session;
+use crate::output::{self, Line, Lines, Style, name as shown_name};
+use crate::session::{self, Catalogs};
 use crate::standing::quoted;
 
 pub(crate) async fn run(
     config: &ConfigArgs,
     name: &str,
     show_secrets: bool,
+    catalogs: Catalogs,
     as_json: bool,
 ) -> Exit {
     if show_secrets && !output::on_terminal() {
@@ -25,7 +26,7 @@ pub(crate) async fn run(
         return Exit::Usage;
     }
     let configured = match session::configuration(config) {
-        Ok(configured) => configured,
+        Ok(configured) => configured.with_catalogs(catalogs),
         Err(exit) => return exit,
     };
     let connectors = session::connectors(configured.loader.layout());
@@ -75,13 +76,23 @@ pub(crate) async fn run(
             }
             return sign_in_exit(&host);
         }
+        let mut lines = Lines::new();
         for server in &set.servers {
             let row = Row::of(&host, server);
             let notes = row.notes();
-            output::result(table(&[row]));
-            output::result(notes);
-            output::result(details(server, show_secrets));
+            if output::on_terminal() {
+                if !lines.is_empty() {
+                    lines.push_gap();
+                }
+                lines.append(list::card(&row));
+            } else {
+                lines.append(table(&[row], Detail::Full));
+            }
+            lines.append(notes);
+            lines.append(details(server, show_secrets));
         }
+        output::paged(lines);
+        session::note_stored(&host);
         for problem in set
             .diagnostics
             .iter()
@@ -98,17 +109,23 @@ pub(crate) async fn run(
 fn details(server: &Server, show_secrets: bool) -> Lines {
     let mut lines = Lines::new();
     let shown = written(server, show_secrets);
+    let field_line = |indent: &str, field: &str| {
+        Line::plain(indent).and(Style::Dim, format_args!("{}:", shown_name(field)))
+    };
+    let put = |lines: &mut Lines, indent: &str, field: &str, value: &Value| {
+        let mut line = field_line(indent, field);
+        line.push_whole(Style::Plain, format_args!(" {}", plain(value)));
+        lines.push_line(line);
+    };
     for (field, value) in shown.as_object().into_iter().flatten() {
         match value {
             Value::Object(members) if !members.is_empty() => {
-                lines.push(format!("  {}:", shown_name(field)));
+                lines.push_line(field_line("  ", field));
                 for (name, value) in members {
-                    lines.push_whole(format!("    {}: {}", shown_name(name), plain(value)));
+                    put(&mut lines, "    ", name, value);
                 }
             }
-            value => {
-                lines.push_whole(format!("  {}: {}", shown_name(field), plain(value)));
-            }
+            value => put(&mut lines, "  ", field, value),
         }
     }
     if matches!(
@@ -116,7 +133,9 @@ fn details(server: &Server, show_secrets: bool) -> Lines {
         Scope::Local | Scope::Project | Scope::User
     ) {
         let (name, scope) = (quoted(&server.entry.name), server.entry.scope);
-        lines.push(format!("  remove with: trunkline remove {name} -s {scope}"));
+        let line = Line::plain("  ").and(Style::Dim, "remove with:");
+        let command = format!(" trunkline remove {name} -s {scope}");
+        lines.push_line(line.and(Style::Literal, command));
     }
     lines
 }

@@ -10,7 +10,7 @@ use super::tools::{NO_SERVERS, unknown_server};
 use crate::args::{ConfigArgs, LogsArgs};
 use crate::exit::Exit;
 use crate::interrupt::interrupted;
-use crate::output::{self, Lines, name as shown_name};
+use crate::output::{self, Line, Lines, Style, name as shown_name};
 use crate::session;
 use crate::standing::quoted;
 
@@ -38,7 +38,7 @@ pub(crate) async fn run(config: &ConfigArgs, args: &LogsArgs, as_json: bool) -> 
     {
         return exit;
     }
-    let printer = LogPrinter::new(&store, server, as_json);
+    let printer = LogPrinter::new(&store, server, as_json, args.follow);
     let newest = args.lines.or(args.since.is_none().then_some(DEFAULT_LINES));
     if args.follow {
         let (lines, follow) = store.follow(server, newest, args.since.as_ref());
@@ -115,12 +115,13 @@ fn note_empty(store: &LogStore, server: Option<&str>, more: &str) {
 struct LogPrinter {
     /// The width of the name column; `None` for a single server.
     names: Option<usize>,
-    coloured: bool,
     json: bool,
+    /// Whether more lines will follow.
+    follow: bool,
 }
 
 impl LogPrinter {
-    fn new(store: &LogStore, server: Option<&str>, json: bool) -> Self {
+    fn new(store: &LogStore, server: Option<&str>, json: bool, follow: bool) -> Self {
         let widest = || {
             let names = store.servers();
             let widths = names.iter().map(|name| shown_name(name).width());
@@ -128,8 +129,8 @@ impl LogPrinter {
         };
         Self {
             names: server.is_none().then(widest),
-            coloured: output::coloured(),
             json,
+            follow,
         }
     }
 
@@ -144,35 +145,31 @@ impl LogPrinter {
         for line in lines {
             self.put(line, &mut shown);
         }
-        if !shown.is_empty() {
+        if shown.is_empty() {
+            return;
+        }
+        if self.follow {
             output::result(shown);
+        } else {
+            output::paged(shown);
         }
     }
 
     fn put(&self, line: &LogLine, lines: &mut Lines) {
-        let paint = |colour: &'static str| if self.coloured { colour } else { "" };
-        let (dim, reset) = (paint("\u{1b}[2m"), paint("\u{1b}[0m"));
-        let mut parts: Vec<(&'static str, &str)> = Vec::new();
-        let (name, room);
+        let mut shown = Line::new();
         if let Some(width) = self.names {
-            name = shown_name(&line.server);
-            room = " ".repeat(width.saturating_sub(name.width()) + 2);
-            parts.extend([(paint("\u{1b}[1m"), &*name), (reset, &*room)]);
+            shown.push(Style::Name, shown_name(&line.server));
+            shown.pad(width.max(shown.width()) + 2);
         }
-        let colour = paint(match line.kind {
-            LogKind::Notice => "\u{1b}[33m",
-            LogKind::State => "\u{1b}[36m",
-            _ => "",
-        });
-        let kind = format!("{:<6} ", line.kind.name());
-        parts.extend([
-            (dim, &*line.time),
-            (reset, " "),
-            (colour, &*kind),
-            ("", &*line.text),
-            (reset, ""),
-        ]);
-        lines.push_painted(&parts);
+        let style = match line.kind {
+            LogKind::Notice => Style::Attention,
+            LogKind::State => Style::Literal,
+            _ => Style::Plain,
+        };
+        shown.push(Style::Dim, &line.time);
+        shown.push(Style::Plain, " ");
+        shown.push_whole(style, format_args!("{:<6} {}", line.kind.name(), line.text));
+        lines.push_line(shown);
     }
 }
 

@@ -4,14 +4,24 @@ use serde::Serialize;
 use trunkline::Host;
 use trunkline::context::{PromptArgument, PromptCommand, ServerSkill};
 
+use super::list::count;
 use super::resources::first_line;
 use super::tools;
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
-use crate::output::{self, Lines};
+use crate::output::{self, Group, Line, Lines, Stream, Style, inline, name};
+use crate::session::Catalogs;
 
-pub(crate) async fn run(config: &ConfigArgs, server: Option<&str>, as_json: bool) -> Exit {
-    tools::with_servers(config, server, async |host| show(host, as_json).await).await
+pub(crate) async fn run(
+    config: &ConfigArgs,
+    server: Option<&str>,
+    catalogs: Catalogs,
+    as_json: bool,
+) -> Exit {
+    tools::with_servers(config, server, catalogs, async |host| {
+        show(host, as_json).await;
+    })
+    .await
 }
 
 async fn show(host: &Host, as_json: bool) {
@@ -23,22 +33,70 @@ async fn show(host: &Host, as_json: bool) {
         output::json(&document(&prompts, &skills.skills));
         return;
     }
+    let lines = match output::width(Stream::Out) {
+        Some(width) => grouped(&prompts, &skills.skills, width),
+        None => plain(&prompts, &skills.skills),
+    };
+    if lines.is_empty() {
+        tools::note_empty(host, "prompts");
+    }
+    output::paged(lines);
+}
+
+/// Formats prompts and skills for a terminal, grouped by server.
+fn grouped(prompts: &[PromptCommand], skills: &[ServerSkill], width: usize) -> Lines {
+    let mut servers: Vec<&str> = prompts.iter().map(|prompt| &*prompt.server).collect();
+    servers.extend(skills.iter().map(|found| &*found.server));
+    servers.sort_unstable();
+    servers.dedup();
     let mut lines = Lines::new();
-    for prompt in &prompts {
+    for server in servers {
+        let prompts = prompts.iter().filter(|prompt| &*prompt.server == server);
+        let skills = skills.iter().filter(|found| &*found.server == server);
+        let counts = [
+            (prompts.clone().count(), "prompt"),
+            (skills.clone().count(), "skill"),
+        ];
+        let counts: Vec<_> = counts
+            .into_iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, what)| count(number, what))
+            .collect();
+        let mut group = Group::new(&name(server), &counts.join(", "));
+        for prompt in prompts {
+            let arguments = prompt.arguments().unwrap_or_default();
+            let arguments: String = arguments.iter().map(usage).collect();
+            let shown = Line::of(Style::Literal, name(&prompt.prompt.name));
+            let about = prompt.prompt.description.as_deref().unwrap_or_default();
+            group.entry(shown.and(Style::Dim, arguments), about);
+        }
+        for ServerSkill { skill, .. } in skills {
+            let shown = Line::of(Style::Dim, "skill ").and(Style::Literal, inline(&skill.uri));
+            group.entry(shown, &skill.description);
+        }
+        if !lines.is_empty() {
+            lines.push_gap();
+        }
+        lines.append(group.lines(width));
+    }
+    lines
+}
+
+/// Formats one prompt or skill per line.
+fn plain(prompts: &[PromptCommand], skills: &[ServerSkill]) -> Lines {
+    let mut lines = Lines::new();
+    for prompt in prompts {
         let about = prompt.prompt.description.as_deref().unwrap_or_default();
         let arguments = prompt.arguments().unwrap_or_default();
         let arguments: String = arguments.iter().map(usage).collect();
         let about = first_line(about);
         lines.push(format!("/{}{arguments}  {about}", prompt.name));
     }
-    for ServerSkill { server, skill, .. } in &skills.skills {
+    for ServerSkill { server, skill, .. } in skills {
         let about = first_line(&skill.description);
         lines.push(format!("skill @{server}:{}  {about}", skill.uri));
     }
-    if lines.is_empty() {
-        tools::note_empty(host, "prompts");
-    }
-    output::result(lines);
+    lines
 }
 
 /// Returns prompts and skills for `--json`.

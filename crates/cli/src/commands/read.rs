@@ -16,9 +16,10 @@ use trunkline::context::{
 use trunkline::{Host, Json};
 
 use super::context::{self, Request, Target};
+use super::result::Presentation;
 use crate::args::{ConfigArgs, ReadArgs};
 use crate::exit::Exit;
-use crate::output::{self, Lines};
+use crate::output::{self, Lines, Stream, TextKind};
 use crate::standing::quoted;
 
 /// The resource to read.
@@ -47,7 +48,10 @@ pub(crate) async fn run(config: &ConfigArgs, read: &ReadArgs, as_json: bool) -> 
             .timeout(left)
             .on_progress(context::progress_line());
         match host.read_resource(&wanted.server, &uri, options).await {
-            Ok(read) => output_content(&read, output, as_json),
+            Ok(content) => {
+                let style = Presentation::new(as_json, read.raw);
+                output_content(&content, output, style)
+            }
             Err(error) => context::fail(
                 &error,
                 Request {
@@ -136,26 +140,33 @@ fn resolve<'w>(host: &Host, wanted: &'w ResourceRef) -> Result<Cow<'w, str>, Exi
 }
 
 /// Prints or saves the content.
-fn output_content(read: &ResourceContents, file: Option<&Path>, as_json: bool) -> Exit {
+fn output_content(read: &ResourceContents, file: Option<&Path>, style: Presentation) -> Exit {
     for warning in &read.warnings {
         output::warning(warning);
     }
     match file {
-        Some(file) if file.as_os_str() == "-" => show(read, as_json, true),
-        Some(file) => save(read, file, as_json),
-        None => show(read, as_json, !output::on_terminal()),
+        Some(file) if file.as_os_str() == "-" => show(read, style, true),
+        Some(file) => save(read, file, style == Presentation::Json),
+        None => show(read, style, !output::on_terminal()),
     }
 }
 
 /// Prints the content: text as it is, binary data only if `bytes_too`.
-fn show(read: &ResourceContents, as_json: bool, bytes_too: bool) -> Exit {
-    if as_json {
+fn show(read: &ResourceContents, style: Presentation, bytes_too: bool) -> Exit {
+    if style == Presentation::Json {
         output::json(&ReadJson::of(read));
         return Exit::Done;
     }
+    let show_text = |text: &str, mime: Option<&str>| match output::width(Stream::Out) {
+        Some(width) if style == Presentation::Rendered && !bytes_too => {
+            output::paged(output::rendered(text, TextKind::of_mime(mime), width));
+        }
+        _ => output::tool_text(text),
+    };
     for content in &read.contents {
+        let mime = content.mime_type.as_deref();
         if let ResourceBody::Text(text) = &content.body {
-            output::tool_text(text);
+            show_text(text, mime);
             continue;
         }
         let bytes = match bytes(content) {
@@ -165,7 +176,7 @@ fn show(read: &ResourceContents, as_json: bool, bytes_too: bool) -> Exit {
         if bytes_too {
             output::result_bytes(&bytes);
         } else if let Some(text) = text_in(content, &bytes) {
-            output::tool_text(text);
+            show_text(text, mime);
         } else {
             let kind = content.mime_type.as_deref().unwrap_or("bytes");
             let what = format!(

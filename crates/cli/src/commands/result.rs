@@ -6,15 +6,45 @@ use serde::Serialize;
 use trunkline::result::{ContentBlock, SavedFile};
 use trunkline::{CallOutput, Json};
 
-use crate::output::{self, inline};
+use crate::output::{self, Line, Lines, Stream, Style, TextKind, inline};
 use crate::standing::quoted;
 
-/// Prints the result of a tool of this server.
-pub(crate) fn show(result: &CallOutput, server: Option<&str>, as_json: bool) {
-    if as_json {
-        output::json(&document(result));
-        return;
+/// How a result is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presentation {
+    Json,
+    /// As the server sent it.
+    Raw,
+    /// For a person at a terminal.
+    Rendered,
+}
+
+impl Presentation {
+    /// Returns what the options ask for. A pipe gets results as they are.
+    pub(crate) fn new(as_json: bool, raw: bool) -> Self {
+        if as_json {
+            Self::Json
+        } else if raw || !output::on_terminal() {
+            Self::Raw
+        } else {
+            Self::Rendered
+        }
     }
+}
+
+/// Prints the result of a tool of this server.
+pub(crate) fn show(result: &CallOutput, server: Option<&str>, style: Presentation) {
+    match style {
+        Presentation::Json => return output::json(&document(result)),
+        Presentation::Raw => show_raw(result, server),
+        Presentation::Rendered => show_rendered(result, server),
+    }
+    if result.is_error {
+        output::note(Line::of(Style::Failed, "the tool reported an error"));
+    }
+}
+
+fn show_raw(result: &CallOutput, server: Option<&str>) {
     for block in &result.content {
         match block.text() {
             Some(text) => output::tool_text(&text),
@@ -24,8 +54,26 @@ pub(crate) fn show(result: &CallOutput, server: Option<&str>, as_json: bool) {
     if let (true, Some(structured)) = (result.content.is_empty(), &result.structured_content) {
         output::tool_text(structured.as_str());
     }
-    if result.is_error {
-        output::note("the tool reported an error");
+}
+
+fn show_rendered(result: &CallOutput, server: Option<&str>) {
+    let width = output::width(Stream::Out).unwrap_or(80);
+    let render = |text: &str| output::rendered(text, TextKind::Unknown, width);
+    let mut lines = Lines::new();
+    for block in &result.content {
+        match block.text() {
+            Some(text) => lines.append(render(&text)),
+            None => lines.append(render(&summary(block, server))),
+        }
+    }
+    if let (true, Some(structured)) = (result.content.is_empty(), &result.structured_content) {
+        lines.append(render(structured.as_str()));
+    }
+    output::paged_or_folded(lines, "--raw shows all of it");
+    for file in &result.files {
+        if file.mime_type.starts_with("image/") {
+            output::show_image(&file.path);
+        }
     }
 }
 

@@ -1,15 +1,17 @@
 //! `trunkline search`: searches tools as a model does with `ToolSearch`.
 
 use super::tool_json::found_document;
-use super::tools::{table, with_servers};
+use super::tools::{in_order, with_servers};
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output::{self, Lines};
+use crate::session::Catalogs;
 
 pub(crate) async fn run(
     config: &ConfigArgs,
     words: &[String],
     limit: usize,
+    catalogs: Catalogs,
     as_json: bool,
 ) -> Exit {
     let query = words.join(" ");
@@ -18,7 +20,7 @@ pub(crate) async fn run(
         output::error("the search is empty", Some(hint));
         return Exit::Usage;
     }
-    with_servers(config, None, async |host| {
+    with_servers(config, None, catalogs, async |host| {
         let pool = host.pool();
         let mut found = pool.search(&query, pool.tools().len());
         let count = found.len();
@@ -27,7 +29,7 @@ pub(crate) async fn run(
             output::json(&found_document(host, &found));
         } else {
             let tools = found.iter().map(|found| &*found.tool);
-            output::result(table(tools, |tool| host.denial(&tool.name).is_some()));
+            output::paged(in_order(tools, |tool| host.denial(&tool.name).is_some()));
         }
         if found.is_empty() && !pool.tools().is_empty() {
             let searched = pool.offered().count();

@@ -12,7 +12,7 @@ use super::list::{self, Row};
 use super::tools::sign_in_exit;
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
-use crate::output::{self, Lines, name};
+use crate::output::{self, Line, Lines, Style, name};
 use crate::session;
 
 /// The order of states in the summary, good ones first.
@@ -70,7 +70,7 @@ async fn summary(host: &Host, nothing: Option<&str>) -> Lines {
             .map(|row| name(row.name()))
             .collect();
         if !names.is_empty() {
-            lines.push(format!("{state}: {} ({})", names.len(), names.join(", ")));
+            lines.push_line(state_line(state, &names));
         }
     }
     if !rows.is_empty() {
@@ -83,7 +83,7 @@ async fn summary(host: &Host, nothing: Option<&str>) -> Lines {
         }
         let problems = row.problems();
         if !problems.is_empty() {
-            lines.push(format!("{}:", name(row.name())));
+            lines.push_heading(format_args!("{}:", name(row.name())));
             lines.append(problems);
         }
     }
@@ -95,6 +95,19 @@ async fn summary(host: &Host, nothing: Option<&str>) -> Lines {
         lines.push(problem);
     }
     lines
+}
+
+/// Formats the servers of a state.
+fn state_line(state: &str, names: &[String]) -> Line {
+    let (count, names) = (names.len(), names.join(", "));
+    if !output::on_terminal() {
+        return Line::plain(format_args!("{state}: {count} ({names})"));
+    }
+    let status = list::status_of(state);
+    let line = Line::status(status);
+    let mut line = line.and(status.style(), format_args!("{count} {state}"));
+    line.pad(24);
+    line.and(Style::Plain, names).hang(24)
 }
 
 /// Returns the state; a lazy server that was never called is not pending.

@@ -9,7 +9,7 @@ use super::tool_ref::{ResolvedTool, ToolRef};
 use crate::args::ToolFormat;
 use crate::example;
 use crate::exit::Exit;
-use crate::output::{self, Lines};
+use crate::output::{self, Line, Lines, Style};
 use crate::schema::{self, Document};
 use crate::session::{self, Configured};
 
@@ -27,9 +27,24 @@ pub(crate) async fn run(
     let (builder, wanted) = (wanted.host(configured), &wanted);
     session::with_host(builder, |host| async move {
         session::ready(&host).await;
-        show(&host, wanted, format, as_json)
+        if wanted.find(&host.pool()).is_none() {
+            connect(&host).await;
+        }
+        let exit = show(&host, wanted, format, as_json);
+        session::note_stored(&host);
+        exit
     })
     .await
+}
+
+/// Connects to the servers whose stored catalogs lack the tool: they may have it by now.
+async fn connect(host: &Host) {
+    for server in host.servers() {
+        if server.catalog.cached {
+            let _ = host.reconnect(&server.name).await;
+        }
+    }
+    session::ready(host).await;
 }
 
 fn show(host: &Host, wanted: &ToolRef, format: Option<ToolFormat>, as_json: bool) -> Exit {
@@ -50,7 +65,7 @@ fn show(host: &Host, wanted: &ToolRef, format: Option<ToolFormat>, as_json: bool
             };
             output::json(&tool.with_denial(denied));
         }
-        None => output::result(text(found, denied.as_ref())),
+        None => output::paged(text(found, denied.as_ref())),
     }
     Exit::Done
 }
@@ -71,36 +86,40 @@ fn text(found: ResolvedTool, denied: Option<&Denial>) -> Lines {
         ResolvedTool::Server(tool) => (&tool.name, &*tool.description, &tool.shown_schema),
         ResolvedTool::BuiltIn(tool) => (&tool.name, &*tool.description, &tool.input_schema),
     };
-    let mut lines = Lines::one(name);
+    let mut lines = Lines::new();
+    lines.push_heading(name);
     match found {
         ResolvedTool::Server(tool) => about(tool, &mut lines),
         ResolvedTool::BuiltIn(_) => lines.push("  built-in"),
     }
     if let Some(denied) = denied {
         let (rule, source) = (&denied.rule, &denied.source);
-        lines.push(format!("  denied by the rule \"{rule}\" in {source}"));
+        let what = format!("  denied by the rule \"{rule}\" in {source}");
+        lines.push_line(Line::of(Style::Failed, what));
     }
     if !description.trim().is_empty() {
-        lines.append("\n");
+        lines.push_gap();
         lines.push_block("  ", description.trim());
     }
+    lines.push_gap();
     match members(schema) {
-        Some(members) if members.is_empty() => lines.append("\nno arguments"),
+        Some(members) if members.is_empty() => lines.append("no arguments"),
         Some(members) => {
-            lines.append("\narguments:");
+            lines.push_heading("arguments:");
             for member in &members {
-                lines.push(member);
+                lines.push_line(member_line(member));
             }
         }
-        None => lines.append("\nthe schema cannot be shown here; use --json"),
+        None => lines.append("the schema cannot be shown here; use --json"),
     }
     if let ResolvedTool::Server(tool) = found
         && let Some(members) = tool.tool.output_schema.as_ref().and_then(members)
         && !members.is_empty()
     {
-        lines.append("\nreturns:");
+        lines.push_gap();
+        lines.push_heading("returns:");
         for member in &members {
-            lines.push(member);
+            lines.push_line(member_line(member));
         }
     }
     let (server, original, schema) = match found {
@@ -113,20 +132,25 @@ fn text(found: ResolvedTool, denied: Option<&Denial>) -> Lines {
     };
     if let Ok(schema) = schema.to_value() {
         let line = example::call_line(server, original, name, schema);
-        lines.append("\nexample:");
-        lines.push(format!("  {line}"));
+        lines.push_gap();
+        lines.push_heading("example:");
+        lines.push_line(Line::plain("  ").and(Style::Literal, line));
     }
     lines
 }
 
 /// Formats the tool's server, names and annotations.
 fn about(tool: &PoolTool, lines: &mut Lines) {
+    let mut put = |field: &str, value: &str| {
+        let line = Line::plain("  ").and(Style::Dim, format_args!("{field}:"));
+        lines.push_line(line.and(Style::Plain, format_args!(" {value}")));
+    };
     if let Some(title) = &tool.title {
-        lines.push(format!("  title: {title}"));
+        put("title", title);
     }
-    lines.push(format!("  shown as: {}", tool.display_name()));
+    put("shown as", &tool.display_name());
     let (server, original) = (&tool.server, &tool.tool.name);
-    lines.push(format!("  server: {server} (tool {original})"));
+    put("server", &format!("{server} (tool {original})"));
     let hints = &tool.tool.hints;
     let flags: Vec<&str> = [
         (hints.read_only, "read-only"),
@@ -139,10 +163,10 @@ fn about(tool: &PoolTool, lines: &mut Lines) {
     .filter_map(|(is_so, name)| is_so.then_some(name))
     .collect();
     if !flags.is_empty() {
-        lines.push(format!("  annotations: {}", flags.join(", ")));
+        put("annotations", &flags.join(", "));
     }
     if let Some(hint) = &tool.search_hint {
-        lines.push(format!("  search hint: {hint}"));
+        put("search hint", hint);
     }
 }
 
@@ -150,4 +174,31 @@ fn about(tool: &PoolTool, lines: &mut Lines) {
 fn members(schema: &Json) -> Option<Vec<String>> {
     let document = Document::new(schema.to_value().ok().filter(Value::is_object)?);
     Some(schema::lines(document.schema(), 2))
+}
+
+/// Formats a line of a schema: the name in bold, its type dimmed, and whether it is required.
+fn member_line(member: &str) -> Line {
+    let body = member.trim_start_matches(' ');
+    let indent = &member[..member.len() - body.len()];
+    let line = Line::plain(indent);
+    if let Some(about) = body.strip_prefix("| ") {
+        return line.and(Style::Dim, "| ").and(Style::Plain, about);
+    }
+    let Some((name, kind)) = body.split_once("  ") else {
+        return line.and(Style::Plain, body);
+    };
+    let (kind, rest) = match kind.split_once(", required") {
+        Some((kind, rest)) => (kind, Some(rest)),
+        None => (kind, None),
+    };
+    let line = line
+        .and(Style::Name, name)
+        .and(Style::Dim, format_args!("  {kind}"));
+    match rest {
+        Some(rest) => line
+            .and(Style::Dim, ", ")
+            .and(Style::Attention, "required")
+            .and(Style::Dim, rest),
+        None => line,
+    }
 }

@@ -1,5 +1,6 @@
 //! `trunkline tools`: lists tools as a model sees them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use trunkline::Host;
@@ -9,24 +10,26 @@ use trunkline::text::nearest;
 use trunkline::tool::{ModelTools, PoolTool, TOOL_SEARCH};
 use trunkline_config::{EntryStatus, env_vars};
 
+use super::list::count;
 use super::resources::first_line;
 use super::tool;
 use super::tool_json::marked_document;
 use super::tool_ref::ToolRef;
 use crate::args::{ConfigArgs, ToolFormat};
 use crate::exit::Exit;
-use crate::output::{self, Lines, name};
-use crate::session::{self, Configured};
+use crate::output::{self, Column, Group, Line, Lines, Stream, Style, Table, name};
+use crate::session::{self, Catalogs, Configured};
 use crate::standing::{self, quoted};
 
 pub(crate) async fn run(
     config: &ConfigArgs,
     words: &[String],
     format: Option<ToolFormat>,
+    catalogs: Catalogs,
     as_json: bool,
 ) -> Exit {
     let configured = match session::configuration(config) {
-        Ok(configured) => configured,
+        Ok(configured) => configured.with_catalogs(catalogs),
         Err(exit) => return exit,
     };
     let server = match words {
@@ -40,7 +43,7 @@ pub(crate) async fn run(
         match format {
             Some(format) => output::json_text(&offered(host).export(format.into())),
             None if as_json => output::json(&marked_document(host, tools)),
-            None => output::result(table(tools, |tool| is_denied(host, tool))),
+            None => output::paged(by_server(tools, |tool| is_denied(host, tool))),
         }
         if pool.offered().next().is_none() {
             note_empty(host, "tools");
@@ -54,7 +57,7 @@ pub(super) fn note_empty(host: &Host, what: &str) {
     let servers = host.servers();
     if servers
         .iter()
-        .any(|server| matches!(server.state, State::Connected(_)))
+        .any(|server| server.catalog.cached || matches!(server.state, State::Connected(_)))
     {
         output::note(Lines::one(format!("no {what}")));
     }
@@ -91,15 +94,19 @@ fn is_denied(host: &Host, tool: &PoolTool) -> bool {
 pub(super) async fn with_servers(
     config: &ConfigArgs,
     server: Option<&str>,
+    catalogs: Catalogs,
     show: impl AsyncFnOnce(&Host),
 ) -> Exit {
     match session::configuration(config) {
-        Ok(configured) => with_configured(configured, server, show).await,
+        Ok(configured) => {
+            let configured = configured.with_catalogs(catalogs);
+            with_configured(configured, server, show).await
+        }
         Err(exit) => exit,
     }
 }
 
-/// Connects to all servers or to one, runs `show`, and reports the servers that failed.
+/// Gets the catalogs of all servers or of one, runs `show`, and reports the servers that failed.
 async fn with_configured(
     configured: Configured,
     server: Option<&str>,
@@ -139,6 +146,7 @@ async fn with_configured(
         }
         report_refusals(&set);
         show(&host).await;
+        session::note_stored(&host);
         match report_failures(&host, server) {
             Exit::Done if host.servers().is_empty() && !set.servers.is_empty() => Exit::Refused,
             exit => exit,
@@ -256,7 +264,13 @@ fn report_state(server: &ServerStatus, state: &State, only: Option<&str>) {
         output::error(&what, failure.hint());
         output::stderr_lines(&server.name, &failure.stderr);
     } else {
-        let more = format!("see `trunkline get {}`", quoted(&server.name));
+        // Without --refresh, `get` would show the stored catalog.
+        let refresh = if server.catalog.cached {
+            " --refresh"
+        } else {
+            ""
+        };
+        let more = format!("see `trunkline get {}{refresh}`", quoted(&server.name));
         let hint = failure.hint().filter(|_| failure.stderr.is_empty());
         output::error(&what, hint.or(Some(&more)));
     }
@@ -273,8 +287,65 @@ pub(super) fn sign_in_exit(host: &Host) -> Exit {
     }
 }
 
+/// Formats tools: grouped by server on a terminal, otherwise one per line with its whole name.
+pub(crate) fn by_server<'a>(
+    tools: impl Iterator<Item = &'a PoolTool>,
+    is_denied: impl Fn(&PoolTool) -> bool,
+) -> Lines {
+    let Some(width) = output::width(Stream::Out) else {
+        return table(tools, is_denied);
+    };
+    let mut groups: BTreeMap<&str, Vec<&PoolTool>> = BTreeMap::new();
+    for tool in tools {
+        groups.entry(&tool.server).or_default().push(tool);
+    }
+    let mut lines = Lines::new();
+    for (server, tools) in groups {
+        if !lines.is_empty() {
+            lines.push_gap();
+        }
+        let mut group = Group::new(&name(server), &count(tools.len(), "tool"));
+        for tool in tools {
+            let shown = Line::of(Style::Literal, name(&tool.tool.name));
+            group.entry_marked(shown, denied_mark(is_denied(tool)), &tool.description);
+        }
+        lines.append(group.lines(width));
+    }
+    lines
+}
+
+/// Formats tools in their order, as a table on a terminal.
+pub(crate) fn in_order<'a>(
+    tools: impl Iterator<Item = &'a PoolTool>,
+    is_denied: impl Fn(&PoolTool) -> bool,
+) -> Lines {
+    let width = output::width(Stream::Out);
+    if width.is_none() {
+        return table(tools, is_denied);
+    }
+    let mut found = Table::new([Column::Keep, Column::Keep, Column::Flexible]);
+    for tool in tools {
+        let mut about = denied_mark(is_denied(tool));
+        about.push(Style::Plain, first_line(&tool.description));
+        found.row([
+            Line::of(Style::Name, name(&tool.server)),
+            Line::of(Style::Literal, name(&tool.tool.name)),
+            about,
+        ]);
+    }
+    found.lines(width)
+}
+
+fn denied_mark(is_denied: bool) -> Line {
+    if is_denied {
+        Line::of(Style::Failed, "denied").and(Style::Plain, " ")
+    } else {
+        Line::new()
+    }
+}
+
 /// Formats one tool per line; denied tools are marked.
-pub(crate) fn table<'a>(
+fn table<'a>(
     tools: impl Iterator<Item = &'a PoolTool>,
     is_denied: impl Fn(&PoolTool) -> bool,
 ) -> Lines {

@@ -9,10 +9,12 @@ use std::fmt::{self, Write as _};
 
 use trunkline::text::harmless;
 use trunkline_config::redact::redact_text;
-use unicode_width::UnicodeWidthChar;
+
+use super::line::Line;
+use super::style::Style;
 
 /// The longest inline text, in characters.
-const MAX_INLINE: usize = 4000;
+pub(super) const MAX_INLINE: usize = 4000;
 
 /// The longest name, in characters.
 const MAX_NAME: usize = 80;
@@ -22,19 +24,13 @@ const MAX_BLOCK_LINES: usize = 200;
 const MAX_BLOCK_LINE: usize = 2000;
 
 /// The mark in front of each line of a block.
-const MARK: &str = "| ";
+pub(super) const MARK: &str = "| ";
 
-/// The maximum indentation that a continuation keeps.
-const MAX_INDENT: usize = 12;
-
-/// The extra indentation of a continuation.
-const CONTINUATION: usize = 4;
-
-/// Lines of ours that may contain foreign text. Only [`Lines::push`] starts a line.
+/// Lines of ours that may contain foreign text. Only [`Lines::push`] and its kin start a line.
 ///
 /// A `&'static str` converts to lines, because it cannot contain foreign text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lines(String);
+pub(crate) struct Lines(Vec<Line>);
 
 impl Lines {
     pub(crate) fn new() -> Self {
@@ -50,59 +46,86 @@ impl Lines {
 
     /// Adds a line. Line breaks and terminal controls in it are escaped.
     pub(crate) fn push(&mut self, line: impl fmt::Display) {
-        self.0 += escape(&line.to_string()).trim_end_matches(' ');
-        self.0.push('\n');
+        self.push_line(Line::plain(line));
     }
 
     /// Adds a line of any length: in an approval prompt, nothing may hide behind a `…`.
     pub(crate) fn push_whole(&mut self, line: impl fmt::Display) {
-        self.0 += escape_whole(&line.to_string()).trim_end_matches(' ');
-        self.0.push('\n');
+        let mut whole = Line::new();
+        whole.push_whole(Style::Plain, line);
+        self.push_line(whole);
     }
 
-    /// Adds a line of coloured parts. The caller bounds its length.
-    pub(crate) fn push_painted(&mut self, parts: &[(&'static str, &str)]) {
-        for (colour, text) in parts {
-            self.0 += colour;
-            self.0 += &escape_whole(text);
-        }
-        self.0.push('\n');
+    /// Adds a line in styles.
+    pub(crate) fn push_line(&mut self, mut line: Line) {
+        line.trim_end();
+        self.0.push(line);
+    }
+
+    /// Adds a heading.
+    pub(crate) fn push_heading(&mut self, text: impl fmt::Display) {
+        self.push_line(Line::of(Style::Name, text));
+    }
+
+    /// Adds a hint, with its commands in backquotes.
+    pub(crate) fn push_hint(&mut self, indent: &str, text: &str) {
+        let mut line = Line::plain(indent).and(Style::Literal, "hint:");
+        line.push_prose(&format!(" {text}"));
+        self.push_line(line);
+    }
+
+    /// Adds an empty line.
+    pub(crate) fn push_gap(&mut self) {
+        self.0.push(Line::new());
     }
 
     /// Adds foreign text, each line behind a mark.
     pub(crate) fn push_block(&mut self, indent: &str, text: &str) {
         let mut lines = text.lines();
+        let marked = || Line::plain(indent).and(Style::Dim, MARK);
         for line in lines.by_ref().take(MAX_BLOCK_LINES) {
-            let shown = bounded(&harmless(line), MAX_BLOCK_LINE);
-            let _ = writeln!(self.0, "{}", format!("{indent}{MARK}{shown}").trim_end());
+            let mut shown = marked();
+            shown.push_whole(Style::Plain, bounded(&harmless(line), MAX_BLOCK_LINE));
+            self.push_line(shown);
         }
         let more = lines.count();
         if more > 0 {
-            let _ = writeln!(self.0, "{indent}{MARK}… ({more} more lines)");
+            let more = format!("… ({more} more lines)");
+            self.push_line(marked().and(Style::Dim, more));
         }
     }
 
     /// Adds lines.
     pub(crate) fn append(&mut self, lines: impl Into<Self>) {
-        self.0 += &lines.into().0;
+        self.0.append(&mut lines.into().0);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the text for a pipe or file.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
+    /// Returns the lines, wrapped for a terminal of this width.
+    pub(crate) fn rows(&self, width: Option<usize>) -> Vec<Line> {
+        match width {
+            Some(width) => self.0.iter().flat_map(|line| line.wrapped(width)).collect(),
+            None => self.0.clone(),
+        }
     }
 
-    /// Returns the text wrapped for a terminal.
-    pub(crate) fn wrapped(&self, width: usize) -> String {
-        let mut text = String::with_capacity(self.0.len());
-        for line in self.0.split_inclusive('\n') {
-            wrap(line, width, &mut text);
+    /// Returns the text for a terminal of this width, or for a pipe.
+    pub(crate) fn render(&self, width: Option<usize>, coloured: bool) -> String {
+        let mut text = String::new();
+        for row in self.rows(width) {
+            row.render(coloured, &mut text);
+            text.push('\n');
         }
         text
+    }
+
+    /// Returns the text without colours.
+    #[cfg(test)]
+    pub(crate) fn to_plain(&self) -> String {
+        self.render(None, false)
     }
 }
 
@@ -112,6 +135,14 @@ impl From<&'static str> for Lines {
         for line in own.lines() {
             lines.push(line);
         }
+        lines
+    }
+}
+
+impl From<Line> for Lines {
+    fn from(line: Line) -> Self {
+        let mut lines = Self::new();
+        lines.push_line(line);
         lines
     }
 }
@@ -145,7 +176,7 @@ fn escape(text: &str) -> String {
 }
 
 /// As [`escape`], for any length.
-fn escape_whole(text: &str) -> String {
+pub(super) fn escape_whole(text: &str) -> String {
     let escaped = trunkline::text::harmless_with(text, |c, shown| {
         let _ = match c {
             '\n' => shown.write_str("\\n"),
@@ -164,91 +195,6 @@ pub(super) fn bounded(text: &str, longest: usize) -> String {
     }
 }
 
-/// Wraps a line at spaces, and not inside backquotes, so that a command in a hint can be pasted.
-fn wrap(line: &str, width: usize, text: &mut String) {
-    let body = line.trim_end_matches('\n');
-    let indent = body.len() - body.trim_start_matches(' ').len();
-    let indent = indent.min(MAX_INDENT);
-    let marked = body[indent..].starts_with(MARK);
-    let next = if marked {
-        format!("{}{MARK}", " ".repeat(indent))
-    } else {
-        " ".repeat(indent + CONTINUATION)
-    };
-    // Leave wrapping to a terminal that is too narrow.
-    if cells(body) <= width || width < next.len() + 20 {
-        text.push_str(line);
-        return;
-    }
-    let mut rest = body;
-    let mut room = width;
-    loop {
-        let end = break_at(rest, room);
-        if end == rest.len() {
-            break;
-        }
-        text.push_str(rest[..end].trim_end_matches(' '));
-        text.push('\n');
-        text.push_str(&next);
-        rest = rest[end..].trim_start_matches(' ');
-        room = width - next.len();
-    }
-    text.push_str(rest);
-    text.push_str(&line[body.len()..]);
-}
-
-/// Returns where to break a text that is wider than `room` cells.
-fn break_at(text: &str, room: usize) -> usize {
-    let mut used = 0;
-    let mut space = None;
-    let mut quoted = false;
-    let mut escape = false;
-    for (at, c) in text.char_indices() {
-        // Our colours take no cells.
-        match c {
-            '\u{1b}' => escape = true,
-            'm' if escape => {
-                escape = false;
-                continue;
-            }
-            _ => {}
-        }
-        if escape {
-            continue;
-        }
-        used += c.width().unwrap_or(0);
-        if used > room {
-            return space.unwrap_or(at.max(c.len_utf8()));
-        }
-        match c {
-            '`' => quoted = !quoted,
-            // Never break inside the indentation or the mark.
-            ' ' if !quoted && text[..at].contains(|c| !matches!(c, ' ' | '|')) => space = Some(at),
-            _ => {}
-        }
-    }
-    text.len()
-}
-
-/// Returns the width of a text in cells, without colours.
-fn cells(text: &str) -> usize {
-    let mut escape = false;
-    text.chars()
-        .map(|c| match c {
-            '\u{1b}' => {
-                escape = true;
-                0
-            }
-            'm' if escape => {
-                escape = false;
-                0
-            }
-            _ if escape => 0,
-            c => c.width().unwrap_or(0),
-        })
-        .sum()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,7 +208,7 @@ mod tests {
         ));
         lines.push_block("  ", "one\n| two\nerror: three\r\nfour\u{2028}five");
         assert_eq!(
-            lines.as_str(),
+            lines.to_plain(),
             "ours\ntoo\nserver \"a\\nerror: b\\r\\u{2028}c\\u{1b}[2Jd\\u{85}e\"\n  \
              | one\n  | | two\n  | error: three\n  | four\\u{2028}five\n"
         );
@@ -271,14 +217,14 @@ mod tests {
     #[test]
     fn lengths_are_bounded() {
         let lines = Lines::one("x".repeat(10_000));
-        assert_eq!(lines.as_str().chars().count(), MAX_INLINE + 2);
+        assert_eq!(lines.to_plain().chars().count(), MAX_INLINE + 2);
         let mut lines = Lines::new();
         lines.push_block("", &"x\n".repeat(1000));
-        assert!(lines.as_str().ends_with("| … (800 more lines)\n"));
+        assert!(lines.to_plain().ends_with("| … (800 more lines)\n"));
         assert_eq!(name(&"x".repeat(100)).chars().count(), MAX_NAME + 1);
         let mut lines = Lines::new();
         lines.push_whole("x".repeat(10_000));
-        assert_eq!(lines.as_str().len(), 10_001);
+        assert_eq!(lines.to_plain().len(), 10_001);
     }
 
     #[test]
@@ -302,15 +248,15 @@ mod tests {
                 "宽字符宽字符宽字符宽字符宽字符宽字符宽字\n    符\n",
             ),
         ] {
-            assert_eq!(Lines::one(line).wrapped(40), expected);
+            assert_eq!(Lines::one(line).render(Some(40), false), expected);
         }
         // Wrapping takes linear time.
         let mut long = Lines::new();
         long.push_whole("x".repeat(1 << 20));
-        assert!(long.wrapped(40).len() > 1 << 20);
-        let mut painted = Lines::new();
-        painted.push_painted(&[("\u{1b}[2m", "12345"), ("\u{1b}[0m", &" 12345".repeat(6))]);
-        assert_eq!(painted.wrapped(40).lines().count(), 2);
+        assert!(long.render(Some(40), false).len() > 1 << 20);
+        let mut styled = Lines::new();
+        styled.push_line(Line::of(Style::Dim, "12345").and(Style::Plain, " 12345".repeat(6)));
+        assert_eq!(styled.render(Some(40), true).lines().count(), 2);
     }
 
     #[test]

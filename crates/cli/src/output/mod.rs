@@ -1,8 +1,18 @@
 //! The only module that prints. Results go to stdout, everything else to stderr. Foreign text is
 //! escaped for a terminal (SEC-3); see [`Lines`].
 
+mod group;
+mod image;
+mod json_view;
+mod line;
 mod lines;
+mod live;
+mod markdown;
+mod pager;
+mod rendered;
 mod report;
+mod style;
+mod table;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,14 +23,20 @@ use serde::Serialize;
 use terminal_size::{Height, Width, terminal_size_of};
 pub(crate) use trunkline::text::harmless;
 use trunkline::text::harmless_with;
-use trunkline_config::env_vars;
-use unicode_width::UnicodeWidthChar;
 
+pub(crate) use group::Group;
+pub(crate) use line::Line;
 pub(crate) use lines::{Lines, inline, name};
+pub(crate) use live::{Live, StatusLine, hold_status_lines, is_animated, use_verbose};
+pub(crate) use image::show_image;
+pub(crate) use pager::{paged, paged_or_folded, use_no_pager};
+pub(crate) use rendered::{TextKind, rendered};
 pub(crate) use report::{
     block, error, finish, hint, indented_stderr, instruction, is_json, json_diff, note,
     stderr_lines, url, usage_error, use_json, warning,
 };
+pub(crate) use style::{ColorWhen, Status, Stream, Style, decide_colours, separator};
+pub(crate) use table::{Column, Table};
 
 /// Whether a result could not be written.
 static LOST: AtomicBool = AtomicBool::new(false);
@@ -34,16 +50,10 @@ static ASKING: AtomicBool = AtomicBool::new(false);
 
 /// Writes lines to stdout, wrapped on a terminal.
 pub(crate) fn result(lines: impl Into<Lines>) {
-    let lines = lines.into();
-    if io::stdout().is_terminal() {
-        result_bytes(
-            lines
-                .wrapped(width(terminal_size_of(io::stdout())))
-                .as_bytes(),
-        );
-    } else {
-        result_bytes(lines.as_str().as_bytes());
-    }
+    let text = lines
+        .into()
+        .render(width(Stream::Out), Stream::Out.is_coloured());
+    result_bytes(text.as_bytes());
 }
 
 /// Writes bytes to stdout. A closed pipe (`| head`) is not an error; a full disk is, see [`lost`].
@@ -140,7 +150,9 @@ pub(crate) fn asking() -> bool {
 /// Prompts the user. Anything but yes is no.
 pub(crate) fn ask(question: &str) -> bool {
     ASKED.store(true, Ordering::Relaxed);
-    let mut lines = Lines::one(inline(question)).wrapped(width(terminal_size_of(io::stderr())));
+    let _hold = hold_status_lines();
+    let lines = Lines::one(inline(question));
+    let mut lines = lines.render(width(Stream::Err), Stream::Err.is_coloured());
     lines.truncate(lines.trim_end().len());
     write_raw_err(&format!("{lines} [y/N] "));
     let mut answer = String::new();
@@ -155,66 +167,32 @@ pub(crate) fn on_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Returns whether output may have colours, honouring `NO_COLOR` and `TERM`.
-pub(crate) fn coloured() -> bool {
-    let unwanted = std::env::var_os(env_vars::NO_COLOR).is_some_and(|value| !value.is_empty());
-    let unable = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
-    on_terminal() && !unwanted && !unable
-}
-
 /// Writes lines to stderr, wrapped on a terminal.
 fn write_err(lines: &Lines) {
-    if io::stderr().is_terminal() {
-        write_raw_err(&lines.wrapped(width(terminal_size_of(io::stderr()))));
-    } else {
-        write_raw_err(lines.as_str());
-    }
+    write_raw_err(&lines.render(width(Stream::Err), Stream::Err.is_coloured()));
 }
 
 fn write_raw_err(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// A line on stderr that the next one replaces. Does nothing without a terminal.
-pub(crate) struct StatusLine {
-    shown: bool,
+/// Returns the width of a terminal, without the last column, where some terminals wrap; `None` for
+/// a pipe or file.
+pub(crate) fn width(stream: Stream) -> Option<usize> {
+    let columns = size(stream).map_or(80, |(Width(columns), _)| usize::from(columns));
+    stream.is_terminal().then(|| columns.saturating_sub(1))
 }
 
-impl StatusLine {
-    pub(crate) fn new() -> Self {
-        Self { shown: false }
-    }
-
-    pub(crate) fn show(&mut self, text: &str) {
-        if io::stderr().is_terminal() {
-            self.shown = true;
-            let shown = fitting(&inline(text), width(terminal_size_of(io::stderr())));
-            write_raw_err(&format!("\r\x1b[K{shown}"));
-        }
-    }
+/// Returns the height of a terminal, if it is known.
+pub(crate) fn height(stream: Stream) -> Option<usize> {
+    let (_, Height(rows)) = size(stream)?;
+    stream.is_terminal().then(|| usize::from(rows))
 }
 
-/// Returns the terminal's width without the last column, where some terminals wrap.
-fn width(size: Option<(Width, Height)>) -> usize {
-    size.map_or(80, |(width, _)| usize::from(width.0))
-        .saturating_sub(1)
-}
-
-/// Truncates a text to a width, because a wrapped line cannot be erased.
-fn fitting(text: &str, width: usize) -> String {
-    let mut cells = 0;
-    let fits = |c: &char| {
-        cells += c.width().unwrap_or(0);
-        cells <= width
-    };
-    text.chars().take_while(fits).collect()
-}
-
-impl Drop for StatusLine {
-    fn drop(&mut self) {
-        if self.shown {
-            write_raw_err("\r\x1b[K");
-        }
+fn size(stream: Stream) -> Option<(Width, Height)> {
+    match stream {
+        Stream::Out => terminal_size_of(io::stdout()),
+        Stream::Err => terminal_size_of(io::stderr()),
     }
 }
 
@@ -249,13 +227,6 @@ mod tests {
     #[test]
     fn terminal_controls_are_escaped_in_every_line() {
         assert_eq!(harmless_lines("a\x07\nb"), "a\\u{7}\nb");
-    }
-
-    #[test]
-    fn a_status_line_is_truncated_by_width() {
-        assert_eq!(fitting("abcdef", 4), "abcd");
-        assert_eq!(fitting("宽字符", 5), "宽字");
-        assert_eq!(fitting("e\u{301}x", 1), "e\u{301}");
     }
 
     #[test]

@@ -9,7 +9,9 @@ use serde::Serialize;
 use trunkline::auth::BrowserUrl;
 use trunkline_config::redact::redact_text;
 
+use super::line::Line;
 use super::lines::{Lines, bounded, inline};
+use super::style::Style;
 use super::{write_err, write_raw_err};
 use crate::exit::Exit;
 use crate::standing::quoted;
@@ -89,11 +91,16 @@ pub(crate) fn error(what: &str, hint: Option<&str>) {
         });
         return;
     }
-    let mut lines = Lines::one(format!("error: {}", inline(what)));
+    let mut lines = Lines::from(headed(Style::Error, "error:", what));
     if let Some(hint) = hint {
-        lines.push(format!("  hint: {}", inline(hint)));
+        lines.push_hint("  ", &inline(hint));
     }
     write_err(&lines);
+}
+
+/// Returns a message behind a coloured word.
+fn headed(style: Style, word: &'static str, what: &str) -> Line {
+    Line::of(style, word).and(Style::Plain, format_args!(" {}", inline(what)))
 }
 
 /// Prints an error of the command-line parser. Line breaks in words of the command line are
@@ -113,7 +120,12 @@ pub(crate) fn usage_error(text: &str, words: &[OsString]) {
     }
     let mut lines = Lines::new();
     for line in text.lines() {
-        lines.push(line);
+        match line.strip_prefix("error:") {
+            Some(rest) => {
+                lines.push_line(Line::of(Style::Error, "error:").and(Style::Plain, rest));
+            }
+            None => lines.push(line),
+        }
     }
     write_err(&lines);
 }
@@ -125,7 +137,7 @@ pub(crate) fn warning(what: &str) {
         reported().warnings.push(what);
         return;
     }
-    write_err(&Lines::one(format!("warning: {}", inline(what))));
+    write_err(&headed(Style::Warning, "warning:", what).into());
 }
 
 /// Adds a hint to the last warning.
@@ -137,7 +149,9 @@ pub(crate) fn hint(text: &str) {
         }
         return;
     }
-    write_err(&Lines::one(format!("  hint: {}", inline(text))));
+    let mut lines = Lines::new();
+    lines.push_hint("  ", &inline(text));
+    write_err(&lines);
 }
 
 /// Prints a note; nothing with `--json`.
@@ -189,7 +203,9 @@ pub(crate) fn indented_stderr(server: &str, stderr: &[String], indent: &str) -> 
         return lines;
     }
     let logs = quoted(server);
-    lines.push(format!("{indent}stderr (see `trunkline logs {logs}`):"));
+    let mut heading = Line::plain(indent);
+    heading.push_prose(&format!("stderr (see `trunkline logs {logs}`):"));
+    lines.push_line(heading);
     for line in stderr {
         lines.push_block(&format!("{indent}  "), &bounded(line, MAX_STDERR_LINE));
     }

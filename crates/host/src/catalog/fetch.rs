@@ -116,6 +116,7 @@ impl FetchedLists {
             ),
             prompts: merge.slice(ListKind::Prompts, self.prompts, &previous.prompts),
             identity: Some(self.identity),
+            cached_at: previous.cached_at,
             ..Catalog::default()
         }
         .with(merge.lists)

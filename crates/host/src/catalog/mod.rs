@@ -19,6 +19,7 @@ mod unique;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 pub(crate) use cache::FetchCache;
 pub(crate) use expiry::Expiry;
@@ -60,6 +61,8 @@ pub struct Catalog {
     pub identity: Option<Arc<ServerIdentity>>,
     /// Whether some of it comes from an earlier run (LIF-13) and may be out of date.
     pub cached: bool,
+    /// When the server last confirmed the part that comes from an earlier run.
+    pub cached_at: Option<SystemTime>,
     lists: PerList<ListState>,
 }
 
@@ -126,6 +129,7 @@ impl Catalog {
         let notes = lists.iter().filter_map(|(_, list)| list.note.as_deref());
         self.notes = notes.map(str::to_owned).collect();
         self.cached = lists.iter().any(|(_, list)| list.origin == Origin::Cache);
+        self.cached_at = self.cached_at.filter(|_| self.cached);
         self.lists = lists;
         self
     }

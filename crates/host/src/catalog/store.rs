@@ -105,7 +105,11 @@ impl CatalogStore {
             return None;
         }
         let stored = StoredCatalog::read(&self.0.path(key), key)?;
-        snapshot::read(options, &stored.catalog)
+        let catalog = snapshot::read(options, &stored.catalog)?;
+        Some(Catalog {
+            cached_at: Some(stored.confirmed),
+            ..catalog
+        })
     }
 
     /// Queues a catalog for writing. Must be called on a Tokio runtime.
@@ -162,7 +166,11 @@ impl Inner {
         let now = SystemTime::now();
         let old = StoredCatalog::read(&path, key);
         if old.is_some_and(|old| old.catalog.as_str() == text && old.is_recent(now)) {
-            return Ok(());
+            // The time of the file says when the server last confirmed it.
+            return fs::File::options()
+                .append(true)
+                .open(&path)?
+                .set_modified(now);
         }
         create_private_dir(&self.directory)?;
         if !self.is_trusted() {
@@ -219,6 +227,8 @@ impl Inner {
 /// The contents of a file.
 struct StoredCatalog {
     fetched: SystemTime,
+    /// When the server last confirmed the catalog.
+    confirmed: SystemTime,
     catalog: Json,
 }
 
@@ -239,8 +249,10 @@ impl StoredCatalog {
             return None;
         }
         let fetched = Duration::from_millis(whole.field("fetchedAt")?);
+        let fetched = SystemTime::UNIX_EPOCH.checked_add(fetched)?;
         Some(Self {
-            fetched: SystemTime::UNIX_EPOCH.checked_add(fetched)?,
+            fetched,
+            confirmed: found.modified().unwrap_or(fetched).max(fetched),
             catalog: whole.get("catalog")?,
         })
     }
@@ -395,8 +407,14 @@ mod tests {
         let key = CatalogKey::new("a", None);
         fixture.write(&key, &catalog("x"));
         let before = fs::read_to_string(fixture.path(&key)).unwrap();
+        let file = OpenOptions::new().append(true).open(fixture.path(&key));
+        let past = SystemTime::now() - Duration::from_mins(10);
+        file.unwrap().set_modified(past).unwrap();
         fixture.write(&key, &catalog("x"));
         assert_eq!(fs::read_to_string(fixture.path(&key)).unwrap(), before);
+        // It counts as confirmed, though.
+        let confirmed = fixture.load(&key).and_then(|catalog| catalog.cached_at);
+        assert!(confirmed.unwrap() > past + Duration::from_mins(9));
         let old = SystemTime::now() - REWRITE_AFTER;
         let text = StoredCatalog::text(&key, old, snapshot::write(&catalog("x")).unwrap()).unwrap();
         fs::write(fixture.path(&key), text.as_str()).unwrap();
