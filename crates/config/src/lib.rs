@@ -19,6 +19,7 @@ mod files;
 #[doc(hidden)]
 pub mod fuzzing;
 mod glob;
+mod hooks;
 #[cfg(feature = "import")]
 pub mod import;
 mod layout;
@@ -52,6 +53,7 @@ pub use entry::{
 pub use entry_edit::{EntryChange, EntryEdit, EntryText};
 pub use expand::{Environment, KeyringRef};
 pub use glob::Glob;
+pub use hooks::{HOOK_TIMEOUT, Hook, HookEvent, HookMatcher};
 #[cfg(feature = "import")]
 pub use import::yaml_value;
 pub use layout::{Layout, Project};

@@ -9,6 +9,7 @@ use crate::approval::{ApproveAll, ApprovedEntry};
 use crate::diagnostic::Diagnostic;
 use crate::entry::ServerEntry;
 use crate::files::shown;
+use crate::hooks::Hook;
 use crate::names::check_displayable;
 use crate::permissions::Permissions;
 use crate::policy::{Blocked, Policy};
@@ -30,6 +31,8 @@ pub struct ServerSet {
     pub policy: Policy,
     /// The tool permissions.
     pub permissions: Permissions,
+    /// The commands to run before and after calls and for elicitations, in order.
+    pub hooks: Vec<Hook>,
     /// The setting that approves every server of a project.
     pub approve_all: Option<ApproveAll>,
     /// A managed file exists but is unusable. It still counts, but it may be in the middle of being

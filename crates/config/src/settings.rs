@@ -4,6 +4,7 @@ use serde_json::value::RawValue;
 
 use crate::diagnostic::Diagnostic;
 use crate::document::{Document, Members, ParseError};
+use crate::hooks::{self, FileHooks};
 use crate::policy::Rule;
 
 /// The owner of a settings file.
@@ -64,6 +65,8 @@ pub(crate) struct Settings {
     pub(crate) permissions: PermissionLists,
     /// `allowManagedPermissionRulesOnly`
     pub(crate) managed_rules_only: bool,
+    /// `hooks`
+    pub(crate) hooks: FileHooks,
 }
 
 /// The rule for every tool of every server.
@@ -103,6 +106,7 @@ impl Settings {
             plugins: Vec::new(),
             permissions: PermissionLists::default(),
             managed_rules_only: false,
+            hooks: FileHooks::default(),
         }
     }
 
@@ -135,6 +139,15 @@ impl Settings {
             settings.managed_rules_only = reader.flag_or("allowManagedPermissionRulesOnly", true);
         }
         settings.permissions = reader.permissions();
+        settings.hooks.managed_only =
+            origin == Origin::Managed && reader.flag_or("allowManagedHooksOnly", true);
+        if origin.may_approve() {
+            settings.hooks.disable_all = reader.flag("disableAllHooks");
+        }
+        if let Some(raw) = members.get("hooks") {
+            settings.hooks.hooks = hooks::read(document, raw, origin, diagnostics);
+        }
+        let mut reader = SettingsReader::new(document, members, diagnostics);
         if origin != Origin::Local {
             settings.plugins = reader.plugins();
             if !origin.may_approve() {

@@ -41,7 +41,8 @@ pub struct HostBuilder {
     state_dir: Option<PathBuf>,
     pub(crate) eras: Option<EraMemory>,
     pub(crate) catalogs: Option<CatalogStore>,
-    pub(crate) elicit: Option<Arc<dyn Elicit>>,
+    pub(crate) elicit: Vec<Arc<dyn Elicit>>,
+    no_hooks: bool,
     pub(crate) sampling: Option<Arc<dyn Sampling>>,
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
     pub(crate) network: Network,
@@ -178,9 +179,19 @@ impl HostBuilder {
         self
     }
 
-    /// Answers elicitation requests of servers. Without it, every one is cancelled.
+    /// Answers elicitation requests of servers. Several are asked in order, until one does not
+    /// [pass](crate::elicit::ElicitAnswer::Pass). Without any, requests that no hook answers are
+    /// cancelled.
     pub fn elicit(mut self, elicit: impl Elicit) -> Self {
-        self.elicit = Some(Arc::new(elicit));
+        self.elicit.push(Arc::new(elicit));
+        self
+    }
+
+    /// Whether the hooks in settings files run (ELI-4): commands of the user's and the managed
+    /// settings, before and after calls and for elicitations. By default they do, if the host reads
+    /// configuration files ([`discover`](Self::discover), [`loader`](Self::loader)).
+    pub fn hooks(mut self, hooks: bool) -> Self {
+        self.no_hooks = !hooks;
         self
     }
 
@@ -329,6 +340,11 @@ impl HostBuilder {
                 .drain(..)
                 .for_each(|sink| logs.add_sink(sink));
         }
+    }
+
+    /// Whether the hooks of the settings run.
+    pub(crate) fn runs_hooks(&self) -> bool {
+        !self.no_hooks
     }
 
     /// The settings, with single ones applied and the project directory resolved.

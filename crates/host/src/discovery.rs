@@ -450,6 +450,7 @@ fn is_changed(before: &ServerSet, now: &ServerSet) -> bool {
     let shown = |server: &Server| (server.entry.clone(), server.status.clone());
     before.diagnostics != now.diagnostics
         || before.permissions != now.permissions
+        || before.hooks != now.hooks
         || !before
             .servers
             .iter()

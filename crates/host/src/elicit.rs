@@ -24,8 +24,10 @@
 //! ```
 
 mod answer;
+mod broker;
 mod form;
 mod in_flight;
+mod queue;
 
 use std::fmt;
 use std::future::Future;
@@ -36,8 +38,10 @@ use serde_json::{Map, Value};
 use trunkline_wire::Json;
 
 pub(crate) use answer::to_result;
+pub(crate) use broker::{Broker, cancel};
 pub use form::{Field, FieldError, FieldKind, FieldOption, Form, TextFormat};
-pub(crate) use in_flight::{InFlight, Origin};
+pub(crate) use in_flight::{Asking, InFlight, Origin};
+pub use queue::{ElicitQueue, PendingElicitation, PendingElicitations};
 
 use crate::closure::impl_for_closures;
 pub use crate::connection::{Sampling, SamplingRequest};
@@ -52,8 +56,9 @@ pub trait Elicit: Send + Sync + 'static {
     ///
     /// Missing defaults are added. An answer that does not fit the requested schema is not sent:
     /// the server gets "cancel", and its log has the reason. A call's time limit is suspended
-    /// meanwhile, for up to half an hour. If the server withdraws the request, or confirms that the
-    /// user has visited the page, the future is dropped.
+    /// meanwhile, for up to half an hour. The future is dropped if the answer is no longer wanted:
+    /// the call ends, or the server withdraws the request or confirms that the user has visited the
+    /// page. Hooks in settings files are asked first (ELI-4).
     fn elicit(
         &self,
         elicitation: Elicitation,
@@ -77,6 +82,10 @@ pub struct Elicitation {
     pub message: String,
     /// The requested input.
     pub ask: Ask,
+    /// True if the call is repeated with the answer (MRTR, error -32042): for a URL, answer when the
+    /// user has finished at the page. Otherwise the server waits for that itself, and the answer
+    /// says only whether the user agrees to open the page.
+    pub repeats_call: bool,
     /// The params of `elicitation/create` as the server sent them.
     pub raw: Json,
 }
@@ -87,7 +96,7 @@ pub struct Elicitation {
 pub enum Ask {
     /// The values of a form.
     Form(Form),
-    /// A visit to this URL; untrusted. Accept when the user says that it is done.
+    /// A visit to this URL; untrusted. See [`Elicitation::repeats_call`] for when to answer.
     Url(String),
 }
 
@@ -103,10 +112,13 @@ pub enum ElicitAnswer {
     Cancel,
     /// An MCP `ElicitResult` from elsewhere, for programs that forward requests.
     Forward(Json),
+    /// Not answered here: the next callback is asked, and after the last the request is cancelled.
+    Pass,
 }
 
 impl Elicitation {
-    pub(crate) fn new(server: &Arc<str>, origin: Option<&Origin>, params: Json) -> Self {
+    pub(crate) fn new(server: &Arc<str>, asking: &Asking, params: Json) -> Self {
+        let origin = asking.origin();
         let message: String = params.field("message").unwrap_or_default();
         let ask = if params.field::<String>("mode").as_deref() == Some("url") {
             Ask::Url(params.field("url").unwrap_or_default())
@@ -120,6 +132,7 @@ impl Elicitation {
             client: origin.and_then(|origin| origin.client.clone()),
             message: shown(&message).0.into_owned(),
             ask,
+            repeats_call: asking.in_call,
             raw: params,
         }
     }

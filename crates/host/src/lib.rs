@@ -73,6 +73,7 @@ mod eras;
 pub mod event;
 mod export;
 mod harmless;
+mod hooks;
 mod host;
 mod host_tool;
 mod instructions;

@@ -147,7 +147,10 @@ impl Loader {
         {
             policy.unreadable(&shown(&user));
         }
-        if files.user_settings.may_contain(&["\"deny\"", "\"ask\""]) {
+        if files
+            .user_settings
+            .may_contain(&["\"deny\"", "\"ask\"", "\"PreToolUse\""])
+        {
             settings.push(Settings {
                 permissions: PermissionLists::deny_all(),
                 ..Settings::empty(user_origin, &shown(&user))

@@ -18,6 +18,7 @@ use crate::approval::{ApprovalSettings, MAX_FILES, repository_files};
 use crate::diagnostic::Diagnostic;
 use crate::expand::Environment;
 use crate::files::{LastGood, is_absence, shown};
+use crate::hooks::hooks_of;
 use crate::layout::{Layout, Project};
 use crate::permissions::Permissions;
 use crate::scopes::ConnectorEntry;
@@ -161,6 +162,7 @@ impl Loader {
             files: state.files,
             policy,
             permissions: Permissions::of(&settings),
+            hooks: hooks_of(&settings),
             managed_unreadable,
         }
     }

@@ -66,6 +66,8 @@ pub(crate) enum Cause {
         /// The reason given by [`Permit`](crate::permission::Permit); `None` if the host has none.
         reason: Option<String>,
     },
+    #[error("\"{tool}\" may not be called: a hook blocks it: {reason}")]
+    BlockedByHook { tool: String, reason: String },
     #[error("\"{tool}\" may not be called: {change}")]
     Changed {
         tool: String,

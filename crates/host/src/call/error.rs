@@ -112,6 +112,7 @@ impl CallError {
             Cause::ToolDenied { .. }
             | Cause::ServerDenied { .. }
             | Cause::NotPermitted { .. }
+            | Cause::BlockedByHook { .. }
             | Cause::Changed { .. }
             | Cause::PinsUnreadable { .. } => Kind::Refused,
             Cause::NotRunning { standing, .. } => match standing {

@@ -19,6 +19,7 @@ use futures_util::future::join_all;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
+use trunkline_config::HookEvent;
 use trunkline_wire::client::CallRequest;
 use trunkline_wire::mcp::{CallToolResult, ServerIdentity};
 use trunkline_wire::offload::offload;
@@ -40,6 +41,7 @@ pub(crate) use crate::absent::validation::Checks;
 use crate::catalog::PoolTool;
 use crate::connection::{Connection, State};
 use crate::elicit::Origin;
+use crate::hooks::ToolUse;
 use crate::host::Host;
 use crate::host_tool::{HostCall, HostTool};
 use crate::permission::CallCheck;
@@ -107,7 +109,7 @@ impl Host {
     async fn call_to_end(
         &self,
         name: &str,
-        arguments: Arguments,
+        mut arguments: Arguments,
         mut options: CallOptions<'_>,
         sent: &AtomicBool,
     ) -> Result<CallOutput, CallError> {
@@ -141,6 +143,24 @@ impl Host {
             if !options.unchecked {
                 check_arguments(tool, &arguments)?;
             }
+            let mut ask = None;
+            if self.hooks().has(HookEvent::PreToolUse) {
+                let began = Instant::now();
+                let call = hook_call(tool, &options);
+                let hooks = self.hooks().before_call(&call, &arguments);
+                // On the heap: seldom needed.
+                let before = Box::pin(hooks).await?;
+                if let Some(changed) = before.arguments {
+                    arguments = changed;
+                    if !options.unchecked {
+                        check_arguments(tool, &arguments)?;
+                    }
+                }
+                ask = before.ask;
+                warnings.extend(before.warnings);
+                // The hooks have time limits of their own.
+                due = due.map(|due| due.checked_add(began.elapsed()).unwrap_or(due));
+            }
             #[cfg(feature = "http")]
             if tool.signs_in {
                 // On the heap: seldom needed.
@@ -151,12 +171,13 @@ impl Host {
             let identity = connection.status().catalog.identity.clone();
             let limit = self.limit(&connection, options.timeout);
             let due = due.get_or_insert_with(|| deadline(limit.time));
-            if !self.guard().is_cleared(tool, identity.as_ref()) {
+            if ask.is_some() || !self.guard().is_cleared(tool, identity.as_ref()) {
                 let check = CallCheck {
                     tool,
                     identity: identity.as_ref(),
                     pinned_as: &connection.source().pin_key(),
                     arguments: &arguments,
+                    hook: ask.as_deref(),
                     known: self,
                 };
                 let asked = Instant::now();
@@ -176,6 +197,11 @@ impl Host {
                 .await?
             {
                 Attempt::Done(mut output) => {
+                    if self.hooks().has(HookEvent::PostToolUse) {
+                        let call = hook_call(tool, &options);
+                        let hooks = self.hooks().after_call(&call, &arguments, &mut output);
+                        Box::pin(hooks).await;
+                    }
                     output.warnings.splice(0..0, warnings);
                     return Ok(*output);
                 }
@@ -188,7 +214,7 @@ impl Host {
     async fn call_host_tool(
         &self,
         tool: &HostTool,
-        arguments: Arguments,
+        mut arguments: Arguments,
         options: CallOptions<'_>,
         sent: &AtomicBool,
     ) -> Result<CallOutput, CallError> {
@@ -196,8 +222,22 @@ impl Host {
         if !options.unchecked {
             reject_problems(HOST, name, tool.problems(&arguments))?;
         }
+        let client = options.client.clone();
+        let call = ToolUse {
+            tool: name,
+            origin: None,
+            client: client.as_deref(),
+        };
+        let before = Box::pin(self.hooks().before_call(&call, &arguments)).await?;
+        if let Some(changed) = before.arguments {
+            arguments = changed;
+            if !options.unchecked {
+                reject_problems(HOST, name, tool.problems(&arguments))?;
+            }
+        }
+        let given = arguments.clone();
         let arguments = arguments.into_json();
-        self.guard().check_own(name, &arguments).await?;
+        self.guard().check_own(name, &arguments, before.ask).await?;
         sent.store(true, Ordering::Relaxed);
         let limit = self.limit_of(options.timeout, None);
         // The closure does not outlive the call, but its type cannot say so: progress goes through
@@ -220,7 +260,10 @@ impl Host {
                 limit,
             })
         })?;
-        Ok(self.prepare_host_result(name, output, options.raw).await)
+        let mut output = self.prepare_host_result(name, output, options.raw).await;
+        output.warnings.splice(0..0, before.warnings);
+        Box::pin(self.hooks().after_call(&call, &given, &mut output)).await;
+        Ok(output)
     }
 
     /// Calls the tool that starts a sign-in (AUTH-8). The user decides at the URL that it returns,
@@ -323,14 +366,14 @@ impl Host {
             };
             permitted.sent.store(true, Ordering::Relaxed);
             let call = telemetry::call(tool, &connected, connected.client.call_tool(request));
+            let mut warnings = Vec::new();
             let outcome = match connection.in_flight() {
                 None => call.await,
                 Some(in_flight) => {
-                    let origin = Origin {
-                        tool: Some(tool.name.clone()),
-                        client: options.client.clone(),
-                    };
-                    Box::pin(in_flight.track(origin, call)).await
+                    let origin = Origin::new(Some(tool.name.clone()), options.client.clone());
+                    let outcome = Box::pin(in_flight.track(&origin, call)).await;
+                    warnings = origin.take_warnings();
+                    outcome
                 }
             };
             let error = match outcome {
@@ -343,6 +386,7 @@ impl Host {
                             .instrument(telemetry::result_span(tool))
                             .await
                     };
+                    output.warnings.extend(warnings);
                     output.warnings.extend(mismatch);
                     return Ok(Attempt::Done(Box::new(output)));
                 }
@@ -458,6 +502,14 @@ async fn with_progress<T>(
         on_progress(step);
     }
     output
+}
+
+fn hook_call<'a>(tool: &'a PoolTool, options: &'a CallOptions<'_>) -> ToolUse<'a> {
+    ToolUse {
+        tool: &tool.name,
+        origin: Some((&tool.server, &tool.tool.name)),
+        client: options.client.as_deref(),
+    }
 }
 
 fn check_arguments(tool: &PoolTool, arguments: &Arguments) -> Result<(), CallError> {

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use trunkline_wire::client::NotificationWaiters;
 use trunkline_wire::mcp::TASKS;
@@ -12,20 +11,17 @@ use trunkline_wire::{ByteString, Json, RpcError};
 
 use super::pending_notifications::PendingNotifications;
 use super::sampling::{self, Sampling};
-use crate::elicit::{Elicit, Elicitation, InFlight, to_result};
+use crate::elicit::{Broker, Elicitation, InFlight, cancel};
 use crate::logs::Recorder;
 
 /// The length of the first invalid message that is kept, in characters.
 const NONSENSE_KEPT: usize = 200;
 
-/// The time for an answer to an elicitation. The time limits of calls are suspended meanwhile.
-const ANSWER_LIMIT: Duration = Duration::from_mins(30);
-
 /// The handler of a connection's inbound messages.
 pub(super) struct Inbound {
     server: Arc<str>,
     project_dir: Option<Arc<Path>>,
-    elicit: Option<Arc<dyn Elicit>>,
+    broker: Arc<Broker>,
     in_flight: Arc<InFlight>,
     sampling: Option<Arc<dyn Sampling>>,
     notifications: Arc<PendingNotifications>,
@@ -38,7 +34,7 @@ impl Inbound {
     pub(super) fn new(
         server: Arc<str>,
         project_dir: Option<&Path>,
-        elicit: Option<Arc<dyn Elicit>>,
+        broker: Arc<Broker>,
         in_flight: Arc<InFlight>,
         notifications: Arc<PendingNotifications>,
         recorder: Recorder,
@@ -46,7 +42,7 @@ impl Inbound {
         Self {
             server,
             project_dir: project_dir.map(Arc::from),
-            elicit,
+            broker,
             in_flight,
             sampling: None,
             notifications,
@@ -70,33 +66,32 @@ impl Inbound {
             .take()
     }
 
-    /// Asks the user, and checks the answer (ELI-1, ELI-2).
+    /// Asks hooks and the user (ELI-1).
     fn elicit(&self, params: Json) -> ResponseFuture {
-        let cancel = || Json::from(serde_json::json!({"action": "cancel"}));
-        let Some(elicit) = &self.elicit else {
+        if !self.broker.is_staffed() {
             return Box::pin(async move { Ok(cancel()) });
-        };
-        let (elicit, recorder) = (Arc::clone(elicit), self.recorder.clone());
-        let (server, origin) = (Arc::clone(&self.server), self.in_flight.origin());
+        }
+        let (broker, recorder) = (Arc::clone(&self.broker), self.recorder.clone());
+        let (server, asking) = (Arc::clone(&self.server), self.in_flight.asking());
         Box::pin(async move {
-            let (bytes, raw) = (params.as_str().len(), params.clone());
-            let elicitation = move || Elicitation::new(&server, origin.as_deref(), raw);
-            let Ok(elicitation) = offload(bytes, elicitation).await else {
+            let bytes = params.as_str().len();
+            let elicitation = move || {
+                let elicitation = Elicitation::new(&server, &asking, params);
+                (elicitation, asking)
+            };
+            let Ok((elicitation, asking)) = offload(bytes, elicitation).await else {
                 return Ok(cancel());
             };
-            let answer = elicit.elicit(elicitation);
-            let Ok(answer) = tokio::time::timeout(ANSWER_LIMIT, answer).await else {
-                recorder.notice("nobody answered what the server asked");
-                return Ok(cancel());
+            let warn = |problem: &str| {
+                recorder.notice(problem);
+                asking.warn(problem);
             };
-            let result = offload(bytes, move || to_result(&params, answer)).await;
-            let result = result.unwrap_or_else(|error| Err(error.to_string()));
-            Ok(result.unwrap_or_else(|problem| {
-                recorder.notice(&format!(
-                    "the answer to what the server asked was not sent: {problem}"
-                ));
-                cancel()
-            }))
+            tokio::select! {
+                biased;
+                // The call is over: nobody waits for the answer (ELI-5).
+                () = asking.ended() => Ok(cancel()),
+                result = broker.answer(elicitation, warn) => Ok(result),
+            }
         })
     }
 
@@ -139,7 +134,7 @@ impl Handler for Inbound {
     }
 
     fn prompts_user(&self, method: &str) -> bool {
-        method == "elicitation/create" && self.elicit.is_some()
+        method == "elicitation/create" && self.broker.is_staffed()
     }
 
     fn notification(&self, method: &str, params: Option<Json>) {

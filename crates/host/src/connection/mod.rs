@@ -41,9 +41,10 @@ use crate::builtin::Builtin;
 use crate::catalog::{
     Catalog, CatalogKey, CatalogStore, Expiry, FetchCache, Lists, ServerTools, ToolOptions,
 };
-use crate::elicit::InFlight;
+use crate::elicit::{Broker, InFlight};
 use crate::eras::EraMemory;
 use crate::event::EventSender;
+use crate::hooks::Hooks;
 use crate::logs::{LogStore, MessageTap, Recorder, Tracer};
 use crate::network::Network;
 use crate::result::Results;
@@ -56,7 +57,10 @@ pub(crate) struct HostShared {
     pub(crate) eras: EraMemory,
     pub(crate) limiter: StartupLimiter,
     pub(crate) events: EventSender,
-    pub(crate) elicit: Option<Arc<dyn Elicit>>,
+    /// Answers elicitations.
+    pub(crate) broker: Arc<Broker>,
+    /// The user's commands before and after calls.
+    pub(crate) hooks: Arc<Hooks>,
     /// The embedder's model, for servers that request sampling.
     pub(crate) sampling: Option<Arc<dyn Sampling>>,
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
@@ -318,7 +322,7 @@ impl Connection {
 
     /// Returns the register of calls in flight, if anybody answers elicitations.
     pub(crate) fn in_flight(&self) -> Option<&InFlight> {
-        let elicits = self.core.shared.elicit.is_some();
+        let elicits = self.core.shared.broker.is_staffed();
         elicits.then_some(&*self.core.in_flight)
     }
 

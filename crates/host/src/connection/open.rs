@@ -96,7 +96,7 @@ impl Attempt<'_, '_> {
             let inbound = Inbound::new(
                 Arc::clone(&self.core.name),
                 shared.settings.project_dir.as_deref(),
-                shared.elicit.clone(),
+                Arc::clone(&shared.broker),
                 Arc::clone(&self.core.in_flight),
                 Arc::clone(&self.core.notifications),
                 self.core.recorder.clone(),

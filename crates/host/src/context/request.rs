@@ -112,11 +112,8 @@ impl Host {
             let outcome = match connection.in_flight() {
                 None => send.await,
                 Some(in_flight) => {
-                    let origin = Origin {
-                        tool: None,
-                        client: options.client.clone(),
-                    };
-                    Box::pin(in_flight.track(origin, send)).await
+                    let origin = Origin::new(None, options.client.clone());
+                    Box::pin(in_flight.track(&origin, send)).await
                 }
             };
             let error = match outcome {

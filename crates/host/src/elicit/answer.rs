@@ -1,5 +1,7 @@
 //! Checks an answer against the elicitation before it is sent (ELI-2). Pure functions.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 use trunkline_wire::Json;
 
@@ -13,7 +15,9 @@ pub(crate) fn to_result(params: &Json, answer: ElicitAnswer) -> Result<Json, Str
     let content = match answer {
         ElicitAnswer::Accept(content) => content,
         ElicitAnswer::Decline => return Ok(json!({"action": "decline"}).into()),
-        ElicitAnswer::Cancel => return Ok(json!({"action": "cancel"}).into()),
+        ElicitAnswer::Cancel | ElicitAnswer::Pass => {
+            return Ok(json!({"action": "cancel"}).into());
+        }
         ElicitAnswer::Forward(result) => return to_result(params, parse(&result)?),
     };
     // The user visited a page; there is no content.
@@ -42,10 +46,12 @@ fn parse(result: &Json) -> Result<ElicitAnswer, String> {
 fn accepted(schema: Option<Json>, mut content: Map<String, Value>) -> Result<Json, String> {
     let form = schema.as_ref().map(Form::from_schema).unwrap_or_default();
     form.add_defaults(&mut content);
-    let is_json = |name: &str| {
-        let field = form.field(name);
-        field.is_some_and(|field| field.kind == FieldKind::Json)
-    };
+    let json_fields = form.fields.iter();
+    let json_fields: HashSet<&str> = json_fields
+        .filter(|field| field.kind == FieldKind::Json)
+        .map(|field| field.name.as_str())
+        .collect();
+    let is_json = |name: &str| json_fields.contains(name);
     let mut values = content.iter();
     if let Some((name, _)) = values.find(|(name, value)| !is_primitive(value) && !is_json(name)) {
         return Err(format!(

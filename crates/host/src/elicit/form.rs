@@ -1,22 +1,25 @@
-//! Forms: the fields of an elicitation's `requestedSchema`. `parse` reads schemas and typed text,
-//! `validate` checks values.
+//! Forms: the fields of an elicitation's `requestedSchema`, or of a tool's input schema. `schema`
+//! reads schemas, `parse` reads typed text, `validate` checks values, `describe` words what a field
+//! expects.
 //!
 //! Pure functions on data, shared by every front end. A property that fits no kind of field becomes
 //! a JSON field; the rest of the form stays usable.
 
+mod describe;
 mod parse;
+mod schema;
 #[cfg(test)]
 mod tests;
 mod validate;
 
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use trunkline_wire::Json;
 
 use crate::sanitize::one_line;
 
-/// The form of an elicitation.
+/// The form of an elicitation, or of a tool's arguments.
 ///
 /// ```
 /// use trunkline::elicit::{FieldKind, Form};
@@ -66,6 +69,8 @@ pub struct Field {
     pub kind: FieldKind,
     /// The property's schema as the server wrote it.
     pub schema: Json,
+    /// The same, with the definitions that its references need.
+    validator: Json,
 }
 
 /// The kinds of [`Field`].
@@ -164,8 +169,15 @@ impl fmt::Display for FieldError {
 impl std::error::Error for FieldError {}
 
 impl Form {
-    pub(super) fn field(&self, name: &str) -> Option<&Field> {
+    /// Returns the field with this name.
+    pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// Returns the defaults of all fields that have one.
+    pub fn defaults(&self) -> Map<String, Value> {
+        let default = |field: &Field| Some((field.name.clone(), field.default.clone()?));
+        self.fields.iter().filter_map(default).collect()
     }
 }
 

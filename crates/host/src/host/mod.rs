@@ -27,7 +27,9 @@ use crate::catalog::Expiry;
 use crate::connection::{Connection, HostShared, Machine, StartupLimiter};
 use crate::context;
 use crate::discovery::Discovery;
+use crate::elicit::Broker;
 use crate::event::EventSender;
+use crate::hooks::Hooks;
 use crate::host_tool::HostTool;
 use crate::logs::{LogStore, Tracer};
 use crate::permission::Guard;
@@ -95,6 +97,8 @@ impl Host {
 
     pub(crate) fn start(mut builder: HostBuilder) -> Self {
         let settings = builder.take_settings();
+        let hooks = Hooks::new(builder.runs_hooks(), settings.project_dir.clone());
+        let hooks = Arc::new(hooks);
         let HostBuilder {
             discovery,
             sources,
@@ -135,7 +139,8 @@ impl Host {
             settings,
             eras: eras.unwrap_or_default(),
             events: EventSender::new(),
-            elicit,
+            broker: Arc::new(Broker::new(Arc::clone(&hooks), elicit)),
+            hooks,
             sampling,
             secrets,
             network,
@@ -280,6 +285,11 @@ impl Host {
     #[cfg(feature = "http")]
     pub(crate) fn network(&self) -> &crate::network::Network {
         &self.inner.context.network
+    }
+
+    /// The user's commands before and after calls.
+    pub(crate) fn hooks(&self) -> &Arc<Hooks> {
+        &self.inner.context.hooks
     }
 
     pub(crate) fn guard(&self) -> &Arc<Guard> {

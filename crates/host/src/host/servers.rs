@@ -136,6 +136,7 @@ impl Host {
     /// (CFG-9). Servers that the program added stay.
     pub(crate) fn apply(&self, set: &ServerSet) {
         self.inner.guard.settings(&set.permissions);
+        self.inner.context.hooks.set(&set.hooks);
         let mut changing = lock(&self.inner.changing);
         if self.inner.ended.load(Ordering::Acquire) {
             return;

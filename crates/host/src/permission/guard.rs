@@ -47,6 +47,8 @@ pub(crate) struct CallCheck<'w> {
     /// The key of its server's pins.
     pub(crate) pinned_as: &'w str,
     pub(crate) arguments: &'w Arguments,
+    /// The reason of a hook to ask, whatever the rules say.
+    pub(crate) hook: Option<&'w str>,
     /// The host, which knows all servers.
     pub(crate) known: &'w Host,
 }
@@ -180,6 +182,10 @@ impl Guard {
             Verdict::Destructive(rule) => Some(AskReason::Destructive(rule.text.clone())),
             Verdict::Allow | Verdict::Deny(_) => None,
         };
+        let asked = check
+            .hook
+            .map(|reason| AskReason::Hook(reason.to_owned()))
+            .or(asked);
         let reason = match (change, self.pins.on_change) {
             (None, _) => asked,
             (Some(change), OnChange::Block) => return Err(CallError::changed(&tool.name, change)),
@@ -225,7 +231,12 @@ impl Guard {
     }
 
     /// Checks a call of a host tool.
-    pub(crate) async fn check_own(&self, name: &str, arguments: &Json) -> Result<(), CallError> {
+    pub(crate) async fn check_own(
+        &self,
+        name: &str,
+        arguments: &Json,
+        hook: Option<String>,
+    ) -> Result<(), CallError> {
         let denied = self.first_above(|rules| match rules.about_own(name) {
             Verdict::Deny(rule) => Some(CallError::denied(name, rule)),
             _ => None,
@@ -234,13 +245,15 @@ impl Guard {
             return Err(denied);
         }
         let rules = self.rules.load_full();
-        let Verdict::Ask(Some(rule)) = rules.about_own(name) else {
-            return Ok(());
+        let reason = match (hook, rules.about_own(name)) {
+            (Some(reason), _) => AskReason::Hook(reason),
+            (None, Verdict::Ask(Some(rule))) => AskReason::Rule(rule.text.clone()),
+            _ => return Ok(()),
         };
         let question = PermissionQuestion {
             tool: AskedTool::Own(name.to_owned()),
             arguments: arguments.clone(),
-            reason: AskReason::Rule(rule.text.clone()),
+            reason,
         };
         self.answer(question).await.map(drop)
     }

@@ -80,7 +80,7 @@ impl PermissionQuestion {
     pub fn always_rule(&self) -> Option<String> {
         match self.reason {
             AskReason::NoRule | AskReason::Destructive(_) => Some(self.tool.rule()),
-            AskReason::Rule(_) | AskReason::Changed(_) => None,
+            AskReason::Rule(_) | AskReason::Hook(_) | AskReason::Changed(_) => None,
         }
     }
 }
@@ -123,6 +123,8 @@ pub enum AskReason {
     Rule(String),
     /// The server marks the tool as destructive, and this rule allows it without naming it.
     Destructive(String),
+    /// A hook asks for it, for this reason (ELI-4).
+    Hook(String),
     /// The tool has changed since it was first permitted (TOOL-11).
     Changed(Arc<ToolChange>),
 }
@@ -140,8 +142,8 @@ pub enum PermissionAnswer {
     No(String),
 }
 
-/// Permits every call: for programs that decide before they call. `deny` rules still apply, and
-/// calls of changed tools are refused.
+/// Permits every call: for programs that decide before they call. `deny` rules still apply; calls
+/// of changed tools, and those that a hook wants the user to be asked about, are refused.
 ///
 /// ```
 /// # use trunkline::{Host, permission::AllowAll};
@@ -162,6 +164,9 @@ impl Permit for AllowAll {
             AskReason::Changed(_) => {
                 let reason = "the tool has changed since it was first called";
                 PermissionAnswer::No(reason.to_owned())
+            }
+            AskReason::Hook(reason) => {
+                PermissionAnswer::No(format!("a hook wants the user to be asked: {reason}"))
             }
             AskReason::NoRule | AskReason::Rule(_) | AskReason::Destructive(_) => {
                 PermissionAnswer::Always

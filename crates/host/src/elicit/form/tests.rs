@@ -63,17 +63,70 @@ fn typed_text_becomes_a_value_of_the_fields_kind() {
         (titled, "blue", Err("must be one of Red, Green")),
         (several.clone(), "red, g", Ok(json!(["r", "g"]))),
         (several.clone(), "r,g,b", Err("takes at most 2 choices")),
-        (several.clone(), ",", Err("needs at least 1 choices")),
+        (several.clone(), ",", Err("needs at least 1 choice")),
         (several, "x", Err("must be some of Red, Green, Blue")),
         (plain, "b", Ok(json!(["b"]))),
         (json!({"type": "object"}), "{\"a\": 1}", Ok(json!({"a": 1}))),
         (
             json!({"type": "object"}),
             "[]",
-            Err("does not fit its schema"),
+            Err("must be a JSON object"),
         ),
         (json!({"type": "object"}), "{", Err("must be JSON")),
         (json!(true), "[1]", Ok(json!([1]))),
+        (
+            json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+            "a b",
+            Ok(json!("a b")),
+        ),
+        (
+            json!({"anyOf": [{"type": "string"}, {"type": "null"}]}),
+            "5",
+            Ok(json!("5")),
+        ),
+        (
+            json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+            "5",
+            Ok(json!(5)),
+        ),
+        (
+            json!({"type": "array", "items": {"type": "string"}}),
+            "a, b",
+            Ok(json!(["a", "b"])),
+        ),
+        (
+            json!({"type": "array", "items": {"type": "string"}}),
+            r#"["a, b"]"#,
+            Ok(json!(["a, b"])),
+        ),
+        (
+            json!({"type": "array", "items": {"type": "object"}}),
+            "a",
+            Err("must be JSON"),
+        ),
+        (
+            json!({"type": "array", "items": {"type": "object"}}),
+            "{}",
+            Err("must be a JSON array"),
+        ),
+        (json!({"enum": [1, 2]}), "2", Ok(json!(2))),
+        (json!({"enum": [1, 2]}), "3", Err("does not fit its schema")),
+        (json!({"enum": ["a", null]}), "a", Ok(json!("a"))),
+        (
+            json!({"type": "integer", "exclusiveMinimum": 0}),
+            "0",
+            Err("must be more than 0"),
+        ),
+        (
+            json!({"type": "number", "exclusiveMaximum": 2}),
+            "2",
+            Err("must be less than 2"),
+        ),
+        (
+            json!({"type": "integer", "multipleOf": 5}),
+            "7",
+            Err("must be a multiple of 5"),
+        ),
     ] {
         check(&schema, typed, expected);
     }
@@ -150,6 +203,13 @@ fn one_odd_property_does_not_sink_the_form() {
         .filter(|field| field.kind == FieldKind::Json);
     assert_eq!(odd.count(), 4);
     assert!(Form::from_schema(&json!([]).into()).fields.is_empty());
+    let deep = format!("{}1{}", "[".repeat(500), "]".repeat(500));
+    let schema = format!(
+        r#"{{"properties": {{"a": {{"type": "string"}}, "b": {{"x": {deep}}}}}, "required": ["a"]}}"#
+    );
+    let form = Form::from_schema(&Json::parse(schema).unwrap());
+    assert_eq!(form.fields.len(), 2);
+    assert!(form.fields[0].required && form.fields[1].kind == FieldKind::Json);
 }
 
 #[test]
@@ -174,4 +234,153 @@ fn a_form_reports_every_problem_and_adds_defaults() {
         Value::from(checked),
         json!({"name": "Ada", "pin": 1, "age": 7})
     );
+}
+
+#[test]
+fn the_input_schema_of_a_tool_is_a_form_too() {
+    let schema = json!({
+        "$defs": {
+            "Level": {"type": "string", "enum": ["low", "high"], "description": "of detail"},
+            "Point": {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]},
+        },
+        "allOf": [{"properties": {"more": {"type": "boolean"}}, "required": ["more"]}],
+        "properties": {
+            "level": {"$ref": "#/$defs/Level", "title": "How much"},
+            "maybe": {"anyOf": [{"$ref": "#/$defs/Level"}, {"type": "null"}], "default": null},
+            "wrapped": {"allOf": [{"$ref": "#/$defs/Level"}], "default": "low"},
+            "at": {"$ref": "#/$defs/Point"},
+            "loop": {"$ref": "#/properties/loop"},
+            "lost": {"$ref": "#/$defs/Nothing"},
+            "far": {"$ref": "https://example.com/schema"},
+            "__proto__": {"type": "string"},
+        },
+        "required": ["level", "at"],
+    });
+    let form = Form::from_schema(&schema.into());
+    let kinds: Vec<(&str, bool, &str)> = form
+        .fields
+        .iter()
+        .map(|field| {
+            let kind = match field.kind {
+                FieldKind::Choice { .. } => "choice",
+                FieldKind::Json => "json",
+                FieldKind::Boolean => "boolean",
+                _ => "other",
+            };
+            (&*field.name, field.required, kind)
+        })
+        .collect();
+    let expected = [
+        ("level", true, "choice"),
+        ("maybe", false, "choice"),
+        ("wrapped", false, "choice"),
+        ("at", true, "json"),
+        ("loop", false, "json"),
+        ("lost", false, "json"),
+        ("far", false, "json"),
+        ("__proto__", false, "other"),
+        ("more", true, "boolean"),
+    ];
+    assert_eq!(kinds, expected);
+    let level = form.field("level").unwrap();
+    assert_eq!(level.label(), "How much");
+    assert_eq!(level.description.as_deref(), Some("of detail"));
+    assert_eq!(Value::from(form.defaults()), json!({"wrapped": "low"}));
+    let point = form.field("at").unwrap();
+    assert_eq!(point.parse(r#"{"x": 1}"#).unwrap(), Some(json!({"x": 1})));
+    let problem = point.parse(r#"{"x": "a"}"#).unwrap_err();
+    assert_eq!(problem.problem, "does not fit its schema");
+}
+
+#[test]
+fn a_field_says_what_it_expects() {
+    for (schema, expected) in [
+        (json!({"type": "string"}), "text"),
+        (
+            json!({"type": "string", "minLength": 1}),
+            "text of at least 1 character",
+        ),
+        (
+            json!({"type": "string", "minLength": 2, "maxLength": 9}),
+            "text of 2 to 9 characters",
+        ),
+        (
+            json!({"type": "string", "maxLength": 9}),
+            "text of at most 9 characters",
+        ),
+        (
+            json!({"type": "string", "format": "email"}),
+            "email address",
+        ),
+        (json!({"type": "string", "format": "uri"}), "URI"),
+        (json!({"type": "string", "format": "ipv4"}), "ipv4"),
+        (json!({"type": "number", "minimum": 0.5}), "number from 0.5"),
+        (
+            json!({"type": "integer", "maximum": 5}),
+            "whole number up to 5",
+        ),
+        (json!({"type": "boolean"}), "yes or no"),
+        (json!({"enum": ["a"]}), "one of the options"),
+        (
+            json!({"type": "array", "minItems": 2, "maxItems": 2, "items": {"enum": ["a", "b"]}}),
+            "any of the options, exactly 2 choices",
+        ),
+        (
+            json!({"type": "array", "items": {"type": "string"}}),
+            "texts separated by commas",
+        ),
+        (json!({"type": "object"}), "JSON object"),
+        (json!({}), "JSON"),
+    ] {
+        assert_eq!(field(&schema).expects(), expected, "{schema}");
+    }
+}
+
+#[test]
+fn a_value_as_text_parses_to_the_same_value() {
+    for (schema, value) in [
+        (json!({"type": "string"}), json!("a, b")),
+        (json!({"type": "integer"}), json!(-7)),
+        (json!({"type": "number"}), json!(0.25)),
+        (json!({"type": "boolean"}), json!(false)),
+        (json!({"enum": ["a", "b"]}), json!("b")),
+        (
+            json!({"type": "array", "items": {"enum": ["a", "b"]}}),
+            json!(["a", "b"]),
+        ),
+        (
+            json!({"type": "array", "items": {"type": "string"}}),
+            json!(["a, b", "c"]),
+        ),
+        (json!({"type": "object"}), json!({"a": [1]})),
+    ] {
+        let field = field(&schema);
+        let text = field.to_text(&value);
+        assert_eq!(field.parse(&text).unwrap(), Some(value), "{text}");
+    }
+}
+
+#[test]
+fn passwords_are_secret() {
+    for (schema, secret) in [
+        (json!({"type": "string", "format": "password"}), true),
+        (json!({"type": "string", "writeOnly": true}), true),
+        (json!({"type": "string", "writeOnly": false}), false),
+        (json!({"type": "string", "format": "email"}), false),
+    ] {
+        assert_eq!(field(&schema).is_secret(), secret, "{schema}");
+    }
+}
+
+#[test]
+fn ten_thousand_fields_take_no_time() {
+    let properties: serde_json::Map<String, Value> = (0..12_000)
+        .map(|n| (format!("f{n}"), json!({"type": "string"})))
+        .collect();
+    let required: Vec<String> = properties.keys().cloned().collect();
+    let schema = json!({"properties": properties, "required": required});
+    let begun = std::time::Instant::now();
+    let form = Form::from_schema(&schema.into());
+    assert_eq!(form.fields.len(), 10_000);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5));
 }

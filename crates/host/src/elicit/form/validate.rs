@@ -3,6 +3,8 @@
 use serde_json::{Map, Value};
 use trunkline_wire::Json;
 
+use super::describe::plural;
+use super::schema::type_of;
 use super::{Field, FieldError, FieldKind, FieldOption, Form, TextFormat};
 use crate::call::Checks;
 use crate::sanitize::one_line;
@@ -55,19 +57,54 @@ impl Form {
 }
 
 impl Field {
+    /// Validates a value.
+    ///
+    /// # Errors
+    ///
+    /// The problem, if the value does not fit the field.
+    pub fn check(&self, value: &Value) -> Result<(), FieldError> {
+        self.validate(value).map_err(|problem| self.error(problem))
+    }
+
     /// Validates a value. The error is the end of a sentence about the field.
     pub(super) fn validate(&self, value: &Value) -> Result<(), String> {
         self.kind.validate(value)?;
-        if Checks::default().fits(&self.schema, &Json::from(value)) {
+        if Checks::default().fits(&self.validator, &Json::from(value)) {
             return Ok(());
         }
-        Err(match &self.kind {
-            FieldKind::Text {
-                pattern: Some(pattern),
-                ..
-            } => format!("must match the pattern {}", one_line(pattern).0),
-            _ => "does not fit its schema".to_owned(),
-        })
+        if let FieldKind::Text {
+            pattern: Some(pattern),
+            ..
+        } = &self.kind
+        {
+            return Err(format!("must match the pattern {}", one_line(pattern).0));
+        }
+        let schema = self.schema.to_value().unwrap_or_default();
+        Err(mismatch(&schema, value))
+    }
+}
+
+/// Words the keyword that a value violates, where a person can act on it.
+fn mismatch(schema: &Value, value: &Value) -> String {
+    let number = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
+    let given = value.as_f64();
+    let violates = |keyword: &str, fits: fn(f64, f64) -> bool| {
+        let limit = number(keyword)?;
+        given.filter(|given| !fits(*given, limit)).map(|_| limit)
+    };
+    if let Some(limit) = violates("exclusiveMinimum", |given, limit| given > limit) {
+        return format!("must be more than {limit}");
+    }
+    if let Some(limit) = violates("exclusiveMaximum", |given, limit| given < limit) {
+        return format!("must be less than {limit}");
+    }
+    if let (Some(step), Some(_)) = (number("multipleOf"), given) {
+        return format!("must be a multiple of {step}");
+    }
+    match type_of(schema) {
+        Some("object") if !value.is_object() => "must be a JSON object".to_owned(),
+        Some("array") if !value.is_array() => "must be a JSON array".to_owned(),
+        _ => "does not fit its schema".to_owned(),
     }
 }
 
@@ -85,10 +122,16 @@ impl FieldKind {
                 };
                 let length = text.chars().count() as u64;
                 if let Some(minimum) = min_length.filter(|minimum| length < *minimum) {
-                    return Err(format!("must have at least {minimum} characters"));
+                    return Err(format!(
+                        "must have at least {}",
+                        plural(minimum, "character")
+                    ));
                 }
                 if let Some(maximum) = max_length.filter(|maximum| length > *maximum) {
-                    return Err(format!("must have at most {maximum} characters"));
+                    return Err(format!(
+                        "must have at most {}",
+                        plural(maximum, "character")
+                    ));
                 }
                 match format.as_ref().and_then(|format| format.mismatch(text)) {
                     Some(problem) => Err(problem.to_owned()),
@@ -122,10 +165,10 @@ impl FieldKind {
                     return Err(format!("must be some of {}", listed(options)));
                 };
                 if let Some(minimum) = min_items.filter(|minimum| chosen < *minimum) {
-                    return Err(format!("needs at least {minimum} choices"));
+                    return Err(format!("needs at least {}", plural(minimum, "choice")));
                 }
                 if let Some(maximum) = max_items.filter(|maximum| chosen > *maximum) {
-                    return Err(format!("takes at most {maximum} choices"));
+                    return Err(format!("takes at most {}", plural(maximum, "choice")));
                 }
                 Ok(())
             }

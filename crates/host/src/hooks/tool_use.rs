@@ -1,0 +1,156 @@
+//! The hooks before and after a call.
+
+use serde_json::{Map, Value};
+use trunkline_config::HookEvent;
+use trunkline_wire::Json;
+use trunkline_wire::client::Arguments;
+
+use super::Hooks;
+use crate::call::{CallError, Cause};
+use crate::result::{CallOutput, ContentBlock};
+
+/// A call, as hooks see it.
+pub(crate) struct ToolUse<'a> {
+    /// The tool's name in the pool.
+    pub(crate) tool: &'a str,
+    /// The server, and the tool by the name that the server gives it. `None` for the host's own
+    /// tools.
+    pub(crate) origin: Option<(&'a str, &'a str)>,
+    /// The client on whose behalf the call is made.
+    pub(crate) client: Option<&'a str>,
+}
+
+/// What the hooks before a call decided, if they did not block it.
+#[derive(Debug, Default)]
+pub(crate) struct BeforeCall {
+    /// Other arguments, to be validated.
+    pub(crate) arguments: Option<Arguments>,
+    /// The reason to ask for permission, whatever the rules say.
+    pub(crate) ask: Option<String>,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl ToolUse<'_> {
+    /// Returns the names that matchers are compared with: the name in the pool, and the one that it
+    /// was shortened or changed from.
+    fn names(&self) -> Vec<String> {
+        let mut names = vec![self.tool.to_owned()];
+        if let Some((server, tool)) = self.origin {
+            let original = format!("mcp__{server}__{tool}");
+            if original != self.tool {
+                names.push(original);
+            }
+        }
+        names
+    }
+
+    fn add_to(&self, input: &mut Map<String, Value>) {
+        input.insert("tool_name".to_owned(), self.tool.into());
+        if let Some((server, _)) = self.origin {
+            input.insert("mcp_server_name".to_owned(), server.into());
+        }
+        if let Some(client) = self.client {
+            input.insert("client".to_owned(), client.into());
+        }
+    }
+}
+
+impl Hooks {
+    /// Runs the hooks before a call. Each sees the arguments that the one before has left.
+    ///
+    /// # Errors
+    ///
+    /// A hook blocks the call.
+    pub(crate) async fn before_call(
+        &self,
+        call: &ToolUse<'_>,
+        arguments: &Arguments,
+    ) -> Result<BeforeCall, CallError> {
+        let event = HookEvent::PreToolUse;
+        let names = call.names();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let hooks = self.matching(event, &names);
+        if hooks.is_empty() {
+            return Ok(BeforeCall::default());
+        }
+        let original = tree(&arguments.to_json());
+        let outcome = self
+            .run_all(&hooks, |outputs| {
+                let mut changes = outputs.iter().rev();
+                let changed = changes.find_map(|output| output.arguments.clone());
+                let mut input = self.common_input(event);
+                call.add_to(&mut input);
+                let arguments = changed.map_or_else(|| original.clone(), Value::Object);
+                input.insert("tool_input".to_owned(), arguments);
+                Value::Object(input)
+            })
+            .await;
+        if let Some(reason) = outcome.blocked {
+            let tool = call.tool.to_owned();
+            return Err(CallError::from(Cause::BlockedByHook { tool, reason }));
+        }
+        let mut before = BeforeCall {
+            warnings: outcome.warnings,
+            ..BeforeCall::default()
+        };
+        for output in outcome.outputs {
+            before.ask = before.ask.or(output.ask);
+            let changed = output.arguments.map(Value::Object);
+            before.arguments = changed.map(Arguments::from).or(before.arguments);
+        }
+        Ok(before)
+    }
+
+    /// Runs the hooks after a call, and adds their notes to the result. The tool has run, so there
+    /// is nothing to block: a reason to block is a note too.
+    pub(crate) async fn after_call(
+        &self,
+        call: &ToolUse<'_>,
+        arguments: &Arguments,
+        output: &mut CallOutput,
+    ) {
+        let event = HookEvent::PostToolUse;
+        let names = call.names();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let hooks = self.matching(event, &names);
+        if hooks.is_empty() {
+            return;
+        }
+        let (arguments, response) = (tree(&arguments.to_json()), response(output));
+        let outcome = self
+            .run_all(&hooks, |_| {
+                let mut input = self.common_input(event);
+                call.add_to(&mut input);
+                input.insert("tool_input".to_owned(), arguments.clone());
+                input.insert("tool_response".to_owned(), response.clone());
+                Value::Object(input)
+            })
+            .await;
+        let notes = outcome
+            .outputs
+            .into_iter()
+            .filter_map(|output| output.context);
+        for note in notes.chain(outcome.blocked) {
+            let text = format!("[hook] {note}");
+            output.content.push(ContentBlock::Text(text.into()));
+        }
+        output.warnings.extend(outcome.warnings);
+    }
+}
+
+fn tree(json: &Json) -> Value {
+    json.to_value().unwrap_or_default()
+}
+
+/// Returns a result as MCP writes it.
+fn response(output: &CallOutput) -> Value {
+    let content = output.content.iter();
+    let content: Vec<Value> = content.map(|block| tree(&block.to_json())).collect();
+    let mut response = Map::new();
+    response.insert("content".to_owned(), content.into());
+    if let Some(structured) = &output.structured_content {
+        response.insert("structuredContent".to_owned(), tree(structured));
+    }
+    response.insert("isError".to_owned(), output.is_error.into());
+    Value::Object(response)
+}
