@@ -108,6 +108,7 @@ fn claude_aliases(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
+#[allow(clippy::too_many_lines, reason = "one arm per command")]
 async fn run(args: Args) -> Exit {
     let Args {
         config,
@@ -118,7 +119,8 @@ async fn run(args: Args) -> Exit {
     if json {
         output::use_json();
     }
-    telemetry::init(verbose);
+    // There, it asks for all steps.
+    telemetry::init(verbose && !matches!(command, Command::Doctor { .. }));
     match command {
         Command::Demo => commands::demo::run(&config, json).await,
         Command::List { config: more } => commands::list::run(&config.and(more), json).await,
@@ -199,6 +201,13 @@ async fn run(args: Args) -> Exit {
             config: more,
             prompt,
         } => commands::prompt::run(&config.and(more), &prompt, json).await,
+        Command::Doctor {
+            config: more,
+            doctor,
+        } => {
+            let detail = commands::doctor::Detail::new(verbose);
+            commands::doctor::run(&config.and(more), &doctor, detail, json).await
+        }
         Command::Logs(logs) => commands::logs::run(&config, &logs, json).await,
         Command::Sdk { config: more } => commands::sdk::run(config.and(more)).await,
         Command::Completions { shell } => commands::completions::run(shell),
