@@ -9,7 +9,7 @@ use trunkline::tool::Format;
 use trunkline_config::Scope;
 
 use crate::help::{
-    ADD_HELP, AFTER_HELP, CALL_HELP, CLEAN_HELP, DOCTOR_HELP, EDIT_HELP, LOGIN_HELP, LOGS_HELP,
+    ADD_HELP, AFTER_HELP, CALL_HELP, CLEAN_HELP, COMPLETIONS_HELP, DOCTOR_HELP, EDIT_HELP, LOGIN_HELP, LOGS_HELP,
     PROMPT_HELP, READ_HELP, SDK_HELP, SEARCH_HELP, TOOLS_HELP, XAA_HELP,
 };
 
@@ -342,10 +342,14 @@ pub(crate) enum Command {
         #[command(flatten)]
         config: ConfigArgs,
     },
-    /// Generate a shell completion script
-    Completions {
-        /// The shell
-        shell: clap_complete::Shell,
+    /// Print or install a shell completion script
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write those of all commands
+    Man {
+        /// Write a page for each command to this directory
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
     },
 }
 
@@ -608,6 +612,21 @@ pub(crate) struct ImportArgs {
     /// Only show what would be written
     #[arg(long, conflicts_with = "yes")]
     pub(crate) dry_run: bool,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell [default with --install: that of $SHELL]
+    #[arg(required_unless_present_any = ["install", "uninstall"])]
+    pub(crate) shell: Option<clap_complete::Shell>,
+
+    /// Write the script to where the shell looks for it
+    #[arg(long)]
+    pub(crate) install: bool,
+
+    /// Remove the script again
+    #[arg(long, conflicts_with = "install")]
+    pub(crate) uninstall: bool,
 }
 
 #[derive(clap::Args)]

@@ -66,6 +66,15 @@ hours are kept.";
 pub(crate) const SDK_HELP: &str = "\
 Speaks one JSON object per line in both directions, as described in docs/sdk.md, until stdin ends.";
 
+pub(crate) const COMPLETIONS_HELP: &str = "\
+Examples:
+  trunkline completions --install
+  trunkline completions bash > trunkline.bash
+
+In bash, zsh and fish, names of servers, tools, arguments, prompts and resources are completed too,
+from the configuration and the stored catalogs; nothing is started. Names with spaces, quotes or
+other characters that a shell interprets are not offered.";
+
 pub(crate) const DOCTOR_HELP: &str = "\
 Examples:
   trunkline doctor

@@ -8,6 +8,7 @@ mod arguments;
 mod browser;
 mod change;
 mod commands;
+mod complete;
 mod elicit;
 mod example;
 mod exit;
@@ -36,6 +37,9 @@ use exit::Exit;
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
+    if complete::answer() {
+        return ExitCode::SUCCESS;
+    }
     let words = args::expand_mcp_config(claude_aliases(std::env::args_os().collect()));
     let args = match Args::try_parse_from(&words) {
         Ok(args) => args,
@@ -210,6 +214,7 @@ async fn run(args: Args) -> Exit {
         }
         Command::Logs(logs) => commands::logs::run(&config, &logs, json).await,
         Command::Sdk { config: more } => commands::sdk::run(config.and(more)).await,
-        Command::Completions { shell } => commands::completions::run(shell),
+        Command::Completions(completions) => commands::completions::run(&completions, json),
+        Command::Man { out } => commands::man::run(out.as_deref(), json),
     }
 }

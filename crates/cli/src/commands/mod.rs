@@ -18,6 +18,7 @@ pub(crate) mod list;
 pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod logs;
+pub(crate) mod man;
 mod new_server;
 pub(crate) mod prompt;
 pub(crate) mod prompts;
