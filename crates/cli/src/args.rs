@@ -9,8 +9,8 @@ use trunkline::tool::Format;
 use trunkline_config::Scope;
 
 use crate::help::{
-    ADD_HELP, AFTER_HELP, CALL_HELP, CLEAN_HELP, EDIT_HELP, LOGIN_HELP, LOGS_HELP, PROMPT_HELP,
-    READ_HELP, SDK_HELP, SEARCH_HELP, TOOLS_HELP, XAA_HELP,
+    ADD_HELP, AFTER_HELP, CALL_HELP, CLEAN_HELP, COMPLETIONS_HELP, DOCTOR_HELP, EDIT_HELP, LOGIN_HELP, LOGS_HELP,
+    PROMPT_HELP, READ_HELP, SDK_HELP, SEARCH_HELP, TOOLS_HELP, XAA_HELP,
 };
 use crate::output::ColorWhen;
 
@@ -356,6 +356,15 @@ pub(crate) enum Command {
         #[command(flatten)]
         config: ConfigArgs,
     },
+    /// Find out why servers do not work, and how to mend them
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor {
+        #[command(flatten)]
+        config: ConfigArgs,
+
+        #[command(flatten)]
+        doctor: DoctorArgs,
+    },
     /// Show the logs of servers
     #[command(after_help = LOGS_HELP)]
     Logs(LogsArgs),
@@ -365,10 +374,14 @@ pub(crate) enum Command {
         #[command(flatten)]
         config: ConfigArgs,
     },
-    /// Generate a shell completion script
-    Completions {
-        /// The shell
-        shell: clap_complete::Shell,
+    /// Print or install a shell completion script
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write those of all commands
+    Man {
+        /// Write a page for each command to this directory
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
     },
 }
 
@@ -641,6 +654,44 @@ pub(crate) struct ImportArgs {
     /// Only show what would be written
     #[arg(long, conflicts_with = "yes")]
     pub(crate) dry_run: bool,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell [default with --install: that of $SHELL]
+    #[arg(required_unless_present_any = ["install", "uninstall"])]
+    pub(crate) shell: Option<clap_complete::Shell>,
+
+    /// Write the script to where the shell looks for it
+    #[arg(long)]
+    pub(crate) install: bool,
+
+    /// Remove the script again
+    #[arg(long, conflicts_with = "install")]
+    pub(crate) uninstall: bool,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct DoctorArgs {
+    /// The servers [default: all]
+    pub(crate) names: Vec<String>,
+
+    /// Mend what can be mended safely in your own files
+    #[arg(long)]
+    pub(crate) fix: bool,
+
+    /// Only show what --fix would change
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Write an archive without secrets for a bug report
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    #[expect(clippy::option_option, reason = "the file is optional")]
+    pub(crate) bundle: Option<Option<PathBuf>>,
+
+    /// Replace an existing archive
+    #[arg(long, requires = "bundle")]
+    pub(crate) force: bool,
 }
 
 #[derive(clap::Args)]

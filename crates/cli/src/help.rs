@@ -66,6 +66,29 @@ hours are kept.";
 pub(crate) const SDK_HELP: &str = "\
 Speaks one JSON object per line in both directions, as described in docs/sdk.md, until stdin ends.";
 
+pub(crate) const COMPLETIONS_HELP: &str = "\
+Examples:
+  trunkline completions --install
+  trunkline completions bash > trunkline.bash
+
+In bash, zsh and fish, names of servers, tools, arguments, prompts and resources are completed too,
+from the configuration and the stored catalogs; nothing is started. Names with spaces, quotes or
+other characters that a shell interprets are not offered.";
+
+pub(crate) const DOCTOR_HELP: &str = "\
+Examples:
+  trunkline doctor
+  trunkline doctor github -v
+  trunkline doctor --fix --dry-run
+  trunkline doctor --bundle
+
+Checks each server step by step: its entry, policy and approval, its program or the way to its host,
+the handshake, the sign-in and its lists. The exit code is that of the first failure; servers that
+you switched off do not count unless you name them. -v shows all steps.
+
+--fix changes only entries of your own files, and only where nothing has to be guessed. Servers that
+are not approved or that policy blocks are never started.";
+
 pub(crate) const LOGS_HELP: &str = "\
 Logs hold what servers write to stderr, messages that could not be used, log messages of the
 protocol, and connection states. Every command that connects to servers adds to them. Times are

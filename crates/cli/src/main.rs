@@ -8,6 +8,7 @@ mod arguments;
 mod browser;
 mod change;
 mod commands;
+mod complete;
 mod elicit;
 mod example;
 mod exit;
@@ -37,6 +38,9 @@ use session::Catalogs;
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
+    if complete::answer() {
+        return ExitCode::SUCCESS;
+    }
     let words = args::expand_mcp_config(claude_aliases(std::env::args_os().collect()));
     output::decide_colours(&words);
     let args = match Args::try_parse_from(&words) {
@@ -110,6 +114,7 @@ fn claude_aliases(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
+#[allow(clippy::too_many_lines, reason = "one arm per command")]
 async fn run(args: Args) -> Exit {
     let Args {
         config,
@@ -129,8 +134,9 @@ async fn run(args: Args) -> Exit {
     if no_pager {
         output::use_no_pager();
     }
-    // `list -v` shows more itself.
-    telemetry::init(verbose && !matches!(command, Command::List { .. }));
+    // There, it asks for more output of the command.
+    let shows_more = matches!(command, Command::List { .. } | Command::Doctor { .. });
+    telemetry::init(verbose && !shows_more);
     match command {
         Command::Demo => commands::demo::run(&config, json).await,
         Command::List { config: more, list } => {
@@ -231,8 +237,16 @@ async fn run(args: Args) -> Exit {
             config: more,
             prompt,
         } => commands::prompt::run(&config.and(more), &prompt, json).await,
+        Command::Doctor {
+            config: more,
+            doctor,
+        } => {
+            let detail = commands::doctor::Detail::new(verbose);
+            commands::doctor::run(&config.and(more), &doctor, detail, json).await
+        }
         Command::Logs(logs) => commands::logs::run(&config, &logs, json).await,
         Command::Sdk { config: more } => commands::sdk::run(config.and(more)).await,
-        Command::Completions { shell } => commands::completions::run(shell),
+        Command::Completions(completions) => commands::completions::run(&completions, json),
+        Command::Man { out } => commands::man::run(out.as_deref(), json),
     }
 }

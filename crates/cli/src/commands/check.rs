@@ -13,7 +13,7 @@ use crate::session::{self, Configured};
 use crate::standing::quoted;
 
 /// Programs that commonly start servers.
-const LAUNCHERS: [&str; 16] = [
+pub(super) const LAUNCHERS: [&str; 16] = [
     "npx", "npm", "node", "uvx", "uv", "python3", "python", "docker", "deno", "bun", "bunx",
     "pipx", "go", "cargo", "dotnet", "java",
 ];

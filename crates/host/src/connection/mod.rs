@@ -37,6 +37,7 @@ pub use state::{ConnectFailure, ConnectTimeout, Connected, FailureKind, State};
 use pending_notifications::PendingNotifications;
 use resource_subscriptions::ResourceSubscriptions;
 
+use crate::builder::HostBuilder;
 use crate::builtin::Builtin;
 use crate::catalog::{
     Catalog, CatalogKey, CatalogStore, Expiry, FetchCache, Lists, ServerTools, ToolOptions,
@@ -191,6 +192,30 @@ impl Source {
     fn is_local(&self) -> bool {
         let transport = self.transport().map(TransportEntry::is_local);
         transport.unwrap_or(matches!(self, Self::Builtin(_)))
+    }
+}
+
+/// Stored catalogs.
+impl HostBuilder {
+    /// Returns the catalog that an earlier run stored for a server, if the entry and the sign-in
+    /// are still the same (LIF-13). Neither starts a host nor connects: for shell completions and
+    /// the like, which must answer at once.
+    ///
+    /// ```
+    /// # let cache_dir = std::env::temp_dir().join("my-agent-without-catalogs");
+    /// use trunkline::storage::CatalogStore;
+    /// use trunkline::{Host, ServerEntry};
+    ///
+    /// let builder = Host::builder().catalogs(CatalogStore::at(cache_dir));
+    /// let entry = ServerEntry::stdio("files", "npx", ["-y", "server-filesystem"]);
+    /// assert!(builder.stored_catalog(&entry).is_none());
+    /// ```
+    pub fn stored_catalog(&self, entry: &ServerEntry) -> Option<Catalog> {
+        let source = Source::Entry(Arc::new(entry.clone()));
+        let key = source.catalog_key(&source.hash(), &self.network)?;
+        let name: Arc<str> = source.name().into();
+        let options = source.tool_options(&name, source.is_http(), false);
+        self.catalogs.as_ref()?.load(&key, options)
     }
 }
 

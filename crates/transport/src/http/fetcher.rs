@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -134,6 +135,33 @@ impl Fetcher {
             status: response.status.as_u16(),
             headers: std::mem::take(&mut response.headers),
             body,
+        })
+    }
+
+    /// Sends a request once and returns the start of the response: the body up to `max_bytes`, or
+    /// as much of it as arrives within `patience`. A stream of events has no other end.
+    pub async fn sample(
+        &self,
+        request: FetchRequest<'_>,
+        max_bytes: usize,
+        patience: Duration,
+    ) -> Result<FullResponse, FetchError> {
+        let mut response = self.start(request).await?;
+        let mut body = Vec::new();
+        let reading = async {
+            while body.len() < max_bytes
+                && let Ok(Some(chunk)) = response.body.next_chunk().await
+            {
+                let room = max_bytes - body.len();
+                body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            }
+        };
+        // Whatever ends the body early, its start is there.
+        let _ = tokio::time::timeout(patience, reading).await;
+        Ok(FullResponse {
+            status: response.status.as_u16(),
+            headers: std::mem::take(&mut response.headers),
+            body: body.into(),
         })
     }
 

@@ -1,0 +1,10 @@
+//! The usual causes of failures: pure functions from evidence to a [`Diagnosis`].
+//!
+//! [`Diagnosis`]: super::diagnosis::Diagnosis
+
+pub(super) mod auth;
+pub(super) mod dial;
+pub(super) mod http;
+pub(super) mod node;
+pub(super) mod process;
+pub(super) mod program;
