@@ -21,6 +21,7 @@ mod session;
 mod session_token;
 mod standing;
 mod telemetry;
+mod ui;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -37,7 +38,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     let words = args::expand_mcp_config(claude_aliases(std::env::args_os().collect()));
-    let args = match Args::try_parse_from(&words) {
+    let args = match Args::try_parse_from(&words).or_else(|error| interface(&words, error)) {
         Ok(args) => args,
         Err(error) => {
             return report_usage(&words, &error).into();
@@ -64,6 +65,20 @@ fn main() -> ExitCode {
     };
     output::finish(exit);
     exit.into()
+}
+
+/// Opens the terminal interface where a command is missing and a terminal is there (UI-4).
+fn interface(words: &[OsString], error: clap::Error) -> Result<Args, clap::Error> {
+    let is_missing = matches!(
+        error.kind(),
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    if !is_missing || !ui::is_possible() {
+        return Err(error);
+    }
+    let words = words.iter().cloned().chain(["ui".into()]);
+    // Another command may lack its own subcommand.
+    Args::try_parse_from(words).map_err(|_| error)
 }
 
 /// Reports a bad command line, or prints the help or version that it asks for.
@@ -118,8 +133,12 @@ async fn run(args: Args) -> Exit {
     if json {
         output::use_json();
     }
-    telemetry::init(verbose);
+    // Log lines would paint over the interface.
+    if !matches!(command, Command::Ui { .. }) {
+        telemetry::init(verbose);
+    }
     match command {
+        Command::Ui { config: more } => ui::run(&config.and(more), json).await,
         Command::Demo => commands::demo::run(&config, json).await,
         Command::List { config: more } => commands::list::run(&config.and(more), json).await,
         Command::Get {
