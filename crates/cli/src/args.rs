@@ -132,6 +132,11 @@ impl ConfigArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Open the terminal interface, as `trunkline` alone does on a terminal
+    Ui {
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
     /// See servers, tools and calls at work, with nothing installed
     Demo,
     /// Connect to all servers and show their status

@@ -22,6 +22,7 @@ mod session;
 mod session_token;
 mod standing;
 mod telemetry;
+mod ui;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     }
     let words = args::expand_mcp_config(claude_aliases(std::env::args_os().collect()));
     output::decide_colours(&words);
-    let args = match Args::try_parse_from(&words) {
+    let args = match Args::try_parse_from(&words).or_else(|error| interface(&words, error)) {
         Ok(args) => args,
         Err(error) => {
             return report_usage(&words, &error).into();
@@ -70,6 +71,20 @@ fn main() -> ExitCode {
     };
     output::finish(exit);
     exit.into()
+}
+
+/// Opens the terminal interface where a command is missing and a terminal is there (UI-4).
+fn interface(words: &[OsString], error: clap::Error) -> Result<Args, clap::Error> {
+    let is_missing = matches!(
+        error.kind(),
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    if !is_missing || !ui::is_possible() {
+        return Err(error);
+    }
+    let words = words.iter().cloned().chain(["ui".into()]);
+    // Another command may lack its own subcommand.
+    Args::try_parse_from(words).map_err(|_| error)
 }
 
 /// Reports a bad command line, or prints the help or version that it asks for.
@@ -136,8 +151,12 @@ async fn run(args: Args) -> Exit {
     }
     // There, it asks for more output of the command.
     let shows_more = matches!(command, Command::List { .. } | Command::Doctor { .. });
-    telemetry::init(verbose && !shows_more);
+    // Log lines would paint over the interface.
+    if !matches!(command, Command::Ui { .. }) {
+        telemetry::init(verbose && !shows_more);
+    }
     match command {
+        Command::Ui { config: more } => ui::run(&config.and(more), json).await,
         Command::Demo => commands::demo::run(&config, json).await,
         Command::List { config: more, list } => {
             commands::list::run(&config.and(more), &list, verbose, json).await

@@ -132,7 +132,8 @@ async fn step(
     }
 }
 
-fn calculator() -> Builtin {
+/// A server that calculates.
+pub(crate) fn calculator() -> Builtin {
     let two_numbers = json!({
         "type": "object",
         "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
@@ -160,7 +161,8 @@ fn calculator() -> Builtin {
         )
 }
 
-fn kitchen() -> Builtin {
+/// A server that reports progress.
+pub(crate) fn kitchen() -> Builtin {
     let schema =
         json!({"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]});
     Builtin::new("kitchen").tool(

@@ -231,6 +231,8 @@ pub struct ServerStatus {
     pub state: State,
     /// The catalog; a lost connection keeps its last one.
     pub catalog: Arc<Catalog>,
+    /// The time of the next attempt to reconnect, while one is awaited.
+    pub retry_at: Option<std::time::Instant>,
 }
 
 /// The handle of a connection, which ends when the handle is dropped.
@@ -313,6 +315,7 @@ impl Connection {
                 entry,
                 state,
                 catalog: Arc::new(warm),
+                retry_at: None,
             }),
             name,
             hash,
@@ -602,6 +605,20 @@ impl Core {
 
     /// Publishes a new state.
     fn publish(&self, state: State, catalog: Option<Arc<Catalog>>) {
+        self.publish_with(state, catalog, None);
+    }
+
+    /// Publishes that the next attempt is made at `until`.
+    fn publish_waiting(&self, state: State, until: Instant) {
+        self.publish_with(state, None, Some(until.into_std()));
+    }
+
+    fn publish_with(
+        &self,
+        state: State,
+        catalog: Option<Arc<Catalog>>,
+        retry_at: Option<std::time::Instant>,
+    ) {
         let state = self.redacted(state);
         let current = self.status.load_full();
         let new_catalog = catalog.is_some();
@@ -614,6 +631,7 @@ impl Core {
             entry: current.entry.clone(),
             state,
             catalog,
+            retry_at,
         }));
         if new_catalog || waits_for_sign_in(&current.state) != is_waiting {
             self.shared.catalogs.fetch_add(1, Ordering::Release);

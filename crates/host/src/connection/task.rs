@@ -33,9 +33,10 @@ enum Next {
         subscription: ChangeSubscription,
         attempts: u32,
     },
-    /// Wait, then reconnect.
+    /// Wait until then, and reconnect.
     Wait {
         attempt: u32,
+        until: Instant,
     },
     /// Wait for a command.
     Idle,
@@ -64,9 +65,9 @@ pub(super) async fn run(core: Arc<Core>, mut commands: mpsc::Receiver<Command>) 
                 subscription,
                 attempts,
             } => serve(&core, &mut commands, connected, subscription, attempts).await,
-            Next::Wait { attempt } => tokio::select! {
+            Next::Wait { attempt, until } => tokio::select! {
                 command = next_command(&mut commands) => handle(&core, command),
-                () = tokio::time::sleep(backoff::delay(core.shared.settings.reconnect_delay, attempt)) => Next::Reconnect { attempt },
+                () = tokio::time::sleep_until(until) => Next::Reconnect { attempt },
             },
             Next::Idle => {
                 let command = commands.recv().await;
@@ -216,8 +217,9 @@ fn retry_later(core: &Core, attempt: u32, failure: ConnectFailure) -> Next {
         core.publish(State::Failed(failure), None);
         return Next::Idle;
     }
-    core.publish(pending(attempt, Some(failure)), None);
-    Next::Wait { attempt }
+    let until = Instant::now() + backoff::delay(core.shared.settings.reconnect_delay, attempt);
+    core.publish_waiting(pending(attempt, Some(failure)), until);
+    Next::Wait { attempt, until }
 }
 
 /// Returns the time limit for connecting; fetching lists gets the same again.

@@ -1,0 +1,516 @@
+//! Dialogs: questions from servers and from the permission rules, and our own confirmations.
+//!
+//! A question appears at any moment, so it takes no key before the user has stopped typing. The
+//! first answer of every dialog is the harmless one, and Enter alone never does harm.
+
+use std::time::{Duration, Instant};
+
+use crossterm::event::{KeyCode, KeyEvent};
+use trunkline::elicit::ElicitAnswer;
+use trunkline::permission::PermissionAnswer;
+use trunkline_config::{EntryStatus, Server as ConfiguredServer};
+use url::Url;
+
+use super::form::FormState;
+use crate::output::name;
+use crate::standing;
+use crate::ui::doc::{Doc, DocLine, Tone};
+use crate::ui::msg::{Answer, Ask, Effect, Question};
+use crate::ui::text;
+
+/// How long the user must not have typed before a question takes keys.
+pub(in crate::ui) const QUIET: Duration = Duration::from_secs(1);
+
+/// What a button does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ui) enum Choice {
+    /// Leave everything as it is.
+    Close,
+    Send,
+    Decline,
+    Cancel,
+    /// Open the page, and tell the server so.
+    OpenPage,
+    /// Copy the URL; the dialog stays.
+    CopyUrl,
+    /// Open the sign-in page; the dialog stays.
+    OpenLogin,
+    Deny,
+    Once,
+    Always,
+    Approve,
+    Reject,
+    Confirm,
+}
+
+impl Choice {
+    pub(in crate::ui) fn label(self) -> &'static str {
+        match self {
+            Self::Close => "Leave it",
+            Self::Send => "Send",
+            Self::Decline => "Decline",
+            Self::Cancel => "Cancel",
+            Self::OpenPage => "Open in browser",
+            Self::CopyUrl => "Copy URL",
+            Self::OpenLogin => "Open browser",
+            Self::Deny => "Deny",
+            Self::Once => "Allow once",
+            Self::Always => "Always allow",
+            Self::Approve => "Approve this version",
+            Self::Reject => "Reject",
+            Self::Confirm => "Yes",
+        }
+    }
+}
+
+/// What a dialog is about.
+#[derive(Debug)]
+pub(in crate::ui) enum Kind {
+    Form { id: u64 },
+    Page { id: u64, url: String },
+    Permission { id: u64 },
+    /// The approval of exactly this entry.
+    Approval { entry: Box<trunkline::config::ServerEntry> },
+    Login { task: u64, url: Option<String> },
+    /// Runs the effect after a confirmation.
+    Confirm { effect: Option<Effect> },
+}
+
+/// A dialog in front of the screen.
+#[derive(Debug)]
+pub(in crate::ui) struct Dialog {
+    pub(in crate::ui) title: String,
+    pub(in crate::ui) doc: Doc,
+    pub(in crate::ui) form: Option<FormState>,
+    pub(in crate::ui) buttons: Vec<Choice>,
+    /// The selected button; `None` while the form has the keys.
+    pub(in crate::ui) button: Option<usize>,
+    pub(in crate::ui) kind: Kind,
+    /// When the dialog begins to take keys.
+    pub(in crate::ui) armed_at: Option<Instant>,
+    /// The command that does the same.
+    pub(in crate::ui) command: Option<String>,
+}
+
+/// The outcome of a key.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::ui) enum Pressed {
+    Nothing,
+    Chosen(Choice),
+}
+
+impl Dialog {
+    fn new(title: String, lines: Vec<DocLine>, buttons: &[Choice], kind: Kind) -> Self {
+        Self {
+            title,
+            doc: Doc::new(lines),
+            form: None,
+            buttons: buttons.to_vec(),
+            button: Some(0),
+            kind,
+            armed_at: None,
+            command: None,
+        }
+    }
+
+    /// The dialog for a question, which shows its server, its call and its client.
+    pub(in crate::ui) fn question(question: Question) -> Self {
+        let Question {
+            id,
+            server,
+            call,
+            client,
+            ask,
+        } = question;
+        let mut title = name(&server);
+        if let Some(call) = &call {
+            title = format!("{title}, during {}", name(call));
+        }
+        let mut lines = Vec::new();
+        if let Some(client) = &client {
+            lines.push(DocLine::field("client", name(client)));
+        }
+        match ask {
+            Ask::Form { message, form } => {
+                lines.extend(DocLine::foreign(&message));
+                let has_fields = !form.fields.is_empty();
+                let buttons = [Choice::Cancel, Choice::Decline, Choice::Send];
+                let mut dialog = Self::new(title, lines, &buttons, Kind::Form { id });
+                dialog.form = has_fields.then(|| FormState::new(form));
+                dialog.button = (!has_fields).then_some(0);
+                dialog
+            }
+            Ask::Url { message, url } => {
+                lines.extend(DocLine::foreign(&message));
+                lines.push(DocLine::own(""));
+                let (host, usable) = host_of(&url);
+                let tone = if usable { Tone::Bold } else { Tone::Bad };
+                lines.push(DocLine::field("host", host).tone(tone));
+                lines.push(DocLine::field("page", text::line(&url)));
+                let mut buttons = vec![Choice::Cancel, Choice::Decline];
+                if usable {
+                    buttons.push(Choice::OpenPage);
+                }
+                buttons.push(Choice::CopyUrl);
+                Self::new(title, lines, &buttons, Kind::Page { id, url })
+            }
+            Ask::Permission { reason, always } => {
+                lines.extend(reason);
+                let mut buttons = vec![Choice::Deny, Choice::Once];
+                if let Some(rule) = &always {
+                    buttons.push(Choice::Always);
+                    let rule = format!("\"Always allow\" covers {}", text::line(rule));
+                    lines.push(DocLine::own(rule).tone(Tone::Dim));
+                }
+                Self::new(title, lines, &buttons, Kind::Permission { id })
+            }
+        }
+    }
+
+    /// The dialog that shows all that would run, and what has changed since the last approval.
+    pub(in crate::ui) fn approval(server: &ConfiguredServer) -> Self {
+        let entry = &server.entry;
+        let mut lines = approval_lines(server);
+        let title = match &server.status {
+            EntryStatus::PendingApproval { before: Some(_) } => "Changed since approval",
+            EntryStatus::Rejected { .. } => "Rejected before",
+            _ => "Approve a server of the project",
+        };
+        lines.push(DocLine::own(""));
+        let note = "Approval is bound to exactly this content.";
+        lines.push(DocLine::own(note).tone(Tone::Dim));
+        let buttons = [Choice::Close, Choice::Approve, Choice::Reject];
+        let entry = Box::new(entry.clone());
+        let shown = name(&entry.name);
+        Self::new(
+            format!("{title}: {shown}"),
+            lines,
+            &buttons,
+            Kind::Approval { entry },
+        )
+    }
+
+    pub(in crate::ui) fn login(task: u64, server: &str) -> Self {
+        let lines = vec![DocLine::own("Asking the server where to sign in…")];
+        Self::new(
+            format!("Sign in to {}", name(server)),
+            lines,
+            &[Choice::Cancel],
+            Kind::Login { task, url: None },
+        )
+    }
+
+    /// Shows where to sign in. The browser opens only when the user says so.
+    pub(in crate::ui) fn set_login_url(&mut self, found: String) {
+        let (host, usable) = host_of(&found);
+        let lines = vec![
+            DocLine::own("Sign in on this page; this window notices when you are done."),
+            DocLine::own(""),
+            DocLine::field("host", host).tone(Tone::Bold),
+            DocLine::field("page", text::line(&found)),
+            DocLine::own(""),
+            DocLine::own("If the browser ends on a page that does not load, paste its URL here.")
+                .tone(Tone::Dim),
+        ];
+        self.doc.replace(lines);
+        self.buttons = vec![Choice::Cancel];
+        if usable {
+            self.buttons.push(Choice::OpenLogin);
+        }
+        self.buttons.push(Choice::CopyUrl);
+        if let Kind::Login { url, .. } = &mut self.kind {
+            *url = Some(found);
+        }
+    }
+
+    pub(in crate::ui) fn confirm(title: String, lines: Vec<DocLine>, effect: Effect) -> Self {
+        let kind = Kind::Confirm {
+            effect: Some(effect),
+        };
+        Self::new(title, lines, &[Choice::Close, Choice::Confirm], kind)
+    }
+
+    /// Returns the number of the question, if a caller waits for the answer.
+    pub(in crate::ui) fn question_id(&self) -> Option<u64> {
+        match self.kind {
+            Kind::Form { id } | Kind::Page { id, .. } | Kind::Permission { id } => Some(id),
+            _ => None,
+        }
+    }
+
+    pub(in crate::ui) fn is_armed(&self, now: Instant) -> bool {
+        self.armed_at.is_none_or(|at| at <= now)
+    }
+
+    /// Returns the choice that Esc makes.
+    pub(in crate::ui) fn harmless(&self) -> Choice {
+        match self.kind {
+            Kind::Form { .. } | Kind::Page { .. } | Kind::Login { .. } => Choice::Cancel,
+            Kind::Permission { .. } => Choice::Deny,
+            Kind::Approval { .. } | Kind::Confirm { .. } => Choice::Close,
+        }
+    }
+
+    /// Returns why a button cannot be pressed yet.
+    pub(in crate::ui) fn obstacle(&self, choice: Choice) -> Option<&'static str> {
+        let needs_end = matches!(choice, Choice::Approve | Choice::Once | Choice::Always);
+        (needs_end && !self.doc.has_seen_end()).then_some("scroll to the end first")
+    }
+
+    pub(in crate::ui) fn key(&mut self, key: &KeyEvent, now: Instant) -> Pressed {
+        if !self.is_armed(now) {
+            self.armed_at = Some(now + QUIET);
+            return Pressed::Nothing;
+        }
+        if key.code == KeyCode::Esc {
+            return Pressed::Chosen(self.harmless());
+        }
+        match (self.button, &mut self.form) {
+            (None, Some(form)) => match key.code {
+                KeyCode::Tab | KeyCode::Down | KeyCode::Enter => {
+                    if !form.step(1) {
+                        self.button = Some(0);
+                    }
+                }
+                KeyCode::BackTab | KeyCode::Up => _ = form.step(-1),
+                KeyCode::PageUp => self.doc.scroll(-self.doc.page()),
+                KeyCode::PageDown => self.doc.scroll(self.doc.page()),
+                _ => _ = form.key(key),
+            },
+            (button, form) => {
+                let at = button.unwrap_or_default();
+                let last = self.buttons.len().saturating_sub(1);
+                match key.code {
+                    KeyCode::Tab | KeyCode::Right => self.button = Some((at + 1).min(last)),
+                    KeyCode::BackTab | KeyCode::Left if at > 0 => self.button = Some(at - 1),
+                    KeyCode::BackTab | KeyCode::Up if form.is_some() => self.button = None,
+                    KeyCode::Up | KeyCode::Char('k') => self.doc.scroll(-1),
+                    KeyCode::Down | KeyCode::Char('j') => self.doc.scroll(1),
+                    KeyCode::PageUp => self.doc.scroll(-self.doc.page()),
+                    KeyCode::PageDown | KeyCode::Char(' ') => self.doc.scroll(self.doc.page()),
+                    KeyCode::End => self.doc.to_end(),
+                    KeyCode::Home => self.doc.to_start(),
+                    KeyCode::Enter => {
+                        let choice = self.buttons.get(at).copied().unwrap_or(Choice::Close);
+                        if self.obstacle(choice).is_none() {
+                            return Pressed::Chosen(choice);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Pressed::Nothing
+    }
+}
+
+/// Returns the answer to a question; `None` if the choice does not answer it.
+pub(in crate::ui) fn answer(dialog: &mut Dialog, choice: Choice) -> Option<Answer> {
+    let elicit = |answer| Some(Answer::Elicit(answer));
+    let permission = |answer| Some(Answer::Permission(answer));
+    match choice {
+        Choice::Send => {
+            let values = match &mut dialog.form {
+                Some(form) => form.submit(),
+                None => Some(serde_json::Map::new()),
+            };
+            match values {
+                Some(values) => elicit(ElicitAnswer::Accept(values)),
+                None => {
+                    dialog.button = None;
+                    None
+                }
+            }
+        }
+        Choice::OpenPage => elicit(ElicitAnswer::Accept(serde_json::Map::new())),
+        Choice::Decline => elicit(ElicitAnswer::Decline),
+        Choice::Cancel => elicit(ElicitAnswer::Cancel),
+        Choice::Deny => permission(PermissionAnswer::No("you declined".to_owned())),
+        Choice::Once => permission(PermissionAnswer::Once),
+        Choice::Always => permission(PermissionAnswer::Always),
+        _ => None,
+    }
+}
+
+/// Returns the host of a URL in full, and whether a browser may open it: only http and https.
+fn host_of(url: &str) -> (String, bool) {
+    let Ok(parsed) = Url::parse(url) else {
+        return ("not a URL; it cannot be opened".to_owned(), false);
+    };
+    let scheme = parsed.scheme();
+    if !matches!(scheme, "http" | "https") {
+        let shown = format!("{}: is not opened", text::line(scheme));
+        return (shown, false);
+    }
+    let host = parsed.host_str().unwrap_or_default();
+    let mut shown = text::line(host);
+    if let Some(port) = parsed.port() {
+        shown = format!("{shown}:{port}");
+    }
+    if scheme == "http" {
+        shown.push_str("  (not encrypted)");
+    }
+    (shown, !host.is_empty())
+}
+
+/// Describes everything that would run and all changes. Only secrets are masked: any other field
+/// could be the one that matters.
+fn approval_lines(server: &ConfiguredServer) -> Vec<DocLine> {
+    use trunkline_config::redact::{RedactMode, redact_entry};
+
+    let entry = &server.entry;
+    let mut lines = vec![DocLine::field("file", text::line(&entry.source))];
+    let changes = standing::difference_lines(&standing::differences(server));
+    if !changes.is_empty() {
+        lines.push(DocLine::own(""));
+        lines.push(DocLine::heading("Changed since you approved it"));
+        for line in changes {
+            let tone = match line.chars().next() {
+                Some('-') => Tone::Bad,
+                Some('+') => Tone::Good,
+                _ => Tone::Warn,
+            };
+            lines.push(DocLine::own(whole(&line)).tone(tone));
+        }
+    }
+    lines.push(DocLine::own(""));
+    lines.push(DocLine::heading("Entry"));
+    let mut shown = entry.as_written();
+    redact_entry(&mut shown, RedactMode::Approval);
+    for (field, value) in shown.as_object().into_iter().flatten() {
+        lines.push(DocLine::own(whole(&format!("{}: {value}", name(field)))));
+    }
+    let argv = entry.transport.argv();
+    let command = argv.and_then(|argv| argv.first().copied());
+    if let Some(program) = entry.program()
+        && command != Some(program.as_str())
+    {
+        lines.push(DocLine::field("program", whole(&program)));
+    }
+    if !entry.files.is_empty() {
+        lines.push(DocLine::own(""));
+        lines.push(DocLine::heading("Files of the repository that will run"));
+    }
+    for file in &entry.files {
+        let hash = file.sha256.get(..12).unwrap_or(&file.sha256);
+        let line = format!("{} (sha256 {hash}…)", whole(&file.path));
+        lines.push(DocLine::own(line));
+    }
+    lines
+}
+
+/// Escapes a text of any length: nothing may hide behind a `…`.
+fn whole(text: &str) -> String {
+    let escape = |c: char, shown: &mut String| shown.extend(c.escape_unicode());
+    trunkline::text::harmless_with(text, escape).replace('\t', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use trunkline::elicit::Form;
+
+    use super::*;
+
+    fn form_question(schema: serde_json::Value) -> Question {
+        Question {
+            id: 7,
+            server: "github".to_owned(),
+            call: Some("mcp__github__create".to_owned()),
+            client: None,
+            ask: Ask::Form {
+                message: "How many?".to_owned(),
+                form: Form::from_schema(&schema.into()),
+            },
+        }
+    }
+
+    fn url_question(url: &str) -> Dialog {
+        Dialog::question(Question {
+            id: 8,
+            server: "s".to_owned(),
+            call: None,
+            client: Some("editor".to_owned()),
+            ask: Ask::Url {
+                message: "Please visit".to_owned(),
+                url: url.to_owned(),
+            },
+        })
+    }
+
+    fn press(dialog: &mut Dialog, code: KeyCode) -> Pressed {
+        dialog.key(&KeyEvent::from(code), Instant::now())
+    }
+
+    #[test]
+    fn keys_wait_until_typing_has_stopped() {
+        let mut dialog = Dialog::question(form_question(json!({})));
+        let now = Instant::now();
+        dialog.armed_at = Some(now + QUIET);
+        let enter = KeyEvent::from(KeyCode::Enter);
+        let almost = now + QUIET - Duration::from_millis(1);
+        assert_eq!(dialog.key(&enter, almost), Pressed::Nothing);
+        // Each key postpones it.
+        assert_eq!(dialog.key(&enter, now + QUIET), Pressed::Nothing);
+        let later = now + 2 * QUIET;
+        assert_eq!(dialog.key(&enter, later), Pressed::Chosen(Choice::Cancel));
+    }
+
+    #[test]
+    fn a_form_is_checked_before_it_is_sent() {
+        let schema = json!({"properties": {"n": {"type": "integer"}}, "required": ["n"]});
+        let mut dialog = Dialog::question(form_question(schema));
+        assert_eq!(dialog.button, None, "the form comes first");
+        assert!(answer(&mut dialog, Choice::Send).is_none());
+        press(&mut dialog, KeyCode::Char('4'));
+        press(&mut dialog, KeyCode::Enter);
+        assert_eq!(press(&mut dialog, KeyCode::Enter), Pressed::Chosen(Choice::Cancel));
+        press(&mut dialog, KeyCode::Right);
+        press(&mut dialog, KeyCode::Right);
+        assert_eq!(press(&mut dialog, KeyCode::Enter), Pressed::Chosen(Choice::Send));
+        let Some(Answer::Elicit(ElicitAnswer::Accept(values))) = answer(&mut dialog, Choice::Send)
+        else {
+            panic!("not accepted");
+        };
+        assert_eq!(values["n"], 4);
+    }
+
+    #[test]
+    fn only_web_pages_can_be_opened() {
+        for (url, host, opens) in [
+            ("https://a.example:8443/x", "a.example:8443", true),
+            ("http://a.example/", "a.example  (not encrypted)", true),
+            ("https://user@evil.example/a.example", "evil.example", true),
+            ("file:///etc/passwd", "file: is not opened", false),
+            ("javascript:alert(1)", "javascript: is not opened", false),
+            ("nonsense", "not a URL; it cannot be opened", false),
+        ] {
+            let dialog = url_question(url);
+            assert_eq!(dialog.buttons.contains(&Choice::OpenPage), opens, "{url}");
+            let hosts = dialog.doc.lines().iter().filter(|line| line.label == "host");
+            assert_eq!(hosts.map(|line| line.text.as_str()).collect::<Vec<_>>(), [host]);
+            assert_eq!(dialog.doc.lines()[0].text, "editor");
+        }
+    }
+
+    #[test]
+    fn what_was_not_shown_to_the_end_cannot_be_allowed() {
+        let question = Question {
+            id: 9,
+            server: "s".to_owned(),
+            call: None,
+            client: None,
+            ask: Ask::Permission {
+                reason: vec![DocLine::own("x"); 50],
+                always: None,
+            },
+        };
+        let mut dialog = Dialog::question(question);
+        dialog.doc.window(50, 10);
+        press(&mut dialog, KeyCode::Tab);
+        assert_eq!(press(&mut dialog, KeyCode::Enter), Pressed::Nothing);
+        press(&mut dialog, KeyCode::End);
+        dialog.doc.window(50, 10);
+        assert_eq!(press(&mut dialog, KeyCode::Enter), Pressed::Chosen(Choice::Once));
+    }
+}

@@ -1,0 +1,320 @@
+//! Forms: the arguments of a call, and the fields of an elicitation.
+
+use ratatui::Frame;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::Modifier;
+use ratatui::text::Span;
+use trunkline::elicit::{Field, FieldKind, TextFormat};
+
+use super::paint::{doc, fill, put, style};
+use crate::output::name;
+use crate::ui::doc::{Doc, DocLine, Tone};
+use crate::ui::model::form::{Entry, FormState, options};
+use crate::ui::model::{FormScreen, Model};
+use crate::ui::text;
+
+/// The widest column of labels.
+const MAX_LABEL: usize = 22;
+
+/// The rows of the description above the fields.
+const ABOUT: u16 = 4;
+
+/// The rows of the explanation below the current field.
+const EXPLANATION: usize = 3;
+
+pub(super) fn draw_screen(model: &Model, screen: &FormScreen, frame: &mut Frame, area: Rect) {
+    let label = format!(
+        " {}/{}",
+        name(&screen.server),
+        name(screen.subject.name())
+    );
+    let total = usize::from(area.width);
+    let mut spans = vec![Span::styled(
+        text::fit(&label, total.saturating_sub(screen.effects.len() + 3)).into_owned(),
+        style(Tone::Bold),
+    )];
+    fill(&mut spans, total.saturating_sub(screen.effects.len() + 1));
+    spans.push(Span::styled(screen.effects.clone(), style(Tone::Warn)));
+    put(frame, area, 0, &spans);
+    let inner = Rect {
+        x: area.x + 1,
+        y: area.y + 1,
+        width: area.width.saturating_sub(2),
+        height: area.height.saturating_sub(1),
+    };
+    let about_rows = screen.about.rows(usize::from(inner.width)).len();
+    let about_height = u16::try_from(about_rows).unwrap_or(ABOUT).min(ABOUT);
+    let about = Rect {
+        height: about_height,
+        ..inner
+    };
+    doc(frame, about, &screen.about);
+    let skip = about_height + u16::from(about_height > 0);
+    let fields = Rect {
+        y: inner.y + skip,
+        height: inner.height.saturating_sub(skip),
+        ..inner
+    };
+    let has_cursor = model.front().is_none() && model.overlay.is_none();
+    draw(&screen.form, true, has_cursor, frame, fields);
+}
+
+/// Returns the rows that a form needs.
+pub(super) fn height(form: &FormState) -> usize {
+    form.len() + EXPLANATION
+}
+
+/// Draws a form. `is_active` marks the current field, `has_cursor` shows the cursor in it.
+pub(super) fn draw(
+    form: &FormState,
+    is_active: bool,
+    has_cursor: bool,
+    frame: &mut Frame,
+    area: Rect,
+) {
+    if let Some(raw) = &form.raw {
+        return draw_raw(form, raw, has_cursor, frame, area);
+    }
+    if form.len() == 0 {
+        let none = "no arguments: F5 makes the call";
+        return put(frame, area, 0, &[Span::styled(none, style(Tone::Dim))]);
+    }
+    let labels = form.form.fields.iter().map(|field| text::width(field.label()) + 2);
+    let labels = labels.max().unwrap_or(8).clamp(8, MAX_LABEL);
+    let height = usize::from(area.height);
+    // The current field and its explanation stay in sight.
+    let explained = explanation(form, area.width);
+    let below = explained.rows(usize::from(area.width)).len().min(EXPLANATION);
+    let top = (form.focus + 1 + below).saturating_sub(height);
+    let mut y = 0;
+    for (at, field) in form.form.fields.iter().enumerate().skip(top) {
+        if y >= area.height {
+            break;
+        }
+        let is_current = is_active && at == form.focus;
+        let cursor = is_current && has_cursor;
+        draw_field(form, at, field, (labels, is_current, cursor), frame, area, y);
+        y += 1;
+        if is_current && below > 0 {
+            let room = Rect {
+                x: area.x + 2,
+                y: area.y + y,
+                width: area.width.saturating_sub(2),
+                height: u16::try_from(below).unwrap_or(1).min(area.height.saturating_sub(y)),
+            };
+            doc(frame, room, &explained);
+            y += room.height;
+        }
+    }
+    if let Some(problem) = form.problem("") {
+        put(
+            frame,
+            area,
+            y,
+            &[Span::styled(text::line(problem), style(Tone::Bad))],
+        );
+    }
+}
+
+/// Returns the server's explanation of the current field.
+fn explanation(form: &FormState, width: u16) -> Doc {
+    let field = form.form.fields.get(form.focus);
+    let about = field.and_then(|field| field.description.as_deref());
+    let _ = width;
+    Doc::new(DocLine::foreign(about.unwrap_or_default()).collect())
+}
+
+fn draw_field(
+    form: &FormState,
+    at: usize,
+    field: &Field,
+    (labels, is_current, has_cursor): (usize, bool, bool),
+    frame: &mut Frame,
+    area: Rect,
+    y: u16,
+) {
+    let star = if field.required { " *" } else { "" };
+    let label = text::line(field.label());
+    let label = format!("{}{star}", text::fit(&label, labels.saturating_sub(2)));
+    let mark = if is_current { "▸" } else { " " };
+    let tone = if is_current { Tone::Bold } else { Tone::Plain };
+    let mut spans = vec![
+        Span::raw(mark),
+        Span::styled(text::cell(&label, labels), style(tone)),
+        Span::raw(" "),
+    ];
+    let (hint, hint_tone) = match form.problem(&field.name) {
+        Some(problem) => (text::line(problem), Tone::Bad),
+        None => (hint(field), Tone::Dim),
+    };
+    let left = labels + 2;
+    let total = usize::from(area.width);
+    let hints = text::width(&hint).min(total.saturating_sub(left) / 2);
+    let room = total.saturating_sub(left + hints + 3).max(8);
+    match &form.entries[at] {
+        Entry::Text(input) => {
+            let scroll = input.visual_scroll(room.saturating_sub(1));
+            let shown = visible(input.value(), scroll, room);
+            let underlined = style(Tone::Plain).add_modifier(Modifier::UNDERLINED);
+            spans.push(Span::styled(text::cell(&shown, room), underlined));
+            if has_cursor {
+                let x = left + input.visual_cursor().saturating_sub(scroll);
+                let x = area.x + u16::try_from(x).unwrap_or(0);
+                frame.set_cursor_position(Position::new(x.min(area.right() - 1), area.y + y));
+            }
+        }
+        Entry::Boolean(value) => {
+            for (word, of) in [("no", Some(false)), ("yes", Some(true))] {
+                spans.push(option(word, *value == of));
+            }
+            if !field.required {
+                spans.push(option("unset", value.is_none()));
+            }
+        }
+        Entry::Choice(chosen) => {
+            let options = options(&field.kind);
+            let shown = match chosen.and_then(|at| options.get(at)) {
+                Some(option) => text::line(&option.title),
+                None => "(none)".to_owned(),
+            };
+            let number = chosen.map_or_else(|| "-".to_owned(), |at| (at + 1).to_string());
+            let shown = text::fit(&shown, room.saturating_sub(12)).into_owned();
+            spans.push(Span::raw("‹ "));
+            spans.push(Span::styled(shown, style(Tone::Bold)));
+            spans.push(Span::raw(" ›"));
+            let count = format!("  {number}/{}", options.len());
+            spans.push(Span::styled(count, style(Tone::Dim)));
+        }
+        Entry::Choices { chosen, at: inner } => {
+            let options = options(&field.kind);
+            for (at, (option, chosen)) in options.iter().zip(chosen).enumerate() {
+                let sign = if *chosen { "[x]" } else { "[ ]" };
+                let shown = format!("{sign}{}", text::fit(&text::line(&option.title), 20));
+                let is_inner = is_current && at == *inner;
+                let style = if is_inner {
+                    super::paint::selected()
+                } else {
+                    style(Tone::Plain)
+                };
+                spans.push(Span::styled(shown, style));
+                spans.push(Span::raw(" "));
+            }
+        }
+    }
+    let used: usize = spans.iter().map(Span::width).sum();
+    if used + 2 < total {
+        let rest = total.saturating_sub(used + 2);
+        spans.push(Span::raw("  "));
+        spans.push(Span::styled(text::fit(&hint, rest).into_owned(), style(hint_tone)));
+    }
+    put(frame, area, y, &spans);
+}
+
+/// Returns the visible part of a text that is scrolled by some cells. Controls are shown as `?`.
+fn visible(value: &str, scroll: usize, room: usize) -> String {
+    let mut skipped = 0;
+    let mut shown = String::new();
+    for c in value.chars() {
+        let c = if trunkline::text::is_harmful(c) { '?' } else { c };
+        let width = unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
+        if skipped < scroll {
+            skipped += width;
+            continue;
+        }
+        shown.push(c);
+        if text::width(&shown) > room {
+            shown.pop();
+            break;
+        }
+    }
+    shown
+}
+
+fn option(word: &str, is_chosen: bool) -> Span<'static> {
+    if is_chosen {
+        Span::styled(format!("(•){word}  "), style(Tone::Bold))
+    } else {
+        Span::raw(format!("( ){word}  "))
+    }
+}
+
+/// Describes the values that a field takes.
+fn hint(field: &Field) -> String {
+    let range = |kind: &str, minimum: Option<f64>, maximum: Option<f64>| match (minimum, maximum) {
+        (Some(low), Some(high)) => format!("{kind} {low}–{high}"),
+        (Some(low), None) => format!("{kind}, at least {low}"),
+        (None, Some(high)) => format!("{kind}, at most {high}"),
+        (None, None) => kind.to_owned(),
+    };
+    match &field.kind {
+        FieldKind::Text {
+            format: Some(format),
+            ..
+        } => match format {
+            TextFormat::Email => "email".to_owned(),
+            TextFormat::Uri => "URI".to_owned(),
+            TextFormat::Date => "date: 2026-11-17".to_owned(),
+            TextFormat::DateTime => "time: 2026-11-17T23:00:00Z".to_owned(),
+            TextFormat::Other(format) => text::line(format),
+            _ => String::new(),
+        },
+        FieldKind::Text {
+            min_length: None,
+            max_length: Some(most),
+            ..
+        } => format!("at most {most} characters"),
+        FieldKind::Text { .. } => String::new(),
+        FieldKind::Number { minimum, maximum } => range("number", *minimum, *maximum),
+        FieldKind::Integer { minimum, maximum } => range("integer", *minimum, *maximum),
+        FieldKind::Boolean | FieldKind::Choice { .. } => String::new(),
+        FieldKind::Choices { .. } => "space toggles".to_owned(),
+        _ => "JSON".to_owned(),
+    }
+}
+
+fn draw_raw(
+    form: &FormState,
+    raw: &crate::ui::model::textarea::TextArea,
+    has_cursor: bool,
+    frame: &mut Frame,
+    area: Rect,
+) {
+    put(
+        frame,
+        area,
+        0,
+        &[Span::styled("arguments as JSON (ctrl-j: back to the fields)", style(Tone::Dim))],
+    );
+    let body = Rect {
+        y: area.y + 1,
+        height: area.height.saturating_sub(2),
+        ..area
+    };
+    let height = usize::from(body.height);
+    let top = raw.top(height);
+    let (row, column) = raw.cursor();
+    let room = usize::from(body.width).saturating_sub(3);
+    for (y, (at, line)) in (0..).zip(raw.lines().iter().enumerate().skip(top).take(height)) {
+        let before: String = line.chars().take(column).collect();
+        let scroll = if at == row {
+            text::width(&before).saturating_sub(room.saturating_sub(1))
+        } else {
+            0
+        };
+        put(
+            frame,
+            body,
+            y,
+            &[Span::styled("│ ", style(Tone::Dim)), Span::raw(visible(line, scroll, room))],
+        );
+        if at == row && has_cursor {
+            let x = text::width(&before).saturating_sub(scroll) + 2;
+            let x = body.x + u16::try_from(x).unwrap_or(0);
+            frame.set_cursor_position(Position::new(x.min(body.right() - 1), body.y + y));
+        }
+    }
+    if let Some(problem) = form.problem("") {
+        let shown = text::fit(problem, usize::from(area.width)).into_owned();
+        put(frame, area, area.height - 1, &[Span::styled(shown, style(Tone::Bad))]);
+    }
+}
