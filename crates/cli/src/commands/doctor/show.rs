@@ -4,14 +4,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::report::{ServerReport, Step, StepStatus, Verdict};
 use super::{Detail, Outcome};
-use crate::output::{self, Lines, inline, name};
-
-const GREEN: &str = "\u{1b}[32m";
-const RED: &str = "\u{1b}[31m";
-const YELLOW: &str = "\u{1b}[33m";
-const DIM: &str = "\u{1b}[2m";
-const BOLD: &str = "\u{1b}[1m";
-const RESET: &str = "\u{1b}[0m";
+use crate::output::{self, Line, Lines, Status, Style, inline, name, separator};
 
 /// The maximum width of the name column.
 const MAX_NAME_WIDTH: usize = 40;
@@ -21,69 +14,11 @@ const STEP_WIDTH: usize = 9;
 
 /// Prints a report to stdout: the servers, then those with problems in detail.
 pub(super) fn print(outcome: &Outcome, detail: Detail) {
-    output::result(lines(outcome, detail, &Style::of_stdout()));
-}
-
-/// How the report looks: colours, and marks for a terminal without Unicode.
-pub(super) struct Style {
-    is_coloured: bool,
-    is_unicode: bool,
-}
-
-impl Style {
-    fn of_stdout() -> Self {
-        let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-            .into_iter()
-            .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
-        let locale = locale.unwrap_or_default().to_ascii_lowercase();
-        Self {
-            is_coloured: output::coloured(),
-            is_unicode: locale.contains("utf-8") || locale.contains("utf8"),
-        }
-    }
-
-    fn mark(&self, unicode: &'static str, ascii: &'static str) -> &'static str {
-        if self.is_unicode { unicode } else { ascii }
-    }
-
-    fn verdict(&self, verdict: Verdict) -> (&'static str, &'static str) {
-        match verdict {
-            Verdict::Healthy => (GREEN, self.mark("✓", "+")),
-            Verdict::Off => (DIM, self.mark("○", "-")),
-            Verdict::Failed => (RED, self.mark("✗", "x")),
-        }
-    }
-
-    fn step(&self, status: StepStatus) -> (&'static str, &'static str) {
-        match status {
-            StepStatus::Ok => (GREEN, self.mark("✓", "+")),
-            StepStatus::Warning => (YELLOW, "!"),
-            StepStatus::Failed => (RED, self.mark("✗", "x")),
-            StepStatus::Skipped => (DIM, self.mark("○", "-")),
-        }
-    }
-
-    /// Adds a line of parts, each in its colour.
-    fn push(&self, lines: &mut Lines, parts: &[(&'static str, &str)]) {
-        if !self.is_coloured {
-            let text: String = parts.iter().map(|(_, text)| *text).collect();
-            lines.push(text);
-            return;
-        }
-        let mut painted = Vec::with_capacity(parts.len() * 2);
-        for (colour, text) in parts {
-            if colour.is_empty() {
-                painted.push(("", *text));
-            } else {
-                painted.extend([(*colour, *text), (RESET, "")]);
-            }
-        }
-        lines.push_painted(&painted);
-    }
+    output::result(lines(outcome, detail));
 }
 
 /// Formats a report.
-pub(super) fn lines(outcome: &Outcome, detail: Detail, style: &Style) -> Lines {
+pub(super) fn lines(outcome: &Outcome, detail: Detail) -> Lines {
     let mut lines = Lines::new();
     let reports = &outcome.reports;
     if reports.is_empty() && outcome.problems.is_empty() {
@@ -94,43 +29,29 @@ pub(super) fn lines(outcome: &Outcome, detail: Detail, style: &Style) -> Lines {
     let width = names.iter().map(|name| name.width()).max().unwrap_or(0);
     let width = width.min(MAX_NAME_WIDTH);
     for (report, name) in reports.iter().zip(&names) {
-        let (colour, mark) = style.verdict(report.verdict);
-        let padding = " ".repeat(width.saturating_sub(name.width()));
-        let summary = inline(&summary(report));
-        style.push(
-            &mut lines,
-            &[
-                (colour, mark),
-                ("", " "),
-                (BOLD, name),
-                ("", &padding),
-                ("", "  "),
-                ("", &summary),
-            ],
-        );
-        if report.verdict == Verdict::Failed || detail == Detail::AllSteps {
-            for step in &report.steps {
-                push_step(&mut lines, step, style);
-            }
-        } else {
+        let status = match report.verdict {
+            Verdict::Healthy => Status::Done,
+            Verdict::Off => Status::Off,
+            Verdict::Failed => Status::Failed,
+        };
+        let mut line = Line::status(status).and(Style::Name, name);
+        line.pad(status.glyph().width() + 1 + width);
+        let line = line.and(Style::Plain, "  ");
+        lines.push_line(line.and(Style::Plain, inline(&summary(report))));
+        let is_shown = |step: &&Step| {
             // A healthy server may still have something to look at.
-            let warnings = report.steps.iter();
-            for step in warnings.filter(|step| step.status == StepStatus::Warning) {
-                push_step(&mut lines, step, style);
-            }
+            report.verdict == Verdict::Failed
+                || detail == Detail::AllSteps
+                || step.status == StepStatus::Warning
+        };
+        for step in report.steps.iter().filter(is_shown) {
+            push_step(&mut lines, step);
         }
     }
     for problem in &outcome.problems {
-        style.push(
-            &mut lines,
-            &[
-                (RED, style.mark("✗", "x")),
-                ("", " "),
-                ("", &inline(problem)),
-            ],
-        );
+        lines.push_line(Line::status(Status::Failed).and(Style::Plain, inline(problem)));
     }
-    style.push(&mut lines, &[(DIM, &footer(outcome))]);
+    lines.push_line(Line::of(Style::Dim, footer(outcome)));
     lines
 }
 
@@ -141,20 +62,18 @@ fn summary(report: &ServerReport) -> String {
     }
 }
 
-fn push_step(lines: &mut Lines, step: &Step, style: &Style) {
-    let (colour, mark) = style.step(step.status);
-    let label = format!("{:<STEP_WIDTH$} ", step.name.text());
-    let message = inline(&step.message);
-    style.push(
-        lines,
-        &[
-            ("", "    "),
-            (colour, mark),
-            ("", " "),
-            ("", &label),
-            ("", &message),
-        ],
-    );
+fn push_step(lines: &mut Lines, step: &Step) {
+    let status = match step.status {
+        StepStatus::Ok => Status::Done,
+        StepStatus::Warning => Status::Attention,
+        StepStatus::Failed => Status::Failed,
+        StepStatus::Skipped => Status::Off,
+    };
+    let mut line = Line::plain("    ");
+    line.append(&Line::status(status));
+    line.push(Style::Dim, format!("{:<STEP_WIDTH$} ", step.name.text()));
+    line.push(Style::Plain, inline(&step.message));
+    lines.push_line(line);
     if matches!(step.status, StepStatus::Failed | StepStatus::Warning) {
         for line in &step.evidence {
             // A single line of the server cannot become several.
@@ -162,10 +81,8 @@ fn push_step(lines: &mut Lines, step: &Step, style: &Style) {
             lines.push_block("      ", &line.replace(['\n', '\r'], " "));
         }
         if let Some(fix) = &step.fix {
-            style.push(
-                lines,
-                &[("", "      "), (BOLD, "fix: "), ("", &inline(fix))],
-            );
+            let line = Line::plain("      ").and(Style::Name, "fix: ");
+            lines.push_line(line.and(Style::Literal, inline(fix)));
         }
     }
 }
@@ -185,7 +102,7 @@ fn footer(outcome: &Outcome) -> String {
     let counts: Vec<String> = counts
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
-    counts.join(", ")
+    counts.join(separator())
 }
 
 #[cfg(test)]
@@ -219,22 +136,15 @@ mod tests {
             reports: vec![report(hostile, hostile)],
             problems: vec![hostile.to_owned()],
         };
-        for is_unicode in [true, false] {
-            let style = Style {
-                is_coloured: false,
-                is_unicode,
-            };
-            let text = lines(&outcome, Detail::Failures, &style);
-            let text = text.as_str();
-            assert!(!text.contains('\u{1b}') && !text.contains('\r'), "{text}");
-            for line in text.lines() {
-                let start = line.trim_start();
-                assert!(
-                    !start.starts_with("✓ all") && !start.starts_with("fix: curl"),
-                    "{line}"
-                );
-                assert!(!line.starts_with("✓ forged"), "{line}");
-            }
+        let text = lines(&outcome, Detail::Failures).to_plain();
+        assert!(!text.contains('\u{1b}') && !text.contains('\r'), "{text}");
+        for line in text.lines() {
+            let start = line.trim_start();
+            assert!(
+                !start.starts_with("✓ all") && !start.starts_with("fix: curl"),
+                "{line}"
+            );
+            assert!(!line.starts_with("✓ forged"), "{line}");
         }
     }
 
@@ -246,14 +156,14 @@ mod tests {
             reports: vec![report],
             problems: Vec::new(),
         };
-        let style = Style {
-            is_coloured: false,
-            is_unicode: true,
-        };
+        let [done, failed] = [Status::Done, Status::Failed].map(Status::glyph);
         assert_eq!(
-            lines(&outcome, Detail::Failures, &style).as_str(),
-            "✗ s  handshake: it is broken\n    ✓ config    /file\n    ✗ handshake it is broken\n      \
-             | boom\n      fix: trunkline edit s\n1 failed\n"
+            lines(&outcome, Detail::Failures).to_plain(),
+            format!(
+                "{failed} s  handshake: it is broken\n    {done} config    /file\n    \
+                 {failed} handshake it is broken\n      | boom\n      \
+                 fix: trunkline edit s\n1 failed\n"
+            )
         );
     }
 }
