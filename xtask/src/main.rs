@@ -13,7 +13,7 @@ mod features;
 mod fuzz;
 mod hook;
 mod interop;
-mod picture;
+mod pictures;
 mod process_tree;
 mod sh;
 mod soak;
@@ -54,8 +54,8 @@ enum Task {
     Docs(docs::Options),
     /// Write the public API of the library to docs/api.txt
     Api(docs::Options),
-    /// Draw the output of `trunkline demo` as the picture in the README
-    Picture(picture::Options),
+    /// Draw the screens of the program that the README shows
+    Pictures(pictures::Options),
 }
 
 fn main() -> ExitCode {
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Docs(options) => docs::run(&options),
         Task::Api(options) => api::run(&options),
-        Task::Picture(options) => picture::run(&options),
+        Task::Pictures(options) => pictures::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
