@@ -176,9 +176,16 @@ impl Table {
                 line.pad(at.max(line.width() + GUTTER));
             }
             let is_cut = self.columns[column] == Column::Flexible && total.is_some();
-            // A cell before this one may have been too wide; the last one may use what is left.
+            // A cell before this one may have been too wide. What is left may be too little.
+            let needed = cell.width().min(MIN_FLEXIBLE).min(widths[column]);
+            let overflow = line.width().saturating_sub(at);
+            if is_cut && overflow + needed > widths[column] {
+                lines.push_line(std::mem::take(&mut line));
+                line.pad(at);
+            }
             let overflow = line.width().saturating_sub(at);
             let room = match total {
+                // The last cell may use what is left.
                 Some(total) if Some(column) == last => total.saturating_sub(line.width()),
                 _ => widths[column].saturating_sub(overflow),
             };
@@ -337,6 +344,20 @@ a  b
             assert_eq!(columns.len(), 2, "{name:?}");
             assert_eq!(columns[0], columns[1], "{name:?}");
         }
+    }
+
+    #[test]
+    fn a_name_that_is_too_wide_has_a_line_of_its_own() {
+        let mut table = Table::new([Column::Keep, Column::Flexible, Column::Keep]);
+        for name in ["short", "a-name-that-is-far-too-wide-for-a-column-of-names"] {
+            let cure = Line::plain("trunkline doctor something");
+            table.row([Line::plain(name), Line::plain("x ".repeat(30)), cure]);
+        }
+        let shown = table.lines(Some(70)).to_plain();
+        let rows: Vec<_> = shown.lines().collect();
+        assert_eq!(rows.len(), 3, "{shown}");
+        assert_eq!(rows[1], "a-name-that-is-far-too-wide-for-a-column-of-names");
+        assert_eq!(rows[0].find('x'), rows[2].find('x'), "{shown}");
     }
 
     #[test]

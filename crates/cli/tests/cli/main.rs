@@ -33,6 +33,7 @@ mod keychain;
 mod lab;
 mod list;
 mod logs;
+mod look;
 mod managed;
 mod permissions;
 mod policy;

@@ -169,11 +169,9 @@ fn plugins_bring_their_servers() {
     let run = lab.plainly(&["list"]);
     run.is(
         0,
-        &format!(
-            "plugin:tools:s  connected  plugin      stdio       1 tool\n\n\
+        "plugin:tools:s  connected  plugin      stdio       1 tool\n\n\
              problems:\n  [DIR]/home/.claude/settings.json: the plugin \"gone@market\" is enabled but not installed; install it, or \
-             remove it from \"enabledPlugins\"\n"
-        ),
+             remove it from \"enabledPlugins\"\n",
         "",
     );
     lab.write_json(

@@ -29,7 +29,7 @@ pub(crate) fn without_own(text: &str) -> String {
         let number = part.trim_start_matches(|c: char| c.is_ascii_digit());
         match number.strip_prefix(['A', 'J', 'K']) {
             Some(after) => rest += after,
-            None => rest += &format!("\u{1b}[{part}"),
+            None => rest.extend(["\u{1b}[", part]),
         }
     }
     let rest = rest.replace("\r\n", "\n");

@@ -167,7 +167,13 @@ pub(super) fn needs_care(row: &Row) -> bool {
 pub(crate) fn card(row: &Row) -> Lines {
     let summary = Summary::of(row, Duration::ZERO);
     let mut heading = Line::status(summary.status).and(Style::Name, name(row.name()));
-    heading.push(summary.style, format_args!("  {}", summary.text));
+    // The problems below say why.
+    let problems = row.problems_alone();
+    let text = match &summary.tools {
+        None if !problems.is_empty() => summary.short,
+        _ => &summary.text,
+    };
+    heading.push(summary.style, format_args!("  {text}"));
     let mut lines = Lines::from(heading.hang(4));
     let mut put = |field: &str, value: &str| {
         let line = Line::plain("  ").and(Style::Dim, format_args!("{field}:"));
@@ -196,7 +202,7 @@ pub(crate) fn card(row: &Row) -> Lines {
     if let Some(signed_in) = row.signed_in() {
         lines.push_line(Line::plain("  ").and(Style::Plain, signed_in));
     }
-    lines.append(row.problems());
+    lines.append(problems);
     lines
 }
 
@@ -274,7 +280,11 @@ fn on_screen(rows: &[Row], elapsed: Duration, timings: Option<&Timings>, width: 
         let is_long = summary.text.width() > MAX_SUMMARY;
         let placed = table.row([
             Line::status(summary.status).and(Style::Name, name(row.name())),
-            if is_long { short.clone() } else { summary.line() },
+            if is_long {
+                short.clone()
+            } else {
+                summary.line()
+            },
             Line::of(Style::Dim, row.transport()),
             Line::of(Style::Dim, scope),
             Line::of(Style::Literal, cure.as_deref().unwrap_or_default()),
