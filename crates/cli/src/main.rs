@@ -110,6 +110,7 @@ fn claude_aliases(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
+#[allow(clippy::too_many_lines, reason = "one arm per command")]
 async fn run(args: Args) -> Exit {
     let Args {
         config,

@@ -138,9 +138,8 @@ impl Renderer {
                 self.block();
                 self.table = Some(TableState::default());
             }
-            Tag::TableHead => self.styles.push(Style::Name),
+            Tag::TableHead | Tag::Strong => self.styles.push(Style::Name),
             Tag::Emphasis => self.styles.push(Style::Emphasis),
-            Tag::Strong => self.styles.push(Style::Name),
             Tag::Strikethrough => self.styles.push(Style::Dim),
             Tag::Link { dest_url, .. } => self.links.push(dest_url.into_string()),
             Tag::Image { dest_url, .. } => {

@@ -332,7 +332,8 @@ fn an_interrupt_leaves_what_is_known() {
 
 #[test]
 fn what_is_longer_than_the_screen_is_paged_or_folded() {
-    let lines: String = (0..50).map(|n| format!("line {n}\n")).collect();
+    let lines: Vec<String> = (0..50).map(|n| format!("line {n}")).collect();
+    let lines = lines.join("\n");
     let tools: Vec<Value> = (0..30)
         .map(|n| json!({"name": format!("tool_{n}")}))
         .collect();

@@ -147,13 +147,11 @@ impl Summary {
 
     /// Returns the short text, and the whole one for the line below.
     fn shortened(&self) -> (Line, Lines) {
-        match &self.tools {
-            Some(tools) => (Line::of(self.style, tools), Lines::new()),
-            None => {
-                let whole = Line::plain("    ").and(self.style, &self.text).hang(4);
-                (Line::of(self.style, self.short), whole.into())
-            }
+        if let Some(tools) = &self.tools {
+            return (Line::of(self.style, tools), Lines::new());
         }
+        let whole = Line::plain("    ").and(self.style, &self.text).hang(4);
+        (Line::of(self.style, self.short), whole.into())
     }
 }
 
@@ -498,10 +496,10 @@ fn details(row: &Row, detail: Detail) -> Lines {
     }
     let problems = row.problems();
     // A file matters where something has to be changed.
-    if detail == Detail::Full || !problems.is_empty() {
-        if let Some(source) = row.source() {
-            lines.push(format!("  from {source}"));
-        }
+    if (detail == Detail::Full || !problems.is_empty())
+        && let Some(source) = row.source()
+    {
+        lines.push(format!("  from {source}"));
     }
     if let Some(server) = row.server {
         for place in &server.shadows {
