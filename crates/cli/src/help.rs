@@ -102,10 +102,12 @@ Examples:
 
 pub(crate) const TOOLS_HELP: &str = "\
 Examples:
-  trunkline tools                            all tools, one per line
+  trunkline tools                            all tools, by server
   trunkline tools github                     tools of one server
   trunkline tools github create_issue        one tool with its arguments
-  trunkline tools mcp__github__create_issue --json";
+  trunkline tools mcp__github__create_issue --json
+
+Stored catalogs are shown without connecting; --refresh connects.";
 
 pub(crate) const READ_HELP: &str = "\
 Text is printed as it is. Binary content is printed only to a pipe or file; on a terminal, use -o.

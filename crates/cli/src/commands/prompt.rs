@@ -13,7 +13,7 @@ use super::context::{self, Request, Target};
 use super::result::summary;
 use crate::args::{ConfigArgs, PromptArgs};
 use crate::exit::Exit;
-use crate::output;
+use crate::output::{self, Stream, TextKind};
 
 pub(crate) async fn run(config: &ConfigArgs, prompt: &PromptArgs, as_json: bool) -> Exit {
     let timeout = prompt.timeout.map(Duration::from_millis);
@@ -181,9 +181,11 @@ fn show(said: &PromptOutput, as_json: bool) {
         if !one_voice {
             output::tool_text(&format!("[{role}]"));
         }
-        match content.text() {
-            Some(text) => output::tool_text(&text),
-            None => output::tool_text(&summary(content, Some(&said.server))),
+        let text = content.text().map(String::from);
+        let text = text.unwrap_or_else(|| summary(content, Some(&said.server)));
+        match output::width(Stream::Out) {
+            Some(width) => output::result(output::rendered(&text, TextKind::Unknown, width)),
+            None => output::tool_text(&text),
         }
     }
 }

@@ -107,12 +107,12 @@ files  3 tools
 "
         );
         assert_eq!(
-            shown(40),
+            shown(50),
             "\
 files  3 tools
   read
-    Reads a file, all of it, and returns
-    its text as UTF-8
+    Reads a file, all of it, and returns its text
+    as UTF-8
   a_name_that_is_much_wider_than_the_column
     Lists
   bare

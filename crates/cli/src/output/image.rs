@@ -65,7 +65,8 @@ fn detect(variable: impl Fn(&str) -> Option<String>) -> Option<Protocol> {
         variable(name).is_some_and(|value| values.contains(&value.as_str()))
     };
     let terminal = variable("TERM").unwrap_or_default();
-    if variable("TMUX").is_some() || terminal.starts_with("screen") || terminal.starts_with("tmux") {
+    if variable("TMUX").is_some() || terminal.starts_with("screen") || terminal.starts_with("tmux")
+    {
         return None;
     }
     let is_kitty = terminal == "xterm-kitty" || terminal == "xterm-ghostty";
@@ -164,12 +165,18 @@ mod tests {
         image.extend_from_slice(&[7; 5000]);
         let kitty = Protocol::Kitty.encode(&image, 80).unwrap();
         let kitty = String::from_utf8(kitty).unwrap();
-        assert!(kitty.starts_with("\x1b_Ga=T,f=100,c=80,m=1;iVBOR"), "{kitty}");
+        assert!(
+            kitty.starts_with("\x1b_Ga=T,f=100,c=80,m=1;iVBOR"),
+            "{kitty}"
+        );
         assert!(kitty.contains("\x1b\\\x1b_Gm=0;"), "{kitty}");
         assert!(kitty.ends_with("\x1b\\\n"));
         let iterm = Protocol::Iterm.encode(&image, 300).unwrap();
         let iterm = String::from_utf8(iterm).unwrap();
-        assert!(iterm.starts_with("\x1b]1337;File=inline=1;size=5020;width=auto;"), "{iterm}");
+        assert!(
+            iterm.starts_with("\x1b]1337;File=inline=1;size=5020;width=auto;"),
+            "{iterm}"
+        );
         assert_eq!(Protocol::Kitty.encode(b"\xff\xd8\xffjpeg", 80), None);
         assert_eq!(Protocol::Iterm.encode(b"<svg>", 80), None);
     }

@@ -206,7 +206,10 @@ mod tests {
         check("{}", "{}\n");
         check("[1,[2,{\"a\":null}] ]", "[1, [2, {\"a\": null}]]\n");
         let long = format!("{{\"a\":\"{}\",\"b\":[1,2]}}", "x".repeat(70));
-        let expected = format!("{{\n  \"a\": \"{}\",\n  \"b\": [1, 2]\n}}\n", "x".repeat(70));
+        let expected = format!(
+            "{{\n  \"a\": \"{}\",\n  \"b\": [1, 2]\n}}\n",
+            "x".repeat(70)
+        );
         check(&long, &expected);
     }
 

@@ -13,7 +13,8 @@ const MAX_INDENT: usize = 24;
 
 /// Renders a text for a terminal of this width.
 pub(super) fn lines(text: &str, width: usize) -> Lines {
-    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    let options =
+        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut renderer = Renderer {
         width,
         ..Renderer::default()
@@ -137,9 +138,8 @@ impl Renderer {
                 self.block();
                 self.table = Some(TableState::default());
             }
-            Tag::TableHead => self.styles.push(Style::Name),
+            Tag::TableHead | Tag::Strong => self.styles.push(Style::Name),
             Tag::Emphasis => self.styles.push(Style::Emphasis),
-            Tag::Strong => self.styles.push(Style::Name),
             Tag::Strikethrough => self.styles.push(Style::Dim),
             Tag::Link { dest_url, .. } => self.links.push(dest_url.into_string()),
             Tag::Image { dest_url, .. } => {
@@ -322,7 +322,9 @@ mod tests {
     #[test]
     fn hostile_markdown_is_harmless() {
         let evil = "\u{1b}[2J\u{202e}";
-        let text = format!("# {evil}\n\n[{evil}](http://{evil})\n\n```{evil}\n{evil}\n```\n\n|{evil}|\n|--|\n");
+        let text = format!(
+            "# {evil}\n\n[{evil}](http://{evil})\n\n```{evil}\n{evil}\n```\n\n|{evil}|\n|--|\n"
+        );
         let shown = lines(&text, 60).render(Some(60), true);
         let own = shown.replace("\u{1b}[0m", "").replace("\u{1b}[1m", "");
         let own = own.replace("\u{1b}[2m", "").replace("\u{1b}[36m", "");

@@ -25,10 +25,10 @@ pub(crate) use trunkline::text::harmless;
 use trunkline::text::harmless_with;
 
 pub(crate) use group::Group;
+pub(crate) use image::show_image;
 pub(crate) use line::Line;
 pub(crate) use lines::{Lines, inline, name};
 pub(crate) use live::{Live, StatusLine, hold_status_lines, is_animated, use_verbose};
-pub(crate) use image::show_image;
 pub(crate) use pager::{paged, paged_or_folded, use_no_pager};
 pub(crate) use rendered::{TextKind, rendered};
 pub(crate) use report::{

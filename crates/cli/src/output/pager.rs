@@ -42,7 +42,10 @@ pub(crate) fn paged_or_folded(lines: impl Into<Lines>, how: &str) {
     let coloured = Stream::Out.is_coloured();
     let width = width(Stream::Out);
     let rows = lines.rows(width);
-    let room = height(Stream::Out).unwrap_or(0).saturating_sub(3).max(MIN_FOLDED);
+    let room = height(Stream::Out)
+        .unwrap_or(0)
+        .saturating_sub(3)
+        .max(MIN_FOLDED);
     let text = lines.render(width, coloured);
     if !is_long(&lines) || rows.len() <= room {
         return result_bytes(text.as_bytes());

@@ -86,14 +86,17 @@ fn looks_like_markdown(text: &str) -> bool {
         let level = body.len() - after.len();
         headings += usize::from((1..=6).contains(&level) && after.starts_with(' '));
         let is_rule = |c: char| "|-: ".contains(c);
-        tables += usize::from(body.contains("--") && body.contains('|') && body.chars().all(is_rule));
+        tables +=
+            usize::from(body.contains("--") && body.contains('|') && body.chars().all(is_rule));
         bullets += usize::from(body.starts_with("- ") || body.starts_with("* "));
         inline += usize::from(body.contains("](") || body.matches("**").count() >= 2);
         let is_code = body.ends_with([';', '{', '}', '\\'])
             || line.starts_with('\t')
-            || ["#!", "import ", "def ", "from ", "use ", "fn ", "//", "export "]
-                .iter()
-                .any(|start| body.starts_with(start));
+            || [
+                "#!", "import ", "def ", "from ", "use ", "fn ", "//", "export ",
+            ]
+            .iter()
+            .any(|start| body.starts_with(start));
         code += usize::from(is_code);
     }
     if code * 4 > prose {
@@ -135,6 +138,9 @@ mod tests {
         let shown = rendered("a\tb\r\n  c \u{1b}[2J\n\nd", TextKind::Unknown, 80);
         assert_eq!(shown.to_plain(), "a       b\n  c \\u{1b}[2J\n\nd\n");
         let long = "word ".repeat(40);
-        assert_eq!(rendered(&long, TextKind::Unknown, 80).rows(Some(79)).len(), 1);
+        assert_eq!(
+            rendered(&long, TextKind::Unknown, 80).rows(Some(79)).len(),
+            1
+        );
     }
 }

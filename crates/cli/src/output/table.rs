@@ -6,14 +6,18 @@ use super::lines::Lines;
 /// The space between columns.
 const GUTTER: usize = 2;
 
-/// The maximum width of a column that is never cut. A wider cell shifts only its own row.
-const MAX_KEPT: usize = 40;
+/// The maximum widths of a column that is never cut, the first that leaves enough room. A wider cell
+/// shifts only its own row.
+const MAX_KEPT: [usize; 3] = [40, 24, 16];
 
 /// Below this width, a row takes two lines.
 const MIN_WIDTH: usize = 60;
 
 /// The fewest cells of a column that may be cut.
-const MIN_FLEXIBLE: usize = 12;
+const MIN_FLEXIBLE: usize = 14;
+
+/// The indentation of what is below a row.
+const INDENT: usize = 4;
 
 /// What a column may do when there is too little room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,17 +71,22 @@ impl Table {
 
     /// Lays the table out for a terminal's width, or for a pipe.
     pub(crate) fn lines(&self, width: Option<usize>) -> Lines {
-        let natural: Vec<usize> = (0..self.columns.len())
-            .map(|column| self.natural_width(column))
-            .collect();
         let layout = match width {
-            None => Layout::Columns(natural),
-            Some(width) => self.fit(&natural, width),
+            None => Layout::Columns(self.natural_widths(MAX_KEPT[0])),
+            Some(width) => self.fit(width),
         };
         let mut lines = Lines::new();
         for row in &self.rows {
             match &layout {
                 Layout::Columns(widths) => self.put(row, widths, width, &mut lines),
+                Layout::TailBelow(widths) => {
+                    self.put(row, widths, width, &mut lines);
+                    if let Some(tail) = row.cells.last().filter(|tail| !tail.is_empty()) {
+                        let mut line = Line::plain(" ".repeat(INDENT));
+                        line.append(tail);
+                        lines.push_line(line);
+                    }
+                }
                 Layout::Stacked => Self::stack(row, &mut lines),
             }
             lines.append(&row.below);
@@ -85,37 +94,61 @@ impl Table {
         lines
     }
 
-    fn natural_width(&self, column: usize) -> usize {
-        let widths = self.rows.iter().map(|row| row.cells[column].width());
-        let widest = match self.columns[column] {
-            Column::Keep => widths.map(|width| width.min(MAX_KEPT)).max(),
-            Column::Flexible => widths.max(),
+    /// Returns the widths of the columns, those that are never cut up to a limit.
+    fn natural_widths(&self, most: usize) -> Vec<usize> {
+        let natural = |column: usize| {
+            let widths = self.rows.iter().map(|row| row.cells[column].width());
+            let widest = match self.columns[column] {
+                Column::Keep => widths.map(|width| width.min(most)).max(),
+                Column::Flexible => widths.max(),
+            };
+            widest.unwrap_or(0)
         };
-        widest.unwrap_or(0)
+        (0..self.columns.len()).map(natural).collect()
     }
 
     /// Distributes the width among the columns.
-    fn fit(&self, natural: &[usize], width: usize) -> Layout {
-        let used = natural.iter().filter(|width| **width > 0).count();
-        let gutters = GUTTER * used.saturating_sub(1);
-        if natural.iter().sum::<usize>() + gutters <= width {
-            return Layout::Columns(natural.to_vec());
+    fn fit(&self, width: usize) -> Layout {
+        let natural = self.natural_widths(MAX_KEPT[0]);
+        if natural.iter().sum::<usize>() + gutters(&natural) <= width {
+            return Layout::Columns(natural);
         }
         if width < MIN_WIDTH {
             return Layout::Stacked;
         }
+        let mut last = self.natural_widths(MAX_KEPT[0]);
+        for most in MAX_KEPT {
+            // The last column is not aligned with anything.
+            let mut natural = self.natural_widths(most);
+            if let (Some(end), Some(whole)) = (natural.last_mut(), last.last()) {
+                *end = *whole;
+            }
+            if let Some(widths) = self.share(&natural, width) {
+                return Layout::Columns(widths);
+            }
+            last = natural;
+        }
+        if let Some(end) = last.last_mut() {
+            *end = 0;
+        }
+        match self.share(&last, width) {
+            Some(widths) => Layout::TailBelow(widths),
+            None => Layout::Stacked,
+        }
+    }
+
+    /// Lets the columns that may be cut share the room of the others; `None` if there is too little.
+    fn share(&self, natural: &[usize], width: usize) -> Option<Vec<usize>> {
         let is_flexible = |column: &usize| self.columns[*column] == Column::Flexible;
         let kept: usize = (0..natural.len())
             .filter(|column| !is_flexible(column))
             .map(|column| natural[column])
             .sum();
         let mut flexible: Vec<usize> = (0..natural.len()).filter(is_flexible).collect();
+        let mut room = width.checked_sub(kept + gutters(natural))?;
         let needed = |column: &usize| natural[*column].min(MIN_FLEXIBLE);
-        let Some(mut room) = width.checked_sub(kept + gutters) else {
-            return Layout::Stacked;
-        };
         if flexible.iter().map(needed).sum::<usize>() > room {
-            return Layout::Stacked;
+            return None;
         }
         // The narrow ones keep their width, and the others share what is left.
         let mut widths = natural.to_vec();
@@ -125,7 +158,7 @@ impl Table {
             widths[*column] = natural[*column].min(share);
             room -= widths[*column];
         }
-        Layout::Columns(widths)
+        Some(widths)
     }
 
     /// Adds a row of one line.
@@ -143,9 +176,16 @@ impl Table {
                 line.pad(at.max(line.width() + GUTTER));
             }
             let is_cut = self.columns[column] == Column::Flexible && total.is_some();
-            // A cell before this one may have been too wide; the last one may use what is left.
+            // A cell before this one may have been too wide. What is left may be too little.
+            let needed = cell.width().min(MIN_FLEXIBLE).min(widths[column]);
+            let overflow = line.width().saturating_sub(at);
+            if is_cut && overflow + needed > widths[column] {
+                lines.push_line(std::mem::take(&mut line));
+                line.pad(at);
+            }
             let overflow = line.width().saturating_sub(at);
             let room = match total {
+                // The last cell may use what is left.
                 Some(total) if Some(column) == last => total.saturating_sub(line.width()),
                 _ => widths[column].saturating_sub(overflow),
             };
@@ -167,13 +207,8 @@ impl Table {
 
     /// Adds a row of two lines: the first two cells, and the others below.
     fn stack(row: &TableRow, lines: &mut Lines) {
-        for (start, cells) in row
-            .cells
-            .chunks(2)
-            .take(1)
-            .map(|cells| (0, cells))
-            .chain([(4, row.cells.get(2..).unwrap_or_default())])
-        {
+        let (first, rest) = row.cells.split_at(row.cells.len().min(2));
+        for (start, cells) in [(0, first), (INDENT, rest)] {
             let mut line = Line::plain(" ".repeat(start));
             for cell in cells.iter().filter(|cell| !cell.is_empty()) {
                 if line.width() > start {
@@ -206,9 +241,17 @@ impl TableRow {
     }
 }
 
+/// Returns the space between these columns.
+fn gutters(widths: &[usize]) -> usize {
+    let used = widths.iter().filter(|width| **width > 0).count();
+    GUTTER * used.saturating_sub(1)
+}
+
 enum Layout {
     /// A width for each column.
     Columns(Vec<usize>),
+    /// The same, with the last cell below the others.
+    TailBelow(Vec<usize>),
     /// Two lines a row.
     Stacked,
 }
@@ -301,6 +344,20 @@ a  b
             assert_eq!(columns.len(), 2, "{name:?}");
             assert_eq!(columns[0], columns[1], "{name:?}");
         }
+    }
+
+    #[test]
+    fn a_name_that_is_too_wide_has_a_line_of_its_own() {
+        let mut table = Table::new([Column::Keep, Column::Flexible, Column::Keep]);
+        for name in ["short", "a-name-that-is-far-too-wide-for-a-column-of-names"] {
+            let cure = Line::plain("trunkline doctor something");
+            table.row([Line::plain(name), Line::plain("x ".repeat(30)), cure]);
+        }
+        let shown = table.lines(Some(70)).to_plain();
+        let rows: Vec<_> = shown.lines().collect();
+        assert_eq!(rows.len(), 3, "{shown}");
+        assert_eq!(rows[1], "a-name-that-is-far-too-wide-for-a-column-of-names");
+        assert_eq!(rows[0].find('x'), rows[2].find('x'), "{shown}");
     }
 
     #[test]

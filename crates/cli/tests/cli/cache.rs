@@ -19,34 +19,109 @@ fn a_lazy_server_whose_tools_are_known_is_started_only_to_call_one() {
     let lab = counting();
     lab.run(&["--lazy", "tools"]).is(0, TOOLS, "");
     assert_eq!(lab.count("starts"), 1);
-    lab.run(&["--lazy", "tools"]).is(0, TOOLS, "");
-    lab.run(&["tools", "s", "--lazy"]).is(0, TOOLS, "");
+    lab.run(&["--lazy", "status"]);
+    lab.run(&["list", "--lazy"]);
     assert_eq!(lab.count("starts"), 1);
     lab.run(&["--lazy", "call", "s", "echo", "n:=3"])
         .is(0, "{\"n\":3}\n", "");
     assert_eq!(lab.count("starts"), 2);
     // It counts for the run that is told so.
-    lab.run(&["tools"]).is(0, TOOLS, "");
+    lab.run(&["status"]);
     assert_eq!(lab.count("starts"), 3);
+}
+
+#[test]
+fn lists_are_answered_from_stored_catalogs_unless_they_are_to_be_fresh() {
+    let lab = Lab::new();
+    let script = echo()
+        .resource("file:///r", "r")
+        .prompt(json!({"name": "p"}))
+        .on_start(json!([{"countFile": lab.at("starts")}]));
+    lab.configure([("s", script)]);
+    let commands: [&[&str]; 6] = [
+        &["tools"],
+        &["tools", "s", "echo"],
+        &["search", "echo"],
+        &["prompts"],
+        &["resources", "s"],
+        &["get", "s"],
+    ];
+    let first = lab.run(&["tools"]);
+    assert_eq!(first.stored, None, "{first:#?}");
+    assert_eq!(lab.count("starts"), 1);
+    for words in commands {
+        let run = lab.run(words);
+        assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:#?}");
+        let note = run.stored.as_deref().unwrap_or_default();
+        assert!(
+            note.starts_with("from the catalog of "),
+            "{words:?}: {note}"
+        );
+        // With --json, stderr is JSON or nothing.
+        let run = lab.run(&[words, &["--json"]].concat());
+        assert_eq!(
+            (run.stored.as_deref(), run.err.as_str()),
+            (None, ""),
+            "{run:#?}"
+        );
+    }
+    assert_eq!(lab.count("starts"), 1);
+    for (at, words) in commands.iter().enumerate() {
+        let run = lab.run(&[words, &["--refresh"][..]].concat());
+        assert_eq!((run.code, run.stored), (Some(0), None), "{words:?}");
+        assert_eq!(
+            lab.count("starts"),
+            u32::try_from(at).unwrap() + 2,
+            "{words:?}"
+        );
+    }
+}
+
+#[test]
+fn a_changed_entry_and_an_unknown_tool_are_looked_up_at_the_server() {
+    let lab = counting();
+    lab.run(&["tools"]).is(0, TOOLS, "");
+    let mut config = crate::lab::parsed(&lab.scratch.read(".mcp-config.json"));
+    config["mcpServers"]["s"]["env"]["CHANGED"] = json!("1");
+    lab.write_json(".mcp-config.json", &config);
+    let run = lab.run(&["tools"]);
+    assert_eq!((run.stored, lab.count("starts")), (None, 2));
+    // The server may have got it since.
+    let run = lab.run(&["tools", "s", "ecko"]);
+    assert_eq!((run.code, lab.count("starts")), (Some(2), 3));
+    assert!(run.err.contains("did you mean \"echo\"?"), "{}", run.err);
+}
+
+#[test]
+fn servers_without_a_stored_catalog_are_connected() {
+    let lab = counting();
+    lab.run(&["tools"]).is(0, TOOLS, "");
+    let mut config = crate::lab::parsed(&lab.scratch.read(".mcp-config.json"));
+    config["mcpServers"]["t"] = lab.marking("t");
+    lab.write_json(".mcp-config.json", &config);
+    let run = lab.run(&["tools"]);
+    assert_eq!(run.out, format!("{TOOLS}mcp__t__echo  Echoes\n"));
+    assert!(run.stored.is_some());
+    assert!(lab.started("t"));
+    assert_eq!(lab.count("starts"), 1);
 }
 
 #[test]
 fn lazy_works_by_variable_and_by_entry() {
     let lab = counting();
     lab.run(&["tools"]).is(0, TOOLS, "");
-    let mut lazy = lab.command(&["tools"]);
-    lab.finish(lazy.env("TRUNKLINE_LAZY", "true"))
-        .is(0, TOOLS, "");
+    let mut lazy = lab.command(&["list"]);
+    lab.finish(lazy.env("TRUNKLINE_LAZY", "true"));
     assert_eq!(lab.count("starts"), 1);
 
     let mut config = crate::lab::parsed(&lab.scratch.read(".mcp-config.json"));
     config["mcpServers"]["s"]["lazy"] = json!(true);
     lab.write_json(".mcp-config.json", &config);
-    lab.run(&["tools"]).is(0, TOOLS, "");
+    lab.run(&["list"]);
     assert_eq!(lab.count("starts"), 1);
     config["mcpServers"]["s"]["lazy"] = json!(false);
     lab.write_json(".mcp-config.json", &config);
-    lab.run(&["--lazy", "tools"]).is(0, TOOLS, "");
+    lab.run(&["tools"]).is(0, TOOLS, "");
     assert_eq!(lab.count("starts"), 2);
 }
 
@@ -73,7 +148,7 @@ fn a_server_that_waits_is_shown_with_what_is_known_of_it() {
     lab.run(&["tools"]).is(0, TOOLS, "");
     lab.run(&["list", "--lazy"]).is(
         0,
-        "s  pending  dynamic     stdio       1 tool (cached)\n  from .mcp-config.json\n",
+        "s  pending  dynamic     stdio       1 tool (cached)\n",
         "",
     );
     let row = &lab.run(&["list", "--lazy", "--json"]).json()[0];

@@ -87,7 +87,7 @@ fn one_bad_entry_costs_only_itself() {
         0,
         "bad    failed     -           -\n  from .mcp-config.json\n  \
          invalid entry: \"command\": expected a string\n  hint: fix it in .mcp-config.json:3:20\n\
-         good   connected  dynamic     stdio       1 tool  (testkit 1.0.0)  2026-07-28\n  from .mcp-config.json\n\
+         good   connected  dynamic     stdio       1 tool\n\
          worse  failed     -           -\n  from .mcp-config.json\n  \
          invalid entry: it has neither a \"command\" nor a \"url\"\n  hint: fix it in .mcp-config.json:4:10\n",
         "",

@@ -41,7 +41,7 @@ fn one_server_is_shown_with_its_entry() {
         "",
     );
     assert!(lab.started("s") && !lab.started("other"));
-    let shown = lab.plainly(&["get", "s", "--json"]).json();
+    let shown = lab.plainly(&["get", "s", "--json", "--refresh"]).json();
     assert_eq!(
         shown,
         json!({"name": "s", "scope": "user", "transport": "stdio", "state": "connected", "tools": 1, "prompts": 0, "resources": 0,

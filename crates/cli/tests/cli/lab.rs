@@ -38,8 +38,10 @@ pub(crate) struct Run {
     pub(crate) code: Option<i32>,
     /// Stdout, with the test's directory as `[DIR]`.
     pub(crate) out: String,
-    /// Stderr, likewise.
+    /// Stderr, likewise, without the note below.
     pub(crate) err: String,
+    /// The note that the answer comes from stored catalogs (UI-6).
+    pub(crate) stored: Option<String>,
 }
 
 /// A run in progress.
@@ -114,6 +116,7 @@ impl Lab {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.scratch.home())
             .envs([self.scratch.marker().env()])
+            .env("NO_COLOR", "1")
             // Nobody's keychain is touched.
             .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent")
             .current_dir(self.scratch.path())
@@ -225,10 +228,17 @@ impl Running<'_> {
         let status = self.status();
         self.lab.scratch.assert_no_processes(GONE);
         let read = |name| self.lab.plain(&self.lab.scratch.read(name));
+        let err = read("stderr");
+        let is_note = |line: &&str| line.trim_end().ends_with("; --refresh connects");
+        let stored = err.split_inclusive('\n').find(is_note).map(str::to_owned);
         Run {
             code: status.code(),
             out: read("stdout"),
-            err: read("stderr"),
+            err: err
+                .split_inclusive('\n')
+                .filter(|line| !is_note(line))
+                .collect(),
+            stored,
         }
     }
 }

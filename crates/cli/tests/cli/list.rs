@@ -42,8 +42,7 @@ crashes  failed     dynamic     stdio
   hint: run the command in a terminal to see why it exits
   stderr (see `trunkline logs crashes`):
     | no licence found
-good     connected  dynamic     stdio       1 tool, 2 prompts, 1 resource  (testkit 1.0.0)  2026-07-28
-  from .mcp-config.json
+good     connected  dynamic     stdio       1 tool, 2 prompts, 1 resource
 missing  failed     dynamic     stdio
   from .mcp-config.json
   command not found: no-such-program
@@ -52,8 +51,7 @@ missing  failed     dynamic     stdio
 off      disabled   dynamic     stdio
   from .mcp-config.json
   hint: enable it with `trunkline enable off`
-old      connected  dynamic     stdio       0 tools  (old 0.9)  2025-11-25
-  from .mcp-config.json
+old      connected  dynamic     stdio       0 tools
 remote   failed     dynamic     http
   from .mcp-config.json
   127.0.0.1:9 refused the connection
@@ -119,10 +117,7 @@ fn problems_of_catalogs_are_listed_below() {
     )]);
     let run = lab.run(&["list"]);
     let (table, problems) = run.out.split_once("\nproblems:\n").expect("problems");
-    assert_eq!(
-        table,
-        "s  connected  dynamic     stdio       2 tools  (testkit 1.0.0)  2026-07-28\n  from .mcp-config.json\n"
-    );
+    assert_eq!(table, "s  connected  dynamic     stdio       2 tools\n");
     assert!(
         problems.contains("  s: tools/list: skipped item 2: it has no name\n"),
         "{problems}"

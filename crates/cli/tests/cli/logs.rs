@@ -305,7 +305,8 @@ fn logs_are_escaped_and_coloured_only_on_a_terminal() {
     .unwrap();
     let on_terminal = |variable: &str, value: &str| {
         let mut command = lab.command(&["logs"]);
-        let (code, shown) = Session::start(command.env(variable, value)).end();
+        command.env_remove("NO_COLOR").env(variable, value);
+        let (code, shown) = Session::start(&mut command).end();
         assert_eq!(code, Some(0));
         shown
     };

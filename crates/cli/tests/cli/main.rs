@@ -38,6 +38,7 @@ mod keychain;
 mod lab;
 mod list;
 mod logs;
+mod look;
 mod managed;
 mod permissions;
 mod policy;

@@ -27,6 +27,19 @@ pub(crate) fn open() -> (File, File) {
     (File::from(master), slave)
 }
 
+/// Opens a terminal of a size.
+pub(crate) fn open_sized(columns: u16, rows: u16) -> (File, File) {
+    let (master, slave) = open();
+    let size = rustix::termios::Winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    rustix::termios::tcsetwinsize(&master, size).unwrap();
+    (master, slave)
+}
+
 /// A run of the program on a terminal.
 pub(crate) struct Session {
     child: Child,
@@ -37,7 +50,15 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn start(command: &mut Command) -> Self {
-        let (master, slave) = open();
+        Self::start_on(open(), command)
+    }
+
+    /// As [`Session::start`], on a terminal of a size.
+    pub(crate) fn start_sized(command: &mut Command, columns: u16, rows: u16) -> Self {
+        Self::start_on(open_sized(columns, rows), command)
+    }
+
+    fn start_on((master, slave): (File, File), command: &mut Command) -> Self {
         let end = || slave.as_fd().try_clone_to_owned().unwrap();
         let child = command
             .stdin(end())
@@ -110,6 +131,13 @@ impl Session {
                 .any(|setting| setting == "-echo")
                 .then_some(())
         });
+    }
+
+    /// Sends a signal to the program.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let pid = i32::try_from(self.child.id()).unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
     }
 
     /// Waits for the program, and returns its exit code and output.

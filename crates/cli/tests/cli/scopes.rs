@@ -34,7 +34,7 @@ fn the_strongest_scope_wins_and_lists_shadowed_entries() {
     let run = lab.run(&["list"]);
     run.is(
         0,
-        "s  connected  dynamic     stdio       1 tool  (testkit 1.0.0)  2026-07-28\n  from .mcp-config.json\n  \
+        "s  connected  dynamic     stdio       1 tool\n  \
          shadows local ([DIR]/home/.claude.json)\n  shadows project ([DIR]/.mcp.json)\n  shadows user ([DIR]/home/.claude.json)\n",
         "",
     );
@@ -120,8 +120,8 @@ fn the_nearest_project_file_wins() {
     );
     assert_eq!(
         about(&run.out, "s"),
-        "s           connected  project     stdio       1 tool  (testkit 1.0.0)  2026-07-28\n  \
-         from [DIR]/a/.mcp.json\n  shadows project ([DIR]/.mcp.json)\n"
+        "s           connected  project     stdio       1 tool\n  \
+         shadows project ([DIR]/.mcp.json)\n"
     );
     assert!(lab.started("inner") && lab.started("only") && !lab.started("outer"));
 }
@@ -169,11 +169,9 @@ fn plugins_bring_their_servers() {
     let run = lab.plainly(&["list"]);
     run.is(
         0,
-        &format!(
-            "plugin:tools:s  connected  plugin      stdio       1 tool  (testkit 1.0.0)  2026-07-28\n  from [DIR]/{root}/.mcp.json\n\n\
+        "plugin:tools:s  connected  plugin      stdio       1 tool\n\n\
              problems:\n  [DIR]/home/.claude/settings.json: the plugin \"gone@market\" is enabled but not installed; install it, or \
-             remove it from \"enabledPlugins\"\n"
-        ),
+             remove it from \"enabledPlugins\"\n",
         "",
     );
     lab.write_json(
@@ -300,8 +298,7 @@ rejected  rejected          project     stdio
   from [DIR]/.mcp.json
   you rejected it ([DIR]/home/.claude.json)
   hint: to allow it again, run `trunkline approve rejected`
-running   connected         user        stdio       1 tool  (testkit 1.0.0)  2026-07-28
-  from [DIR]/home/.claude.json
+running   connected         user        stdio       1 tool
 ",
         "",
     );

@@ -15,11 +15,28 @@ const EVIL: &str = "\u{1b}[31mred\u{1b}]0;title\u{7}\r\u{8}\u{7f}\u{9b}2J\u{202e
 
 /// The characters of [`EVIL`] that must not reach the terminal.
 fn harmful(text: &str) -> Vec<char> {
-    // The program's own status line may steer; it goes back to the start of its line and clears it.
-    let text = text.replace("\r\u{1b}[K", "").replace("\r\n", "\n");
-    text.chars()
+    without_own(text)
+        .chars()
         .filter(|c| (c.is_control() && !"\n\t".contains(*c)) || "\u{202e}\u{200b}".contains(*c))
         .collect()
+}
+
+/// Removes what the program itself may send: it goes back to the start of its lines, and clears them.
+pub(crate) fn without_own(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let mut rest = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let number = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        match number.strip_prefix(['A', 'J', 'K']) {
+            Some(after) => rest += after,
+            None => rest.extend(["\u{1b}[", part]),
+        }
+    }
+    let rest = rest.replace("\r\n", "\n");
+    rest.split('\n')
+        .map(|line| line.trim_start_matches('\r'))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// A server that sends it in every field.
@@ -127,8 +144,10 @@ fn json_on_a_terminal_is_escaped_and_still_the_same_json() {
     ] {
         let shown = on_a_terminal(&mut lab.command(arguments));
         assert_eq!(harmful(&shown), [], "{arguments:?}: {shown}");
-        // Behind the last line that showed how far it was.
-        let (_, document) = shown.rsplit_once("\u{1b}[K").unwrap();
+        // Behind the line that may have shown how far it was.
+        let document = shown
+            .rsplit_once("\u{1b}[K")
+            .map_or(&*shown, |(_, behind)| behind);
         let start = document.find(['[', '{']).unwrap();
         let mut documents =
             serde_json::Deserializer::from_str(&document[start..]).into_iter::<Value>();
@@ -144,12 +163,29 @@ fn status_lines_are_erased_at_the_end() {
     let lab = Lab::with([(
         "s",
         json!({"tools": [{"name": "t", "do": [
-        {"progress": {"steps": 3, "total": true, "message": "working"}}, {"replyText": "done"}]}]}),
+        {"progress": {"steps": 3, "total": true, "everyMs": 400, "message": "working"}}, {"replyText": "done"}]}]}),
     )]);
     let shown = on_a_terminal(&mut lab.command(&["call", "s", "t"]));
-    assert!(shown.contains("connecting (0 of 1): s"), "{shown:?}");
-    assert!(shown.contains("[3/3] working"), "{shown:?}");
+    assert!(shown.contains(" mcp__s__t  1 s  #"), "{shown:?}");
+    assert!(shown.contains("-  [2/3] working"), "{shown:?}");
     assert!(shown.ends_with("\r\u{1b}[Kdone\r\n"), "{shown:?}");
+    // Nothing moves where nobody could follow, or where logs are in between.
+    for (name, value, flag) in [
+        ("TERM", "dumb", "call"),
+        ("CI", "1", "call"),
+        ("X", "", "-v"),
+    ] {
+        let words: Vec<_> = [flag, "call", "s", "t"]
+            .into_iter()
+            .skip(usize::from(flag == "call"))
+            .collect();
+        let shown = on_a_terminal(lab.command(&words).env(name, value));
+        assert!(!shown.contains("\u{1b}[K"), "{name}: {shown:?}");
+        assert!(
+            shown.ends_with("done\r\n") || flag == "-v",
+            "{name}: {shown:?}"
+        );
+    }
 }
 
 #[test]

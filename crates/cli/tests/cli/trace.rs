@@ -132,7 +132,12 @@ fn a_dash_is_standard_error_and_results_stay_alone() {
 #[test]
 fn every_command_that_connects_can_be_traced() {
     let lab = Lab::with([("s", echo())]);
-    for command in [&["list"][..], &["tools"], &["get", "s"], &["demo"]] {
+    for command in [
+        &["list"][..],
+        &["tools", "--refresh"],
+        &["get", "s", "--refresh"],
+        &["demo"],
+    ] {
         let before = [&["--trace", "trace"], command].concat();
         assert_eq!(lab.run(&before).code, Some(0), "{command:?}");
         let trace = lines(&lab.scratch.read("trace"));

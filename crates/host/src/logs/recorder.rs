@@ -91,7 +91,8 @@ impl Recorder {
 
     /// Logs the initial state.
     pub(crate) fn log_initial_state(&self, state: &State) {
-        if self.log.is_on() && !matches!(state, State::Disabled) {
+        // Nothing happens to a server that is not needed yet.
+        if self.log.is_on() && !matches!(state, State::Disabled) && !state.is_lazy() {
             self.log.state(&messages::state(state, &Catalog::default()));
         }
     }

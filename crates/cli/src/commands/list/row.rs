@@ -182,6 +182,17 @@ impl<'a> Row<'a> {
 
     /// As [`Row::problems`], with another hint.
     pub(crate) fn problems_with(&self, hint: Option<&str>) -> Lines {
+        let failed = self.status().and_then(|status| status.state.failure());
+        let target = failed.and(self.server).and_then(target);
+        self.problems_and(target, hint)
+    }
+
+    /// As [`Row::problems`], without the command or URL.
+    pub(super) fn problems_alone(&self) -> Lines {
+        self.problems_and(None, self.hint().as_deref())
+    }
+
+    fn problems_and(&self, target: Option<(&str, String)>, hint: Option<&str>) -> Lines {
         let mut lines = Lines::new();
         if let Some((reason, _)) = self.reason() {
             lines.push(format!("  {reason}"));
@@ -199,7 +210,7 @@ impl<'a> Row<'a> {
         let failure = state.and_then(State::failure);
         if let Some(failure) = failure {
             lines.push(format!("  {}", inline(&failure.to_string())));
-            if let Some((field, value)) = self.server.and_then(target) {
+            if let Some((field, value)) = target {
                 lines.push(format!("  {field}: {value}"));
             }
         }

@@ -19,6 +19,9 @@ const MAX_NAME_WIDTH: usize = 40;
 /// The most lines of a server's stderr in a table.
 const MAX_STDERR: usize = 2;
 
+/// A longer explanation is below its row, so that the columns stay together on a wide terminal.
+const MAX_SUMMARY: usize = 48;
+
 /// The column of the table that explains a state.
 const SUMMARY: usize = 1;
 
@@ -37,6 +40,8 @@ struct Summary {
     text: String,
     /// The text in one or two words, if there is too little room.
     short: &'static str,
+    /// The same for a healthy server, which needs no second line.
+    tools: Option<String>,
     style: Style,
 }
 
@@ -62,6 +67,7 @@ impl Summary {
             status,
             text: text.into(),
             short,
+            tools: None,
             style,
         }
     }
@@ -82,7 +88,12 @@ impl Summary {
                 } else {
                     Style::Plain
                 };
-                Self { style, ..summary }
+                let tools = count(status.catalog.tools().len(), "tool");
+                Self {
+                    style,
+                    tools: Some(tools),
+                    ..summary
+                }
             }
             State::Pending { attempt: 0, .. } => {
                 let text = format!("not started, {}", offers(status));
@@ -133,6 +144,15 @@ impl Summary {
     fn line(&self) -> Line {
         Line::of(self.style, &self.text)
     }
+
+    /// Returns the short text, and the whole one for the line below.
+    fn shortened(&self) -> (Line, Lines) {
+        if let Some(tools) = &self.tools {
+            return (Line::of(self.style, tools), Lines::new());
+        }
+        let whole = Line::plain("    ").and(self.style, &self.text).hang(4);
+        (Line::of(self.style, self.short), whole.into())
+    }
 }
 
 /// Returns whether a server failed or waits for the user.
@@ -145,7 +165,13 @@ pub(super) fn needs_care(row: &Row) -> bool {
 pub(crate) fn card(row: &Row) -> Lines {
     let summary = Summary::of(row, Duration::ZERO);
     let mut heading = Line::status(summary.status).and(Style::Name, name(row.name()));
-    heading.push(summary.style, format_args!("  {}", summary.text));
+    // The problems below say why.
+    let problems = row.problems_alone();
+    let text = match &summary.tools {
+        None if !problems.is_empty() => summary.short,
+        _ => &summary.text,
+    };
+    heading.push(summary.style, format_args!("  {text}"));
     let mut lines = Lines::from(heading.hang(4));
     let mut put = |field: &str, value: &str| {
         let line = Line::plain("  ").and(Style::Dim, format_args!("{field}:"));
@@ -174,7 +200,7 @@ pub(crate) fn card(row: &Row) -> Lines {
     if let Some(signed_in) = row.signed_in() {
         lines.push_line(Line::plain("  ").and(Style::Plain, signed_in));
     }
-    lines.append(row.problems());
+    lines.append(problems);
     lines
 }
 
@@ -236,12 +262,7 @@ pub(super) fn screen(
     lines
 }
 
-fn on_screen(
-    rows: &[Row],
-    elapsed: Duration,
-    timings: Option<&Timings>,
-    width: usize,
-) -> Lines {
+fn on_screen(rows: &[Row], elapsed: Duration, timings: Option<&Timings>, width: usize) -> Lines {
     let mut table = Table::new([
         Column::Keep,
         Column::Flexible,
@@ -253,20 +274,24 @@ fn on_screen(
         let summary = Summary::of(row, elapsed);
         let cure = cure(row, &summary);
         let scope = row.scope().unwrap_or("-");
+        let (short, whole) = summary.shortened();
+        let is_long = summary.text.width() > MAX_SUMMARY;
         let placed = table.row([
             Line::status(summary.status).and(Style::Name, name(row.name())),
-            summary.line(),
+            if is_long {
+                short.clone()
+            } else {
+                summary.line()
+            },
             Line::of(Style::Dim, row.transport()),
             Line::of(Style::Dim, scope),
             Line::of(Style::Literal, cure.as_deref().unwrap_or_default()),
         ]);
-        let mut whole = Lines::new();
-        whole.push_line(
-            Line::plain("    ")
-                .and(summary.style, &summary.text)
-                .hang(4),
-        );
-        placed.or_short(SUMMARY, Line::of(summary.style, summary.short), whole);
+        if is_long {
+            placed.below(whole);
+        } else {
+            placed.or_short(SUMMARY, short, whole);
+        }
         placed.below(below(row, cure.is_some()));
         if let Some(timings) = timings {
             placed.below(more(row, timings));
@@ -333,7 +358,7 @@ fn more(row: &Row, timings: &Timings) -> Lines {
         put("protocol", &identity.protocol_version);
     }
     if let Some(took) = timings.get(row.name()) {
-        put("time", &seconds(*took));
+        put("time", &milliseconds(*took));
     }
     lines
 }
@@ -341,6 +366,10 @@ fn more(row: &Row, timings: &Timings) -> Lines {
 /// Formats a duration in seconds.
 fn seconds(duration: Duration) -> String {
     format!("{:.1} s", duration.as_secs_f64())
+}
+
+fn milliseconds(duration: Duration) -> String {
+    format!("{} ms", duration.as_millis())
 }
 
 /// Counts the servers by state, with the time at the right margin.
@@ -412,7 +441,7 @@ pub(super) fn table_with(rows: &[Row], timings: Option<&Timings>) -> Lines {
             lines.push(format!("  {field}: {value}"));
         }
         if let Some(took) = timings.and_then(|timings| timings.get(row.name())) {
-            lines.push(format!("  time: {}", seconds(*took)));
+            lines.push(format!("  time: {}", milliseconds(*took)));
         }
     }
     lines
@@ -467,10 +496,10 @@ fn details(row: &Row, detail: Detail) -> Lines {
     }
     let problems = row.problems();
     // A file matters where something has to be changed.
-    if detail == Detail::Full || !problems.is_empty() {
-        if let Some(source) = row.source() {
-            lines.push(format!("  from {source}"));
-        }
+    if (detail == Detail::Full || !problems.is_empty())
+        && let Some(source) = row.source()
+    {
+        lines.push(format!("  from {source}"));
     }
     if let Some(server) = row.server {
         for place in &server.shadows {

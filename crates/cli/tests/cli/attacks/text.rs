@@ -54,8 +54,8 @@ fn check_all(lab: &Lab, commands: &[&[&str]]) {
 #[track_caller]
 fn check_screen(command: &mut Command) {
     let shown = on_a_terminal(command.env("NO_COLOR", "1"));
-    // The status line replaces itself.
-    let shown = shown.replace("\r\u{1b}[K", "\n").replace("\r\n", "\n");
+    // The status line and the rows of `list` replace themselves.
+    let shown = crate::terminal::without_own(&shown);
     check_lines(&shown);
     for row in shown.lines() {
         assert!(row.chars().count() <= 80, "{row:?} in {shown}");
