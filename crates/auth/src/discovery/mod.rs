@@ -15,6 +15,7 @@ use crate::challenge::Challenge;
 use crate::error::{AuthError, AuthErrorKind};
 use crate::guard;
 use crate::http::Requester;
+use crate::scopes::usable;
 
 /// A server and its authorization server.
 #[derive(Clone, Debug)]
@@ -108,7 +109,13 @@ fn assemble(
         resource: resource
             .resource
             .or_else(|| Some(urls::canonical_resource(server))),
-        resource_scopes: resource.scopes_supported.unwrap_or_default(),
+        resource_scopes: usable(
+            resource
+                .scopes_supported
+                .iter()
+                .flatten()
+                .map(String::as_str),
+        ),
         wants_dpop: resource.dpop_bound_access_tokens_required.unwrap_or(false)
             || challenge.is_some_and(|challenge| challenge.accepts_dpop),
         issuer,
