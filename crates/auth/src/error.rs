@@ -160,7 +160,13 @@ impl AuthError {
 
 impl From<VaultError> for AuthError {
     fn from(error: VaultError) -> Self {
-        Self::new(AuthErrorKind::Storage, error.to_string())
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        Self::new(AuthErrorKind::Storage, text)
     }
 }
 
@@ -183,6 +189,14 @@ pub(crate) fn foreign(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_of_the_vault_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let vault = crate::Vault::without_keychain(folder.path());
+        let error = AuthError::from(vault.get("a", "b").unwrap_err());
+        assert!(error.to_string().ends_with(": it is not a file"), "{error}");
+    }
 
     #[test]
     fn foreign_text_is_one_bounded_line() {

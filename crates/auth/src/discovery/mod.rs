@@ -165,7 +165,8 @@ pub(crate) async fn issuer_metadata(
     let url = guard::parse_url(issuer, "issuer", http.reach())?;
     let found = probe_issuer(http, &url, issuer).await?;
     found.ok_or_else(|| {
-        let text = format!("{} has no metadata", guard::shown(&url));
+        let url = guard::shown(&url);
+        let text = format!("{url} has no metadata of an authorization server");
         AuthError::new(AuthErrorKind::Metadata, text)
     })
 }

@@ -284,11 +284,7 @@ pub(crate) fn oauth_error(status: u16, body: &[u8]) -> AuthError {
             408 | 425 | 429 | 500..=599 => AuthErrorKind::Unavailable,
             _ => AuthErrorKind::Rejected,
         };
-        let text = if (200..300).contains(&status) || body.is_empty() {
-            format!("the authorization server answered with status {status}")
-        } else {
-            format!("the authorization server answered with status {status} and no OAuth error")
-        };
+        let text = format!("the authorization server answered with status {status}");
         return AuthError::new(kind, text);
     };
     AuthError::from_oauth(error_kind(status, code), code, description)

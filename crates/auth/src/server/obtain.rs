@@ -233,10 +233,8 @@ impl Inner {
                 let source = Arc::clone(source);
                 let issuer = found.issuer.issuer.clone();
                 let assertion = blocking(move || source.assertion(&issuer)).await?;
-                let assertion = assertion.map_err(|error| {
-                    AuthError::new(AuthErrorKind::Settings, error)
-                        .context("the workload has no assertion")
-                })?;
+                let assertion =
+                    assertion.map_err(|error| AuthError::new(AuthErrorKind::Settings, error))?;
                 let form = assertion_form(&assertion, &scopes, record.resource.as_deref());
                 let response = self
                     .request(&http, &found, &client, (None, dpop), form)

@@ -170,7 +170,7 @@ async fn sign_in(host: &Host, name: &str, way: Way) -> Result<SignedIn, Exit> {
     if !auth.needs_user() {
         let reason = server.state.sign_in().map(|asked| format!(": {asked}"));
         let reason = reason.unwrap_or_default();
-        let what = format!("\"{name}\" takes no sign-in of a user, and its own failed{reason}");
+        let what = format!("\"{name}\" signs in by itself, and that failed{reason}");
         output::error(&what, standing::state_hint(&server).as_deref());
         return Err(Exit::NeedsAuth);
     }

@@ -236,7 +236,7 @@ async fn changed_sign_in_settings_apply_after_a_reload() {
     let layout = trunkline_config::Layout::under(lab.at("home"));
     let builder = Host::builder()
         .permit(trunkline::permission::AllowAll)
-        .discover(layout, lab.at("repo"))
+        .discover(layout, &lab.at("repo"))
         .auth(auth(&lab));
     let host = lab.ready(builder).await;
     let first = start_sign_in(&host).await;
