@@ -81,9 +81,10 @@ pub(crate) fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Fails if a path leads to something else than a file: opening a pipe would wait for a reader.
+/// Fails if a path is something else than a file: opening a pipe would wait for a reader, and a
+/// link may lead to a file that must not be written.
 pub(crate) fn refuse_other_than_file(path: &Path) -> io::Result<()> {
-    match fs::metadata(path) {
+    match fs::symlink_metadata(path) {
         Ok(found) if !found.is_file() => Err(io::Error::other("it is not a file")),
         _ => Ok(()),
     }
@@ -151,12 +152,18 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_pipe_in_place_of_a_lock_is_an_error() {
+    fn a_pipe_or_a_link_in_place_of_a_lock_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("lock");
-        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        let (pipe, link) = (folder.path().join("pipe"), folder.path().join("link"));
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
         assert!(made.unwrap().success());
-        let error = FileLock::acquire(&path, Duration::ZERO).unwrap_err();
-        assert!(error.to_string().contains("not a file"), "{error}");
+        let target = folder.path().join("precious");
+        fs::write(&target, "text").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        for path in [pipe, link] {
+            let error = FileLock::acquire(&path, Duration::ZERO).unwrap_err();
+            assert!(error.to_string().contains("not a file"), "{error}");
+        }
+        assert_eq!(fs::read_to_string(target).unwrap(), "text");
     }
 }

@@ -99,7 +99,12 @@ impl Inner {
                 now: self.shared.now(),
             };
             if let Err(error) = revoke(endpoint, token, kind).await {
+                let is_away = error.is_retryable();
                 failure.get_or_insert(error);
+                // An issuer that does not respond would keep the user waiting once more.
+                if is_away {
+                    break;
+                }
             }
         }
         failure.map_or(Revocation::Revoked, Revocation::Failed)

@@ -175,9 +175,9 @@ async fn sign_in(host: &Host, name: &str, way: Way) -> Result<SignedIn, Exit> {
         return Err(Exit::NeedsAuth);
     }
     let account = match way {
-        Way::Device => with_device(&auth).await,
-        Way::Headless => with_any_device(&auth).await,
-        Way::Browser | Way::Url => with_url(&auth, way).await,
+        Way::Device => Box::pin(with_device(&auth)).await,
+        Way::Headless => Box::pin(with_any_device(&auth)).await,
+        Way::Browser | Way::Url => Box::pin(with_url(&auth, way)).await,
     };
     let account = account.map_err(|error| fail(Place::Server(name), way, &error))?;
     if let Some(warning) = auth.storage_warning() {
