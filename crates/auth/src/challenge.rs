@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::flow::DPOP_ALGORITHM;
+use crate::scopes::usable;
 
 /// The challenge of a server that refused a request (RFC 6750, RFC 9728).
 ///
@@ -36,6 +37,10 @@ pub struct Challenge {
 /// The most challenges and parameters of one header.
 const MAX_ITEMS: usize = 64;
 
+/// The longest URL and the longest text of a challenge, which is stored (AUTH-7).
+const MAX_URL: usize = 4096;
+const MAX_TEXT: usize = 1024;
+
 impl Challenge {
     /// Parses the `Bearer` or `DPoP` challenge of a header, which may hold several challenges. Of
     /// several ones, the one with metadata counts.
@@ -64,17 +69,22 @@ impl Challenge {
         let mut challenge = Self::default();
         for (name, value) in parameters {
             match name.to_ascii_lowercase().as_str() {
-                "resource_metadata" => challenge.resource_metadata = Some(value),
-                "scope" => {
-                    challenge.scopes = value.split_whitespace().map(str::to_owned).collect();
+                "resource_metadata" if value.len() <= MAX_URL => {
+                    challenge.resource_metadata = Some(value);
                 }
-                "error" => challenge.error = Some(value),
-                "error_description" => challenge.error_description = Some(value),
+                "scope" => challenge.scopes = usable(value.split_whitespace()),
+                "error" => challenge.error = Some(bounded(value)),
+                "error_description" => challenge.error_description = Some(bounded(value)),
                 _ => {}
             }
         }
         challenge
     }
+}
+
+fn bounded(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MAX_TEXT));
+    text
 }
 
 /// Whether the `algs` of a DPoP challenge, if it has them, include that of our keys.
@@ -257,6 +267,22 @@ mod tests {
     fn long_headers_end() {
         let long = "a,".repeat(100_000);
         assert_eq!(shown(&long), "none");
+        let parameters = "error_description=\"é\", scope=\"x\", ".repeat(10_000);
+        assert_eq!(shown(&format!("Bearer {parameters}")), "|x||é");
+    }
+
+    #[test]
+    fn long_values_are_bounded() {
+        let long = "é".repeat(500_000);
+        let header = format!(
+            "Bearer resource_metadata=\"https://a.example/{long}\", scope=\"{long}\", \
+             error=\"{long}\", error_description=\"{long}\""
+        );
+        let challenge = Challenge::parse(&header).unwrap();
+        assert_eq!(challenge.resource_metadata, None);
+        assert_eq!(challenge.scopes, Vec::<String>::new());
+        let size = serde_json::to_string(&challenge).unwrap().len();
+        assert!(size < 4096, "{size}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub struct AuthError {
     kind: AuthErrorKind,
     message: String,
     code: Option<String>,
+    process: Option<u32>,
 }
 
 /// The kinds of [`AuthError`].
@@ -45,6 +46,8 @@ pub enum AuthErrorKind {
     Cancelled,
     /// Another process is signing in to the same server.
     InProgress,
+    /// Another program listens on the port of the callback.
+    PortInUse,
     /// The user has to sign in.
     SignInRequired,
     /// The settings do not allow this kind of sign-in.
@@ -61,7 +64,23 @@ impl AuthError {
             kind,
             message: message.into(),
             code: None,
+            process: None,
         }
+    }
+
+    /// Creates the error for a sign-in that another process, if it is known, has begun.
+    pub(crate) fn in_progress(process: Option<u32>) -> Self {
+        let who = match process {
+            Some(process) => format!("process {process}"),
+            None => "another process".to_owned(),
+        };
+        let text = format!("{who} is already signing in to this server");
+        Self::new(AuthErrorKind::InProgress, text).with_process(process)
+    }
+
+    pub(crate) fn with_process(mut self, process: Option<u32>) -> Self {
+        self.process = process;
+        self
     }
 
     /// Creates the error for an error code of an authorization server. The description is foreign
@@ -78,6 +97,7 @@ impl AuthError {
             kind,
             message,
             code: Some(code),
+            process: None,
         }
     }
 
@@ -111,6 +131,12 @@ impl AuthError {
         self.code.as_deref()
     }
 
+    /// The process that is in the way, for [`AuthErrorKind::InProgress`] and
+    /// [`AuthErrorKind::PortInUse`], where the system tells.
+    pub fn process(&self) -> Option<u32> {
+        self.process
+    }
+
     /// Whether a later attempt may succeed without the user.
     pub fn is_retryable(&self) -> bool {
         self.kind == AuthErrorKind::Unavailable
@@ -134,7 +160,13 @@ impl AuthError {
 
 impl From<VaultError> for AuthError {
     fn from(error: VaultError) -> Self {
-        Self::new(AuthErrorKind::Storage, error.to_string())
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        Self::new(AuthErrorKind::Storage, text)
     }
 }
 
@@ -157,6 +189,14 @@ pub(crate) fn foreign(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_of_the_vault_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let vault = crate::Vault::without_keychain(folder.path());
+        let error = AuthError::from(vault.get("a", "b").unwrap_err());
+        assert!(error.to_string().ends_with(": it is not a file"), "{error}");
+    }
 
     #[test]
     fn foreign_text_is_one_bounded_line() {

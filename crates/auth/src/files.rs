@@ -81,10 +81,19 @@ pub(crate) fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
+/// Fails if a path is something else than a file: opening a pipe would wait for a reader, and a
+/// link may lead to a file that must not be written.
+pub(crate) fn refuse_other_than_file(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if !found.is_file() => Err(io::Error::other("it is not a file")),
+        _ => Ok(()),
+    }
+}
+
 /// A lock on a file, held until it is dropped. The kernel releases it when the process dies.
 #[derive(Debug)]
 pub(crate) struct FileLock {
-    _file: File,
+    file: File,
 }
 
 impl FileLock {
@@ -93,6 +102,7 @@ impl FileLock {
         if let Some(folder) = path.parent() {
             private_folder(folder)?;
         }
+        refuse_other_than_file(path)?;
         let file = private()
             .write(true)
             .create(true)
@@ -101,7 +111,7 @@ impl FileLock {
         let start = Instant::now();
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Some(Self { _file: file })),
+                Ok(()) => return Ok(Some(Self { file })),
                 Err(TryLockError::WouldBlock) if start.elapsed() < limit => {
                     std::thread::sleep(LOCK_POLL);
                 }
@@ -109,5 +119,51 @@ impl FileLock {
                 Err(TryLockError::Error(error)) => return Err(error),
             }
         }
+    }
+
+    /// Writes the id of this process into the file, for [`lock_owner`]. Failures are ignored.
+    pub(crate) fn note_owner(&self) {
+        let _ = self.file.set_len(0);
+        let _ = (&self.file).write_all(std::process::id().to_string().as_bytes());
+    }
+}
+
+/// Returns the process that holds a lock, if it noted itself and the system lets others read it.
+pub(crate) fn lock_owner(path: &Path) -> Option<u32> {
+    let text = String::from_utf8(read_bounded(path, 16)?).ok()?;
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_knows_its_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/lock");
+        let lock = FileLock::acquire(&path, Duration::ZERO).unwrap().unwrap();
+        lock.note_owner();
+        assert!(FileLock::acquire(&path, Duration::ZERO).unwrap().is_none());
+        assert_eq!(lock_owner(&path), Some(std::process::id()));
+        drop(lock);
+        assert!(FileLock::acquire(&path, Duration::ZERO).unwrap().is_some());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_or_a_link_in_place_of_a_lock_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let (pipe, link) = (folder.path().join("pipe"), folder.path().join("link"));
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let target = folder.path().join("precious");
+        fs::write(&target, "text").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        for path in [pipe, link] {
+            let error = FileLock::acquire(&path, Duration::ZERO).unwrap_err();
+            assert!(error.to_string().contains("not a file"), "{error}");
+        }
+        assert_eq!(fs::read_to_string(target).unwrap(), "text");
     }
 }

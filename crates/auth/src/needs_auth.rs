@@ -95,20 +95,30 @@ impl NeedsAuthMemory {
         }
         entries.retain(|_, entry| is_current(entry, now));
         while entries.len() > MAX_ENTRIES {
-            let oldest = entries.iter().min_by_key(|(_, entry)| entry.at);
-            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
-                break;
-            };
-            entries.remove(&oldest);
+            remove_oldest(&mut entries);
         }
-        if let Ok(bytes) = serde_json::to_vec(&entries) {
-            let _ = replace_private(&self.file, &bytes);
+        // A file that is too large would be read as an empty one.
+        while let Ok(bytes) = serde_json::to_vec(&entries) {
+            if bytes.len() as u64 <= MAX_BYTES {
+                let _ = replace_private(&self.file, &bytes);
+                return;
+            }
+            for _ in 0..entries.len().div_ceil(2) {
+                remove_oldest(&mut entries);
+            }
         }
     }
 
     fn read(&self) -> Entries {
         let bytes = read_bounded(&self.file, MAX_BYTES).unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()
+    }
+}
+
+fn remove_oldest(entries: &mut Entries) {
+    let oldest = entries.iter().min_by_key(|(_, entry)| entry.at);
+    if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+        entries.remove(&oldest);
     }
 }
 
@@ -201,5 +211,21 @@ mod tests {
         });
         assert_eq!(memory.read().len(), MAX_ENTRIES);
         assert!(!memory.read().contains_key("7"));
+    }
+
+    #[test]
+    fn large_challenges_do_not_displace_the_newest() {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = NeedsAuthMemory::at(folder.path().join("needs-auth.json"));
+        memory.update(2, |entries| {
+            for n in 0..MAX_ENTRIES {
+                let challenge = challenge(&"x".repeat(10_000));
+                entries.insert(format!("{n}"), Entry { at: 1, challenge });
+            }
+            true
+        });
+        memory.remember("new", &Challenge::default(), at(2));
+        assert!(memory.recall("new", at(2)).is_some());
+        assert!(memory.read().len() > 10);
     }
 }

@@ -15,6 +15,9 @@ use crate::tokens::exposed;
 /// The name that users see on consent pages.
 const CLIENT_NAME: &str = "Trunkline";
 
+/// The longest id or secret of a client, in bytes. Both are stored.
+const MAX_CREDENTIAL: usize = 8 * 1024;
+
 /// How the client was registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -75,6 +78,18 @@ impl Client {
         }
     }
 
+    /// Creates a pre-registered client that authenticates with a private key.
+    pub(crate) fn with_key(id: String) -> Self {
+        Self {
+            id,
+            auth_method: AuthMethod::PrivateKeyJwt,
+            secret: None,
+            secret_expires_at: None,
+            source: ClientSource::Preregistered,
+            redirect_uri: None,
+        }
+    }
+
     /// Whether the issuer still knows the client, by what it told us.
     pub(crate) fn is_valid_at(&self, now: u64) -> bool {
         self.secret_expires_at.is_none_or(|expires| now < expires)
@@ -92,14 +107,21 @@ pub(crate) enum RegistrationPlan {
     Dynamic(Url),
 }
 
-/// Chooses the way to become a client of an issuer.
+/// Chooses the way to become a client of an issuer. An id from the settings that is the URL of a
+/// metadata document is used as such where the issuer accepts one, and as a pre-registered id
+/// elsewhere.
 pub(crate) fn plan(
     configured_id: Option<&str>,
     metadata_document: Option<&Url>,
     issuer: &AuthorizationServer,
 ) -> Result<RegistrationPlan, AuthError> {
     if let Some(id) = configured_id {
-        return Ok(RegistrationPlan::Preregistered(id.to_owned()));
+        return Ok(match document_url(id) {
+            Some(url) if issuer.accepts_client_metadata_url => {
+                RegistrationPlan::MetadataDocument(url)
+            }
+            _ => RegistrationPlan::Preregistered(id.to_owned()),
+        });
     }
     match (metadata_document, &issuer.registration_endpoint) {
         (Some(url), _) if issuer.accepts_client_metadata_url => {
@@ -108,10 +130,18 @@ pub(crate) fn plan(
         (_, Some(endpoint)) => Ok(RegistrationPlan::Dynamic(endpoint.clone())),
         _ => Err(AuthError::new(
             AuthErrorKind::Registration,
-            "the authorization server registers no clients; register one there yourself, and set \
-             `oauth.clientId` of the server",
+            "the authorization server does not register clients, and no `oauth.clientId` is set",
         )),
     }
+}
+
+/// The URL of a Client ID Metadata Document that a client id is: https, with a path, and in the
+/// spelling that the issuer will compare with the document.
+fn document_url(id: &str) -> Option<Url> {
+    let url = Url::parse(id).ok()?;
+    let is_plain = url.fragment().is_none() && url.username().is_empty();
+    let is_document = url.scheme() == "https" && url.path() != "/" && url.as_str() == id;
+    (is_document && is_plain && url.password().is_none()).then_some(url)
 }
 
 /// Chooses how to authenticate: as the registration response says, or else by what the issuer
@@ -208,6 +238,13 @@ pub(crate) async fn register(
             return Err(error.context("the client could not be registered"));
         }
     };
+    let secret = parsed.client_secret.as_ref().map(Secret::expose);
+    let longest = parsed.client_id.as_deref().into_iter().chain(secret);
+    if longest.map(str::len).max() > Some(MAX_CREDENTIAL) {
+        return Err(failed(
+            "the authorization server registered us with an id or secret that is too long",
+        ));
+    }
     let id = parsed.client_id.filter(|id| !id.is_empty());
     let id = id.ok_or_else(|| failed("the authorization server registered us without an id"))?;
     let secret = parsed
@@ -253,11 +290,31 @@ mod tests {
             RegistrationPlan::Preregistered("id".to_owned())
         );
         assert_eq!(plan(None, Some(&document), &issuer).unwrap(), document_plan);
+        // Where both are set, the user's document comes before the program's.
+        let theirs = "https://me.example/client.json";
+        assert_eq!(
+            plan(Some(theirs), Some(&document), &issuer).unwrap(),
+            RegistrationPlan::MetadataDocument(theirs.parse().unwrap())
+        );
+        for id in [
+            "http://me.example/client.json",
+            "https://me.example/",
+            "https://me.example/c#f",
+            "https://u@me.example/c",
+            "https://ME.example/c",
+        ] {
+            let expected = RegistrationPlan::Preregistered(id.to_owned());
+            assert_eq!(plan(Some(id), None, &issuer).unwrap(), expected);
+        }
         assert_eq!(
             plan(None, None, &issuer).unwrap(),
             RegistrationPlan::Dynamic(endpoint.clone())
         );
         issuer.accepts_client_metadata_url = false;
+        assert_eq!(
+            plan(Some(theirs), None, &issuer).unwrap(),
+            RegistrationPlan::Preregistered(theirs.to_owned())
+        );
         assert_eq!(
             plan(None, Some(&document), &issuer).unwrap(),
             RegistrationPlan::Dynamic(endpoint)

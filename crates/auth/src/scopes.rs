@@ -1,5 +1,8 @@
 //! The scopes to request.
 
+/// The most bytes of scopes that a server may name. They are part of a URL, and are stored.
+const MAX_SCOPES: usize = 8 * 1024;
+
 /// Where the scopes of an authorization request come from.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ScopeSources<'s> {
@@ -36,6 +39,21 @@ pub(crate) fn choose_scopes(sources: ScopeSources) -> Vec<String> {
     scopes
 }
 
+/// Returns the scopes of a server that are valid (RFC 6749, section 3.3), as many as fit.
+pub(crate) fn usable<'s>(scopes: impl IntoIterator<Item = &'s str>) -> Vec<String> {
+    let is_valid = |scope: &&str| {
+        let is_allowed = |byte: u8| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
+        !scope.is_empty() && scope.bytes().all(is_allowed)
+    };
+    let mut length = 0;
+    let fits = |scope: &&str| {
+        length += scope.len() + 1;
+        length <= MAX_SCOPES
+    };
+    let scopes = scopes.into_iter().filter(is_valid).take_while(fits);
+    scopes.map(str::to_owned).collect()
+}
+
 /// Returns `first`, then what only `second` has, without duplicates.
 pub(crate) fn union(first: &[String], second: &[String]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
@@ -53,6 +71,19 @@ mod tests {
 
     fn list(text: &str) -> Vec<String> {
         text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_server_names_only_valid_scopes_and_not_too_many() {
+        let named = ["a", "", "b:c/d", "\u{1b}[31m", "x\"y", "z\n", "é", "e"];
+        assert_eq!(usable(named), ["a", "b:c/d", "e"]);
+        let many: Vec<String> = (0..100_000).map(|n| format!("scope-{n}")).collect();
+        let kept = usable(many.iter().map(String::as_str));
+        assert!(kept.len() > 100 && kept.join(" ").len() <= MAX_SCOPES);
+        assert_eq!(
+            usable(["x".repeat(MAX_SCOPES).as_str()]),
+            Vec::<String>::new()
+        );
     }
 
     #[test]

@@ -7,9 +7,10 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::RwLock;
 use url::Url;
 
+use crate::error::AuthError;
 use crate::http::HttpClient;
 use crate::needs_auth::NeedsAuthMemory;
-use crate::server::{IdpConfig, ServerAuth, ServerConfig};
+use crate::server::{IdpConfig, Logout, Revocation, ServerAuth, ServerConfig};
 use crate::tokens::{Account, ClaudeCodeTokens, TokenStore};
 use crate::vault::Vault;
 
@@ -117,6 +118,34 @@ impl Auth {
     /// keychain.
     pub fn accounts(&self) -> Vec<Account> {
         self.0.store.accounts()
+    }
+
+    /// Signs out of a server that is no longer configured, or configured otherwise: of all its
+    /// stored sign-ins, or of those of one account. `None` if there are none.
+    pub async fn logout_stored(
+        &self,
+        server: &str,
+        account: Option<&str>,
+    ) -> Result<Option<Logout>, AuthError> {
+        let mut logout: Option<Logout> = None;
+        for (identity, stored) in self.0.store.identities() {
+            let is_wanted =
+                stored.server == server && account.is_none_or(|account| account == stored.account);
+            let Some(url) = stored.url.parse().ok().filter(|_| is_wanted) else {
+                continue;
+            };
+            let config = ServerConfig::new(server, url);
+            let ended = ServerAuth::stored(Arc::clone(&self.0), config, identity);
+            let ended = ended.logout().await?;
+            let is_worse = |logout: &Logout| {
+                matches!(logout.revocation, Revocation::Failed(_)) || !logout.was_signed_in
+            };
+            // Of several, the one that failed is reported.
+            if logout.as_ref().is_none_or(|known| !is_worse(known)) {
+                logout = Some(ended);
+            }
+        }
+        Ok(logout)
     }
 
     /// The memory of servers that asked for a sign-in (AUTH-7).

@@ -112,7 +112,7 @@ async fn invalid_grant_ends_the_sign_in_without_a_loop() {
         let demand = server.sign_in_demand().unwrap();
         assert_eq!(demand.reason, SignInReason::Ended, "{name}");
         assert!(
-            demand.message.contains("sign in again"),
+            demand.message.contains("the sign-in has ended"),
             "{}",
             demand.message
         );

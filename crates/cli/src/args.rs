@@ -578,7 +578,7 @@ pub(crate) struct EditArgs {
     #[arg(long, value_name = "MS")]
     pub(crate) connect_timeout: Option<u64>,
 
-    /// Set any field to a JSON value or a string (repeatable)
+    /// Set any field, such as `lazy` or `oauth.scopes`, to a JSON value or a string (repeatable)
     #[arg(long, value_name = "FIELD=JSON")]
     pub(crate) set: Vec<String>,
 

@@ -451,7 +451,11 @@ pub(crate) fn sign_in(
         Some(idp) => config.grant(Grant::Enterprise(Arc::clone(idp))),
         // The company decides who signs in: a browser is no substitute.
         None => config.grant(Grant::Workload(Arc::new(|_: &str| {
-            Err("no identity provider is set; set it with `trunkline xaa setup`".to_owned())
+            Err(
+                "no identity provider is set; set it with `trunkline xaa setup --issuer URL \
+                 --client-id ID`"
+                    .to_owned(),
+            )
         }))),
     }
 }

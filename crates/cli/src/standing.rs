@@ -173,8 +173,10 @@ pub(crate) fn state_hint(server: &ServerStatus) -> Option<String> {
     let takes_sign_in = entry.is_some_and(|entry| server_config(entry).is_some());
     let oauth = entry.and_then(|entry| entry.transport.oauth());
     let needs_auth = matches!(server.state, State::NeedsAuth(_));
-    if let Some(hint) = oauth.filter(|_| needs_auth).and_then(machine_hint) {
-        return Some(hint.to_owned());
+    if let Some(oauth) = oauth.filter(|_| needs_auth)
+        && let Some(hint) = machine_hint(&server.name, oauth)
+    {
+        return Some(hint);
     }
     if needs_auth && takes_sign_in {
         return Some(login_hint(&server.name));
@@ -183,11 +185,18 @@ pub(crate) fn state_hint(server: &ServerStatus) -> Option<String> {
 }
 
 /// Returns the hint for a server that the user does not sign in to.
-pub(crate) fn machine_hint(oauth: &OAuthEntry) -> Option<&'static str> {
+fn machine_hint(name: &str, oauth: &OAuthEntry) -> Option<String> {
     match oauth {
-        oauth if oauth.xaa => Some(XAA_HINT),
+        oauth if oauth.xaa => Some(XAA_HINT.to_owned()),
         oauth if oauth.grant_type == GrantType::ClientCredentials => {
-            Some("check its \"clientId\" and client secret")
+            let key = match oauth.private_key_file {
+                Some(_) => "\"privateKeyFile\"",
+                None => "client secret",
+            };
+            let name = quoted(name);
+            Some(format!(
+                "check its \"clientId\" with `trunkline get {name}`, and its {key}"
+            ))
         }
         _ => None,
     }

@@ -40,10 +40,16 @@ impl Network {
         let credentials = self.program_credentials(entry);
         #[cfg(feature = "http")]
         let credentials = credentials.or_else(|| {
-            let server = self.sign_ins.as_ref()?.server(entry)?;
+            let server = self.sign_in(entry)?;
             Some(server as Arc<dyn Credentials>)
         });
         credentials
+    }
+
+    /// Returns the sign-in of a server, if it has one.
+    #[cfg(feature = "http")]
+    pub(crate) fn sign_in(&self, entry: &ServerEntry) -> Option<Arc<trunkline_auth::ServerAuth>> {
+        self.sign_ins.as_ref()?.server(entry)
     }
 
     fn program_credentials(&self, entry: &ServerEntry) -> Option<Arc<dyn Credentials>> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use trunkline_auth::{Auth, AuthError, Grant, Login, ServerAuth, ServerConfig, SignInDemand};
-use trunkline_config::{GrantType, ServerEntry, TransportEntry};
+use trunkline_config::{GrantType, OAuthEntry, ServerEntry, TlsEntry, TransportEntry};
 use trunkline_transport::credentials::Credentials;
 use trunkline_transport::net::TlsFiles;
 
@@ -21,14 +21,22 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Completes the sign-in settings of a server.
 type ConfigureSignIn = Box<dyn Fn(&ServerEntry, ServerConfig) -> ServerConfig + Send + Sync>;
 
-/// The sign-ins of a host's servers. A server keeps its sign-in over reconnections, so that all of
-/// its requests share one refresh.
+/// The sign-ins of a host's servers. Each connection keeps its sign-in, so that all requests of a
+/// server share one refresh, also over reconnections.
 pub(crate) struct SignIns {
     auth: Auth,
     configure: ConfigureSignIn,
-    servers: Mutex<HashMap<String, Arc<ServerAuth>>>,
+    /// By the key of their identity.
+    servers: Mutex<HashMap<String, Vec<KnownSignIn>>>,
     /// The sign-ins that end with a new connection, each with that connection.
     followed: Mutex<Vec<(Weak<Login>, Weak<Connection>)>>,
+}
+
+/// A sign-in and the settings that it was created with. Not all of them are part of its identity.
+struct KnownSignIn {
+    oauth: OAuthEntry,
+    tls: TlsEntry,
+    auth: Weak<ServerAuth>,
 }
 
 impl SignIns {
@@ -41,13 +49,36 @@ impl SignIns {
         }
     }
 
-    /// Returns the sign-in of a server; `None` if its entry takes none.
+    /// Returns the sign-in of a server; `None` if its entry takes none. Entries that differ in their
+    /// settings share the stored tokens and nothing else, so that a changed entry takes effect.
     pub(crate) fn server(&self, entry: &ServerEntry) -> Option<Arc<ServerAuth>> {
+        let TransportEntry::Http(http) = &entry.transport else {
+            return None;
+        };
         let config = (self.configure)(entry, server_config(entry)?);
         let server = self.auth.server(config);
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = server.identity().key().to_owned();
-        Some(Arc::clone(servers.entry(key).or_insert(server)))
+        let known = servers.entry(server.identity().key().to_owned());
+        let known = known.or_default();
+        known.retain(|known| known.auth.strong_count() > 0);
+        let same = |known: &&KnownSignIn| known.oauth == http.oauth && known.tls == http.tls;
+        if let Some(found) = known
+            .iter()
+            .find(same)
+            .and_then(|known| known.auth.upgrade())
+        {
+            return Some(found);
+        }
+        // A sign-in with the old settings would keep the new one waiting.
+        for old in known.iter().filter_map(|known| known.auth.upgrade()) {
+            old.cancel_login();
+        }
+        known.push(KnownSignIn {
+            oauth: http.oauth.clone(),
+            tls: http.tls.clone(),
+            auth: Arc::downgrade(&server),
+        });
+        Some(server)
     }
 
     /// Returns the identity that a server's catalog belongs to: the empty text if nobody is signed

@@ -1,7 +1,9 @@
 //! The loopback server that receives the end of a sign-in from the browser (AUTH-2).
 
 mod pages;
+mod sockets;
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -12,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 pub(crate) use pages::Page;
+use sockets::{is_own_user, port_owner};
 
 use crate::error::{AuthError, AuthErrorKind};
 
@@ -26,6 +29,9 @@ const MAX_HEAD: usize = 32 * 1024;
 
 /// The most connections at once.
 const MAX_CONNECTIONS: usize = 32;
+
+/// Further attempts to find a free port, whose IPv6 half may be taken.
+const ANY_PORT_ATTEMPTS: usize = 8;
 
 /// The host in the redirect URI. The server listens on this machine in either case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,26 +74,19 @@ impl CallbackServer {
         preferred: Option<u16>,
         host: CallbackHost,
     ) -> Result<Self, AuthError> {
-        let v4 = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
-        let listener = match (required, preferred) {
-            (Some(port), _) => v4(port).await.map_err(|error| taken(port, &error))?,
-            (None, Some(port)) => match v4(port).await {
-                Ok(listener) => listener,
-                Err(_) => v4(0).await.map_err(|error| taken(0, &error))?,
+        let listeners = match (required, preferred) {
+            (Some(port), _) => Listeners::bind(port, host)
+                .await
+                .map_err(|error| taken(port, &error))?,
+            (None, Some(port)) => match Listeners::bind(port, host).await {
+                Ok(listeners) => listeners,
+                Err(_) => Listeners::bind_any(host).await?,
             },
-            (None, None) => v4(0).await.map_err(|error| taken(0, &error))?,
-        };
-        let port = listener
-            .local_addr()
-            .map_err(|error| taken(0, &error))?
-            .port();
-        // A browser may resolve `localhost` to IPv6 first. It falls back if nobody listens there.
-        let v6 = match host {
-            CallbackHost::Localhost => TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await.ok(),
-            CallbackHost::Address => None,
+            (None, None) => Listeners::bind_any(host).await?,
         };
         let (sender, requests) = mpsc::channel(8);
-        let task = tokio::spawn(serve(listener, v6, port, sender)).abort_handle();
+        let port = listeners.port;
+        let task = tokio::spawn(serve(listeners, sender)).abort_handle();
         Ok(Self {
             port,
             host,
@@ -113,6 +112,15 @@ impl Drop for CallbackServer {
 }
 
 impl CallbackRequest {
+    /// Whether it may come from this user. Another user of this machine could see the state in the
+    /// arguments of the browser, and end the sign-in with a code of an account of their own.
+    pub(crate) fn is_own_user(&self) -> bool {
+        let (peer, local) = (self.stream.peer_addr(), self.stream.local_addr());
+        peer.ok()
+            .zip(local.ok())
+            .is_some_and(|(peer, local)| is_own_user(peer, local))
+    }
+
     /// Shows a page. A browser that has left does not matter.
     pub(crate) async fn respond(mut self, page: &Page) {
         let response = page.to_response();
@@ -129,32 +137,86 @@ pub(crate) fn port_of(redirect_uri: &str) -> Option<u16> {
     url::Url::parse(redirect_uri).ok()?.port()
 }
 
-async fn serve(
+/// The sockets of one port.
+struct Listeners {
+    port: u16,
     v4: TcpListener,
     v6: Option<TcpListener>,
-    port: u16,
-    sender: mpsc::Sender<CallbackRequest>,
-) {
-    let mut connections = JoinSet::new();
+}
+
+impl Listeners {
+    /// Listens on a port, or on any for 0. A browser may resolve `localhost` to IPv6 first: if
+    /// another program listens there, it would get the redirect, so the port counts as taken.
+    async fn bind(port: u16, host: CallbackHost) -> io::Result<Self> {
+        let v4 = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let port = v4.local_addr()?.port();
+        let v6 = match host {
+            CallbackHost::Localhost => {
+                match TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await {
+                    Ok(listener) => Some(listener),
+                    Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(error),
+                    // Without IPv6 the browser falls back.
+                    Err(_) => None,
+                }
+            }
+            CallbackHost::Address => None,
+        };
+        Ok(Self { port, v4, v6 })
+    }
+
+    async fn bind_any(host: CallbackHost) -> Result<Self, AuthError> {
+        let mut bound = Self::bind(0, host).await;
+        for _ in 0..ANY_PORT_ATTEMPTS {
+            if bound.is_ok() {
+                break;
+            }
+            bound = Self::bind(0, host).await;
+        }
+        bound.map_err(|error| taken(0, &error))
+    }
+
+    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        tokio::select! {
+            accepted = self.v4.accept() => accepted,
+            accepted = accept_some(self.v6.as_ref()) => accepted,
+        }
+    }
+}
+
+async fn serve(listeners: Listeners, sender: mpsc::Sender<CallbackRequest>) {
+    let mut connections: JoinSet<Option<CallbackRequest>> = JoinSet::new();
+    let mut by_age: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let accepted = tokio::select! {
-            accepted = v4.accept() => accepted,
-            accepted = accept_some(v6.as_ref()) => accepted,
-            _ = connections.join_next(), if !connections.is_empty() => continue,
+            accepted = listeners.accept() => accepted,
+            Some(ended) = connections.join_next() => {
+                if let Ok(Some(request)) = ended {
+                    let _ = sender.send(request).await;
+                }
+                continue;
+            }
         };
         let Ok((stream, from)) = accepted else {
             // Out of file descriptors, for example.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        if !is_loopback(from) || connections.len() >= MAX_CONNECTIONS {
+        if !is_loopback(from) {
             continue;
         }
-        let sender = sender.clone();
-        connections.spawn(async move {
-            let handled = handle(stream, port, &sender);
-            let _ = tokio::time::timeout(REQUEST_TIMEOUT, handled).await;
-        });
+        by_age.retain(|connection| !connection.is_finished());
+        // The oldest one goes: a browser sends its request at once, and another program on this
+        // machine could hold any number of silent connections.
+        if by_age.len() >= MAX_CONNECTIONS
+            && let Some(oldest) = by_age.pop_front()
+        {
+            oldest.abort();
+        }
+        let port = listeners.port;
+        by_age.push_back(connections.spawn(async move {
+            let request = tokio::time::timeout(REQUEST_TIMEOUT, handle(stream, port)).await;
+            request.ok().flatten()
+        }));
     }
 }
 
@@ -172,12 +234,13 @@ fn is_loopback(from: SocketAddr) -> bool {
     }
 }
 
-async fn handle(mut stream: TcpStream, port: u16, sender: &mpsc::Sender<CallbackRequest>) {
+/// Reads a request; `None` if it is not for the redirect URI, and has been answered.
+async fn handle(mut stream: TcpStream, port: u16) -> Option<CallbackRequest> {
     let mut head = Vec::new();
     let route = loop {
         let mut chunk = [0; 4096];
         match stream.read(&mut chunk).await {
-            Ok(0) | Err(_) => return,
+            Ok(0) | Err(_) => return None,
             Ok(read) => head.extend_from_slice(&chunk[..read]),
         }
         match route(&head, port) {
@@ -186,11 +249,12 @@ async fn handle(mut stream: TcpStream, port: u16, sender: &mpsc::Sender<Callback
         }
     };
     match route {
-        Route::Redirect(query) => _ = sender.send(CallbackRequest { query, stream }).await,
+        Route::Redirect(query) => Some(CallbackRequest { query, stream }),
         Route::Incomplete | Route::Other => {
             let query = String::new();
             let request = CallbackRequest { query, stream };
             request.respond(&Page::not_found()).await;
+            None
         }
     }
 }
@@ -234,56 +298,18 @@ fn route(head: &[u8], port: u16) -> Route {
 }
 
 fn taken(port: u16, error: &io::Error) -> AuthError {
-    let text = match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            let by = listener_of(port).map_or(String::new(), |name| format!(" by {name}"));
-            format!(
-                "port {port} for the callback is in use{by}; end that program, or change `oauth.callbackPort`"
-            )
-        }
-        _ => format!("cannot listen on 127.0.0.1:{port}: {error}"),
-    };
-    AuthError::new(AuthErrorKind::Settings, text)
-}
-
-/// The program that listens on a port of this machine, where the system tells.
-#[cfg(target_os = "linux")]
-fn listener_of(port: u16) -> Option<String> {
-    use std::fs;
-    let inode = ["/proc/net/tcp", "/proc/net/tcp6"]
-        .iter()
-        .find_map(|table| {
-            let table = fs::read_to_string(table).ok()?;
-            table.lines().skip(1).find_map(|line| {
-                let columns: Vec<&str> = line.split_whitespace().collect();
-                let local = columns.get(1)?.rsplit_once(':')?.1;
-                let is_it = u16::from_str_radix(local, 16) == Ok(port) && *columns.get(3)? == "0A";
-                is_it.then(|| columns.get(9).map(|inode| format!("socket:[{inode}]")))?
-            })
-        })?;
-    let processes = fs::read_dir("/proc").ok()?.flatten();
-    let owner = processes
-        .filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok())
-        .find(|entry| {
-            let Ok(files) = fs::read_dir(entry.path().join("fd")) else {
-                return false;
-            };
-            files.flatten().any(|file| {
-                fs::read_link(file.path()).is_ok_and(|to| to.as_os_str() == inode.as_str())
-            })
-        })?;
-    let name = fs::read_to_string(owner.path().join("comm")).ok()?;
-    let id = owner.file_name();
-    Some(format!(
-        "{} (process {})",
-        crate::error::foreign(&name),
-        id.to_string_lossy()
-    ))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn listener_of(_: u16) -> Option<String> {
-    None
+    if error.kind() != io::ErrorKind::AddrInUse {
+        let text = format!("cannot listen on 127.0.0.1:{port}: {error}");
+        return AuthError::new(AuthErrorKind::Settings, text);
+    }
+    let owner = port_owner(port);
+    let by = owner.as_ref().map(|owner| format!(" by {}", owner.name));
+    let text = format!(
+        "port {port}, where the browser returns to, is in use{}",
+        by.unwrap_or_default()
+    );
+    let process = owner.and_then(|owner| owner.process);
+    AuthError::new(AuthErrorKind::PortInUse, text).with_process(process)
 }
 
 #[cfg(test)]
@@ -361,14 +387,9 @@ mod tests {
         let error = CallbackServer::bind(Some(port), None, CallbackHost::Address)
             .await
             .unwrap_err();
-        assert!(error.to_string().contains("in use"), "{error}");
+        assert_eq!(error.kind(), AuthErrorKind::PortInUse, "{error}");
         #[cfg(target_os = "linux")]
-        assert!(
-            error
-                .to_string()
-                .contains(&format!("process {}", std::process::id())),
-            "{error}"
-        );
+        assert_eq!(error.process(), Some(std::process::id()), "{error}");
         // Another port is chosen if the preferred one is taken.
         let other = CallbackServer::bind(None, Some(port), CallbackHost::Address).await;
         assert_ne!(other.unwrap().port, port);
@@ -385,5 +406,40 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(10), rebound)
             .await
             .unwrap();
+    }
+
+    /// Another program on this machine must not be able to keep the browser out.
+    #[tokio::test]
+    async fn any_number_of_silent_connections_leaves_room_for_the_browser() {
+        let mut server = CallbackServer::bind(None, None, CallbackHost::Address)
+            .await
+            .unwrap();
+        let address = (Ipv4Addr::LOCALHOST, server.port);
+        let mut silent = Vec::new();
+        for _ in 0..3 * MAX_CONNECTIONS {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
+        let mut browser = TcpStream::connect(address).await.unwrap();
+        let host = format!("127.0.0.1:{}", server.port);
+        let request = format!("GET /callback?code=c HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        browser.write_all(request.as_bytes()).await.unwrap();
+        let received = tokio::time::timeout(Duration::from_secs(10), server.next()).await;
+        assert_eq!(received.unwrap().unwrap().query, "code=c");
+    }
+
+    /// A browser may try the IPv6 address of `localhost` first.
+    #[tokio::test]
+    async fn a_port_whose_other_half_is_taken_is_taken() {
+        let Ok(other) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).await else {
+            return;
+        };
+        let port = other.local_addr().unwrap().port();
+        let bound = CallbackServer::bind(Some(port), None, CallbackHost::Localhost).await;
+        assert_eq!(bound.unwrap_err().kind(), AuthErrorKind::PortInUse);
+        assert!(
+            CallbackServer::bind(Some(port), None, CallbackHost::Address)
+                .await
+                .is_ok()
+        );
     }
 }

@@ -15,6 +15,7 @@ use crate::challenge::Challenge;
 use crate::error::{AuthError, AuthErrorKind};
 use crate::guard;
 use crate::http::Requester;
+use crate::scopes::usable;
 
 /// A server and its authorization server.
 #[derive(Clone, Debug)]
@@ -108,7 +109,13 @@ fn assemble(
         resource: resource
             .resource
             .or_else(|| Some(urls::canonical_resource(server))),
-        resource_scopes: resource.scopes_supported.unwrap_or_default(),
+        resource_scopes: usable(
+            resource
+                .scopes_supported
+                .iter()
+                .flatten()
+                .map(String::as_str),
+        ),
         wants_dpop: resource.dpop_bound_access_tokens_required.unwrap_or(false)
             || challenge.is_some_and(|challenge| challenge.accepts_dpop),
         issuer,
@@ -158,7 +165,8 @@ pub(crate) async fn issuer_metadata(
     let url = guard::parse_url(issuer, "issuer", http.reach())?;
     let found = probe_issuer(http, &url, issuer).await?;
     found.ok_or_else(|| {
-        let text = format!("{} has no metadata", guard::shown(&url));
+        let url = guard::shown(&url);
+        let text = format!("{url} has no metadata of an authorization server");
         AuthError::new(AuthErrorKind::Metadata, text)
     })
 }

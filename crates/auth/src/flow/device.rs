@@ -18,6 +18,8 @@ pub(crate) const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_c
 /// The interval between polls without another one from the issuer, and bounds for the issuer's.
 const DEFAULT_INTERVAL: u64 = 5;
 const MAX_INTERVAL: Duration = Duration::from_mins(1);
+/// The longest code, in characters.
+const MAX_USER_CODE: usize = 32;
 /// How much `slow_down` adds.
 const SLOW_DOWN: Duration = Duration::from_secs(5);
 /// The lifetime of a code without one from the issuer, and the longest accepted.
@@ -87,9 +89,14 @@ impl DeviceAuthorization {
         let uri = raw.verification_uri.or(raw.verification_url);
         let lifetime = raw.expires_in.unwrap_or(DEFAULT_LIFETIME).min(MAX_LIFETIME);
         let interval = Duration::from_secs(raw.interval.unwrap_or(DEFAULT_INTERVAL).max(1));
+        let user_code = foreign(&raw.user_code);
+        // A person types it; anything longer is no code but a message.
+        if user_code.is_empty() || user_code.chars().count() > MAX_USER_CODE {
+            return Err(invalid());
+        }
         Ok(Self {
             device_code: raw.device_code,
-            user_code: foreign(&raw.user_code),
+            user_code,
             verification_uri: uri.as_deref().and_then(browser).ok_or_else(invalid)?,
             verification_uri_complete: raw.verification_uri_complete.as_deref().and_then(browser),
             lifetime: Duration::from_secs(lifetime),
@@ -154,6 +161,7 @@ mod tests {
             "{}",
             r#"{"device_code":"d","user_code":"A"}"#,
             r#"{"device_code":"d","user_code":"A","verification_uri":"javascript:alert(1)"}"#,
+            r#"{"device_code":"d","user_code":"A, then run the command that the page shows","verification_uri":"https://a.example/"}"#,
             r#"{"error":"invalid_client"}"#,
         ] {
             assert!(parse(bad).is_err(), "{bad}");

@@ -24,6 +24,10 @@ const ASSERTION_LIFETIME: Duration = Duration::from_mins(5);
 
 const JWT_BEARER_CLIENT: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
+/// The largest response of a token endpoint, in bytes: all of it is stored, beside the tokens of
+/// other servers.
+const MAX_RESPONSE: usize = 128 * 1024;
+
 /// A token endpoint and the client that uses it.
 pub(crate) struct TokenEndpoint<'r> {
     pub(crate) http: &'r Requester,
@@ -57,6 +61,12 @@ impl TokenResponse {
     }
 }
 
+/// Whether a token can be sent (RFC 6750, section 2.1, and leniently everything that is visible).
+fn is_sendable(token: &Secret) -> bool {
+    let token = token.expose();
+    !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 fn is_dpop(token_type: &str) -> bool {
     token_type.eq_ignore_ascii_case("dpop")
 }
@@ -79,6 +89,10 @@ impl TokenEndpoint<'_> {
         let is_known = |kind: &str| {
             kind.eq_ignore_ascii_case("bearer") || (self.dpop.is_some() && is_dpop(kind))
         };
+        if !is_sendable(&tokens.access_token) {
+            let text = "the authorization server issued a token that no header can hold";
+            return Err(AuthError::new(AuthErrorKind::Rejected, text));
+        }
         match &tokens.token_type {
             // Token exchange answers N_A for a token that is not an access token (RFC 8693).
             Some(kind) if !is_known(kind) && tokens.issued_token_type.is_none() => {
@@ -229,6 +243,10 @@ pub(crate) async fn revoke(
 /// Decodes the response of a token endpoint. A success that is an error body counts as 400, as
 /// some vendors answer that way (AUTH-5).
 fn parse_response(status: u16, body: &[u8]) -> Result<TokenResponse, AuthError> {
+    if body.len() > MAX_RESPONSE {
+        let text = "the response of the token endpoint is too large";
+        return Err(AuthError::new(AuthErrorKind::Rejected, text));
+    }
     if (200..300).contains(&status) {
         let document: Option<Value> = serde_json::from_slice(body).ok();
         let is_token = document
@@ -241,7 +259,12 @@ fn parse_response(status: u16, body: &[u8]) -> Result<TokenResponse, AuthError> 
                 AuthError::new(AuthErrorKind::Rejected, text)
             });
         }
-        return Err(oauth_error(400, body));
+        let error = oauth_error(400, body);
+        if error.oauth_code().is_some() {
+            return Err(error);
+        }
+        let text = "the authorization server answered with neither a token nor an error";
+        return Err(AuthError::new(AuthErrorKind::Rejected, text));
     }
     Err(oauth_error(status, body))
 }
@@ -261,11 +284,7 @@ pub(crate) fn oauth_error(status: u16, body: &[u8]) -> AuthError {
             408 | 425 | 429 | 500..=599 => AuthErrorKind::Unavailable,
             _ => AuthErrorKind::Rejected,
         };
-        let text = if (200..300).contains(&status) || body.is_empty() {
-            format!("the authorization server answered with status {status}")
-        } else {
-            format!("the authorization server answered with status {status} and no OAuth error")
-        };
+        let text = format!("the authorization server answered with status {status}");
         return AuthError::new(kind, text);
     };
     AuthError::from_oauth(error_kind(status, code), code, description)
@@ -377,6 +396,22 @@ mod tests {
                 "{status} {body}"
             );
         }
+    }
+
+    #[test]
+    fn a_token_must_fit_into_a_header_and_into_the_vault() {
+        for (token, expected) in [
+            ("abc.DEF-1_2~3+4/5==", true),
+            ("a|b:c", true),
+            ("", false),
+            ("a b", false),
+            ("a\r\nx: y", false),
+            ("é", false),
+        ] {
+            assert_eq!(is_sendable(&Secret::new(token)), expected, "{token:?}");
+        }
+        let body = format!(r#"{{"access_token":"{}"}}"#, "x".repeat(MAX_RESPONSE));
+        assert!(parse_response(200, body.as_bytes()).is_err());
     }
 
     #[test]

@@ -225,11 +225,7 @@ impl Inner {
             return Err(AuthError::new(AuthErrorKind::Settings, text));
         }
         let this = Arc::clone(self);
-        let lock = blocking(move || this.store().try_login_lock(&this.identity)).await??;
-        lock.ok_or_else(|| {
-            let text = "another process is signing in to this server; complete or end that first";
-            AuthError::new(AuthErrorKind::InProgress, text)
-        })
+        blocking(move || this.store().login_lock(&this.identity)).await?
     }
 
     /// The stored record; one that cannot be decoded counts as none, because a sign-in replaces it.
@@ -337,7 +333,14 @@ async fn receive(mut callback: CallbackServer, login: Weak<Login>, server: Strin
     let receiving = async {
         while let Some(request) = callback.next().await {
             let Some(login) = login.upgrade() else { return };
-            let redirect = login.pending.check(&request.query);
+            let redirect = match login.pending.check(&request.query) {
+                Err(error) if error.kind() == AuthErrorKind::WrongRedirect => Err(error),
+                _ if !request.is_own_user() => {
+                    let text = "the redirect comes from another user of this machine";
+                    Err(AuthError::new(AuthErrorKind::WrongRedirect, text))
+                }
+                redirect => redirect,
+            };
             // The end of the sign-in aborts this task, which still has to show a page.
             let server = server.clone();
             let answer = tokio::spawn(async move {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Inner, blocking};
 use crate::error::AuthError;
 use crate::flow::{TokenEndpoint, revoke};
-use crate::http::Requester;
+use crate::registration::AuthMethod;
 use crate::tokens::Record;
 
 /// The result of signing out.
@@ -72,6 +72,13 @@ impl Inner {
             return Revocation::Unsupported;
         };
         let http = self.requester().await;
+        let key = match client.auth_method {
+            AuthMethod::PrivateKeyJwt => match self.signing_key().await {
+                Ok(key) => key,
+                Err(error) => return Revocation::Failed(error),
+            },
+            _ => None,
+        };
         // The refresh token first: revoking it usually revokes the access token as well.
         let refresh = tokens
             .refresh
@@ -82,29 +89,24 @@ impl Inner {
             .chain([(&tokens.access, "access_token")]);
         let mut failure = None;
         for (token, kind) in both {
-            let endpoint = endpoint(&http, url, record, client, self);
+            let endpoint = TokenEndpoint {
+                http: &http,
+                url,
+                issuer: &record.issuer,
+                client,
+                key: key.as_deref(),
+                dpop: None,
+                now: self.shared.now(),
+            };
             if let Err(error) = revoke(endpoint, token, kind).await {
+                let is_away = error.is_retryable();
                 failure.get_or_insert(error);
+                // An issuer that does not respond would keep the user waiting once more.
+                if is_away {
+                    break;
+                }
             }
         }
         failure.map_or(Revocation::Revoked, Revocation::Failed)
-    }
-}
-
-fn endpoint<'r>(
-    http: &'r Requester,
-    url: &'r url::Url,
-    record: &'r Record,
-    client: &'r crate::registration::Client,
-    inner: &Inner,
-) -> TokenEndpoint<'r> {
-    TokenEndpoint {
-        http,
-        url,
-        issuer: &record.issuer,
-        client,
-        key: None,
-        dpop: None,
-        now: inner.shared.now(),
     }
 }

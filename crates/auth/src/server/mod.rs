@@ -1,5 +1,6 @@
 //! The authentication of one server: its tokens as the transport's [`Credentials`].
 
+mod client_key;
 mod config;
 mod device_login;
 mod enterprise;
@@ -29,6 +30,7 @@ use crate::error::{AuthError, AuthErrorKind};
 use crate::flow::{BoundKey, DpopKey, random_fraction};
 use crate::http::Requester;
 use crate::needs_auth::seconds;
+use crate::scopes::union;
 use crate::shared::Shared;
 use crate::tokens::{
     Account, Record, RefreshTiming, ServerIdentity, TokenStore, Tokens, is_due, refresh_time,
@@ -122,6 +124,15 @@ impl ServerAuth {
         Self::with_kind(shared, config, Kind::Resource, identity)
     }
 
+    /// A sign-in as it is stored, whatever the settings of its server are now.
+    pub(crate) fn stored(
+        shared: Arc<Shared>,
+        config: ServerConfig,
+        identity: ServerIdentity,
+    ) -> Self {
+        Self::with_kind(shared, config, Kind::Resource, identity)
+    }
+
     pub(crate) fn new_idp(shared: Arc<Shared>, idp: IdpConfig) -> Self {
         let identity = ServerIdentity::of_idp(idp.issuer.as_str(), &idp.client_id);
         let (config, kind) = idp.into_server();
@@ -199,12 +210,18 @@ impl ServerAuth {
         self.inner.state().last_failure.clone()
     }
 
-    /// Returns the scopes that requests have lacked since the sign-in, in any process (AUTH-6).
+    /// Returns the scopes that another sign-in would add: those that requests have lacked since the
+    /// last one, in any process (AUTH-6), and those of the settings that were never requested.
     pub async fn missing_scopes(&self) -> Result<Vec<String>, AuthError> {
-        let record = self.inner.read_record().await?;
-        Ok(record
-            .map(|record| record.missing_scopes)
-            .unwrap_or_default())
+        let Some(record) = self.inner.read_record().await? else {
+            return Ok(Vec::new());
+        };
+        let configured = self.inner.config.oauth.scopes.iter().flatten();
+        let new: Vec<String> = configured
+            .filter(|scope| !record.requested_scopes.contains(scope))
+            .cloned()
+            .collect();
+        Ok(union(&record.missing_scopes, &new))
     }
 
     /// Returns why the user has to sign in, if a request was refused for that.
@@ -248,6 +265,14 @@ impl ServerAuth {
         self.inner.start_device_login().await
     }
 
+    /// Cancels the sign-in in the browser that is under way, if there is one.
+    pub fn cancel_login(&self) {
+        let login = self.inner.login_slot().take();
+        if let Some(login) = login {
+            login.cancel();
+        }
+    }
+
     /// Signs out: revokes the tokens where the authorization server can (RFC 7009), and deletes
     /// them in any case.
     pub async fn logout(&self) -> Result<Logout, AuthError> {
@@ -257,10 +282,7 @@ impl ServerAuth {
 
 impl Drop for ServerAuth {
     fn drop(&mut self) {
-        let login = self.inner.login_slot().take();
-        if let Some(login) = login {
-            login.cancel();
-        }
+        self.cancel_login();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Getting tokens: the steps that the sign-ins share, and the grants that need no user.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::config::{Grant, Kind};
 use super::{Inner, blocking};
@@ -14,6 +15,9 @@ use crate::needs_auth::seconds;
 use crate::registration::{self, AuthMethod, Client, ClientSource, RegistrationPlan};
 use crate::scopes::{ScopeSources, choose_scopes};
 use crate::tokens::{Endpoints, Record, Tokens};
+
+/// Time limit for the discovery. A server can name several issuers, each with several URLs.
+const DISCOVERY_LIMIT: Duration = Duration::from_mins(1);
 
 /// The grant type of assertions (RFC 7523).
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -33,6 +37,15 @@ impl Inner {
 
     /// Finds the authorization server.
     pub(super) async fn discover(&self, http: &Requester) -> Result<Discovery, AuthError> {
+        let found = tokio::time::timeout(DISCOVERY_LIMIT, self.find_issuer(http)).await;
+        found.unwrap_or_else(|_| {
+            let limit = DISCOVERY_LIMIT.as_secs();
+            let text = format!("no authorization server responded within {limit} s");
+            Err(AuthError::new(AuthErrorKind::Unavailable, text))
+        })
+    }
+
+    async fn find_issuer(&self, http: &Requester) -> Result<Discovery, AuthError> {
         if let Kind::Idp { issuer, .. } = &self.kind {
             let mut issuer = discovery::issuer_metadata(http, issuer).await?;
             // OpenID Connect has no field that says so, and PKCE does no harm.
@@ -160,7 +173,7 @@ impl Inner {
         }
     }
 
-    async fn client_secret(&self) -> Result<Option<Secret>, AuthError> {
+    pub(super) async fn client_secret(&self) -> Result<Option<Secret>, AuthError> {
         if let Some(secret) = &self.config.client_secret {
             return Ok(Some(secret.clone()));
         }
@@ -200,8 +213,12 @@ impl Inner {
                 let text = "the user has to sign in";
                 return Err(AuthError::new(AuthErrorKind::SignInRequired, text));
             }
-            Grant::ClientCredentials { key } => {
-                let client = self.machine_client(&found, key.is_some()).await?;
+            Grant::ClientCredentials { .. } => {
+                let key = self.signing_key().await?;
+                let client = match key {
+                    Some(_) => Client::with_key(self.machine_id()?),
+                    None => self.machine_client(&found).await?,
+                };
                 let form = Form::new("client_credentials")
                     .with_some("scope", joined(&scopes))
                     .with_some("resource", record.resource.as_deref());
@@ -212,14 +229,12 @@ impl Inner {
                 response
             }
             Grant::Workload(source) => {
-                let client = self.machine_client(&found, false).await?;
+                let client = self.machine_client(&found).await?;
                 let source = Arc::clone(source);
                 let issuer = found.issuer.issuer.clone();
                 let assertion = blocking(move || source.assertion(&issuer)).await?;
-                let assertion = assertion.map_err(|error| {
-                    AuthError::new(AuthErrorKind::Settings, error)
-                        .context("the workload has no assertion")
-                })?;
+                let assertion =
+                    assertion.map_err(|error| AuthError::new(AuthErrorKind::Settings, error))?;
                 let form = assertion_form(&assertion, &scopes, record.resource.as_deref());
                 let response = self
                     .request(&http, &found, &client, (None, dpop), form)
@@ -228,7 +243,7 @@ impl Inner {
                 response
             }
             Grant::Enterprise(idp) => {
-                let client = self.machine_client(&found, false).await?;
+                let client = self.machine_client(&found).await?;
                 let assertion = idp
                     .inner
                     .exchange_for_assertion(&found, &client.id, &scopes)
@@ -274,18 +289,17 @@ impl Inner {
     }
 
     /// The pre-registered client of a grant without the user.
-    async fn machine_client(&self, found: &Discovery, has_key: bool) -> Result<Client, AuthError> {
-        let id = self.config.oauth.client_id.clone().ok_or_else(|| {
+    async fn machine_client(&self, found: &Discovery) -> Result<Client, AuthError> {
+        let id = self.machine_id()?;
+        let secret = self.client_secret().await?;
+        Ok(Client::preregistered(id, secret, &found.issuer))
+    }
+
+    fn machine_id(&self) -> Result<String, AuthError> {
+        self.config.oauth.client_id.clone().ok_or_else(|| {
             let text = "this kind of sign-in needs `oauth.clientId` of the server";
             AuthError::new(AuthErrorKind::Settings, text)
-        })?;
-        let secret = self.client_secret().await?;
-        let mut client = Client::preregistered(id, secret, &found.issuer);
-        if has_key {
-            client.auth_method = AuthMethod::PrivateKeyJwt;
-            client.secret = None;
-        }
-        Ok(client)
+        })
     }
 
     /// Checks the ID token of an identity provider. Other tokens pass.

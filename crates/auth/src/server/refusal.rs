@@ -8,7 +8,7 @@ use super::renewal::{Renewal, RenewalCause};
 use super::{Current, Inner, SignInDemand, SignInReason, blocking};
 use crate::challenge::{Challenge, Reaction, react};
 use crate::error::AuthError;
-use crate::scopes::union;
+use crate::scopes::{union, usable};
 
 /// A token this young, in seconds, is not refreshed because the server refuses it: another one
 /// would be refused too. A token that lives for seconds may expire a little early by the clock of
@@ -111,8 +111,10 @@ impl Inner {
                 this.adopt(&record);
                 return Ok(true);
             }
-            let requested = union(&record.requested_scopes, &added);
-            let missing = union(&record.missing_scopes, &added);
+            // A server could name other scopes each time.
+            let bounded = |scopes: Vec<String>| usable(scopes.iter().map(String::as_str));
+            let requested = bounded(union(&record.requested_scopes, &added));
+            let missing = bounded(union(&record.missing_scopes, &added));
             if requested != record.requested_scopes || missing != record.missing_scopes {
                 record.requested_scopes = requested;
                 record.missing_scopes = missing;

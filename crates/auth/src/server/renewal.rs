@@ -168,7 +168,7 @@ impl Inner {
         };
         if cause == RenewalCause::Refused && self.has_new_issuer(&record).await {
             // Nothing of the old issuer may reach the new one.
-            let text = "the authorization server of the server has changed; sign in again";
+            let text = "the server has another authorization server now";
             let error = AuthError::new(AuthErrorKind::SignInRequired, text);
             self.forget(record, Forget::Client, &error).await?;
             return Err(error);
@@ -180,13 +180,12 @@ impl Inner {
                 Ok(Renewal::Renewed)
             }
             Err(error) if error.kind() == AuthErrorKind::InvalidGrant => {
-                let error = error.context("the sign-in has ended; sign in again");
+                let error = error.context("the sign-in has ended");
                 self.forget(record, Forget::Tokens, &error).await?;
                 Err(error)
             }
             Err(error) if error.kind() == AuthErrorKind::InvalidClient => {
-                let error =
-                    error.context("the registration of the client has ended; sign in again");
+                let error = error.context("the registration of the client has ended");
                 self.forget(record, Forget::Client, &error).await?;
                 Err(error)
             }

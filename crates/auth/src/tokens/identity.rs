@@ -7,6 +7,8 @@ use serde_json::json;
 use trunkline_config::OAuthEntry;
 use url::Url;
 
+use super::Account;
+
 /// The account of a server without a named one.
 const DEFAULT_ACCOUNT: &str = "default";
 
@@ -36,6 +38,15 @@ impl ServerIdentity {
             server: server.to_owned(),
             account: account.to_owned(),
             key: format!("{server}|{hash}|{account}"),
+        }
+    }
+
+    /// The identity of a sign-in in the list of accounts.
+    pub(crate) fn stored(account: &Account, key: String) -> Self {
+        Self {
+            server: account.server.clone(),
+            account: account.account.clone(),
+            key,
         }
     }
 

@@ -8,6 +8,7 @@ use crate::discovery::AuthorizationServer;
 use crate::error::{AuthError, AuthErrorKind};
 use crate::flow::{DpopKey, TokenResponse};
 use crate::registration::Client;
+use crate::scopes::usable;
 
 /// The version of the schema.
 const VERSION: u32 = 1;
@@ -108,7 +109,7 @@ impl Tokens {
     ) -> Self {
         let dpop = dpop.filter(|_| response.is_bound());
         let scopes = match (&response.scope, previous) {
-            (Some(scope), _) => scope.split_whitespace().map(str::to_owned).collect(),
+            (Some(scope), _) => usable(scope.split_whitespace()),
             (None, Some(previous)) => previous.scopes.clone(),
             (None, None) => requested_scopes.to_vec(),
         };

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Record, ServerIdentity};
 use crate::error::{AuthError, AuthErrorKind};
-use crate::files::{FileLock, read_bounded, replace_private};
+use crate::files::{FileLock, lock_owner, read_bounded, replace_private};
 use crate::vault::{StoredIn, Vault};
 
 /// The service under which sign-ins are stored in the vault.
@@ -102,13 +102,17 @@ impl TokenStore {
         }
     }
 
-    /// Takes the lock of an interactive sign-in, if no other process has it.
-    pub(crate) fn try_login_lock(
-        &self,
-        identity: &ServerIdentity,
-    ) -> Result<Option<FileLock>, AuthError> {
+    /// Takes the lock of an interactive sign-in, unless another process has it.
+    pub(crate) fn login_lock(&self, identity: &ServerIdentity) -> Result<FileLock, AuthError> {
         let path = self.lock_path(identity, "login");
-        FileLock::acquire(&path, Duration::ZERO).map_err(|error| storage(&path, &error))
+        let lock = FileLock::acquire(&path, Duration::ZERO);
+        match lock.map_err(|error| storage(&path, &error))? {
+            Some(lock) => {
+                lock.note_owner();
+                Ok(lock)
+            }
+            None => Err(AuthError::in_progress(lock_owner(&path))),
+        }
     }
 
     fn lock_path(&self, identity: &ServerIdentity, extension: &str) -> PathBuf {
@@ -155,6 +159,13 @@ impl TokenStore {
         let mut accounts: Vec<_> = self.read_list().into_values().collect();
         accounts.sort_by(|a, b| (&a.server, &a.account).cmp(&(&b.server, &b.account)));
         accounts
+    }
+
+    /// The stored sign-ins with their identities.
+    pub(crate) fn identities(&self) -> Vec<(ServerIdentity, Account)> {
+        let list = self.read_list().into_iter();
+        list.map(|(key, account)| (ServerIdentity::stored(&account, key), account))
+            .collect()
     }
 
     /// The stored sign-in of one account at one server.

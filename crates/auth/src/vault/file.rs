@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::VaultError;
-use crate::files::{beside, private, private_folder, sync_folder};
+use crate::files::{beside, private, private_folder, refuse_other_than_file, sync_folder};
 
 /// The maximum size of the file: many thousands of secrets.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
@@ -102,10 +102,7 @@ impl SecretFile {
             .read_to_end(&mut text)
             .map_err(failed("read"))?;
         if text.len() as u64 > MAX_BYTES {
-            return Err(VaultError::TooLarge {
-                path: self.path.clone(),
-                limit: MAX_BYTES,
-            });
+            return Err(self.too_large());
         }
         // The message of `serde_json` may quote the file; the position cannot.
         serde_json::from_slice(&text).map_err(|error| VaultError::Malformed {
@@ -119,6 +116,10 @@ impl SecretFile {
         let failed = |source| self.failed("write", source);
         let mut text = serde_json::to_vec_pretty(secrets).map_err(|error| failed(error.into()))?;
         text.push(b'\n');
+        // What could not be read again would take all other secrets with it.
+        if text.len() as u64 > MAX_BYTES {
+            return Err(self.too_large());
+        }
         // The lock makes one fixed name safe; the next writer removes what a killed process left.
         let new = beside(&self.path, ".new");
         match fs::remove_file(&new) {
@@ -148,6 +149,7 @@ impl SecretFile {
         if let Some(folder) = self.path.parent() {
             private_folder(folder).map_err(failed)?;
         }
+        refuse_other_than_file(&path).map_err(failed)?;
         let file = private()
             .write(true)
             .create(true)
@@ -169,6 +171,13 @@ impl SecretFile {
                 }
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
+        }
+    }
+
+    fn too_large(&self) -> VaultError {
+        VaultError::TooLarge {
+            path: self.path.clone(),
+            limit: MAX_BYTES,
         }
     }
 

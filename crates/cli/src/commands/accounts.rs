@@ -1,7 +1,7 @@
 //! `trunkline accounts`: the servers that the user is signed in to, never with a token (AUTH-3).
 
 use std::fmt::Write as _;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use trunkline::auth::Account;
 
@@ -22,7 +22,7 @@ pub(crate) fn run(as_json: bool) -> Exit {
         return Exit::Done;
     }
     if accounts.is_empty() {
-        output::note("you are signed in to no server");
+        output::note("you are not signed in to any server");
         return Exit::Done;
     }
     let mut lines = Lines::new();
@@ -58,7 +58,35 @@ fn validity(account: &Account, now: SystemTime) -> String {
         return "no expiry".to_owned();
     };
     match expires.duration_since(now) {
-        Ok(left) => format!("expires in {} min", left.as_secs().div_ceil(60)),
+        Ok(left) => format!("expires in {}", rounded(left)),
         Err(_) => "expired".to_owned(),
+    }
+}
+
+/// Formats a time in the largest unit that fits.
+fn rounded(left: Duration) -> String {
+    let minutes = left.as_secs().div_ceil(60);
+    match (minutes, minutes.div_ceil(60), minutes.div_ceil(60 * 24)) {
+        (0..=120, ..) => format!("{minutes} min"),
+        (_, hours @ 0..=48, _) => format!("{hours} h"),
+        (.., days) => format!("{days} days"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_rounded_up() {
+        for (seconds, expected) in [
+            (1, "1 min"),
+            (3600, "60 min"),
+            (3 * 3600 - 1, "3 h"),
+            (49 * 3600, "3 days"),
+            (365 * 86_400, "365 days"),
+        ] {
+            assert_eq!(rounded(Duration::from_secs(seconds)), expected);
+        }
     }
 }

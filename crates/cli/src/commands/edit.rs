@@ -165,13 +165,21 @@ fn edits(args: &EditArgs, entry: &Value) -> Result<Vec<EntryEdit>, Problem> {
             return Err((problem, None));
         };
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
-        edits.push(EntryEdit::set(&[field], value));
+        edits.push(EntryEdit::set(&members(field), value));
     }
     for field in &args.unset {
-        is_there(entry, &[field])?;
-        edits.push(EntryEdit::remove(&[field]));
+        is_there(entry, &members(field))?;
+        edits.push(EntryEdit::remove(&members(field)));
     }
     Ok(edits)
+}
+
+/// Splits the name of a field in an object, such as `oauth.scopes`.
+fn members(field: &str) -> Vec<&str> {
+    match field.split_once('.') {
+        Some((object @ ("oauth" | "tls" | "tools"), member)) => vec![object, member],
+        _ => vec![field],
+    }
 }
 
 /// Checks that the changes suit the kind of server: stdio and remote servers do not turn into each

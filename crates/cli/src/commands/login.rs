@@ -2,20 +2,26 @@
 
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc};
 use trunkline::Host;
 use trunkline::auth::{Account, AuthError, AuthErrorKind, Login, ServerAuth, server_config};
 use trunkline::server::{ServerStatus, State};
+use trunkline_config::{EntryStatus, Server};
 
 use super::list::count;
+use super::login_errors::{Place, fail};
 use crate::args::ConfigArgs;
 use crate::browser;
 use crate::exit::Exit;
 use crate::output::{self, Lines, StatusLine, inline};
 use crate::session;
-use crate::standing;
+use crate::standing::{self, quoted};
+
+/// How long a sign-in in the browser may take.
+const LOGIN_LIMIT: Duration = Duration::from_mins(10);
 
 /// Where the user signs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,18 +64,14 @@ pub(crate) async fn run(
     let Some(server) = configured.foremost(name) else {
         return configured.unknown(name);
     };
-    if let Some((reason, hint)) = standing::reason(server) {
-        output::error(
-            &format!("\"{name}\" does not run: {reason}"),
-            hint.as_deref(),
-        );
-        return Exit::Refused;
+    if standing::reason(server).is_some() {
+        return standing::refuse(server);
+    }
+    if server.entry.disabled || server.status == EntryStatus::Disabled {
+        return standing::disabled(name);
     }
     if server_config(&server.entry).is_none() {
-        let what = format!("\"{name}\" takes no sign-in");
-        let hint = "only servers over HTTP without an \"Authorization\" header do";
-        output::error(&what, Some(hint));
-        return Exit::Usage;
+        return takes_no_sign_in(server);
     }
     let wanted = name.to_owned();
     let builder = configured.host().only(move |name| name == wanted);
@@ -133,6 +135,7 @@ struct SignedIn {
     account: Option<Account>,
     /// Whether the user signed in just now.
     is_new: bool,
+    uses_foreign_token: bool,
 }
 
 /// Signs in, and connects to the server. An `Err` has been reported.
@@ -148,6 +151,7 @@ async fn sign_in(host: &Host, name: &str, way: Way) -> Result<SignedIn, Exit> {
             if missing.is_empty() {
                 return Ok(SignedIn {
                     account: auth.account().await.ok().flatten(),
+                    uses_foreign_token: auth.uses_foreign_token(),
                     server,
                     is_new: false,
                 });
@@ -156,33 +160,26 @@ async fn sign_in(host: &Host, name: &str, way: Way) -> Result<SignedIn, Exit> {
             output::instruction(Lines::one(format!("Missing permissions: {scopes}")));
         }
         state => {
-            let what = match state.failure() {
-                Some(failure) => format!("could not connect to \"{name}\": {failure}"),
-                None => format!("could not connect to \"{name}\""),
-            };
+            let reason = state.failure().map(|failure| format!(": {failure}"));
+            let reason = reason.unwrap_or_default();
+            let what = format!("cannot sign in to \"{name}\": it does not connect{reason}");
             output::error(&what, state.hint());
             return Err(Exit::NotConnected);
         }
     }
     if !auth.needs_user() {
-        let oauth = server
-            .entry
-            .as_ref()
-            .and_then(|entry| entry.transport.oauth());
-        let what = if oauth.is_some_and(|oauth| oauth.xaa) {
-            format!("\"{name}\" signs in through your company's identity provider")
-        } else {
-            format!("\"{name}\" signs in with client credentials")
-        };
-        output::error(&what, oauth.and_then(standing::machine_hint));
+        let reason = server.state.sign_in().map(|asked| format!(": {asked}"));
+        let reason = reason.unwrap_or_default();
+        let what = format!("\"{name}\" signs in by itself, and that failed{reason}");
+        output::error(&what, standing::state_hint(&server).as_deref());
         return Err(Exit::NeedsAuth);
     }
     let account = match way {
-        Way::Device => with_device(&auth).await,
-        Way::Headless => with_any_device(&auth).await,
-        Way::Browser | Way::Url => with_url(&auth, way).await,
+        Way::Device => Box::pin(with_device(&auth)).await,
+        Way::Headless => Box::pin(with_any_device(&auth)).await,
+        Way::Browser | Way::Url => Box::pin(with_url(&auth, way)).await,
     };
-    let account = account.map_err(|error| fail(name, &error))?;
+    let account = account.map_err(|error| fail(Place::Server(name), way, &error))?;
     if let Some(warning) = auth.storage_warning() {
         output::warning(&warning);
     }
@@ -193,6 +190,7 @@ async fn sign_in(host: &Host, name: &str, way: Way) -> Result<SignedIn, Exit> {
         server: host.server(name).unwrap_or(server),
         account: Some(account),
         is_new: true,
+        uses_foreign_token: false,
     })
 }
 
@@ -208,16 +206,34 @@ pub(super) async fn with_url(auth: &ServerAuth, way: Way) -> Result<Account, Aut
     });
     output::instruction(lines);
     output::url(login.url());
-    let mut line = StatusLine::new();
-    if io::stdin().is_terminal() {
-        line.show("Waiting for the sign-in (or paste the URL of the page that failed to load)");
-        let reading = tokio::spawn(read_pasted(Arc::clone(&login)));
-        let outcome = login.wait().await;
-        reading.abort();
-        return outcome;
+    if !io::stdin().is_terminal() {
+        return waiting(LOGIN_LIMIT, login.wait()).await;
     }
-    line.show("Waiting for the sign-in");
-    login.wait().await
+    // Not redrawn: the user may be typing after it.
+    let mut line = StatusLine::new();
+    line.show("Waiting for the sign-in (or paste the URL of the page that failed to load)");
+    let reading = tokio::spawn(read_pasted(Arc::clone(&login)));
+    let outcome = login.wait().await;
+    reading.abort();
+    outcome
+}
+
+/// Waits for the end of a sign-in and shows how long it may take.
+async fn waiting<T>(limit: Duration, ended: impl Future<Output = T>) -> T {
+    let deadline = Instant::now() + limit;
+    let mut line = StatusLine::new();
+    let mut seconds = tokio::time::interval(Duration::from_secs(1));
+    tokio::pin!(ended);
+    loop {
+        tokio::select! {
+            outcome = &mut ended => return outcome,
+            _ = seconds.tick() => {
+                let left = deadline.saturating_duration_since(Instant::now()).as_secs();
+                let (minutes, seconds) = (left / 60, left % 60);
+                line.show(&format!("Waiting for the sign-in ({minutes}:{seconds:02} left)"));
+            }
+        }
+    }
 }
 
 /// Completes the sign-in with URLs that the user pastes, until it ends.
@@ -261,9 +277,7 @@ async fn with_device(auth: &ServerAuth) -> Result<Account, AuthError> {
     ));
     output::instruction(lines);
     output::url(login.verification_url());
-    let mut line = StatusLine::new();
-    line.show("Waiting for the sign-in");
-    login.wait().await
+    waiting(login.remaining(), login.wait()).await
 }
 
 /// Signs in on another device if the provider has codes, otherwise at a URL.
@@ -305,8 +319,20 @@ impl SignedIn {
         let reason = state.sign_in().or(state.failure());
         let reason = reason.map_or_else(String::new, |failure| format!(": {failure}"));
         let what = format!("signed in to \"{name}\", but it does not connect{reason}");
-        output::error(&what, state.hint());
+        output::error(&what, self.hint().as_deref());
         exit
+    }
+
+    /// Returns what the user can do if the server does not connect. Signing in once more is no
+    /// use.
+    fn hint(&self) -> Option<String> {
+        match &self.server.state {
+            State::NeedsAuth(_) => {
+                let name = quoted(&self.server.name);
+                Some(format!("see what it says with `trunkline logs {name}`"))
+            }
+            state => state.hint().map(str::to_owned),
+        }
     }
 
     fn exit(&self) -> Exit {
@@ -321,7 +347,11 @@ impl SignedIn {
         let name = output::name(&self.server.name);
         let mut lines = Lines::new();
         let Some(account) = &self.account else {
-            lines.push(format!("\"{name}\" connects without a sign-in"));
+            lines.push(if self.uses_foreign_token {
+                format!("\"{name}\" uses the sign-in of Claude Code")
+            } else {
+                format!("\"{name}\" connects without a sign-in")
+            });
             return lines;
         };
         let already = if self.is_new { "" } else { "already " };
@@ -335,18 +365,20 @@ impl SignedIn {
     }
 }
 
-/// Reports a sign-in or sign-out that failed.
-pub(super) fn fail(name: &str, error: &AuthError) -> Exit {
-    let (hint, exit) = match error.kind() {
-        AuthErrorKind::TimedOut => (Some("try again"), Exit::TimedOut),
-        AuthErrorKind::InProgress => (Some("finish the other sign-in first"), Exit::NeedsAuth),
-        AuthErrorKind::Registration => (
-            Some("register a client with the provider and set \"oauth\": {\"clientId\": …}"),
-            Exit::NeedsAuth,
+/// Reports that nobody signs in to a server.
+pub(super) fn takes_no_sign_in(server: &Server) -> Exit {
+    let name = &server.entry.name;
+    let (reason, hint) = match server.entry.transport.kind() {
+        "http" | "sse" => (
+            "its entry has an \"Authorization\" header",
+            Some(format!(
+                "to sign in instead, run `trunkline edit {} --unset-header Authorization`",
+                quoted(name)
+            )),
         ),
-        AuthErrorKind::Unavailable => (Some("try again later"), Exit::NotConnected),
-        _ => (None, Exit::NeedsAuth),
+        _ => ("only servers over HTTP do", None),
     };
-    output::error(&format!("could not sign in to \"{name}\": {error}"), hint);
-    exit
+    let what = format!("\"{name}\" takes no sign-in: {reason}");
+    output::error(&what, hint.as_deref());
+    Exit::Usage
 }

@@ -1,9 +1,10 @@
 //! `trunkline logout`: signs out of a server (AUTH-10).
 
 use serde_json::json;
-use trunkline::auth::{Revocation, server_config};
+use trunkline::auth::{Logout, Revocation, server_config};
 
-use super::login;
+use super::login::takes_no_sign_in;
+use super::login_errors::fail_logout;
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output::{self, Lines};
@@ -22,23 +23,35 @@ pub(crate) async fn run(
     if let Err(exit) = configured.use_account(name, account) {
         return exit;
     }
-    let Some(server) = configured.foremost(name) else {
-        return configured.unknown(name);
-    };
     let auth = session::auth(configured.loader.layout());
-    let Some((auth, settings)) = auth.zip(server_config(&server.entry)) else {
-        output::error(&format!("\"{name}\" takes no sign-in"), None);
-        return Exit::Usage;
+    let logout = match (configured.foremost(name), auth) {
+        (Some(server), Some(auth)) => match server_config(&server.entry) {
+            Some(settings) => auth.server(settings).logout().await,
+            None => return takes_no_sign_in(server),
+        },
+        // A server that was removed may have left a sign-in.
+        (None, Some(auth)) => match auth.logout_stored(name, account).await {
+            Ok(None) => return configured.unknown(name),
+            Ok(Some(logout)) => Ok(logout),
+            Err(error) => Err(error),
+        },
+        (Some(server), None) => return takes_no_sign_in(server),
+        (None, None) => return configured.unknown(name),
     };
-    let logout = match auth.server(settings).logout().await {
-        Ok(logout) => logout,
-        Err(error) => return login::fail(name, &error),
-    };
+    match logout {
+        Ok(logout) => report(name, account, &logout, as_json),
+        Err(error) => fail_logout(name, &error),
+    }
+}
+
+fn report(name: &str, account: Option<&str>, logout: &Logout, as_json: bool) -> Exit {
     let revoked = match &logout.revocation {
         Revocation::Revoked => "revoked",
         Revocation::Unsupported => "unsupported",
         Revocation::Failed(error) => {
-            let what = format!("the tokens of \"{name}\" could not be revoked: {error}");
+            let what = format!(
+                "the tokens of \"{name}\" are deleted here, but could not be revoked: {error}"
+            );
             output::warning(&what);
             "failed"
         }

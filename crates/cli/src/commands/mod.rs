@@ -16,6 +16,7 @@ pub(crate) mod get;
 pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod login;
+mod login_errors;
 pub(crate) mod logout;
 pub(crate) mod logs;
 pub(crate) mod man;

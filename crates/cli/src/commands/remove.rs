@@ -1,12 +1,13 @@
 //! `trunkline remove`: removes a server from a scope.
 
 use serde_json::{Value, json};
+use trunkline::auth::server_config;
 use trunkline_config::{Scope, Server, Source};
 
 use crate::args::{ConfigArgs, WriteScope};
 use crate::change;
 use crate::exit::Exit;
-use crate::output::{self, Lines};
+use crate::output::{self, Lines, inline};
 use crate::session::{self, Configured};
 use crate::standing::quoted;
 
@@ -60,6 +61,8 @@ pub(crate) fn run(
         .named(name)
         .find(|server| server.entry.scope == scope)
         .filter(|server| has_client(&server.entry.as_written()));
+    // Nothing else of this name stays, so that `logout` finds the sign-in.
+    let is_signed_in = places.len() == 1 && is_signed_in(&configured, name);
     match editor.remove(scope, name) {
         Ok(written) => {
             if let Some(server) = with_secret {
@@ -67,13 +70,29 @@ pub(crate) fn run(
             }
             let what = format!("removed \"{name}\" from the {scope} scope");
             let document = json!({"removed": name, "scope": scope, "file": change::path(&written)});
-            change::report(&what, &written, document, as_json)
+            let exit = change::report(&what, &written, document, as_json);
+            if is_signed_in && !as_json {
+                let command = format!("trunkline logout {}", inline(&quoted(name)));
+                output::note(Lines::one(format!(
+                    "you are still signed in to it; sign out with `{command}`"
+                )));
+            }
+            exit
         }
         Err(error) => {
             let hint = hint(&configured, name, scope, &places);
             change::fail(&error, hint.as_deref())
         }
     }
+}
+
+/// Returns whether the user is signed in to a server.
+fn is_signed_in(configured: &Configured, name: &str) -> bool {
+    let auth = session::auth(configured.loader.layout());
+    let server = configured.foremost(name);
+    let settings = server.and_then(|server| server_config(&server.entry));
+    auth.zip(settings)
+        .is_some_and(|(auth, settings)| auth.server(settings).listed_account().is_some())
 }
 
 /// Returns whether an entry names an OAuth client, whose secret may be stored.

@@ -53,6 +53,7 @@ mod search;
 mod secret_sweep;
 mod shared_token;
 mod sign_in;
+mod sign_in_problems;
 mod signals;
 mod status;
 mod terminal;

@@ -194,26 +194,6 @@ fn an_interrupted_login_ends_at_once() {
     assert_eq!(run.code, Some(130), "{run:#?}");
 }
 
-#[test]
-fn servers_that_take_no_sign_in_are_told_apart() {
-    let lab = Lab::with_entries(|lab| {
-        json!({
-            "local": lab.scratch.entry("local", &echo()),
-            "keyed": {"type": "http", "url": "https://a.example/mcp",
-                "headers": {"Authorization": "Bearer x"}},
-        })
-    });
-    for name in ["local", "keyed"] {
-        lab.run(&["login", name]).fails(
-            2,
-            &format!("\"{name}\" takes no sign-in"),
-            "only servers over HTTP without an \"Authorization\" header do",
-        );
-    }
-    let run = lab.run(&["login", "nobody"]);
-    assert_eq!(run.code, Some(2), "{run:#?}");
-}
-
 /// AUTH-6: a call that lacks scopes says so, and the next login asks for them.
 #[test]
 fn missing_scopes_are_granted_by_another_login() {

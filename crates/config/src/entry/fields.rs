@@ -82,8 +82,8 @@ pub const FIELDS: &[Field] = &[
     Field {
         name: "oauth",
         servers: HTTP,
-        schema: r#"{"type":"object","properties":{"clientId":{"type":"string"},"callbackPort":{"type":"integer","minimum":0,"maximum":65535},"authServerMetadataUrl":{"type":"string","pattern":"^https://"},"scopes":{"type":["string","array"],"items":{"type":"string"}},"xaa":{"type":"boolean"},"grantType":{"enum":["authorization_code","client_credentials"]}}}"#,
-        doc: "Sign-in settings: `clientId`, `callbackPort`, `authServerMetadataUrl` (https), `scopes`, `xaa`, `grantType` (`client_credentials` for a program that signs in as itself)",
+        schema: r#"{"type":"object","properties":{"clientId":{"type":"string"},"callbackPort":{"type":"integer","minimum":0,"maximum":65535},"authServerMetadataUrl":{"type":"string","pattern":"^https://"},"scopes":{"type":["string","array"],"items":{"type":"string"}},"xaa":{"type":"boolean"},"grantType":{"enum":["authorization_code","client_credentials"]},"privateKeyFile":{"type":"string"},"keyId":{"type":"string"}}}"#,
+        doc: "Sign-in settings: `clientId`, `callbackPort`, `authServerMetadataUrl` (https), `scopes`, `xaa`, `grantType` (`client_credentials` for a program that signs in as itself), `privateKeyFile` and `keyId` (its key, in place of a client secret)",
     },
     Field {
         name: "account",

@@ -374,6 +374,13 @@ fn check_oauth(transport: &TransportEntry) -> Result<(), String> {
             return Err("\"xaa\" and \"grantType\" exclude each other".to_owned());
         }
     }
+    let user = transport.oauth().filter(|oauth| !is_machine(oauth));
+    if user.is_some_and(|oauth| oauth.private_key_file.is_some() || oauth.key_id.is_some()) {
+        let fields = "\"privateKeyFile\" and \"keyId\"";
+        return Err(format!(
+            "{fields} need \"grantType\": \"client_credentials\""
+        ));
+    }
     let metadata = transport
         .oauth()
         .and_then(|oauth| oauth.auth_server_metadata_url.as_deref());
@@ -476,6 +483,14 @@ mod tests {
             (
                 r#"{"url":"https://h","oauth":{"authServerMetadataUrl":"http://h"}}"#,
                 "must begin with https://",
+            ),
+            (
+                r#"{"url":"https://h","oauth":{"clientId":"c","privateKeyFile":"k.pem"}}"#,
+                "need \"grantType\": \"client_credentials\"",
+            ),
+            (
+                r#"{"url":"https://h","oauth":{"grantType":"client_credentials"}}"#,
+                "needs a \"clientId\"",
             ),
         ] {
             let error = check(json).unwrap_err();

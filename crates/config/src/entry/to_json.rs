@@ -153,6 +153,8 @@ fn of_oauth(oauth: &OAuthEntry) -> Option<Value> {
         scopes,
         xaa,
         grant_type,
+        private_key_file,
+        key_id,
     } = oauth;
     let mut fields = Map::new();
     put(&mut fields, "clientId", client_id.as_ref());
@@ -167,6 +169,8 @@ fn of_oauth(oauth: &OAuthEntry) -> Option<Value> {
         "grantType",
         is_machine.then_some("client_credentials"),
     );
+    put(&mut fields, "privateKeyFile", private_key_file.as_ref());
+    put(&mut fields, "keyId", key_id.as_ref());
     non_empty(fields)
 }
 

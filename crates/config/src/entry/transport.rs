@@ -140,6 +140,10 @@ pub struct OAuthEntry {
     /// Who signs in.
     #[serde(default)]
     pub grant_type: GrantType,
+    /// The file with the private key of the client, in PEM format, in place of a client secret.
+    pub private_key_file: Option<PathBuf>,
+    /// The id under which the authorization server knows the public key (`kid`).
+    pub key_id: Option<String>,
 }
 
 /// Who signs in to a server.
@@ -150,7 +154,7 @@ pub enum GrantType {
     /// The user, in a browser.
     #[default]
     AuthorizationCode,
-    /// The program itself, with its client id and secret.
+    /// The program itself, with its client id and its secret or private key.
     ClientCredentials,
 }
 
@@ -328,6 +332,10 @@ impl TransportEntry {
                 if http.oauth.grant_type != GrantType::default() {
                     oauth.push(json!({"grantType": "client_credentials"}));
                 }
+                if let Some(file) = &http.oauth.private_key_file {
+                    let key_id = &http.oauth.key_id;
+                    oauth.push(json!({"privateKeyFile": file, "keyId": key_id}));
+                }
                 json!({
                     "type": match http.flavour {
                         HttpFlavour::Streamable => "http",
@@ -389,9 +397,13 @@ impl TransportEntry {
     pub(crate) fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
         let paths = match self {
             Self::Stdio(stdio) => vec![&mut stdio.cwd],
-            Self::Http(HttpEntry { tls, .. }) | Self::Ws(WsEntry { tls, .. }) => {
-                vec![&mut tls.ca, &mut tls.cert, &mut tls.key]
-            }
+            Self::Http(HttpEntry { tls, oauth, .. }) => vec![
+                &mut tls.ca,
+                &mut tls.cert,
+                &mut tls.key,
+                &mut oauth.private_key_file,
+            ],
+            Self::Ws(WsEntry { tls, .. }) => vec![&mut tls.ca, &mut tls.cert, &mut tls.key],
             Self::Ide(_) | Self::Sdk | Self::ClaudeAiProxy { .. } => Vec::new(),
         };
         paths.into_iter().flatten().collect()

@@ -12,7 +12,9 @@ const PATH_NAMES: [&str; 5] = ["file", "path", "dir", "directory", "credentials"
 /// Whether a value is the path of a secret, as in `TOKEN_FILE`.
 pub(super) fn is_path_setting(name: &str, value: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    PATH_NAMES.iter().any(|end| name.ends_with(end)) && is_path(value)
+    // `oauth.privateKeyFile` may be a bare file name, and a user who approves it has to see it.
+    let is_own = name == "privatekeyfile" && !value.contains("---") && !is_random(value);
+    PATH_NAMES.iter().any(|end| name.ends_with(end)) && (is_own || is_path(value))
 }
 
 /// Whether a value is a boolean, a number, a file path, or a URL without credentials. A number may

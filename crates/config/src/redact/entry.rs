@@ -387,12 +387,12 @@ mod tests {
     fn other_fields_are_looked_into() {
         let entry = json!({
             "url": "https://u:pw@h/${A}?k=${X:-abc}&l=v&flag#f",
-            "authToken": "abc", "oauth": {"clientId": "id", "clientSecret": "abc", "callbackPort": 3},
+            "authToken": "abc", "oauth": {"clientId": "id", "clientSecret": "abc", "callbackPort": 3, "privateKeyFile": "robot.pem"},
             "sandbox": {"env": ["A_TOKEN=abc"], "apiKey": 12}, "timeout": 5,
         });
         let expected = json!({
             "url": "https://***@h/${A}?k=${X:-***}&l=***&***#***",
-            "authToken": "***", "oauth": {"clientId": "id", "clientSecret": "***", "callbackPort": 3},
+            "authToken": "***", "oauth": {"clientId": "id", "clientSecret": "***", "callbackPort": 3, "privateKeyFile": "robot.pem"},
             "sandbox": {"env": ["A_TOKEN=***"], "apiKey": "***"}, "timeout": 5,
         });
         assert_eq!(shown(entry, RedactMode::Display), expected);

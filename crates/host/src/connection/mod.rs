@@ -257,6 +257,9 @@ struct Core {
     fetched: FetchCache,
     /// What stands in for the server's tools while it waits for a sign-in.
     sign_in_tools: OnceLock<Arc<ServerTools>>,
+    /// Kept for as long as the connection: a sign-in that is under way ends with it.
+    #[cfg(feature = "http")]
+    _sign_in: Option<Arc<trunkline_auth::ServerAuth>>,
     recorder: Recorder,
 }
 
@@ -309,7 +312,13 @@ impl Connection {
             shared.tap.as_ref(),
         );
         recorder.log_initial_state(&state);
+        #[cfg(feature = "http")]
+        let sign_in = entry
+            .as_deref()
+            .and_then(|entry| shared.network.sign_in(entry));
         let core = Arc::new(Core {
+            #[cfg(feature = "http")]
+            _sign_in: sign_in,
             status: ArcSwap::from_pointee(ServerStatus {
                 name: Arc::clone(&name),
                 entry,

@@ -19,14 +19,18 @@ const GREET: &str = "mcp__s__greet";
 
 /// A host with a server that a test issuer protects.
 fn protected(lab: &Lab, issuer: &OAuthServer) -> HostBuilder {
-    let vault = Vault::without_keychain(lab.at("secrets.json"));
-    let http = TransportClient::new(Dialer::with_vars(|_| None));
-    let auth = Auth::builder(Arc::new(vault), lab.at("auth"), Arc::new(http)).build();
     Host::builder()
         .permit(trunkline::permission::AllowAll)
         .catalogs(CatalogStore::at(lab.at("catalogs")))
         .server(ServerEntry::http("s", issuer.resource()))
-        .auth(auth)
+        .auth(auth(lab))
+}
+
+/// The sign-ins of a lab.
+fn auth(lab: &Lab) -> Auth {
+    let vault = Vault::without_keychain(lab.at("secrets.json"));
+    let http = TransportClient::new(Dialer::with_vars(|_| None));
+    Auth::builder(Arc::new(vault), lab.at("auth"), Arc::new(http)).build()
 }
 
 fn names(host: &Host) -> Vec<String> {
@@ -214,4 +218,60 @@ async fn missing_scopes_are_asked_for_beside_the_tools() {
     let output = host.call(GREET, json!({}), CallOptions::new()).await;
     assert_eq!(output.unwrap().text(), "hello");
     lab.end(host).await;
+}
+
+/// A changed entry takes effect with the reload, also for a sign-in that is under way.
+#[tokio::test]
+async fn changed_sign_in_settings_apply_after_a_reload() {
+    let (lab, issuer) = (Lab::new(), OAuthServer::start());
+    let write = |oauth: serde_json::Value| {
+        let entry = json!({"type": "http", "url": issuer.resource(), "oauth": oauth});
+        let config = json!({"mcpServers": {"s": entry}}).to_string();
+        std::fs::write(lab.at("home/.claude.json"), config).unwrap();
+    };
+    for folder in ["home", "repo"] {
+        std::fs::create_dir_all(lab.at(folder)).unwrap();
+    }
+    write(json!({"scopes": "read"}));
+    let layout = trunkline_config::Layout::under(lab.at("home"));
+    let builder = Host::builder()
+        .permit(trunkline::permission::AllowAll)
+        .discover(layout, &lab.at("repo"))
+        .auth(auth(&lab));
+    let host = lab.ready(builder).await;
+    let first = start_sign_in(&host).await;
+    assert!(first.contains("scope=read&"), "{first}");
+
+    // Scopes and the port are not part of the identity under which tokens are stored.
+    let port = free_port();
+    write(json!({"scopes": "read write", "callbackPort": port}));
+    host.reload().await;
+    in_time("ready", host.ready()).await;
+    let second = start_sign_in(&host).await;
+    assert!(second.contains("scope=read+write"), "{second}");
+    let redirect = format!("redirect_uri=http%3A%2F%2F127.0.0.1%3A{port}%2F");
+    assert!(second.contains(&redirect), "{second}");
+
+    issuer.add_client("mine", None);
+    write(json!({"scopes": "admin", "clientId": "mine"}));
+    host.reload().await;
+    in_time("ready", host.ready()).await;
+    let third = start_sign_in(&host).await;
+    assert!(third.contains("client_id=mine&"), "{third}");
+    visit(&issuer, &third).await;
+    eventually("the tools", || names(&host) == [GREET]).await;
+
+    // The same identity, so the stored tokens stay; another sign-in would add the new scope.
+    write(json!({"scopes": "admin audit", "clientId": "mine"}));
+    host.reload().await;
+    in_time("ready", host.ready()).await;
+    eventually("the tools", || names(&host) == [GREET]).await;
+    let auth = host.server_auth("s").unwrap();
+    assert_eq!(auth.missing_scopes().await.unwrap(), ["audit"]);
+    lab.end(host).await;
+}
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
 }
