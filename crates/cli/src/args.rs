@@ -653,6 +653,18 @@ pub(crate) struct CallArgs {
     /// Accept a tool that has changed since its first call
     #[arg(long)]
     pub(crate) accept_changes: bool,
+
+    /// Answer a question of the server: `key=value` or `key:=json` (repeatable)
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) elicit: Vec<String>,
+
+    /// Answer questions of the server with their defaults
+    #[arg(long)]
+    pub(crate) elicit_defaults: bool,
+
+    /// Never prompt: cancel questions that the flags do not answer
+    #[arg(long)]
+    pub(crate) no_input: bool,
 }
 
 #[derive(clap::Args)]

@@ -2,6 +2,7 @@
 //! escaped for a terminal (SEC-3); see [`Lines`].
 
 mod lines;
+mod prompt;
 mod report;
 
 use std::borrow::Cow;
@@ -17,6 +18,9 @@ use trunkline_config::env_vars;
 use unicode_width::UnicodeWidthChar;
 
 pub(crate) use lines::{Lines, inline, name};
+pub(crate) use prompt::{
+    Dialog, Prompted, StopOnDrop, StopSignal, Stopped, TextPrompt, is_possible as can_prompt,
+};
 pub(crate) use report::{
     block, error, finish, hint, indented_stderr, instruction, is_json, json_diff, note,
     stderr_lines, url, usage_error, use_json, warning,
@@ -186,7 +190,7 @@ impl StatusLine {
     }
 
     pub(crate) fn show(&mut self, text: &str) {
-        if io::stderr().is_terminal() {
+        if io::stderr().is_terminal() && !prompt::dialog_is_open() {
             self.shown = true;
             let shown = fitting(&inline(text), width(terminal_size_of(io::stderr())));
             write_raw_err(&format!("\r\x1b[K{shown}"));

@@ -23,6 +23,7 @@ mod config;
 mod connectors;
 mod context;
 mod edit;
+mod elicitation;
 mod enable;
 mod failures;
 mod get;
