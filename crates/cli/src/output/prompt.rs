@@ -5,7 +5,7 @@
 //! never wraps, so that it cannot start a row (SEC-3).
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -414,10 +414,10 @@ fn moved(key: KeyEvent, at: usize, options: &[String]) -> usize {
     }
 }
 
-/// Returns whether the user can be prompted on this terminal.
+/// Returns whether dialogs are possible. They leave stdout alone, so that it may go elsewhere.
 pub(crate) fn is_possible() -> bool {
     let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
-    super::can_ask() && io::stdout().is_terminal() && !is_dumb
+    super::can_ask() && !is_dumb
 }
 
 #[cfg(test)]

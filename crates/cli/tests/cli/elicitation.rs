@@ -44,6 +44,11 @@ fn lab(era: &str) -> Lab {
     Lab::with([("s", asking(era, &person()))])
 }
 
+/// A text without the line breaks of the terminal.
+fn folded(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn session(command: &mut Command) -> Session {
     Session::start(command)
 }
@@ -330,9 +335,7 @@ fn a_call_that_needs_a_page_is_repeated_when_the_user_or_the_server_says_so() {
     // The user says that it is done, three times; the server does not agree.
     let mut session = session(&mut lab.command(&["call", "s", "ask"]));
     for round in 1..=3 {
-        // Each prompt is drawn once, and once more as its answer.
-        session.wait_for_count("? s/ask open example.com", 2 * round - 1);
-        session.type_keys("i");
+        // Without a display, the browser is not the first choice.
         session.wait_for_count("> I opened it myself", round);
         session.type_keys(ENTER);
         session.wait_for_count("> I have finished, repeat the call", round);
@@ -341,7 +344,7 @@ fn a_call_that_needs_a_page_is_repeated_when_the_user_or_the_server_says_so() {
     let (code, text) = session.end();
     assert_eq!(code, Some(1), "{text}");
     assert!(
-        text.contains("it still asks for a page that was visited"),
+        folded(&text).contains("it still asks for a page that was visited"),
         "{text}"
     );
     assert_eq!(lab.count("calls"), 4);
@@ -360,17 +363,19 @@ fn a_call_that_needs_a_page_is_repeated_when_the_user_or_the_server_says_so() {
         ]}}),
     )]);
     let mut session = Session::start(&mut lab.command(&["call", "s", "ask"]));
-    session.wait_for_count("> Open in the browser", 0);
-    session.type_after("? s/ask open example.com", &format!("i{ENTER}"));
+    session.type_after("> I opened it myself", ENTER);
     session.type_after("waiting for you to finish at example.com", "");
     lab.scratch.write("visited", "");
     session.type_after("the question is settled or was withdrawn", "");
     // It asks again, because this server never agrees.
-    session.wait_for_count("? s/ask open example.com", 3);
+    session.wait_for_count("> I opened it myself", 2);
     session.type_keys(ESC);
     let (code, text) = session.end();
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("the page it needs was not visited"), "{text}");
+    assert!(
+        folded(&text).contains("the page it needs was not visited"),
+        "{text}"
+    );
 }
 
 #[test]
