@@ -23,6 +23,10 @@ use flags::FlagAnswer;
 /// The most fields that a hint lists.
 const MAX_LISTED: usize = 5;
 
+/// The length of a prompt's beginning, and the least that stays of a tool's name, in characters.
+const MAX_SUBJECT: usize = 28;
+const MIN_TOOL: usize = 10;
+
 /// Answers elicitations for one command.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TerminalElicit {
@@ -90,15 +94,22 @@ impl Elicit for TerminalElicit {
     }
 }
 
-/// Returns the server and the tool of an elicitation, for prompts.
+/// Returns the server and the tool of an elicitation, for prompts. A long name of a tool is cut; the
+/// first line of a dialog has all of it.
 fn subject(elicitation: &Elicitation) -> String {
     let server = output::name(&elicitation.server);
     let Some(call) = &elicitation.call else {
         return server;
     };
     let prefix = tool_name(&elicitation.server, "");
-    let tool = call.strip_prefix(&prefix).unwrap_or(call);
-    format!("{server}/{}", output::name(tool))
+    let tool = output::name(call.strip_prefix(&prefix).unwrap_or(call));
+    let length = MAX_SUBJECT
+        .saturating_sub(server.chars().count())
+        .max(MIN_TOOL);
+    match tool.char_indices().nth(length) {
+        Some((end, _)) => format!("{server}/{}…", &tool[..end]),
+        None => format!("{server}/{tool}"),
+    }
 }
 
 /// Reports a question that nobody could answer, and how to answer it.

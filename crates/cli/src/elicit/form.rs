@@ -92,7 +92,7 @@ impl FormDialog<'_> {
             let text = if field.is_secret() {
                 "***".to_owned()
             } else {
-                inline(&field.to_text(value))
+                inline(&as_chosen(field, value))
             };
             lines.push(format!("  {} = {text}{note}", name(field.label())));
         }
@@ -105,6 +105,23 @@ impl FormDialog<'_> {
         }
         lines
     }
+}
+
+/// Returns a value as the user chose it: options by title.
+fn as_chosen(field: &Field, value: &Value) -> String {
+    let (FieldKind::Choice { options } | FieldKind::Choices { options, .. }) = &field.kind else {
+        return field.to_text(value);
+    };
+    let title = |value: &Value| {
+        let value = value.as_str()?;
+        let option = options.iter().find(|option| option.value == value)?;
+        Some(option.title.as_str())
+    };
+    let titles: Option<Vec<&str>> = match value {
+        Value::Array(values) => values.iter().map(title).collect(),
+        value => title(value).map(|title| vec![title]),
+    };
+    titles.map_or_else(|| field.to_text(value), |titles| titles.join(", "))
 }
 
 /// Asks for the value of a field. The outer `None` is Esc, the inner one no value.
