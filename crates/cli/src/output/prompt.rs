@@ -19,7 +19,7 @@ use tui_input::backend::crossterm::EventHandler;
 use tui_input::{Input, InputRequest};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::{fitting, inline, width};
+use super::inline;
 
 /// How often a prompt checks whether it was stopped.
 const POLL: Duration = Duration::from_millis(50);
@@ -371,8 +371,21 @@ fn label_within(label: &str, width: usize) -> String {
     format!("? {}…: ", fitting(&label, room.saturating_sub(1)))
 }
 
+/// Returns the width of the terminal without the last column, where some terminals wrap.
 fn columns() -> usize {
-    width(terminal_size::terminal_size_of(io::stderr())).max(MIN_INPUT + 8)
+    let size = terminal_size::terminal_size_of(io::stderr());
+    let columns = size.map_or(80, |(width, _)| usize::from(width.0));
+    columns.saturating_sub(1).max(MIN_INPUT + 8)
+}
+
+/// Truncates a text to a width, because a wrapped row cannot be erased.
+fn fitting(text: &str, width: usize) -> String {
+    let mut cells = 0;
+    let fits = |c: &char| {
+        cells += c.width().unwrap_or(0);
+        cells <= width
+    };
+    text.chars().take_while(fits).collect()
 }
 
 fn lines_of_screen() -> usize {
