@@ -755,6 +755,18 @@ pub(crate) struct CallArgs {
     /// Print the result as it is, as in a pipe
     #[arg(long)]
     pub(crate) raw: bool,
+
+    /// Answer a question of the server: `key=value` or `key:=json` (repeatable)
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) elicit: Vec<String>,
+
+    /// Answer questions of the server with their defaults
+    #[arg(long)]
+    pub(crate) elicit_defaults: bool,
+
+    /// Never prompt: cancel questions that the flags do not answer
+    #[arg(long)]
+    pub(crate) no_input: bool,
 }
 
 #[derive(clap::Args)]

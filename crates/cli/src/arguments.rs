@@ -1,50 +1,155 @@
 //! Parses the arguments of a call into one JSON object (UI-3).
 
+use std::io::Read;
+
 use serde_json::{Map, Value};
 use trunkline::Json;
 
 use crate::schema::Document;
+use crate::standing::quoted;
 
-/// Parses `key=value` and `key:=json` words and adds them to a JSON object. The tool's schema
-/// decides the type of a plain value: `n=3` is a number where the tool asks for one.
-pub(crate) fn read(
-    words: &[String],
-    json_args: Option<&str>,
-    schema: Option<&Json>,
-) -> Result<Json, String> {
-    let mut arguments = match json_args.map(serde_json::from_str::<Value>) {
-        None => Map::new(),
-        Some(Ok(Value::Object(arguments))) => arguments,
-        Some(Ok(_)) => {
-            return Err("--json-args must be a JSON object, such as '{\"a\": 1}'".to_owned());
-        }
-        Some(Err(error)) => return Err(format!("--json-args is not valid JSON: {error}")),
-    };
-    let schema = schema.and_then(|schema| schema.to_value().ok());
-    let schema = schema.map(Document::new);
-    for word in words {
-        let Some((key, value)) = word.split_once('=') else {
-            return Err(format!(
-                "\"{word}\" is not an argument; write key=value or key:=json"
-            ));
-        };
-        let (key, value) = match key.strip_suffix(':') {
-            Some(key) => {
-                let value = serde_json::from_str(value).map_err(|error| {
-                    format!("the value of \"{key}\" is not valid JSON: {error}; for a string, write {key}={value}")
-                })?;
-                (key, value)
+/// The maximum size of a file as the value of an argument, in bytes.
+const MAX_FILE: u64 = 64 * 1024 * 1024;
+
+/// A value on the command line.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Given {
+    /// `key=value` or `key=@file`: the schema decides its type.
+    Text(String),
+    /// `key:=json` or `key:=@file`
+    Json(Value),
+}
+
+/// The arguments of a command line.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CallArguments {
+    /// The members of --json-args and of objects.
+    object: Map<String, Value>,
+    words: Vec<(String, Given)>,
+}
+
+impl CallArguments {
+    /// Parses `key=value`, `key:=json` and `{…}` words, and the value of --json-args. Files are read
+    /// here, so that a mistake costs no connection.
+    pub(crate) fn parse(words: &[String], json_args: Option<&str>) -> Result<Self, String> {
+        let mut object = match json_args.map(serde_json::from_str::<Value>) {
+            None => Map::new(),
+            Some(Ok(Value::Object(arguments))) => arguments,
+            Some(Ok(_)) => {
+                return Err("--json-args must be a JSON object, such as '{\"a\": 1}'".to_owned());
             }
-            None => (key, plain(value, &expected_types(schema.as_ref(), key))),
+            Some(Err(error)) => return Err(format!("--json-args is not valid JSON: {error}")),
         };
-        if key.is_empty() {
-            return Err(format!("\"{word}\" has no name before the \"=\""));
+        let mut named: Vec<(String, Given)> = Vec::new();
+        let twice = |key: &str| Err(format!("the argument \"{key}\" is given twice"));
+        for word in words {
+            if word.trim_start().starts_with('{') {
+                let members: Map<String, Value> = serde_json::from_str(word)
+                    .map_err(|error| format!("\"{word}\" is not a JSON object: {error}"))?;
+                for (key, value) in members {
+                    if object.contains_key(&key) {
+                        return twice(&key);
+                    }
+                    object.insert(key, value);
+                }
+                continue;
+            }
+            let (key, given) = parse_word(word)?;
+            if named.iter().any(|(known, _)| *known == key) {
+                return twice(&key);
+            }
+            named.push((key, given));
         }
-        if arguments.insert(key.to_owned(), value).is_some() {
-            return Err(format!("the argument \"{key}\" is given twice"));
+        if let Some((key, _)) = named.iter().find(|(key, _)| object.contains_key(key)) {
+            return twice(key);
         }
+        Ok(Self {
+            object,
+            words: named,
+        })
     }
-    Ok(Value::Object(arguments).into())
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.object.is_empty() && self.words.is_empty()
+    }
+
+    /// Returns the arguments as one object. The tool's schema decides the type of a plain value:
+    /// `n=3` is a number where the tool asks for one.
+    pub(crate) fn to_json(&self, schema: &Json) -> Json {
+        let mut arguments = self.object.clone();
+        let schema = schema.to_value().ok().map(Document::new);
+        for (key, given) in &self.words {
+            let value = match given {
+                Given::Json(value) => value.clone(),
+                Given::Text(text) => plain(text, &expected_types(schema.as_ref(), key)),
+            };
+            arguments.insert(key.clone(), value);
+        }
+        Value::Object(arguments).into()
+    }
+}
+
+/// Parses `key=value`, `key=@file`, `key:=json` or `key:=@file`.
+pub(crate) fn parse_word(word: &str) -> Result<(String, Given), String> {
+    let Some((key, value)) = word.split_once('=') else {
+        return Err(format!(
+            "\"{word}\" is not an argument; write key=value or key:=json"
+        ));
+    };
+    let (key, is_json) = match key.strip_suffix(':') {
+        Some(key) => (key, true),
+        None => (key, false),
+    };
+    if key.is_empty() {
+        return Err(format!("\"{word}\" has no name before the \"=\""));
+    }
+    let file = value.strip_prefix('@');
+    let text = match file {
+        Some(path) => read_file(key, path)?,
+        None => value.to_owned(),
+    };
+    if !is_json {
+        return Ok((key.to_owned(), Given::Text(text)));
+    }
+    let json = serde_json::from_str(&text).map_err(|error| match file {
+        Some(path) => format!("the file \"{path}\" for \"{key}\" is not valid JSON: {error}"),
+        None => format!(
+            "the value of \"{key}\" is not valid JSON: {error}; for a string, write {key}={value}"
+        ),
+    })?;
+    Ok((key.to_owned(), Given::Json(json)))
+}
+
+/// Reads the file that is the value of an argument.
+fn read_file(key: &str, path: &str) -> Result<String, String> {
+    let failed = |problem: &dyn std::fmt::Display| {
+        format!(
+            "cannot read the file \"{path}\" for \"{key}\": {problem}; \
+             for the text itself, write {key}:='\"@{path}\"'"
+        )
+    };
+    let file = std::fs::File::open(path).map_err(|error| failed(&error))?;
+    let mut text = String::new();
+    let read = file.take(MAX_FILE + 1).read_to_string(&mut text);
+    let read = read.map_err(|error| failed(&error))?;
+    if read as u64 > MAX_FILE {
+        return Err(failed(&"it is larger than 64 MB"));
+    }
+    Ok(text)
+}
+
+/// Returns an argument as it is written on a command line.
+pub(crate) fn to_word(key: &str, value: &Value) -> String {
+    let (between, text) = match value {
+        Value::String(text) if !text.starts_with('@') => ("=", text.clone()),
+        value => (":=", value.to_string()),
+    };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if key.chars().all(is_plain) {
+        let text = if text.is_empty() { text } else { quoted(&text) };
+        return format!("{key}{between}{text}");
+    }
+    quoted(&format!("{key}{between}{text}"))
 }
 
 /// Returns the arguments that a tool's schema does not declare, although it declares others:
@@ -107,11 +212,13 @@ fn plain(value: &str, expected: &[String]) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn arguments_that_the_schema_does_not_declare_are_unknown() {
-        let json = |text: &str| Json::parse(text.to_owned()).unwrap();
+        let parsed = |text: &str| Json::parse(text.to_owned()).unwrap();
         for (schema, expected) in [
             (r#"{"properties": {"a": {}}}"#, &["b"][..]),
             (r#"{"properties": {"a": {}, "b": {}}}"#, &[]),
@@ -122,8 +229,8 @@ mod tests {
             (r#"{"properties": {"a": {}}, "allOf": []}"#, &[]),
             (r#"{"type": "object"}"#, &[]),
         ] {
-            let arguments = json(r#"{"a": 1, "b": 2}"#);
-            assert_eq!(unknown(&arguments, &json(schema)), expected, "{schema}");
+            let arguments = parsed(r#"{"a": 1, "b": 2}"#);
+            assert_eq!(unknown(&arguments, &parsed(schema)), expected, "{schema}");
         }
     }
 
@@ -133,7 +240,8 @@ mod tests {
         )
         .unwrap();
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        match (read(&words, json_args, Some(&schema)), expected) {
+        let read = CallArguments::parse(&words, json_args).map(|given| given.to_json(&schema));
+        match (read, expected) {
             (Ok(json), Ok(expected)) => assert_eq!(json.as_str(), expected),
             (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
             (found, _) => panic!("{words:?} gave {found:?}"),
@@ -177,11 +285,70 @@ mod tests {
     }
 
     #[test]
+    fn a_bare_object_and_files_are_arguments() {
+        check(
+            &[r#"{"a": {"b": 1}}"#, "n=3"],
+            None,
+            Ok(r#"{"a":{"b":1},"n":3}"#),
+        );
+        check(
+            &[r#" {"a": 1}"#, r#"{"b": 2}"#],
+            None,
+            Ok(r#"{"a":1,"b":2}"#),
+        );
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str, text: &[u8]| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let (text, json) = (path("text", b"a=b\n"), path("json", br#"{"x": [1]}"#));
+        let number = path("number", b"3");
+        let words = [
+            format!("s=@{text}"),
+            format!("o:=@{json}"),
+            format!("n=@{number}"),
+        ];
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        check(&words, None, Ok(r#"{"s":"a=b\n","o":{"x":[1]},"n":3}"#));
+        let binary = path("binary", b"\xff\xfe");
+        check(
+            &[&format!("s=@{binary}")],
+            None,
+            Err("cannot read the file"),
+        );
+        check(&[&format!("s:=@{text}")], None, Err("is not valid JSON"));
+    }
+
+    #[test]
+    fn an_argument_as_a_word_is_read_back() {
+        for (key, value, word) in [
+            ("a", json!("b"), "a=b"),
+            ("a", json!("b c"), "a='b c'"),
+            ("a", json!(""), "a="),
+            ("a", json!("@b"), "a:='\"@b\"'"),
+            ("a", json!(3), "a:=3"),
+            ("a", json!({"x": "it's"}), r#"a:='{"x":"it'\''s"}'"#),
+            ("a b", json!(true), "'a b:=true'"),
+        ] {
+            assert_eq!(to_word(key, &value), word);
+        }
+    }
+
+    #[test]
     fn mistakes_are_explained() {
         check(&["word"], None, Err("write key=value or key:=json"));
         check(&["=x"], None, Err("no name"));
         check(&["s:=abc"], None, Err("for a string, write s=abc"));
         check(&["s=1", "s=2"], None, Err("given twice"));
+        check(&["s=1", r#"{"s": 2}"#], None, Err("given twice"));
+        check(&["s=1"], Some(r#"{"s": 2}"#), Err("given twice"));
+        check(&["{oops"], None, Err("not a JSON object"));
+        check(
+            &["s=@/no/such/file"],
+            None,
+            Err("for the text itself, write s:='\"@/no/such/file\"'"),
+        );
         check(&[], Some("[1]"), Err("must be a JSON object"));
         check(&[], Some("{"), Err("not valid JSON"));
     }

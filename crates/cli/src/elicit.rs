@@ -1,23 +1,150 @@
-//! Answers elicitation requests with `cancel` until the terminal has dialogs (ELI-1).
+//! Answers the elicitations of servers: from the command line (`--elicit`, `--elicit-defaults`), or
+//! with dialogs on the terminal (ELI-1, UI-3). Where neither is possible, it cancels and says how
+//! to answer.
 
-use trunkline::elicit::{Ask, ElicitAnswer, Elicitation};
+mod dialog;
+mod flags;
+pub(crate) mod form;
 
-use crate::output;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
 
-/// Cancels every request, with a warning.
-pub(crate) async fn cancel_all(elicitation: Elicitation) -> ElicitAnswer {
-    let Elicitation {
-        server,
-        message,
-        ask,
-        ..
-    } = elicitation;
-    let page = match ask {
+use tokio::sync::Mutex;
+use trunkline::elicit::{Ask, Elicit, ElicitAnswer, Elicitation, Form};
+use trunkline::tool::tool_name;
+
+use crate::interrupt;
+use crate::output::{self, StopOnDrop, Stopped};
+use crate::standing::quoted;
+pub(crate) use flags::ElicitFlags;
+use flags::FlagAnswer;
+
+/// The most fields that a hint lists.
+const MAX_LISTED: usize = 5;
+
+/// The length of a prompt's beginning, and the least that stays of a tool's name, in characters.
+const MAX_SUBJECT: usize = 28;
+const MIN_TOOL: usize = 10;
+
+/// Answers elicitations for one command.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TerminalElicit {
+    flags: Arc<ElicitFlags>,
+    /// Held by the open dialog: others wait for their turn (ELI-5).
+    turn: Arc<Mutex<()>>,
+}
+
+impl TerminalElicit {
+    pub(crate) fn new(flags: Arc<ElicitFlags>) -> Self {
+        Self {
+            flags,
+            turn: Arc::default(),
+        }
+    }
+
+    async fn answer(self, elicitation: Elicitation) -> ElicitAnswer {
+        let values = match &elicitation.ask {
+            Ask::Form(form) => match self.flags.answer(form) {
+                FlagAnswer::Complete(values) => return ElicitAnswer::Accept(values),
+                FlagAnswer::Incomplete { values, problems } => {
+                    if self.cannot_ask() {
+                        report_unanswered(&elicitation, Some((form, &problems)));
+                        return ElicitAnswer::Cancel;
+                    }
+                    values
+                }
+            },
+            _ => serde_json::Map::new(),
+        };
+        if self.cannot_ask() {
+            report_unanswered(&elicitation, None);
+            return ElicitAnswer::Cancel;
+        }
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let stop = StopOnDrop::default();
+        let signal = stop.signal();
+        let asking = tokio::task::spawn_blocking(move || {
+            // Released when the terminal is free again, even if nobody waits for the answer.
+            let _turn = turn;
+            dialog::run(&elicitation, values, signal)
+        });
+        match asking.await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(Stopped::Interrupted)) => {
+                // The call ends with the program.
+                interrupt::raise();
+                std::future::pending().await
+            }
+            Ok(Err(Stopped::Withdrawn | Stopped::Lost)) | Err(_) => ElicitAnswer::Cancel,
+        }
+    }
+
+    fn cannot_ask(&self) -> bool {
+        self.flags.no_input || !output::can_prompt()
+    }
+}
+
+impl Elicit for TerminalElicit {
+    fn elicit(
+        &self,
+        elicitation: Elicitation,
+    ) -> Pin<Box<dyn Future<Output = ElicitAnswer> + Send>> {
+        Box::pin(self.clone().answer(elicitation))
+    }
+}
+
+/// Returns the server and the tool of an elicitation, for prompts. A long name of a tool is cut; the
+/// first line of a dialog has all of it.
+fn subject(elicitation: &Elicitation) -> String {
+    let server = output::name(&elicitation.server);
+    let Some(call) = &elicitation.call else {
+        return server;
+    };
+    let prefix = tool_name(&elicitation.server, "");
+    let tool = output::name(call.strip_prefix(&prefix).unwrap_or(call));
+    let length = MAX_SUBJECT
+        .saturating_sub(server.chars().count())
+        .max(MIN_TOOL);
+    match tool.char_indices().nth(length) {
+        Some((end, _)) => format!("{server}/{}…", &tool[..end]),
+        None => format!("{server}/{tool}"),
+    }
+}
+
+/// Reports a question that nobody could answer, and how to answer it.
+fn report_unanswered(elicitation: &Elicitation, form: Option<(&Form, &[String])>) {
+    let subject = subject(elicitation);
+    let message = &elicitation.message;
+    let page = match &elicitation.ask {
         Ask::Url(url) => format!(" ({url})"),
         _ => String::new(),
     };
+    let why = match form {
+        Some((_, problems)) if !problems.is_empty() => problems.join("; "),
+        _ => "there is nobody to ask".to_owned(),
+    };
     output::warning(&format!(
-        "\"{server}\" asks: {message}{page}; trunkline cannot prompt for this yet and cancelled it"
+        "{subject} asks: {message}{page}; cancelled: {why}"
     ));
-    ElicitAnswer::Cancel
+    let hint = match form {
+        None => "run it on a terminal, without --no-input and --json, to open the page".to_owned(),
+        Some((form, _)) if form.fields.is_empty() => {
+            "run it on a terminal, or accept with --elicit-defaults".to_owned()
+        }
+        Some((form, _)) => {
+            let fields = form.fields.iter().take(MAX_LISTED);
+            let mut flags: Vec<String> = fields
+                .map(|field| format!("--elicit {}=…", quoted(&field.name)))
+                .collect();
+            if form.fields.len() > MAX_LISTED {
+                flags.push("…".to_owned());
+            }
+            format!(
+                "run it on a terminal, or answer with {}, or --elicit-defaults",
+                flags.join(" ")
+            )
+        }
+    };
+    output::hint(&hint);
 }

@@ -1,5 +1,15 @@
 //! Ctrl-C, SIGTERM and SIGHUP.
 
+use tokio::sync::Notify;
+
+/// Notified by Ctrl-C in a dialog, where it is a key and no signal.
+static RAISED: Notify = Notify::const_new();
+
+/// Interrupts the program as Ctrl-C does.
+pub(crate) fn raise() {
+    RAISED.notify_one();
+}
+
 /// Waits for Ctrl-C, SIGTERM or SIGHUP.
 #[cfg(unix)]
 pub(crate) async fn interrupted() {
@@ -17,11 +27,15 @@ pub(crate) async fn interrupted() {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
         _ = hangup.recv() => {}
+        () = RAISED.notified() => {}
     }
 }
 
 /// Waits for Ctrl-C.
 #[cfg(not(unix))]
 pub(crate) async fn interrupted() {
-    let _ = tokio::signal::ctrl_c().await;
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = RAISED.notified() => {}
+    }
 }

@@ -21,6 +21,7 @@ impl Permit for TypedCalls {
     ) -> Pin<Box<dyn Future<Output = PermissionAnswer> + Send>> {
         let change = match question.reason {
             AskReason::Changed(change) if !self.accept_changes => change,
+            AskReason::Hook(reason) => return Box::pin(ask_for_hook(reason)),
             _ => return Box::pin(ready(PermissionAnswer::Always)),
         };
         if !output::can_ask() {
@@ -38,5 +39,20 @@ impl Permit for TypedCalls {
                 _ => PermissionAnswer::No("you declined".to_owned()),
             }
         })
+    }
+}
+
+/// Asks the user because a hook wants it.
+async fn ask_for_hook(reason: String) -> PermissionAnswer {
+    if !output::can_ask() {
+        return PermissionAnswer::No(format!("a hook wants you to be asked: {reason}"));
+    }
+    let asking = tokio::task::spawn_blocking(move || {
+        output::warning(&format!("a hook wants you to be asked: {reason}"));
+        output::ask("call the tool?")
+    });
+    match asking.await {
+        Ok(true) => PermissionAnswer::Once,
+        _ => PermissionAnswer::No("you declined".to_owned()),
     }
 }

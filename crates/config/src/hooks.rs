@@ -151,6 +151,16 @@ impl HookMatcher {
     }
 }
 
+impl Default for HookMatcher {
+    /// Matches everything.
+    fn default() -> Self {
+        Self {
+            text: String::new(),
+            pattern: Pattern::All,
+        }
+    }
+}
+
 impl PartialEq for HookMatcher {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
@@ -258,17 +268,14 @@ impl<'a> HookReader<'_, 'a> {
             let Some(raw) = events.get(event.name()) else {
                 continue;
             };
-            match self.document.decode::<Vec<&RawValue>>(raw) {
-                Ok(groups) => {
-                    for group in groups {
-                        if let Err(problem) = self.group(event, group) {
-                            self.report(&problem);
-                        }
-                    }
-                }
-                Err(_) => {
-                    let message = format!("\"{}\" is not a list", event.name());
-                    self.report(&self.problem(raw, message));
+            let Ok(groups) = self.document.decode::<Vec<&RawValue>>(raw) else {
+                let message = format!("\"{}\" is not a list", event.name());
+                self.report(&self.problem(raw, message));
+                continue;
+            };
+            for group in groups {
+                if let Err(problem) = self.group(event, group) {
+                    self.report(&problem);
                 }
             }
         }
@@ -279,7 +286,7 @@ impl<'a> HookReader<'_, 'a> {
     fn group(&mut self, event: HookEvent, raw: &'a RawValue) -> Result<(), ParseError> {
         let members = self.document.members(raw)?;
         let matcher = match members.get("matcher") {
-            None => HookMatcher::parse(""),
+            None => Ok(HookMatcher::default()),
             Some(raw) => HookMatcher::parse(&self.document.decode::<String>(raw)?),
         };
         let matcher = matcher.map_err(|error| {

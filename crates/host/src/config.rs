@@ -31,8 +31,8 @@
 pub use crate::host::ApprovalError;
 pub use trunkline_config::{
     ApprovalChange, ApproveAll, ApprovedEntry, Blocked, ConnectorEntry, Diagnostic, EntryStatus,
-    Environment, Glob, GrantType, HttpEntry, HttpFlavour, IdeEntry, KeyringRef, Layout, Loader,
-    OAuthEntry, Permissions, Policy, Project, RepositoryFile, Scope, Secret, Server, ServerEntry,
-    ServerSet, ServerUrl, Severity, Source, StdioEntry, TlsEntry, ToolFilter, TransportEntry,
-    WsEntry, normalize_name,
+    Environment, Glob, GrantType, Hook, HookEvent, HookMatcher, HttpEntry, HttpFlavour, IdeEntry,
+    KeyringRef, Layout, Loader, OAuthEntry, Permissions, Policy, Project, RepositoryFile, Scope,
+    Secret, Server, ServerEntry, ServerSet, ServerUrl, Severity, Source, StdioEntry, TlsEntry,
+    ToolFilter, TransportEntry, WsEntry, normalize_name,
 };

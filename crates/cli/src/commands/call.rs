@@ -1,19 +1,22 @@
 //! `trunkline call`: calls one tool.
 
 use std::io::Read;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use trunkline::call::{CallErrorKind, Progress};
+use trunkline::elicit::Form;
 use trunkline::server::State;
 use trunkline::tool::OnChange;
 use trunkline::{CallError, CallOptions, Host, Json};
 
+use super::arguments_form;
 pub(crate) use super::result::document;
 use super::result::{Presentation, show};
 use super::tool_ref::{ResolvedTool, ToolRef};
 use crate::args::{CallArgs, ConfigArgs};
-use crate::arguments;
-use crate::elicit::cancel_all;
+use crate::arguments::{self, CallArguments};
+use crate::elicit::{ElicitFlags, TerminalElicit};
 use crate::exit::Exit;
 use crate::output::{self, Lines, StatusLine};
 use crate::permit::TypedCalls;
@@ -31,12 +34,11 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
     };
     configured.warn_about(wanted.servers());
     // Parse arguments before any server starts, so that a mistake costs no start.
-    let json_args = read_json_args(call.json_args.as_deref()).and_then(|given| {
-        arguments::read(wanted.words(), given.as_deref(), None)?;
-        Ok(given)
-    });
-    let json_args = match json_args {
-        Ok(json_args) => json_args,
+    let given = read_json_args(call.json_args.as_deref())
+        .and_then(|json_args| CallArguments::parse(wanted.words(), json_args.as_deref()));
+    let flags = ElicitFlags::parse(&call.elicit, call.elicit_defaults, call.no_input);
+    let (given, flags) = match given.and_then(|given| Ok((given, Arc::new(flags?)))) {
+        Ok(parsed) => parsed,
         Err(problem) => {
             let shown = wanted.usage_hint();
             output::error(&problem, Some(&shown));
@@ -44,12 +46,14 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
         }
     };
     let timeout = call.timeout.map(Duration::from_millis);
-    let (wanted, json_args) = (&wanted, json_args.as_deref());
+    let (wanted, given) = (&wanted, &given);
+    let has_json_args = call.json_args.is_some();
+    let elicit = TerminalElicit::new(Arc::clone(&flags));
     let accept_changes = call.accept_changes;
     let mut builder = wanted
         .host(configured)
         .permit(TypedCalls { accept_changes })
-        .elicit(cancel_all);
+        .elicit(elicit);
     if accept_changes {
         // --accept-changes overrides `warn` and `block`.
         builder = builder.on_change(OnChange::Ask);
@@ -65,9 +69,21 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
         let left = timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
         let options = CallOptions::new().timeout(left).unchecked(call.no_validate);
         let style = Presentation::new(as_json, call.raw);
-        call_and_show(&host, wanted, json_args, (options, timeout), style).await
+        let asks = given.is_empty() && !has_json_args && !call.no_input && output::can_prompt();
+        let exit = call_and_show(&host, wanted, (given, asks), (options, timeout), style).await;
+        if exit == Exit::Done {
+            warn_of_unused(&flags);
+        }
+        exit
     })
     .await
+}
+
+/// Warns of `--elicit` keys that no question had: probably misspelt.
+fn warn_of_unused(flags: &ElicitFlags) {
+    for key in flags.unused() {
+        output::warning(&format!("--elicit: the server did not ask for \"{key}\""));
+    }
 }
 
 /// Waits for the servers within the timeout. Reports it and returns false on expiry.
@@ -115,7 +131,7 @@ impl Drop for InFlight<'_> {
 async fn call_and_show(
     host: &Host,
     wanted: &ToolRef<'_>,
-    json_args: Option<&str>,
+    (given, asks): (&CallArguments, bool),
     (options, asked): (CallOptions<'_>, Option<Duration>),
     style: Presentation,
 ) -> Exit {
@@ -128,12 +144,14 @@ async fn call_and_show(
         None => return wanted.report_missing(host),
     };
     let shown = wanted.usage_hint();
-    let arguments = match arguments::read(wanted.words(), json_args, Some(schema)) {
-        Ok(arguments) => arguments,
-        Err(problem) => {
-            output::error(&problem, Some(&shown));
-            return Exit::Usage;
-        }
+    let form = asks.then(|| Form::from_schema(schema));
+    let form = form.filter(|form| form.fields.iter().any(|field| field.required));
+    let arguments = match form {
+        None => given.to_json(schema),
+        Some(form) => match arguments_form::ask(form, wanted).await {
+            Ok(arguments) => arguments,
+            Err(exit) => return exit,
+        },
     };
     warn_of_unknown(wanted, &arguments, schema, &shown);
     let mut line = StatusLine::about(name);

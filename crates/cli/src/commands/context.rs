@@ -11,7 +11,7 @@ use trunkline::{CallError, Host};
 use super::call::{MORE_TIME, describe, fraction, ready_in_time, with_logs};
 use super::tools::no_servers;
 use crate::args::ConfigArgs;
-use crate::elicit::cancel_all;
+use crate::elicit::TerminalElicit;
 use crate::exit::Exit;
 use crate::output::{self, StatusLine};
 use crate::session;
@@ -66,7 +66,7 @@ pub(crate) async fn with_target(
     }
     configured.warn_about(target.wanted());
     let builder = configured.host().only(target.wanted());
-    let mut builder = builder.elicit(cancel_all);
+    let mut builder = builder.elicit(TerminalElicit::default());
     if let Some(connectors) = connectors {
         builder = builder.connectors(connectors);
     }

@@ -65,25 +65,37 @@ impl<'a> ToolRef<'a> {
                     _ => Ok(Self::Named { name, words }),
                 }
             }
-            [server, ..] if !is_known(server) => Err(unknown_server(words, configured)),
-            [server, tool, words @ ..] => {
-                if let Some(server) = configured.foremost(server)
-                    && standing::reason(server).is_some()
-                {
-                    return Err(standing::refuse(server));
-                }
-                Ok(Self::Of {
-                    server,
-                    tool,
-                    words,
-                })
+            [word, words @ ..] if !is_known(word) && joined(word, &names).is_some() => {
+                let (server, tool) = joined(word, &names).unwrap_or((word, ""));
+                Self::of(server, tool, words, configured)
             }
+            [server, ..] if !is_known(server) => Err(unknown_server(words, configured)),
+            [server, tool, words @ ..] => Self::of(server, tool, words, configured),
             _ => {
                 let hint = "usage: `trunkline call <server> <tool>`; list them with `trunkline tools <server>`";
                 output::error("no tool given", Some(hint));
                 Err(Exit::Usage)
             }
         }
+    }
+
+    /// Refers to a tool of a server. An `Err` has been reported.
+    fn of(
+        server: &'a str,
+        tool: &'a str,
+        words: &'a [String],
+        configured: &Configured,
+    ) -> Result<Self, Exit> {
+        if let Some(server) = configured.foremost(server)
+            && standing::reason(server).is_some()
+        {
+            return Err(standing::refuse(server));
+        }
+        Ok(Self::Of {
+            server,
+            tool,
+            words,
+        })
     }
 
     /// Returns whether a single word names a tool rather than a server.
@@ -253,6 +265,17 @@ fn no_server_of(name: &str, configured: &Configured) -> Exit {
     };
     output::error(&format!("there is no tool \"{name}\""), Some(&hint));
     Exit::Usage
+}
+
+/// Splits `server.tool` or `server/tool` at the end of a known server's name, the longest if several
+/// fit.
+fn joined<'w>(word: &'w str, names: &[&str]) -> Option<(&'w str, &'w str)> {
+    let split = |name: &&str| {
+        let tool = word.strip_prefix(*name)?.strip_prefix(['/', '.'])?;
+        (!tool.is_empty()).then(|| (&word[..name.len()], tool))
+    };
+    let found = names.iter().filter_map(split);
+    found.max_by_key(|(server, _)| server.len())
 }
 
 /// Reports an unknown server. The word may be a tool, or a server and a tool in one.

@@ -9,6 +9,7 @@ mod lines;
 mod live;
 mod markdown;
 mod pager;
+mod prompt;
 mod rendered;
 mod report;
 mod style;
@@ -30,6 +31,9 @@ pub(crate) use line::Line;
 pub(crate) use lines::{Lines, inline, name};
 pub(crate) use live::{Live, StatusLine, hold_status_lines, is_animated, use_verbose};
 pub(crate) use pager::{paged, paged_or_folded, use_no_pager};
+pub(crate) use prompt::{
+    Dialog, Prompted, StopOnDrop, StopSignal, Stopped, TextPrompt, is_possible as can_prompt,
+};
 pub(crate) use rendered::{TextKind, rendered};
 pub(crate) use report::{
     block, error, finish, hint, indented_stderr, instruction, is_json, json_diff, note,

@@ -127,8 +127,8 @@ fn a_tool_or_server_that_is_not_there_is_bad_usage_with_a_suggestion() {
             "usage: `trunkline call <server> <tool>`; find its server with `trunkline search select:echo`",
         ),
         (
-            &["files/echo"],
-            "there is no server \"files/echo\"",
+            &["files:echo"],
+            "there is no server \"files:echo\"",
             "use `trunkline call files echo`",
         ),
         (

@@ -28,6 +28,7 @@ mod doctor_bundle;
 mod doctor_fix;
 mod doctor_network;
 mod edit;
+mod elicitation;
 mod enable;
 mod failures;
 mod get;

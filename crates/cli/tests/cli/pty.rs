@@ -119,17 +119,27 @@ impl Session {
         })
     }
 
+    /// Types these keys.
+    pub(crate) fn type_keys(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until a text was shown this many times.
+    pub(crate) fn wait_for_count(&self, part: &str, count: usize) {
+        wait_for(SOON, part, || {
+            (text(&self.seen).matches(part).count() >= count).then_some(())
+        });
+    }
+
+    /// Returns the process ID of the program.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits until the terminal no longer echoes.
     pub(crate) fn wait_for_no_echo(&self) {
         wait_for(SOON, "the end of the echo", || {
-            let mut stty = Command::new("stty");
-            stty.arg("-a").stdin(self.keyboard.try_clone().unwrap());
-            let output = stty.output().unwrap();
-            let settings = String::from_utf8_lossy(&output.stdout);
-            settings
-                .split_whitespace()
-                .any(|setting| setting == "-echo")
-                .then_some(())
+            self.has("-echo").then_some(())
         });
     }
 
@@ -138,6 +148,21 @@ impl Session {
         let pid = i32::try_from(self.child.id()).unwrap();
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits until the terminal echoes and edits lines, as before the program.
+    pub(crate) fn wait_for_echo(&self) {
+        let is_restored = || self.has("echo") && self.has("icanon");
+        wait_for(SOON, "the echo", || is_restored().then_some(()));
+    }
+
+    /// Returns whether the terminal has a setting.
+    fn has(&self, setting: &str) -> bool {
+        let mut stty = Command::new("stty");
+        stty.arg("-a").stdin(self.keyboard.try_clone().unwrap());
+        let output = stty.output().unwrap();
+        let settings = String::from_utf8_lossy(&output.stdout);
+        settings.split_whitespace().any(|found| found == setting)
     }
 
     /// Waits for the program, and returns its exit code and output.

@@ -261,11 +261,12 @@ mod tests {
         }
     }
 
+    fn specific(event: &str, rest: &str) -> String {
+        format!(r#"{{"hookSpecificOutput": {{"hookEventName": "{event}", {rest}}}}}"#)
+    }
+
     #[test]
     fn the_output_decides() {
-        let specific = |event: &str, rest: &str| {
-            format!(r#"{{"hookSpecificOutput": {{"hookEventName": "{event}", {rest}}}}}"#)
-        };
         for (event, stdout, expected) in [
             (
                 PreToolUse,
@@ -324,6 +325,20 @@ mod tests {
                 specific("Elicitation", r#""action": "accept""#),
                 "failed: printed the output of another event, \"Elicitation\"",
             ),
+        ] {
+            let found = verdict(event, &exited(0, &stdout, ""));
+            assert_eq!(found, expected, "{stdout}");
+        }
+        let garbage = verdict(PreToolUse, &exited(0, "{oops", ""));
+        assert!(
+            garbage.starts_with("failed: printed JSON that cannot be read"),
+            "{garbage}"
+        );
+    }
+
+    #[test]
+    fn the_output_has_notes_and_answers() {
+        for (event, stdout, expected) in [
             (
                 PostToolUse,
                 specific("PostToolUse", r#""additionalContext": "note""#),
@@ -361,10 +376,5 @@ mod tests {
                 "{stdout}"
             );
         }
-        let garbage = verdict(PreToolUse, &exited(0, "{oops", ""));
-        assert!(
-            garbage.starts_with("failed: printed JSON that cannot be read"),
-            "{garbage}"
-        );
     }
 }

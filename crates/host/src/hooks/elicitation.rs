@@ -49,7 +49,7 @@ impl Hooks {
         &self,
         event: HookEvent,
         elicitation: &Elicitation,
-        more: &Map<String, Value>,
+        members: &Map<String, Value>,
     ) -> HookAnswer {
         let hooks = self.matching(event, &[&elicitation.server]);
         if hooks.is_empty() {
@@ -73,7 +73,7 @@ impl Hooks {
                         input.insert(name.to_owned(), value.into());
                     }
                 }
-                input.extend(more.clone());
+                input.extend(members.clone());
                 Value::Object(input)
             })
             .await;

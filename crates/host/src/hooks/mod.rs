@@ -23,7 +23,7 @@ pub(crate) use tool_use::ToolUse;
 pub(crate) struct Hooks {
     /// Whether the hooks of the settings run.
     enabled: bool,
-    hooks: ArcSwap<Vec<Hook>>,
+    list: ArcSwap<Vec<Hook>>,
     project_dir: Option<PathBuf>,
     /// Identifies this host to hooks.
     session: String,
@@ -46,7 +46,7 @@ impl Hooks {
         let started = started.map_or(0, |time| time.as_millis());
         Self {
             enabled,
-            hooks: ArcSwap::default(),
+            list: ArcSwap::default(),
             project_dir,
             session: format!("trunkline-{}-{started}", std::process::id()),
         }
@@ -54,19 +54,19 @@ impl Hooks {
 
     /// Replaces the hooks of the settings.
     pub(crate) fn set(&self, hooks: &[Hook]) {
-        if self.enabled && self.hooks.load().as_slice() != hooks {
-            self.hooks.store(Arc::new(hooks.to_vec()));
+        if self.enabled && self.list.load().as_slice() != hooks {
+            self.list.store(Arc::new(hooks.to_vec()));
         }
     }
 
     /// Returns whether any hook runs at an event.
     pub(crate) fn has(&self, event: HookEvent) -> bool {
-        self.hooks.load().iter().any(|hook| hook.event == event)
+        self.list.load().iter().any(|hook| hook.event == event)
     }
 
     /// Returns the hooks that run at an event for any of these names.
     fn matching(&self, event: HookEvent, names: &[&str]) -> Vec<Hook> {
-        let hooks = self.hooks.load();
+        let hooks = self.list.load();
         let runs = |hook: &&Hook| {
             hook.event == event && names.iter().any(|name| hook.matcher.matches(name))
         };
@@ -91,7 +91,7 @@ impl Hooks {
     }
 
     /// Runs hooks one after the other, until one blocks. `input` makes the input of the next hook
-    /// from the outputs so far, and `use_output` may reject an output.
+    /// from the outputs so far.
     async fn run_all(
         &self,
         hooks: &[Hook],

@@ -150,7 +150,7 @@ mod tests {
     async fn ended(command: &str, limit: Duration) -> Ended {
         let hook = Hook::new(
             HookEvent::PreToolUse,
-            HookMatcher::parse("").unwrap(),
+            HookMatcher::default(),
             command,
             limit,
         );

@@ -76,8 +76,8 @@ impl Hooks {
         let original = tree(&arguments.to_json());
         let outcome = self
             .run_all(&hooks, |outputs| {
-                let mut changes = outputs.iter().rev();
-                let changed = changes.find_map(|output| output.arguments.clone());
+                let changed = outputs.iter().rev();
+                let changed = { changed }.find_map(|output| output.arguments.clone());
                 let mut input = self.common_input(event);
                 call.add_to(&mut input);
                 let arguments = changed.map_or_else(|| original.clone(), Value::Object);

@@ -126,7 +126,8 @@ async fn several_requests_wait_in_a_queue() {
         }
         asked
     };
-    let (said, asked) = in_time("all answers", async { tokio::join!(call, user) }).await;
+    let both = Box::pin(async { tokio::join!(call, user) });
+    let (said, asked) = in_time("all answers", both).await;
     assert_eq!(
         asked,
         [
@@ -166,7 +167,8 @@ async fn a_cancelled_call_withdraws_its_request() {
             request.withdrawn().await;
             request.answer(ElicitAnswer::Decline);
         };
-        let (error, ()) = in_time(era, async { tokio::join!(call, user) }).await;
+        let both = Box::pin(async { tokio::join!(call, user) });
+        let (error, ()) = in_time(era, both).await;
         assert!(error.unwrap_err().is_cancelled(), "{era}");
         lab.end(host).await;
     }

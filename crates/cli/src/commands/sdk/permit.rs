@@ -62,6 +62,7 @@ impl<'a> Question<'a> {
             AskReason::NoRule => ("no_rule", None, None),
             AskReason::Rule(rule) => ("rule", Some(rule.as_str()), None),
             AskReason::Destructive(rule) => ("destructive", Some(rule.as_str()), None),
+            AskReason::Hook(reason) => ("hook", Some(reason.as_str()), None),
             AskReason::Changed(change) => ("changed", None, Some(change.diff())),
             _ => ("other", None, None),
         };
