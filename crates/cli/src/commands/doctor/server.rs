@@ -1,7 +1,8 @@
 //! Checks one server, step by step.
 
 use std::fmt::Write as _;
-use std::time::{Instant, SystemTime};
+use std::pin::pin;
+use std::time::{Duration, Instant, SystemTime};
 
 use trunkline::Host;
 use trunkline::server::{
@@ -29,6 +30,16 @@ const MAX_EVIDENCE: usize = 12;
 
 /// How much of a response is shown.
 const MAX_EXCERPT: usize = 300;
+
+/// How long a connection is waited for after an earlier step has failed.
+const AFTER_FAILURE: Duration = Duration::from_secs(2);
+
+/// Whether the connection was decided in time.
+enum Connecting<S> {
+    /// The status, unless the server is gone.
+    Settled(Option<S>),
+    Unsettled,
+}
 
 /// Whether the user asked for the server by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +118,10 @@ impl Check {
         let mask = |text: &mut String| *text = redactor.text(text).into_owned();
         for step in &mut report.steps {
             mask(&mut step.message);
-            step.fix.as_mut().map(mask);
+            // Its placeholders look like secrets.
+            if let Some(fix) = &mut step.fix {
+                *fix = redactor.known(fix).into_owned();
+            }
             step.evidence.iter_mut().for_each(mask);
         }
         mask(&mut report.summary);
@@ -233,8 +247,12 @@ impl Check {
             }
             steps
         };
-        let (status, mut steps) = tokio::join!(connecting, reaching);
-        let Some(status) = status else {
+        let (status, mut steps) = Self::join(connecting, reaching).await;
+        if let Connecting::Unsettled = status {
+            steps.push(Step::skipped(StepName::Handshake, "not reached"));
+            return (steps, false);
+        }
+        let Connecting::Settled(Some(status)) = status else {
             let diagnosis = Diagnosis::new("handshake-failed", "the server was removed meanwhile");
             steps.push(Step::failed(StepName::Handshake, diagnosis));
             return (steps, false);
@@ -278,6 +296,30 @@ impl Check {
                 (steps, timed_out)
             }
         }
+    }
+
+    /// Waits for the connection and for the steps before it. Once one of these has failed, the
+    /// connection has little time left to prove the contrary.
+    async fn join<S>(
+        connecting: impl Future<Output = Option<S>>,
+        reaching: impl Future<Output = Vec<Step>>,
+    ) -> (Connecting<S>, Vec<Step>) {
+        let mut connecting = pin!(connecting);
+        let mut reaching = pin!(reaching);
+        let steps = tokio::select! {
+            status = &mut connecting => {
+                return (Connecting::Settled(status), reaching.await);
+            }
+            steps = &mut reaching => steps,
+        };
+        if steps.iter().all(|step| step.status != StepStatus::Failed) {
+            return (Connecting::Settled(connecting.await), steps);
+        }
+        let status = tokio::time::timeout(AFTER_FAILURE, connecting).await;
+        (
+            status.map_or(Connecting::Unsettled, Connecting::Settled),
+            steps,
+        )
     }
 
     /// Adds the steps of a connected server.
@@ -368,10 +410,8 @@ impl Check {
         let mut diagnosis =
             auth::diagnose(&Subject::of(&self.server), &evidence, SystemTime::now());
         // Tokens of a skewed clock are refused, and a new sign-in does not help.
-        if let Some(skew) = self
-            .skew()
-            .await
-            .filter(|_| header.is_some() || evidence.is_signed_in)
+        if (header.is_some() || evidence.is_signed_in)
+            && let Some(skew) = self.skew().await
         {
             diagnosis = skew;
         }
@@ -384,11 +424,11 @@ impl Check {
         Step::failed(StepName::Auth, diagnosis).evidence(lines)
     }
 
+    /// Returns the cause if the clock of this machine differs from the server's.
     async fn skew(&self) -> Option<Diagnosis> {
         let url = self.server.entry.transport.url()?.parse().ok()?;
-        let flavour = self.server.entry.transport.http_flavour()?;
-        let evidence = probe::explore(&self.server.entry, &url, flavour, &self.dialer).await;
-        clock_skew(probe::date(&evidence), SystemTime::now())
+        let time = probe::server_time(&self.server.entry, &url, &self.dialer).await;
+        clock_skew(time, SystemTime::now())
     }
 
     /// Explains why the handshake failed.

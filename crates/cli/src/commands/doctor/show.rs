@@ -161,11 +161,9 @@ fn push_step(lines: &mut Lines, step: &Step, style: &Style) {
             let line = trunkline_config::redact::redact_text(line);
             lines.push_block("      ", &line.replace(['\n', '\r'], " "));
         }
+        // Masked by value: the placeholders in it look like secrets.
         if let Some(fix) = &step.fix {
-            style.push(
-                lines,
-                &[("", "      "), (BOLD, "fix: "), ("", &inline(fix))],
-            );
+            style.push(lines, &[("", "      "), (BOLD, "fix: "), ("", fix)]);
         }
     }
 }
