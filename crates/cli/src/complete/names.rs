@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use clap_complete::CompletionCandidate;
 use serde_json::Value;
 use trunkline::Host;
+use trunkline::context::Prompt;
 use trunkline::server::Catalog;
 use trunkline::storage::CatalogStore;
 use trunkline_config::{EntryStatus, Loader, Server};
@@ -85,7 +86,7 @@ impl Source {
     pub(super) fn candidates(&self, kind: Kind, current: &str) -> Vec<CompletionCandidate> {
         let words: Vec<&str> = self.positional.iter().map(String::as_str).collect();
         let found = match (kind, words.as_slice()) {
-            (Kind::Server, _) => self.servers(),
+            (Kind::Server, _) | (Kind::Read | Kind::Prompt, []) => self.servers(),
             (Kind::Call, []) => self.servers_or_tools(current),
             (Kind::Tool | Kind::Call, [server]) if !server.starts_with("mcp__") => {
                 self.tools(server)
@@ -99,7 +100,6 @@ impl Source {
                     tool_arguments(&catalog, tool, given, current)
                 })
             }
-            (Kind::Read | Kind::Prompt, []) => self.servers(),
             (Kind::Read, [server]) => self.resources(server),
             (Kind::Prompt, [server]) => self.prompts(server),
             (Kind::Prompt, [server, prompt, given @ ..]) => {
@@ -195,9 +195,7 @@ impl Source {
         let catalog = self.catalog(server).unwrap_or_default();
         let mut prompts = catalog.prompts.iter();
         let found = prompts.find(|known| *known.name == *prompt);
-        let arguments = found
-            .and_then(|prompt| prompt.arguments())
-            .unwrap_or_default();
+        let arguments = found.and_then(Prompt::arguments).unwrap_or_default();
         let is_new = |name: &str| !given.iter().any(|word| key(word) == name);
         let arguments = arguments
             .into_iter()

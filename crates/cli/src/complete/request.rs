@@ -73,6 +73,11 @@ impl Request {
         (self.words.len() > 1 && !is_quoted && !is_odd).then_some(self)
     }
 
+    /// Returns whether an option is being typed.
+    pub(super) fn wants_option(&self) -> bool {
+        self.words.last().is_some_and(|word| word.starts_with('-'))
+    }
+
     /// Returns the line for a candidate; `None` if bash cannot take it.
     pub(super) fn line(&self, value: &str, help: &str) -> Option<String> {
         let with_help = |separator: char, value: &str| match help {

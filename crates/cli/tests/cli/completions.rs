@@ -115,6 +115,7 @@ fn names_come_from_the_configuration_and_stored_catalogs() {
         ),
         ("trunkline call github create_issue state=open st", &[]),
         ("trunkline doc", &["doctor"]),
+        ("trunkline tools ", &["github", "gitlab"]),
         ("trunkline doctor --dry", &["--dry-run"]),
         ("trunkline call gitlab x", &[]),
         ("trunkline call 'git", &[]),

@@ -92,6 +92,7 @@ fn healthy_servers_take_one_line_each() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one row per cause")]
 fn causes_of_programs_are_named() {
     let lab = Lab::new();
     let npx = program(
