@@ -26,7 +26,11 @@ fn script() -> Script {
     let mut script = Script::default()
         .tool_with(json!({"name": "create_issue", "description": "Creates; $(x)", "inputSchema": {"type": "object",
             "properties": {"state": {"enum": ["open", "closed", "$(touch pwned)"]}, "draft": {"type": "boolean"}, "a b": {}}}}))
-        .tool_with(json!({"name": "create_pull", "inputSchema": {"type": "object"}}));
+        .tool_with(json!({"name": "create_pull", "inputSchema": {"type": "object"}}))
+        .resource("file:///tmp/notes.md", "")
+        .resource("file:///tmp/$(touch pwned)", "")
+        .prompt(json!({"name": "review", "arguments": [{"name": "file"}, {"name": "a;touch pwned"}]}))
+        .prompt(json!({"name": "$(touch pwned)"}));
     for name in HOSTILE {
         script = script.tool_with(json!({"name": name, "inputSchema": {"type": "object"}}));
     }
@@ -114,6 +118,9 @@ fn names_come_from_the_configuration_and_stored_catalogs() {
             &["true"],
         ),
         ("trunkline call github create_issue state=open st", &[]),
+        ("trunkline read github file:///", &["///tmp/notes.md"]),
+        ("trunkline prompt github ", &["review"]),
+        ("trunkline prompt github review ", &["file="]),
         ("trunkline doc", &["doctor"]),
         ("trunkline tools ", &["github", "gitlab"]),
         ("trunkline doctor --dry", &["--dry-run"]),
@@ -135,6 +142,9 @@ fn nothing_that_a_shell_interprets_is_offered() {
         "trunkline call github create_issue ",
         "trunkline call github create_issue state=",
         "trunkline tools github ",
+        "trunkline read github ",
+        "trunkline prompt github ",
+        "trunkline prompt github review ",
         "trunkline call github $(touch pwned)",
         "trunkline call github `touch pwned",
         "trunkline clean --plugin-dir ",
