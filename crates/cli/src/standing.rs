@@ -181,7 +181,13 @@ pub(crate) fn state_hint(server: &ServerStatus) -> Option<String> {
     if needs_auth && takes_sign_in {
         return Some(login_hint(&server.name));
     }
-    server.state.hint().map(str::to_owned)
+    let hint = server.state.hint().map(str::to_owned);
+    hint.or_else(|| server.state.failure().map(|_| doctor_hint(&server.name)))
+}
+
+/// Returns the hint to find out why a server fails.
+pub(crate) fn doctor_hint(name: &str) -> String {
+    format!("find the cause with `trunkline doctor {}`", quoted(name))
 }
 
 /// Returns the hint for a server that the user does not sign in to.

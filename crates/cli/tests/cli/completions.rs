@@ -15,7 +15,7 @@ const HOSTILE: [&str; 9] = [
     "a;touch pwned",
     "a b",
     "it's",
-    "--accept-changes",
+    "--no-such-option",
     "\u{1b}[2Jx",
     "a\ntouch pwned",
     "~root",
@@ -26,7 +26,11 @@ fn script() -> Script {
     let mut script = Script::default()
         .tool_with(json!({"name": "create_issue", "description": "Creates; $(x)", "inputSchema": {"type": "object",
             "properties": {"state": {"enum": ["open", "closed", "$(touch pwned)"]}, "draft": {"type": "boolean"}, "a b": {}}}}))
-        .tool_with(json!({"name": "create_pull", "inputSchema": {"type": "object"}}));
+        .tool_with(json!({"name": "create_pull", "inputSchema": {"type": "object"}}))
+        .resource("file:///tmp/notes.md", "")
+        .resource("file:///tmp/$(touch pwned)", "")
+        .prompt(json!({"name": "review", "arguments": [{"name": "file"}, {"name": "a;touch pwned"}]}))
+        .prompt(json!({"name": "$(touch pwned)"}));
     for name in HOSTILE {
         script = script.tool_with(json!({"name": name, "inputSchema": {"type": "object"}}));
     }
@@ -36,7 +40,8 @@ fn script() -> Script {
 /// A lab with one server, its catalog stored, and the bash script.
 fn lab() -> Lab {
     let lab = Lab::new();
-    let mut servers = json!({"github": lab.scratch.entry("github", &script()), "gitlab": {"command": "no-such"}});
+    let mut servers =
+        json!({"github": lab.scratch.entry("github", &script()), "gitlab": {"command": "no-such"}});
     for name in HOSTILE {
         servers[name] = json!({"command": "no-such"});
     }
@@ -73,7 +78,11 @@ fn complete(lab: &Lab, line: &str) -> Vec<String> {
         .env("HOME", lab.scratch.home())
         .current_dir(lab.scratch.path());
     let output = command.output().unwrap();
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let text = String::from_utf8(output.stdout).unwrap();
     text.split_terminator('\0').map(str::to_owned).collect()
 }
@@ -87,14 +96,33 @@ fn names_come_from_the_configuration_and_stored_catalogs() {
         ("trunkline mcp get gith", &["github"]),
         ("trunkline --json tools github create_p", &["create_pull"]),
         ("trunkline call gith", &["github"]),
-        ("trunkline call github create_", &["create_issue", "create_pull"]),
-        ("trunkline call --timeout 5 github create_i", &["create_issue"]),
-        ("trunkline call mcp__github__create_i", &["mcp__github__create_issue"]),
+        (
+            "trunkline call github create_",
+            &["create_issue", "create_pull"],
+        ),
+        (
+            "trunkline call --timeout 5 github create_i",
+            &["create_issue"],
+        ),
+        (
+            "trunkline call mcp__github__create_i",
+            &["mcp__github__create_issue"],
+        ),
         ("trunkline call github create_issue st", &["state="]),
-        ("trunkline call github create_issue state=", &["open", "closed"]),
-        ("trunkline call mcp__github__create_issue draft=t", &["true"]),
+        (
+            "trunkline call github create_issue state=",
+            &["open", "closed"],
+        ),
+        (
+            "trunkline call mcp__github__create_issue draft=t",
+            &["true"],
+        ),
         ("trunkline call github create_issue state=open st", &[]),
+        ("trunkline read github file:///", &["///tmp/notes.md"]),
+        ("trunkline prompt github ", &["review"]),
+        ("trunkline prompt github review ", &["file="]),
         ("trunkline doc", &["doctor"]),
+        ("trunkline tools ", &["github", "gitlab"]),
         ("trunkline doctor --dry", &["--dry-run"]),
         ("trunkline call gitlab x", &[]),
         ("trunkline call 'git", &[]),
@@ -114,6 +142,9 @@ fn nothing_that_a_shell_interprets_is_offered() {
         "trunkline call github create_issue ",
         "trunkline call github create_issue state=",
         "trunkline tools github ",
+        "trunkline read github ",
+        "trunkline prompt github ",
+        "trunkline prompt github review ",
         "trunkline call github $(touch pwned)",
         "trunkline call github `touch pwned",
         "trunkline clean --plugin-dir ",
@@ -121,8 +152,7 @@ fn nothing_that_a_shell_interprets_is_offered() {
         for reply in complete(&lab, line) {
             let is_plain = |c: char| c.is_alphanumeric() || "_-.:/@%+,=".contains(c);
             assert!(reply.chars().all(is_plain), "{line}: {reply:?}");
-            let is_option = reply.starts_with('-') && reply != "--accept-changes";
-            assert!(!reply.starts_with('-') || is_option || line.ends_with("get "), "{reply}");
+            assert_ne!(reply, "--no-such-option", "{line}");
         }
     }
     assert!(!lab.at("pwned").exists());
@@ -131,17 +161,21 @@ fn nothing_that_a_shell_interprets_is_offered() {
 #[test]
 fn a_script_is_installed_and_removed() {
     let lab = Lab::new();
-    let run = |words: &[&str]| -> Run {
-        lab.finish(lab.bare(words).env("SHELL", "/usr/bin/fish"))
-    };
+    let run = |words: &[&str]| -> Run { lab.finish(lab.bare(words).env("SHELL", "/usr/bin/fish")) };
     for (shell, file) in [
-        ("bash", "home/.local/share/bash-completion/completions/trunkline"),
+        (
+            "bash",
+            "home/.local/share/bash-completion/completions/trunkline",
+        ),
         ("zsh", "home/.zfunc/_trunkline"),
         ("fish", "home/.config/fish/completions/trunkline.fish"),
     ] {
         let installed = run(&["completions", "--install", shell]);
         assert_eq!(installed.code, Some(0), "{installed:#?}");
-        assert!(installed.out.contains(&format!("[DIR]/{file}")), "{installed:#?}");
+        assert!(
+            installed.out.contains(&format!("[DIR]/{file}")),
+            "{installed:#?}"
+        );
         assert!(installed.err.starts_with("next: "), "{installed:#?}");
         let printed = run(&["completions", shell]);
         assert_eq!(lab.scratch.read(file), printed.out);
@@ -159,7 +193,10 @@ fn a_script_is_installed_and_removed() {
     }
     // The user's shell by default.
     assert_eq!(run(&["completions", "--install"]).code, Some(0));
-    assert!(lab.at("home/.config/fish/completions/trunkline.fish").exists());
+    assert!(
+        lab.at("home/.config/fish/completions/trunkline.fish")
+            .exists()
+    );
     let unknown = lab.plainly(&["completions", "--install"]);
     assert_eq!(unknown.code, Some(2), "{unknown:#?}");
     // Other shells get commands and options.
@@ -171,10 +208,16 @@ fn manual_pages_cover_every_command() {
     let lab = Lab::new();
     let page = lab.plainly(&["man"]);
     assert_eq!(page.code, Some(0), "{page:#?}");
-    assert!(page.out.starts_with(".ie") && page.out.contains("trunkline"), "{page:#?}");
+    assert!(
+        page.out.starts_with(".ie") && page.out.contains("trunkline"),
+        "{page:#?}"
+    );
     let run = lab.plainly(&["man", "--out", "pages"]);
     assert_eq!(run.code, Some(0), "{run:#?}");
     for name in ["trunkline.1", "trunkline-doctor.1", "trunkline-call.1"] {
-        assert!(lab.scratch.read(format!("pages/{name}")).contains(".TH"), "{name}");
+        assert!(
+            lab.scratch.read(format!("pages/{name}")).contains(".TH"),
+            "{name}"
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! `doctor` for servers on the network: addresses, certificates, protocols and sign-ins.
 
+use std::io::Write;
+
 use serde_json::json;
 use trunkline_testkit::net::{
     HttpProxy, HttpServer, OAuthServer, RawHttp, SseServer, TestCa, TlsOptions,
@@ -11,22 +13,47 @@ use crate::lab::{Lab, echo};
 #[test]
 fn addresses_and_ports_are_checked() {
     let lab = Lab::new();
-    let plain = HttpServer::start(echo());
+    // As servers without TLS do with whatever is no request.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let plain = format!("http://{}/mcp", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
     user_servers(
         &lab,
         &json!({
             "closed": {"type": "http", "url": "http://127.0.0.1:9/mcp"},
             "name": {"type": "http", "url": "http://no-such-host.invalid/mcp"},
-            "nottls": {"type": "http", "url": plain.url().replace("http:", "https:")},
+            "nottls": {"type": "http", "url": plain.replace("http:", "https:")},
             "url": {"type": "http", "url": "ftp://h.test/"},
             "ws": {"type": "ws", "url": "ws://127.0.0.1:9/"},
         }),
     );
     let run = lab.plainly(&["doctor", "--json"]);
-    is_diagnosed(&run, "closed", "connect", "port-closed", "trunkline edit closed --url URL");
-    is_diagnosed(&run, "ws", "connect", "port-closed", "trunkline edit ws --url URL");
-    is_diagnosed(&run, "name", "dns", "name-not-found", "trunkline edit name --url URL");
-    let fix = format!("trunkline edit nottls --url {}", plain.url());
+    is_diagnosed(
+        &run,
+        "closed",
+        "connect",
+        "port-closed",
+        "trunkline edit closed --url URL",
+    );
+    is_diagnosed(
+        &run,
+        "ws",
+        "connect",
+        "port-closed",
+        "trunkline edit ws --url URL",
+    );
+    is_diagnosed(
+        &run,
+        "name",
+        "dns",
+        "name-not-found",
+        "trunkline edit name --url URL",
+    );
+    let fix = format!("trunkline edit nottls --url {plain}");
     is_diagnosed(&run, "nottls", "tls", "tls-on-plain-port", &fix);
     assert_eq!(report(&run, "url")["status"], "failed");
     assert_eq!(run.code, Some(3));
@@ -39,7 +66,11 @@ fn certificates_are_explained() {
     let lab = Lab::new();
     let ca = TestCa::new();
     let file = ca.write(&lab.scratch);
-    let tls = |identity| HttpServer::builder(echo()).tls(TlsOptions::with(identity)).start();
+    let tls = |identity| {
+        HttpServer::builder(echo())
+            .tls(TlsOptions::with(identity))
+            .start()
+    };
     let (good, expired, other) = (
         tls(ca.server()),
         tls(ca.expired_server()),
@@ -58,10 +89,22 @@ fn certificates_are_explained() {
     );
     let run = lab.plainly(&["doctor", "--json"]);
     assert_eq!(report(&run, "good")["status"], "ok", "{run:#?}");
-    is_diagnosed(&run, "unknown", "tls", "unknown-authority", "NODE_EXTRA_CA_CERTS");
+    is_diagnosed(
+        &run,
+        "unknown",
+        "tls",
+        "unknown-authority",
+        "NODE_EXTRA_CA_CERTS",
+    );
     is_diagnosed(&run, "unknown", "tls", "unknown-authority", "\"ca\"");
     is_diagnosed(&run, "expired", "tls", "certificate-expired", "renew");
-    is_diagnosed(&run, "other", "tls", "certificate-name", "--url https://other.test");
+    is_diagnosed(
+        &run,
+        "other",
+        "tls",
+        "certificate-name",
+        "--url https://other.test",
+    );
     let fix = format!("trunkline edit plain --url {}", good.url());
     is_diagnosed(&run, "plain", "handshake", "plain-on-tls-port", &fix);
 }
@@ -71,7 +114,11 @@ fn wrong_protocols_paths_and_pages_are_recognised() {
     let lab = Lab::new();
     let (http, sse) = (HttpServer::start(echo()), SseServer::start(echo()));
     let page = RawHttp::start(|_, reply| {
-        reply.respond(200, &[("content-type", "text/html")], "<!doctype html><h1>Hello</h1>");
+        reply.respond(
+            200,
+            &[("content-type", "text/html")],
+            "<!doctype html><h1>Hello</h1>",
+        );
     });
     let broken = RawHttp::start(|_, reply| {
         reply.respond(502, &[("content-type", "text/plain")], "upstream is down");
@@ -92,14 +139,41 @@ fn wrong_protocols_paths_and_pages_are_recognised() {
         }),
     );
     let run = lab.plainly(&["doctor", "--json"]);
-    is_diagnosed(&run, "sse", "handshake", "wrong-transport", "trunkline edit sse --set type=sse");
-    is_diagnosed(&run, "http", "handshake", "wrong-transport", "trunkline edit http --set type=http");
-    is_diagnosed(&run, "page", "handshake", "not-mcp", "trunkline edit page --url URL");
-    is_diagnosed(&run, "broken", "handshake", "server-error", "log of the server");
+    is_diagnosed(
+        &run,
+        "sse",
+        "handshake",
+        "wrong-transport",
+        "trunkline edit sse --set type=sse",
+    );
+    is_diagnosed(
+        &run,
+        "http",
+        "handshake",
+        "wrong-transport",
+        "trunkline edit http --set type=http",
+    );
+    is_diagnosed(
+        &run,
+        "page",
+        "handshake",
+        "not-mcp",
+        "trunkline edit page --url URL",
+    );
+    is_diagnosed(
+        &run,
+        "broken",
+        "handshake",
+        "server-error",
+        "log of the server",
+    );
     let fix = format!("trunkline edit root --url {}", http.url());
     is_diagnosed(&run, "root", "handshake", "wrong-path", &fix);
     let evidence = report(&run, "broken")["steps"].to_string();
-    assert!(evidence.contains("status 502") && evidence.contains("upstream is down"), "{evidence}");
+    assert!(
+        evidence.contains("status 502") && evidence.contains("upstream is down"),
+        "{evidence}"
+    );
 }
 
 #[test]
@@ -109,12 +183,15 @@ fn a_fix_corrects_the_type_and_the_path() {
     let root = url::Url::parse(&http.url()).unwrap().join("/").unwrap();
     user_servers(
         &lab,
-        &json!({"sse": {"type": "http", "url": sse.url()}, "root": {"type": "http", "url": root}}),
+        &json!({"sse": {"type": "http", "url": sse.url()}, "root": {"type": "http", "url": root.as_str()}}),
     );
     let before = lab.scratch.read("home/.claude.json");
     let run = lab.plainly(&["doctor", "--dry-run"]);
     assert_eq!(run.code, Some(3), "{run:#?}");
-    assert!(run.out.contains("would fix sse: set \"type\" to \"sse\""), "{run:#?}");
+    assert!(
+        run.out.contains("would fix sse: set \"type\" to \"sse\""),
+        "{run:#?}"
+    );
     assert_eq!(lab.scratch.read("home/.claude.json"), before);
     let run = lab.plainly(&["doctor", "--fix"]);
     assert_eq!(run.code, Some(0), "{run:#?}");
@@ -128,13 +205,38 @@ fn a_fix_corrects_the_type_and_the_path() {
 fn proxies_and_clocks_are_suspected() {
     let lab = Lab::new();
     let proxy = HttpProxy::start_auth("me", "secret");
-    user_servers(&lab, &json!({"s": {"type": "http", "url": "https://mcp.test/mcp"}}));
-    let run = lab.finish(lab.bare(&["doctor", "--json"]).env("HTTPS_PROXY", proxy.url()));
-    is_diagnosed(&run, "s", "connect", "proxy-credentials", "export HTTPS_PROXY=http://USER");
-    let run = lab.finish(lab.bare(&["doctor", "--json"]).env("HTTPS_PROXY", "http://127.0.0.1:9"));
-    is_diagnosed(&run, "s", "connect", "proxy-failed", "export NO_PROXY=mcp.test");
-    lab.scratch.write("home/.npmrc", "https-proxy=http://proxy.corp:3128\n");
-    user_servers(&lab, &json!({"s": {"type": "http", "url": "https://no-such.invalid/mcp"}}));
+    user_servers(
+        &lab,
+        &json!({"s": {"type": "http", "url": "https://mcp.test/mcp"}}),
+    );
+    let run = lab.finish(
+        lab.bare(&["doctor", "--json"])
+            .env("HTTPS_PROXY", proxy.url()),
+    );
+    is_diagnosed(
+        &run,
+        "s",
+        "connect",
+        "proxy-credentials",
+        "export HTTPS_PROXY=http://USER",
+    );
+    let run = lab.finish(
+        lab.bare(&["doctor", "--json"])
+            .env("HTTPS_PROXY", "http://127.0.0.1:9"),
+    );
+    is_diagnosed(
+        &run,
+        "s",
+        "connect",
+        "proxy-failed",
+        "export NO_PROXY=mcp.test",
+    );
+    lab.scratch
+        .write("home/.npmrc", "https-proxy=http://proxy.corp:3128\n");
+    user_servers(
+        &lab,
+        &json!({"s": {"type": "http", "url": "https://no-such.invalid/mcp"}}),
+    );
     let run = lab.plainly(&["doctor", "--json"]);
     is_diagnosed(&run, "s", "dns", "proxy-needed", "export HTTPS_PROXY=");
 
@@ -171,11 +273,23 @@ fn sign_ins_are_told_apart_from_tokens() {
         }),
     );
     let run = lab.plainly(&["doctor", "--json"]);
-    is_diagnosed(&run, "oauth", "auth", "needs-sign-in", "trunkline login oauth");
+    is_diagnosed(
+        &run,
+        "oauth",
+        "auth",
+        "needs-sign-in",
+        "trunkline login oauth",
+    );
     let header = "-H 'Authorization: Bearer TOKEN'";
     is_diagnosed(&run, "wrong", "auth", "token-refused", header);
     is_diagnosed(&run, "expired", "auth", "token-expired", header);
-    is_diagnosed(&run, "unset", "auth", "variable-not-set", "export NO_SUCH_TOKEN=VALUE");
+    is_diagnosed(
+        &run,
+        "unset",
+        "auth",
+        "variable-not-set",
+        "export NO_SUCH_TOKEN=VALUE",
+    );
     assert_eq!(run.code, Some(4));
     run.never_says("wrong-token");
     run.never_says("eyJleHAiOjEwMDAwMDAwMDB9");

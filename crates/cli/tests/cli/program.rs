@@ -83,16 +83,14 @@ fn bad_usage_is_2_and_goes_to_standard_error() {
 fn every_shell_gets_its_completions() {
     let lab = Lab::new();
     for (shell, part) in [
-        ("bash", "complete -F"),
+        ("bash", "-F _trunkline trunkline"),
         ("zsh", "#compdef trunkline"),
-        ("fish", "complete -c trunkline"),
+        ("fish", "complete --command trunkline"),
+        ("powershell", "mcp-config"),
     ] {
         let run = lab.finish(&mut lab.bare(&["completions", shell]));
         assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{shell}");
-        assert!(
-            run.out.contains(part) && run.out.contains("mcp-config"),
-            "{shell}"
-        );
+        assert!(run.out.contains(part), "{shell}");
     }
 }
 

@@ -74,8 +74,14 @@ fn env_secrets(env: &BTreeMap<String, Secret>) -> impl Iterator<Item = String> {
 fn inherited() -> impl Iterator<Item = String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, value)| is_secret_name(name) && !is_path_setting(name, value))
+        .filter(|(name, value)| is_inherited_secret(name, value))
         .map(|(_, value)| value)
+}
+
+/// Whether a variable of our own environment is a secret. `PWD` is the working directory, and no
+/// password.
+pub fn is_inherited_secret(name: &str, value: &str) -> bool {
+    is_secret_name(name) && !matches!(name, "PWD" | "OLDPWD") && !is_path_setting(name, value)
 }
 
 /// The password of a URL, encoded and decoded, and the query values that are not plain words.
@@ -132,6 +138,19 @@ mod tests {
             stdio.env.extend(env);
         }
         assert_eq!(entry_secrets(&entry)[..4], ["s3cr3t", "word", "abc", "def"]);
+    }
+
+    #[test]
+    fn the_working_directory_is_no_secret() {
+        for (name, value, expected) in [
+            ("PWD", "/tmp/x", false),
+            ("OLDPWD", "/tmp/x", false),
+            ("DB_PWD", "hunter2x", true),
+            ("GITHUB_TOKEN", "abcdefgh", true),
+            ("HOME", "/home/me", false),
+        ] {
+            assert_eq!(is_inherited_secret(name, value), expected, "{name}");
+        }
     }
 
     #[test]

@@ -346,7 +346,7 @@ fn explain_certificate(host: String, error: &CertificateError) -> DialError {
         },
         CertificateError::NotValidForNameContext { presented, .. } => DialError::WrongName {
             host,
-            names: presented.clone(),
+            names: presented.iter().map(|name| plain_name(name)).collect(),
         },
         // The default of `openssl req -x509`.
         other if format!("{other:?}").contains("CaUsedAsEndEntity") => DialError::Certificate {
@@ -360,6 +360,13 @@ fn explain_certificate(host: String, error: &CertificateError) -> DialError {
             error: other.to_string(),
         },
     }
+}
+
+/// Returns the name in a text such as `DnsName("a.test")`.
+fn plain_name(presented: &str) -> String {
+    let mut parts = presented.split('"');
+    let quoted = parts.nth(1).filter(|_| presented.ends_with("\")"));
+    quoted.unwrap_or(presented).to_owned()
 }
 
 fn explain_alert(host: String, alert: AlertDescription) -> DialError {
@@ -398,6 +405,17 @@ pub(super) fn clarify_alert(error: io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_certificates_are_shown_plainly() {
+        for (presented, name) in [
+            ("DnsName(\"a.test\")", "a.test"),
+            ("IpAddress(127.0.0.1)", "IpAddress(127.0.0.1)"),
+            ("a.test", "a.test"),
+        ] {
+            assert_eq!(plain_name(presented), name);
+        }
+    }
 
     #[test]
     fn only_regular_files_of_bounded_size_are_read() {

@@ -28,5 +28,6 @@ mod patience;
 mod post_stream;
 mod redirects;
 mod reuse;
+mod sampling;
 mod sessions;
 mod support;

@@ -28,6 +28,22 @@ async fn tls_goes_through_a_tunnel() {
     );
 }
 
+#[test]
+fn the_proxy_of_a_server_is_told_without_its_password() {
+    let dialer = dialer([
+        (
+            "HTTPS_PROXY",
+            format!("http://me:{PASSWORD}@proxy.test:3128"),
+        ),
+        ("HTTP_PROXY", "ftp://nowhere".to_owned()),
+    ]);
+    let proxy = |url: &str| dialer.proxy_for(&Target::of(&url.parse().unwrap()).unwrap());
+    let found = proxy("https://server.test/").unwrap();
+    assert_eq!(found.as_deref(), Some("proxy.test:3128"));
+    assert_eq!(proxy("https://localhost/").unwrap(), None);
+    assert!(proxy("http://server.test/").is_err());
+}
+
 #[tokio::test]
 async fn credentials_in_the_proxy_url_are_sent() {
     let ca = Ca::new();

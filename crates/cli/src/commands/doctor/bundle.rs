@@ -11,7 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use trunkline_config::env_vars;
-use trunkline_config::redact::{Redactor, entry_secrets, is_secret_name};
+use trunkline_config::redact::{Redactor, entry_secrets, is_inherited_secret};
 
 use super::Outcome;
 use super::program::find_in;
@@ -233,7 +233,7 @@ impl Cleaner {
             redactor.hide_all(secrets.iter().map(String::as_str));
         }
         for (name, value) in std::env::vars() {
-            if is_secret_name(&name) || env_vars::is_secret(&name) {
+            if is_inherited_secret(&name, &value) || env_vars::is_secret(&name) {
                 redactor.hide(&value);
             }
         }

@@ -6,7 +6,9 @@
 
 mod bundle;
 mod causes;
+mod connection;
 mod diagnosis;
+mod entry;
 mod fix;
 mod folders;
 mod network;

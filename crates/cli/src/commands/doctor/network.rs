@@ -1,6 +1,7 @@
 //! Checks the way to a server on the network: its name, its port and its certificate.
 
 use std::path::Path;
+use std::time::Duration;
 
 use trunkline::transport::{Alpn, DialError, Dialer, Target, TlsFiles};
 use trunkline_config::{Server, TlsEntry, TransportEntry};
@@ -8,7 +9,10 @@ use url::Url;
 
 use super::causes::dial::{DialEvidence, diagnose};
 use super::diagnosis::{Diagnosis, Subject};
-use super::report::{Step, StepName};
+use super::report::{Step, StepName, StepStatus};
+
+/// The limit for the TLS handshake with a port that is known to be open.
+const TLS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Checks name resolution, the connection and TLS, up to the step that fails.
 pub(super) async fn check(server: &Server, dialer: &Dialer) -> Vec<Step> {
@@ -52,12 +56,36 @@ pub(super) async fn check(server: &Server, dialer: &Dialer) -> Vec<Step> {
         Err(error) => return vec![way.failed(&error)],
     }
     let files = tls_files(transport);
-    let outcome = if matches!(transport.kind(), "ws" | "ws-ide") {
-        let stream = dialer.dial_direct(&way.target, &files).await;
-        stream.map(drop)
+    let is_direct = steps.iter().all(|step| step.status != StepStatus::Skipped);
+    // A port that is open and silent is told apart from one that is closed.
+    if way.target.tls && is_direct {
+        let plain = Target {
+            tls: false,
+            ..way.target.clone()
+        };
+        if let Err(error) = dialer.dial_direct(&plain, &TlsFiles::default()).await {
+            steps.push(way.failed(&error));
+            return steps;
+        }
+    }
+    let dialing = async {
+        if matches!(transport.kind(), "ws" | "ws-ide") {
+            let stream = dialer.dial_direct(&way.target, &files).await;
+            stream.map(drop)
+        } else {
+            let stream = dialer.dial(&way.target, &files, Alpn::Http1Or2).await;
+            stream.map(drop)
+        }
+    };
+    let outcome = if way.target.tls && is_direct {
+        let silent = DialError::Tls {
+            host: way.target.host.clone(),
+            error: "the port is open, and does not answer".to_owned(),
+        };
+        let outcome = tokio::time::timeout(TLS_TIMEOUT, dialing).await;
+        outcome.unwrap_or(Err(silent))
     } else {
-        let stream = dialer.dial(&way.target, &files, Alpn::Http1Or2).await;
-        stream.map(drop)
+        dialing.await
     };
     let reached = Step::ok(
         StepName::Connect,

@@ -20,6 +20,9 @@ const MAX_BODY: usize = 4096;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const BODY_TIMEOUT: Duration = Duration::from_millis(1500);
 
+/// The limit for all requests to other paths.
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// A request that every MCP server answers in some way, and that changes nothing.
 const PING: &[u8] = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
@@ -49,18 +52,18 @@ pub(super) async fn explore<'u>(
     };
     evidence.get = prober.get(url).await;
     evidence.post = prober.post(url).await;
-    let is_silent = evidence.get.is_none() && evidence.post.is_none();
-    let answers_plainly = |sample: &Option<Sample>| {
-        // Servers with TLS answer a plain request with this status, if at all.
-        sample.as_ref().is_none_or(|sample| sample.status == 400)
-    };
+    // Servers with TLS answer a plain request with this status, if at all.
+    let answers_plainly =
+        |sample: &Option<Sample>| sample.as_ref().is_none_or(|sample| sample.status == 400);
     if url.scheme() == "http" && answers_plainly(&evidence.get) && answers_plainly(&evidence.post) {
         evidence.is_tls = is_tls(entry, url, dialer).await;
     }
     let speaks = evidence.get.as_ref().is_some_and(Sample::is_sse)
         || evidence.post.as_ref().is_some_and(Sample::is_mcp);
-    if !is_silent && !evidence.is_tls && !speaks {
-        evidence.other = prober.search(url).await;
+    let is_elsewhere = |sample: &Sample| matches!(sample.status, 200..=299 | 400 | 404..=406 | 410);
+    if evidence.post.as_ref().is_some_and(is_elsewhere) && !evidence.is_tls && !speaks {
+        let searching = tokio::time::timeout(SEARCH_TIMEOUT, prober.search(url));
+        evidence.other = searching.await.ok().flatten();
     }
     evidence
 }
@@ -177,4 +180,14 @@ async fn is_tls(entry: &ServerEntry, url: &Url, dialer: &Dialer) -> bool {
 pub(super) fn date(evidence: &HttpEvidence) -> Option<SystemTime> {
     let of = |sample: &Option<Sample>| sample.as_ref().and_then(|sample| sample.date);
     of(&evidence.post).or_else(|| of(&evidence.get))
+}
+
+/// Asks a server for its time.
+pub(super) async fn server_time(
+    entry: &ServerEntry,
+    url: &Url,
+    dialer: &Dialer,
+) -> Option<SystemTime> {
+    let prober = Prober::new(entry, url, dialer)?;
+    prober.get(url).await?.date
 }

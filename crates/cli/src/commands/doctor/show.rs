@@ -80,9 +80,10 @@ fn push_step(lines: &mut Lines, step: &Step) {
             let line = trunkline_config::redact::redact_text(line);
             lines.push_block("      ", &line.replace(['\n', '\r'], " "));
         }
+        // Masked by value: the placeholders in it look like secrets.
         if let Some(fix) = &step.fix {
             let line = Line::plain("      ").and(Style::Name, "fix: ");
-            lines.push_line(line.and(Style::Literal, inline(fix)));
+            lines.push_line(line.and(Style::Literal, fix));
         }
     }
 }

@@ -5,6 +5,7 @@
 pub(super) mod auth;
 pub(super) mod dial;
 pub(super) mod http;
-pub(super) mod node;
+mod node;
+mod package;
 pub(super) mod process;
 pub(super) mod program;
