@@ -68,6 +68,8 @@ struct Loop<'a, S> {
     drawn: Instant,
     /// The oldest key that no frame has answered.
     unanswered: Option<Instant>,
+    /// Whether we have stopped ourselves, and a SIGCONT follows.
+    has_stopped: bool,
     ended: bool,
 }
 
@@ -93,16 +95,12 @@ pub(super) async fn run<S: Surface>(
         detail_read: past,
         drawn: past,
         unanswered: None,
+        has_stopped: false,
         ended: false,
     };
     let mut signals = Signals::new();
     loop {
-        let now = Instant::now();
-        let wake = if state.dirty {
-            Some(state.drawn + FRAME)
-        } else {
-            state.model.next_tick(now)
-        };
+        let wake = state.next_wake();
         let wait = async {
             match wake {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -113,6 +111,8 @@ pub(super) async fn run<S: Surface>(
             biased;
             signal = signals.next() => match signal {
                 Signal::Stop => state.suspend()?,
+                // After our own stop, the terminal is ours already.
+                Signal::Continue if std::mem::take(&mut state.has_stopped) => {}
                 Signal::Continue => state.resume()?,
             },
             input = sources.input.recv() => match input {
@@ -149,6 +149,17 @@ pub(super) async fn run<S: Surface>(
 }
 
 impl<S: Surface> Loop<'_, S> {
+    /// Returns when something is to be done without a message; `None` sleeps.
+    fn next_wake(&self) -> Option<Instant> {
+        if self.dirty {
+            return Some(self.drawn + FRAME);
+        }
+        let tick = self.model.next_tick(Instant::now());
+        let is_shown = self.stale_detail && self.model.wanted_detail().is_some();
+        let reread = is_shown.then(|| self.detail_read + REREAD);
+        tick.into_iter().chain(reread).min()
+    }
+
     fn input(&mut self, input: Input) -> io::Result<()> {
         let msg = match input.event {
             Event::Key(key) => {
@@ -180,6 +191,7 @@ impl<S: Surface> Loop<'_, S> {
     }
 
     fn suspend(&mut self) -> io::Result<()> {
+        self.has_stopped = true;
         self.surface.suspend()?;
         self.dirty = true;
         Ok(())

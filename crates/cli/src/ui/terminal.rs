@@ -166,7 +166,8 @@ impl Surface for Tui {
         let mouse = MOUSE.load(Ordering::SeqCst);
         leave();
         stop();
-        self.resume()?;
+        enter()?;
+        self.terminal.clear()?;
         if mouse {
             self.set_mouse(true)?;
         }
@@ -174,9 +175,13 @@ impl Surface for Tui {
     }
 
     fn resume(&mut self) -> io::Result<()> {
-        // The shell may have changed the modes meanwhile: enter them again in any case.
-        ENTERED.store(false, Ordering::SeqCst);
+        // The shell has changed the modes behind our back.
+        let mouse = MOUSE.load(Ordering::SeqCst);
+        leave();
         enter()?;
+        if mouse {
+            self.set_mouse(true)?;
+        }
         self.terminal.clear()
     }
 }

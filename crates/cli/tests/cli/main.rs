@@ -53,3 +53,4 @@ mod terminal;
 mod tool;
 mod tools;
 mod trace;
+mod ui;
