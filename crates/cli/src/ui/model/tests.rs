@@ -58,7 +58,10 @@ fn question(id: u64) -> Msg {
 fn keys_have_effects() {
     for (keys, expected) in [
         ("r", vec!["reconnect brave"]),
-        ("R", vec!["reconnect brave evil\u{1b}[2J\nerror: \u{202e}宽e\u{301}"]),
+        (
+            "R",
+            vec!["reconnect brave evil\u{1b}[2J\nerror: \u{202e}宽e\u{301}"],
+        ),
         (" ", vec![]),
         ("l", vec![]),
         ("q", vec!["Quit"]),
@@ -76,20 +79,37 @@ fn keys_have_effects() {
         ("/tickets⏎a⏎", vec![]),
         ("/tickets⏎aa", vec![]),
         ("/greet⏎", vec!["Prompt(\"greet\") on github {}"]),
-        ("/README⏎", vec!["Resource(\"repo://acme/shop/README.md\") on github {}"]),
-        ("/review⏎7⑤", vec!["Prompt(\"review\") on github {\"number\":\"7\"}"]),
+        (
+            "/README⏎",
+            vec!["Resource(\"repo://acme/shop/README.md\") on github {}"],
+        ),
+        (
+            "/review⏎7⑤",
+            vec!["Prompt(\"review\") on github {\"number\":\"7\"}"],
+        ),
         (
             "/name path⏎shop⇥a⑤",
-            vec!["Template(\"repo://acme/{name}/{path}\") on github {\"name\":\"shop\",\"path\":\"a\"}"],
+            vec![
+                "Template(\"repo://acme/{name}/{path}\") on github {\"name\":\"shop\",\"path\":\"a\"}",
+            ],
         ),
         ("/create⏎⑤", vec![]),
         (
             "/create⏎a/b⇥t⑤",
             vec!["Tool(\"create_issue\") on github {\"repo\":\"a/b\",\"title\":\"t\",\"count\":2}"],
         ),
-        ("/delete⏎x⑤⌃c", vec!["Tool(\"delete_repo\") on github {\"repo\":\"x\"}", "cancel"]),
-        ("/delete⏎x⑤c", vec!["Tool(\"delete_repo\") on github {\"repo\":\"x\"}", "cancel"]),
-        ("/delete⏎x⌃y", vec!["copy trunkline call github delete_repo repo=x"]),
+        (
+            "/delete⏎x⑤⌃c",
+            vec!["Tool(\"delete_repo\") on github {\"repo\":\"x\"}", "cancel"],
+        ),
+        (
+            "/delete⏎x⑤c",
+            vec!["Tool(\"delete_repo\") on github {\"repo\":\"x\"}", "cancel"],
+        ),
+        (
+            "/delete⏎x⌃y",
+            vec!["copy trunkline call github delete_repo repo=x"],
+        ),
         ("/github⏎5", vec!["log github"]),
         (":quit⏎", vec!["Quit"]),
         ("M", vec!["Mouse(true)"]),
@@ -138,13 +158,21 @@ fn typing_does_not_answer_a_question() {
         assert!(effects.is_empty(), "{effects:?}");
     }
     let armed = model.front().unwrap().armed_at.unwrap();
-    assert_eq!(model.next_tick(model.now), Some(armed), "a frame shows when keys count");
+    assert_eq!(
+        model.next_tick(model.now),
+        Some(armed),
+        "a frame shows when keys count"
+    );
     let effects = press(&mut model, "4⏎→→⏎");
     let [Effect::Answer(1, Answer::Elicit(ElicitAnswer::Accept(values)))] = &effects[..] else {
         panic!("{effects:?}");
     };
     assert_eq!(values["n"], 4);
-    assert_eq!(model.context(), Context::Find, "what was typed before stays");
+    assert_eq!(
+        model.context(),
+        Context::Find,
+        "what was typed before stays"
+    );
 }
 
 #[test]
@@ -157,14 +185,20 @@ fn questions_queue_up_and_are_withdrawn() {
     assert_eq!(model.front().unwrap().question_id(), Some(2));
     let effects = press(&mut model, "⎋");
     assert!(
-        matches!(&effects[..], [Effect::Answer(2, Answer::Elicit(ElicitAnswer::Cancel))]),
+        matches!(
+            &effects[..],
+            [Effect::Answer(2, Answer::Elicit(ElicitAnswer::Cancel))]
+        ),
         "{effects:?}"
     );
     // The next one waits again: the second Escape was meant for the first.
     assert!(send(&mut model, Msg::Key(KeyEvent::from(KeyCode::Esc))).is_empty());
     model.now += Duration::from_secs(2);
     press(&mut model, "②");
-    assert_eq!((model.context(), model.questions.len()), (Context::Servers, 1));
+    assert_eq!(
+        (model.context(), model.questions.len()),
+        (Context::Servers, 1)
+    );
     press(&mut model, "!");
     assert_eq!(model.context(), Context::Dialog);
     send(&mut model, Msg::Withdrawn(3));
@@ -212,7 +246,10 @@ fn late_results_are_dropped() {
     };
     let task = *task;
     press(&mut model, "⎋");
-    let effects = send(&mut model, Msg::LoginUrl(task, "https://x.example".to_owned()));
+    let effects = send(
+        &mut model,
+        Msg::LoginUrl(task, "https://x.example".to_owned()),
+    );
     assert_eq!(shown(&effects), ["cancel login"]);
     send(&mut model, Msg::LoginDone(task, Ok("signed in".to_owned())));
     assert!(model.notice.is_none());
@@ -247,7 +284,7 @@ fn a_call_can_be_repeated_and_edited() {
     assert_eq!(model.context(), Context::Result);
     let again = "Tool(\"delete_repo\") on github {\"repo\":\"x\"}";
     assert_eq!(shown(&press(&mut model, "r")), [again]);
-    press(&mut model, "⎋H");
+    press(&mut model, "⎋⎋H");
     assert_eq!(model.context(), Context::History);
     press(&mut model, "↓e");
     assert_eq!(model.context(), Context::Form);
@@ -263,7 +300,10 @@ fn the_selection_stays_on_its_server() {
     let mut snapshot = crate::ui::tests::snapshot(model.now);
     snapshot.servers.remove(0);
     send(&mut model, Msg::Snapshot(Box::new(snapshot.clone())));
-    assert_eq!((model.selected.clone(), model.list.at), (selected.clone(), 2));
+    assert_eq!(
+        (model.selected.clone(), model.list.at),
+        (selected.clone(), 2)
+    );
     snapshot.servers.remove(2);
     send(&mut model, Msg::Snapshot(Box::new(snapshot)));
     assert_ne!(model.selected, selected);

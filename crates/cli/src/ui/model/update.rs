@@ -5,11 +5,11 @@ use std::time::Instant;
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, MouseEvent, MouseEventKind};
 use tui_input::InputRequest;
 
-use super::actions::{choose, perform};
+use super::actions::perform;
 use super::calls::CallState;
+use super::choices::choose;
 use super::dialog::{Dialog, Kind, Pressed, QUIET};
 use super::form::edit;
-use super::stream::LogRow;
 use super::{Model, Overlay, Screen};
 use crate::ui::data::Snapshot;
 use crate::ui::doc::{Doc, Tone};
@@ -23,7 +23,11 @@ const WHEEL: usize = 3;
 /// Applies a message that arrived at `now`.
 pub(in crate::ui) fn update(model: &mut Model, now: Instant, msg: Msg) -> Vec<Effect> {
     model.now = now;
-    if model.notice.as_ref().is_some_and(|notice| notice.until <= now) {
+    if model
+        .notice
+        .as_ref()
+        .is_some_and(|notice| notice.until <= now)
+    {
         model.notice = None;
     }
     let effects = match msg {
@@ -67,7 +71,7 @@ pub(in crate::ui) fn update(model: &mut Model, now: Instant, msg: Msg) -> Vec<Ef
             if let Some(Screen::Detail(detail)) = model.screens.last_mut()
                 && *detail.key.0 == *server
             {
-                detail.log.history = Some(lines.into_iter().map(LogRow::new).collect());
+                detail.log.history = Some(model.logs.older(&server, lines));
             }
             Vec::new()
         }
@@ -146,7 +150,8 @@ fn report(model: &mut Model, outcome: Result<String, String>) {
 
 /// Returns the dialog of a sign-in, unless it was closed.
 fn login(model: &mut Model, wanted: u64) -> Option<&mut Dialog> {
-    let is_it = |dialog: &&mut Dialog| matches!(dialog.kind, Kind::Login { task, .. } if task == wanted);
+    let is_it =
+        |dialog: &&mut Dialog| matches!(dialog.kind, Kind::Login { task, .. } if task == wanted);
     model.dialog.as_mut().filter(is_it)
 }
 

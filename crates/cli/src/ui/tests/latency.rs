@@ -163,7 +163,13 @@ async fn a_key_is_answered_within_a_frame_while_servers_flap() {
     let mut answered = std::mem::take(&mut record.lock().unwrap().answered);
     answered.sort();
     let at = |percent: usize| answered[(answered.len() - 1) * percent / 100];
-    let shown = format!("{} frames: {:?} {:?} {:?}", answered.len(), at(50), at(90), at(99));
+    let shown = format!(
+        "{} frames: {:?} {:?} {:?}",
+        answered.len(),
+        at(50),
+        at(90),
+        at(99)
+    );
     assert!(answered.len() >= 50, "{shown}");
     // A frame lasts 16 ms; an unoptimized build on a busy machine gets several.
     assert!(at(50) <= Duration::from_millis(50), "{shown}");

@@ -33,7 +33,12 @@ pub(super) fn model(width: u16, height: u16) -> Model {
 pub(super) fn empty(width: u16, height: u16) -> Model {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(50_531);
     let now = (Instant::now(), time);
-    Model::new(now, (width, height), "~/shop".to_owned(), "trunkline".to_owned())
+    Model::new(
+        now,
+        (width, height),
+        "~/shop".to_owned(),
+        "trunkline".to_owned(),
+    )
 }
 
 pub(super) fn send(model: &mut Model, msg: Msg) -> Vec<Effect> {
@@ -106,6 +111,7 @@ fn server(name: &str, scope: &'static str, status: Status, cause: &str) -> Serve
         transport: "stdio",
         status,
         cause: cause.to_owned(),
+        said: String::new(),
         offers: Arc::default(),
         takes_sign_in: false,
         entry: None,
@@ -173,12 +179,21 @@ pub(super) fn offers() -> Arc<Offers> {
 
 pub(super) fn snapshot(now: Instant) -> Snapshot {
     let set = configuration();
-    let at = |name: &str| set.servers.iter().position(|server| server.entry.name == name);
+    let at = |name: &str| {
+        set.servers
+            .iter()
+            .position(|server| server.entry.name == name)
+    };
     let mut github = server("github", "user", Status::Connected, "");
     github.offers = offers();
     github.transport = "http";
     github.takes_sign_in = true;
-    let mut linear = server("linear", "user", Status::NeedsAuth, "the server asks for a sign-in");
+    let mut linear = server(
+        "linear",
+        "user",
+        Status::NeedsAuth,
+        "the server asks for a sign-in",
+    );
     linear.transport = "http";
     linear.takes_sign_in = true;
     let retry_at = Some(now + Duration::from_millis(3200));
@@ -186,17 +201,34 @@ pub(super) fn snapshot(now: Instant) -> Snapshot {
         attempt: 2,
         retry_at,
     };
-    let mut docs = server("docs", "project", Status::PendingApproval { changed: true }, "");
+    let mut docs = server(
+        "docs",
+        "project",
+        Status::PendingApproval { changed: true },
+        "",
+    );
     docs.entry = at("docs");
-    let mut tickets = server("tickets", "project", Status::PendingApproval { changed: false }, "");
+    let mut tickets = server(
+        "tickets",
+        "project",
+        Status::PendingApproval { changed: false },
+        "",
+    );
     tickets.entry = at("tickets");
     tickets.transport = "http";
     let empty = server("empty", "user", Status::Connected, "");
     let mut off = server("off", "user", Status::Disabled, "");
     off.entry = at("tickets");
+    let mut brave = server(
+        "brave",
+        "local",
+        Status::Failed,
+        "the server's process exited with status 1",
+    );
+    brave.said = "BRAVE_API_KEY is not set".to_owned();
     Snapshot {
         servers: vec![
-            server("brave", "local", Status::Failed, "exited with code 1: BRAVE_API_KEY is not set"),
+            brave,
             server("browser", "local", waiting, "the connection was lost"),
             docs,
             tickets,
@@ -222,7 +254,9 @@ pub(super) fn detail(name: &str, scope: &'static str) -> Msg {
         DocLine::own(""),
         DocLine::heading("Standard error"),
     ];
-    lines.extend(DocLine::foreign("Error: BRAVE_API_KEY is not set\n    at main (index.js:12)"));
+    lines.extend(DocLine::foreign(
+        "Error: BRAVE_API_KEY is not set\n    at main (index.js:12)",
+    ));
     Msg::Detail(Box::new(Detail {
         key: (name.into(), scope),
         lines,

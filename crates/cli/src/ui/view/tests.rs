@@ -52,7 +52,10 @@ fn check(name: &str, prepare: impl Fn(&mut Model)) {
         let mut model = model(width, height);
         prepare(&mut model);
         let text = screen_with(&model, THEME);
-        assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text}");
+        assert!(
+            !text.contains('\u{1b}') && !text.contains('\u{202e}'),
+            "{text}"
+        );
         insta::assert_snapshot!(format!("{name}-{width}x{height}"), text);
     }
 }
@@ -150,9 +153,21 @@ fn protocol() {
         open_github(model);
         press(model, "6");
         let messages = vec![
-            message(model, true, r#"{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{"name":"create_issue","arguments":{"token":"***"}}}"#),
-            message(model, false, r#"{"jsonrpc":"2.0","id":17,"result":{"content":[{"type":"text","text":"\u001b[2J"}]}}"#),
-            message(model, false, r#"{"jsonrpc":"2.0","method":"notifications/message"}"#),
+            message(
+                model,
+                true,
+                r#"{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{"name":"create_issue","arguments":{"token":"***"}}}"#,
+            ),
+            message(
+                model,
+                false,
+                r#"{"jsonrpc":"2.0","id":17,"result":{"content":[{"type":"text","text":"\u001b[2J"}]}}"#,
+            ),
+            message(
+                model,
+                false,
+                r#"{"jsonrpc":"2.0","method":"notifications/message"}"#,
+            ),
         ];
         send(model, Msg::Messages(messages, 0));
         press(model, "↑⏎");
@@ -193,7 +208,8 @@ fn running_call() {
 
 fn finish(model: &mut Model, is_error: bool) {
     let id = model.calls.0.back().unwrap().id;
-    let mut lines: Vec<DocLine> = DocLine::foreign(&format!("{{\n  \"number\": 7\n}}\n{HOSTILE}")).collect();
+    let mut lines: Vec<DocLine> =
+        DocLine::foreign(&format!("{{\n  \"number\": 7\n}}\n{HOSTILE}")).collect();
     lines.push(DocLine::field("saved", "/tmp/x.png (image/png, 12kB)").tone(Tone::Hint));
     model.now += Duration::from_millis(1240);
     let outcome = CallOutcome {
@@ -331,22 +347,47 @@ fn a_small_terminal_is_told_so() {
     for (width, height) in [(59, 24), (80, 13), (20, 2), (1, 1)] {
         let model = model(width, height);
         let text = screen_with(&model, THEME);
-        assert!(text.starts_with("trunkline needs 60x14"[..usize::from(width).min(21)].trim_end()), "{text}");
+        assert!(
+            text.starts_with("trunkline needs 60x14"[..usize::from(width).min(21)].trim_end()),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn every_screen_can_be_drawn_at_every_size() {
     let keys = [
-        "", "⏎", "/github⏎2", "/github⏎2⏎", "/github⏎2⏎⌃j", "/github⏎2⏎a⇥b⑤", "/github⏎3", "/github⏎4",
-        "/github⏎5", "/github⏎6", "/iss", ":", "?", "↓↓a", "H", "/linear⏎l",
+        "",
+        "⏎",
+        "/github⏎2",
+        "/github⏎2⏎",
+        "/github⏎2⏎⌃j",
+        "/github⏎2⏎a⇥b⑤",
+        "/github⏎3",
+        "/github⏎4",
+        "/github⏎5",
+        "/github⏎6",
+        "/iss",
+        ":",
+        "?",
+        "↓↓a",
+        "H",
+        "/linear⏎l",
     ];
     for keys in keys {
         let mut model = model(80, 24);
         press(&mut model, keys);
         send(&mut model, form_question(1));
         for asked in [true, false] {
-            for (width, height) in [(60, 14), (61, 15), (79, 20), (109, 30), (110, 14), (200, 60), (400, 100)] {
+            for (width, height) in [
+                (60, 14),
+                (61, 15),
+                (79, 20),
+                (109, 30),
+                (110, 14),
+                (200, 60),
+                (400, 100),
+            ] {
                 send(&mut model, Msg::Resize(width, height));
                 screen_with(&model, THEME);
             }
@@ -380,6 +421,10 @@ fn only_visible_rows_of_a_long_list_are_formatted() {
         screen_with(&model, THEME);
     }
     // 40 frames; formatting 5,000 rows each time would take many times as long.
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        started.elapsed()
+    );
     assert!(screen_with(&model, THEME).contains("5000 of 5000"));
 }

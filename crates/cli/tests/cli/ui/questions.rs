@@ -31,7 +31,10 @@ fn a_form_is_answered() {
         "size": {"type": "string", "enum": ["s", "m", "l"], "default": "m"},
         "tags": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
     }, "required": ["name", "count"]});
-    let lab = Lab::with([("s", asking(&json!({"message": "Who?", "requestedSchema": schema})))]);
+    let lab = Lab::with([(
+        "s",
+        asking(&json!({"message": "Who?", "requestedSchema": schema})),
+    )]);
     let mut tui = Tui::start(&lab);
     call(&mut tui);
     tui.sees("Who?");
@@ -41,15 +44,25 @@ fn a_form_is_answered() {
     // Back to the field with the problem.
     tui.keys("\u{7f}4\t\t\t\t\u{1b}[C\u{1b}[C\r");
     let screen = tui.sees("✓ done");
-    for part in ["\"accept\"", "\"Ada\"", "\"count\": 4", "\"urgent\": true", "\"m\"", "\"a\""] {
+    for part in [
+        "\"accept\"",
+        "\"Ada\"",
+        "\"count\": 4",
+        "\"urgent\": true",
+        "\"m\"",
+        "\"a\"",
+    ] {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
     tui.quit("\u{3}").is(0);
 }
 
 #[test]
-fn a_question_is_declined_cancelled_or_withdrawn() {
-    let lab = Lab::with([("s", asking(&json!({"message": "Who?", "requestedSchema": {"type": "object"}})))]);
+fn a_question_is_declined_or_cancelled() {
+    let lab = Lab::with([(
+        "s",
+        asking(&json!({"message": "Who?", "requestedSchema": {"type": "object"}})),
+    )]);
     let mut tui = Tui::start(&lab);
     call(&mut tui);
     tui.keys(ENTER);
@@ -59,10 +72,21 @@ fn a_question_is_declined_cancelled_or_withdrawn() {
     tui.sees_no("keys wait");
     tui.keys("\t\r");
     tui.sees("\"decline\"");
-    // A cancelled call withdraws its question.
-    tui.keys("r");
-    tui.sees("keys wait");
-    tui.sees_no("keys wait");
+    tui.quit("\u{3}").is(0);
+}
+
+/// ELI-5, for the questions of a call in the modern protocol.
+#[test]
+fn a_cancelled_call_withdraws_its_question() {
+    let params = json!({"message": "Who?", "requestedSchema": {"type": "object"}});
+    let requests = json!({"who": {"method": "elicitation/create", "params": params}});
+    let lab = Lab::with([(
+        "s",
+        json!({"tools": [{"name": "ask", "do": [
+            {"inputRequired": {"inputRequests": requests, "requestState": "1"}}, {"replyInputs": true}]}]}),
+    )]);
+    let mut tui = Tui::start(&lab);
+    call(&mut tui);
     tui.keys("\u{1b}OQ");
     tui.sees("1 question");
     tui.keys("c");
@@ -78,9 +102,14 @@ fn a_page_is_opened_only_after_consent() {
         "url": "https://grant.example:8443/x?a=b"});
     let lab = Lab::with([("s", asking(&page))]);
     let browser = browser(&lab);
-    let mut tui = Tui::run(&lab, &["--mcp-config", ".mcp-config.json"], (80, 24), |command| {
-        command.env("BROWSER", &browser);
-    });
+    let mut tui = Tui::run(
+        &lab,
+        &["--mcp-config", ".mcp-config.json"],
+        (80, 24),
+        |command| {
+            command.env("BROWSER", &browser);
+        },
+    );
     call(&mut tui);
     let screen = tui.sees("Grant access");
     assert!(screen.contains("grant.example:8443"), "{screen}");

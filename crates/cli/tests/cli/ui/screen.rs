@@ -202,7 +202,10 @@ impl<'a> Tui<'a> {
         let status = wait_for(2 * SOON, "the program's end", || {
             let status = self.child.try_wait().unwrap();
             let text = self.text();
-            assert!(status.is_some() || begun.elapsed() < SOON, "still runs:\n{text}");
+            assert!(
+                status.is_some() || begun.elapsed() < SOON,
+                "still runs:\n{text}"
+            );
             status
         });
         self.reader.join().unwrap();

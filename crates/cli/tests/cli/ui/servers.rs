@@ -21,11 +21,21 @@ fn servers_are_listed_with_their_state_and_opened() {
     let mut tui = Tui::start(&lab);
     tui.sees("✓ works");
     let screen = tui.sees("✗ missing");
-    assert!(screen.contains("✗ broken") && screen.contains("DYNAMIC"), "{screen}");
+    assert!(
+        screen.contains("✗ broken") && screen.contains("DYNAMIC"),
+        "{screen}"
+    );
     assert!(screen.contains("✓1 ✗2"), "{screen}");
     tui.keys("/works\r");
     let screen = tui.sees("Use it with care.");
-    for part in ["servers/works", "✓ connected", "[Overview]", "Tools 3", ".mcp-config.json", "testkit"] {
+    for part in [
+        "servers/works",
+        "✓ connected",
+        "[Overview]",
+        "Tools 3",
+        ".mcp-config.json",
+        "testkit",
+    ] {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
     tui.keys("\t");
@@ -33,8 +43,7 @@ fn servers_are_listed_with_their_state_and_opened() {
     tui.keys("3");
     tui.sees("note://one");
     tui.keys("5");
-    tui.sees("connected");
-    tui.keys(ESC);
+    tui.at("[Log]", ESC);
     tui.sees_no("[Log]");
     tui.quit("q").is(0);
 }
@@ -52,7 +61,10 @@ fn a_tool_is_called_from_a_form_and_again_from_the_history() {
     assert!(screen.contains("call s echo"), "{screen}");
     tui.keys(F5);
     let screen = tui.sees("✓ done");
-    assert!(screen.contains("\"word\": \"héllo 宽\"") && screen.contains("\"times\": 3"), "{screen}");
+    assert!(
+        screen.contains("\"word\": \"héllo 宽\"") && screen.contains("\"times\": 3"),
+        "{screen}"
+    );
     tui.keys("r");
     tui.sees("✓ done");
     tui.keys(ESC);
@@ -62,7 +74,9 @@ fn a_tool_is_called_from_a_form_and_again_from_the_history() {
     assert_eq!(screen.matches("✓ done").count(), 2, "{screen}");
     tui.keys("y");
     tui.sees("copied:");
-    wait_for(SOON, "OSC 52", || tui.bytes().contains("\u{1b}]52;c;").then_some(()));
+    wait_for(SOON, "OSC 52", || {
+        tui.bytes().contains("\u{1b}]52;c;").then_some(())
+    });
     tui.quit("\u{3}").is(0);
 }
 
@@ -73,8 +87,11 @@ fn a_call_shows_its_progress_and_can_be_cancelled() {
     let mut tui = Tui::start(&lab);
     tui.at("3 tools", "/slow\r");
     tui.at("no arguments", F5);
-    let screen = tui.sees("kneading");
-    assert!(screen.contains("100%") && screen.contains("◌ running"), "{screen}");
+    let screen = tui.sees("100%");
+    assert!(
+        screen.contains("kneading") && screen.contains("◌ running"),
+        "{screen}"
+    );
     tui.keys("c");
     tui.sees("○ cancelled");
     tui.keys("r");
@@ -114,7 +131,10 @@ fn a_resource_is_read_and_a_prompt_is_got() {
     tui.at("[Resources", "/greet\r");
     tui.at("who *", &format!("Ada{F5}"));
     let screen = tui.sees("✓ done");
-    assert!(screen.contains("Ada") && screen.contains("user"), "{screen}");
+    assert!(
+        screen.contains("Ada") && screen.contains("user"),
+        "{screen}"
+    );
     assert!(screen.contains("prompt s greet who=Ada"), "{screen}");
     tui.quit("\u{3}").is(0);
 }
@@ -151,7 +171,10 @@ fn failed_servers_are_reconnected_together() {
 #[test]
 fn a_server_is_switched_off_and_on_for_the_project() {
     let lab = Lab::new();
-    lab.servers("home/.claude.json", &json!({"s": lab.scratch.entry("s", &echo())}));
+    lab.servers(
+        "home/.claude.json",
+        &json!({"s": lab.scratch.entry("s", &echo())}),
+    );
     let mut tui = Tui::run(&lab, &[], (80, 24), |_| ());
     tui.at("✓ s", " ");
     tui.sees("○ s");
@@ -167,7 +190,10 @@ fn a_server_is_switched_off_and_on_for_the_project() {
 #[test]
 fn a_project_server_is_reviewed_before_it_runs() {
     let lab = Lab::new();
-    lab.servers(".mcp.json", &json!({"p": lab.marking("p"), "x": lab.marking("x")}));
+    lab.servers(
+        ".mcp.json",
+        &json!({"p": lab.marking("p"), "x": lab.marking("x")}),
+    );
     let mut tui = Tui::run(&lab, &[], (80, 24), |_| ());
     tui.at("! p", "a");
     tui.sees("Approve a server of the project: p");
@@ -188,12 +214,18 @@ fn a_project_server_is_reviewed_before_it_runs() {
 
     // A changed entry waits again, and the change is shown.
     let mut changed = lab.marking("p");
-    changed["args"].as_array_mut().unwrap().push(json!("--evil"));
+    changed["args"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!("--evil"));
     lab.servers(".mcp.json", &json!({"p": changed}));
     let mut tui = Tui::run(&lab, &[], (160, 50), |_| ());
     tui.at("changed since approval", "a");
     let screen = tui.sees("Changed since you approved it");
-    assert!(screen.contains("+ args") && screen.contains("--evil"), "{screen}");
+    assert!(
+        screen.contains("+ args") && screen.contains("--evil"),
+        "{screen}"
+    );
     tui.keys(ESC);
     tui.sees_no("Changed since you approved it");
     tui.quit("q").is(0);
@@ -224,12 +256,20 @@ pub(super) fn browser(lab: &Lab) -> String {
 fn the_user_signs_in_and_out() {
     let (lab, issuer): (Lab, OAuthServer) = protected();
     let browser = browser(&lab);
-    let mut tui = Tui::run(&lab, &["--mcp-config", ".mcp-config.json"], (80, 24), |command| {
-        command.env("BROWSER", &browser);
-    });
+    let mut tui = Tui::run(
+        &lab,
+        &["--mcp-config", ".mcp-config.json"],
+        (80, 24),
+        |command| {
+            command.env("BROWSER", &browser);
+        },
+    );
     tui.at("! s", "l");
     let screen = tui.sees("/authorize?");
-    assert!(screen.contains("Sign in to s") && screen.contains("127.0.0.1"), "{screen}");
+    assert!(
+        screen.contains("Sign in to s") && screen.contains("127.0.0.1"),
+        "{screen}"
+    );
     assert!(!lab.at("visited").exists(), "nothing opens unasked");
     tui.keys("\t\r");
     let page = follow_redirect(&issuer.authorize(&visited(&lab)));
@@ -249,7 +289,12 @@ fn the_protocol_is_shown_live_without_secrets() {
         entry["env"]["API_TOKEN"] = json!("s3cr3t-t0ken-value");
         json!({"s": entry})
     });
-    let mut tui = Tui::run(&lab, &["--mcp-config", ".mcp-config.json"], (160, 50), |_| ());
+    let mut tui = Tui::run(
+        &lab,
+        &["--mcp-config", ".mcp-config.json"],
+        (160, 50),
+        |_| (),
+    );
     tui.at("1 tool", "/echo\r");
     tui.at(" s ", "\t\t");
     tui.keys(&format!("s3cr3t-t0ken-value{F5}"));
@@ -257,7 +302,7 @@ fn the_protocol_is_shown_live_without_secrets() {
     tui.at("ctrl-j", ESC);
     tui.at("[Tools", "6");
     tui.sees("tools/call");
-    tui.keys("/tools/call\r");
+    tui.keys("/tools/call\rk");
     tui.keys(ENTER);
     let screen = tui.sees("\"arguments\": {");
     assert!(!screen.contains("s3cr3t-t0ken-value"), "{screen}");
@@ -278,7 +323,7 @@ fn many_servers_and_many_tools_are_usable() {
     let lab = Lab::with_entries(|lab| {
         let mut entries = serde_json::Map::new();
         for number in 0..98 {
-            let entry = json!({"command": "/no/such/program", "args": [number]});
+            let entry = json!({"command": "/no/such/program", "args": [number.to_string()]});
             entries.insert(format!("server-{number:02}"), entry);
         }
         let big = json!({"generateTools": 5000});

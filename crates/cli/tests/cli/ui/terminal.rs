@@ -29,7 +29,10 @@ fn a_server_that_is_added_elsewhere_appears() {
     let lab = Lab::new();
     let tui = Tui::run(&lab, &[], (80, 24), |_| ());
     tui.sees("No MCP servers are configured");
-    lab.servers("home/.claude.json", &json!({"s": lab.scratch.entry("s", &echo())}));
+    lab.servers(
+        "home/.claude.json",
+        &json!({"s": lab.scratch.entry("s", &echo())}),
+    );
     tui.sees("✓ s");
     tui.quit("q").is(0);
 }
@@ -85,8 +88,12 @@ fn suspending_gives_the_terminal_back() {
         } else {
             tui.signal(Signal::TSTP);
         }
-        wait_for(SOON, "a stopped program", || (state(&tui) == "T").then_some(()));
-        wait_for(SOON, "the shell's screen", || (!tui.is_open()).then_some(()));
+        wait_for(SOON, "a stopped program", || {
+            (state(&tui) == "T").then_some(())
+        });
+        wait_for(SOON, "the shell's screen", || {
+            (!tui.is_open()).then_some(())
+        });
         tui.signal(Signal::CONT);
         wait_for(SOON, "the interface", || tui.is_open().then_some(()));
         tui.keys("?");
@@ -113,9 +120,16 @@ fn without_colours_the_selection_is_still_visible() {
     tui.sees_no("[Overview]");
     let ended = tui.quit("q");
     ended.is(0);
-    assert!(ended.bytes.contains("\u{1b}[7m"), "the selection is reversed");
+    assert!(
+        ended.bytes.contains("\u{1b}[7m"),
+        "the selection is reversed"
+    );
     for colour in 30..48 {
-        for code in [format!("\u{1b}[{colour}m"), format!("\u{1b}[{colour};"), format!("\u{1b}[38;5;")] {
+        for code in [
+            format!("\u{1b}[{colour}m"),
+            format!("\u{1b}[{colour};"),
+            format!("\u{1b}[38;5;"),
+        ] {
             assert!(colour == 39 || !ended.bytes.contains(&code), "{code:?}");
         }
     }
@@ -138,7 +152,12 @@ fn hostile_text_stays_text() {
             "prompts": [{"name": EVIL, "description": EVIL}],
         }),
     )]);
-    let mut tui = Tui::run(&lab, &["--mcp-config", ".mcp-config.json"], (160, 50), |_| ());
+    let mut tui = Tui::run(
+        &lab,
+        &["--mcp-config", ".mcp-config.json"],
+        (160, 50),
+        |_| (),
+    );
     tui.sees("1 tool");
     tui.keys(ENTER);
     tui.at("[Overview]", "2");
