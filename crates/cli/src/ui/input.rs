@@ -234,11 +234,13 @@ pub(super) fn action(context: Context, event: &KeyEvent) -> Option<Action> {
         KeyCode::Char(_) | KeyCode::BackTab => event.modifiers - KeyModifiers::SHIFT,
         _ => event.modifiers,
     };
-    let mut bindings = tables(context).into_iter().flatten();
-    let found = bindings
-        .find(|binding| binding.code == event.code && binding.modifiers == modifiers)
-        .map(|binding| binding.action);
-    found
+    let is_it = |binding: &&Binding| binding.code == event.code && binding.modifiers == modifiers;
+    let tables = tables(context);
+    tables
+        .into_iter()
+        .flatten()
+        .find(is_it)
+        .map(|binding| binding.action)
 }
 
 /// Returns the keys to show for a context: each action once, without those that everybody knows.

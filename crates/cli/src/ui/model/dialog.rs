@@ -331,13 +331,10 @@ pub(in crate::ui) fn answer(dialog: &mut Dialog, choice: Choice) -> Option<Answe
                 Some(form) => form.submit(),
                 None => Some(serde_json::Map::new()),
             };
-            match values {
-                Some(values) => elicit(ElicitAnswer::Accept(values)),
-                None => {
-                    dialog.button = None;
-                    None
-                }
+            if values.is_none() {
+                dialog.button = None;
             }
+            values.and_then(|values| elicit(ElicitAnswer::Accept(values)))
         }
         Choice::OpenPage => elicit(ElicitAnswer::Accept(serde_json::Map::new())),
         Choice::Decline => elicit(ElicitAnswer::Decline),

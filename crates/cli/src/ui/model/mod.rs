@@ -192,7 +192,6 @@ pub(super) struct Model {
     pub(super) logs: Logs,
     pub(super) notice: Option<Notice>,
     pub(super) mouse: bool,
-    last_key: Option<Instant>,
     next_task: u64,
     /// The newest action whose outcome was shown.
     reported: u64,
@@ -226,7 +225,6 @@ impl Model {
             logs: Logs::default(),
             notice: None,
             mouse: false,
-            last_key: None,
             next_task: 1,
             reported: 0,
         }

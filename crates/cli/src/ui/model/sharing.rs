@@ -91,7 +91,8 @@ pub(super) fn save(model: &mut Model) -> Vec<Effect> {
         let direction = if message.sent { "out" } else { "in" };
         let line = json!({"time": message.time, "server": &*message.server, "direction": direction,
             "message": parsed.unwrap_or_else(|| json!(message.text))});
-        lines += &format!("{line}\n");
+        lines += &line.to_string();
+        lines.push('\n');
     }
     vec![Effect::Save(model.task(), lines)]
 }

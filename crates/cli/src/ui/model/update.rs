@@ -32,13 +32,21 @@ pub(in crate::ui) fn update(model: &mut Model, now: Instant, msg: Msg) -> Vec<Ef
     }
     let effects = match msg {
         Msg::Key(event) if event.kind == KeyEventKind::Release => Vec::new(),
-        Msg::Key(event) => {
-            let effects = key(model, &event);
-            model.last_key = Some(now);
-            effects
-        }
+        Msg::Key(event) => key(model, &event),
         Msg::Paste(text) => paste(model, &text),
         Msg::Mouse(event) => mouse(model, event),
+        other => learn(model, other),
+    };
+    if model.questions.is_empty() {
+        model.later = false;
+    }
+    arm(model);
+    effects
+}
+
+/// Takes what the host, an effect or the terminal reports.
+fn learn(model: &mut Model, msg: Msg) -> Vec<Effect> {
+    match msg {
         Msg::Resize(width, height) => {
             model.size = (width, height);
             Vec::new()
@@ -121,13 +129,8 @@ pub(in crate::ui) fn update(model: &mut Model, now: Instant, msg: Msg) -> Vec<Ef
             }
             Vec::new()
         }
-        Msg::Tick => Vec::new(),
-    };
-    if model.questions.is_empty() {
-        model.later = false;
+        Msg::Key(_) | Msg::Paste(_) | Msg::Mouse(_) | Msg::Tick => Vec::new(),
     }
-    arm(model);
-    effects
 }
 
 /// Makes a question that has come to the front wait until the user has stopped typing.
@@ -250,16 +253,8 @@ fn find_key(model: &mut Model, event: &KeyEvent) -> Vec<Effect> {
         return perform(model, action);
     }
     match &mut model.overlay {
-        Some(Overlay::Find(find)) => {
-            if edit(&mut find.input, event) {
-                find.search();
-            }
-        }
-        Some(Overlay::Palette(find)) => {
-            if edit(&mut find.input, event) {
-                find.search();
-            }
-        }
+        Some(Overlay::Find(find)) => find.key(event),
+        Some(Overlay::Palette(find)) => find.key(event),
         _ => {}
     }
     Vec::new()
@@ -316,7 +311,6 @@ fn form_key(model: &mut Model, event: &KeyEvent) -> Vec<Effect> {
 
 fn paste(model: &mut Model, text: &str) -> Vec<Effect> {
     let now = model.now;
-    model.last_key = Some(now);
     if model.front().is_some() {
         if let Some(Dialog {
             kind: Kind::Login { task, .. },

@@ -46,7 +46,7 @@ impl Surface for Memory {
         let cells = self.terminal.backend().buffer().content.iter();
         let mut record = self.record.lock().unwrap();
         record.frames += 1;
-        record.text = cells.map(|cell| cell.symbol()).collect();
+        record.text = cells.map(ratatui::buffer::Cell::symbol).collect();
         Ok(())
     }
 

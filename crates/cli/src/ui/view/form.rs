@@ -283,10 +283,9 @@ fn hint(field: &Field) -> String {
             max_length: Some(most),
             ..
         } => format!("at most {most} characters"),
-        FieldKind::Text { .. } => String::new(),
         FieldKind::Number { minimum, maximum } => range("number", *minimum, *maximum),
         FieldKind::Integer { minimum, maximum } => range("integer", *minimum, *maximum),
-        FieldKind::Boolean | FieldKind::Choice { .. } => String::new(),
+        FieldKind::Text { .. } | FieldKind::Boolean | FieldKind::Choice { .. } => String::new(),
         FieldKind::Choices { .. } => "space toggles".to_owned(),
         _ => "JSON".to_owned(),
     }

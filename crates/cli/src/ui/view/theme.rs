@@ -55,22 +55,17 @@ fn is_utf8(locale: Option<&str>) -> bool {
 /// Returns the ASCII sign for one of our signs, or `?` for other text.
 fn ascii(c: char) -> char {
     match c {
-        '✓' => '+',
+        '✓' | '┌' | '┐' | '└' | '┘' => '+',
         '✗' => 'x',
         '◌' => '~',
-        '○' => '-',
-        '▸' | '→' => '>',
-        '←' => '<',
+        '▸' | '→' | '›' => '>',
+        '←' | '‹' => '<',
         '…' | '·' => '.',
-        '•' | '█' => '*',
-        '─' | '—' | '–' | '░' => '-',
+        '•' | '█' | '⠋' | '⠙' | '⠹' | '⠸' | '⠼' | '⠴' | '⠦' | '⠧' => '*',
+        '○' | '─' | '—' | '–' | '░' => '-',
         '│' | '▏' => '|',
-        '┌' | '┐' | '└' | '┘' | '├' | '┤' => '+',
         '↑' => '^',
         '↓' => 'v',
-        '‹' => '<',
-        '›' => '>',
-        '⠋' | '⠙' | '⠹' | '⠸' | '⠼' | '⠴' | '⠦' | '⠧' => '*',
         _ => '?',
     }
 }
@@ -92,7 +87,8 @@ mod tests {
             unicode: false,
         }
         .apply(&mut buffer);
-        let text: String = buffer.content.iter().map(|cell| cell.symbol()).collect();
+        let cells = buffer.content.iter();
+        let text: String = cells.map(ratatui::buffer::Cell::symbol).collect();
         assert_eq!(text, "x a? ?.   ");
         assert!(buffer.content.iter().all(|cell| cell.fg == Color::Reset));
         assert!(buffer.content[0].modifier.contains(Modifier::REVERSED));
