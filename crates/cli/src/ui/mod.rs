@@ -11,8 +11,10 @@ mod effects;
 mod feed;
 mod help;
 mod input;
+mod making;
 mod model;
 mod msg;
+mod overview;
 mod rendering;
 mod run;
 mod snapshot;
@@ -53,6 +55,14 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
         output::error(
             "the terminal interface needs a terminal",
             Some("in scripts, use `trunkline list --json`; see `trunkline --help`"),
+        );
+        return Exit::Usage;
+    }
+    let is_dash = |file: &std::path::PathBuf| file.as_os_str() == "-";
+    if config.trace.as_ref().is_some_and(is_dash) && io::stderr().is_terminal() {
+        output::error(
+            "--trace - would write over the interface",
+            Some("name a file: `trunkline --trace trace.jsonl`"),
         );
         return Exit::Usage;
     }

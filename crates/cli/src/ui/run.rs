@@ -13,7 +13,8 @@ use super::effects::Effects;
 use super::feed::Feed;
 use super::model::{Model, Screen, Tab, update};
 use super::msg::{Effect, Msg};
-use super::snapshot::{self, Reader};
+use super::overview;
+use super::snapshot::Reader;
 use crate::exit::Exit;
 
 /// The time between two frames: 60 a second.
@@ -262,7 +263,7 @@ impl<S: Surface> Loop<'_, S> {
         }
         self.stale_detail = false;
         self.detail_read = Instant::now();
-        if let Some(detail) = snapshot::detail(&self.host, &self.model.snapshot, &wanted) {
+        if let Some(detail) = overview::read(&self.host, &self.model.snapshot, &wanted) {
             self.handle(Msg::Detail(Box::new(detail)))?;
         }
         Ok(())

@@ -311,6 +311,15 @@ fn the_selection_stays_on_its_server() {
 }
 
 #[test]
+fn a_screen_that_is_too_small_takes_no_answers() {
+    let mut model = model(40, 10);
+    send(&mut model, question(1));
+    assert_eq!(shown(&press(&mut model, "4⏎⏎r")), Vec::<String>::new());
+    assert_eq!(shown(&press(&mut model, "q")), ["Quit"]);
+    assert_eq!(model.questions.len(), 1);
+}
+
+#[test]
 fn nothing_wakes_an_idle_screen() {
     let mut idle = empty(80, 24);
     assert_eq!(idle.next_tick(idle.now), None);

@@ -212,6 +212,16 @@ fn take_snapshot(model: &mut Model, snapshot: Snapshot) {
 
 fn key(model: &mut Model, event: &KeyEvent) -> Vec<Effect> {
     let context = model.context();
+    // Nothing is answered that cannot be seen.
+    if model.is_too_small() {
+        let quits = matches!(event.code, KeyCode::Esc | KeyCode::Char('q'));
+        let action = input::action(Context::Dialog, event);
+        return match action {
+            Some(action) => perform(model, action),
+            None if quits => perform(model, Action::Quit),
+            None => Vec::new(),
+        };
+    }
     match context {
         Context::Dialog => dialog_key(model, event),
         Context::Find => find_key(model, event),

@@ -111,6 +111,7 @@ async fn with_loop<F: Future<Output = ()>>(
 }
 
 #[tokio::test]
+#[allow(clippy::print_stderr, reason = "the distribution is of interest")]
 async fn a_key_is_answered_within_a_frame_while_servers_flap() {
     let feed = Feed::default();
     let messages = feed.clone();
@@ -170,6 +171,7 @@ async fn a_key_is_answered_within_a_frame_while_servers_flap() {
         at(90),
         at(99)
     );
+    eprintln!("{shown}");
     assert!(answered.len() >= 50, "{shown}");
     // A frame lasts 16 ms; an unoptimized build on a busy machine gets several.
     assert!(at(50) <= Duration::from_millis(50), "{shown}");

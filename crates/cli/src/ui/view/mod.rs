@@ -4,6 +4,7 @@ mod call;
 mod detail;
 mod dialog;
 mod form;
+mod live;
 mod overlay;
 mod paint;
 mod servers;
