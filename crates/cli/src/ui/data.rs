@@ -120,6 +120,8 @@ pub(super) struct Server {
     pub(super) status: Status,
     /// Why it is not connected, in one line, escaped; empty if it is.
     pub(super) cause: String,
+    /// The last line of its stderr, if that explains the failure; escaped.
+    pub(super) said: String,
     pub(super) offers: Arc<Offers>,
     /// Whether the user can sign in to it.
     pub(super) takes_sign_in: bool,
@@ -175,7 +177,9 @@ impl Snapshot {
     /// Returns the server of this name that runs, otherwise any.
     pub(super) fn named(&self, name: &str) -> Option<&Server> {
         let named = || self.servers.iter().filter(|server| server.name() == name);
-        named().find(|server| server.runs()).or_else(|| named().next())
+        named()
+            .find(|server| server.runs())
+            .or_else(|| named().next())
     }
 }
 

@@ -56,6 +56,7 @@ pub(super) fn lines(context: Context) -> Vec<DocLine> {
         ("✗", "failed; enter shows why"),
         ("◌", "connecting, or waiting to reconnect"),
         ("○", "off, or not needed yet"),
+        ("w, !", "a tool that writes, one that may destroy data"),
         ("=", "the command that does the same; y copies it"),
         ("│", "text from a server or a repository"),
     ] {

@@ -11,8 +11,10 @@ mod effects;
 mod feed;
 mod help;
 mod input;
+mod making;
 mod model;
 mod msg;
+mod overview;
 mod rendering;
 mod run;
 mod snapshot;
@@ -56,6 +58,14 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
         );
         return Exit::Usage;
     }
+    let is_dash = |file: &std::path::PathBuf| file.as_os_str() == "-";
+    if config.trace.as_ref().is_some_and(is_dash) && io::stderr().is_terminal() {
+        output::error(
+            "--trace - would write over the interface",
+            Some("name a file: `trunkline --trace trace.jsonl`"),
+        );
+        return Exit::Usage;
+    }
     let configured = match session::configuration(config) {
         Ok(configured) => configured,
         Err(exit) => return exit,
@@ -88,13 +98,7 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
         let size = tui.size().unwrap_or((80, 24));
         let now = (Instant::now(), SystemTime::now());
         let model = Model::new(now, size, place(&cwd), program);
-        let effects = Effects::new(
-            host.clone(),
-            sender,
-            asker,
-            (layout, cwd),
-            session::logs(),
-        );
+        let effects = Effects::new(host.clone(), sender, asker, (layout, cwd), session::logs());
         let sources = Sources {
             input: read_input(),
             inbox,

@@ -27,7 +27,8 @@ pub(super) fn output(output: &CallOutput) -> Vec<DocLine> {
     }
     let structured = output.structured_content.as_ref();
     if let Some(structured) = structured.and_then(|json| json.to_value().ok()) {
-        let same = |text: &String| serde_json::from_str::<Value>(text).ok().as_ref() == Some(&structured);
+        let same =
+            |text: &String| serde_json::from_str::<Value>(text).ok().as_ref() == Some(&structured);
         if !texts.iter().any(same) {
             lines.push(DocLine::own(""));
             lines.push(DocLine::heading("Structured content"));
@@ -158,7 +159,27 @@ fn push_text(body: &str, lines: &mut Vec<DocLine>) {
     {
         return push_json(&value, lines);
     }
-    lines.extend(DocLine::foreign(body));
+    lines.extend(markdown(DocLine::foreign(body)));
+}
+
+/// Marks headings and code of Markdown; the text itself stays as it is.
+fn markdown(lines: impl Iterator<Item = DocLine>) -> impl Iterator<Item = DocLine> {
+    let mut in_code = false;
+    lines.map(move |line| {
+        let is_fence = line.text.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        let hashes = line.text.trim_start_matches('#');
+        let depth = line.text.len() - hashes.len();
+        if is_fence {
+            line.tone(Tone::Dim)
+        } else if in_code {
+            line.tone(Tone::Hint)
+        } else if (1..=6).contains(&depth) && hashes.starts_with(' ') {
+            line.tone(Tone::Bold)
+        } else {
+            line
+        }
+    })
 }
 
 fn push_json(value: &Value, lines: &mut Vec<DocLine>) {
@@ -181,6 +202,17 @@ fn bounded(mut lines: Vec<DocLine>) -> Vec<DocLine> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn markdown_is_marked() {
+        let lines = output(&CallOutput::of_text("# A\n#b\n```\n# code\n```\nend"));
+        let tones: Vec<_> = lines.iter().map(|line| line.tone).collect();
+        let (dim, code) = (Tone::Dim, Tone::Hint);
+        assert_eq!(
+            tones,
+            [Tone::Bold, Tone::Plain, dim, code, dim, Tone::Plain]
+        );
+    }
 
     #[test]
     fn text_stays_and_json_is_indented() {

@@ -13,7 +13,8 @@ use super::effects::Effects;
 use super::feed::Feed;
 use super::model::{Model, Screen, Tab, update};
 use super::msg::{Effect, Msg};
-use super::snapshot::{self, Reader};
+use super::overview;
+use super::snapshot::Reader;
 use crate::exit::Exit;
 
 /// The time between two frames: 60 a second.
@@ -68,6 +69,8 @@ struct Loop<'a, S> {
     drawn: Instant,
     /// The oldest key that no frame has answered.
     unanswered: Option<Instant>,
+    /// Whether we have stopped ourselves, and a SIGCONT follows.
+    has_stopped: bool,
     ended: bool,
 }
 
@@ -93,16 +96,12 @@ pub(super) async fn run<S: Surface>(
         detail_read: past,
         drawn: past,
         unanswered: None,
+        has_stopped: false,
         ended: false,
     };
     let mut signals = Signals::new();
     loop {
-        let now = Instant::now();
-        let wake = if state.dirty {
-            Some(state.drawn + FRAME)
-        } else {
-            state.model.next_tick(now)
-        };
+        let wake = state.next_wake();
         let wait = async {
             match wake {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -113,6 +112,8 @@ pub(super) async fn run<S: Surface>(
             biased;
             signal = signals.next() => match signal {
                 Signal::Stop => state.suspend()?,
+                // After our own stop, the terminal is ours already.
+                Signal::Continue if std::mem::take(&mut state.has_stopped) => {}
                 Signal::Continue => state.resume()?,
             },
             input = sources.input.recv() => match input {
@@ -149,6 +150,17 @@ pub(super) async fn run<S: Surface>(
 }
 
 impl<S: Surface> Loop<'_, S> {
+    /// Returns when something is to be done without a message; `None` sleeps.
+    fn next_wake(&self) -> Option<Instant> {
+        if self.dirty {
+            return Some(self.drawn + FRAME);
+        }
+        let tick = self.model.next_tick(Instant::now());
+        let is_shown = self.stale_detail && self.model.wanted_detail().is_some();
+        let reread = is_shown.then(|| self.detail_read + REREAD);
+        tick.into_iter().chain(reread).min()
+    }
+
     fn input(&mut self, input: Input) -> io::Result<()> {
         let msg = match input.event {
             Event::Key(key) => {
@@ -180,6 +192,7 @@ impl<S: Surface> Loop<'_, S> {
     }
 
     fn suspend(&mut self) -> io::Result<()> {
+        self.has_stopped = true;
         self.surface.suspend()?;
         self.dirty = true;
         Ok(())
@@ -239,14 +252,18 @@ impl<S: Surface> Loop<'_, S> {
         let Some(wanted) = self.model.wanted_detail() else {
             return Ok(());
         };
-        let is_other = self.model.detail.as_ref().is_none_or(|(key, _)| *key != wanted);
+        let is_other = self
+            .model
+            .detail
+            .as_ref()
+            .is_none_or(|(key, _)| *key != wanted);
         let is_due = self.stale_detail && self.detail_read.elapsed() >= REREAD;
         if !is_other && !is_due {
             return Ok(());
         }
         self.stale_detail = false;
         self.detail_read = Instant::now();
-        if let Some(detail) = snapshot::detail(&self.host, &self.model.snapshot, &wanted) {
+        if let Some(detail) = overview::read(&self.host, &self.model.snapshot, &wanted) {
             self.handle(Msg::Detail(Box::new(detail)))?;
         }
         Ok(())

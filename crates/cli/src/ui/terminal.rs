@@ -16,6 +16,7 @@ use crossterm::terminal::{
 use crossterm::{cursor, execute, queue, style};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
 
 use super::model::Model;
 use super::run::Surface;
@@ -115,13 +116,19 @@ impl Tui {
         style::force_color_output(true);
         let modes = Modes::enter()?;
         let out = io::BufWriter::with_capacity(64 * 1024, io::stdout());
-        let mut terminal = Terminal::new(CrosstermBackend::new(out))?;
-        terminal.clear()?;
+        let terminal = Terminal::new(CrosstermBackend::new(out))?;
         Ok(Self {
             terminal,
             theme,
             _modes: modes,
         })
+    }
+
+    /// Clears the screen, so that the next frame draws everything. `Terminal::clear` would ask the
+    /// terminal for its cursor, and the answer would go to the thread that reads keys.
+    fn clear(&mut self) -> io::Result<()> {
+        let (width, height) = self.size()?;
+        self.terminal.resize(Rect::new(0, 0, width, height))
     }
 
     pub(super) fn size(&self) -> io::Result<(u16, u16)> {
@@ -134,7 +141,8 @@ impl Surface for Tui {
     fn draw(&mut self, model: &Model) -> io::Result<()> {
         queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
         let theme = self.theme;
-        self.terminal.draw(|frame| view::draw(model, theme, frame))?;
+        self.terminal
+            .draw(|frame| view::draw(model, theme, frame))?;
         execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)
     }
 
@@ -159,14 +167,15 @@ impl Surface for Tui {
     }
 
     fn redraw(&mut self) -> io::Result<()> {
-        self.terminal.clear()
+        self.clear()
     }
 
     fn suspend(&mut self) -> io::Result<()> {
         let mouse = MOUSE.load(Ordering::SeqCst);
         leave();
         stop();
-        self.resume()?;
+        enter()?;
+        self.clear()?;
         if mouse {
             self.set_mouse(true)?;
         }
@@ -174,10 +183,14 @@ impl Surface for Tui {
     }
 
     fn resume(&mut self) -> io::Result<()> {
-        // The shell may have changed the modes meanwhile: enter them again in any case.
-        ENTERED.store(false, Ordering::SeqCst);
+        // The shell has changed the modes behind our back.
+        let mouse = MOUSE.load(Ordering::SeqCst);
+        leave();
         enter()?;
-        self.terminal.clear()
+        if mouse {
+            self.set_mouse(true)?;
+        }
+        self.clear()
     }
 }
 

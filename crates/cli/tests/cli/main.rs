@@ -61,3 +61,4 @@ mod terminal;
 mod tool;
 mod tools;
 mod trace;
+mod ui;

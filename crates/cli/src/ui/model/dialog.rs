@@ -3,6 +3,9 @@
 //! A question appears at any moment, so it takes no key before the user has stopped typing. The
 //! first answer of every dialog is the harmless one, and Enter alone never does harm.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::{Duration, Instant};
 
 use crossterm::event::{KeyCode, KeyEvent};
@@ -66,14 +69,28 @@ impl Choice {
 /// What a dialog is about.
 #[derive(Debug)]
 pub(in crate::ui) enum Kind {
-    Form { id: u64 },
-    Page { id: u64, url: String },
-    Permission { id: u64 },
+    Form {
+        id: u64,
+    },
+    Page {
+        id: u64,
+        url: String,
+    },
+    Permission {
+        id: u64,
+    },
     /// The approval of exactly this entry.
-    Approval { entry: Box<trunkline::config::ServerEntry> },
-    Login { task: u64, url: Option<String> },
+    Approval {
+        entry: Box<trunkline::config::ServerEntry>,
+    },
+    Login {
+        task: u64,
+        url: Option<String>,
+    },
     /// Runs the effect after a confirmation.
-    Confirm { effect: Option<Effect> },
+    Confirm {
+        effect: Option<Effect>,
+    },
 }
 
 /// A dialog in front of the screen.
@@ -314,13 +331,10 @@ pub(in crate::ui) fn answer(dialog: &mut Dialog, choice: Choice) -> Option<Answe
                 Some(form) => form.submit(),
                 None => Some(serde_json::Map::new()),
             };
-            match values {
-                Some(values) => elicit(ElicitAnswer::Accept(values)),
-                None => {
-                    dialog.button = None;
-                    None
-                }
+            if values.is_none() {
+                dialog.button = None;
             }
+            values.and_then(|values| elicit(ElicitAnswer::Accept(values)))
         }
         Choice::OpenPage => elicit(ElicitAnswer::Accept(serde_json::Map::new())),
         Choice::Decline => elicit(ElicitAnswer::Decline),
@@ -403,114 +417,4 @@ fn approval_lines(server: &ConfiguredServer) -> Vec<DocLine> {
 fn whole(text: &str) -> String {
     let escape = |c: char, shown: &mut String| shown.extend(c.escape_unicode());
     trunkline::text::harmless_with(text, escape).replace('\t', " ")
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-    use trunkline::elicit::Form;
-
-    use super::*;
-
-    fn form_question(schema: serde_json::Value) -> Question {
-        Question {
-            id: 7,
-            server: "github".to_owned(),
-            call: Some("mcp__github__create".to_owned()),
-            client: None,
-            ask: Ask::Form {
-                message: "How many?".to_owned(),
-                form: Form::from_schema(&schema.into()),
-            },
-        }
-    }
-
-    fn url_question(url: &str) -> Dialog {
-        Dialog::question(Question {
-            id: 8,
-            server: "s".to_owned(),
-            call: None,
-            client: Some("editor".to_owned()),
-            ask: Ask::Url {
-                message: "Please visit".to_owned(),
-                url: url.to_owned(),
-            },
-        })
-    }
-
-    fn press(dialog: &mut Dialog, code: KeyCode) -> Pressed {
-        dialog.key(&KeyEvent::from(code), Instant::now())
-    }
-
-    #[test]
-    fn keys_wait_until_typing_has_stopped() {
-        let mut dialog = Dialog::question(form_question(json!({})));
-        let now = Instant::now();
-        dialog.armed_at = Some(now + QUIET);
-        let enter = KeyEvent::from(KeyCode::Enter);
-        let almost = now + QUIET - Duration::from_millis(1);
-        assert_eq!(dialog.key(&enter, almost), Pressed::Nothing);
-        // Each key postpones it.
-        assert_eq!(dialog.key(&enter, now + QUIET), Pressed::Nothing);
-        let later = now + 2 * QUIET;
-        assert_eq!(dialog.key(&enter, later), Pressed::Chosen(Choice::Cancel));
-    }
-
-    #[test]
-    fn a_form_is_checked_before_it_is_sent() {
-        let schema = json!({"properties": {"n": {"type": "integer"}}, "required": ["n"]});
-        let mut dialog = Dialog::question(form_question(schema));
-        assert_eq!(dialog.button, None, "the form comes first");
-        assert!(answer(&mut dialog, Choice::Send).is_none());
-        press(&mut dialog, KeyCode::Char('4'));
-        press(&mut dialog, KeyCode::Enter);
-        assert_eq!(press(&mut dialog, KeyCode::Enter), Pressed::Chosen(Choice::Cancel));
-        press(&mut dialog, KeyCode::Right);
-        press(&mut dialog, KeyCode::Right);
-        assert_eq!(press(&mut dialog, KeyCode::Enter), Pressed::Chosen(Choice::Send));
-        let Some(Answer::Elicit(ElicitAnswer::Accept(values))) = answer(&mut dialog, Choice::Send)
-        else {
-            panic!("not accepted");
-        };
-        assert_eq!(values["n"], 4);
-    }
-
-    #[test]
-    fn only_web_pages_can_be_opened() {
-        for (url, host, opens) in [
-            ("https://a.example:8443/x", "a.example:8443", true),
-            ("http://a.example/", "a.example  (not encrypted)", true),
-            ("https://user@evil.example/a.example", "evil.example", true),
-            ("file:///etc/passwd", "file: is not opened", false),
-            ("javascript:alert(1)", "javascript: is not opened", false),
-            ("nonsense", "not a URL; it cannot be opened", false),
-        ] {
-            let dialog = url_question(url);
-            assert_eq!(dialog.buttons.contains(&Choice::OpenPage), opens, "{url}");
-            let hosts = dialog.doc.lines().iter().filter(|line| line.label == "host");
-            assert_eq!(hosts.map(|line| line.text.as_str()).collect::<Vec<_>>(), [host]);
-            assert_eq!(dialog.doc.lines()[0].text, "editor");
-        }
-    }
-
-    #[test]
-    fn what_was_not_shown_to_the_end_cannot_be_allowed() {
-        let question = Question {
-            id: 9,
-            server: "s".to_owned(),
-            call: None,
-            client: None,
-            ask: Ask::Permission {
-                reason: vec![DocLine::own("x"); 50],
-                always: None,
-            },
-        };
-        let mut dialog = Dialog::question(question);
-        dialog.doc.window(50, 10);
-        press(&mut dialog, KeyCode::Tab);
-        assert_eq!(press(&mut dialog, KeyCode::Enter), Pressed::Nothing);
-        press(&mut dialog, KeyCode::End);
-        dialog.doc.window(50, 10);
-        assert_eq!(press(&mut dialog, KeyCode::Enter), Pressed::Chosen(Choice::Once));
-    }
 }

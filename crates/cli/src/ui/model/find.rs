@@ -1,10 +1,12 @@
 //! Fuzzy search over servers, tools, resources and prompts, and over the actions.
 
+use crossterm::event::KeyEvent;
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 use tui_input::Input;
 
 use super::cursor::Cursor;
+use super::form::edit;
 use crate::ui::data::{Key, Snapshot};
 use crate::ui::text;
 
@@ -56,6 +58,13 @@ impl<T> Find<T> {
         };
         find.search();
         find
+    }
+
+    /// Edits the text, and searches again.
+    pub(in crate::ui) fn key(&mut self, event: &KeyEvent) {
+        if edit(&mut self.input, event) {
+            self.search();
+        }
     }
 
     /// Searches again, after the text has changed. Best hits come first, equal ones in order.

@@ -257,17 +257,17 @@ fn cycle(chosen: &mut Option<usize>, options: usize, optional: bool, key: &KeyEv
     if options == 0 {
         return false;
     }
-    *chosen = match (key.code, *chosen) {
-        (KeyCode::Right | KeyCode::Char(' '), None) => Some(0),
-        (KeyCode::Right | KeyCode::Char(' '), Some(at)) if at + 1 < options => Some(at + 1),
-        (KeyCode::Right | KeyCode::Char(' '), Some(_)) if optional => None,
-        (KeyCode::Right | KeyCode::Char(' '), Some(_)) => Some(0),
-        (KeyCode::Left, None) => Some(options - 1),
-        (KeyCode::Left, Some(0)) if optional => None,
-        (KeyCode::Left, Some(0)) => Some(options - 1),
-        (KeyCode::Left, Some(at)) => Some(at - 1),
+    // Position 0 stands for no choice, which a required field skips.
+    let first = usize::from(!optional);
+    let at = chosen.map_or(0, |at| at + 1);
+    let next = match key.code {
+        KeyCode::Right | KeyCode::Char(' ') if at < options => at + 1,
+        KeyCode::Right | KeyCode::Char(' ') => first,
+        KeyCode::Left if at > first => at - 1,
+        KeyCode::Left => options,
         _ => return false,
     };
+    *chosen = next.checked_sub(1);
     true
 }
 
@@ -329,9 +329,7 @@ impl Entry {
     fn value(&self, field: &Field) -> Result<Option<Value>, String> {
         let options = options(&field.kind);
         Ok(match self {
-            Self::Text(input) => field
-                .parse(input.value())
-                .map_err(|error| error.problem)?,
+            Self::Text(input) => field.parse(input.value()).map_err(|error| error.problem)?,
             Self::Boolean(chosen) => chosen.map(Value::from),
             Self::Choice(chosen) => chosen
                 .and_then(|at| options.get(at))

@@ -2,11 +2,15 @@
 //! comes with the message.
 
 pub(super) mod actions;
+mod calling;
 pub(super) mod calls;
+mod choices;
 pub(super) mod cursor;
 pub(super) mod dialog;
 pub(super) mod find;
 pub(super) mod form;
+mod navigate;
+pub(super) mod sharing;
 pub(super) mod stream;
 #[cfg(test)]
 mod tests;
@@ -188,7 +192,6 @@ pub(super) struct Model {
     pub(super) logs: Logs,
     pub(super) notice: Option<Notice>,
     pub(super) mouse: bool,
-    last_key: Option<Instant>,
     next_task: u64,
     /// The newest action whose outcome was shown.
     reported: u64,
@@ -222,7 +225,6 @@ impl Model {
             logs: Logs::default(),
             notice: None,
             mouse: false,
-            last_key: None,
             next_task: 1,
             reported: 0,
         }
@@ -330,7 +332,8 @@ impl Model {
     /// Returns the messages of a server that match its filter, oldest first.
     pub(super) fn messages_of(&self, detail: &DetailScreen) -> Vec<&Message> {
         let filter = detail.protocol.filter.value();
-        let wanted = |message: &&Message| *message.server == *detail.key.0 && message.matches(filter);
+        let wanted =
+            |message: &&Message| *message.server == *detail.key.0 && message.matches(filter);
         self.messages.kept.iter().filter(wanted).collect()
     }
 
@@ -373,8 +376,7 @@ impl Model {
             }
         }
         let shows_call = |screen: &Screen| matches!(screen, Screen::Call(_) | Screen::History(_));
-        if self.screens.last().is_some_and(shows_call)
-            && self.call().is_some_and(Call::is_running)
+        if self.screens.last().is_some_and(shows_call) && self.call().is_some_and(Call::is_running)
         {
             at(now + ANIMATION);
         }

@@ -5,11 +5,11 @@ use std::time::Instant;
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, MouseEvent, MouseEventKind};
 use tui_input::InputRequest;
 
-use super::actions::{choose, perform};
+use super::actions::perform;
 use super::calls::CallState;
+use super::choices::choose;
 use super::dialog::{Dialog, Kind, Pressed, QUIET};
 use super::form::edit;
-use super::stream::LogRow;
 use super::{Model, Overlay, Screen};
 use crate::ui::data::Snapshot;
 use crate::ui::doc::{Doc, Tone};
@@ -23,18 +23,30 @@ const WHEEL: usize = 3;
 /// Applies a message that arrived at `now`.
 pub(in crate::ui) fn update(model: &mut Model, now: Instant, msg: Msg) -> Vec<Effect> {
     model.now = now;
-    if model.notice.as_ref().is_some_and(|notice| notice.until <= now) {
+    if model
+        .notice
+        .as_ref()
+        .is_some_and(|notice| notice.until <= now)
+    {
         model.notice = None;
     }
     let effects = match msg {
         Msg::Key(event) if event.kind == KeyEventKind::Release => Vec::new(),
-        Msg::Key(event) => {
-            let effects = key(model, &event);
-            model.last_key = Some(now);
-            effects
-        }
+        Msg::Key(event) => key(model, &event),
         Msg::Paste(text) => paste(model, &text),
         Msg::Mouse(event) => mouse(model, event),
+        other => learn(model, other),
+    };
+    if model.questions.is_empty() {
+        model.later = false;
+    }
+    arm(model);
+    effects
+}
+
+/// Takes what the host, an effect or the terminal reports.
+fn learn(model: &mut Model, msg: Msg) -> Vec<Effect> {
+    match msg {
         Msg::Resize(width, height) => {
             model.size = (width, height);
             Vec::new()
@@ -67,7 +79,7 @@ pub(in crate::ui) fn update(model: &mut Model, now: Instant, msg: Msg) -> Vec<Ef
             if let Some(Screen::Detail(detail)) = model.screens.last_mut()
                 && *detail.key.0 == *server
             {
-                detail.log.history = Some(lines.into_iter().map(LogRow::new).collect());
+                detail.log.history = Some(model.logs.older(&server, lines));
             }
             Vec::new()
         }
@@ -117,13 +129,8 @@ pub(in crate::ui) fn update(model: &mut Model, now: Instant, msg: Msg) -> Vec<Ef
             }
             Vec::new()
         }
-        Msg::Tick => Vec::new(),
-    };
-    if model.questions.is_empty() {
-        model.later = false;
+        Msg::Key(_) | Msg::Paste(_) | Msg::Mouse(_) | Msg::Tick => Vec::new(),
     }
-    arm(model);
-    effects
 }
 
 /// Makes a question that has come to the front wait until the user has stopped typing.
@@ -146,7 +153,8 @@ fn report(model: &mut Model, outcome: Result<String, String>) {
 
 /// Returns the dialog of a sign-in, unless it was closed.
 fn login(model: &mut Model, wanted: u64) -> Option<&mut Dialog> {
-    let is_it = |dialog: &&mut Dialog| matches!(dialog.kind, Kind::Login { task, .. } if task == wanted);
+    let is_it =
+        |dialog: &&mut Dialog| matches!(dialog.kind, Kind::Login { task, .. } if task == wanted);
     model.dialog.as_mut().filter(is_it)
 }
 
@@ -204,6 +212,16 @@ fn take_snapshot(model: &mut Model, snapshot: Snapshot) {
 
 fn key(model: &mut Model, event: &KeyEvent) -> Vec<Effect> {
     let context = model.context();
+    // Nothing is answered that cannot be seen.
+    if model.is_too_small() {
+        let quits = matches!(event.code, KeyCode::Esc | KeyCode::Char('q'));
+        let action = input::action(Context::Dialog, event);
+        return match action {
+            Some(action) => perform(model, action),
+            None if quits => perform(model, Action::Quit),
+            None => Vec::new(),
+        };
+    }
     match context {
         Context::Dialog => dialog_key(model, event),
         Context::Find => find_key(model, event),
@@ -245,16 +263,8 @@ fn find_key(model: &mut Model, event: &KeyEvent) -> Vec<Effect> {
         return perform(model, action);
     }
     match &mut model.overlay {
-        Some(Overlay::Find(find)) => {
-            if edit(&mut find.input, event) {
-                find.search();
-            }
-        }
-        Some(Overlay::Palette(find)) => {
-            if edit(&mut find.input, event) {
-                find.search();
-            }
-        }
+        Some(Overlay::Find(find)) => find.key(event),
+        Some(Overlay::Palette(find)) => find.key(event),
         _ => {}
     }
     Vec::new()
@@ -311,7 +321,6 @@ fn form_key(model: &mut Model, event: &KeyEvent) -> Vec<Effect> {
 
 fn paste(model: &mut Model, text: &str) -> Vec<Effect> {
     let now = model.now;
-    model.last_key = Some(now);
     if model.front().is_some() {
         if let Some(Dialog {
             kind: Kind::Login { task, .. },

@@ -4,6 +4,7 @@ mod call;
 mod detail;
 mod dialog;
 mod form;
+mod live;
 mod overlay;
 mod paint;
 mod servers;
@@ -19,7 +20,8 @@ use ratatui::text::{Line, Span};
 use super::data::Status;
 use super::doc::Tone;
 use super::input::{self, Action, Context};
-use super::model::actions::{availability, equivalent};
+use super::model::actions::availability;
+use super::model::sharing::equivalent;
 use super::model::{MIN_SIZE, Model, Screen};
 use super::text;
 use paint::{fill, put, style};
@@ -119,7 +121,12 @@ fn header(model: &Model, frame: &mut Frame, area: Rect) {
         let many = text::count(model.questions.len(), "question");
         right.push(Span::styled(format!("{many} "), style(Tone::Warn)));
     }
-    let running = model.calls.0.iter().filter(|call| call.is_running()).count();
+    let running = model
+        .calls
+        .0
+        .iter()
+        .filter(|call| call.is_running())
+        .count();
     if running > 0 {
         let many = text::count(running, "call");
         right.push(Span::styled(format!("{many} running "), style(Tone::Hint)));
@@ -148,12 +155,18 @@ fn status(model: &Model, frame: &mut Frame, area: Rect) {
     let room = usize::from(area.width).saturating_sub(2);
     if let Some(notice) = &model.notice {
         let shown = text::fit(&notice.text, room).into_owned();
-        put(frame, area, 0, &[Span::raw(" "), Span::styled(shown, style(notice.tone))]);
+        put(
+            frame,
+            area,
+            0,
+            &[Span::raw(" "), Span::styled(shown, style(notice.tone))],
+        );
         return;
     }
     let dialog = model.front();
     let command = match dialog {
         Some(dialog) => dialog.command.clone(),
+        None if model.overlay.is_some() => None,
         None => equivalent(model),
     };
     if let Some(command) = command {
@@ -187,7 +200,10 @@ fn footer(model: &Model, frame: &mut Frame, area: Rect) {
         _ => " ? help  esc back",
     };
     let room = usize::from(area.width).saturating_sub(tail.len() + 1);
-    for binding in input::shown(context) {
+    // What is possible comes first, in case that there is no room for all.
+    let mut bindings = input::shown(context);
+    bindings.sort_by_key(|binding| availability(model, binding.action).is_err());
+    for binding in bindings {
         let apart = [
             Action::Help,
             Action::Quit,
@@ -217,7 +233,10 @@ fn footer(model: &Model, frame: &mut Frame, area: Rect) {
         spans.push(Span::styled(binding.shown, key));
         spans.push(Span::styled(format!(" {}  ", binding.label), label));
     }
-    fill(&mut spans, usize::from(area.width).saturating_sub(tail.len() + 1));
+    fill(
+        &mut spans,
+        usize::from(area.width).saturating_sub(tail.len() + 1),
+    );
     spans.push(Span::styled(tail, style(Tone::Dim)));
     put(frame, area, 0, &spans);
 }

@@ -3,10 +3,10 @@
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::Span;
-use ratatui::widgets::Clear;
+use ratatui::widgets::{Block, Clear};
 use tui_input::Input;
 
-use super::paint::{doc, put, put_selected, rule, style};
+use super::paint::{doc, put, put_selected, style};
 use crate::ui::doc::Tone;
 use crate::ui::model::actions::availability;
 use crate::ui::model::find::Find;
@@ -52,7 +52,7 @@ pub(super) fn draw(model: &Model, layer: &Overlay, frame: &mut Frame, area: Rect
     }
 }
 
-/// Clears a box, draws its rules and returns its inside.
+/// Clears a box, draws its border and returns its inside.
 fn boxed(frame: &mut Frame, area: Rect, width: u16, title: &str) -> Rect {
     let width = width.min(area.width);
     let outer = Rect {
@@ -61,12 +61,14 @@ fn boxed(frame: &mut Frame, area: Rect, width: u16, title: &str) -> Rect {
         ..area
     };
     frame.render_widget(Clear, outer);
-    rule(frame, outer, 0, title);
-    rule(frame, outer, outer.height - 1, "");
+    let border = Block::bordered()
+        .title(Span::styled(format!(" {title} "), style(Tone::Bold)))
+        .border_style(style(Tone::Dim));
+    frame.render_widget(border, outer);
     Rect {
-        x: outer.x + 1,
+        x: outer.x + 2,
         y: outer.y + 1,
-        width: outer.width - 2,
+        width: outer.width - 4,
         height: outer.height - 2,
     }
 }
@@ -78,14 +80,25 @@ fn narrowing<T>(
     frame: &mut Frame,
     area: Rect,
 ) {
-    prompt(model, &find.input, &format!("{} of {}", find.len(), find.total()), frame, area);
+    prompt(
+        model,
+        &find.input,
+        &format!("{} of {}", find.len(), find.total()),
+        frame,
+        area,
+    );
     let body = Rect {
         y: area.y + 2,
         height: area.height.saturating_sub(2),
         ..area
     };
     if find.len() == 0 {
-        put(frame, body, 0, &[Span::styled(" nothing matches", style(Tone::Dim))]);
+        put(
+            frame,
+            body,
+            0,
+            &[Span::styled(" nothing matches", style(Tone::Dim))],
+        );
     }
     let width = usize::from(body.width).saturating_sub(2);
     for (y, at) in (0..).zip(find.cursor.window(find.len(), usize::from(body.height))) {

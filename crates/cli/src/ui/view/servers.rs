@@ -15,7 +15,11 @@ use crate::ui::text;
 const ATTEMPTS: u32 = 5;
 
 /// The widest column of names.
-const MAX_NAME: usize = 28;
+const MAX_NAME: usize = 32;
+
+/// The columns of the transport and of the cure.
+const TRANSPORT: usize = 8;
+const CURE: usize = 10;
 
 /// From this width on, a row has a transport and a cure.
 const ROOMY: u16 = 70;
@@ -37,14 +41,27 @@ pub(super) fn draw(model: &Model, frame: &mut Frame, area: Rect) {
         rows.push(Row::Server(at));
     }
     if !model.loaded {
-        put(frame, area, 0, &[Span::styled(" reading the configuration…", style(Tone::Dim))]);
+        put(
+            frame,
+            area,
+            0,
+            &[Span::styled(
+                " reading the configuration…",
+                style(Tone::Dim),
+            )],
+        );
         return;
     }
     let problems = model.snapshot.problems.iter().take(3);
     let mut area = area;
     for problem in problems {
         let shown = text::fit(problem, usize::from(area.width).saturating_sub(3)).into_owned();
-        put(frame, area, 0, &[Span::styled(format!(" ! {shown}"), style(Tone::Warn))]);
+        put(
+            frame,
+            area,
+            0,
+            &[Span::styled(format!(" ! {shown}"), style(Tone::Warn))],
+        );
         area.y += 1;
         area.height = area.height.saturating_sub(1);
     }
@@ -57,7 +74,9 @@ pub(super) fn draw(model: &Model, frame: &mut Frame, area: Rect) {
         .window_at(at, rows.len(), usize::from(area.height));
     let names = model.snapshot.servers.iter();
     let widest = names.map(|server| text::width(&name(server.name()))).max();
-    let names = widest.unwrap_or(0).clamp(8, MAX_NAME);
+    // One long name does not take the room of every cause.
+    let most = (usize::from(area.width) / 4).clamp(14, MAX_NAME);
+    let names = widest.unwrap_or(0).clamp(8, most);
     for (y, row) in (0..).zip(&rows[window]) {
         match row {
             Row::Heading(scope) => {
@@ -102,11 +121,10 @@ fn server_row(
         return spans;
     }
     let cure = server.cure();
-    let cure_width = 14;
-    let room = room.saturating_sub(12 + cure_width);
+    let room = room.saturating_sub(TRANSPORT + CURE + 2);
     spans.push(Span::styled(text::cell(&summary, room), style(tone)));
-    let transport = format!("  {:<10}", server.transport);
-    spans.push(Span::styled(transport, style(Tone::Dim)));
+    let transport = text::cell(server.transport, TRANSPORT);
+    spans.push(Span::styled(format!("  {transport}"), style(Tone::Dim)));
     if let Some((key, label)) = cure {
         spans.push(Span::styled(key, style(Tone::Hint)));
         spans.push(Span::raw(format!(" {label}")));
@@ -149,8 +167,15 @@ pub(super) fn summary(model: &Model, server: &Server) -> (String, Tone) {
             (text, Tone::Warn)
         }
         status if server.cause.is_empty() => (status.word().to_owned(), tone_of(status)),
-        status @ Status::Failed => (server.cause.clone(), tone_of(status)),
-        status => (format!("{}: {}", status.word(), server.cause), tone_of(status)),
+        status @ Status::Failed if server.said.is_empty() => {
+            (server.cause.clone(), tone_of(status))
+        }
+        // In quotes, because the words are the server's.
+        status @ Status::Failed => (format!("exited: \"{}\"", server.said), tone_of(status)),
+        status => (
+            format!("{}: {}", status.word(), server.cause),
+            tone_of(status),
+        ),
     }
 }
 

@@ -55,22 +55,17 @@ fn is_utf8(locale: Option<&str>) -> bool {
 /// Returns the ASCII sign for one of our signs, or `?` for other text.
 fn ascii(c: char) -> char {
     match c {
-        '✓' => '+',
+        '✓' | '┌' | '┐' | '└' | '┘' => '+',
         '✗' => 'x',
         '◌' => '~',
-        '○' => '-',
-        '▸' | '→' => '>',
-        '←' => '<',
+        '▸' | '→' | '›' => '>',
+        '←' | '‹' => '<',
         '…' | '·' => '.',
-        '•' | '█' => '*',
-        '─' | '—' | '–' | '░' => '-',
+        '•' | '█' | '⠋' | '⠙' | '⠹' | '⠸' | '⠼' | '⠴' | '⠦' | '⠧' => '*',
+        '○' | '─' | '—' | '–' | '░' => '-',
         '│' | '▏' => '|',
-        '┌' | '┐' | '└' | '┘' | '├' | '┤' => '+',
         '↑' => '^',
         '↓' => 'v',
-        '‹' => '<',
-        '›' => '>',
-        '⠋' | '⠙' | '⠹' | '⠸' | '⠼' | '⠴' | '⠦' | '⠧' => '*',
         _ => '?',
     }
 }
@@ -85,16 +80,15 @@ mod tests {
     #[test]
     fn a_plain_terminal_gets_neither_colours_nor_unicode() {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 10, 1));
-        let style = Style::new()
-            .fg(Color::Red)
-            .add_modifier(Modifier::REVERSED);
+        let style = Style::new().fg(Color::Red).add_modifier(Modifier::REVERSED);
         buffer.set_string(0, 0, "✗ a宽é…", style);
         Theme {
             colour: false,
             unicode: false,
         }
         .apply(&mut buffer);
-        let text: String = buffer.content.iter().map(|cell| cell.symbol()).collect();
+        let cells = buffer.content.iter();
+        let text: String = cells.map(ratatui::buffer::Cell::symbol).collect();
         assert_eq!(text, "x a? ?.   ");
         assert!(buffer.content.iter().all(|cell| cell.fg == Color::Reset));
         assert!(buffer.content[0].modifier.contains(Modifier::REVERSED));

@@ -1,0 +1,200 @@
+//! The loop answers a key within a frame, whatever the servers do, and sleeps when nothing happens.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crossterm::event::{Event, KeyCode, KeyEvent};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use serde_json::json;
+use tokio::sync::mpsc;
+use trunkline::{Builtin, Host};
+use trunkline_config::Layout;
+
+use super::empty;
+use crate::exit::Exit;
+use crate::ui::asker::Asker;
+use crate::ui::effects::Effects;
+use crate::ui::feed::Feed;
+use crate::ui::model::Model;
+use crate::ui::run::{Input, Sources, Surface, run};
+use crate::ui::view::{self, Theme};
+
+/// The ages of answered keys, and the number of frames.
+#[derive(Default)]
+struct Record {
+    answered: Vec<Duration>,
+    frames: usize,
+    text: String,
+}
+
+/// A terminal in memory.
+struct Memory {
+    terminal: Terminal<TestBackend>,
+    record: Arc<Mutex<Record>>,
+}
+
+impl Surface for Memory {
+    fn draw(&mut self, model: &Model) -> io::Result<()> {
+        let theme = Theme {
+            colour: true,
+            unicode: true,
+        };
+        let drawn = self.terminal.draw(|frame| view::draw(model, theme, frame));
+        drawn.map_err(io::Error::other)?;
+        let cells = self.terminal.backend().buffer().content.iter();
+        let mut record = self.record.lock().unwrap();
+        record.frames += 1;
+        record.text = cells.map(ratatui::buffer::Cell::symbol).collect();
+        Ok(())
+    }
+
+    fn copy(&mut self, _text: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn set_mouse(&mut self, _on: bool) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn redraw(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn suspend(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn resume(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn answered(&mut self, after: Duration) {
+        self.record.lock().unwrap().answered.push(after);
+    }
+}
+
+fn key(code: KeyCode) -> Input {
+    Input {
+        at: Instant::now(),
+        event: Event::Key(KeyEvent::from(code)),
+    }
+}
+
+/// Runs the loop with a host while `drive` sends keys; the loop must end with it.
+async fn with_loop<F: Future<Output = ()>>(
+    host: &Host,
+    feed: Feed,
+    drive: impl FnOnce(mpsc::UnboundedSender<Input>, Arc<Mutex<Record>>) -> F,
+) -> Arc<Mutex<Record>> {
+    let record = Arc::<Mutex<Record>>::default();
+    let mut surface = Memory {
+        terminal: Terminal::new(TestBackend::new(120, 40)).unwrap(),
+        record: Arc::clone(&record),
+    };
+    let (keyboard, input) = mpsc::unbounded_channel();
+    let (sender, inbox) = mpsc::unbounded_channel();
+    let asker = Asker::new(sender.clone());
+    let place = (Layout::under("/nonexistent"), "/nonexistent".into());
+    let effects = Effects::new(host.clone(), sender, asker, place, None);
+    let sources = Sources {
+        input,
+        inbox,
+        events: host.events(),
+        feed,
+    };
+    let running = run(empty(120, 40), host.clone(), effects, &mut surface, sources);
+    let (exit, ()) = tokio::join!(running, drive(keyboard, Arc::clone(&record)));
+    assert_eq!(exit.unwrap(), Exit::Done);
+    record
+}
+
+#[tokio::test]
+#[allow(clippy::print_stderr, reason = "the distribution is of interest")]
+async fn a_key_is_answered_within_a_frame_while_servers_flap() {
+    let feed = Feed::default();
+    let messages = feed.clone();
+    let mut builder = Host::builder().on_message(move |message| messages.message(message));
+    for number in 0..50 {
+        let mut builtin = Builtin::new(format!("server-{number}"));
+        for tool in 0..20 {
+            let schema = json!({"type": "object"});
+            builtin = builtin.tool(&format!("tool_{tool}"), "Does it", &schema, |_| async {
+                Ok("done".into())
+            });
+        }
+        builder = builder.builtin(builtin);
+    }
+    let host = builder.start();
+    let flapping = {
+        let host = host.clone();
+        tokio::spawn(async move {
+            for round in 0_u64.. {
+                let _ = host.reconnect(&format!("server-{}", round % 10)).await;
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+    };
+    let record = with_loop(&host, feed, |keyboard, record| async move {
+        for number in 0..400_u32 {
+            let code = match number % 40 {
+                0 => KeyCode::Enter,
+                1 => KeyCode::Char('6'),
+                20 => KeyCode::Esc,
+                n if n % 2 == 0 => KeyCode::Down,
+                _ => KeyCode::Up,
+            };
+            keyboard.send(key(code)).unwrap();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        while record.lock().unwrap().answered.is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        for code in [KeyCode::Esc, KeyCode::Esc, KeyCode::Char('q')] {
+            keyboard.send(key(code)).unwrap();
+        }
+        // The loop ends before its terminal does.
+        std::future::ready(()).await;
+        keyboard.closed().await;
+    })
+    .await;
+    flapping.abort();
+    host.shutdown().await;
+    let mut answered = std::mem::take(&mut record.lock().unwrap().answered);
+    answered.sort();
+    let at = |percent: usize| answered[(answered.len() - 1) * percent / 100];
+    let shown = format!(
+        "{} frames: {:?} {:?} {:?}",
+        answered.len(),
+        at(50),
+        at(90),
+        at(99)
+    );
+    eprintln!("{shown}");
+    assert!(answered.len() >= 50, "{shown}");
+    // A frame lasts 16 ms; an unoptimized build on a busy machine gets several.
+    assert!(at(50) <= Duration::from_millis(50), "{shown}");
+    assert!(at(90) <= Duration::from_millis(150), "{shown}");
+}
+
+#[tokio::test]
+async fn nothing_is_drawn_when_nothing_happens() {
+    let host = Host::builder().builtin(Builtin::new("one")).start();
+    host.ready().await;
+    let record = with_loop(&host, Feed::default(), |keyboard, record| async move {
+        while !record.lock().unwrap().text.contains("0 tools") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let before = record.lock().unwrap().frames;
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        let drawn = record.lock().unwrap().frames - before;
+        // The last change may have needed one more frame.
+        assert!(drawn <= 1, "{drawn} frames in 400 ms");
+        keyboard.send(key(KeyCode::Char('q'))).unwrap();
+        keyboard.closed().await;
+    })
+    .await;
+    assert!(record.lock().unwrap().frames >= 1);
+    host.shutdown().await;
+}
