@@ -70,8 +70,7 @@ fn plain_rows(rows: &[Row], detail: Detail) -> Vec<String> {
                 "{name}{:padding$}  {:<state_width$}  {:<10}  {:<10}{}",
                 "",
                 row.state(),
-                row.scope()
-                    .unwrap_or(if row.is_invalid() { "-" } else { "program" }),
+                row.scope_or_none(),
                 row.transport(),
                 status.unwrap_or_default(),
             )

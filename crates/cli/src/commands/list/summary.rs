@@ -161,7 +161,8 @@ pub(super) fn cure(row: &Row, summary: &Summary) -> Option<String> {
     let command = hint.as_deref().and_then(command_in);
     match (command, summary.status) {
         (Some(command), _) => Some(command.to_owned()),
-        (None, Status::Failed) if row.status().is_some() => {
+        // Only what is configured can be examined.
+        (None, Status::Failed) if row.server.is_some() && row.status().is_some() => {
             Some(format!("trunkline doctor {}", quoted(row.name())))
         }
         _ => None,

@@ -37,7 +37,7 @@ pub(crate) fn card(row: &Row) -> Lines {
         lines.push_line(line.and(Style::Plain, format_args!(" {value}")));
     };
     put("transport", row.transport());
-    put("scope", row.scope().unwrap_or("-"));
+    put("scope", row.scope_or_none());
     if let Some(source) = row.source() {
         put("from", source);
     }
@@ -94,7 +94,7 @@ fn on_screen(rows: &[Row], elapsed: Duration, timings: Option<&Timings>, width: 
     for row in rows {
         let summary = Summary::of(row, elapsed);
         let cure = cure(row, &summary);
-        let scope = row.scope().unwrap_or("-");
+        let scope = row.scope_or_none();
         let (short, whole) = summary.shortened();
         let is_long = summary.text.width() > MAX_SUMMARY;
         let placed = table.row([
