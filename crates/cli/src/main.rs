@@ -21,6 +21,7 @@ mod schema;
 mod session;
 mod session_token;
 mod standing;
+mod stored;
 mod telemetry;
 mod ui;
 
@@ -33,7 +34,7 @@ use clap::error::ErrorKind;
 
 use args::{Args, Command};
 use exit::Exit;
-use session::Catalogs;
+use stored::Catalogs;
 
 /// How long blocked threads may delay the exit.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);

@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use etcetera::BaseStrategy;
 use trunkline::auth::{Auth, Grant, IdpConfig, ServerAuth, ServerConfig, TransportClient};
@@ -24,10 +23,11 @@ use crate::args::ConfigArgs;
 use crate::commands::tools::{NO_SERVERS, unknown_server};
 use crate::exit::Exit;
 use crate::interrupt::interrupted;
-use crate::output::{self, Line, StatusLine, Stream, Style};
+use crate::output::{self, StatusLine, Stream};
 use crate::permit::TypedCalls;
 use crate::running;
 use crate::session_token;
+use crate::stored::Catalogs;
 
 /// The loaded configuration and the options that it was loaded with.
 pub(crate) struct Configured {
@@ -38,23 +38,6 @@ pub(crate) struct Configured {
     lazy: bool,
     no_cache: bool,
     tracer: Option<Tracer>,
-}
-
-/// Where a command takes catalogs from (UI-6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Catalogs {
-    /// From disk, without connecting. Only servers with no stored catalog, and those whose entry
-    /// has `"lazy": false`, are connected.
-    Stored,
-    /// From the servers.
-    Fresh,
-}
-
-impl Catalogs {
-    /// Returns the meaning of `--refresh`.
-    pub(crate) fn refreshed(refresh: bool) -> Self {
-        if refresh { Self::Fresh } else { Self::Stored }
-    }
 }
 
 impl Configured {
@@ -526,44 +509,6 @@ pub(crate) async fn ready(host: &Host) {
     }
 }
 
-/// Notes that an answer comes from stored catalogs, and how old they are (UI-6).
-pub(crate) fn note_stored(host: &Host) {
-    let is_stored = |server: &&Arc<ServerStatus>| {
-        let waits = matches!(server.state, State::Pending { attempt: 0, .. });
-        waits && server.catalog.cached
-    };
-    let servers = host.servers();
-    let stored: Vec<_> = servers.iter().filter(is_stored).collect();
-    let now = SystemTime::now();
-    let age = |server: &&Arc<ServerStatus>| now.duration_since(server.catalog.cached_at?).ok();
-    let oldest = stored
-        .iter()
-        .copied()
-        .filter_map(|server| age(&server))
-        .max();
-    let age = shown_age(oldest.unwrap_or_default());
-    let what = match stored.len() {
-        0 => return,
-        1 => format!("from the catalog of {age} ago"),
-        count => format!("from {count} catalogs of up to {age} ago"),
-    };
-    output::note(Line::of(
-        Style::Dim,
-        format_args!("{what}; --refresh connects"),
-    ));
-}
-
-/// Formats an age in its largest unit.
-fn shown_age(age: Duration) -> String {
-    match age.as_secs() {
-        seconds @ 0..60 => format!("{seconds} s"),
-        seconds @ 60..3600 => format!("{} min", seconds / 60),
-        seconds @ 3600..86_400 => format!("{} h", seconds / 3600),
-        seconds if seconds < 2 * 86_400 => "1 day".to_owned(),
-        seconds => format!("{} days", seconds / 86_400),
-    }
-}
-
 /// Returns the names of servers that are still starting: the wanted ones, otherwise all.
 pub(crate) fn starting(host: &Host, wanted: impl Fn(&str) -> bool) -> String {
     let servers = host.servers();
@@ -578,23 +523,4 @@ pub(crate) fn starting(host: &Host, wanted: impl Fn(&str) -> bool) -> String {
         of_interest = names;
     }
     format!("\"{}\"", of_interest.join("\", \""))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_age_has_one_unit() {
-        for (seconds, shown) in [
-            (0, "0 s"),
-            (59, "59 s"),
-            (125, "2 min"),
-            (7300, "2 h"),
-            (100_000, "1 day"),
-            (400_000, "4 days"),
-        ] {
-            assert_eq!(shown_age(Duration::from_secs(seconds)), shown);
-        }
-    }
 }

@@ -8,8 +8,9 @@ use super::tools::{NO_SERVERS, sign_in_exit, unknown_server};
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output::{self, Line, Lines, Style, name as shown_name};
-use crate::session::{self, Catalogs};
+use crate::session;
 use crate::standing::quoted;
+use crate::stored::{self, Catalogs};
 
 pub(crate) async fn run(
     config: &ConfigArgs,
@@ -92,7 +93,7 @@ pub(crate) async fn run(
             lines.append(details(server, show_secrets));
         }
         output::paged(lines);
-        session::note_stored(&host);
+        stored::note(&host);
         for problem in set
             .diagnostics
             .iter()

@@ -1,6 +1,8 @@
 //! `trunkline list`: connects to all servers and shows their status.
 
+mod plain;
 mod row;
+mod summary;
 mod view;
 
 use std::cell::RefCell;
@@ -17,8 +19,10 @@ use crate::exit::Exit;
 use crate::output::{self, Lines, Live, Stream, inline, name};
 use crate::session;
 
+pub(crate) use plain::{Detail, table};
 pub(crate) use row::{Row, rows};
-pub(crate) use view::{Detail, card, overview, status_of, table};
+pub(crate) use summary::status_of;
+pub(crate) use view::{card, overview};
 
 /// The time between two frames, while seconds pass.
 const TICK: Duration = Duration::from_secs(1);
@@ -149,7 +153,7 @@ impl Listing<'_> {
             rows.retain(|row| names.iter().any(|name| name == row.name()));
         }
         if self.args.failed {
-            rows.retain(view::needs_care);
+            rows.retain(summary::needs_care);
         }
         rows
     }
@@ -206,7 +210,7 @@ impl Listing<'_> {
         let timings = self.verbose.then_some(&*timings);
         match output::width(Stream::Out) {
             Some(width) => view::screen(rows, self.started.elapsed(), timings, width),
-            None if self.verbose => view::table_with(rows, timings),
+            None if self.verbose => plain::table_with(rows, timings),
             None => table(rows, Detail::Short),
         }
     }

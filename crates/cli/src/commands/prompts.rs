@@ -10,7 +10,7 @@ use super::tools;
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output::{self, Group, Line, Lines, Stream, Style, inline, name};
-use crate::session::Catalogs;
+use crate::stored::Catalogs;
 
 pub(crate) async fn run(
     config: &ConfigArgs,

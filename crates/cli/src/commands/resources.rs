@@ -11,7 +11,7 @@ use super::tools;
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output::{self, Group, Line, Lines, Stream, Style, inline, name};
-use crate::session::Catalogs;
+use crate::stored::Catalogs;
 
 /// The maximum length of a description in a list.
 const MAX_DESCRIPTION: usize = 100;

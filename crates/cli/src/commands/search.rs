@@ -5,7 +5,7 @@ use super::tools::{in_order, with_servers};
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output::{self, Lines};
-use crate::session::Catalogs;
+use crate::stored::Catalogs;
 
 pub(crate) async fn run(
     config: &ConfigArgs,

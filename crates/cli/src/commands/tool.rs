@@ -12,6 +12,7 @@ use crate::exit::Exit;
 use crate::output::{self, Line, Lines, Style};
 use crate::schema::{self, Document};
 use crate::session::{self, Configured};
+use crate::stored;
 
 pub(crate) async fn run(
     configured: Configured,
@@ -31,7 +32,7 @@ pub(crate) async fn run(
             connect(&host).await;
         }
         let exit = show(&host, wanted, format, as_json);
-        session::note_stored(&host);
+        stored::note(&host);
         exit
     })
     .await

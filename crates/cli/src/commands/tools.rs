@@ -18,8 +18,9 @@ use super::tool_ref::ToolRef;
 use crate::args::{ConfigArgs, ToolFormat};
 use crate::exit::Exit;
 use crate::output::{self, Column, Group, Line, Lines, Stream, Style, Table, name};
-use crate::session::{self, Catalogs, Configured};
+use crate::session::{self, Configured};
 use crate::standing::{self, quoted};
+use crate::stored::{self, Catalogs};
 
 pub(crate) async fn run(
     config: &ConfigArgs,
@@ -146,7 +147,7 @@ async fn with_configured(
         }
         report_refusals(&set);
         show(&host).await;
-        session::note_stored(&host);
+        stored::note(&host);
         match report_failures(&host, server) {
             Exit::Done if host.servers().is_empty() && !set.servers.is_empty() => Exit::Refused,
             exit => exit,

@@ -244,6 +244,12 @@ impl<'a> Row<'a> {
             .map(trunkline::config::Scope::name)
     }
 
+    /// Returns its scope, or what stands for one.
+    pub(super) fn scope_or_none(&self) -> &'static str {
+        let none = if self.is_invalid() { "-" } else { "program" };
+        self.scope().unwrap_or(none)
+    }
+
     pub(super) fn source(&self) -> Option<&str> {
         let entry = self
             .status
