@@ -75,13 +75,12 @@ const SCENES: [Scene; 4] = [
 
 /// Draws the pictures.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let program = match &options.program {
-        Some(program) => fs::canonicalize(program)?,
-        None => {
-            let build = ["build", "--quiet", "--workspace", "--bin", "trunkline"];
-            sh::run(&mut sh::cargo(&build), Duration::from_mins(30))?;
-            sh::root().join("target/debug/trunkline")
-        }
+    let program = if let Some(program) = &options.program {
+        fs::canonicalize(program)?
+    } else {
+        let build = ["build", "--quiet", "--workspace", "--bin", "trunkline"];
+        sh::run(&mut sh::cargo(&build), Duration::from_mins(30))?;
+        sh::root().join("target/debug/trunkline")
     };
     let servers = interop::install_servers()?;
     for scene in &SCENES {

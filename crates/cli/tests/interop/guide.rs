@@ -96,7 +96,7 @@ impl Reader {
         }
     }
 
-    fn path(&self) -> String {
+    fn path() -> String {
         let program = Path::new(env!("CARGO_BIN_EXE_trunkline")).parent().unwrap();
         let node = installed().join("node_modules/node/bin");
         let system = std::env::var("PATH").unwrap_or_default();
@@ -109,7 +109,7 @@ impl Reader {
             .args(["-c", &format!("{{ {command}\n}} 2>&1")])
             .current_dir(self.folder.path().join("project"))
             .env_clear()
-            .env("PATH", self.path())
+            .env("PATH", Self::path())
             .env("HOME", self.folder.path().join("home"))
             .env("LANG", "C.UTF-8")
             .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent")
