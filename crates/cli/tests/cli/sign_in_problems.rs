@@ -194,7 +194,10 @@ fn a_program_does_not_use_the_tokens_of_the_user() {
     let edit = lab.plainly(&["edit", "s", "--set", "oauth.grantType=client_credentials"]);
     assert_eq!(edit.code, Some(0), "{edit:#?}");
     assert_eq!(lab.plainly(&["call", "s", "greet"]).out, "hello\n");
-    assert_eq!(issuer.grants(), ["authorization_code", "client_credentials"]);
+    assert_eq!(
+        issuer.grants(),
+        ["authorization_code", "client_credentials"]
+    );
 }
 
 /// A server that is gone can still be signed out of.
