@@ -49,8 +49,8 @@ impl SignIns {
         }
     }
 
-    /// Returns the sign-in of a server; `None` if its entry takes none. Entries that differ in their
-    /// settings share the stored tokens and nothing else, so that a changed entry takes effect.
+    /// Returns the sign-in of a server; `None` if its entry takes none. Entries that differ in
+    /// their settings share the stored tokens and nothing else, so that a change takes effect.
     pub(crate) fn server(&self, entry: &ServerEntry) -> Option<Arc<ServerAuth>> {
         let TransportEntry::Http(http) = &entry.transport else {
             return None;

@@ -116,9 +116,10 @@ impl CallbackRequest {
     /// arguments of the browser, and end the sign-in with a code of an account of their own.
     pub(crate) fn is_own_user(&self) -> bool {
         let (peer, local) = (self.stream.peer_addr(), self.stream.local_addr());
-        peer.ok()
-            .zip(local.ok())
-            .is_some_and(|(peer, local)| is_own_user(peer, local))
+        let is_own = peer.ok().zip(local.ok());
+        let is_own = is_own.is_some_and(|(peer, local)| is_own_user(peer, local));
+        // A connection that was reset meanwhile was in no table.
+        is_own && self.stream.peer_addr().is_ok()
     }
 
     /// Shows a page. A browser that has left does not matter.
@@ -425,6 +426,26 @@ mod tests {
         browser.write_all(request.as_bytes()).await.unwrap();
         let received = tokio::time::timeout(Duration::from_secs(10), server.next()).await;
         assert_eq!(received.unwrap().unwrap().query, "code=c");
+    }
+
+    /// Otherwise a program of another user could hide by leaving at once.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_request_belongs_to_its_user_for_as_long_as_it_waits() {
+        let mut server = CallbackServer::bind(None, None, CallbackHost::Address)
+            .await
+            .unwrap();
+        let address = (Ipv4Addr::LOCALHOST, server.port);
+        let host = format!("127.0.0.1:{}", server.port);
+        let request = format!("GET /callback?code=c HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        for leaves in [false, true] {
+            let mut browser = TcpStream::connect(address).await.unwrap();
+            browser.write_all(request.as_bytes()).await.unwrap();
+            let waiting = (!leaves).then_some(browser);
+            let received = server.next().await.unwrap();
+            assert_eq!(received.is_own_user(), !leaves);
+            drop(waiting);
+        }
     }
 
     /// A browser may try the IPv6 address of `localhost` first.

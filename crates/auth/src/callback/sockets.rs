@@ -4,6 +4,10 @@ use std::net::SocketAddr;
 
 /// A process that listens on a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "only Linux tells")
+)]
 pub(super) struct PortOwner {
     /// Who it is, for a message.
     pub(super) name: String,
@@ -39,7 +43,7 @@ mod linux {
     /// The state of a listening socket in the tables.
     const LISTEN: &str = "0A";
 
-    /// The inode of a socket that no process has any more. Its user says nothing.
+    /// The inode of a socket that no process has any more.
     const CLOSED: &str = "0";
 
     /// A row of a table.
@@ -73,18 +77,30 @@ mod linux {
     }
 
     /// Whether a connection from `peer` to our `local` address may belong to this user: it does,
-    /// or root has it, as for a forwarded port, or this system has no tables.
+    /// or root has it, as for a forwarded port, or it comes from outside of these tables, as from
+    /// the host of a virtual machine.
     pub(in super::super) fn is_own_user(peer: SocketAddr, local: SocketAddr) -> bool {
         let Ok(ours) = fs::metadata("/proc/self").map(|process| process.uid()) else {
             return true;
         };
-        let tables: Vec<_> = TABLES.iter().flat_map(fs::read_to_string).collect();
-        let mut users = tables
+        let tables = TABLES.map(|table| fs::read_to_string(table).unwrap_or_default());
+        let mut ends = tables
             .iter()
             .filter_map(|table| find_connection(table, peer, local));
-        let user = users.next();
-        // A browser waits for the page; a connection that is closed already has no user.
-        tables.is_empty() || user.is_some_and(|user| user == ours || user == 0)
+        match ends.next() {
+            Some(OtherEnd::User(user)) => user == ours || user == 0,
+            // A browser waits for the page.
+            Some(OtherEnd::Closed) => false,
+            None => true,
+        }
+    }
+
+    /// The other end of a connection.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum OtherEnd {
+        User(u32),
+        /// No process has it any more. The kernel shows root as its user.
+        Closed,
     }
 
     /// Finds the socket that keeps others from a loopback port.
@@ -102,17 +118,25 @@ mod linux {
         })
     }
 
-    /// Finds the user who has the other end of a connection.
-    pub(super) fn find_connection(table: &str, peer: SocketAddr, local: SocketAddr) -> Option<u32> {
+    /// Finds the other end of a connection.
+    pub(super) fn find_connection(
+        table: &str,
+        peer: SocketAddr,
+        local: SocketAddr,
+    ) -> Option<OtherEnd> {
         // A program may use an IPv6 socket for an IPv4 address.
         let pairs = [(peer, local), (mapped(peer), mapped(local))];
         let pairs = pairs.map(|(theirs, ours)| (kernel_text(theirs), kernel_text(ours)));
         let is_it = |socket: &Socket| {
             let ends =
                 |(theirs, ours): &(String, String)| socket.local == theirs && socket.remote == ours;
-            pairs.iter().any(ends) && socket.inode != CLOSED
+            pairs.iter().any(ends)
         };
-        sockets(table).find(is_it).map(|socket| socket.user)
+        let found = sockets(table).find(is_it)?;
+        Some(match found.inode {
+            CLOSED => OtherEnd::Closed,
+            _ => OtherEnd::User(found.user),
+        })
     }
 
     fn mapped(address: SocketAddr) -> SocketAddr {
@@ -202,13 +226,15 @@ mod linux {
             let table = table("0100007F:9C40", "0100007F:1F90", "01");
             let at = |text: &str| text.parse::<SocketAddr>().unwrap();
             let (peer, local) = (at("127.0.0.1:40000"), at("127.0.0.1:8080"));
-            assert_eq!(find_connection(&table, peer, local), Some(1000));
+            let user = Some(OtherEnd::User(1000));
+            assert_eq!(find_connection(&table, peer, local), user);
             assert_eq!(find_connection(&table, local, peer), None);
             assert_eq!(find_connection(&table, at("[::1]:40000"), local), None);
             let closed = table.replace(" 4711 ", " 0 ");
-            assert_eq!(find_connection(&closed, peer, local), None);
+            let closed = find_connection(&closed, peer, local);
+            assert_eq!(closed, Some(OtherEnd::Closed));
             let six = |text: &str| text.replace("0100007F", "0000000000000000FFFF00000100007F");
-            assert_eq!(find_connection(&six(&table), peer, local), Some(1000));
+            assert_eq!(find_connection(&six(&table), peer, local), user);
         }
     }
 }

@@ -168,7 +168,7 @@ impl Inner {
         };
         if cause == RenewalCause::Refused && self.has_new_issuer(&record).await {
             // Nothing of the old issuer may reach the new one.
-            let text = "the server has another authorization server now";
+            let text = "the authorization server of this server has changed";
             let error = AuthError::new(AuthErrorKind::SignInRequired, text);
             self.forget(record, Forget::Client, &error).await?;
             return Err(error);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use ring::digest::{SHA256, digest};
 use serde_json::json;
-use trunkline_config::OAuthEntry;
+use trunkline_config::{GrantType, OAuthEntry};
 use url::Url;
 
 use super::Account;
@@ -27,13 +27,18 @@ impl ServerIdentity {
     /// Creates the identity of `account`, or of the default account, at a server.
     pub fn new(server: &str, url: &Url, oauth: &OAuthEntry, account: Option<&str>) -> Self {
         let account = account.unwrap_or(DEFAULT_ACCOUNT);
-        let relevant = json!([
-            url.as_str(),
-            oauth.client_id,
-            oauth.auth_server_metadata_url,
-            oauth.xaa
-        ]);
-        let hash = hex(&digest(&SHA256, relevant.to_string().as_bytes()).as_ref()[..8]);
+        let mut relevant = vec![
+            json!(url.as_str()),
+            json!(oauth.client_id),
+            json!(oauth.auth_server_metadata_url),
+            json!(oauth.xaa),
+        ];
+        // The tokens of a user are not those of a program, even with the same client.
+        if oauth.grant_type == GrantType::ClientCredentials {
+            relevant.push(json!("client_credentials"));
+        }
+        let relevant = json!(relevant).to_string();
+        let hash = hex(&digest(&SHA256, relevant.as_bytes()).as_ref()[..8]);
         Self {
             server: server.to_owned(),
             account: account.to_owned(),
@@ -117,6 +122,12 @@ mod tests {
             client_id: Some("id".to_owned()),
             ..plain.clone()
         };
+        let machine = OAuthEntry {
+            grant_type: GrantType::ClientCredentials,
+            ..with_id.clone()
+        };
+        let user = identity("a", &url, &with_id, None);
+        assert_ne!(identity("a", &url, &machine, None), user);
         let others = [
             identity("b", &url, &plain, None),
             identity(

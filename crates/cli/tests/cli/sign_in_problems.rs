@@ -179,6 +179,27 @@ fn new_scopes_in_the_entry_are_requested_by_another_login() {
     assert!(again.out.starts_with("already signed in"), "{again:#?}");
 }
 
+/// A program that signs in as itself does not use what the user was granted before.
+#[test]
+fn a_program_does_not_use_the_tokens_of_the_user() {
+    let (lab, issuer) = (Lab::new(), OAuthServer::start());
+    issuer.add_client("robot", None);
+    let url = issuer.resource();
+    let add = ["add", "--no-check", "-t", "http", "--client-id", "robot"];
+    let added = lab.plainly(&[&add[..], &["s", &url]].concat());
+    assert_eq!(added.code, Some(0), "{added:#?}");
+    let running = lab.start(&mut lab.bare(&["login", "s", "--no-browser"]));
+    follow_redirect(&issuer.authorize(&printed_url(&lab)));
+    assert_eq!(running.end().code, Some(0));
+    let edit = lab.plainly(&["edit", "s", "--set", "oauth.grantType=client_credentials"]);
+    assert_eq!(edit.code, Some(0), "{edit:#?}");
+    assert_eq!(lab.plainly(&["call", "s", "greet"]).out, "hello\n");
+    assert_eq!(
+        issuer.grants(),
+        ["authorization_code", "client_credentials"]
+    );
+}
+
 /// A server that is gone can still be signed out of.
 #[test]
 fn a_removed_server_can_be_signed_out_of() {
