@@ -94,8 +94,10 @@ impl Live {
     /// Removes the rows, so that the final ones can take their place.
     pub(crate) fn clear(&mut self) {
         if self.drawn > 0 {
-            let text = format!("\r\u{1b}[{}A\u{1b}[J", self.drawn);
-            self.drawn = 0;
+            // Row by row: some terminals keep a screen that is erased as a whole.
+            let rows = std::mem::take(&mut self.drawn);
+            let up = format!("\r\u{1b}[{rows}A");
+            let text = format!("{up}{}{up}", "\u{1b}[K\r\n".repeat(rows));
             result_bytes(text.as_bytes());
         }
     }
@@ -103,7 +105,7 @@ impl Live {
 
 /// A line on stderr that the next one replaces. Shows nothing without a terminal.
 ///
-/// A line with a [`subject`](Self::about) moves: it appears after half a second, and shows the time.
+/// A line [about](Self::about) something moves: it appears after half a second and shows the time.
 pub(crate) struct StatusLine {
     shared: Arc<Shared>,
     ticker: Option<JoinHandle<()>>,
