@@ -134,10 +134,14 @@ impl Listing<'_> {
         let set = host.config();
         let rows = self.chosen(rows(host, &set));
         let width = output::width(Stream::Out).unwrap_or(80);
-        let lines = view::screen(&rows, self.started.elapsed(), None, width);
-        // Rows that have scrolled away cannot be changed.
-        let room = output::height(Stream::Out).unwrap_or(0).saturating_sub(1);
-        let shown = lines.rows(Some(width));
+        let elapsed = self.started.elapsed();
+        // Rows that have scrolled away cannot be changed, and some terminals keep what is erased
+        // from their first row on.
+        let room = output::height(Stream::Out).unwrap_or(0).saturating_sub(2);
+        let mut shown = view::screen(&rows, elapsed, None, width).rows(Some(width));
+        if shown.len() > room {
+            shown = view::unsettled(&rows, elapsed, width).rows(Some(width));
+        }
         let first = shown.len().saturating_sub(room);
         let mut visible = Lines::new();
         for row in shown.into_iter().skip(first) {

@@ -1,8 +1,8 @@
 //! One line of text in styles.
 //!
-//! A line holds escaped text and, apart from it, the styles of its parts. Escape sequences come into
-//! being only in [`Line::render`], so foreign text cannot carry any (SEC-3), and every width is that
-//! of the text as it is shown.
+//! A line holds escaped text and, apart from it, the styles of its parts. Only [`Line::render`]
+//! makes escape sequences, so foreign text cannot carry any (SEC-3), and every width is that of the
+//! text as it is shown.
 
 use std::fmt::{self, Write as _};
 use std::ops::Range;
@@ -53,7 +53,7 @@ impl Line {
         Self::of(status.style(), status.glyph()).and(Style::Plain, " ")
     }
 
-    /// Appends text. Line breaks and terminal controls in it are escaped, and its length is bounded.
+    /// Appends text. Line breaks and terminal controls are escaped, and the length is bounded.
     #[must_use]
     pub(crate) fn and(mut self, style: Style, text: impl fmt::Display) -> Self {
         self.push(style, text);

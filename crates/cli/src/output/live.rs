@@ -1,6 +1,5 @@
 //! Text on a terminal that the next one replaces: a status line, and rows that change in place.
 
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -37,6 +36,16 @@ pub(crate) fn is_animated(stream: Stream) -> bool {
 /// The number of prompts that have the terminal to themselves.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
+/// Whether a status line is on the terminal.
+static SHOWN: AtomicBool = AtomicBool::new(false);
+
+/// Erases the status line, so that another text can take its row. The next frame comes below.
+pub(super) fn erase_status_line() {
+    if SHOWN.swap(false, Ordering::SeqCst) {
+        write_raw_err("\r\u{1b}[K");
+    }
+}
+
 /// Keeps status lines off the terminal while it lives.
 #[must_use]
 pub(crate) struct Hold(());
@@ -44,9 +53,7 @@ pub(crate) struct Hold(());
 /// Erases the status line and keeps it away, for a prompt.
 pub(crate) fn hold_status_lines() -> Hold {
     HELD.fetch_add(1, Ordering::SeqCst);
-    if is_animated(Stream::Err) {
-        write_raw_err("\r\u{1b}[K");
-    }
+    erase_status_line();
     Hold(())
 }
 
@@ -87,8 +94,10 @@ impl Live {
     /// Removes the rows, so that the final ones can take their place.
     pub(crate) fn clear(&mut self) {
         if self.drawn > 0 {
-            let text = format!("\r\u{1b}[{}A\u{1b}[J", self.drawn);
-            self.drawn = 0;
+            // Row by row: some terminals keep a screen that is erased as a whole.
+            let rows = std::mem::take(&mut self.drawn);
+            let up = format!("\r\u{1b}[{rows}A");
+            let text = format!("{up}{}{up}", "\u{1b}[K\r\n".repeat(rows));
             result_bytes(text.as_bytes());
         }
     }
@@ -96,7 +105,7 @@ impl Live {
 
 /// A line on stderr that the next one replaces. Shows nothing without a terminal.
 ///
-/// A line with a [`subject`](Self::about) moves: it appears after half a second, and shows the time.
+/// A line [about](Self::about) something moves: it appears after half a second and shows the time.
 pub(crate) struct StatusLine {
     shared: Arc<Shared>,
     ticker: Option<JoinHandle<()>>,
@@ -115,7 +124,6 @@ struct LineState {
     fraction: Option<f64>,
     started: Instant,
     frame: usize,
-    is_shown: bool,
     has_ended: bool,
 }
 
@@ -127,7 +135,6 @@ impl StatusLine {
             fraction: None,
             started: Instant::now(),
             frame: 0,
-            is_shown: false,
             has_ended: false,
         };
         let shared = Arc::new(Shared {
@@ -197,7 +204,7 @@ impl LineState {
         if HELD.load(Ordering::SeqCst) > 0 {
             return;
         }
-        self.is_shown = true;
+        SHOWN.store(true, Ordering::SeqCst);
         // A wrapped line could not be erased.
         let shown = self.line().cut(width(Stream::Err).unwrap_or(80));
         let mut text = String::from("\r\u{1b}[K");
@@ -262,10 +269,7 @@ impl Drop for StatusLine {
         if let Some(ticker) = self.ticker.take() {
             let _ = ticker.join();
         }
-        if self.shared.lock().is_shown {
-            write_raw_err("\r\u{1b}[K");
-            let _ = std::io::stderr().flush();
-        }
+        erase_status_line();
     }
 }
 

@@ -173,6 +173,7 @@ pub(crate) fn on_terminal() -> bool {
 
 /// Writes lines to stderr, wrapped on a terminal.
 fn write_err(lines: &Lines) {
+    live::erase_status_line();
     write_raw_err(&lines.render(width(Stream::Err), Stream::Err.is_coloured()));
 }
 

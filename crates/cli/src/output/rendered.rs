@@ -65,7 +65,7 @@ pub(super) fn verbatim_line(mut line: Line, style: Style, text: &str) -> Line {
     line.verbatim()
 }
 
-/// Guesses whether a text is Markdown. Source code and logs, which may contain any one of its marks,
+/// Guesses whether a text is Markdown. Source code and logs, which may contain some of its marks,
 /// must not be taken for it.
 fn looks_like_markdown(text: &str) -> bool {
     let (mut fences, mut tables, mut headings, mut bullets) = (0, 0, 0, 0);

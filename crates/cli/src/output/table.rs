@@ -6,8 +6,8 @@ use super::lines::Lines;
 /// The space between columns.
 const GUTTER: usize = 2;
 
-/// The maximum widths of a column that is never cut, the first that leaves enough room. A wider cell
-/// shifts only its own row.
+/// The maximum widths of a column that is never cut: the first that leaves enough room counts. A
+/// wider cell shifts only its own row.
 const MAX_KEPT: [usize; 3] = [40, 24, 16];
 
 /// Below this width, a row takes two lines.
@@ -137,7 +137,7 @@ impl Table {
         }
     }
 
-    /// Lets the columns that may be cut share the room of the others; `None` if there is too little.
+    /// Lets the columns that may be cut share the remaining room; `None` if there is too little.
     fn share(&self, natural: &[usize], width: usize) -> Option<Vec<usize>> {
         let is_flexible = |column: &usize| self.columns[*column] == Column::Flexible;
         let kept: usize = (0..natural.len())

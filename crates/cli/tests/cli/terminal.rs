@@ -21,7 +21,7 @@ fn harmful(text: &str) -> Vec<char> {
         .collect()
 }
 
-/// Removes what the program itself may send: it goes back to the start of its lines, and clears them.
+/// Removes what the program itself may send: it returns to the start of its lines and clears them.
 pub(crate) fn without_own(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let mut rest = parts.next().unwrap_or_default().to_owned();

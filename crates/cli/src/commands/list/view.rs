@@ -83,7 +83,20 @@ pub(super) fn screen(
     lines
 }
 
-fn on_screen(rows: &[Row], elapsed: Duration, timings: Option<&Timings>, width: usize) -> Lines {
+/// As [`screen`], with only the servers that are still starting.
+pub(super) fn unsettled(rows: &[Row], elapsed: Duration, width: usize) -> Lines {
+    let is_busy = |row: &&Row| Summary::of(row, elapsed).status == Status::Busy;
+    let mut lines = on_screen(rows.iter().filter(is_busy), elapsed, None, width);
+    lines.push_line(footer(rows, elapsed, width));
+    lines
+}
+
+fn on_screen<'r>(
+    rows: impl IntoIterator<Item = &'r Row<'r>>,
+    elapsed: Duration,
+    timings: Option<&Timings>,
+    width: usize,
+) -> Lines {
     let mut table = Table::new([
         Column::Keep,
         Column::Flexible,
