@@ -29,8 +29,8 @@ pub(crate) struct CallArguments {
 }
 
 impl CallArguments {
-    /// Parses `key=value`, `key:=json` and `{…}` words, and the value of --json-args. Files are read
-    /// here, so that a mistake costs no connection.
+    /// Parses `key=value`, `key:=json` and `{…}` words, and the value of --json-args. Files are
+    /// read here, so that a mistake costs no connection.
     pub(crate) fn parse(words: &[String], json_args: Option<&str>) -> Result<Self, String> {
         let mut object = match json_args.map(serde_json::from_str::<Value>) {
             None => Map::new(),

@@ -94,8 +94,8 @@ impl Elicit for TerminalElicit {
     }
 }
 
-/// Returns the server and the tool of an elicitation, for prompts. A long name of a tool is cut; the
-/// first line of a dialog has all of it.
+/// Returns the server and the tool of an elicitation, for prompts. A long name of a tool is cut;
+/// the first line of a dialog has all of it.
 fn subject(elicitation: &Elicitation) -> String {
     let server = output::name(&elicitation.server);
     let Some(call) = &elicitation.call else {

@@ -82,9 +82,9 @@ pub struct Elicitation {
     pub message: String,
     /// The requested input.
     pub ask: Ask,
-    /// True if the call is repeated with the answer (MRTR, error -32042): for a URL, answer when the
-    /// user has finished at the page. Otherwise the server waits for that itself, and the answer
-    /// says only whether the user agrees to open the page.
+    /// True if the call is repeated with the answer (MRTR, error -32042): for a URL, answer when
+    /// the user has finished at the page. Otherwise the server waits for that itself, and the
+    /// answer says only whether the user agrees to open the page.
     pub repeats_call: bool,
     /// The params of `elicitation/create` as the server sent them.
     pub raw: Json,

@@ -267,8 +267,8 @@ fn no_server_of(name: &str, configured: &Configured) -> Exit {
     Exit::Usage
 }
 
-/// Splits `server.tool` or `server/tool` at the end of a known server's name, the longest if several
-/// fit.
+/// Splits `server.tool` or `server/tool` at the end of a known server's name, the longest if
+/// several fit.
 fn joined<'w>(word: &'w str, names: &[&str]) -> Option<(&'w str, &'w str)> {
     let split = |name: &&str| {
         let tool = word.strip_prefix(*name)?.strip_prefix(['/', '.'])?;

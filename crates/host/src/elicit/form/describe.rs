@@ -110,7 +110,10 @@ impl Field {
             FieldKind::Text { format, .. } => format.as_ref(),
             _ => None,
         };
-        let is_password = matches!(format, Some(TextFormat::Other(name)) if name.eq_ignore_ascii_case("password"));
+        let is_password = match format {
+            Some(TextFormat::Other(name)) => name.eq_ignore_ascii_case("password"),
+            _ => false,
+        };
         is_password || self.schema.field("writeOnly") == Some(true)
     }
 }
