@@ -74,6 +74,23 @@ fn programs_are_found_made_executable_and_answered() {
 }
 
 #[test]
+fn a_program_takes_its_interpreter_along() {
+    let lab = Lab::new();
+    let (script, env) = working(&lab, false);
+    let bin = "home/.nvm/versions/node/v22.1.0/bin";
+    let script = script.replace("#!/bin/sh", "#!/usr/bin/env my-interpreter");
+    let found = program(&lab, &format!("{bin}/my-mcp"), &script);
+    std::os::unix::fs::symlink("/bin/sh", lab.at(bin).join("my-interpreter")).unwrap();
+    user_servers(&lab, &json!({"s": {"command": "my-mcp", "env": env}}));
+    let run = lab.plainly(&["doctor", "--fix"]);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    let entry = lab.global()["mcpServers"]["s"].clone();
+    assert_eq!(entry["command"], json!(found));
+    let path = format!("{}:${{PATH}}", lab.at(bin).display());
+    assert_eq!(entry["env"]["PATH"], path);
+}
+
+#[test]
 fn files_of_others_are_left_alone() {
     let lab = Lab::new();
     let (script, env) = working(&lab, false);
